@@ -1,0 +1,225 @@
+"""The one description of a run: typed, frozen, validated, with an id.
+
+Hydra composes YAML, the classes here validate it, and nothing after this point reads a loose dictionary.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ln_repro.errors import UserError
+from ln_repro.version import NUMERICS
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+Count = Annotated[int, Field(ge=1)]
+Natural = Annotated[int, Field(ge=0)]
+T = TypeVar("T", bound=BaseModel)
+
+
+class Section(BaseModel):
+    """A frozen group of settings; an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class Data(Section):
+    """A corpus and how it is prepared. ``source`` and ``only`` say where and how much, never what."""
+
+    name: Literal["toy", "multi30k", "tatoeba", "iwslt14", "wmt14", "files"]
+    source_lang: str = "de"
+    target_lang: str = "en"
+    lowercase: bool = True
+    bpe_merges: Natural
+    """Joint byte-pair merges; 0 leaves words whole."""
+    source: Path | None = None
+    """A file or folder the user already has, instead of a download."""
+    only: Literal["test"] | None = None
+    """Prepare the test side alone (no training text needed, and nothing to train on)."""
+    train: Path | None = None
+    """`files` only: the prefix of the two training sides, as are `valid` and `test`."""
+    valid: Path | None = None
+    test: Path | None = None
+
+    def recipe(self) -> dict[str, Any]:
+        """Return the settings that decide what the prepared corpus contains (paths left out)."""
+        return self.model_dump(mode="json", exclude={"source", "only", "train", "valid", "test"})
+
+
+class Model(Section):
+    """Dimensions of the Transformer; every one is written out, never left to a preset of fairseq."""
+
+    name: str
+    layers: Count
+    """Encoder layers, and as many decoder layers."""
+    width: Count
+    ffn: Count
+    heads: Count
+    dropout: Fraction = 0.1
+    share_embeddings: bool = True
+    """One matrix for source, target and softmax (joint vocabulary)."""
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"model.heads: {self.heads} does not divide model.width {self.width}")
+        if self.width % 2:
+            raise ValueError(f"model.width: must be even for sinusoidal positions, got {self.width}")
+        return self
+
+
+class Optimizer(Section):
+    """The update rule (learning rate and schedule stand apart)."""
+
+    name: Literal["adam"]
+    betas: tuple[Fraction, Fraction] = (0.9, 0.98)
+    eps: Positive = 1e-8
+    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+
+
+class Schedule(Section):
+    """Ramp and tail of the learning rate, two separate axes (paper section 3.2 and 4.1)."""
+
+    warmup_updates: Natural
+    """Length T of the linear ramp lr_max * t / T; 0 means that update 1 already takes the full rate."""
+    decay: Literal["constant", "inverse_sqrt", "anchored", "step"]
+    anchor: Count = 4000
+    """`anchored`: lr_max * min(1, sqrt(anchor / t))."""
+    step_epoch: Count = 8
+    """`step`: the last epoch at full rate; x 0.1 afterwards."""
+
+
+class Training(Section):
+    """Batches, length, and what is written on the way."""
+
+    max_epoch: Count | None = None
+    max_update: Count | None = None
+    max_tokens: Count = 4096
+    label_smoothing: Fraction = 0.1
+    clip_norm: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    log_every: Count = 100
+    save_every: Count = 1000
+    """Updates between resumable checkpoints (one is also written at the end of each epoch)."""
+    threads: Count = 1
+    """CPU threads of the trainer; one keeps a run bit-reproducible whatever else the machine does."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+
+    @model_validator(mode="after")
+    def _some_end(self) -> Self:
+        if self.max_epoch is None and self.max_update is None:
+            raise ValueError("train: give train.max_epoch or train.max_update, or training never ends")
+        return self
+
+
+class Evaluation(Section):
+    """Beam search and what is scored."""
+
+    beam: Count = 5
+    lenpen: Positive = 1.2
+    max_len_a: Annotated[float, Field(ge=0)] = 1.2
+    max_len_b: Count = 10
+    """Hypotheses are cut at max_len_a * source length + max_len_b tokens: an untrained model never ends."""
+    valid: bool = False
+    """Decode the validation set too (the test set always is), after every epoch."""
+
+
+class Tracker(Section):
+    """The mirror of a run's events; losing it loses nothing."""
+
+    name: Literal["wandb", "none"]
+    mode: Literal["auto", "online", "offline", "disabled"] = "auto"
+    """`auto`: online when a key is configured, else offline."""
+    project: str = "ln-repro"
+
+
+class Paths(Section):
+    """Where everything is written."""
+
+    runs: Path
+    data: Path
+
+
+class Experiment(Section):
+    """One run, from corpus to record."""
+
+    exp: str
+    seed: Count
+    norm: Literal["postln", "preln"]
+    init: Literal["xavier_legacy", "xavier", "theory", "fairseq"]
+    lr: Positive
+    precision: Literal["fp32", "bf16"]
+    data: Data
+    model: Model
+    optimizer: Optimizer
+    schedule: Schedule
+    train: Training
+    eval: Evaluation
+    tracker: Tracker
+    paths: Paths
+    rerun: bool = False
+
+    @property
+    def axes(self) -> dict[str, Any]:
+        """Return the axes of the study, as the record names them."""
+        return {
+            "data": self.data.name, "model": self.model.name, "norm": self.norm, "init": self.init,
+            "optimizer": self.optimizer.name, "lr": self.lr, "warmup_updates": self.schedule.warmup_updates,
+            "decay": self.schedule.decay, "seed": self.seed, "precision": self.precision,
+        }  # fmt: skip
+
+    @property
+    def torch_seed(self) -> int:
+        """Return the seed that fairseq gets.
+
+        fairseq reseeds before every update with ``seed + update``, so neighbouring seeds would share
+        dropout masks, shifted by one; a large prime keeps them apart for any length of run.
+        """
+        return (self.seed - 1) * 1_000_003 + 1
+
+    def id(self, data_fingerprint: str) -> str:
+        """Return the short hash over everything that can change a result, and over nothing else."""
+        kept = self.model_dump(
+            mode="json",
+            exclude={
+                "exp": True, "tracker": True, "paths": True, "rerun": True, "data": True,
+                "model": {"name"}, "train": {"log_every", "save_every", "threads", "device"},
+            },
+        )  # fmt: skip
+        text = json.dumps([NUMERICS, data_fingerprint, kept], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+def build(settings: Mapping[str, Any]) -> Experiment:
+    """Validate composed settings.
+
+    Raises:
+        UserError: one line with the key, what is accepted, and what was found.
+    """
+    return validate(Experiment, settings)
+
+
+def validate(kind: type[T], settings: Mapping[str, Any], prefix: str = "") -> T:
+    """Build ``kind`` from plain settings, turning pydantic's report into one line."""
+    try:
+        return kind.model_validate(dict(settings))
+    except ValidationError as error:
+        raise UserError("; ".join(_explain(detail, prefix) for detail in error.errors())) from None
+
+
+def _explain(detail: Any, prefix: str) -> str:
+    """Return 'key: what is accepted, got value' for one of pydantic's complaints."""
+    key = ".".join([*([prefix] if prefix else []), *(str(part) for part in detail["loc"])])
+    message = detail["msg"].removeprefix("Value error, ")
+    message = message[0].lower() + message[1:]
+    if detail["type"] == "extra_forbidden":
+        return f"{key}: no such setting"
+    if detail["type"] in ("value_error", "missing"):
+        return message if detail["type"] == "value_error" else f"{key}: is not set"
+    value = detail["input"]
+    shown = "NaN" if isinstance(value, float) and math.isnan(value) else repr(value)
+    return f"{key}: {message}, got {shown}"

@@ -1,0 +1,6 @@
+"""The version, and the revision of everything numerical."""
+
+__version__ = "0.1.0"
+
+#: Raised whenever a change of code changes what an experiment computes; it is part of every experiment's id.
+NUMERICS = 1
