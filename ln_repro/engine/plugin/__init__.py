@@ -1,0 +1,1 @@
+"""What fairseq is taught: importing the modules here registers them."""

@@ -1,0 +1,217 @@
+"""The verbs. Each is one call into a room below; whatever is heavy is imported inside the verb."""
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ln_repro.errors import Interrupted, LnReproError, UserError
+from ln_repro.version import __version__
+
+EPILOG = """\
+exit codes: 0 done (a run that diverged is done), 2 the input is wrong, 1 anything else, 130 interrupted (resumable)
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        if arguments[:1] == ["run"]:
+            return run_verb(arguments[1:])
+        options = parser().parse_args(arguments)
+        return int(options.verb(options) or 0)
+    except LnReproError as error:
+        print(f"ln-repro: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("ln-repro: interrupted; the state is saved and the same command goes on", file=sys.stderr)
+        return Interrupted.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        print(f"ln-repro: {error.strerror or error}: {error.filename or 'no file named'}", file=sys.stderr)
+        return 1
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """Says what is wrong with a command line in one line, like every other message."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message} ({self.prog} --help)")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of everything but `run`, which is Hydra's."""
+    main_parser = OneLineParser(
+        prog="ln-repro", description="Where should the layer norm stand? Xiong et al. (ICML 2020), reproduced.",
+        epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    main_parser.add_argument("--version", action="version", version=f"ln-repro {__version__}")
+    verbs = main_parser.add_subparsers(title="verbs", required=True, metavar="VERB")
+
+    def verb(name: str, function: Callable[[argparse.Namespace], int | None], text: str) -> argparse.ArgumentParser:
+        added = verbs.add_parser(name, help=text, description=text)
+        added.set_defaults(verb=function)
+        return added
+
+    verb("run", lambda options: None, "train, decode, score and record one experiment: run exp=NAME [key=value ...]")
+    data = verb("data", data_verb, "corpora: list them, prepare one, verify its checksums and counts")
+    data.add_argument("action", choices=["list", "prepare", "verify"])
+    data.add_argument("overrides", nargs="*", metavar="key=value", help="data=NAME [data.source=PATH ...]")
+    status = verb("status", status_verb, "one row per run: state, update, loss, BLEU")
+    status.add_argument("--json", action="store_true")
+    tables = verb("tables", tables_verb, "results of the committed records")
+    tables.add_argument("--format", choices=["md", "csv", "latex", "json"], default="md")
+    tables.add_argument("--records", type=Path, default=None, metavar="DIR", help="default: results/records")
+    sync = verb("sync", sync_verb, "replay the events of runs to wandb (twice does no harm)")
+    sync.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
+    doctor = verb("doctor", doctor_verb, "what of this machine works, what does not, what to do")
+    doctor.add_argument("--json", action="store_true")
+    return main_parser
+
+
+def run_verb(arguments: list[str]) -> int:
+    """`run`: one experiment directly, or Hydra's own machinery where its flags ask for it."""
+    from ln_repro.compose import compose, expand, multirun
+    from ln_repro.experiment import build
+
+    flags = [argument for argument in arguments if argument.startswith("-")]
+    overrides = [argument for argument in arguments if not argument.startswith("-")]
+    if {"-h", "--help"} & set(flags):
+        return _run_help()
+    if not flags:
+        _run_one(build(_experiment_only(compose(overrides))))
+        return 0
+    if "--shell-completion" not in flags and "-sc" not in flags:
+        several = {"-m", "--multirun"} & set(flags)
+        names = ("job", "hydra", "all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+        real = [o for o in overrides if o not in names and not o.startswith("hydra")]
+        for one in expand(real) if several else [real]:
+            build(_experiment_only(compose(one)))
+    worst = 0
+
+    def job(settings: dict[str, Any]) -> None:
+        nonlocal worst
+        try:
+            _run_one(build(_experiment_only(settings)))
+        except LnReproError as error:
+            print(f"ln-repro: {error}", file=sys.stderr)
+            worst = max(worst, error.exit_code)
+
+    multirun(arguments, job)
+    return worst
+
+
+def data_verb(options: argparse.Namespace) -> int:
+    """`data list|prepare|verify`."""
+    from ln_repro.compose import compose
+    from ln_repro.corpus import prepare as corpus
+    from ln_repro.engine import process
+    from ln_repro.experiment import Data, Paths, validate
+
+    if options.action != "list" and not any(o.startswith("data=") for o in options.overrides):
+        raise UserError(f"data: which corpus? Give data=NAME ({_names(corpus.listing(_data_root()))})")
+    settings = compose(["~exp", *options.overrides])
+    data = validate(Data, settings["data"], "data")
+    root = validate(Paths, settings["paths"], "paths").data
+    if options.action == "list":
+        for row in corpus.listing(root):
+            state = "prepared" if row["prepared"] else "-"
+            print(f"{row['name']:10} {state:9} {row['pairs']:>24}  {row['description']}")
+    elif options.action == "prepare":
+        prepared = corpus.prepare(data, root, process.binarise, _say)
+        if data.only:
+            print(*(prepared.folder / "text" / f"{data.only}.{lang}" for lang in (data.source_lang, data.target_lang)),
+                  sep="\n")  # fmt: skip
+        else:
+            print(prepared.folder)
+    elif problems := corpus.verify(data, root):
+        raise LnReproError(f"{data.name}: {'; '.join(problems)}")
+    else:
+        print(f"{data.name}: every checksum and count matches")
+    return 0
+
+
+def status_verb(options: argparse.Namespace) -> None:
+    """`status`."""
+    from ln_repro.status import rows, table
+
+    found = rows(Path(os.environ.get("LN_REPRO_RUNS", "./runs")))
+    print(json.dumps(found, indent=1) if options.json else table(found))
+
+
+def tables_verb(options: argparse.Namespace) -> None:
+    """`tables`."""
+    from ln_repro.report.tables import render, run_tables
+    from ln_repro.report.records import read_records, records_folder
+
+    print(render(run_tables(read_records(options.records or records_folder())), options.format))
+
+
+def sync_verb(options: argparse.Namespace) -> None:
+    """`sync`."""
+    from ln_repro.store import runs_under
+    from ln_repro.tracking import sync
+
+    folders = options.runs or [run.path for run in runs_under(Path(os.environ.get("LN_REPRO_RUNS", "./runs")))]
+    for folder in folders:
+        if not (folder / "events.jsonl").exists():
+            raise UserError(f"{folder}: not a run directory (it has no events.jsonl)")
+        print(f"{folder}: {sync(folder)}")
+
+
+def doctor_verb(options: argparse.Namespace) -> int:
+    """`doctor`."""
+    from ln_repro.doctor import examine, report
+
+    checks = examine()
+    print(json.dumps([check.as_dict() for check in checks], indent=1) if options.json else report(checks))
+    return 0 if all(check.ok for check in checks if check.needed) else 1
+
+
+def _run_one(experiment: Any) -> None:
+    from ln_repro.run import run
+
+    print(run(experiment, _say))
+
+
+def _experiment_only(settings: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if key != "hydra"}
+
+
+def _run_help() -> int:
+    from ln_repro.compose import experiments
+
+    print("usage: ln-repro run exp=NAME [key=value ...] [--cfg job] [-m exp=A,B seed=1,2]\n\nexperiments:")
+    for name, text in experiments().items():
+        print(f"  {name}\n      {text}")
+    print("\n--cfg job prints every setting of an experiment; any of them can be given as key=value.")
+    return 0
+
+
+def _names(rows: Sequence[dict[str, Any]]) -> str:
+    return ", ".join(row["name"] for row in rows)
+
+
+def _data_root() -> Path:
+    return Path(os.environ.get("LN_REPRO_DATA", "./data"))
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """Treat SIGTERM as Ctrl-C: save, and end resumable."""
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

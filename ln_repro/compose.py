@@ -1,0 +1,122 @@
+"""Hydra's side of the command line: YAML and overrides to plain settings. Only this file and `cli` know Hydra."""
+
+import difflib
+import re
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from ln_repro.errors import UserError
+
+HERE = Path(__file__).resolve().parent
+CONF = next(path for path in (HERE / "conf", HERE.parent / "conf") if path.is_dir())  # wheel, else checkout
+PRIMARY = "config"
+
+
+def experiments() -> dict[str, str]:
+    """Return every named experiment and what its file says of it."""
+    found = {}
+    for path in sorted((CONF / "exp").glob("*.yaml")):
+        comments = [line[2:] for line in path.read_text().splitlines() if line.startswith("# ")]
+        found[path.stem] = comments[-1]
+    return found
+
+
+def compose(overrides: Sequence[str]) -> dict[str, Any]:
+    """Return the settings that ``overrides`` describe, interpolations resolved.
+
+    Raises:
+        UserError: one line naming the override, and the nearest name that exists.
+    """
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    _check_choices(overrides)
+    try:
+        with initialize_config_dir(str(CONF), version_base="1.3"):
+            cfg = hydra_compose(PRIMARY, list(overrides))
+        settings = OmegaConf.to_container(cfg, resolve=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(_one_line(error)) from None
+    assert isinstance(settings, dict)
+    return {str(key): value for key, value in settings.items()}
+
+
+def expand(overrides: Sequence[str]) -> list[list[str]]:
+    """Return the override lists of a multirun (``exp=a,b seed=1,2``), one a run."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        parsed = OverridesParser.create().parse_overrides(list(overrides))
+    except HydraException as error:
+        raise UserError(_one_line(error)) from None
+    values = [
+        [f"{item.get_key_element()}={value}" for value in item.sweep_string_iterator()]
+        if item.is_sweep_override()
+        else [item.input_line]
+        for item in parsed
+    ]
+    return [list(choice) for choice in product(*values)]
+
+
+def multirun(arguments: Sequence[str], job: Any) -> None:
+    """Hand the command line to Hydra itself: multirun, launchers, ``--cfg`` and its other flags."""
+    import sys
+
+    import hydra
+    from omegaconf import OmegaConf
+
+    @hydra.main(version_base="1.3", config_path=str(CONF), config_name=PRIMARY)
+    def task(cfg: Any) -> None:
+        job(OmegaConf.to_container(cfg, resolve=True))
+
+    sys.argv = ["ln-repro", *arguments]
+    task()
+
+
+def _check_choices(overrides: Sequence[str]) -> None:
+    """Refuse a group's option that has no file, naming the nearest one."""
+    for override in overrides:
+        group, _, choice = override.partition("=")
+        folder = CONF / group
+        if not choice or not re.fullmatch(r"[\w/]+", group) or not folder.is_dir() or choice == "null":
+            continue
+        options = sorted(path.stem for path in folder.glob("*.yaml"))
+        if choice not in options:
+            raise UserError(f"{group}: there is no {choice!r}{_nearest(choice, options)}")
+
+
+def _one_line(error: Exception) -> str:
+    """Return what Hydra complains about in one line, with the nearest key when a key is unknown."""
+    text = " ".join(str(error).split())
+    unknown = re.search(r"Could not override '([^']+)'", text)
+    if unknown:
+        key = unknown[1]
+        return f"{key}: no such setting{_nearest(key, _keys())}"
+    if "You must specify 'exp'" in text:
+        return "exp: which experiment? Give exp=NAME (ln-repro run --help lists them)"
+    return text
+
+
+def _keys() -> list[str]:
+    """Return every key that an experiment has."""
+
+    def flatten(node: dict[str, Any], prefix: str = "") -> list[str]:
+        keys = []
+        for name, value in node.items():
+            keys.append(f"{prefix}{name}")
+            if isinstance(value, dict):
+                keys += flatten(value, f"{prefix}{name}.")
+        return keys
+
+    return flatten(compose([f"exp={next(iter(experiments()))}"]))
+
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    return f"; nearest: {', '.join(close)}" if close else f"; known: {', '.join(list(names)[:30])}"

@@ -1,0 +1,33 @@
+"""Joint byte-pair encoding (Sennrich et al. 2016) through subword-nmt's Python interface."""
+
+import contextlib
+import io
+import itertools
+from collections.abc import Iterable
+
+from subword_nmt.apply_bpe import BPE
+from subword_nmt.learn_bpe import learn_bpe
+
+from ln_repro.corpus.parallel import Line, over_lines
+
+
+def learn(sides: Iterable[list[str]], merges: int) -> str:
+    """Return the merge table learnt on all the sides, one after the other; ties are broken by subword-nmt's rule."""
+    lines = list(itertools.chain.from_iterable(sides))
+    if not any(len(word) > 1 for line in lines for word in line.split(" ")):
+        return "#version: 0.2\n"  # nothing to merge, where learn_bpe would fail
+    codes = io.StringIO()
+    with contextlib.redirect_stderr(io.StringIO()):  # its progress bar
+        learn_bpe(iter(lines), codes, merges)
+    return codes.getvalue()
+
+
+def segmenter(codes: str) -> Line:
+    """Return the function that splits the words of a tokenised line, ``@@`` behind every part but the last."""
+    table = BPE(io.StringIO(codes))
+    return lambda line: str(table.process_line(line))
+
+
+def segment_lines(lines: list[str], codes: str) -> list[str]:
+    """Return the lines, segmented."""
+    return over_lines(segmenter, (codes,), lines)

@@ -1,0 +1,58 @@
+"""One function over many lines, on several cores where that pays, always in order."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from typing import Any
+
+Line = Callable[[str], str]
+
+WORTH_IT = 60_000
+"""Fewer lines than this are done before a second interpreter has started."""
+
+CHUNK = 4_000
+"""Lines that travel to a worker at once."""
+
+_function: Line
+
+
+def over_lines(make: Callable[..., Line], arguments: tuple[Any, ...], lines: list[str]) -> list[str]:
+    """Return ``make(*arguments)`` applied to every line, in order.
+
+    ``make`` must be importable by name: each worker calls it once, so that caches and compiled
+    patterns are built once a worker and never travel.
+    """
+    workers = min(8, cores())
+    if workers > 1 and len(lines) >= WORTH_IT:
+        try:
+            return _on_workers(make, arguments, lines, workers)
+        except BrokenProcessPool:
+            pass  # a worker was killed (memory) or could not start: one process needs less and always works
+    function = make(*arguments)
+    return [function(line) for line in lines]
+
+
+def cores() -> int:
+    """Return the number of CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _on_workers(make: Callable[..., Line], arguments: tuple[Any, ...], lines: list[str], workers: int) -> list[str]:
+    """Return the lines as `over_lines` does, from a pool of fresh interpreters."""
+    chunks = [lines[start : start + CHUNK] for start in range(0, len(lines), CHUNK)]
+    # "spawn": a fork of a process in which torch has started threads may deadlock.
+    with ProcessPoolExecutor(workers, get_context("spawn"), _prepare_worker, (make, arguments)) as pool:
+        return [line for chunk in pool.map(_chunk, chunks) for line in chunk]
+
+
+def _prepare_worker(make: Callable[..., Line], arguments: tuple[Any, ...]) -> None:
+    """Build the worker's function."""
+    global _function
+    _function = make(*arguments)
+
+
+def _chunk(lines: list[str]) -> list[str]:
+    """Apply the worker's function to some lines."""
+    return [_function(line) for line in lines]

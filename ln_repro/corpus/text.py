@@ -1,0 +1,107 @@
+"""Lines of text on disk: one sentence a line, UTF-8, ended by a line feed and by nothing else."""
+
+import gzip
+import lzma
+import zlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ln_repro.errors import UserError
+
+Sides = Mapping[str, list[str]]
+"""Parallel lines by language: every language has the same number of lines, in the same order."""
+
+Splits = dict[str, Sides]
+"""Some of train, valid and test."""
+
+SUFFIXES = ("", ".gz", ".xz")
+"""What a text file's name may end with: plain, gzip, xz."""
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a plain, gzip or xz file, stripped of surrounding white space.
+
+    Raises:
+        UserError: the file is absent, unreadable, damaged, or not UTF-8 (with the line's number).
+    """
+    data = read_bytes(path).removeprefix(b"\xef\xbb\xbf")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{path}:{line}: not valid UTF-8; convert the file to UTF-8 and try again") from None
+    # Only "\n" ends a line: str.splitlines would also break at U+2028 and shift one side against the other.
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return [line.strip() for line in lines]
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file, unpacked by the ending of its name."""
+    try:
+        packed = path.read_bytes()
+        if path.suffix == ".gz":
+            return gzip.decompress(packed)
+        return lzma.decompress(packed) if path.suffix == ".xz" else packed
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        raise UserError(f"{path}: damaged or incomplete ({error}); get the file again") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def read_pair(paths: Mapping[str, Path]) -> Sides:
+    """Return the lines of parallel files by language.
+
+    Raises:
+        UserError: the sides differ in length.
+    """
+    sides = {lang: read_lines(path) for lang, path in paths.items()}
+    counts = {len(lines) for lines in sides.values()}
+    if len(counts) > 1:
+        found = ", ".join(f"{paths[lang]} has {len(lines)} lines" for lang, lines in sides.items())
+        raise UserError(f"the two sides are not parallel: {found}; line N of one must translate line N of the other")
+    return sides
+
+
+def refuse_empty(paths: Mapping[str, Path], sides: Sides) -> None:
+    """Refuse parallel text in which a line is blank.
+
+    Raises:
+        UserError: the file and the number of the first blank line.
+    """
+    for lang, lines in sides.items():
+        if not lines:
+            raise UserError(f"{paths[lang]}: the file is empty; give at least one sentence pair")
+        if "" in lines:
+            raise UserError(f"{paths[lang]}:{lines.index('') + 1}: empty line; remove the pair from both sides")
+
+
+def find_text(prefix: Path) -> Path | None:
+    """Return the file at ``prefix``, or at ``prefix`` with ``.gz`` or ``.xz`` behind, or None."""
+    candidates = (prefix.with_name(prefix.name + suffix) for suffix in SUFFIXES)
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write one line each, UTF-8, creating the folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def stored_lines(path: Path) -> list[str]:
+    """Return the lines of a file that `write_lines` wrote."""
+    return path.read_text(encoding="utf-8").split("\n")[:-1] if path.stat().st_size else []
+
+
+def pick(sides: Sides, kept: list[int]) -> Sides:
+    """Return the lines with the given numbers (from 0), of every language."""
+    return {lang: [lines[number] for number in kept] for lang, lines in sides.items()}
+
+
+def length(sides: Sides) -> int:
+    """Return the number of pairs."""
+    return len(next(iter(sides.values())))

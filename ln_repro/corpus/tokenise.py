@@ -1,0 +1,81 @@
+"""Words out of running text, exactly as Moses' tokenizer.perl makes them."""
+
+import re
+from dataclasses import dataclass
+
+import regex
+from sacremoses.normalize import MosesPunctNormalizer
+from sacremoses.tokenize import MosesTokenizer
+
+from ln_repro.corpus.parallel import Line, over_lines
+
+SPACE = re.compile(r"\s")
+NOT_PRINTING = regex.compile(r"\p{C}")
+DIGITS = frozenset("0123456789")
+
+
+@dataclass(frozen=True)
+class Style:
+    """What a recipe asks for besides splitting words; the literature's choice, not the user's."""
+
+    normalise: bool = False
+    """Normalise punctuation first (normalize-punctuation.perl, then remove-non-printing-char.perl)."""
+    aggressive: bool = False
+    """Split at hyphens, ``foo @-@ bar`` (tokenizer.perl -a)."""
+
+
+class ExactTokenizer(MosesTokenizer):  # type: ignore[misc]
+    """The Moses tokenizer with tokenizer.perl's rule for full stops.
+
+    Two things differ in sacremoses: it has no rule for the last word, whose full stop the script
+    always splits off ("... the U.S." becomes "... the U.S ."), and it merges runs of spaces before it
+    looks at the next word, where the script sees an empty word and does not take it for lower case.
+    """
+
+    def __init__(self, lang: str) -> None:
+        super().__init__(lang)
+        self._numeric = frozenset(self.NUMERIC_ONLY_PREFIXES)
+        self._always = frozenset(self.NONBREAKING_PREFIXES) - self._numeric
+        self._lower = frozenset(self.IsLower)
+        self._alpha = frozenset(self.IsAlpha)
+
+    def handles_nonbreaking_prefixes(self, text: str) -> str:
+        """Split the full stop from each word that is no abbreviation."""
+        words = SPACE.split(text.rstrip())
+        for number, word in enumerate(words):
+            if len(word) > 1 and word[-1] == ".":
+                following = words[number + 1][:1] if number + 1 < len(words) else None
+                if following is None or not self._keeps_stop(word[:-1], following):
+                    words[number] = word[:-1] + " ."
+        return " ".join(words)
+
+    def _keeps_stop(self, word: str, following: str) -> bool:
+        """Say whether the full stop behind ``word`` belongs to it; ``following`` is the next word's first letter."""
+        if "." in word and not self._alpha.isdisjoint(word):
+            return True
+        if word in self._always or following in self._lower:
+            return True
+        return word in self._numeric and following in DIGITS
+
+
+def tokeniser(lang: str, style: Style) -> Line:
+    """Return the function from a sentence to its words, joined by single spaces, XML-escaped as Moses does."""
+    moses = ExactTokenizer(lang)
+    normaliser = MosesPunctNormalizer(lang) if style.normalise else None
+
+    def tokenise(text: str) -> str:
+        if normaliser is not None:
+            text = NOT_PRINTING.sub(" ", normaliser.normalize(text))
+        return str(moses.tokenize(text, aggressive_dash_splits=style.aggressive, return_str=True))
+
+    return tokenise
+
+
+def tokenise_lines(lines: list[str], lang: str, style: Style) -> list[str]:
+    """Return the lines, tokenised; case is kept."""
+    return over_lines(tokeniser, (lang, style), lines)
+
+
+def lower(text: str) -> str:
+    """Return the text in lower case as Perl's ``lc`` gives it (Python alone knows a word-final sigma)."""
+    return text.replace("\u03a3", "\u03c3").lower()

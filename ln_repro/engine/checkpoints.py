@@ -1,0 +1,105 @@
+"""A run's checkpoint folder: files written beside and renamed, then a manifest with their checksums.
+
+A file that the manifest does not vouch for does not exist. No torch here: the runner reads it too.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One entry of the manifest. ``kind`` is ``state`` (everything, to resume) or ``weights`` (of an epoch)."""
+
+    file: str
+    kind: str
+    update: int
+    epoch: int
+    sha256: str
+    bytes: int
+
+
+class Checkpoints:
+    """The checkpoints of one run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def entries(self) -> list[Checkpoint]:
+        """Return what the manifest lists, oldest first."""
+        try:
+            listed = json.loads((self.folder / MANIFEST).read_text())
+        except FileNotFoundError:
+            return []
+        return [Checkpoint(**entry) for entry in listed]
+
+    def save(self, kind: str, update: int, epoch: int, write: Callable[[Path], None], keep: int | None = None) -> None:
+        """Let ``write`` write a file, and list it once it is whole and on disk.
+
+        Of this kind only the newest ``keep`` are kept; None keeps all. The file appears under its name in one
+        step, and the manifest after it, so that a crash at any point loses at most this checkpoint.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        name = f"epoch{epoch}.pt" if kind == "weights" else f"update{update}.pt"
+        part = self.folder / f"{name}.part"
+        write(part)
+        entry = Checkpoint(name, kind, update, epoch, sha256(part), part.stat().st_size)
+        _sync(part)
+        part.replace(self.folder / name)
+        kept = [old for old in self.entries() if old.file != name] + [entry]
+        dropped = [old for old in kept if old.kind == kind][:-keep] if keep else []
+        self._list([old for old in kept if old not in dropped])
+        for old in dropped:
+            (self.folder / old.file).unlink(missing_ok=True)
+
+    def resume_point(self, warn: Callable[[str], None]) -> Checkpoint | None:
+        """Return the newest whole ``state``; damaged ones before it are set aside by name."""
+        for entry in reversed(self.entries()):
+            if entry.kind == "state" and self._whole(entry, warn):
+                return entry
+        return None
+
+    def weights(self) -> dict[int, Checkpoint]:
+        """Return the weights of each epoch, by epoch."""
+        return {entry.epoch: entry for entry in self.entries() if entry.kind == "weights"}
+
+    def forget_after(self, update: int) -> None:
+        """Drop what lies after ``update``: training goes on from there and writes it anew."""
+        self._list([entry for entry in self.entries() if entry.update <= update])
+
+    def _whole(self, entry: Checkpoint, warn: Callable[[str], None]) -> bool:
+        path = self.folder / entry.file
+        if not path.is_file():
+            warn(f"checkpoint {entry.file} is gone; using the one before")
+            return False
+        if path.stat().st_size == entry.bytes and sha256(path) == entry.sha256:
+            return True
+        path.replace(path.with_name(f"{entry.file}.damaged"))
+        warn(f"checkpoint {entry.file} does not match its checksum: set aside as {entry.file}.damaged")
+        return False
+
+    def _list(self, entries: list[Checkpoint]) -> None:
+        if not entries and not (self.folder / MANIFEST).exists():
+            return
+        part = self.folder / f"{MANIFEST}.part"
+        part.write_text(json.dumps([asdict(entry) for entry in entries], indent=1))
+        _sync(part)
+        part.replace(self.folder / MANIFEST)
+
+
+def sha256(path: Path) -> str:
+    """Return the checksum of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync(path: Path) -> None:
+    """Force a file onto the disk."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

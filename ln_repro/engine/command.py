@@ -1,0 +1,58 @@
+"""Experiment to the trainer's command line: a list of arguments, never a shell string."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ln_repro.experiment import Evaluation, Experiment, Optimizer
+
+
+def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resume: Path | None = None) -> list[str]:
+    """Return what `worker train` gets: every dimension and constant written out.
+
+    Args:
+        experiment: the run.
+        corpus: the binarised corpus.
+        folder: where checkpoints go; its parent gets the events.
+        resume: the checkpoint to go on from.
+    """
+    model, train, data = experiment.model, experiment.train, experiment.data
+    arguments: list[object] = [
+        corpus, "--task", "ln_translation", "--source-lang", data.source_lang, "--target-lang", data.target_lang,
+        "--precision", experiment.precision,
+        "--arch", "ln_transformer", "--norm", experiment.norm, "--init", experiment.init,
+        "--layers", model.layers, "--width", model.width, "--ffn", model.ffn, "--heads", model.heads,
+        "--dropout", model.dropout, *(["--share-embeddings"] if model.share_embeddings else []),
+        "--criterion", "ln_cross_entropy", "--label-smoothing", train.label_smoothing,
+        *_optimizer(experiment.optimizer),
+        "--lr", experiment.lr, "--clip-norm", train.clip_norm, *_schedule(experiment),
+        "--seed", experiment.torch_seed, "--max-tokens", train.max_tokens,
+        "--max-epoch", train.max_epoch or 0, "--max-update", train.max_update or 0,
+        "--log-interval", train.log_every, "--log-format", "none",
+        "--save-dir", folder, "--save-interval-updates", train.save_every,
+        "--num-workers", 0, "--distributed-world-size", 1,
+    ]  # fmt: skip
+    if train.device == "cpu":
+        arguments.append("--cpu")
+    if resume is not None:
+        arguments += ["--restore-file", resume]
+    return [str(argument) for argument in arguments]
+
+
+def decoding_arguments(
+    split: str, search: Evaluation, files: Sequence[tuple[Path, Path]], training: Sequence[str]
+) -> list[str]:
+    """Return what `worker decode` gets, for pairs of weights and output files."""
+    head: list[object] = [split, search.beam, search.lenpen, search.max_len_a, search.max_len_b]
+    return [str(part) for part in [*head, *(path for pair in files for path in pair), "--", *training]]
+
+
+def _optimizer(optimizer: Optimizer) -> list[object]:
+    beta1, beta2 = optimizer.betas
+    return ["--optimizer", "ln_adam", "--beta1", beta1, "--beta2", beta2, "--adam-eps", optimizer.eps,
+            "--weight-decay", optimizer.weight_decay]  # fmt: skip
+
+
+def _schedule(experiment: Experiment) -> list[object]:
+    schedule = experiment.schedule
+    return ["--lr-scheduler", "ln_ramp_and_tail", "--warmup-updates", schedule.warmup_updates,
+            "--decay", schedule.decay, "--anchor", schedule.anchor, "--step-epoch", schedule.step_epoch]  # fmt: skip

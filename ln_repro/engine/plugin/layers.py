@@ -1,0 +1,129 @@
+"""Encoder and decoder layers: sub-layers, each in its residual connection."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ln_repro.engine.plugin.attention import Attention, State
+from ln_repro.engine.plugin.residual import SCHEMES
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Dimensions of a stack of layers."""
+
+    norm: str
+    layers: int
+    width: int
+    ffn: int
+    heads: int
+    dropout: float
+
+
+class FeedForward(nn.Module):
+    """Two linear maps with a ReLU between: width -> ffn -> width."""
+
+    def __init__(self, width: int, ffn: int) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(width, ffn)
+        self.fc2 = nn.Linear(ffn, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc2(F.relu(self.fc1(x)))
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        residual = SCHEMES[shape.norm]
+        self.self_attn = Attention(shape.width, shape.heads)
+        self.ffn = FeedForward(shape.width, shape.ffn)
+        self.self_attn_residual = residual(shape.width, shape.dropout)
+        self.ffn_residual = residual(shape.width, shape.dropout)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """Map (time, batch, width) to the same; ``mask`` hides the padding, see `Attention`."""
+        x = self.self_attn_residual(x, lambda y: self.self_attn(y, y, mask, causal=False, state=None))
+        return self.ffn_residual(x, self.ffn)
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention, attention to the encoder, then feed-forward."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        residual = SCHEMES[shape.norm]
+        self.self_attn = Attention(shape.width, shape.heads)
+        self.cross_attn = Attention(shape.width, shape.heads, cross=True)
+        self.ffn = FeedForward(shape.width, shape.ffn)
+        self.self_attn_residual = residual(shape.width, shape.dropout)
+        self.cross_attn_residual = residual(shape.width, shape.dropout)
+        self.ffn_residual = residual(shape.width, shape.dropout)
+
+    def forward(self, x: Tensor, memory: Tensor, memory_mask: Tensor | None, state: State | None) -> Tensor:
+        """Map (time, batch, width) to the same, reading ``memory`` (source time, batch, width).
+
+        With ``state``, x is the newest position alone; everything before it is remembered.
+        """
+        x = self.self_attn_residual(x, lambda y: self.self_attn(y, y, None, causal=state is None, state=state))
+        x = self.cross_attn_residual(
+            x, lambda y: self.cross_attn(y, memory, memory_mask, causal=False, state=state)
+        )
+        return self.ffn_residual(x, self.ffn)
+
+
+class Stack(nn.Module):
+    """Layers of one kind and, where the placement asks for it, the final norm."""
+
+    def __init__(self, kind: type[EncoderLayer] | type[DecoderLayer], shape: Shape) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(kind(shape) for _ in range(shape.layers))
+        self.norm = nn.LayerNorm(shape.width) if SCHEMES[shape.norm].final_norm else nn.Identity()
+
+    def forward(self, x: Tensor, *context: object) -> Tensor:
+        """Pass (time, batch, width) through every layer; ``context`` goes to each of them."""
+        for layer in self.layers:
+            x = layer(x, *context)
+        return self.norm(x)
+
+
+class TokenEmbedding(nn.Module):
+    """Embeddings times sqrt(width), plus sinusoidal positions that skip padding, then dropout.
+
+    The sinusoids are tensor2tensor's, as in fairseq: sines in the first half, cosines in the second.
+    """
+
+    def __init__(self, embedding: nn.Embedding, dropout: float) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.drop = nn.Dropout(dropout)
+        self.register_buffer("table", torch.empty(0, embedding.embedding_dim), persistent=False)
+
+    def forward(self, tokens: Tensor, newest_only: bool = False) -> Tensor:
+        """Embed ``tokens`` (batch, time) as (batch, time, width), or only the last position of each row."""
+        pad = self.embedding.padding_idx
+        present = tokens.ne(pad)
+        positions = present.cumsum(1) * present + pad
+        if newest_only:  # as fairseq: when decoding, the position is the length so far, padded or not
+            positions = torch.full_like(tokens[:, -1:], tokens.size(1) + pad)
+            tokens = tokens[:, -1:]
+        longest = positions.size(1) if not newest_only else int(positions[0, 0]) - pad
+        if self.table.size(0) <= longest + pad:
+            self.table = sinusoids(2 * (longest + pad) + 64, self.embedding.embedding_dim, pad).to(self.table)
+        width = self.embedding.embedding_dim
+        return self.drop(self.embedding(tokens) * width**0.5 + F.embedding(positions, self.table))
+
+
+def sinusoids(positions: int, width: int, pad: int) -> Tensor:
+    """Return the table (positions, width) of sinusoidal embeddings; row ``pad`` is zero."""
+    half = width // 2
+    rates = torch.exp(torch.arange(half, dtype=torch.float) * -(math.log(10000) / (half - 1)))
+    angles = torch.arange(positions, dtype=torch.float)[:, None] * rates[None, :]
+    table = torch.cat([angles.sin(), angles.cos()], dim=1)
+    table[pad] = 0
+    return table

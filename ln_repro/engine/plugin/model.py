@@ -1,0 +1,118 @@
+"""The Transformer under study, behind fairseq's interfaces."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder, register_model
+from torch import Tensor, nn
+
+from ln_repro.engine.plugin import init
+from ln_repro.engine.plugin.attention import State
+from ln_repro.engine.plugin.layers import DecoderLayer, EncoderLayer, Shape, Stack, TokenEmbedding
+
+Memory = dict[str, Tensor | None]
+
+MAX_POSITIONS = 1024
+
+
+@dataclass
+class LnTransformerConfig(FairseqDataclass):
+    """Every dimension, none of them optional: nothing is left to a preset."""
+
+    norm: str = field(default="postln", metadata={"help": "norm placement"})
+    init: str = field(default="xavier_legacy", metadata={"help": "initialisation"})
+    layers: int = field(default=6, metadata={"help": "encoder layers, and as many decoder layers"})
+    width: int = field(default=512, metadata={"help": "residual stream"})
+    ffn: int = field(default=1024, metadata={"help": "inner width of the feed-forward"})
+    heads: int = field(default=4, metadata={"help": "attention heads"})
+    dropout: float = field(default=0.1, metadata={"help": "on embeddings and branches"})
+    share_embeddings: bool = field(default=False, metadata={"help": "one matrix: source, target, softmax"})
+
+
+@register_model("ln_transformer", dataclass=LnTransformerConfig)
+class LnTransformer(FairseqEncoderDecoderModel):
+    """Encoder-decoder Transformer with the norm placement and initialisation as parameters."""
+
+    @classmethod
+    def build_model(cls, cfg: LnTransformerConfig, task: Any) -> "LnTransformer":
+        """Build and initialise the model for the dictionaries of ``task``."""
+        shape = Shape(cfg.norm, cfg.layers, cfg.width, cfg.ffn, cfg.heads, cfg.dropout)
+        source, target = task.source_dictionary, task.target_dictionary
+        embeddings = [nn.Embedding(len(source), cfg.width, source.pad())]
+        if not cfg.share_embeddings:
+            embeddings.append(nn.Embedding(len(target), cfg.width, target.pad()))
+        elif source != target:
+            raise ValueError("shared embeddings need a joint dictionary")
+        projection = nn.Linear(cfg.width, len(target), bias=False)
+        if cfg.share_embeddings:
+            projection.weight = embeddings[0].weight
+        encoder = Encoder(source, TokenEmbedding(embeddings[0], cfg.dropout), Stack(EncoderLayer, shape))
+        decoder = Decoder(
+            target, TokenEmbedding(embeddings[-1], cfg.dropout), Stack(DecoderLayer, shape), projection
+        )
+        with torch.no_grad():
+            init.initialise(embeddings, [encoder.stack, decoder.stack], projection, cfg.init)
+        return cls(encoder, decoder)
+
+
+class Encoder(FairseqEncoder):
+    """Source tokens to their representations."""
+
+    def __init__(self, dictionary: Any, embed: TokenEmbedding, stack: Stack) -> None:
+        super().__init__(dictionary)
+        self.embed = embed
+        self.stack = stack
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_: Any) -> Memory:
+        """Encode ``src_tokens`` (batch, time).
+
+        Returns:
+            ``x`` (time, batch, width) and ``mask`` (batch, 1, 1, time): 0, or -inf at padding; None without any.
+        """
+        padding = src_tokens.eq(self.dictionary.pad())
+        x = self.embed(src_tokens)
+        mask = None
+        if padding.any():
+            x = x.masked_fill(padding[:, :, None], 0.0)
+            mask = torch.zeros_like(padding, dtype=x.dtype).masked_fill_(padding, float("-inf"))[:, None, None, :]
+        return {"x": self.stack(x.transpose(0, 1), mask), "mask": mask}
+
+    def reorder_encoder_out(self, encoder_out: Memory, new_order: Tensor) -> Memory:
+        """Select the sentences ``new_order`` (the generator spreads them over the beam, and drops finished ones)."""
+        x, mask = encoder_out["x"], encoder_out["mask"]
+        assert x is not None
+        return {
+            "x": x.index_select(1, new_order),
+            "mask": None if mask is None else mask.index_select(0, new_order),
+        }
+
+    def max_positions(self) -> int:
+        """Return the longest source sentence, in tokens."""
+        return MAX_POSITIONS
+
+
+class Decoder(FairseqIncrementalDecoder):
+    """Target tokens so far to the logits of the next."""
+
+    def __init__(self, dictionary: Any, embed: TokenEmbedding, stack: Stack, projection: nn.Linear) -> None:
+        super().__init__(dictionary)
+        self.embed = embed
+        self.stack = stack
+        self.projection = projection
+
+    def forward(
+        self, prev_output_tokens: Tensor, encoder_out: Memory, incremental_state: State | None = None, **_: Any
+    ) -> tuple[Tensor, None]:
+        """Return the logits (batch, time, vocabulary) after each of ``prev_output_tokens`` (batch, time).
+
+        With ``incremental_state`` (decoding), only those after the last token: time is 1.
+        """
+        x = self.embed(prev_output_tokens, newest_only=incremental_state is not None)
+        x = self.stack(x.transpose(0, 1), encoder_out["x"], encoder_out["mask"], incremental_state)
+        return self.projection(x.transpose(0, 1)), None
+
+    def max_positions(self) -> int:
+        """Return the longest target sentence, in tokens."""
+        return MAX_POSITIONS

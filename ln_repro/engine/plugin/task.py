@@ -1,0 +1,55 @@
+"""The translation task with mixed precision, and sums that can be read at full precision."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairseq.logging import metrics
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from ln_repro.engine.plugin.loss import bits
+
+
+@dataclass
+class LnTranslationConfig(TranslationConfig):
+    """fairseq's translation task and the precision of the arithmetic."""
+
+    precision: str = field(default="fp32", metadata={"help": "fp32, or bf16: autocast over fp32 parameters"})
+
+
+class Sums:
+    """Loss in nats and target tokens, added up since the last `clear`."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Start again."""
+        self.loss = self.nll_loss = 0.0
+        self.tokens = 0
+
+    def add(self, log: dict[str, Any]) -> None:
+        """Add what one mini-batch logged."""
+        self.loss += float(log["loss"])
+        self.nll_loss += float(log["nll_loss"])
+        self.tokens += int(log["sample_size"])
+
+    def per_token(self) -> dict[str, float]:
+        """Return both losses in bits per target token."""
+        tokens = max(self.tokens, 1)
+        return {"loss": bits(self.loss / tokens), "nll_loss": bits(self.nll_loss / tokens)}
+
+
+@register_task("ln_translation", dataclass=LnTranslationConfig)
+class LnTranslation(TranslationTask):
+    """Translation, summing losses itself because fairseq's meters round to three digits."""
+
+    def __init__(self, cfg: LnTranslationConfig, src_dict: Any, tgt_dict: Any) -> None:
+        super().__init__(cfg, src_dict, tgt_dict)
+        self.sums = Sums()
+
+    def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:
+        """Add up the losses of an update; fairseq's own meters get a copy."""
+        for log in logging_outputs:
+            self.sums.add(log)
+        metrics.log_scalar("loss", self.sums.per_token()["loss"])

@@ -1,0 +1,107 @@
+"""Start, watch and stop the engine's processes. Neither torch nor fairseq is imported here."""
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ln_repro.engine.compat import INSTALL
+from ln_repro.errors import Interrupted, LnReproError
+
+STRAY_SIGNALS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+INTERRUPTED = Interrupted.exit_code
+STOP_SECONDS = 60.0
+"""How long a worker gets to save before it is killed."""
+
+
+class Worker:
+    """A process of the engine. It ends when we do: it reads the pipe that only we hold open.
+
+    Args:
+        job: ``train``, ``decode`` or ``binarise``.
+        arguments: what the job gets.
+        log: its output goes here, appended.
+        threads: CPU threads.
+        inherit: an open file that stays locked as long as the worker lives.
+    """
+
+    def __init__(
+        self, job: str, arguments: Sequence[str], log: Path, threads: int = 1, inherit: int | None = None
+    ) -> None:
+        require_fairseq()
+        self.job = job
+        self.log = log
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "ln_repro.engine.worker", job, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)},
+                start_new_session=True,  # Ctrl-C on the terminal reaches us alone; we pass it on
+                preexec_fn=_ignore_stray_signals,  # noqa: PLW1509
+                pass_fds=() if inherit is None else (inherit,),
+            )
+
+    def poll(self) -> int | None:
+        """Return the exit status, or None while the worker runs."""
+        return self.process.poll()
+
+    def wait(self) -> int:
+        """Wait for the end and return the exit status."""
+        return self.process.wait()
+
+    def stop(self) -> None:
+        """Ask the worker to save and end, and wait for it; kill it if it does not."""
+        if self.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+    def check(self) -> None:
+        """Raise unless the worker ended well.
+
+        Raises:
+            Interrupted: it was asked to stop, and has saved.
+            LnReproError: with the last line that the worker said, and its log.
+        """
+        status = self.poll()
+        if status == INTERRUPTED:
+            raise Interrupted(f"{self.job} was stopped and has saved its state; the same command goes on")
+        if status:
+            raise LnReproError(f"{self.job} failed (exit {status}): {_last_line(self.log)} (see {self.log})")
+
+
+def require_fairseq() -> None:
+    """Raise unless fairseq is installed, saying exactly what to type."""
+    if importlib.util.find_spec("fairseq") is None:
+        raise LnReproError(f"fairseq is not installed; type: {INSTALL}")
+
+
+def binarise(text: Path, out: Path, source_lang: str, target_lang: str) -> None:
+    """Binarise a prepared corpus; blocks until it is done."""
+    out.mkdir(parents=True, exist_ok=True)
+    worker = Worker("binarise", [str(text), str(out), source_lang, target_lang], out / "binarise.log")
+    try:
+        worker.wait()
+    except BaseException:
+        worker.stop()
+        raise
+    worker.check()
+
+
+def _ignore_stray_signals() -> None:
+    """Survive signals meant for the command, such as a cluster's warning sent to every process of a job."""
+    for name in STRAY_SIGNALS:
+        signal.signal(name, signal.SIG_IGN)
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").split("\n") if log.exists() else []
+    return next((line.strip() for line in reversed(lines) if line.strip()), "no output")

@@ -1,0 +1,202 @@
+"""The training loop: fairseq's trainer, data and task; our events, checkpoints and stops."""
+
+import importlib
+import logging
+import resource
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq import checkpoint_utils, options, tasks, utils
+from fairseq.data import iterators
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.trainer import Trainer
+
+from ln_repro.engine.checkpoints import Checkpoints
+from ln_repro.engine.worker import INTERRUPTED, StopRequest
+from ln_repro.events import Events
+
+PLUGINS = ("loss", "model", "optimizers", "schedules", "task")
+KEPT_STATES = 2
+logger = logging.getLogger(__name__)
+
+
+def configuration(arguments: list[str]) -> Any:
+    """Parse fairseq's command line with our plug-ins registered."""
+    logging.basicConfig(format="%(asctime)s | %(levelname)s | %(name)s | %(message)s", level=logging.INFO)
+    for name in PLUGINS:
+        importlib.import_module(f"ln_repro.engine.plugin.{name}")
+    return convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), arguments))
+
+
+def train(arguments: list[str], stop: StopRequest) -> int:
+    """Train until the last epoch or update, a divergence, or a stop; return the exit status."""
+    cfg = configuration(arguments)
+    np.random.seed(cfg.common.seed)
+    utils.set_torch_seed(cfg.common.seed)
+    loop = Loop(cfg, stop)
+    try:
+        loop.run()
+    except FloatingPointError as error:
+        loop.diverged(str(error))
+    return INTERRUPTED if loop.stopped else 0
+
+
+class StrictTrainer(Trainer):
+    """fairseq's trainer, keeping the gradient norm at full precision and leaving no crash files behind."""
+
+    gnorm: torch.Tensor
+
+    def clip_grad_norm(self, clip_norm: float) -> torch.Tensor:
+        """Clip (0: only measure) and remember the norm."""
+        self.gnorm = super().clip_grad_norm(clip_norm)
+        return self.gnorm
+
+    def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
+        """Save, but not the dump of several hundred megabytes that fairseq leaves after a NaN."""
+        if Path(filename).name != "crash.pt":
+            self.consolidate_optimizer()
+            super().save_checkpoint(filename, extra_state)
+
+
+class Loop:
+    """One training run in this process."""
+
+    def __init__(self, cfg: Any, stop: StopRequest) -> None:
+        self.cfg = cfg
+        self.stop = stop
+        self.stopped = False
+        folder = Path(cfg.checkpoint.save_dir)
+        self.checkpoints = Checkpoints(folder)
+        self.events = Events(folder.parent / "events.jsonl")
+        self.task = tasks.setup_task(cfg.task)
+        model = self.task.build_model(cfg.model)
+        logger.info(model)
+        self.task.load_dataset("valid")
+        self.trainer = StrictTrainer(cfg, self.task, model, self.task.build_criterion(cfg.criterion))
+        _, self.batches = checkpoint_utils.load_checkpoint(cfg.checkpoint, self.trainer)
+        self.last_loss: float | None = None
+        self._status(
+            "resumed" if self.update else "started",
+            parameters=sum(p.numel() for p in model.parameters()),
+            device=torch.cuda.get_device_name() if self.trainer.cuda else "cpu",
+            updates_per_epoch=-(-len(self.batches) // cfg.optimization.update_freq[0]),
+        )
+        self._open_window()
+
+    @property
+    def update(self) -> int:
+        """Updates done so far."""
+        return self.trainer.get_num_updates()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last update or the last epoch is done."""
+        last_update, last_epoch = self.cfg.optimization.max_update, self.cfg.optimization.max_epoch
+        return bool(
+            (last_update and self.update >= last_update) or (last_epoch and self.batches.next_epoch_idx > last_epoch)
+        )
+
+    def run(self) -> None:
+        """Train epoch by epoch; each ends with a validation and a checkpoint."""
+        while not self.finished and not self.stopped:
+            for samples in self._epoch():
+                self._update(samples)
+                if self.stopped or self.finished:
+                    break
+        if not self.stopped:
+            self._status("trained", peak_memory_mb=self._peak_memory_mb())
+
+    def diverged(self, reason: str) -> None:
+        """Write down that training ended in numbers that are not finite: a result, not an error."""
+        self._status(
+            "diverged", reason=reason, last_finite_loss=self.last_loss, peak_memory_mb=self._peak_memory_mb()
+        )
+
+    def _epoch(self) -> Iterator[list[Any]]:
+        """Yield the mini-batches of each update of the next epoch."""
+        batches = self.batches.next_epoch_itr(fix_batches_to_gpus=False, shuffle=True)
+        self.updates_left = iterators.GroupedIterator(batches, self.cfg.optimization.update_freq[0])
+        self.trainer.begin_epoch(self.batches.epoch)
+        yield from self.updates_left
+
+    def _update(self, samples: list[Any]) -> None:
+        """Take one update and write down what is due after it."""
+        self.lr = self.trainer.get_lr()
+        before = self.task.sums.loss
+        self.trainer.train_step(samples)
+        loss = self.task.sums.loss - before
+        if not np.isfinite(loss):
+            raise FloatingPointError("the loss is not finite")
+        at_end = not self.updates_left.has_next() or self.finished
+        due = self.update % self.cfg.common.log_interval == 0
+        save = bool(self.stop) or self.update % self.cfg.checkpoint.save_interval_updates == 0
+        if due or save or at_end:
+            self._report()
+        if at_end:
+            self._end_epoch()
+        elif save:
+            self._save_state()
+        self.stopped = bool(self.stop) and not self.finished
+
+    def _end_epoch(self) -> None:
+        """Validate, then save the weights, then the state: the epoch is done once the state is on disk."""
+        epoch = self.batches.epoch
+        if not self._validate(epoch):
+            return
+        self.checkpoints.save("weights", self.update, epoch, self._write_weights)
+        self._save_state()
+
+    def _validate(self, epoch: int) -> bool:
+        """Write down the validation loss; return False when a stop came in between."""
+        self.task.sums.clear()
+        for sample in self.trainer.get_valid_iterator("valid").next_epoch_itr(shuffle=False):
+            if self.stop:
+                self.stopped = True
+                return False
+            self.trainer.valid_step(sample)
+        values = self.task.sums.per_token()
+        self.events.write("valid", self.update, epoch, **values, ppl=2 ** min(values["nll_loss"], 1000.0))
+        self._open_window()
+        return True
+
+    def _report(self) -> None:
+        """Write down the updates since the last report, and open a new window."""
+        now = time.monotonic()
+        seconds, updates, tokens = now - self.opened, self.update - self.opened_at, self.task.sums.tokens
+        values = self.task.sums.per_token()
+        self.last_loss = values["loss"]
+        speed = {"tokens_per_s": round(tokens / seconds, 1), "updates_per_s": round(updates / seconds, 3)}
+        self.events.write(
+            "train", self.update, self.batches.epoch, **values, lr=self.lr, gnorm=float(self.trainer.gnorm),
+            tokens=tokens, seconds=round(seconds, 3), **speed,
+        )  # fmt: skip
+        self._open_window()
+
+    def _open_window(self) -> None:
+        self.task.sums.clear()
+        self.opened, self.opened_at = time.monotonic(), self.update
+
+    def _save_state(self) -> None:
+        """Save everything that an exact resume needs. The events up to here are on disk first."""
+        self.events.sync()
+        extra = {"train_iterator": self.batches.state_dict()}
+        self.checkpoints.save(
+            "state", self.update, self.batches.epoch,
+            lambda path: self.trainer.save_checkpoint(str(path), extra), keep=KEPT_STATES,
+        )  # fmt: skip
+        self.opened = time.monotonic()
+
+    def _write_weights(self, path: Path) -> None:
+        torch.save({"model": utils.move_to_cpu(self.trainer.get_model().state_dict())}, path)
+
+    def _peak_memory_mb(self) -> int:
+        if self.trainer.cuda:
+            return torch.cuda.max_memory_allocated() // 2**20
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+    def _status(self, state: str, **values: Any) -> None:
+        self.events.write("status", self.update, self.batches.epoch, state=state, **values)

@@ -1,0 +1,84 @@
+"""A run's `events.jsonl`: append-only, one JSON object a line; the truth that every display and table reads.
+
+The trainer and the runner both append. A line is one write in append mode, so theirs never mix.
+"""
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+Event = dict[str, Any]
+
+
+class Events:
+    """The events of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, kind: str, update: int, epoch: int, **values: Any) -> None:
+        """Append an event; numbers that are not finite are written as null."""
+        event = {
+            "kind": kind,
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "update": update,
+            "epoch": epoch,
+            **values,
+        }
+        line = json.dumps({key: _finite(value) for key, value in event.items()}) + "\n"
+        with self.path.open("ab", buffering=0) as file:
+            file.write(line.encode())
+
+    def read(self) -> list[Event]:
+        """Return all whole events; a last line cut short by a crash is left out."""
+        return list(self.follow().new())
+
+    def follow(self) -> "Follower":
+        """Return a reader that remembers how far it came."""
+        return Follower(self.path)
+
+    def sync(self) -> None:
+        """Force everything onto the disk."""
+        if self.path.exists():
+            with self.path.open("rb") as file:
+                os.fsync(file.fileno())
+
+    def cut_after(self, update: int) -> None:
+        """Drop the events after ``update``: training resumes there and writes them anew."""
+        if not self.path.exists():
+            return
+        kept = [json.dumps(event) + "\n" for event in self.read() if event["update"] <= update]
+        part = self.path.with_name(self.path.name + ".part")
+        part.write_text("".join(kept))
+        part.replace(self.path)
+
+
+class Follower:
+    """Reads a growing file of events."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.offset = 0
+
+    def new(self) -> Iterator[Event]:
+        """Yield the events that are whole and have not been yielded."""
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as file:
+            file.seek(self.offset)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self.offset += len(line)
+                try:
+                    yield json.loads(line)
+                except json.JSONDecodeError:
+                    continue  # a line cut by a crash, which later lines were appended to
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

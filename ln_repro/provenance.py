@@ -1,0 +1,43 @@
+"""Where a number comes from: the versions and the code that made it."""
+
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from ln_repro.version import __version__
+
+PACKAGES = ("torch", "fairseq", "numpy", "sacrebleu", "sacremoses", "subword-nmt", "hydra-core", "omegaconf")
+
+
+def environment(device: str) -> dict[str, Any]:
+    """Return the versions of what computes; ``device`` is the name of the processor or GPU."""
+    versions = {name: version_of(name) for name in PACKAGES}
+    return {"python": platform.python_version(), **versions, "device": device, "system": platform.system()}
+
+
+def version_of(package: str) -> str | None:
+    """Return the installed version of a package, None when it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def code() -> dict[str, Any]:
+    """Return the version and, in a checkout, the commit and whether files differ from it."""
+    root = Path(__file__).resolve().parents[1]
+    commit = _git(root, "rev-parse", "HEAD") if (root / ".git").exists() else None
+    dirty = None if commit is None else bool(_git(root, "status", "--porcelain", "ln_repro", "conf"))
+    return {"version": __version__, "git": commit, "dirty": dirty}
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True, timeout=20
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

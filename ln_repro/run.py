@@ -1,0 +1,263 @@
+"""One experiment from data to record: the only place that sees corpus, engine, score, store and tracking together."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ln_repro import provenance, score
+from ln_repro.corpus.prepare import Prepared, prepare
+from ln_repro.display import Display
+from ln_repro.engine import command, process
+from ln_repro.engine.checkpoints import Checkpoints
+from ln_repro.errors import LnReproError, UserError
+from ln_repro.events import Event, Events
+from ln_repro.experiment import Experiment
+from ln_repro.store import Record, RunFolder, write_json
+from ln_repro.tracking import Mirror, open_mirror
+
+POLL_SECONDS = 0.2
+SAMPLES = 20
+
+
+def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
+    """Prepare, train, decode, score and record; return the run directory.
+
+    A finished experiment is left as it is, an unfinished one is resumed.
+
+    Raises:
+        UserError: the experiment cannot be run as described.
+        KeyboardInterrupt: after Ctrl-C or SIGTERM; the state is saved.
+        Interrupted: somebody stopped the trainer; the state is saved.
+        LnReproError: anything else that went wrong, with the log's path.
+    """
+    if experiment.data.only is not None:
+        raise UserError(f"data.only: a run needs the whole corpus, not only {experiment.data.only}")
+    process.require_fairseq()
+    corpus = prepare(experiment.data, experiment.paths.data, process.binarise, say)
+    run_id = experiment.id(corpus.fingerprint)
+    folder = RunFolder.of(experiment, run_id)
+    if experiment.rerun and folder.path.exists():
+        say(f"the run so far is set aside as {folder.set_aside()}")
+    if folder.record is not None:
+        say("this experiment is finished already (rerun=true starts afresh)")
+        return folder.path
+    with folder.claim() as lock:
+        if folder.record is None:  # it may have been finished while we waited for the claim
+            Run(experiment, corpus, folder, run_id, lock, say).go()
+    return folder.path
+
+
+class Run:
+    """An experiment at work in a directory that is ours."""
+
+    def __init__(
+        self, experiment: Experiment, corpus: Prepared, folder: RunFolder, run_id: str, lock: int,
+        say: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self.experiment = experiment
+        self.corpus = corpus
+        self.folder = folder
+        self.id = run_id
+        self.lock = lock
+        self.say = say
+        self.events: Events = folder.events
+        self.checkpoints = Checkpoints(folder.checkpoints)
+        self.scored: set[tuple[str, int]] = set()
+        self.splits = ("test", "valid") if experiment.eval.valid else ("test",)
+
+    def go(self) -> None:
+        """Train with decoding alongside, then write the record."""
+        settings = {**self.experiment.model_dump(mode="json"), "id": self.id}
+        write_json(self.folder.path / "experiment.json", settings)
+        (self.folder.path / "hyps").mkdir(exist_ok=True)
+        mirror = open_mirror(self.experiment, self.id, self.folder.path, self.say)
+        try:
+            with Display(self.folder.path.name, self.experiment.train) as display:
+                self.say = display.say
+                self._train_and_decode(display, mirror)
+        except BaseException:
+            mirror.close()
+            raise
+        record = self._record(self.events.read())
+        write_json(self.folder.path / "record.json", record)
+        mirror.finish(record, self._samples(record))
+
+    def _train_and_decode(self, display: Display, mirror: Mirror) -> None:
+        """Keep a trainer and, whenever an epoch waits for it, a decoder at work until both are done."""
+        arguments = self._resume()
+        trainer = process.Worker("train", arguments, self.folder.log, self.experiment.train.threads, self.lock)
+        decoder: Decoder | None = None
+        follower = self.events.follow()
+        try:
+            while True:
+                training = trainer.poll() is None
+                for event in follower.new():
+                    display.show(event)
+                    mirror.event(event)
+                if decoder is not None and decoder.worker.poll() is not None:
+                    decoder = self._scored(decoder)
+                elif decoder is None and (waiting := self._undecoded()):
+                    decoder = self._decode(*waiting, arguments)
+                elif decoder is None and not training:
+                    break
+                time.sleep(POLL_SECONDS)
+                trainer.check()
+        except KeyboardInterrupt:
+            self.say("stopping: the trainer saves its state")
+            raise
+        finally:
+            if decoder is not None:
+                decoder.worker.stop()
+            trainer.stop()
+
+    def _resume(self) -> list[str]:
+        """Bring the directory to the newest whole checkpoint; return the trainer's arguments."""
+        point = self.checkpoints.resume_point(self.say)
+        done = point.update if point else -1
+        self.events.cut_after(done)
+        self.checkpoints.forget_after(done)
+        self.scored = {
+            (event["split"], event["epoch"])
+            for event in self.events.read()
+            if event["kind"] == "bleu" and event["flavour"] == score.FLAVOURS[-1]
+        }
+        if point:
+            self.say(f"resuming after update {point.update}")
+        resume = self.folder.checkpoints / point.file if point else None
+        return command.training_arguments(self.experiment, self.corpus.bin, self.folder.checkpoints, resume)
+
+    def _undecoded(self) -> tuple[str, list[int]] | None:
+        """Return a split and the epochs of it that have weights but no BLEU yet."""
+        weights = self.checkpoints.weights()
+        for split in self.splits:
+            if epochs := sorted(epoch for epoch in weights if (split, epoch) not in self.scored):
+                return split, epochs
+        return None
+
+    def _decode(self, split: str, epochs: list[int], arguments: list[str]) -> "Decoder":
+        weights = self.checkpoints.weights()
+        files = [
+            (self.folder.checkpoints / weights[epoch].file, self.folder.hypotheses(split, epoch, tokenised=True))
+            for epoch in epochs
+        ]
+        decoding = command.decoding_arguments(split, self.experiment.eval, files, arguments)
+        worker = process.Worker("decode", decoding, self.folder.path / "decode.log", 1, self.lock)
+        return Decoder(worker, split, {epoch: weights[epoch].update for epoch in epochs})
+
+    def _scored(self, decoder: "Decoder") -> None:
+        """Score what the decoder wrote; the last flavour written marks the epoch as done."""
+        decoder.worker.check()
+        split = decoder.split
+        for epoch, update in decoder.updates.items():
+            tokenised = read_lines(self.folder.hypotheses(split, epoch, tokenised=True))
+            plain = score.detokenise(tokenised, self.corpus.target_lang)
+            text = "".join(f"{line}\n" for line in plain)
+            self.folder.hypotheses(split, epoch).write_text(text, encoding="utf-8")
+            scores = {
+                "tokenised": score.paper_bleu(tokenised, self.corpus.tokenised(split), self.experiment, split),
+                "detokenised": score.sacre_bleu(plain, self.corpus.references(split), self.experiment, split),
+            }
+            for flavour in score.FLAVOURS:
+                self.events.write("bleu", update, epoch, split=split, flavour=flavour, **scores[flavour].as_dict())
+            self.scored.add((split, epoch))
+
+    def _record(self, events: list[Event]) -> Record:
+        """Put together the record from the events: they are the truth."""
+        statuses = {event["state"]: event for event in events if event["kind"] == "status"}
+        steps = [event for event in events if event["kind"] == "train"]
+        epochs = epochs_of(events)
+        seconds, tokens = sum(step["seconds"] for step in steps), sum(step["tokens"] for step in steps)
+        begun = statuses.get("started") or statuses["resumed"]
+        ended = statuses.get("trained") or statuses.get("diverged")
+        if ended is None:
+            raise LnReproError(f"training ended without saying how (see {self.folder.log})")
+        return {
+            "schema": 1,
+            "id": self.id,
+            "exp": self.experiment.exp,
+            "status": "finished" if "trained" in statuses else "diverged",
+            "divergence": divergence_of(statuses),
+            "axes": self.experiment.axes,
+            "epochs": epochs,
+            "bleu": best_scores(events, epochs),
+            "data": {
+                "name": self.corpus.name,
+                "fingerprint": self.corpus.fingerprint,
+                **{f"{split}_pairs": number for split, number in self.corpus.pairs.items()},
+            },
+            "parameters": begun["parameters"],
+            "updates": ended["update"],
+            "target_tokens": tokens,
+            "train_seconds": round(seconds, 3),
+            "tokens_per_s": round(tokens / seconds, 1) if seconds else None,
+            "peak_memory_mb": ended["peak_memory_mb"],
+            "environment": provenance.environment(begun["device"]),
+            "code": provenance.code(),
+            "experiment": self.experiment.model_dump(mode="json", exclude={"paths", "tracker", "rerun"}),
+        }
+
+    def _samples(self, record: Record) -> list[tuple[str, str, str]]:
+        """Return a few test sentences: source, reference, and what the scored epoch made of it."""
+        best = record["bleu"]["test"]
+        if best is None:
+            return []
+        hypotheses = read_lines(self.folder.hypotheses("test", best["epoch"]))
+        rows = zip(self.corpus.sources("test"), self.corpus.references("test"), hypotheses, strict=True)
+        return list(rows)[:SAMPLES]
+
+
+class Decoder:
+    """A decoder at work: its split, and the update of each epoch it decodes."""
+
+    def __init__(self, worker: process.Worker, split: str, updates: dict[int, int]) -> None:
+        self.worker = worker
+        self.split = split
+        self.updates = updates
+
+
+def epochs_of(events: list[Event]) -> list[dict[str, Any]]:
+    """Return one row an epoch: validation loss in bits per token, and the BLEUs (None where not scored)."""
+    rows = {
+        event["epoch"]: {
+            "epoch": event["epoch"],
+            "update": event["update"],
+            "valid_loss": event["loss"],
+            "valid_nll_loss": event["nll_loss"],
+            "valid_bleu": None,
+            "test_bleu": None,
+            "test_bleu_tokenised": None,
+        }
+        for event in events
+        if event["kind"] == "valid"
+    }
+    for event in events:
+        if event["kind"] == "bleu":
+            suffix = "_tokenised" if event["flavour"] == "tokenised" else ""
+            rows[event["epoch"]][f"{event['split']}_bleu{suffix}"] = event["score"]
+    return list(rows.values())
+
+
+def best_scores(events: list[Event], epochs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the test scores of the epoch with the lowest validation loss, with that epoch and signatures."""
+    finite = [row for row in epochs if row["valid_loss"] is not None and row["test_bleu"] is not None]
+    if not finite:
+        return {"test": None, "test_tokenised": None}
+    best = min(finite, key=lambda row: row["valid_loss"])["epoch"]
+    found = {
+        event["flavour"]: {"score": event["score"], "signature": event["signature"], "epoch": best}
+        for event in events
+        if event["kind"] == "bleu" and event["split"] == "test" and event["epoch"] == best
+    }
+    return {"test": found["detokenised"], "test_tokenised": found["tokenised"]}
+
+
+def divergence_of(statuses: dict[str, Event]) -> dict[str, Any] | None:
+    """Return when and why a run diverged, None if it did not."""
+    event = statuses.get("diverged")
+    return event and {key: event[key] for key in ("update", "epoch", "reason", "last_finite_loss")}
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a text file, split at line feeds only."""
+    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
