@@ -39,6 +39,8 @@ class Data(Section):
     """Joint byte-pair merges; 0 leaves words whole."""
     source: Path | None = None
     """A file or folder the user already has, instead of a download."""
+    checksum: Literal["strict", "record"] = "strict"
+    """`record`: take raw files that differ from the known ones; their own checksums then decide the fingerprint."""
     only: Literal["test"] | None = None
     """Prepare the test side alone (no training text needed, and nothing to train on)."""
     train: Path | None = None
@@ -48,7 +50,7 @@ class Data(Section):
 
     def recipe(self) -> dict[str, Any]:
         """Return the settings that decide what the prepared corpus contains (paths left out)."""
-        return self.model_dump(mode="json", exclude={"source", "only", "train", "valid", "test"})
+        return self.model_dump(mode="json", exclude={"source", "checksum", "only", "train", "valid", "test"})
 
 
 class Model(Section):

@@ -117,7 +117,7 @@ def open_mirror(experiment: Experiment, run_id: str, run_dir: Path, warn: Callab
         (run_dir / "wandb" / "final.json").unlink()
     advice = "the run goes on, and `ln-repro sync` mirrors it later"
     letter = _letter(experiment, run_id, mode)
-    return Follower(run_dir, letter, lambda reason: warn(f"wandb: {reason} ({advice})"))
+    return Follower(run_dir, letter, lambda reason: warn(f"wandb: no mirror, {reason} ({advice})"))
 
 
 def sync(experiment: Experiment, run_id: str, run_dir: Path, record: Mapping[str, Any] | None = None) -> str:
@@ -229,19 +229,19 @@ def _mirror(run_dir: Path, letter: Mapping[str, Any]) -> None:
 
 
 def _open_run(run_dir: Path, letter: Mapping[str, Any]) -> Any:
-    """Open the run in wandb; an offline segment starts afresh, since the events file has everything."""
+    """Open the run in wandb, and drop its earlier local copies: each one is refilled from the first event."""
     import wandb
 
     _refuse_secrets(letter["run"]["config"])
     mode = letter["mode"]
     if mode == "auto":
         mode = "online" if _key_configured() else "offline"
-    if mode == "offline":
-        for segment in (run_dir / "wandb").glob("offline-run-*"):
-            shutil.rmtree(segment)
     understood = wandb.Settings.model_fields
-    settings = wandb.Settings(**{key: value for key, value in letter["settings"].items() if key in understood})
-    run = wandb.init(**letter["run"], mode=mode, resume="allow", dir=str(run_dir), settings=settings)
+    quiet = wandb.Settings(**{key: value for key, value in letter["settings"].items() if key in understood})
+    run = wandb.init(**letter["run"], mode=mode, resume="allow", dir=str(run_dir), settings=quiet)
+    for copy in (run_dir / "wandb").glob("*run-*"):
+        if copy.name != Path(run.dir).parent.name:
+            shutil.rmtree(copy)
     run.define_metric("update")
     run.define_metric("*", step_metric="update")
     return run

@@ -74,11 +74,12 @@ def run_dir(tmp_path: Path) -> Path:
 def experiment(mode: str = "auto", name: str = "wandb") -> Experiment:
     """Return some experiment."""
     return build({
-        "exp": "toy_postln_warm", "seed": 3, "norm": "postln", "init": "xavier", "lr": 1e-3, "precision": "fp32",
-        "data": {"name": "toy", "bpe_merges": 0, "source": "/a/private/place"},
-        "model": {"name": "tiny", "layers": 1, "width": 8, "ffn": 8, "heads": 2}, "optimizer": {"name": "adam"},
-        "schedule": {"warmup_updates": 10, "decay": "constant"}, "train": {"max_update": 10}, "eval": {},
-        "tracker": {"name": name, "mode": mode}, "paths": {"runs": "/a/private/place", "data": "/elsewhere"},
+        "exp": "toy_postln_warm", "seed": 3, "norm": "postln", "init": "xavier", "lr": 1e-3,
+        "precision": "fp32", "data": {"name": "toy", "bpe_merges": 0, "source": "/a/private/place"},
+        "model": {"name": "tiny", "layers": 1, "width": 8, "ffn": 8, "heads": 2},
+        "optimizer": {"name": "adam"}, "schedule": {"warmup_updates": 10, "decay": "constant"},
+        "train": {"max_update": 10}, "eval": {}, "tracker": {"name": name, "mode": mode},
+        "paths": {"runs": "/a/private/place", "data": "/elsewhere"},
     })  # fmt: skip
 
 
@@ -236,6 +237,7 @@ def test_a_resumed_run_adds_only_what_is_new(server: Server, run_dir: Path) -> N
         mirror.close()
         assert updates(server.runs[ID]) == list(range(1, first + 10))
     assert warnings == [] and server.runs[ID].exit_code == 1
+    assert len(list((run_dir / "wandb").glob("run-*"))) == 1
 
 
 @needs_core
@@ -244,8 +246,8 @@ def test_a_killed_runner_leaves_nothing_broken(server: Server, run_dir: Path) ->
     code = (
         "import sys, time; from pathlib import Path; from ln_repro.tracking import open_mirror; "
         "from ln_repro.experiment import Experiment; "
-        "m = open_mirror(Experiment.model_validate_json(sys.argv[1]), sys.argv[3], Path(sys.argv[2]), print); "
-        "time.sleep(60)"
+        "experiment = Experiment.model_validate_json(sys.argv[1]); "
+        "mirror = open_mirror(experiment, sys.argv[3], Path(sys.argv[2]), print); time.sleep(60)"
     )
     root = {"PYTHONPATH": str(Path(tracking.__file__).parent.parent)}
     command = [sys.executable, "-c", code, experiment().model_dump_json(), run_dir, ID]
@@ -265,9 +267,13 @@ def test_signals_meant_for_the_runner_do_not_end_the_mirror(server: Server, run_
     mirror = tracking.open_mirror(experiment(), ID, run_dir, pytest.fail)
     write(run_dir, mirror, [train_event(1)])
     wait_for(lambda: ID in server.runs)
+    own_group = os.getpgid(0)
     for process in alive(run_dir):
-        for number in (signal.SIGINT, signal.SIGUSR2, signal.SIGHUP):
+        assert os.getpgid(process) != own_group  # Ctrl-C at a terminal, and a batch system's signal to a step
+        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
             os.kill(process, number)
+        if b"ln_repro.tracking" in Path(f"/proc/{process}/cmdline").read_bytes():
+            os.killpg(process, signal.SIGINT)
     write(run_dir, mirror, [train_event(2)])
     mirror.finish(RECORD)
     assert updates(server.runs[ID]) == [1, 2]
@@ -349,7 +355,7 @@ def test_a_server_that_refuses_is_one_warning_in_bounded_time(
         mirror.finish(RECORD)
     assert time.monotonic() - start < 20
     assert len(warnings) == 1 and CANARY not in warnings[0]
-    assert alive(run_dir) == []
+    wait_for(lambda: alive(run_dir) == [])
 
 
 @needs_core
@@ -366,7 +372,11 @@ def test_a_server_that_dies_during_the_run_is_one_warning_and_a_later_sync_adds_
     start = time.monotonic()
     mirror.finish(RECORD)
     assert time.monotonic() - start < 15 and len(warnings) == 1
-    assert not (run_dir / "wandb" / "synced.json").exists()
+    with Server() as revived:
+        revived.runs = server.runs
+        monkeypatch.setenv("WANDB_BASE_URL", revived.url)
+        tracking.sync(experiment(), ID, run_dir)
+    assert updates(server.runs[ID]) == [1, 2] and server.runs[ID].exit_code == 0
 
 
 @needs_core

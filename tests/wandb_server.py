@@ -49,6 +49,7 @@ class Server:
         self.runs: dict[str, Run] = {}
         self.files: dict[str, bytes] = {}
         self.calls: Counter[str] = Counter()
+        self.stopped = False
         self.refuse = refuse
         """Answer every query with 401, as for a key that is not known."""
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -63,7 +64,8 @@ class Server:
         self.stop()
 
     def stop(self) -> None:
-        """Stop answering; from here on, connections are refused."""
+        """Stop answering, on open connections too; new ones are refused."""
+        self.stopped = True
         self._http.shutdown()
         self._http.server_close()
 
@@ -155,6 +157,8 @@ def _handler(server: Server) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             data = json.loads(self._body() or b"{}")
+            if server.stopped:
+                raise ConnectionAbortedError
             if self.path.startswith("/graphql"):
                 operation = re.findall(r"(?:query|mutation)\s+(\w+)", data["query"])[0]
                 if server.refuse:

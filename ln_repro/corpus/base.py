@@ -50,11 +50,10 @@ class Corpus(ABC):
     """Raised whenever a change of code changes the prepared text."""
     languages: ClassVar[frozenset[str] | None] = frozenset({"de", "en"})
     """The languages it is in, None where the user says so."""
-    pairs: Mapping[str, int] = {}
+    pairs: ClassVar[Mapping[str, int]] = {}
     """Pairs that each split must have, where that is known."""
     tokens: ClassVar[Mapping[str, int]] = {}
-    """Segmented training tokens by language with end marks, where a reference is known; a difference is reported."""
-    style: ClassVar[Style] = Style()
+    """Segmented training tokens by language, with end marks, of a reference; a difference is reported."""
     folders: ClassVar[tuple[str, ...]] = (".",)
     """Where in the user's folder the raw files may lie."""
     archive: ClassVar[Raw | None] = None
@@ -67,6 +66,10 @@ class Corpus(ABC):
     @abstractmethod
     def read(self, data: Data, found: Found) -> Splits:
         """Return the raw lines of the splits (of the test split alone if ``data.only`` says so)."""
+
+    def style(self, split: str) -> Style:
+        """Return how the lines that `read` gave as this split are tokenised."""
+        return Style()
 
     def arrange(self, raw: Splits, text: Splits) -> Arranged:
         """Clean and split, now that the lines are tokenised (but not yet lower-cased)."""
@@ -91,7 +94,9 @@ class Corpus(ABC):
             raise UserError(f"data.source_lang, data.target_lang: must differ, both are {pair[0]!r}")
         if self.languages is not None and frozenset(pair) != self.languages:
             accepted = " and ".join(sorted(self.languages))
-            raise UserError(f"data.source_lang, data.target_lang: {self.name} is in {accepted}, got {pair[0]} and {pair[1]}")
+            raise UserError(
+                f"data.source_lang, data.target_lang: {self.name} is in {accepted}, got {' and '.join(pair)}"
+            )
 
 
 def wanted(data: Data) -> tuple[str, ...]:

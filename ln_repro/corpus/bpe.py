@@ -12,7 +12,7 @@ from ln_repro.corpus.parallel import Line, over_lines
 
 
 def learn(sides: Iterable[list[str]], merges: int) -> str:
-    """Return the merge table learnt on all the sides, one after the other; ties are broken by subword-nmt's rule."""
+    """Return the merge table learnt on all the sides, one after the other."""
     lines = list(itertools.chain.from_iterable(sides))
     if not any(len(word) > 1 for line in lines for word in line.split(" ")):
         return "#version: 0.2\n"  # nothing to merge, where learn_bpe would fail
@@ -23,7 +23,7 @@ def learn(sides: Iterable[list[str]], merges: int) -> str:
 
 
 def segmenter(codes: str) -> Line:
-    """Return the function that splits the words of a tokenised line, ``@@`` behind every part but the last."""
+    """Return the function that splits a line's words, ``@@`` behind every part but the last."""
     table = BPE(io.StringIO(codes))
     return lambda line: str(table.process_line(line))
 

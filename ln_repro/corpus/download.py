@@ -26,7 +26,7 @@ BLOCK = 1 << 16
 HEADERS = {"User-Agent": "Mozilla/5.0 (compatible; ln-repro)", "Accept-Encoding": "identity"}
 
 
-class Failed(Exception):
+class FailedError(Exception):
     """One address did not deliver; the next may."""
 
 
@@ -44,13 +44,13 @@ def fetch(urls: Sequence[str], target: Path, expected: str | None, by_hand: str,
         try:
             _from_address(url, target, expected, report)
             return target
-        except Failed as reason:
+        except FailedError as reason:
             reasons.append(f"{url}: {reason}")
     raise UserError(f"{target.name} could not be downloaded ({'; '.join(reasons)}); {by_hand}")
 
 
 def _from_address(url: str, target: Path, expected: str | None, report: Report) -> None:
-    """Download from one address, or raise `Failed`."""
+    """Download from one address, or raise `FailedError`."""
     part = target.with_name(target.name + ".part")
     resumed = part.exists()
     _transfer(url, part, report)
@@ -62,12 +62,12 @@ def _from_address(url: str, target: Path, expected: str | None, report: Report) 
         found = digest(part, str(expected).split(":")[0])
     if found != expected:
         part.unlink()
-        raise Failed(f"the content differs, expected {expected}, found {found}")
+        raise FailedError(f"the content differs, expected {expected}, found {found}")
     part.replace(target)
 
 
 def _transfer(url: str, part: Path, report: Report) -> None:
-    """Bring ``part`` to its full length, or raise `Failed`."""
+    """Bring ``part`` to its full length, or raise `FailedError`."""
     for attempt in range(1, ATTEMPTS + 1):
         before = part.stat().st_size if part.exists() else 0
         try:
@@ -75,7 +75,7 @@ def _transfer(url: str, part: Path, report: Report) -> None:
             return
         except urllib.error.HTTPError as error:
             if error.code != 416 or not before:
-                raise Failed(f"HTTP {error.code} {error.reason}") from None
+                raise FailedError(f"HTTP {error.code} {error.reason}") from None
             if error.headers.get("Content-Range", f"*/{before}").endswith(f"/{before}"):
                 return  # nothing beyond what is here: it was complete
             part.unlink()  # longer than the file is now: it was another one
@@ -84,13 +84,15 @@ def _transfer(url: str, part: Path, report: Report) -> None:
                 raise  # the disk, not the network
             progressed = part.exists() and part.stat().st_size > before
             if attempt == ATTEMPTS or not progressed:
-                raise Failed(str(getattr(error, "reason", error)) or type(error).__name__) from None
-    raise Failed("the server does not agree with itself about the length")
+                raise FailedError(str(getattr(error, "reason", error)) or type(error).__name__) from None
+    raise FailedError("the server does not agree with itself about the length")
 
 
 def _request(url: str, part: Path, offset: int, report: Report) -> None:
-    """Ask for the bytes from ``offset`` on and append them; a server that sends everything is started over."""
-    request = urllib.request.Request(url, headers={**HEADERS, **({"Range": f"bytes={offset}-"} if offset else {})})
+    """Append the bytes from ``offset`` on; when the server sends everything, start over."""
+    request = urllib.request.Request(
+        url, headers={**HEADERS, **({"Range": f"bytes={offset}-"} if offset else {})}
+    )
     with urllib.request.urlopen(request, timeout=TIMEOUT) as reply:
         start = offset if reply.status == 206 else 0
         length = reply.headers.get("Content-Length")

@@ -1,6 +1,11 @@
 """Raw files: found in the user's folder, unpacked, or downloaded; and verified."""
 
+import gzip
+import hashlib
+import lzma
+import os
 import tarfile
+import zlib
 from pathlib import Path
 
 from ln_repro.corpus.base import Corpus, Found, Raw
@@ -17,32 +22,31 @@ def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> Found:
         UserError: a file is absent and cannot be downloaded, or is not the known one.
     """
     require_source(data)
+    inputs = corpus.inputs(data)
     with locked(root / "raw" / f".{corpus.name}.lock"):
-        inputs = corpus.inputs(data)
-        here = present(corpus, data, root)
-        absent = [raw for raw in inputs if raw.name not in here]
+        absent = [raw for raw in inputs if raw.name not in present(corpus, data, root)]
         if absent:
-            here = _obtain(corpus, data, root, absent, report)
+            _obtain(corpus, data, root, absent, report)
+        here = present(corpus, data, root)
         for raw in inputs:
+            if raw.name not in here:
+                raise UserError(f"{corpus.name}: {raw.path or raw.name}: not found; {corpus.by_hand}")
             _verify(corpus, data, root, raw, here[raw.name])
     return {raw.name: here[raw.name] for raw in inputs}
 
 
 def present(corpus: Corpus, data: Data, root: Path) -> dict[str, Path]:
     """Return those raw files that are here already, without reading them."""
+    found: dict[str, Path] = {}
     inputs = corpus.inputs(data)
-    if data.source is not None and data.source.is_file() and corpus.archive is None and len(inputs) == 1:
-        return {inputs[0].name: data.source}
-    folders = [_unpacked(corpus, root)]
-    if data.source is not None and data.source.is_dir():
-        folders = [data.source / folder for folder in corpus.folders]
-    elif data.source is not None:
-        folders = [_unpacked(corpus, root, data.source)]
-    found = {raw.name: raw.path for raw in inputs if raw.path is not None and raw.path.is_file()}
+    folders = _folders(corpus, data, root)
     for raw in inputs:
-        places = [folder / raw.name for folder in folders if (folder / raw.name).is_file()]
-        if raw.path is None and places:
-            found[raw.name] = places[0]
+        places = [raw.path] if raw.path else [folder / raw.name for folder in folders]
+        if data.source is not None and data.source.is_file() and corpus.archive is None and len(inputs) == 1:
+            places = [data.source]  # a single raw file may have any name
+        place = next((place for place in places if place.is_file()), None)
+        if place is not None:
+            found[raw.name] = place
     return found
 
 
@@ -52,34 +56,104 @@ def require_source(data: Data) -> None:
     Raises:
         UserError: no such file or folder, or one that may not be read.
     """
+    if data.source is None:
+        return
     try:
-        if data.source is not None and not data.source.exists():
-            raise UserError(f"data.source: {data.source}: no such file or folder")
-        if data.source is not None and data.source.is_dir():
+        data.source.stat()
+        if data.source.is_dir():
             next(data.source.iterdir(), None)
     except OSError as error:
-        raise UserError(f"data.source: {data.source}: cannot be read ({error.strerror})") from None
+        raise UserError(
+            f"data.source: {data.source}: cannot be read ({error.strerror}); give an existing file or folder"
+        ) from None
 
 
-def _obtain(corpus: Corpus, data: Data, root: Path, absent: list[Raw], report: Report) -> dict[str, Path]:
-    """Return all raw files after unpacking or downloading what is absent."""
-    names = ", ".join(raw.name for raw in absent)
+def _folders(corpus: Corpus, data: Data, root: Path) -> list[Path]:
+    """Return the folders in which raw files may lie, the first one that has a file counts."""
+    archive = _archive(corpus, data, root)
+    unpacked = [_unpack_folder(archive, corpus, root)] if archive is not None and archive.is_file() else []
+    if data.source is None:
+        return [_store(corpus, root), *unpacked]
+    return [*(data.source / folder for folder in corpus.folders), *unpacked]
+
+
+def _archive(corpus: Corpus, data: Data, root: Path) -> Path | None:
+    """Return the place of the archive with all raw files, whether or not it is there."""
+    if corpus.archive is None:
+        return None
+    if data.source is None:
+        return _store(corpus, root) / corpus.archive.name
+    return data.source / corpus.archive.name if data.source.is_dir() else data.source
+
+
+def _store(corpus: Corpus, root: Path) -> Path:
+    """Return the folder of downloaded files."""
+    return root / "raw" / corpus.name
+
+
+def _unpack_folder(archive: Path, corpus: Corpus, root: Path) -> Path:
+    """Return the folder for an archive's files: under ``root``, for the user's folder is not ours to fill."""
+    status = archive.stat()
+    key = f"{os.path.realpath(archive)} {status.st_size} {status.st_mtime_ns}".encode(
+        errors="surrogateescape"
+    )
+    return _store(corpus, root) / f"unpacked-{hashlib.sha256(key).hexdigest()[:8]}"
+
+
+def _obtain(corpus: Corpus, data: Data, root: Path, absent: list[Raw], report: Report) -> None:
+    """Unpack or download what is absent."""
+    archive, names = _archive(corpus, data, root), ", ".join(raw.name for raw in absent)
+    if archive is not None and corpus.archive is not None:
+        if data.source is None and not archive.is_file():
+            fetch(corpus.archive.urls, archive, corpus.archive.digest, corpus.by_hand, report)
+        if archive.is_file():
+            _unpack(archive, _unpack_folder(archive, corpus, root), [raw.name for raw in absent], corpus)
+            return
     if data.source is not None:
-        archive = data.source if data.source.is_file() else _archive_in(corpus, data.source)
-        if corpus.archive is None or archive is None:
-            raise UserError(f"data.source: {data.source}: {names} not found there; {corpus.by_hand}")
-        _unpack(archive, _unpacked(corpus, root, archive if data.source.is_file() else None), absent, corpus)
-        # An archive inside the user's folder is unpacked under root, for the user's folder is not ours to fill.
-        return {**present(corpus, data, root), **present(corpus, data.model_copy(update={"source": archive}), root)}
-    if corpus.archive is not None:
-        target = _unpacked(corpus, root) / corpus.archive.name
-        if not target.is_file():
-            fetch(corpus.archive.urls, target, corpus.archive.digest, corpus.by_hand, report)
-        _unpack(target, target.parent, absent, corpus)
-        return present(corpus, data, root)
+        raise UserError(f"data.source: {data.source}: {names}: not found there; {corpus.by_hand}")
     if not all(raw.urls for raw in absent):
-        raise UserError(f"{corpus.name}: {names}: not here and not to be downloaded; {corpus.by_hand}")
+        missing = ", ".join(str(raw.path or raw.name) for raw in absent)
+        raise UserError(f"{corpus.name}: {missing}: not found; {corpus.by_hand}")
     for raw in absent:
         expected = raw.digest if data.checksum == "strict" else None
-        fetch(raw.urls, _unpacked(corpus, root) / raw.name, expected, corpus.by_hand, report)
-    return present(corpus, data, root)
+        fetch(raw.urls, _store(corpus, root) / raw.name, expected, corpus.by_hand, report)
+
+
+def _unpack(archive: Path, folder: Path, names: list[str], corpus: Corpus) -> None:
+    """Write the named members of a tar archive, wherever in it they lie, to ``folder``.
+
+    Raises:
+        UserError: it is no tar archive, is damaged, or lacks a file.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with tarfile.open(archive) as tar:
+            members = {Path(member.name).name: member for member in tar.getmembers() if member.isfile()}
+            missing = ", ".join(name for name in names if name not in members)
+            if missing:
+                raise UserError(f"{archive}: {missing}: not in this archive; {corpus.by_hand}")
+            for name in names:
+                content = tar.extractfile(members[name])
+                partial = folder / f".{name}.part"
+                partial.write_bytes(content.read() if content else b"")
+                partial.replace(folder / name)
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
+        raise UserError(
+            f"{archive}: not a tar archive, or a damaged one ({error}); {corpus.by_hand}"
+        ) from None
+
+
+def _verify(corpus: Corpus, data: Data, root: Path, raw: Raw, path: Path) -> None:
+    """Compare a raw file with the known one.
+
+    Raises:
+        UserError: it differs, and ``data.checksum`` is not ``record``.
+    """
+    if raw.digest is None or data.checksum == "record":
+        return
+    found = cached_digest(path, root, raw.digest.split(":")[0])
+    if found != raw.digest:
+        raise UserError(
+            f"{path}: not the file that {corpus.name} is known by, expected {raw.digest}, found {found}; get it "
+            f"from {corpus.origin}, or take this one, as a corpus of its own, with data.checksum=record"
+        )

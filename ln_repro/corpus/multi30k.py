@@ -1,5 +1,8 @@
 """Multi30k (Elliott et al. 2016), task 1: captions of images, German and English."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from ln_repro.corpus.base import Corpus, Found, Raw, wanted
 from ln_repro.corpus.text import Splits, read_pair
 from ln_repro.corpus.tokenise import Style
@@ -27,8 +30,7 @@ class Multi30k(Corpus):
     origin = "github.com/multi30k/dataset"
     licence = "none stated; citation of Elliott et al. 2016 requested"
     by_hand = f"get {', '.join(SHA256)} from {URL} and give their folder as data.source=PATH"
-    pairs = {"train": 29_000, "valid": 1_014, "test": 1_000}
-    style = Style(normalise=True)
+    pairs: ClassVar[Mapping[str, int]] = {"train": 29_000, "valid": 1_014, "test": 1_000}
 
     def inputs(self, data: Data) -> list[Raw]:
         """Return the two sides of each split."""
@@ -38,10 +40,15 @@ class Multi30k(Corpus):
             for name in _sides(split).values()
         ]
 
+    def style(self, split: str) -> Style:
+        """Return the usual style of this corpus."""
+        return Style(normalise=True)
+
     def read(self, data: Data, found: Found) -> Splits:
         """Return the captions."""
         return {
-            split: read_pair({lang: found[name] for lang, name in _sides(split).items()}) for split in wanted(data)
+            split: read_pair({lang: found[name] for lang, name in _sides(split).items()})
+            for split in wanted(data)
         }
 
 

@@ -62,7 +62,9 @@ def read_pair(paths: Mapping[str, Path]) -> Sides:
     counts = {len(lines) for lines in sides.values()}
     if len(counts) > 1:
         found = ", ".join(f"{paths[lang]} has {len(lines)} lines" for lang, lines in sides.items())
-        raise UserError(f"the two sides are not parallel: {found}; line N of one must translate line N of the other")
+        raise UserError(
+            f"the two sides are not parallel: {found}; line N of one must translate line N of the other"
+        )
     return sides
 
 
@@ -76,7 +78,9 @@ def refuse_empty(paths: Mapping[str, Path], sides: Sides) -> None:
         if not lines:
             raise UserError(f"{paths[lang]}: the file is empty; give at least one sentence pair")
         if "" in lines:
-            raise UserError(f"{paths[lang]}:{lines.index('') + 1}: empty line; remove the pair from both sides")
+            raise UserError(
+                f"{paths[lang]}:{lines.index('') + 1}: empty line; remove the pair from both sides"
+            )
 
 
 def find_text(prefix: Path) -> Path | None:

@@ -45,7 +45,9 @@ def _verb(present: str, prefix: str, participle: str, english: str, objects: str
     """Build a verb from 'first third plural' and 'base third participle' (particle behind a plus)."""
     forms, (words, _, particle) = present.split(), english.partition("+")
     base, third, done = (f"{word} {particle}".strip() for word in words.split())
-    return Verb(_forms(*forms), prefix, prefix + forms[2], participle, base, third, done, tuple(objects.split()))
+    return Verb(
+        _forms(*forms), prefix, prefix + forms[2], participle, base, third, done, tuple(objects.split())
+    )
 
 
 NOUNS = (
@@ -123,5 +125,5 @@ MATRIX = (
 ADVERBS = (("heute", "today"), ("morgens", "in the morning"), ("abends", "in the evening"),
            ("oft", "often"), ("jetzt", "now"), ("manchmal", "sometimes"))  # fmt: skip
 
-PLACES = (("im Garten", "in the garden"), ("in der Küche", "in the kitchen"), ("auf dem Markt", "at the market"),
-          ("in der Schule", "at school"), ("am See", "by the lake"), ("zu Hause", "at home"))  # fmt: skip
+PLACES = (("im Garten", "in the garden"), ("in der Küche", "in the kitchen"), ("in der Schule", "at school"),
+          ("auf dem Markt", "at the market"), ("am See", "by the lake"), ("zu Hause", "at home"))  # fmt: skip

@@ -1,0 +1,186 @@
+"""The steps from raw lines to a prepared folder: tokenise, split, lower-case, segment, binarise, manifest."""
+
+import importlib.metadata
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ln_repro.corpus.base import Arranged, Corpus, Found
+from ln_repro.corpus.bpe import learn, segment_lines
+from ln_repro.corpus.download import Report
+from ln_repro.corpus.prepared import MANIFEST, describe
+from ln_repro.corpus.storage import write_atomically
+from ln_repro.corpus.text import Splits, length, pick, write_lines
+from ln_repro.corpus.tokenise import lower, tokenise_lines
+from ln_repro.errors import UserError
+from ln_repro.experiment import Data
+
+
+def build(
+    corpus: Corpus,
+    data: Data,
+    found: Found,
+    folder: Path,
+    identity: Mapping[str, Any],
+    binarise: Callable[[Path, Path, str, str], None],
+    report: Report,
+) -> None:
+    """Prepare a corpus beside ``folder`` and move it there when it is complete.
+
+    The caller holds the lock of ``folder``, so a staging folder found here belongs to nobody any more.
+    """
+    staging = folder.with_name(f".{folder.name}.staging")
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir(parents=True)
+    try:
+        facts = _fill(corpus, data, found, staging, binarise, report)
+        manifest = {**identity, **facts, "versions": _versions(), "files": describe(staging)}
+        write_atomically(staging / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+        if folder.exists():  # damaged, or it would have been used
+            shutil.rmtree(folder)
+        staging.rename(folder)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+
+
+def _fill(
+    corpus: Corpus,
+    data: Data,
+    found: Found,
+    staging: Path,
+    binarise: Callable[[Path, Path, str, str], None],
+    report: Report,
+) -> dict[str, Any]:
+    """Write raw/, text/, bpe/ and bin/; return what the manifest says about them."""
+    arranged = _words(corpus, data, found, report)
+    for remark in arranged.remarks:
+        report(remark)
+    text = _lowered(arranged.text) if data.lowercase else arranged.text
+    _write(staging / "raw", {split: sides for split, sides in arranged.raw.items() if split != "train"})
+    if data.only == "test":
+        _check(corpus, data, text)
+        _write(staging / "text", text)
+        return _facts(text, {}, arranged.remarks)
+    bpe, codes = _segment(text, data, report)
+    kept = corpus.keep(bpe["train"])
+    if kept is not None:
+        report(f"cleaning: {len(kept)} of {length(bpe['train'])} training pairs kept")
+        text["train"], bpe["train"] = pick(text["train"], kept), pick(bpe["train"], kept)
+    _check(corpus, data, text)
+    _write(staging / "text", text)
+    _write(staging / "bpe", bpe)
+    if codes:
+        (staging / "bpe" / "codes").write_text(codes, encoding="utf-8")
+    report("binarising")
+    (staging / "bin").mkdir()
+    binarise(staging / "bpe", staging / "bin", data.source_lang, data.target_lang)
+    facts = _facts(text, bpe, arranged.remarks)
+    _compare_tokens(corpus, facts, report)
+    return facts
+
+
+def _words(corpus: Corpus, data: Data, found: Found, report: Report) -> Arranged:
+    """Return the splits, tokenised, cleaned and in place."""
+    raw = corpus.read(data, found)
+    report(f"tokenising {sum(length(sides) for sides in raw.values())} pairs")
+    text: Splits = {
+        split: {lang: tokenise_lines(lines, lang, corpus.style(split)) for lang, lines in sides.items()}
+        for split, sides in raw.items()
+    }
+    return corpus.arrange(raw, text)
+
+
+def _lowered(text: Splits) -> Splits:
+    """Return the splits in lower case."""
+    return {
+        split: {lang: [lower(line) for line in lines] for lang, lines in sides.items()}
+        for split, sides in text.items()
+    }
+
+
+def _segment(text: Splits, data: Data, report: Report) -> tuple[Splits, str]:
+    """Return the splits in subwords and the merge table, learnt on both training sides together."""
+    if not data.bpe_merges:
+        return dict(text), ""
+    report(f"learning {data.bpe_merges} byte-pair merges")
+    languages = (data.source_lang, data.target_lang)
+    codes = learn((text["train"][lang] for lang in languages), data.bpe_merges)
+    report("segmenting")
+    bpe: Splits = {
+        split: {lang: segment_lines(lines, codes) for lang, lines in sides.items()}
+        for split, sides in text.items()
+    }
+    return bpe, codes
+
+
+def _check(corpus: Corpus, data: Data, text: Splits) -> None:
+    """Compare the number of pairs with the known one, and refuse lines of which nothing is left.
+
+    Raises:
+        UserError: expected and found number, or the first blank line.
+    """
+    for split, sides in text.items():
+        expected = corpus.expected(data).get(split)
+        if expected is not None and length(sides) != expected:
+            raise UserError(
+                f"{corpus.name}: {split}: expected {expected} pairs, found {length(sides)}; the raw text is not "
+                f"the known one: get it again from {corpus.origin}"
+            )
+        if not length(sides):
+            raise UserError(f"{corpus.name}: {split}: no sentence pair is left; give more text")
+        for lang, lines in sides.items():
+            if "" in lines:
+                number = lines.index("") + 1
+                raise UserError(
+                    f"{corpus.name}: {split}.{lang}: line {number} has no printable text; remove the pair"
+                )
+
+
+def _write(folder: Path, splits: Splits) -> None:
+    """Write each side of each split."""
+    for split, sides in splits.items():
+        for lang, lines in sides.items():
+            write_lines(folder / f"{split}.{lang}", lines)
+
+
+def _facts(text: Splits, bpe: Splits, remarks: tuple[str, ...]) -> dict[str, Any]:
+    """Return counts of pairs, words, subwords and types."""
+    types = Counter(
+        token for lines in bpe.get("train", {}).values() for line in lines for token in line.split()
+    )
+    return {
+        "pairs": {split: length(text[split]) for split in ("train", "valid", "test") if split in text},
+        "words": _tokens(text),
+        "tokens": _tokens(bpe),
+        "vocabulary": len(types),
+        "remarks": list(remarks),
+    }
+
+
+def _tokens(splits: Splits) -> dict[str, dict[str, int]]:
+    """Return the number of tokens of each side of each split (without end marks)."""
+    return {
+        split: {lang: sum(line.count(" ") + 1 for line in lines) for lang, lines in sides.items()}
+        for split, sides in splits.items()
+    }
+
+
+def _compare_tokens(corpus: Corpus, facts: dict[str, Any], report: Report) -> None:
+    """Tell when the number of segmented training tokens is not the one of the reference preparation."""
+    for lang, expected in corpus.tokens.items():
+        found = facts["tokens"]["train"][lang] + facts["pairs"]["train"]
+        if found != expected:
+            remark = (
+                f"{corpus.name}: {lang}: {found} training tokens, the reference preparation has {expected}"
+            )
+            facts["remarks"].append(remark)
+            report(remark)
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of what made the text."""
+    return {name: importlib.metadata.version(name) for name in ("sacremoses", "subword-nmt")}

@@ -1,0 +1,53 @@
+"""The user's own parallel text: three prefixes, two sides each."""
+
+from pathlib import Path
+
+from ln_repro.corpus.base import Corpus, Found, Raw, wanted
+from ln_repro.corpus.text import Splits, find_text, read_pair, refuse_empty
+from ln_repro.errors import UserError
+from ln_repro.experiment import Data
+
+
+class Files(Corpus):
+    """Sides ``PREFIX.<language>``, plain, ``.gz`` or ``.xz``."""
+
+    name = "files"
+    description = "your own parallel text"
+    origin = "your files"
+    licence = "yours"
+    by_hand = (
+        "give data.train=PREFIX data.valid=PREFIX data.test=PREFIX, with the sides at "
+        "PREFIX.<data.source_lang> and PREFIX.<data.target_lang> (.gz and .xz are accepted)"
+    )
+    languages = None
+
+    def inputs(self, data: Data) -> list[Raw]:
+        """Return the two sides of each split, wherever the prefixes say."""
+        return [
+            Raw(f"{split}.{lang}", path=_side(_prefix(data, split), lang))
+            for split in wanted(data)
+            for lang in (data.source_lang, data.target_lang)
+        ]
+
+    def read(self, data: Data, found: Found) -> Splits:
+        """Return the splits; a blank line would shift one side against the other, so it is refused."""
+        splits: Splits = {}
+        for split in wanted(data):
+            paths = {lang: found[f"{split}.{lang}"] for lang in (data.source_lang, data.target_lang)}
+            splits[split] = read_pair(paths)
+            refuse_empty(paths, splits[split])
+        return splits
+
+
+def _prefix(data: Data, split: str) -> Path:
+    """Return the prefix of a split, under ``data.source`` if that is given."""
+    prefix: Path | None = getattr(data, split)
+    if prefix is None or not prefix.name:
+        raise UserError(f"data.{split}: is not a prefix of files; {Files.by_hand}")
+    return data.source / prefix if data.source is not None else prefix
+
+
+def _side(prefix: Path, lang: str) -> Path:
+    """Return a side's file; one that is not there is named without an ending."""
+    side = prefix.with_name(f"{prefix.name}.{lang}")
+    return find_text(side) or side

@@ -1,0 +1,138 @@
+"""IWSLT14 German-English as fairseq's prepare-iwslt14.sh prepares it, to the byte."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from ln_repro.corpus.base import Arranged, Corpus, Found, Raw, wanted
+from ln_repro.corpus.clean import well_matched
+from ln_repro.corpus.text import Sides, Splits, pick, read_pair
+from ln_repro.corpus.tokenise import Style
+from ln_repro.errors import UserError
+from ln_repro.experiment import Data
+
+TRAIN = {
+    "train.tags.de-en.de": "git:41272b9c39682b4203f9026013568659e43c4944",
+    "train.tags.de-en.en": "git:d2f9bcf958aa81517677e1468fd35a3240229808",
+}
+
+TEST = {  # in the order in which they make up the test set
+    "IWSLT14.TED.dev2010.de-en": {
+        "de": "6bb2e8272bc49a4f19df2150a482a1b856fa6a2d6b289d3a80ac6b4ff66070fe",
+        "en": "5c860ebb64d4ecdc65800c7ba59732d27cff8b296fa7eeafbcd4614a2c572700",
+    },
+    "IWSLT14.TEDX.dev2012.de-en": {
+        "de": "e818a77a43e18ec4726a698e5aa9c438e0cd4b82d4edd27286163bee44e85604",
+        "en": "a5de03e0e18cf5ad4b2b4ba66f11510a8576fa1a7c172190860cabfd17bff99a",
+    },
+    "IWSLT14.TED.tst2010.de-en": {
+        "de": "5648c0a3a6e5eb3ab6fbdfbdeca69a20a1637a37361e337ab47418d71972880d",
+        "en": "fa9ce190959320cb5a5a68358ad793e5863621f87a28e9f4312110ac5b842efc",
+    },
+    "IWSLT14.TED.tst2011.de-en": {
+        "de": "a70163216273ab5622cbbb19fea6dfde42ab6d3ad70374444323e65f71837735",
+        "en": "d350eac4cb6f0cf3e787c9e82b8074bdc7e58c4ca7d650c9b97de8a677068695",
+    },
+    "IWSLT14.TED.tst2012.de-en": {
+        "de": "edf69bd9e41acd93e13d01f55a2906b7be0f69cd90a46e343294dfd3190db952",
+        "en": "cd73e997ce078699863278daef06b9a226d1adbec4c3cac91a0894d7eab5c1f8",
+    },
+}
+
+LEFT_OUT = ("<url>", "<talkid>", "<keywords>")
+"""Lines of the training text that hold no translation."""
+
+TAGS = re.compile(r"</?(?:title|description)>")
+SEGMENT = re.compile(r'<seg id="[0-9]*">\s*|\s*</seg>\s*')
+
+RATIO, LONGEST = 1.5, 175
+"""Bounds of clean-corpus-n.perl, in words."""
+
+EVERY = 23
+"""Each 23rd pair is for validation."""
+
+
+class Iwslt14(Corpus):
+    """160,239 / 7,283 / 6,750 pairs; the paper's 'about 153K/7K/7K' is not documented further."""
+
+    name = "iwslt14"
+    description = "IWSLT14 TED talks, the split of fairseq's prepare-iwslt14.sh"
+    origin = "wit3.fbk.eu, IWSLT14, archive 2014-01/texts/de/en/de-en.tgz"
+    licence = "CC BY-NC-ND 3.0"
+    by_hand = "get IWSLT14's de-en.tgz and give it, or the folder it unpacks to, as data.source=PATH"
+    pairs: ClassVar[Mapping[str, int]] = {"train": 160_239, "valid": 7_283, "test": 6_750}
+    tokens: ClassVar[Mapping[str, int]] = {"de": 4_035_591, "en": 3_949_114}
+    folders = (".", "de-en")
+    archive = Raw(
+        "de-en.tgz",
+        "git:aa8c3f40f8836f1d43701448f94fe7e230082b4c",
+        (
+            "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
+            "https://wit3.fbk.eu/archive/2014-01/texts/de/en/de-en.tgz",
+        ),
+    )
+
+    def inputs(self, data: Data) -> list[Raw]:
+        """Return the training text with its tags, and the evaluation sets in XML."""
+        tests = [
+            Raw(f"{name}.{lang}.xml", f"sha256:{sha}")
+            for name, sides in TEST.items()
+            for lang, sha in sides.items()
+        ]
+        return [Raw(name, digest) for name, digest in TRAIN.items() if "train" in wanted(data)] + tests
+
+    def style(self, split: str) -> Style:
+        """Return fairseq's style."""
+        return Style(apostrophes=split == "test")
+
+    def read(self, data: Data, found: Found) -> Splits:
+        """Return the test set, and the training text from which validation is still to be taken."""
+        splits: Splits = {"test": {lang: _segments(found, lang) for lang in ("de", "en")}}
+        if "train" in wanted(data):
+            splits["train"] = _training({lang: found[f"train.tags.de-en.{lang}"] for lang in ("de", "en")})
+        return splits
+
+    def arrange(self, raw: Splits, text: Splits) -> Arranged:
+        """Clean the training text and take each 23rd pair of it for validation."""
+        if "train" not in text:
+            return Arranged(raw, text)
+        kept = well_matched(text["train"], RATIO, LONGEST)
+        numbers = {
+            "train": [number for place, number in enumerate(kept, 1) if place % EVERY],
+            "valid": kept[EVERY - 1 :: EVERY],
+        }
+        remark = f"iwslt14: {len(text['train']['de']) - len(kept)} pairs dropped as too long or ill-matched"
+        return Arranged(_split(raw, numbers), _split(text, numbers), (remark,))
+
+
+def _split(splits: Splits, numbers: dict[str, list[int]]) -> Splits:
+    """Return the splits with train and valid taken out of the training text."""
+    return {
+        **{name: pick(splits["train"], chosen) for name, chosen in numbers.items()},
+        "test": splits["test"],
+    }
+
+
+def _training(paths: dict[str, Path]) -> Sides:
+    """Return the training text without the lines and tags that are not translated."""
+    lines = {
+        lang: [line for line in sides if not any(tag in line for tag in LEFT_OUT)]
+        for lang, sides in ((lang, read_pair({lang: path})[lang]) for lang, path in paths.items())
+    }
+    if len(lines["de"]) != len(lines["en"]):
+        counts = ", ".join(f"{paths[lang]} has {len(side)}" for lang, side in lines.items())
+        raise UserError(
+            f"the two sides are not parallel without their tags: {counts} lines; get both files again"
+        )
+    return {lang: [TAGS.sub("", line).strip() for line in side] for lang, side in lines.items()}
+
+
+def _segments(found: Found, lang: str) -> list[str]:
+    """Return the segments of the five evaluation sets."""
+    return [
+        SEGMENT.sub("", line).strip()
+        for name in TEST
+        for line in read_pair({lang: found[f"{name}.{lang}.xml"]})[lang]
+        if "<seg id" in line
+    ]

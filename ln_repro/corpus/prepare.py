@@ -1,0 +1,141 @@
+"""Raw text to verified, tokenised, segmented and binarised data: once, whole, and by checksum."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ln_repro.corpus.base import Corpus, Found
+from ln_repro.corpus.build import build
+from ln_repro.corpus.download import Report
+from ln_repro.corpus.locate import locate, present, require_source
+from ln_repro.corpus.prepared import Prepared, mismatches, opened
+from ln_repro.corpus.registry import CORPORA
+from ln_repro.corpus.storage import cached_digest, explained, locked, require_room, room_for
+from ln_repro.errors import UserError
+from ln_repro.experiment import Data
+
+__all__ = ["Binarise", "Prepared", "fingerprint", "listing", "prepare", "verify"]
+
+Binarise = Callable[[Path, Path, str, str], None]
+"""(folder with train.de train.en valid.de ..., folder to write, source language, target language)."""
+
+STEPS = 1
+"""Raised whenever a change to the shared steps changes the prepared text of any corpus."""
+
+
+def fingerprint(data: Data, root: Path) -> str | None:
+    """Return ``sha256:<hex>`` over the recipe and the raw files' checksums.
+
+    None when a raw file's checksum is neither known beforehand nor to be had, because the file is absent.
+    """
+    corpus = CORPORA[data.name]
+    corpus.check(data)
+    require_source(data)
+    here = present(corpus, data, root)
+    checksums = {}
+    for raw in corpus.inputs(data):
+        if raw.digest is not None and data.checksum == "strict":
+            checksums[raw.name] = raw.digest
+        elif raw.name in here:
+            checksums[raw.name] = cached_digest(here[raw.name], root)
+        else:
+            return None
+    recipe = {"corpus": corpus.revision, "steps": STEPS, "only": data.only, **data.recipe()}
+    text = json.dumps([recipe, checksums], sort_keys=True)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def prepare(data: Data, root: Path, binarise: Binarise, report: Report) -> Prepared:
+    """Return the prepared corpus, preparing it first if it is not there yet.
+
+    Raises:
+        UserError: the raw files are absent, damaged or not the expected ones, or the disk is full.
+    """
+    corpus = CORPORA[data.name]
+    with explained(root):
+        expected = fingerprint(data, root)
+        if expected and (ready := opened(_folder(data, root, expected), expected)):
+            return ready
+        found = locate(corpus, data, root, report)
+        known = fingerprint(data, root)
+        assert known is not None  # every raw file is here
+        folder = _folder(data, root, known)
+        with locked(folder.with_name(f".{folder.name}.lock")):
+            if ready := opened(folder, known):  # another process was faster
+                return ready
+            require_room(root, room_for(found.values()))
+            build(corpus, data, found, folder, _identity(data, known, root, found), binarise, report)
+    ready = opened(folder, known)
+    assert ready is not None
+    return ready
+
+
+def verify(data: Data, root: Path) -> list[str]:
+    """Return what differs from the manifest of the prepared corpus; nothing when all is well.
+
+    Raises:
+        UserError: it was not prepared.
+    """
+    known = fingerprint(data, root)
+    if known is None:  # the raw files are gone: whatever was prepared under this name is what can be checked
+        folders = [
+            folder for folder in _prepared(root, data.name) if _is_test_only(folder) == (data.only == "test")
+        ]
+    else:
+        folders = [folder for folder in [_folder(data, root, known)] if (folder / "manifest.json").is_file()]
+    if not folders:
+        raise UserError(
+            f"{data.name}: not prepared under {root}; run `ln-repro data prepare data={data.name}` first"
+        )
+    return [problem for folder in folders for problem in mismatches(folder)]
+
+
+def listing(root: Path) -> list[dict[str, Any]]:
+    """Return one row per known corpus."""
+    return [
+        {
+            "name": name,
+            "description": corpus.description,
+            "origin": corpus.origin,
+            "licence": corpus.licence,
+            "pairs": dict(corpus.pairs),
+            "prepared": bool(folders),
+            "folders": [str(folder) for folder in folders],
+        }
+        for name, corpus in CORPORA.items()
+        for folders in [_prepared(root, name)]
+    ]
+
+
+def _folder(data: Data, root: Path, known: str) -> Path:
+    """Return the folder of a prepared corpus."""
+    test = "-test" if data.only == "test" else ""
+    return root / "prepared" / f"{data.name}{test}-{known.removeprefix('sha256:')[:12]}"
+
+
+def _prepared(root: Path, name: str) -> list[Path]:
+    """Return the folders of every complete preparation of a corpus."""
+    return sorted(path.parent for path in root.glob(f"prepared/{name}-*/manifest.json"))
+
+
+def _is_test_only(folder: Path) -> bool:
+    """Say whether only the test side was prepared there."""
+    return "-test-" in folder.name
+
+
+def _identity(data: Data, known: str, root: Path, found: Found) -> Mapping[str, Any]:
+    """Return the part of the manifest that says what was asked for and from what it was made."""
+    corpus: Corpus = CORPORA[data.name]
+    return {
+        "name": data.name,
+        "fingerprint": known,
+        "source_lang": data.source_lang,
+        "target_lang": data.target_lang,
+        "recipe": data.recipe()
+        | {"only": data.only, "corpus_revision": corpus.revision, "steps_revision": STEPS},
+        "origin": corpus.origin,
+        "licence": corpus.licence,
+        "raw": {name: cached_digest(path, root) for name, path in found.items()},
+    }

@@ -1,0 +1,112 @@
+"""A prepared corpus on disk: a folder with a manifest, written last."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ln_repro.corpus.storage import digest
+from ln_repro.corpus.text import stored_lines
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A prepared corpus; every list of lines is in corpus order."""
+
+    folder: Path
+    name: str
+    fingerprint: str
+    source_lang: str
+    target_lang: str
+    pairs: Mapping[str, int]
+    """Sentence pairs of train, valid and test."""
+
+    @property
+    def bin(self) -> Path:
+        """Return the folder that fairseq reads."""
+        return self.folder / "bin"
+
+    def references(self, split: str) -> list[str]:
+        """Return the untokenised target lines of valid or test."""
+        return stored_lines(self.folder / "raw" / f"{split}.{self.target_lang}")
+
+    def sources(self, split: str) -> list[str]:
+        """Return the untokenised source lines of valid or test."""
+        return stored_lines(self.folder / "raw" / f"{split}.{self.source_lang}")
+
+    def tokenised(self, split: str) -> list[str]:
+        """Return the tokenised target lines before segmentation (in lower case if the recipe says so)."""
+        return stored_lines(self.folder / "text" / f"{split}.{self.target_lang}")
+
+
+def opened(folder: Path, fingerprint: str) -> Prepared | None:
+    """Return the corpus in ``folder``, or None where it is absent, another one, or incomplete."""
+    manifest = read_manifest(folder)
+    if manifest is None or manifest.get("fingerprint") != fingerprint:
+        return None
+    for name, entry in manifest["files"].items():
+        path = folder / name
+        if not path.is_file() or path.stat().st_size != entry["bytes"]:
+            return None
+    fields = {key: manifest[key] for key in ("name", "fingerprint", "source_lang", "target_lang", "pairs")}
+    return Prepared(folder=folder, **fields)
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """Return the manifest, or None where there is no readable one."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return manifest if isinstance(manifest, dict) and "files" in manifest else None
+
+
+def describe(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return checksum, bytes and (for text) lines of every file, by path from ``folder``."""
+    entries: dict[str, dict[str, Any]] = {}
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST):
+        name = path.relative_to(folder).as_posix()
+        entries[name] = {"sha256": digest(path).removeprefix("sha256:"), "bytes": path.stat().st_size}
+        if not name.startswith("bin/"):
+            entries[name]["lines"] = count_lines(path)
+    return entries
+
+
+def count_lines(path: Path) -> int:
+    """Return the number of line feeds."""
+    with path.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+
+
+def mismatches(folder: Path) -> list[str]:
+    """Return one line for each file or count that differs from the manifest."""
+    manifest = read_manifest(folder)
+    if manifest is None:
+        return [f"{folder / MANIFEST}: unreadable; delete {folder} and prepare again"]
+    found = describe(folder)
+    problems = []
+    for name, entry in manifest["files"].items():
+        if name not in found:
+            problems.append(f"{folder / name}: missing")
+            continue
+        problems += [
+            f"{folder / name}: {kind}: expected {value}, found {found[name].get(kind)}"
+            for kind, value in entry.items()
+            if value != found[name].get(kind)
+        ]
+    problems += [f"{folder / name}: not in the manifest" for name in found if name not in manifest["files"]]
+    return problems + _counts(folder, manifest, found)
+
+
+def _counts(folder: Path, manifest: dict[str, Any], found: dict[str, dict[str, Any]]) -> list[str]:
+    """Return one line for each side whose number of lines is not the number of pairs."""
+    return [
+        f"{folder / name}: expected {pairs} pairs, found {found[name]['lines']} lines"
+        for split, pairs in manifest["pairs"].items()
+        for lang in (manifest["source_lang"], manifest["target_lang"])
+        for name in (f"text/{split}.{lang}", f"raw/{split}.{lang}", f"bpe/{split}.{lang}")
+        if name in found and found[name]["lines"] != pairs
+    ]

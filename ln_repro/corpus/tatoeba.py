@@ -1,0 +1,116 @@
+"""Tatoeba's German-English sentence pairs as manythings.org publishes them."""
+
+import hashlib
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from ln_repro.corpus.base import Arranged, Corpus, Found, Raw
+from ln_repro.corpus.text import Sides, Splits, pick
+from ln_repro.corpus.tokenise import lower
+from ln_repro.errors import UserError
+from ln_repro.experiment import Data
+
+MEMBER = "deu.txt"
+SHA256 = "b7688f84f99fa33c17397c14d8bd9cef1fdeb2ee0bf50074767023aee8926e28"
+
+SHARE = 2_500 / 135_534
+"""Share of the English sentences that goes to valid, and as much to test: about 2,500 of the known file's."""
+
+
+class Tatoeba(Corpus):
+    """Split by English sentence, because the file has many translations of the same one.
+
+    Each English sentence is put on its side by a hash of itself alone: neither the order of the lines
+    nor what is added to the file later moves it.
+    """
+
+    name = "tatoeba"
+    description = "Tatoeba sentence pairs, split by English sentence"
+    origin = "www.manythings.org/anki/deu-eng.zip, from tatoeba.org"
+    licence = "CC BY 2.0 (France)"
+    by_hand = (
+        "get deu-eng.zip from https://www.manythings.org/anki/ and give data.source=PATH "
+        "(the site renews the file; a newer one needs data.checksum=record)"
+    )
+
+    pairs: ClassVar[Mapping[str, int]] = {"train": 162_947, "valid": 2_477, "test": 2_451}
+
+    def inputs(self, data: Data) -> list[Raw]:
+        """Return the one archive."""
+        return [Raw("deu-eng.zip", f"sha256:{SHA256}", ("https://www.manythings.org/anki/deu-eng.zip",))]
+
+    def read(self, data: Data, found: Found) -> Splits:
+        """Return all pairs as one split, for it takes their words to split them."""
+        return {"train": _read(found["deu-eng.zip"])}
+
+    def arrange(self, raw: Splits, text: Splits) -> Arranged:
+        """Split, and drop training pairs whose German side is in valid or test."""
+        words = {lang: [lower(line) for line in lines] for lang, lines in text["train"].items()}
+        numbers: dict[str, list[int]] = {"train": [], "valid": [], "test": []}
+        for number, english in enumerate(words["en"]):
+            numbers[_split_of(english)].append(number)
+        for split in ("valid", "test"):
+            numbers[split] = _one_each(numbers[split], words)
+        held_out = {words["de"][number] for split in ("valid", "test") for number in numbers[split]}
+        kept = [number for number in numbers["train"] if words["de"][number] not in held_out]
+        dropped = len(numbers["train"]) - len(kept)
+        numbers["train"] = kept
+        return Arranged(
+            {split: pick(raw["train"], chosen) for split, chosen in numbers.items()},
+            {split: pick(text["train"], chosen) for split, chosen in numbers.items()},
+            (f"tatoeba: {dropped} training pairs dropped because their German side is in valid or test",),
+        )
+
+    def expected(self, data: Data) -> Mapping[str, int]:
+        """Return the counts of the known file, none for another one."""
+        return self.pairs if data.checksum == "strict" else {}
+
+
+def _split_of(english: str) -> str:
+    """Return the split of an English sentence."""
+    place = _hash(english) / 2**64
+    if place < SHARE:
+        return "test"
+    return "valid" if place < 2 * SHARE else "train"
+
+
+def _one_each(numbers: list[int], words: Sides) -> list[int]:
+    """Return one pair of each English sentence, chosen by a hash of the German side, in the file's order."""
+    best: dict[str, tuple[int, str, int]] = {}
+    for number in numbers:
+        german, english = words["de"][number], words["en"][number]
+        best[english] = min(best.get(english, (2**64, "", 0)), (_hash(german), german, number))
+    return sorted(number for _, _, number in best.values())
+
+
+def _hash(text: str) -> int:
+    """Return 64 bits that depend on the text alone."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+
+
+def _read(path: Path) -> dict[str, list[str]]:
+    """Return the pairs of the archive; columns behind the second (attribution) are not read.
+
+    Raises:
+        UserError: no zip archive, a damaged one, or one with other content.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            lines = archive.read(MEMBER).decode().removeprefix("\ufeff").split("\n")
+    except KeyError:
+        raise UserError(f"{path}: {MEMBER} is not in this archive; {Tatoeba.by_hand}") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+        raise UserError(f"{path}: not a zip archive, or a damaged one ({error}); {Tatoeba.by_hand}") from None
+    except UnicodeDecodeError as error:
+        number = error.object.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{path}: {MEMBER}:{number}: not valid UTF-8; {Tatoeba.by_hand}") from None
+    rows = [line.split("\t") for line in lines if line.strip()]
+    for number, row in enumerate(rows, 1):
+        if len(row) < 2 or not row[0].strip() or not row[1].strip():
+            raise UserError(
+                f"{path}: {MEMBER}:{number}: expected ENGLISH, a tab and GERMAN; {Tatoeba.by_hand}"
+            )
+    return {"de": [row[1].strip() for row in rows], "en": [row[0].strip() for row in rows]}

@@ -1,0 +1,37 @@
+"""Print the loss of every update, in bits per token at full precision, of a training run given by its arguments.
+
+`python loss_trace.py stock|ours ARGUMENTS...`: by fairseq's own training program, or by ours.
+"""
+
+import json
+import math
+import sys
+
+from ln_repro.engine import compat
+
+compat.apply()
+
+from fairseq.tasks.fairseq_task import FairseqTask  # noqa: E402
+
+from ln_repro.engine.training import configuration, train  # noqa: E402
+from ln_repro.engine.worker import StopRequest  # noqa: E402
+
+losses: list[float] = []
+original = FairseqTask.train_step
+
+
+def recording(self, *args, **kwargs):
+    loss, sample_size, log = original(self, *args, **kwargs)
+    losses.append(float(loss) / sample_size / math.log(2))
+    return loss, sample_size, log
+
+
+FairseqTask.train_step = recording
+who, *arguments = sys.argv[1:]
+if who == "ours":
+    train(arguments, StopRequest())
+else:
+    from fairseq_cli import train as stock
+
+    stock.main(configuration(arguments))
+print(json.dumps(losses))
