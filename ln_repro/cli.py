@@ -149,22 +149,25 @@ def status_verb(options: argparse.Namespace) -> None:
 
 def tables_verb(options: argparse.Namespace) -> None:
     """`tables`."""
-    from ln_repro.report.tables import render, run_tables
     from ln_repro.report.records import read_records, records_folder
+    from ln_repro.report.tables import render, run_tables
 
     print(render(run_tables(read_records(options.records or records_folder())), options.format))
 
 
 def sync_verb(options: argparse.Namespace) -> None:
     """`sync`."""
-    from ln_repro.store import runs_under
+    from ln_repro.experiment import build
+    from ln_repro.store import RunFolder, runs_under
     from ln_repro.tracking import sync
 
-    folders = options.runs or [run.path for run in runs_under(Path(os.environ.get("LN_REPRO_RUNS", "./runs")))]
+    folders = [RunFolder(path) for path in options.runs] or runs_under(Path(os.environ.get("LN_REPRO_RUNS", "./runs")))
     for folder in folders:
-        if not (folder / "events.jsonl").exists():
-            raise UserError(f"{folder}: not a run directory (it has no events.jsonl)")
-        print(f"{folder}: {sync(folder)}")
+        settings = folder.experiment
+        if settings is None:
+            raise UserError(f"{folder.path}: not a run directory (it has no experiment.json)")
+        run_id = settings.pop("id")
+        print(f"{folder.path}: {sync(build(settings), run_id, folder.path, folder.record)}")
 
 
 def doctor_verb(options: argparse.Namespace) -> int:

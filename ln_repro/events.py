@@ -1,6 +1,7 @@
 """A run's `events.jsonl`: append-only, one JSON object a line; the truth that every display and table reads.
 
-The trainer and the runner both append. A line is one write in append mode, so theirs never mix.
+The trainer and the runner both append. A line is one write in append mode, so theirs never mix. A run that is
+interrupted and resumed goes on in the same file, so some updates may stand there twice; `Events.read` knows.
 """
 
 import json
@@ -34,11 +35,16 @@ class Events:
             file.write(line.encode())
 
     def read(self) -> list[Event]:
-        """Return all whole events; a last line cut short by a crash is left out."""
-        return list(self.follow().new())
+        """Return the events that count: what a resumed run went back behind, and took again, is left out."""
+        counted: list[Event] = []
+        for event in self.follow().new():
+            if event["kind"] == "status" and event["state"] in ("started", "resumed"):
+                counted = [earlier for earlier in counted if earlier["update"] <= event["update"]]
+            counted.append(event)
+        return counted
 
     def follow(self) -> "Follower":
-        """Return a reader that remembers how far it came."""
+        """Return a reader of every line, which remembers how far it came; a line cut short by a crash is no event."""
         return Follower(self.path)
 
     def sync(self) -> None:
@@ -46,15 +52,6 @@ class Events:
         if self.path.exists():
             with self.path.open("rb") as file:
                 os.fsync(file.fileno())
-
-    def cut_after(self, update: int) -> None:
-        """Drop the events after ``update``: training resumes there and writes them anew."""
-        if not self.path.exists():
-            return
-        kept = [json.dumps(event) + "\n" for event in self.read() if event["update"] <= update]
-        part = self.path.with_name(self.path.name + ".part")
-        part.write_text("".join(kept))
-        part.replace(self.path)
 
 
 class Follower:

@@ -183,6 +183,11 @@ class Experiment(Section):
         """
         return (self.seed - 1) * 1_000_003 + 1
 
+    def settings(self) -> dict[str, Any]:
+        """Return the settings without where things lie and who watches: what a record keeps."""
+        settings = self.model_dump(mode="json", exclude={"paths", "tracker", "rerun", "data"})
+        return {**settings, "data": self.data.recipe()}
+
     def id(self, data_fingerprint: str) -> str:
         """Return the short hash over everything that can change a result, and over nothing else."""
         kept = self.model_dump(

@@ -86,9 +86,10 @@ class Run:
     def _train_and_decode(self, display: Display, mirror: Mirror) -> None:
         """Keep a trainer and, whenever an epoch waits for it, a decoder at work until both are done."""
         arguments = self._resume()
+        follower = self.events.follow()
+        list(follower.new())  # of an earlier session
         trainer = process.Worker("train", arguments, self.folder.log, self.experiment.train.threads, self.lock)
         decoder: Decoder | None = None
-        follower = self.events.follow()
         try:
             while True:
                 training = trainer.poll() is None
@@ -96,7 +97,8 @@ class Run:
                     display.show(event)
                     mirror.event(event)
                 if decoder is not None and decoder.worker.poll() is not None:
-                    decoder = self._scored(decoder)
+                    self._score(decoder)
+                    decoder = None
                 elif decoder is None and (waiting := self._undecoded()):
                     decoder = self._decode(*waiting, arguments)
                 elif decoder is None and not training:
@@ -115,12 +117,11 @@ class Run:
         """Bring the directory to the newest whole checkpoint; return the trainer's arguments."""
         point = self.checkpoints.resume_point(self.say)
         done = point.update if point else -1
-        self.events.cut_after(done)
         self.checkpoints.forget_after(done)
         self.scored = {
             (event["split"], event["epoch"])
             for event in self.events.read()
-            if event["kind"] == "bleu" and event["flavour"] == score.FLAVOURS[-1]
+            if event["kind"] == "bleu" and event["flavour"] == score.FLAVOURS[-1] and event["update"] <= done
         }
         if point:
             self.say(f"resuming after update {point.update}")
@@ -145,7 +146,7 @@ class Run:
         worker = process.Worker("decode", decoding, self.folder.path / "decode.log", 1, self.lock)
         return Decoder(worker, split, {epoch: weights[epoch].update for epoch in epochs})
 
-    def _scored(self, decoder: "Decoder") -> None:
+    def _score(self, decoder: "Decoder") -> None:
         """Score what the decoder wrote; the last flavour written marks the epoch as done."""
         decoder.worker.check()
         split = decoder.split
@@ -194,7 +195,7 @@ class Run:
             "peak_memory_mb": ended["peak_memory_mb"],
             "environment": provenance.environment(begun["device"]),
             "code": provenance.code(),
-            "experiment": self.experiment.model_dump(mode="json", exclude={"paths", "tracker", "rerun"}),
+            "experiment": self.experiment.settings(),
         }
 
     def _samples(self, record: Record) -> list[tuple[str, str, str]]:

@@ -78,13 +78,12 @@ class Follower(Mirror):
             self.close(0)
 
     def finish(self, record: Mapping[str, Any], samples: Sequence[tuple[str, str, str]] = ()) -> None:
-        """Leave word that the run is finished, and wait for the process to pass it on."""
-        if self._process:
-            try:
-                _write(self._home / "final.json", {"record": record, "samples": samples})
-            except OSError as error:
-                self._fail(str(error))
-            self.close(FINISH_SECONDS)
+        """Leave word that the run is finished, for this process or a later sync, and wait for it."""
+        try:
+            _write(self._home / "final.json", {"record": record, "samples": samples})
+        except (OSError, TypeError, ValueError) as error:
+            self._fail(str(error))
+        self.close(FINISH_SECONDS)
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
         """Close the process's input, on which it sends what is left; kill it if that takes too long."""
@@ -167,14 +166,12 @@ def _letter(experiment: Experiment, run_id: str, mode: str) -> dict[str, Any]:
 def _start(run_dir: Path, letter: Mapping[str, Any]) -> subprocess.Popen[bytes]:
     """Start the follower in a session of its own, out of reach of the terminal's signals."""
     scratch, package = run_dir / "wandb" / "scratch", Path(__file__).resolve().parent.parent
-    environment = {
-        **{f"WANDB_{name}_DIR": str(scratch / name.lower()) for name in ("CACHE", "DATA", "ARTIFACT")},
-        "WANDB_ERROR_REPORTING": "false", "WANDB_SILENT": "true",
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH")])),
-    }  # fmt: skip
+    places = {f"WANDB_{name}_DIR": str(scratch / name.lower()) for name in ("CACHE", "DATA", "ARTIFACT")}
+    code = "import sys; sys.path.append(sys.argv[1]); import ln_repro.tracking as it; it.main(sys.argv[2])"
     with (run_dir / "wandb" / "follower.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "ln_repro.tracking", str(run_dir)], env=os.environ | environment,
+            [sys.executable, "-P", "-c", code, str(package), str(run_dir)],
+            env={**os.environ, **places, "WANDB_ERROR_REPORTING": "false", "WANDB_SILENT": "true"},
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log, start_new_session=True,
         )  # fmt: skip
     assert process.stdin
@@ -186,14 +183,14 @@ def _start(run_dir: Path, letter: Mapping[str, Any]) -> subprocess.Popen[bytes]:
 # What follows runs in the follower process.
 
 
-def main(run_dir: Path) -> None:
+def main(run_dir: str) -> None:
     """Follow a run until the runner has left; exit with 1 and a last line that says what went wrong."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"):  # the runner decides, by leaving
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     try:
         letter = json.loads(sys.stdin.buffer.readline())
-        with _only_one(run_dir, patient=letter["patient"]):
-            _mirror(run_dir, letter)
+        with _only_one(Path(run_dir), patient=letter["patient"]):
+            _mirror(Path(run_dir), letter)
     except BaseException as error:
         traceback.print_exc()
         print(type(error).__name__, *str(error).split(), file=sys.stderr, flush=True)
@@ -217,9 +214,9 @@ def _mirror(run_dir: Path, letter: Mapping[str, Any]) -> None:
     run = _open_run(run_dir, letter)
     sent = _read(home / "synced.json")
     known = sent["events"] if sent.get("server") == _server() and not run.offline else 0
-    for step, row in enumerate(rows(tail(run_dir / "events.jsonl", _runner_left))):
-        if row and step >= max(known, run.starting_step):
-            run.log(row, step=step, commit=True)
+    for step, values in enumerate(rows(tail(run_dir / "events.jsonl", _runner_left))):
+        if values and step >= max(known, run.starting_step):
+            run.log(values, step=step, commit=True)
     if final := _read(home / "final.json"):
         _finish(run, final["record"], final["samples"])
     state = _state(run_dir)
@@ -284,17 +281,17 @@ def tail(path: Path, ended: Callable[[], bool]) -> Iterator[bytes]:
 
 
 def rows(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Turn each line into what is logged for it: nothing for a broken one, or one seen before a resume."""
+    """Yield what is logged for each line: nothing if it is torn, or was written before a resume already."""
     seen = set()
     for line in lines:
         try:
             event = json.loads(line)
-            key = tuple(event.get(part) for part in ("kind", "update", "epoch", "name", "split", "flavour"))
-        except (ValueError, AttributeError):
-            yield {}
-            continue
-        yield {} if key in seen else row(event)
-        seen.add(key)
+            what = tuple(event.get(part) for part in ("kind", "update", "epoch", "name", "split", "flavour"))
+            values = {} if what in seen else row(event)
+            seen.add(what)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            values = {}
+        yield values
 
 
 def row(event: Mapping[str, Any]) -> dict[str, Any]:
@@ -372,7 +369,3 @@ def _last_line(path: Path) -> str:
     except OSError as error:
         return str(error)
     return next(filter(None, reversed(lines)), "its process was killed")[:300]
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

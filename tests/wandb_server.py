@@ -82,7 +82,7 @@ class Server:
             "ArtifactType": lambda given: {"project": {"artifact": {"artifactType": {"name": "run_table"}}}},
             "UseArtifact": lambda given: {"useArtifact": {"artifact": {"id": "a"}}},
         }
-        return known.get(operation, lambda given: {})(given)
+        return known[operation](given) if operation in known else {}
 
     def stream(self, run_id: str, body: dict[str, Any]) -> None:
         """Take one piece of a run's files, each line at its offset."""

@@ -52,8 +52,6 @@ class Corpus(ABC):
     """The languages it is in, None where the user says so."""
     pairs: ClassVar[Mapping[str, int]] = {}
     """Pairs that each split must have, where that is known."""
-    tokens: ClassVar[Mapping[str, int]] = {}
-    """Segmented training tokens by language, with end marks, of a reference; a difference is reported."""
     folders: ClassVar[tuple[str, ...]] = (".",)
     """Where in the user's folder the raw files may lie."""
     archive: ClassVar[Raw | None] = None
@@ -82,6 +80,10 @@ class Corpus(ABC):
     def expected(self, data: Data) -> Mapping[str, int]:
         """Return the pairs that each prepared split must have, where known."""
         return self.pairs
+
+    def reference_tokens(self, data: Data) -> Mapping[str, int]:
+        """Return segmented training tokens by language, with end marks; a difference is reported."""
+        return {}
 
     def check(self, data: Data) -> None:
         """Refuse settings that this corpus cannot serve.

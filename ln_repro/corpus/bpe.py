@@ -12,14 +12,15 @@ from ln_repro.corpus.parallel import Line, over_lines
 
 
 def learn(sides: Iterable[list[str]], merges: int) -> str:
-    """Return the merge table learnt on all the sides, one after the other."""
+    """Return the merge table learnt on all the sides, one after the other; empty if there is nothing to merge."""
     lines = list(itertools.chain.from_iterable(sides))
     if not any(len(word) > 1 for line in lines for word in line.split(" ")):
-        return "#version: 0.2\n"  # nothing to merge, where learn_bpe would fail
+        return ""  # learn_bpe would fail
     codes = io.StringIO()
     with contextlib.redirect_stderr(io.StringIO()):  # its progress bar
         learn_bpe(iter(lines), codes, merges)
-    return codes.getvalue()
+    table = codes.getvalue()
+    return table if table.count("\n") > 1 else ""  # the first line is the version
 
 
 def segmenter(codes: str) -> Line:

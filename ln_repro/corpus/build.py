@@ -79,7 +79,7 @@ def _fill(
     (staging / "bin").mkdir()
     binarise(staging / "bpe", staging / "bin", data.source_lang, data.target_lang)
     facts = _facts(text, bpe, arranged.remarks)
-    _compare_tokens(corpus, facts, report)
+    _compare_tokens(corpus, data, facts, report)
     return facts
 
 
@@ -97,8 +97,7 @@ def _words(corpus: Corpus, data: Data, found: Found, report: Report) -> Arranged
 def _lowered(text: Splits) -> Splits:
     """Return the splits in lower case."""
     return {
-        split: {lang: [lower(line) for line in lines] for lang, lines in sides.items()}
-        for split, sides in text.items()
+        split: {lang: [lower(line) for line in lines] for lang, lines in sides.items()} for split, sides in text.items()
     }
 
 
@@ -109,10 +108,11 @@ def _segment(text: Splits, data: Data, report: Report) -> tuple[Splits, str]:
     report(f"learning {data.bpe_merges} byte-pair merges")
     languages = (data.source_lang, data.target_lang)
     codes = learn((text["train"][lang] for lang in languages), data.bpe_merges)
+    if not codes:
+        return dict(text), ""
     report("segmenting")
     bpe: Splits = {
-        split: {lang: segment_lines(lines, codes) for lang, lines in sides.items()}
-        for split, sides in text.items()
+        split: {lang: segment_lines(lines, codes) for lang, lines in sides.items()} for split, sides in text.items()
     }
     return bpe, codes
 
@@ -127,17 +127,15 @@ def _check(corpus: Corpus, data: Data, text: Splits) -> None:
         expected = corpus.expected(data).get(split)
         if expected is not None and length(sides) != expected:
             raise UserError(
-                f"{corpus.name}: {split}: expected {expected} pairs, found {length(sides)}; the raw text is not "
-                f"the known one: get it again from {corpus.origin}"
+                f"{corpus.name}: {split}: expected {expected} pairs, found {length(sides)}; the raw text "
+                f"is not the known one: get it again from {corpus.origin}"
             )
         if not length(sides):
             raise UserError(f"{corpus.name}: {split}: no sentence pair is left; give more text")
         for lang, lines in sides.items():
             if "" in lines:
                 number = lines.index("") + 1
-                raise UserError(
-                    f"{corpus.name}: {split}.{lang}: line {number} has no printable text; remove the pair"
-                )
+                raise UserError(f"{corpus.name}: {split}.{lang}: line {number} has no printable text; remove the pair")
 
 
 def _write(folder: Path, splits: Splits) -> None:
@@ -149,9 +147,7 @@ def _write(folder: Path, splits: Splits) -> None:
 
 def _facts(text: Splits, bpe: Splits, remarks: tuple[str, ...]) -> dict[str, Any]:
     """Return counts of pairs, words, subwords and types."""
-    types = Counter(
-        token for lines in bpe.get("train", {}).values() for line in lines for token in line.split()
-    )
+    types = Counter(token for lines in bpe.get("train", {}).values() for line in lines for token in line.split())
     return {
         "pairs": {split: length(text[split]) for split in ("train", "valid", "test") if split in text},
         "words": _tokens(text),
@@ -169,14 +165,12 @@ def _tokens(splits: Splits) -> dict[str, dict[str, int]]:
     }
 
 
-def _compare_tokens(corpus: Corpus, facts: dict[str, Any], report: Report) -> None:
+def _compare_tokens(corpus: Corpus, data: Data, facts: dict[str, Any], report: Report) -> None:
     """Tell when the number of segmented training tokens is not the one of the reference preparation."""
-    for lang, expected in corpus.tokens.items():
+    for lang, expected in corpus.reference_tokens(data).items():
         found = facts["tokens"]["train"][lang] + facts["pairs"]["train"]
         if found != expected:
-            remark = (
-                f"{corpus.name}: {lang}: {found} training tokens, the reference preparation has {expected}"
-            )
+            remark = f"{corpus.name}: {lang}: {found} training tokens, the reference preparation has {expected}"
             facts["remarks"].append(remark)
             report(remark)
 

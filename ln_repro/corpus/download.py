@@ -90,9 +90,7 @@ def _transfer(url: str, part: Path, report: Report) -> None:
 
 def _request(url: str, part: Path, offset: int, report: Report) -> None:
     """Append the bytes from ``offset`` on; when the server sends everything, start over."""
-    request = urllib.request.Request(
-        url, headers={**HEADERS, **({"Range": f"bytes={offset}-"} if offset else {})}
-    )
+    request = urllib.request.Request(url, headers={**HEADERS, **({"Range": f"bytes={offset}-"} if offset else {})})
     with urllib.request.urlopen(request, timeout=TIMEOUT) as reply:
         start = offset if reply.status == 206 else 0
         length = reply.headers.get("Content-Length")

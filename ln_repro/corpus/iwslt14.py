@@ -7,9 +7,8 @@ from typing import ClassVar
 
 from ln_repro.corpus.base import Arranged, Corpus, Found, Raw, wanted
 from ln_repro.corpus.clean import well_matched
-from ln_repro.corpus.text import Sides, Splits, pick, read_pair
+from ln_repro.corpus.text import Sides, Splits, pick, read_lines, require_parallel
 from ln_repro.corpus.tokenise import Style
-from ln_repro.errors import UserError
 from ln_repro.experiment import Data
 
 TRAIN = {
@@ -40,6 +39,8 @@ TEST = {  # in the order in which they make up the test set
     },
 }
 
+LANGUAGES = ("de", "en")
+
 LEFT_OUT = ("<url>", "<talkid>", "<keywords>")
 """Lines of the training text that hold no translation."""
 
@@ -48,6 +49,9 @@ SEGMENT = re.compile(r'<seg id="[0-9]*">\s*|\s*</seg>\s*')
 
 RATIO, LONGEST = 1.5, 175
 """Bounds of clean-corpus-n.perl, in words."""
+
+MERGES = 10_000
+"""Byte-pair merges of the reference script."""
 
 EVERY = 23
 """Each 23rd pair is for validation."""
@@ -62,7 +66,6 @@ class Iwslt14(Corpus):
     licence = "CC BY-NC-ND 3.0"
     by_hand = "get IWSLT14's de-en.tgz and give it, or the folder it unpacks to, as data.source=PATH"
     pairs: ClassVar[Mapping[str, int]] = {"train": 160_239, "valid": 7_283, "test": 6_750}
-    tokens: ClassVar[Mapping[str, int]] = {"de": 4_035_591, "en": 3_949_114}
     folders = (".", "de-en")
     archive = Raw(
         "de-en.tgz",
@@ -76,11 +79,14 @@ class Iwslt14(Corpus):
     def inputs(self, data: Data) -> list[Raw]:
         """Return the training text with its tags, and the evaluation sets in XML."""
         tests = [
-            Raw(f"{name}.{lang}.xml", f"sha256:{sha}")
-            for name, sides in TEST.items()
-            for lang, sha in sides.items()
+            Raw(f"{name}.{lang}.xml", f"sha256:{sha}") for name, sides in TEST.items() for lang, sha in sides.items()
         ]
         return [Raw(name, digest) for name, digest in TRAIN.items() if "train" in wanted(data)] + tests
+
+    def reference_tokens(self, data: Data) -> Mapping[str, int]:
+        """Return the lengths of the training side that the reference script gives."""
+        as_there = data.lowercase and data.bpe_merges == MERGES
+        return {"de": 4_035_591, "en": 3_949_114} if as_there else {}
 
     def style(self, split: str) -> Style:
         """Return fairseq's style."""
@@ -88,9 +94,10 @@ class Iwslt14(Corpus):
 
     def read(self, data: Data, found: Found) -> Splits:
         """Return the test set, and the training text from which validation is still to be taken."""
-        splits: Splits = {"test": {lang: _segments(found, lang) for lang in ("de", "en")}}
+        sets = [_segments({lang: found[f"{name}.{lang}.xml"] for lang in LANGUAGES}) for name in TEST]
+        splits: Splits = {"test": {lang: [line for sides in sets for line in sides[lang]] for lang in LANGUAGES}}
         if "train" in wanted(data):
-            splits["train"] = _training({lang: found[f"train.tags.de-en.{lang}"] for lang in ("de", "en")})
+            splits["train"] = _training({lang: found[f"train.tags.de-en.{lang}"] for lang in LANGUAGES})
         return splits
 
     def arrange(self, raw: Splits, text: Splits) -> Arranged:
@@ -116,23 +123,17 @@ def _split(splits: Splits, numbers: dict[str, list[int]]) -> Splits:
 
 def _training(paths: dict[str, Path]) -> Sides:
     """Return the training text without the lines and tags that are not translated."""
-    lines = {
-        lang: [line for line in sides if not any(tag in line for tag in LEFT_OUT)]
-        for lang, sides in ((lang, read_pair({lang: path})[lang]) for lang, path in paths.items())
+    sides = {
+        lang: [TAGS.sub("", line).strip() for line in read_lines(path) if not any(tag in line for tag in LEFT_OUT)]
+        for lang, path in paths.items()
     }
-    if len(lines["de"]) != len(lines["en"]):
-        counts = ", ".join(f"{paths[lang]} has {len(side)}" for lang, side in lines.items())
-        raise UserError(
-            f"the two sides are not parallel without their tags: {counts} lines; get both files again"
-        )
-    return {lang: [TAGS.sub("", line).strip() for line in side] for lang, side in lines.items()}
+    return require_parallel(paths, sides)
 
 
-def _segments(found: Found, lang: str) -> list[str]:
-    """Return the segments of the five evaluation sets."""
-    return [
-        SEGMENT.sub("", line).strip()
-        for name in TEST
-        for line in read_pair({lang: found[f"{name}.{lang}.xml"]})[lang]
-        if "<seg id" in line
-    ]
+def _segments(paths: dict[str, Path]) -> Sides:
+    """Return the segments of an evaluation set."""
+    sides = {
+        lang: [SEGMENT.sub("", line).strip() for line in read_lines(path) if "<seg id" in line]
+        for lang, path in paths.items()
+    }
+    return require_parallel(paths, sides)

@@ -94,9 +94,7 @@ def _store(corpus: Corpus, root: Path) -> Path:
 def _unpack_folder(archive: Path, corpus: Corpus, root: Path) -> Path:
     """Return the folder for an archive's files: under ``root``, for the user's folder is not ours to fill."""
     status = archive.stat()
-    key = f"{os.path.realpath(archive)} {status.st_size} {status.st_mtime_ns}".encode(
-        errors="surrogateescape"
-    )
+    key = f"{os.path.realpath(archive)} {status.st_size} {status.st_mtime_ns}".encode(errors="surrogateescape")
     return _store(corpus, root) / f"unpacked-{hashlib.sha256(key).hexdigest()[:8]}"
 
 
@@ -138,9 +136,7 @@ def _unpack(archive: Path, folder: Path, names: list[str], corpus: Corpus) -> No
                 partial.write_bytes(content.read() if content else b"")
                 partial.replace(folder / name)
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
-        raise UserError(
-            f"{archive}: not a tar archive, or a damaged one ({error}); {corpus.by_hand}"
-        ) from None
+        raise UserError(f"{archive}: not a tar archive, or a damaged one ({error}); {corpus.by_hand}") from None
 
 
 def _verify(corpus: Corpus, data: Data, root: Path, raw: Raw, path: Path) -> None:
@@ -154,6 +150,6 @@ def _verify(corpus: Corpus, data: Data, root: Path, raw: Raw, path: Path) -> Non
     found = cached_digest(path, root, raw.digest.split(":")[0])
     if found != raw.digest:
         raise UserError(
-            f"{path}: not the file that {corpus.name} is known by, expected {raw.digest}, found {found}; get it "
-            f"from {corpus.origin}, or take this one, as a corpus of its own, with data.checksum=record"
+            f"{path}: not the known file of {corpus.name}, expected {raw.digest}, found {found}; get it from "
+            f"{corpus.origin}, or take this one, as a corpus of its own, with data.checksum=record"
         )

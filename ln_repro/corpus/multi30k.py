@@ -46,10 +46,7 @@ class Multi30k(Corpus):
 
     def read(self, data: Data, found: Found) -> Splits:
         """Return the captions."""
-        return {
-            split: read_pair({lang: found[name] for lang, name in _sides(split).items()})
-            for split in wanted(data)
-        }
+        return {split: read_pair({lang: found[name] for lang, name in _sides(split).items()}) for split in wanted(data)}
 
 
 def _sides(split: str) -> dict[str, str]:

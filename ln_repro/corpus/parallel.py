@@ -39,9 +39,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _on_workers(
-    make: Callable[..., Line], arguments: tuple[Any, ...], lines: list[str], workers: int
-) -> list[str]:
+def _on_workers(make: Callable[..., Line], arguments: tuple[Any, ...], lines: list[str], workers: int) -> list[str]:
     """Return the lines as `over_lines` does, from a pool of fresh interpreters."""
     chunks = [lines[start : start + CHUNK] for start in range(0, len(lines), CHUNK)]
     # "spawn": a fork of a process in which torch has started threads may deadlock.

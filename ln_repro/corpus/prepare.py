@@ -80,15 +80,11 @@ def verify(data: Data, root: Path) -> list[str]:
     """
     known = fingerprint(data, root)
     if known is None:  # the raw files are gone: whatever was prepared under this name is what can be checked
-        folders = [
-            folder for folder in _prepared(root, data.name) if _is_test_only(folder) == (data.only == "test")
-        ]
+        folders = [folder for folder in _prepared(root, data.name) if _is_test_only(folder) == (data.only == "test")]
     else:
         folders = [folder for folder in [_folder(data, root, known)] if (folder / "manifest.json").is_file()]
     if not folders:
-        raise UserError(
-            f"{data.name}: not prepared under {root}; run `ln-repro data prepare data={data.name}` first"
-        )
+        raise UserError(f"{data.name}: not prepared under {root}; run `ln-repro data prepare data={data.name}` first")
     return [problem for folder in folders for problem in mismatches(folder)]
 
 
@@ -133,8 +129,7 @@ def _identity(data: Data, known: str, root: Path, found: Found) -> Mapping[str, 
         "fingerprint": known,
         "source_lang": data.source_lang,
         "target_lang": data.target_lang,
-        "recipe": data.recipe()
-        | {"only": data.only, "corpus_revision": corpus.revision, "steps_revision": STEPS},
+        "recipe": data.recipe() | {"only": data.only, "corpus_revision": corpus.revision, "steps_revision": STEPS},
         "origin": corpus.origin,
         "licence": corpus.licence,
         "raw": {name: cached_digest(path, root) for name, path in found.items()},

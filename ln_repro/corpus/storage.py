@@ -90,13 +90,9 @@ def explained(root: Path) -> Iterator[None]:
     except OSError as error:
         where = error.filename or root
         if error.errno in FULL:
-            raise UserError(
-                f"{where}: the disk is full; free some room or set paths.data to a larger disk"
-            ) from error
+            raise UserError(f"{where}: the disk is full; free some room or set paths.data to a larger disk") from error
         if error.errno in REFUSED:
-            raise UserError(
-                f"{where}: {error.strerror}; allow access, or set paths.data to another folder"
-            ) from error
+            raise UserError(f"{where}: {error.strerror}; allow access, or set paths.data to another folder") from error
         raise
 
 
@@ -126,6 +122,4 @@ COPIES = 5
 
 def room_for(paths: Iterable[Path]) -> float:
     """Return the bytes that preparing these raw files may take, estimated on the safe side."""
-    return 16 * MEGABYTE + COPIES * sum(
-        path.stat().st_size * UNPACKED.get(path.suffix, 1.0) for path in paths
-    )
+    return 16 * MEGABYTE + COPIES * sum(path.stat().st_size * UNPACKED.get(path.suffix, 1.0) for path in paths)

@@ -110,7 +110,5 @@ def _read(path: Path) -> dict[str, list[str]]:
     rows = [line.split("\t") for line in lines if line.strip()]
     for number, row in enumerate(rows, 1):
         if len(row) < 2 or not row[0].strip() or not row[1].strip():
-            raise UserError(
-                f"{path}: {MEMBER}:{number}: expected ENGLISH, a tab and GERMAN; {Tatoeba.by_hand}"
-            )
+            raise UserError(f"{path}: {MEMBER}:{number}: expected ENGLISH, a tab and GERMAN; {Tatoeba.by_hand}")
     return {"de": [row[1].strip() for row in rows], "en": [row[0].strip() for row in rows]}

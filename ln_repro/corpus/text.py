@@ -58,13 +58,18 @@ def read_pair(paths: Mapping[str, Path]) -> Sides:
     Raises:
         UserError: the sides differ in length.
     """
-    sides = {lang: read_lines(path) for lang, path in paths.items()}
-    counts = {len(lines) for lines in sides.values()}
-    if len(counts) > 1:
+    return require_parallel(paths, {lang: read_lines(path) for lang, path in paths.items()})
+
+
+def require_parallel(paths: Mapping[str, Path], sides: Sides) -> Sides:
+    """Return ``sides`` if they have the same number of lines.
+
+    Raises:
+        UserError: the files and both counts.
+    """
+    if len({len(lines) for lines in sides.values()}) > 1:
         found = ", ".join(f"{paths[lang]} has {len(lines)} lines" for lang, lines in sides.items())
-        raise UserError(
-            f"the two sides are not parallel: {found}; line N of one must translate line N of the other"
-        )
+        raise UserError(f"the two sides are not parallel: {found}; each line needs its translation")
     return sides
 
 
@@ -78,9 +83,7 @@ def refuse_empty(paths: Mapping[str, Path], sides: Sides) -> None:
         if not lines:
             raise UserError(f"{paths[lang]}: the file is empty; give at least one sentence pair")
         if "" in lines:
-            raise UserError(
-                f"{paths[lang]}:{lines.index('') + 1}: empty line; remove the pair from both sides"
-            )
+            raise UserError(f"{paths[lang]}:{lines.index('') + 1}: empty line; remove the pair from both sides")
 
 
 def find_text(prefix: Path) -> Path | None:

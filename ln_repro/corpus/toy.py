@@ -159,9 +159,7 @@ def _clause(rng: random.Random) -> Clause:
     )
 
 
-def _construction(
-    rng: random.Random, verb: Verb, person: str
-) -> tuple[str, tuple[str, ...], tuple[str, ...], str]:
+def _construction(rng: random.Random, verb: Verb, person: str) -> tuple[str, tuple[str, ...], tuple[str, ...], str]:
     """Return finite verb, clause end of a main clause, of a subordinate one, and the English verb."""
     kind = rng.random()
     if kind < 0.4:

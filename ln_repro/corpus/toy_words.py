@@ -45,9 +45,7 @@ def _verb(present: str, prefix: str, participle: str, english: str, objects: str
     """Build a verb from 'first third plural' and 'base third participle' (particle behind a plus)."""
     forms, (words, _, particle) = present.split(), english.partition("+")
     base, third, done = (f"{word} {particle}".strip() for word in words.split())
-    return Verb(
-        _forms(*forms), prefix, prefix + forms[2], participle, base, third, done, tuple(objects.split())
-    )
+    return Verb(_forms(*forms), prefix, prefix + forms[2], participle, base, third, done, tuple(objects.split()))
 
 
 NOUNS = (

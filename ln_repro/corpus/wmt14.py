@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ln_repro.corpus.base import Corpus, Found, Raw, wanted
 from ln_repro.corpus.clean import well_matched
-from ln_repro.corpus.text import SUFFIXES, Sides, Splits, find_text, read_lines, read_pair
+from ln_repro.corpus.text import SUFFIXES, Sides, Splits, find_text, read_lines, read_pair, require_parallel
 from ln_repro.corpus.tokenise import Style
 from ln_repro.errors import UserError
 from ln_repro.experiment import Data
@@ -41,9 +41,7 @@ class Wmt14(Corpus):
             return [Raw(f"{name}.{lang}") for name in names for lang in LANGUAGES]
         if "train" in wanted(data):
             names += _shards(data.source)
-        return [
-            Raw(f"{name}.{lang}", path=_side(data.source, name, lang)) for name in names for lang in LANGUAGES
-        ]
+        return [Raw(f"{name}.{lang}", path=_side(data.source, name, lang)) for name in names for lang in LANGUAGES]
 
     def style(self, split: str) -> Style:
         """Return fairseq's style, which normalises the training text but not the evaluation sets."""
@@ -82,9 +80,7 @@ def _shards(folder: Path) -> list[str]:
         if lang in sides and stem and not stem.startswith("newstest") and path.is_file():
             sides[lang].add(stem)
     for stem in sorted(sides["de"] ^ sides["en"]):
-        raise UserError(
-            f"{folder / stem}: has only one of .de and .en; add the other side or take this one away"
-        )
+        raise UserError(f"{folder / stem}: has only one of .de and .en; add the other side or take this one away")
     return sorted(sides["de"])
 
 
@@ -100,13 +96,6 @@ def _test(paths: dict[str, Path]) -> Sides:
     """Return a newstest from plain text or SGML."""
     if not any(path.suffix == ".sgm" for path in paths.values()):
         return read_pair(paths)
-    sides = {
-        lang: [found.strip() for found in SGM.findall("\n".join(read_lines(path)))]
-        for lang, path in paths.items()
-    }
-    return {lang: _plain(lines) for lang, lines in sides.items()}
-
-
-def _plain(lines: list[str]) -> list[str]:
-    """Return the lines with typewriter apostrophes."""
-    return [line.replace("\u2019", "'") for line in lines]
+    texts = {lang: "\n".join(read_lines(path)) for lang, path in paths.items()}
+    sides = {lang: [segment.strip() for segment in SGM.findall(text)] for lang, text in texts.items()}
+    return require_parallel(paths, sides)

@@ -50,15 +50,15 @@ def import_with_hashable_dataclasses() -> None:
 
     def hashable(cls: Any = None, /, **options: Any) -> Any:
         def wrap(c: type) -> type:
-            made = original(c, **options)
+            made: Any = original(c, **options)
             if made.__hash__ is None and made.__module__.split(".")[0] == "fairseq":
-                made.__hash__ = object.__hash__  # type: ignore[method-assign]
+                made.__hash__ = object.__hash__
             return made
 
         return wrap if cls is None else wrap(cls)
 
     replaced: Callable[..., Any] = hashable
-    dataclasses.dataclass = replaced  # type: ignore[assignment]
+    dataclasses.dataclass = replaced
     try:
         import fairseq  # noqa: F401
     finally:

@@ -42,7 +42,7 @@ class Worker:
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)},
                 start_new_session=True,  # Ctrl-C on the terminal reaches us alone; we pass it on
-                preexec_fn=_ignore_stray_signals,  # noqa: PLW1509
+                preexec_fn=_ignore_stray_signals,
                 pass_fds=() if inherit is None else (inherit,),
             )
 

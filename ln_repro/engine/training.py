@@ -112,9 +112,7 @@ class Loop:
 
     def diverged(self, reason: str) -> None:
         """Write down that training ended in numbers that are not finite: a result, not an error."""
-        self._status(
-            "diverged", reason=reason, last_finite_loss=self.last_loss, peak_memory_mb=self._peak_memory_mb()
-        )
+        self._status("diverged", reason=reason, last_finite_loss=self.last_loss, peak_memory_mb=self._peak_memory_mb())
 
     def _epoch(self) -> Iterator[list[Any]]:
         """Yield the mini-batches of each update of the next epoch."""

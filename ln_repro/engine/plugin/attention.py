@@ -29,9 +29,7 @@ class Attention(nn.Module):
         self.q_proj = nn.Linear(width, width)
         self.out_proj = nn.Linear(width, width)
 
-    def forward(
-        self, query: Tensor, source: Tensor, mask: Tensor | None, causal: bool, state: State | None
-    ) -> Tensor:
+    def forward(self, query: Tensor, source: Tensor, mask: Tensor | None, causal: bool, state: State | None) -> Tensor:
         """Attend from ``query`` (time, batch, width) to ``source`` (source time, batch, width).
 
         ``mask`` is added to the scores (batch, 1, 1, source time), -inf at padding; ``causal`` hides later

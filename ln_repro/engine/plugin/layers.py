@@ -71,9 +71,7 @@ class DecoderLayer(nn.Module):
         With ``state``, x is the newest position alone; everything before it is remembered.
         """
         x = self.self_attn_residual(x, lambda y: self.self_attn(y, y, None, causal=state is None, state=state))
-        x = self.cross_attn_residual(
-            x, lambda y: self.cross_attn(y, memory, memory_mask, causal=False, state=state)
-        )
+        x = self.cross_attn_residual(x, lambda y: self.cross_attn(y, memory, memory_mask, causal=False, state=state))
         return self.ffn_residual(x, self.ffn)
 
 
@@ -98,25 +96,34 @@ class TokenEmbedding(nn.Module):
     The sinusoids are tensor2tensor's, as in fairseq: sines in the first half, cosines in the second.
     """
 
+    table: Tensor
+
     def __init__(self, embedding: nn.Embedding, dropout: float) -> None:
         super().__init__()
+        assert embedding.padding_idx is not None
+        self.pad = embedding.padding_idx
+        self.width = embedding.embedding_dim
         self.embedding = embedding
         self.drop = nn.Dropout(dropout)
-        self.register_buffer("table", torch.empty(0, embedding.embedding_dim), persistent=False)
+        self.register_buffer("table", torch.empty(0, self.width), persistent=False)
 
     def forward(self, tokens: Tensor, newest_only: bool = False) -> Tensor:
         """Embed ``tokens`` (batch, time) as (batch, time, width), or only the last position of each row."""
-        pad = self.embedding.padding_idx
-        present = tokens.ne(pad)
-        positions = present.cumsum(1) * present + pad
-        if newest_only:  # as fairseq: when decoding, the position is the length so far, padded or not
-            positions = torch.full_like(tokens[:, -1:], tokens.size(1) + pad)
+        time = tokens.size(1)
+        if newest_only:  # as in fairseq, the newest position is the length so far
             tokens = tokens[:, -1:]
-        longest = positions.size(1) if not newest_only else int(positions[0, 0]) - pad
-        if self.table.size(0) <= longest + pad:
-            self.table = sinusoids(2 * (longest + pad) + 64, self.embedding.embedding_dim, pad).to(self.table)
-        width = self.embedding.embedding_dim
-        return self.drop(self.embedding(tokens) * width**0.5 + F.embedding(positions, self.table))
+            positions = torch.full_like(tokens, time + self.pad)
+        else:
+            present = tokens.ne(self.pad)
+            positions = present.cumsum(1) * present + self.pad
+        embedded = self.embedding(tokens) * self.width**0.5 + F.embedding(positions, self._positions(time))
+        return self.drop(embedded)
+
+    def _positions(self, time: int) -> Tensor:
+        """Return the table, long enough for ``time`` positions (they are counted from ``pad + 1``)."""
+        if self.table.size(0) <= time + self.pad:
+            self.table = sinusoids(2 * (time + self.pad) + 64, self.width, self.pad).to(self.table)
+        return self.table
 
 
 def sinusoids(positions: int, width: int, pad: int) -> Tensor:

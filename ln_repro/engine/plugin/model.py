@@ -49,9 +49,7 @@ class LnTransformer(FairseqEncoderDecoderModel):
         if cfg.share_embeddings:
             projection.weight = embeddings[0].weight
         encoder = Encoder(source, TokenEmbedding(embeddings[0], cfg.dropout), Stack(EncoderLayer, shape))
-        decoder = Decoder(
-            target, TokenEmbedding(embeddings[-1], cfg.dropout), Stack(DecoderLayer, shape), projection
-        )
+        decoder = Decoder(target, TokenEmbedding(embeddings[-1], cfg.dropout), Stack(DecoderLayer, shape), projection)
         with torch.no_grad():
             init.initialise(embeddings, [encoder.stack, decoder.stack], projection, cfg.init)
         return cls(encoder, decoder)

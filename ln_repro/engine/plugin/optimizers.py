@@ -18,7 +18,7 @@ class AdamConfig(FairseqDataclass):
     beta2: float = field(default=0.98, metadata={"help": "decay of the second moment"})
     adam_eps: float = field(default=1e-8, metadata={"help": "added to the root of the second moment"})
     weight_decay: float = field(default=0.0, metadata={"help": "decoupled"})
-    lr: List[float] = II("optimization.lr")
+    lr: List[float] = II("optimization.lr")  # noqa: UP006 - see the import
 
 
 @register_optimizer("ln_adam", dataclass=AdamConfig)

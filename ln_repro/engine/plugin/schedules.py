@@ -18,7 +18,7 @@ class RampAndTailConfig(FairseqDataclass):
     decay: str = field(default="constant", metadata={"help": "the tail, see ln_repro.schedule"})
     anchor: int = field(default=4000, metadata={"help": "of the anchored tail"})
     step_epoch: int = field(default=8, metadata={"help": "last epoch before the step"})
-    lr: List[float] = II("optimization.lr")
+    lr: List[float] = II("optimization.lr")  # noqa: UP006 - see the import
 
 
 @register_lr_scheduler("ln_ramp_and_tail", dataclass=RampAndTailConfig)

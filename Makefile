@@ -1,0 +1,49 @@
+# The commands of this project; `make help` lists them. All but `help` and `clean` set up .venv first.
+
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+TORCH ?= torch==2.13.0
+FAIRSEQ := fairseq==0.12.2
+PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11,$(shell $(p) -c 'import sys; print("$(p)") if (3, 11) <= sys.version_info < (3, 14) else None' 2>/dev/null)) none)
+export OMP_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench reproduce-tables clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+
+setup: $(READY)  ## make .venv with everything in it (PYTHON=... TORCH=... choose other versions)
+
+$(READY): pyproject.toml
+	@bash scripts/check_machine.sh "$(PYTHON)"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --upgrade pip
+	$(BIN)/python -m pip install -q '$(TORCH)'
+	$(BIN)/python -m pip install -q -e '.[dev]'
+	$(BIN)/python -m pip install -q --no-deps $(FAIRSEQ)
+	@touch $@
+
+demo: $(READY)  ## train four small arms on the CPU and print the table that is the paper's point
+	$(BIN)/python scripts/demo.py
+
+test: $(READY)  ## run the tests
+	$(BIN)/python -m pytest -n 2
+
+check: $(READY)  ## lint, types and tests: what CI runs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n 2
+
+bench: $(READY)  ## training speed beside stock fairseq, in pairs
+	$(BIN)/python scripts/bench.py
+
+reproduce-tables: $(READY)  ## rebuild results/tables from the committed records
+	$(BIN)/python scripts/reproduce_tables.py
+
+clean:  ## remove what can be rebuilt; runs/ and data/ stay
+	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache dist build
+	find ln_repro scripts tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,101 @@
+"""Records to tables, and tables to text."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ln_repro.report.records import Record
+
+Table = dict[str, Any]
+"""``columns`` (names), ``rows`` (cells) and ``notes`` (lines below the table: the scores' signatures)."""
+
+
+def run_tables(records: Sequence[Record]) -> dict[str, Table]:
+    """Return one table a corpus: every run with its scores, at the epoch of lowest validation loss."""
+    corpora = sorted({record["data"]["name"] for record in records})
+    return {
+        f"runs-{corpus}": runs_table([record for record in records if record["data"]["name"] == corpus])
+        for corpus in corpora
+    }
+
+
+def runs_table(records: Sequence[Record]) -> Table:
+    """Return norm, ramp, tail and scores of each run."""
+    columns = ["exp", "seed", "ramp", "tail", "valid loss", "BLEU", "BLEU tok.", "epoch", "status"]
+    return {"columns": columns, "rows": [_row(record) for record in records], "notes": signatures(records)}
+
+
+def _row(record: Record) -> list[Any]:
+    axes, bleu = record["axes"], record["bleu"]
+    best = bleu["test"] or {"score": None, "epoch": None}
+    losses = [row["valid_loss"] for row in record["epochs"] if row["epoch"] == best["epoch"]]
+    return [
+        record["exp"],
+        axes["seed"],
+        axes["warmup_updates"],
+        axes["decay"],
+        _rounded(losses[0] if losses else None, 3),
+        _rounded(best["score"], 2),
+        _rounded((bleu["test_tokenised"] or {"score": None})["score"], 2),
+        best["epoch"],
+        record["status"],
+    ]
+
+
+def signatures(records: Sequence[Record]) -> list[str]:
+    """Return what the BLEUs of ``records`` mean, each signature once."""
+    notes = []
+    for key, name in (("test", "BLEU"), ("test_tokenised", "BLEU tok.")):
+        found = {record["bleu"][key]["signature"] for record in records if record["bleu"][key]}
+        notes += [f"{name}: {signature}" for signature in sorted(found)]
+    return notes
+
+
+def render(tables: dict[str, Table], form: str) -> str:
+    """Return the tables as ``md``, ``csv``, ``latex`` (booktabs) or ``json``."""
+    if form == "json":
+        return json.dumps({name: {k: t[k] for k in ("columns", "rows")} for name, t in tables.items()}, indent=1)
+    renderer = {"md": markdown, "csv": comma_separated, "latex": latex}[form]
+    return "\n".join(renderer(name, table) for name, table in tables.items()).rstrip()
+
+
+def markdown(name: str, table: Table) -> str:
+    """Return a table as Markdown, aligned so that it also reads well in a terminal."""
+    cells = [table["columns"], *([_text(cell) for cell in row] for row in table["rows"])]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(table["columns"]))]
+    left = [all(isinstance(row[column], str) for row in table["rows"]) for column in range(len(widths))]
+
+    def line(row: Sequence[str]) -> str:
+        padded = (c.ljust(w) if is_left else c.rjust(w) for c, w, is_left in zip(row, widths, left, strict=True))
+        return f"| {' | '.join(padded)} |"
+
+    rule = "|".join("-" * (w + 2) if is_left else "-" * (w + 1) + ":" for w, is_left in zip(widths, left, strict=True))
+    notes = "".join(f"\n{note}\n" for note in table.get("notes", []))
+    return f"### {name}\n\n" + "\n".join([line(cells[0]), f"|{rule}|", *map(line, cells[1:])]) + f"\n{notes}"
+
+
+def comma_separated(name: str, table: Table) -> str:
+    """Return a table as CSV; its name is the first column."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["table", *table["columns"]])
+    writer.writerows([name, *(_text(cell) for cell in row)] for row in table["rows"])
+    return out.getvalue()
+
+
+def latex(name: str, table: Table) -> str:
+    """Return a table for LaTeX with booktabs."""
+    rows = [table["columns"], *([_text(cell) for cell in row] for row in table["rows"])]
+    lines = [" & ".join(cell.replace("_", r"\_") for cell in row) + r" \\" for row in rows]
+    head = [f"% {name}", r"\begin{tabular}{" + "l" * len(table["columns"]) + "}", r"\toprule", lines[0], r"\midrule"]
+    return "\n".join([*head, *lines[1:], r"\bottomrule", r"\end{tabular}", ""])
+
+
+def _text(cell: Any) -> str:
+    return "-" if cell is None else str(cell)
+
+
+def _rounded(value: float | None, digits: int) -> str | None:
+    return None if value is None else f"{value:.{digits}f}"

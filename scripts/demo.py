@@ -1,0 +1,63 @@
+"""Train the four arms <Post-LN, Pre-LN> x <warm-up, no warm-up> on the toy corpus; print the table, draw the curves."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from ln_repro.report.curves import draw_losses
+from ln_repro.report.tables import markdown, signatures
+from ln_repro.store import RunFolder
+
+OUT = Path("demo")
+ARMS = {
+    "Pre-LN, no warm-up": "toy_preln_nowarm",
+    "Pre-LN, warm-up": "toy_preln_warm",
+    "Post-LN, warm-up": "toy_postln_warm",
+    "Post-LN, no warm-up": "toy_postln_nowarm",
+}
+
+
+def train(experiment: str) -> RunFolder:
+    """Run one arm as its own command; its progress goes to a file, its directory is its last line."""
+    command = [sys.executable, "-m", "ln_repro.cli", "run", f"exp={experiment}"]
+    command += [f"paths.runs={OUT}/runs", f"paths.data={OUT}/data", "tracker.mode=offline"]
+    with (OUT / f"{experiment}.log").open("w") as log:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=log, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{experiment} ended with exit code {done.returncode}: see {log.name}")
+    print(f"  {experiment} is done", flush=True)
+    return RunFolder(Path(done.stdout.splitlines()[-1]))
+
+
+def main() -> None:
+    """Train as many arms at once as there are cores, then show what came out."""
+    OUT.mkdir(exist_ok=True)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    print(
+        f"training {len(ARMS)} arms, {min(cores, len(ARMS))} at a time, a few minutes each (logs in {OUT}/)", flush=True
+    )
+    subprocess.run(
+        [sys.executable, "-m", "ln_repro.cli", "data", "prepare", "data=toy", f"paths.data={OUT}/data"],
+        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    with ThreadPoolExecutor(cores) as pool:
+        folders = dict(zip(ARMS, pool.map(train, ARMS.values()), strict=True))
+    records = {label: folder.record for label, folder in folders.items()}
+    rows = [
+        [label, f"{record['epochs'][-1]['valid_loss']:.2f}", f"{record['epochs'][-1]['test_bleu']:.1f}"]
+        for label, record in records.items()
+        if record is not None
+    ]
+    columns = ["toy corpus, 6+6 layers, Adam at 2e-3", "valid loss (bits)", "test BLEU"]
+    notes = [note for note in signatures([r for r in records.values() if r]) if note.startswith("BLEU:")]
+    print("\n" + markdown("Does the Transformer need warm-up?", {"columns": columns, "rows": rows, "notes": notes}))
+    picture = OUT / "curves.png"
+    events = {label: (records[label]["axes"], folder.events.read()) for label, folder in folders.items()}  # type: ignore[index]
+    draw_losses(events, picture, "Only Post-LN needs the ramp")
+    print(f"curves: {picture}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,290 @@
+"""The known corpora: real text where it is at hand, and small look-alikes of what is not."""
+
+import gzip
+import hashlib
+import lzma
+import shutil
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from corpus_helpers import settings, write
+
+from ln_repro.corpus import iwslt14
+from ln_repro.corpus.prepare import Prepared, fingerprint, verify
+from ln_repro.corpus.registry import CORPORA
+from ln_repro.errors import UserError
+from ln_repro.experiment import Data
+
+Made = Callable[..., Prepared]
+CONF = Path(__file__).parents[2] / "conf" / "data"
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_settings_file(name: str) -> None:
+    text = (CONF / f"{name}.yaml").read_text()
+    assert text.startswith(f"# ln-repro data prepare data={name}")
+    assert Data(**yaml.safe_load(text)).name == name
+
+
+@pytest.mark.parametrize("name", ["multi30k", "tatoeba", "iwslt14", "wmt14"])
+def test_absent_source(made: Made, name: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"data\.source: .*nowhere: cannot be read \(No such file"):
+        made(name, source=tmp_path / "nowhere")
+    with pytest.raises(UserError, match=r"not found there; get .*data\.source=PATH"):
+        made(name, source=tmp_path)
+
+
+def test_wmt14_is_not_downloaded(made: Made, root: Path) -> None:
+    assert fingerprint(settings("wmt14"), root) is None
+    with pytest.raises(UserError, match=r"newstest2013\.de.*get .*data\.source=PATH"):
+        made("wmt14")
+
+
+# --- Multi30k
+
+
+def test_multi30k_test_side(made: Made, real: Path) -> None:
+    prepared = made("multi30k", source=real / "multi30k", only="test")
+    assert dict(prepared.pairs) == {"test": 1000}
+    assert prepared.tokenised("test")[0] == "a man in an orange hat starring at something ."
+    assert prepared.references("test")[0] == "A man in an orange hat starring at something."
+
+
+def test_multi30k_is_checked(made: Made, real: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(real / "multi30k", folder)
+    with gzip.open(folder / "train.en.gz", "at") as file:
+        file.write("One more.\n")
+    with pytest.raises(
+        UserError, match=r"train\.en\.gz: not the known file of multi30k, expected sha256:d79.*found sha256:"
+    ):
+        made("multi30k", source=folder)
+    with pytest.raises(UserError, match=r"train\.de\.gz has 29000 lines, .*train\.en\.gz has 29001 lines"):
+        made("multi30k", source=folder, checksum="record")
+    with gzip.open(folder / "train.de.gz", "at") as file:
+        file.write("Noch einer.\n")
+    with pytest.raises(UserError, match=r"train: expected 29000 pairs, found 29001"):
+        made("multi30k", source=folder, checksum="record", bpe_merges=0)
+
+
+@pytest.mark.slow
+def test_multi30k_whole(made: Made, root: Path, real: Path) -> None:
+    prepared = made("multi30k", source=real / "multi30k", bpe_merges=6000)
+    assert dict(prepared.pairs) == {"train": 29_000, "valid": 1_014, "test": 1_000}
+    assert verify(settings("multi30k", bpe_merges=6000), root) == []
+
+
+# --- Tatoeba
+
+
+@pytest.fixture
+def zipped(tmp_path: Path) -> Callable[..., Path]:
+    def build(lines: list[str], member: str = "deu.txt") -> Path:
+        path = tmp_path / "deu-eng.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(member, "".join(f"{line}\n" for line in lines))
+        return path
+
+    return build
+
+
+def leaks(prepared: Prepared) -> set[str]:
+    """Return the sentences that are in training and in valid or test."""
+    sides = {
+        (split, lang): set((prepared.folder / "text" / f"{split}.{lang}").read_text("utf-8").split("\n")[:-1])
+        for split in ("train", "valid", "test")
+        for lang in ("de", "en")
+    }
+    return {
+        sentence
+        for lang in ("de", "en")
+        for split in ("valid", "test")
+        for sentence in sides["train", lang] & sides[split, lang]
+    }
+
+
+def many(count: int) -> list[str]:
+    """Return pairs in which three English sentences share a German one, and the other way round."""
+    return [f"Sentence {number // 2}.\tSatz {number // 3}.\tattribution" for number in range(count)]
+
+
+def test_tatoeba_does_not_leak(made: Made, root: Path, zipped: Callable[..., Path]) -> None:
+    prepared = made("tatoeba", source=zipped(many(3000)), checksum="record")
+    assert leaks(prepared) == set()
+    assert sum(prepared.pairs.values()) < 3000
+    assert min(prepared.pairs.values()) > 5
+    for split in ("valid", "test"):
+        assert len(set(prepared.references(split))) == prepared.pairs[split]
+
+
+def test_tatoeba_split_does_not_depend_on_the_order(made: Made, zipped: Callable[..., Path]) -> None:
+    first = made("tatoeba", source=zipped(many(3000)), checksum="record")
+    second = made("tatoeba", source=zipped(many(3000)[::-1]), checksum="record")
+    assert first.folder != second.folder
+    for split in ("valid", "test"):
+        pairs = [sorted(zip(made.sources(split), made.references(split), strict=True)) for made in (first, second)]
+        assert pairs[0] == pairs[1]
+
+
+def test_tatoeba_refuses_an_unknown_file_unless_told(made: Made, zipped: Callable[..., Path]) -> None:
+    with pytest.raises(UserError, match=r"expected sha256:b7688f84.*found sha256:.*data\.checksum=record"):
+        made("tatoeba", source=zipped(many(300)))
+
+
+def test_tatoeba_archive_with_other_content(made: Made, zipped: Callable[..., Path], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"deu\.txt is not in this archive"):
+        made("tatoeba", source=zipped(many(3), "fra.txt"), checksum="record")
+    with pytest.raises(UserError, match=r"deu\.txt:2: expected ENGLISH, a tab and GERMAN"):
+        made("tatoeba", source=zipped(["Go.\tGeh.", "no tab"]), checksum="record")
+    path = write(tmp_path / "plain.zip", "no archive")
+    with pytest.raises(UserError, match=r"not a zip archive"):
+        made("tatoeba", source=path, checksum="record")
+
+
+@pytest.mark.slow
+def test_tatoeba_whole(made: Made, real: Path) -> None:
+    prepared = made("tatoeba", source=real / "tatoeba" / "deu-eng.zip", bpe_merges=10_000)
+    assert dict(prepared.pairs) == {"train": 162_947, "valid": 2_477, "test": 2_451}
+    assert leaks(prepared) == set()
+
+
+# --- IWSLT14
+
+
+@pytest.fixture
+def iwslt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write a small archive in the original layout, and make the corpus expect it."""
+    folder = tmp_path / "original" / "de-en"
+    for lang in ("de", "en"):
+        body = [f"Word {lang} number {number}." for number in range(46)]
+        write(
+            folder / f"train.tags.de-en.{lang}",
+            "<url>http://x</url>", "<keywords>talks</keywords>", "<speaker>N. N.</speaker>", "<talkid>1</talkid>",
+            f"<title>A Title {lang}</title>", f"<description>TED: What {lang}.</description>",
+            *body, "", "a b c d e f" if lang == "de" else "a b c", " ".join("x" * 176), " Tail ",
+        )  # fmt: skip
+        for number, name in enumerate(iwslt14.TEST):
+            write(
+                folder / f"{name}.{lang}.xml",
+                "<doc>", f"<title>not this {lang}</title>", f'<seg id="1"> It\u2019s {lang} {number}. </seg>', "</doc>",
+            )  # fmt: skip
+    pin = {
+        name: {lang: hashlib.sha256((folder / f"{name}.{lang}.xml").read_bytes()).hexdigest() for lang in ("de", "en")}
+        for name in iwslt14.TEST
+    }
+    monkeypatch.setattr(iwslt14, "TEST", pin)
+    monkeypatch.setattr(
+        iwslt14,
+        "TRAIN",
+        {name: f"sha256:{hashlib.sha256((folder / name).read_bytes()).hexdigest()}" for name in iwslt14.TRAIN},
+    )
+    # 46 sentences, title, description, speaker and tail are kept; each 23rd of them is for validation
+    monkeypatch.setattr(iwslt14.Iwslt14, "pairs", {"train": 48, "valid": 2, "test": 5})
+    return folder
+
+
+def test_iwslt14_from_the_original_layout(made: Made, root: Path, iwslt: Path) -> None:
+    told = made("iwslt14", source=iwslt.parent)
+    assert dict(told.pairs) == {"train": 48, "valid": 2, "test": 5}
+    assert told.sources("test") == [f"It\u2019s de {number}." for number in range(5)]
+    assert told.tokenised("test") == [f"it &apos;s en {number} ." for number in range(5)]
+    train = (told.folder / "text" / "train.de").read_text("utf-8").split("\n")
+    assert train[:4] == [
+        "&lt; speaker &gt; n. n. &lt; / speaker &gt;",
+        "a title de",
+        "ted : what de .",
+        "word de number 0 .",
+    ]
+    assert train[-2] == "tail"
+    assert told.sources("valid") == ["Word de number 19.", "Word de number 42."]
+    assert made("iwslt14", source=iwslt) == told
+    assert verify(settings("iwslt14"), root) == []
+
+
+def test_iwslt14_from_the_archive(made: Made, root: Path, iwslt: Path, tmp_path: Path) -> None:
+    from_folder = made("iwslt14", source=iwslt)
+    archive = tmp_path / "de-en.tgz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(iwslt, "de-en")
+    shutil.rmtree(from_folder.folder)
+    again = made("iwslt14", source=archive)
+    assert again == from_folder
+    shutil.rmtree(from_folder.folder)
+    assert made("iwslt14", source=tmp_path) == from_folder  # a folder with the archive in it
+
+
+def test_iwslt14_archives_that_are_refused(made: Made, iwslt: Path, tmp_path: Path) -> None:
+    (iwslt / "train.tags.de-en.en").unlink()
+    archive = tmp_path / "other.tgz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(iwslt, "de-en")
+    with pytest.raises(UserError, match=r"other\.tgz: train\.tags\.de-en\.en: not in this archive"):
+        made("iwslt14", source=archive)
+    whole = archive.read_bytes()
+    archive.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match=r"not a tar archive, or a damaged one"):
+        made("iwslt14", source=archive)
+    with pytest.raises(UserError, match=r"not a tar archive"):
+        made("iwslt14", source=write(tmp_path / "x.tgz", "text"))
+
+
+def test_iwslt14_counts_are_checked(made: Made, iwslt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iwslt14.Iwslt14, "pairs", {"train": 160_239})
+    with pytest.raises(UserError, match=r"train: expected 160239 pairs, found 48"):
+        made("iwslt14", source=iwslt, checksum="record")
+    path = iwslt / "train.tags.de-en.en"
+    write(path, *path.read_text("utf-8").split("\n")[:-2])
+    with pytest.raises(UserError, match=r"not the known file of iwslt14, expected sha256:.*found sha256:"):
+        made("iwslt14", source=iwslt)
+    with pytest.raises(UserError, match=r"\.de has 53 lines, .*\.en has 52 lines"):
+        made("iwslt14", source=iwslt, checksum="record")
+
+
+# --- WMT14
+
+
+@pytest.fixture
+def wmt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "wmt"
+    for lang in ("de", "en"):
+        write(folder / f"newstest2013.{lang}", f"Der well-known {lang} \u201cfact\u201d.", "Two.")
+        sgm = folder / f"newstest2014-deen-{'ref' if lang == 'de' else 'src'}.{lang}.sgm"
+        write(sgm, "<doc>", f'<seg id="1">Seg {lang}.</seg>', f'<seg id="2"> It\u2019s {lang}. </seg>', "</doc>")
+        with lzma.open(folder / f"b.{lang}.xz", "wt") as file:
+            file.write(f"Second {lang}.\n\nOnly one side is long" + (" indeed" * 9 if lang == "de" else "") + "\n")
+        write(folder / f"a.{lang}", f"First {lang} \u201cfact\u201d.")
+    monkeypatch.setattr(type(CORPORA["wmt14"]), "pairs", {"valid": 2, "test": 2})
+    return folder
+
+
+def test_wmt14_shards_in_the_order_of_their_names(made: Made, wmt: Path) -> None:
+    prepared = made("wmt14", source=wmt, source_lang="en", target_lang="de", lowercase=False, bpe_merges=500)
+    assert (prepared.folder / "text" / "train.en").read_text("utf-8") == "First en &quot; fact . &quot;\nSecond en .\n"
+    assert dict(prepared.pairs) == {"train": 2, "valid": 2, "test": 2}
+    assert prepared.references("test") == ["Seg de.", "It\u2019s de."]
+    assert prepared.tokenised("valid")[0] == "Der well @-@ known de “ fact ” ."
+
+
+def test_wmt14_needs_both_sides_and_some_text(made: Made, wmt: Path) -> None:
+    (wmt / "a.en").unlink()
+    with pytest.raises(UserError, match=r"a: has only one of \.de and \.en"):
+        made("wmt14", source=wmt)
+    for path in [wmt / "a.de", *wmt.glob("b.*")]:
+        path.unlink()
+    with pytest.raises(UserError, match=r"no training text found there"):
+        made("wmt14", source=wmt)
+    assert dict(made("wmt14", source=wmt, only="test").pairs) == {"test": 2}
+
+
+def test_wmt14_counts_are_checked(made: Made, wmt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(CORPORA["wmt14"]), "pairs", {"valid": 3_000, "test": 3_003})
+    with pytest.raises(UserError, match=r"test: expected 3003 pairs, found 2"):
+        made("wmt14", source=wmt, only="test")
+
+
+def test_wmt14_real_newstest(made: Made, real: Path) -> None:
+    assert dict(made("wmt14", source=real / "wmt14", only="test").pairs) == {"test": 3003}

@@ -1,0 +1,220 @@
+"""The machinery: cache, locks, interruption, verification, and what a user is told."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from corpus_helpers import copy_files, settings
+
+from ln_repro.corpus.prepare import Prepared, fingerprint, listing, prepare, verify
+from ln_repro.corpus.registry import CORPORA
+from ln_repro.errors import UserError
+
+Made = Callable[..., Prepared]
+REPOSITORY = Path(__file__).parents[2]
+
+PROCESS = """
+import shutil, sys, time
+from pathlib import Path
+from ln_repro.corpus.prepare import prepare
+from ln_repro.experiment import Data
+
+def binarise(bpe, out, source, target):
+    print("binarising", flush=True)
+    time.sleep(float(sys.argv[2]))
+    for path in bpe.iterdir():
+        shutil.copy(path, out)
+
+prepared = prepare(Data(name="toy", bpe_merges=0), Path(sys.argv[1]), binarise, lambda line: None)
+print(prepared.folder.name, flush=True)
+"""
+
+
+def start(root: Path, seconds: float) -> "subprocess.Popen[str]":
+    """Prepare the toy corpus in a process of its own, ``seconds`` long in the last step."""
+    command = [sys.executable, "-c", PROCESS, str(root), str(seconds)]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def test_the_whole_folder(made: Made, root: Path, small_toy: None) -> None:
+    prepared = made("toy")
+    assert dict(prepared.pairs) == {"train": 200, "valid": 20, "test": 20}
+    assert sorted(path.name for path in prepared.bin.iterdir()) == [
+        "test.de", "test.en", "train.de", "train.en", "valid.de", "valid.en",
+    ]  # fmt: skip
+    manifest = json.loads((prepared.folder / "manifest.json").read_text())
+    assert manifest["fingerprint"] == prepared.fingerprint == fingerprint(settings("toy"), root)
+    assert set(manifest["versions"]) == {"sacremoses", "subword-nmt"}
+    assert manifest["files"]["text/test.de"]["lines"] == 20
+    assert manifest["vocabulary"] > 100
+    assert manifest["tokens"]["train"]["de"] > 1000
+    assert prepared.sources("test")[0][0].isupper()
+    assert prepared.tokenised("test")[0] == prepared.references("test")[0].lower().replace(".", " .")
+    assert not (prepared.folder / "raw" / "train.de").exists()
+    assert verify(settings("toy"), root) == []
+
+
+def test_prepared_once(made: Made, root: Path, small_toy: None) -> None:
+    first = made("toy")
+    again = prepare(settings("toy"), root, lambda *_: pytest.fail("prepared twice"), lambda line: None)
+    assert again == first
+
+
+def test_settings_that_decide_the_text_decide_the_fingerprint(root: Path) -> None:
+    prints = {
+        fingerprint(settings("toy", **changes), root)
+        for changes in (
+            {},
+            {"lowercase": False},
+            {"bpe_merges": 9},
+            {"only": "test"},
+            {"source_lang": "en", "target_lang": "de"},
+        )
+    }
+    assert len(prints) == 5
+    assert fingerprint(settings("toy", source=root.parent.parent), root) in prints
+
+
+def test_segments_are_the_words_again(made: Made, small_toy: None) -> None:
+    prepared = made("toy", bpe_merges=40)
+    bpe = (prepared.folder / "bpe" / "test.en").read_text(encoding="utf-8")
+    assert "@@ " in bpe
+    assert bpe.replace("@@ ", "").split("\n")[:-1] == prepared.tokenised("test")
+
+
+def test_only_the_test_side(made: Made, root: Path, small_toy: None) -> None:
+    full, test = made("toy"), made("toy", only="test")
+    assert dict(test.pairs) == {"test": 20}
+    assert test.folder != full.folder
+    assert test.references("test") == full.references("test")
+    assert sorted(path.name for path in test.folder.iterdir()) == ["manifest.json", "raw", "text"]
+    assert verify(settings("toy", only="test"), root) == []
+
+
+def test_the_other_direction(made: Made, small_toy: None) -> None:
+    prepared = made("toy", source_lang="en", target_lang="de")
+    assert prepared.references("test") == made("toy").sources("test")
+
+
+@pytest.mark.parametrize(("source", "target", "told"), [("de", "de", "must differ"), ("de", "fr", "is in de and en")])
+def test_languages_it_does_not_have(made: Made, source: str, target: str, told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        made("toy", source_lang=source, target_lang=target)
+
+
+def test_a_flipped_byte_is_found(made: Made, root: Path, small_toy: None) -> None:
+    path = made("toy").folder / "bin" / "train.de"
+    content = bytearray(path.read_bytes())
+    content[5] ^= 1
+    path.write_bytes(content)
+    (problem,) = verify(settings("toy"), root)
+    assert problem.startswith(f"{path}: sha256: expected ")
+
+
+def test_a_lost_line_and_a_lost_file_are_found_and_repaired(made: Made, root: Path, small_toy: None) -> None:
+    folder = made("toy").folder
+    lines = (folder / "text" / "test.de").read_text(encoding="utf-8").split("\n")
+    (folder / "text" / "test.de").write_text("\n".join(lines[1:]), encoding="utf-8")
+    (folder / "raw" / "valid.en").unlink()
+    problems = "\n".join(verify(settings("toy"), root))
+    assert "expected 20 pairs, found 19 lines" in problems
+    assert "valid.en: missing" in problems
+    made("toy")
+    assert verify(settings("toy"), root) == []
+
+
+def test_verify_what_was_never_prepared(root: Path) -> None:
+    with pytest.raises(UserError, match=r"(?s)not prepared.*ln-repro data prepare data=toy"):
+        verify(settings("toy"), root)
+
+
+def test_the_list(made: Made, root: Path, small_toy: None) -> None:
+    before = {row["name"]: row["prepared"] for row in listing(root)}
+    assert before == dict.fromkeys(CORPORA, False)
+    folder = made("toy").folder
+    rows = {row["name"]: row for row in listing(root)}
+    assert rows["toy"]["folders"] == [str(folder)]
+    assert rows["multi30k"]["pairs"]["train"] == 29_000
+    assert not rows["iwslt14"]["prepared"]
+
+
+def test_two_processes_at_once(root: Path) -> None:
+    both = [start(root, 0.5) for _ in range(2)]
+    said = [process.communicate(timeout=60)[0].split("\n") for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sorted(len(lines) for lines in said) == [2, 3]  # one prepared, the other waited
+    assert verify(settings("toy"), root) == []
+    assert len(list((root / "prepared").glob("[!.]*"))) == 1
+
+
+def test_killed_in_the_middle(root: Path) -> None:
+    process = start(root, 60)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "binarising\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait(timeout=10)
+    assert not [row for row in listing(root) if row["prepared"]]
+    with pytest.raises(UserError):
+        verify(settings("toy"), root)
+    begun = time.monotonic()
+    prepare(settings("toy"), root, copy_files, lambda line: None)
+    assert time.monotonic() - begun < 30
+    assert verify(settings("toy"), root) == []
+    assert [path.name for path in (root / "prepared").iterdir() if path.name.endswith(".staging")] == []
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt(), RuntimeError("broken")])
+def test_a_failed_step_leaves_nothing(root: Path, small_toy: None, failure: BaseException) -> None:
+    def binarise(bpe: Path, out: Path, source: str, target: str) -> None:
+        raise failure
+
+    with pytest.raises(type(failure)):
+        prepare(settings("toy"), root, binarise, lambda line: None)
+    assert [path for path in (root / "prepared").iterdir() if path.is_dir()] == []
+
+
+def test_a_disk_that_fills_up(root: Path, small_toy: None) -> None:
+    def binarise(bpe: Path, out: Path, source: str, target: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(out / "x"))
+
+    with pytest.raises(UserError, match=r"the disk is full.*paths\.data"):
+        prepare(settings("toy"), root, binarise, lambda line: None)
+    assert [path for path in (root / "prepared").iterdir() if path.is_dir()] == []
+
+
+def test_a_disk_without_room(made: Made, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 1e6})())
+    with pytest.raises(UserError, match=r"16 MB are needed and 1 MB are free"):
+        made("toy")
+
+
+def test_a_folder_that_cannot_be_written(made: Made, root: Path) -> None:
+    root.parent.mkdir(parents=True)
+    root.write_text("a file where the folder should be")
+    with pytest.raises(UserError, match=r"paths\.data"):
+        made("toy")
+
+
+def test_checksums_are_remembered(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ln_repro.corpus import storage
+
+    path = tmp_path / "some\nfile"
+    path.write_text("one")
+    first = storage.cached_digest(path, root)
+    monkeypatch.setattr(storage, "digest", lambda *_: pytest.fail("hashed again"))
+    assert storage.cached_digest(path, root) == first
+    monkeypatch.undo()
+    path.write_text("other")
+    assert storage.cached_digest(path, root) != first
+    (root / ".digests.json").write_text("{damaged")
+    assert storage.cached_digest(path, root) == storage.digest(path)
+    (tmp_path / "blob").write_bytes(b"hello\n")
+    assert storage.digest(tmp_path / "blob", "git") == "git:ce013625030ba8dba906f756967f9e9ca394464a"

@@ -1,0 +1,64 @@
+"""The tokenizer against files that the original Moses scripts made."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from corpus_helpers import settings
+
+from ln_repro.corpus import parallel
+from ln_repro.corpus.prepare import prepare
+from ln_repro.corpus.tokenise import Style, lower, tokenise_lines, tokeniser
+
+#: The test side of IWSLT14 as tokenizer.perl and lowercase.perl give it (fairseq's prepare-iwslt14.sh, before BPE).
+IWSLT14_TEST = {
+    "de": "e718c783e33160b7d72af8f733756a466e0d0c016eff8ab624c1b0d1d01cbbdf",
+    "en": "4b127beb9050511a3e6209cd837ff36f623a3a423666b32aba6e208b7330cf4c",
+}
+
+
+def test_iwslt14_test_side_is_the_classic_one_to_the_byte(real: Path, root: Path) -> None:
+    data = settings("iwslt14", source=real / "iwslt14", only="test", bpe_merges=10_000)
+    prepared = prepare(data, root, lambda *_: pytest.fail("nothing to binarise"), lambda line: None)
+    assert dict(prepared.pairs) == {"test": 6750}
+    for lang, expected in IWSLT14_TEST.items():
+        content = (prepared.folder / "text" / f"test.{lang}").read_bytes()
+        assert hashlib.sha256(content).hexdigest() == expected
+    assert len(prepared.references("test")) == len(prepared.sources("test")) == len(prepared.tokenised("test")) == 6750
+    assert not prepared.bin.exists()
+
+
+@pytest.mark.parametrize(
+    ("lang", "text", "expected"),
+    [
+        ("en", "He lives in the U.S.", "He lives in the U.S ."),  # the last word always loses its stop
+        ("en", "The U.S. is large.", "The U.S. is large ."),
+        ("en", "See No. 5 now.", "See No. 5 now ."),  # an abbreviation before a number only
+        ("en", "No. Never.", "No . Never ."),
+        ("de", "Das ist Dr. Müller.", "Das ist Dr. Müller ."),
+        ("de", "Wir sahen Dr.", "Wir sahen Dr ."),
+        ("en", "It's 5,300, isn't it?", "It &apos;s 5,300 , isn &apos;t it ?"),
+        ("en", "Wait... [sic] & <b>", "Wait ... &#91; sic &#93; &amp; &lt; b &gt;"),
+    ],
+)
+def test_full_stops_and_escapes(lang: str, text: str, expected: str) -> None:
+    assert tokeniser(lang, Style())(text) == expected
+
+
+def test_styles() -> None:
+    assert tokeniser("en", Style(aggressive=True))("a well-known fact") == "a well @-@ known fact"
+    assert tokeniser("en", Style(normalise=True))("“Yes”\u200b, he said") == "&quot; Yes &quot; , he said"
+    assert tokeniser("en", Style(apostrophes=True))("it\u2019s") == "it &apos;s"
+
+
+def test_lower_case_is_perls() -> None:
+    assert lower("ΟΔΟΣ Straße ÄÖÜ") == "οδοσ straße äöü"
+
+
+def test_workers_keep_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"Line {number}, and so on." for number in range(300)]
+    alone = tokenise_lines(lines, "en", Style())
+    monkeypatch.setattr(parallel, "WORTH_IT", 1)
+    monkeypatch.setattr(parallel, "CHUNK", 7)
+    monkeypatch.setattr(parallel, "cores", lambda: 2)
+    assert tokenise_lines(lines, "en", Style()) == alone
