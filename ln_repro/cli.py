@@ -159,7 +159,7 @@ def sync_verb(options: argparse.Namespace) -> None:
     """`sync`."""
     from ln_repro.experiment import build
     from ln_repro.store import RunFolder, runs_under
-    from ln_repro.tracking import sync
+    from ln_repro.tracking.mirror import sync
 
     folders = [RunFolder(path) for path in options.runs] or runs_under(Path(os.environ.get("LN_REPRO_RUNS", "./runs")))
     for folder in folders:

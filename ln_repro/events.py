@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 Event = dict[str, Any]
 
@@ -31,8 +31,8 @@ class Events:
             **values,
         }
         line = json.dumps({key: _finite(value) for key, value in event.items()}) + "\n"
-        with self.path.open("ab", buffering=0) as file:
-            file.write(line.encode())
+        with self.path.open("a+b", buffering=0) as file:
+            file.write(_end_of_torn_line(file) + line.encode())
 
     def read(self) -> list[Event]:
         """Return the events that count: what a resumed run went back behind, and took again, is left out."""
@@ -73,8 +73,15 @@ class Follower:
                 self.offset += len(line)
                 try:
                     yield json.loads(line)
-                except json.JSONDecodeError:
-                    continue  # a line cut by a crash, which later lines were appended to
+                except ValueError:
+                    continue  # a line cut by a crash
+
+
+def _end_of_torn_line(file: BinaryIO) -> bytes:
+    """Return the line feed that a crash has cut off, so that the next event does not end in the torn line."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(size - 1, 0))
+    return b"\n" if file.read(1) not in (b"", b"\n") else b""
 
 
 def _finite(value: Any) -> Any:

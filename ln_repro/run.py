@@ -14,7 +14,7 @@ from ln_repro.errors import LnReproError, UserError
 from ln_repro.events import Event, Events
 from ln_repro.experiment import Experiment
 from ln_repro.store import Record, RunFolder, write_json
-from ln_repro.tracking import Mirror, open_mirror
+from ln_repro.tracking.mirror import Mirror, open_mirror
 
 POLL_SECONDS = 0.2
 SAMPLES = 20

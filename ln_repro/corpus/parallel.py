@@ -1,10 +1,13 @@
 """One function over many lines, on several cores where that pays, always in order."""
 
 import os
+import signal
+import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
 from typing import Any
 
 Line = Callable[[str], str]
@@ -48,9 +51,19 @@ def _on_workers(make: Callable[..., Line], arguments: tuple[Any, ...], lines: li
 
 
 def _prepare_worker(make: Callable[..., Line], arguments: tuple[Any, ...]) -> None:
-    """Build the worker's function."""
+    """Build the worker's function, leave interrupts to the parent, and never outlive it."""
     global _function
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _function = make(*arguments)
+
+
+def _end_with_parent() -> None:
+    """End the worker when its parent is gone; a pool's workers would wait for more work for ever."""
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
 
 
 def _chunk(lines: list[str]) -> list[str]:

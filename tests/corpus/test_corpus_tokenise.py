@@ -1,10 +1,14 @@
 """The tokenizer against files that the original Moses scripts made."""
 
 import hashlib
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
-from corpus_helpers import settings
+from corpus_helpers import settings, write
 
 from ln_repro.corpus import parallel
 from ln_repro.corpus.prepare import prepare
@@ -62,3 +66,44 @@ def test_workers_keep_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "CHUNK", 7)
     monkeypatch.setattr(parallel, "cores", lambda: 2)
     assert tokenise_lines(lines, "en", Style()) == alone
+
+
+WORKERS = """
+from multiprocessing import active_children
+from ln_repro.corpus import parallel
+
+def make():
+    import time
+    return lambda line: time.sleep(0.01) or line
+
+if __name__ == "__main__":
+    import threading, time
+    parallel.WORTH_IT, parallel.CHUNK, parallel.cores = 1, 5, lambda: 2
+    def tell():
+        time.sleep(1.5)
+        print(*[child.pid for child in active_children()], flush=True)
+    threading.Thread(target=tell, daemon=True).start()
+    parallel.over_lines(make, (), ["line"] * 5000)
+"""
+
+
+def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
+    script = write(tmp_path / "script.py", WORKERS)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        workers = [int(pid) for pid in process.stdout.readline().split()]
+        process.kill()
+    assert len(workers) == 2
+    deadline = time.monotonic() + 10
+    while any(alive(pid) for pid in workers) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(alive(pid) for pid in workers)
+
+
+def alive(pid: int) -> bool:
+    """Say whether a process runs (one that waits to be reaped does not)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

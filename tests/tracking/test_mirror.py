@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from wandb_server import Run, Server
 
-from ln_repro import tracking
 from ln_repro.errors import LnReproError
 from ln_repro.experiment import Experiment, build
+from ln_repro.tracking import mirror as tracking
+from ln_repro.tracking.follower import refuse_secrets
 
 ID = "0123456789"
 CANARY = "c0ffee" * 6 + "cafe"
@@ -119,44 +120,25 @@ def alive(run_dir: Path) -> list[int]:
             place = (entry / "environ").read_bytes()
         except OSError:
             continue
-        if (b"ln_repro.tracking as it" in command or b"wandb-core" in command) and os.fsencode(run_dir) in place:
+        if (b"ln_repro.tracking.follower" in command or b"wandb-core" in command) and os.fsencode(run_dir) in place:
             found.append(int(entry.name))
     return found
 
 
-# Pure parts
+def start_runner(run_dir: Path) -> subprocess.Popen[bytes]:
+    """Start a process that mirrors the run until it is killed."""
+    code = (
+        "import sys, time; from pathlib import Path; from ln_repro.tracking.mirror import open_mirror; "
+        "from ln_repro.experiment import Experiment; "
+        "experiment = Experiment.model_validate_json(sys.argv[1]); "
+        "mirror = open_mirror(experiment, sys.argv[3], Path(sys.argv[2]), print); time.sleep(60)"
+    )
+    root = {"PYTHONPATH": str(Path(tracking.__file__).parents[2])}
+    command = [sys.executable, "-c", code, experiment().model_dump_json(), str(run_dir), ID]
+    return subprocess.Popen(command, env=os.environ | root)
 
 
-def test_rows_are_named_as_wandb_groups_them() -> None:
-    assert tracking.row(train_event(5, nll_loss=None)) == {
-        "train/loss": 2.0, "train/lr": 1e-3, "train/tokens_per_s": 100.0, "update": 5, "epoch": 1,
-        "_timestamp": 1767323045.0,
-    }  # fmt: skip
-    always = {"time": "2026-01-02T03:04:05Z", "update": 7, "epoch": 2}
-    bleu = {"kind": "bleu", "split": "test", "score": 1.5, "signature": "s", **always}
-    assert tracking.row(bleu)["bleu/test"] == 1.5
-    assert tracking.row(bleu | {"flavour": "tokenised"})["bleu/test_tokenised_signature"] == "s"
-    probe = {"kind": "probe", "name": "gradients", "values": {"decoder.5": 0.5, "norms": [1, 2]}, **always}
-    assert {"probe/gradients/decoder.5": 0.5, "probe/gradients/norms/1": 2}.items() <= tracking.row(probe).items()
-    assert tracking.row({"kind": "status", "state": "running", **always}) == {}
-
-
-def test_a_broken_line_and_a_repeated_update_keep_their_numbers_but_are_not_sent() -> None:
-    lines = [json.dumps(train_event(update)).encode() for update in (1, 2, 2, 3)]
-    lines.insert(1, lines[1][:20])
-    assert [row.get("update") for row in tracking.rows(lines)] == [1, None, 2, None, 3]
-
-
-def test_tail_yields_whole_lines_as_they_come_and_all_that_was_written_at_the_end(tmp_path: Path) -> None:
-    path, looks = tmp_path / "events", iter(["", "a\nb", "c\n", "d\nto"])
-
-    def ended() -> bool:
-        if text := next(looks):
-            with path.open("a") as file:
-                file.write(text)
-        return text.startswith("d")
-
-    assert list(tracking.tail(path, ended)) == [b"a", b"bc", b"d"]
+# What is decided before anything is sent
 
 
 def test_only_settings_leave_the_house_and_none_named_like_a_secret() -> None:
@@ -164,9 +146,9 @@ def test_only_settings_leave_the_house_and_none_named_like_a_secret() -> None:
     assert "place" not in json.dumps(letter)
     assert letter["run"]["group"] == "toy_postln_warm" and letter["run"]["name"] == "toy_postln_warm-s3"
     assert {"toy", "postln", "xavier", "adam", "constant", "warm"} <= set(letter["run"]["tags"])
-    tracking._refuse_secrets(letter["run"]["config"])
+    refuse_secrets(letter["run"]["config"])
     with pytest.raises(ValueError, match="api_key"):
-        tracking._refuse_secrets({"eval": {"api_key": "x"}})
+        refuse_secrets({"eval": {"api_key": "x"}})
 
 
 @pytest.mark.parametrize(("setting", "variable", "expected"), [
@@ -184,13 +166,13 @@ def test_wandb_mode_decides_what_the_settings_leave_open(
 
 def test_no_tracker_means_no_wandb_no_process_and_no_file(run_dir: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from ln_repro.tracking import open_mirror; "
+        "import sys; from pathlib import Path; from ln_repro.tracking.mirror import open_mirror; "
         "from ln_repro.experiment import Experiment; "
         "mirror = open_mirror(Experiment.model_validate_json(sys.argv[1]), 'x', Path(sys.argv[2]), print); "
         "mirror.event({}); mirror.finish({}); mirror.close(); assert 'wandb' not in sys.modules"
     )
     text = experiment(name="none").model_dump_json()
-    root = {"PYTHONPATH": str(Path(tracking.__file__).parent.parent)}
+    root = {"PYTHONPATH": str(Path(tracking.__file__).parents[2])}
     subprocess.run([sys.executable, "-c", code, text, run_dir], check=True, env=os.environ | root)
     assert list(run_dir.iterdir()) == []
 
@@ -240,15 +222,7 @@ def test_a_resumed_run_adds_only_what_is_new(server: Server, run_dir: Path) -> N
 @needs_core
 def test_a_killed_runner_leaves_nothing_broken(server: Server, run_dir: Path) -> None:
     (run_dir / "events.jsonl").write_text("".join(json.dumps(train_event(n)) + "\n" for n in range(1, 11)))
-    code = (
-        "import sys, time; from pathlib import Path; from ln_repro.tracking import open_mirror; "
-        "from ln_repro.experiment import Experiment; "
-        "experiment = Experiment.model_validate_json(sys.argv[1]); "
-        "mirror = open_mirror(experiment, sys.argv[3], Path(sys.argv[2]), print); time.sleep(60)"
-    )
-    root = {"PYTHONPATH": str(Path(tracking.__file__).parent.parent)}
-    command = [sys.executable, "-c", code, experiment().model_dump_json(), str(run_dir), ID]
-    runner = subprocess.Popen(command, env=os.environ | root)
+    runner = start_runner(run_dir)
     wait_for(lambda: ID in server.runs)
     runner.kill()
     runner.wait()
@@ -257,6 +231,39 @@ def test_a_killed_runner_leaves_nothing_broken(server: Server, run_dir: Path) ->
     mirror.finish(RECORD)
     assert updates(server.runs[ID]) == list(range(1, 12))
     assert alive(run_dir) == []
+
+
+@needs_core
+def test_what_a_resumed_trainer_writes_again_arrives_once(server: Server, run_dir: Path) -> None:
+    """Session 1 is killed at update 100; session 2 goes on from the checkpoint of update 60, in the same file."""
+    status = {"kind": "status", "time": "2026-01-02T03:04:05+00:00", "epoch": 1, "parameters": 1234}
+    first = [status | {"state": "started", "update": 0}, *map(train_event, range(20, 101, 20))]
+    second = [status | {"state": "resumed", "update": 60}, *map(train_event, range(80, 141, 20))]
+    (run_dir / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in first))
+    runner = start_runner(run_dir)
+    wait_for(lambda: ID in server.runs)
+    runner.kill()
+    runner.wait()
+    wait_for(lambda: alive(run_dir) == [])
+    assert updates(server.runs[ID]) == [20, 40, 60, 80, 100]
+    mirror = tracking.open_mirror(experiment(), ID, run_dir, pytest.fail)
+    write(run_dir, mirror, second)
+    mirror.finish(RECORD)
+    assert updates(server.runs[ID]) == [20, 40, 60, 80, 100, 120, 140]
+    (run_dir / "wandb" / "synced.json").unlink()
+    tracking.sync(experiment(), ID, run_dir, RECORD)
+    assert updates(server.runs[ID]) == [20, 40, 60, 80, 100, 120, 140]
+
+
+@needs_core
+def test_a_run_that_diverged_before_any_bleu_is_mirrored(server: Server, run_dir: Path) -> None:
+    mirror = tracking.open_mirror(experiment(), ID, run_dir, pytest.fail)
+    write(run_dir, mirror, [train_event(1), train_event(2, loss=None)])
+    divergence = {"update": 3, "epoch": 1, "reason": "the loss is not finite", "last_finite_loss": 9.5}
+    bleu = {"test": None, "test_tokenised": None}
+    mirror.finish(RECORD | {"status": "diverged", "divergence": divergence, "bleu": bleu})
+    summary = server.runs[ID].summary
+    assert summary["status"] == "diverged" and summary["divergence/last_finite_loss"] == 9.5
 
 
 @needs_core
@@ -285,7 +292,9 @@ def test_an_offline_run_is_kept_whole_and_synced_once(
         write(run_dir, mirror, [train_event(update) for update in range(first, first + 5)])
         mirror.close() if first == 1 else mirror.finish(RECORD, SAMPLES)
     (segment,) = (run_dir / "wandb").glob("offline-run-*")
-    kept = subprocess.run(["wandb", "leet", "inspect", "--json", segment], capture_output=True, text=True).stdout
+    kept = subprocess.run(
+        [sys.executable, "-m", "wandb", "leet", "inspect", "--json", segment], capture_output=True, text=True
+    ).stdout
     steps = [json.loads(line)["history"]["item"] for line in kept.splitlines() if '"history"' in line]
     assert [step["update"] for step in steps] == list(range(1, 11))
     assert server.runs == {}
@@ -404,7 +413,7 @@ def test_a_full_disk_is_one_warning(run_dir: Path, monkeypatch: pytest.MonkeyPat
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tracking, "_write", full)
+    monkeypatch.setattr(tracking, "write", full)
     mirror.finish(RECORD)
     assert len(warnings) == 1 and "No space left" in warnings[0]
 
@@ -414,7 +423,7 @@ def test_a_follower_that_hangs_is_left_behind(run_dir: Path, monkeypatch: pytest
     monkeypatch.setattr(tracking, "_start", lambda *arguments: sleeper)
     warnings: list[str] = []
     mirror = tracking.open_mirror(experiment("offline"), ID, run_dir, warnings.append)
-    assert isinstance(mirror, tracking.Follower)
+    assert isinstance(mirror, tracking.FollowedMirror)
     mirror.close(0.2)
     assert len(warnings) == 1 and sleeper.poll() is not None
 

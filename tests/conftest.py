@@ -1,0 +1,19 @@
+"""What every test shares."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("WANDB_MODE", "offline")
+
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture
+def real_data() -> Path:
+    """Return the folder of real corpora beside the checkout, or skip."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip("no real corpora beside the checkout")
+    return SHARED_DATA

@@ -1,0 +1,36 @@
+"""fairseq and the plug-ins, loaded before any test of the engine is."""
+
+import importlib
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from ln_repro.engine import compat
+
+hidden = [name for name in ("wandb", "tensorboardX") if name not in sys.modules]
+compat.apply()
+for name in hidden:  # only the engine's own process does without them for good
+    del sys.modules[name]
+for name in ("loss", "model", "optimizers", "schedules", "task"):
+    importlib.import_module(f"ln_repro.engine.plugin.{name}")
+torch.set_num_threads(1)
+
+
+@pytest.fixture
+def build_model():
+    """Return a function that builds the model for a vocabulary of a given size."""
+    from fairseq.data import Dictionary
+
+    from ln_repro.engine.plugin.model import LnTransformer, LnTransformerConfig
+
+    def build(size: int = 40, seed: int = 1, **settings):
+        words = Dictionary()
+        for index in range(size - len(words)):
+            words.add_symbol(f"w{index}")
+        task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
+        torch.manual_seed(seed)
+        return LnTransformer.build_model(LnTransformerConfig(**settings), task)
+
+    return build

@@ -1,0 +1,81 @@
+"""The checkpoint folder: what is listed is whole, and damage costs one checkpoint at most."""
+
+import json
+
+import pytest
+
+from ln_repro.engine.checkpoints import Checkpoints
+
+CONTENT = bytes(range(256)) * 40
+
+
+@pytest.fixture
+def saved(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "check points'\n")
+    for update in (10, 20, 30):
+        checkpoints.save("state", update, 1, lambda path, u=update: path.write_bytes(CONTENT + bytes([u])), keep=2)
+    checkpoints.save("weights", 30, 1, lambda path: path.write_bytes(b"weights"))
+    return checkpoints
+
+
+def test_only_the_newest_states_are_kept_and_all_weights(saved):
+    assert [(entry.kind, entry.update) for entry in saved.entries()] == [("state", 20), ("state", 30), ("weights", 30)]
+    assert sorted(path.name for path in saved.folder.iterdir()) == [
+        "epoch1.pt", "manifest.json", "update20.pt", "update30.pt",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("share", [0, 0.01, 0.5, 0.99])
+def test_a_truncated_state_is_set_aside_and_the_one_before_is_used(saved, share):
+    path = saved.folder / "update30.pt"
+    path.write_bytes(path.read_bytes()[: int(len(CONTENT) * share)])
+    said = []
+    assert saved.resume_point(said.append).update == 20
+    assert (saved.folder / "update30.pt.damaged").exists()
+    assert "update30.pt" in said[0]
+
+
+def test_one_flipped_byte_is_noticed(saved):
+    path = saved.folder / "update30.pt"
+    data = bytearray(path.read_bytes())
+    data[5000] ^= 1
+    path.write_bytes(bytes(data))
+    assert saved.resume_point(lambda _: None).update == 20
+
+
+def test_a_missing_file_is_noticed(saved):
+    (saved.folder / "update30.pt").unlink()
+    assert saved.resume_point(lambda _: None).update == 20
+
+
+def test_a_crash_while_writing_leaves_the_ones_before(saved):
+    def crash(path):
+        path.write_bytes(CONTENT[:100])
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        saved.save("state", 40, 2, crash, keep=2)
+    assert saved.resume_point(lambda _: None).update == 30
+
+
+def test_a_file_that_is_not_listed_does_not_exist(saved):
+    (saved.folder / "update99.pt").write_bytes(CONTENT)
+    assert saved.resume_point(lambda _: None).update == 30
+
+
+def test_nothing_to_resume_in_an_empty_folder(tmp_path):
+    assert Checkpoints(tmp_path / "none").resume_point(lambda _: None) is None
+    Checkpoints(tmp_path / "none").forget_after(-1)
+    assert not (tmp_path / "none").exists()
+
+
+def test_forgetting_what_lies_after_a_point(saved):
+    saved.forget_after(20)
+    assert [entry.update for entry in saved.entries()] == [20]
+    assert saved.weights() == {}
+
+
+def test_the_manifest_names_sizes_and_checksums(saved):
+    entry = json.loads((saved.folder / "manifest.json").read_text())[0]
+    assert entry["bytes"] == len(CONTENT) + 1
+    assert len(entry["sha256"]) == 64

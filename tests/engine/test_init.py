@@ -1,0 +1,75 @@
+"""Every initialisation, matrix by matrix."""
+
+import pytest
+import torch
+from torch import nn
+
+WIDTH, FFN = 256, 512
+SHAPE = {"norm": "preln", "layers": 2, "width": WIDTH, "ffn": FFN, "heads": 4}
+
+
+def std_of_uniform(bound):
+    return bound / 3**0.5
+
+
+def xavier_std(fan_in, fan_out, gain=1.0):
+    return gain * (2 / (fan_in + fan_out)) ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "inner", "ffn1", "uniform"),
+    [
+        ("xavier_legacy", xavier_std(WIDTH, WIDTH, 2**-0.5), xavier_std(WIDTH, FFN), True),
+        ("xavier", xavier_std(WIDTH, WIDTH), xavier_std(WIDTH, FFN), False),
+        ("fairseq", xavier_std(WIDTH, WIDTH, 2**-0.5), std_of_uniform(WIDTH**-0.5), True),
+    ],
+)
+def test_scales_and_shapes_of_the_distributions(build_model, name, inner, ffn1, uniform):
+    layer = build_model(100, init=name, **SHAPE).decoder.stack.layers[1]
+    for attention in (layer.self_attn, layer.cross_attn):
+        for linear in (attention.q_proj, attention.k_proj, attention.v_proj):
+            assert linear.weight.std().item() == pytest.approx(inner, rel=0.03)
+        assert attention.out_proj.weight.std().item() == pytest.approx(xavier_std(WIDTH, WIDTH), rel=0.03)
+        assert not attention.out_proj.bias.any()
+        assert attention.q_proj.bias.any() == (name == "fairseq")
+    fc1 = layer.ffn.fc1.weight
+    assert fc1.std().item() == pytest.approx(ffn1, rel=0.03)
+    assert (fc1.abs().max() <= 3**0.5 * ffn1 * 1.001) == uniform  # a Gaussian has tails
+    assert layer.ffn.fc1.bias.any() == (name == "fairseq")
+
+
+def test_theory_starts_with_uniform_attention(build_model):
+    model = build_model(100, init="theory", **SHAPE)
+    layer = model.encoder.stack.layers[0]
+    assert not layer.self_attn.q_proj.weight.any()
+    assert not layer.self_attn.k_proj.weight.any()
+    assert layer.self_attn.v_proj.weight.std().item() == pytest.approx(WIDTH**-0.5, rel=0.03)
+
+
+@pytest.mark.parametrize("name", ["xavier_legacy", "xavier", "theory", "fairseq"])
+@pytest.mark.parametrize("shared", [True, False])
+def test_embeddings(build_model, name, shared):
+    model = build_model(400, init=name, share_embeddings=shared, **SHAPE)
+    matrices = [
+        model.encoder.embed.embedding.weight,
+        model.decoder.embed.embedding.weight,
+        model.decoder.projection.weight,
+    ]
+    assert len({id(matrix) for matrix in matrices}) == (1 if shared else 3)
+    for matrix in matrices:
+        assert matrix[4:].std().item() == pytest.approx(WIDTH**-0.5, rel=0.03)
+    assert not matrices[0][1].any()
+    assert not matrices[1][1].any()
+
+
+def test_norms_start_as_the_identity(build_model):
+    model = build_model(100, init="xavier", **SHAPE)
+    norms = [module for module in model.modules() if isinstance(module, nn.LayerNorm)]
+    assert len(norms) == 2 * 2 + 2 * 3 + 2
+    assert all((norm.weight == 1).all() and (norm.bias == 0).all() for norm in norms)
+
+
+def test_a_seed_is_a_model(build_model):
+    a, b, c = (build_model(50, seed=seed, init="xavier", **SHAPE).state_dict() for seed in (3, 3, 4))
+    assert all(torch.equal(a[name], b[name]) for name in a)
+    assert not torch.equal(a["encoder.stack.layers.0.ffn.fc1.weight"], c["encoder.stack.layers.0.ffn.fc1.weight"])

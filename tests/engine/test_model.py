@@ -1,0 +1,98 @@
+"""The whole model: parameters, positions, masks, decoding step by step."""
+
+import pytest
+import torch
+from fairseq.modules import SinusoidalPositionalEmbedding
+
+from ln_repro.engine.plugin.layers import TokenEmbedding
+
+SMALL = {"layers": 2, "width": 32, "ffn": 48, "heads": 4, "dropout": 0.1, "share_embeddings": True}
+
+
+def closed_form(vocabulary, layers, width, ffn, norm, shared):
+    attention = 4 * (width * width + width)
+    feed_forward = width * ffn + ffn + ffn * width + width
+    norms = 2 * width
+    encoder = layers * (attention + feed_forward + 2 * norms)
+    decoder = layers * (2 * attention + feed_forward + 3 * norms)
+    final = 2 * norms if norm == "preln" else 0
+    return (1 if shared else 3) * vocabulary * width + encoder + decoder + final
+
+
+@pytest.mark.parametrize("norm", ["postln", "preln"])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize(("layers", "width", "ffn"), [(2, 32, 48), (6, 64, 128), (6, 512, 1024)])
+def test_parameter_count_is_the_closed_form(build_model, norm, shared, layers, width, ffn):
+    model = build_model(200, norm=norm, layers=layers, width=width, ffn=ffn, heads=4, share_embeddings=shared)
+    assert sum(p.numel() for p in model.parameters()) == closed_form(200, layers, width, ffn, norm, shared)
+
+
+def test_every_parameter_gets_a_gradient(build_model):
+    model = build_model(40, norm="preln", **SMALL)
+    tokens = torch.randint(4, 40, (3, 6))
+    logits, _ = model(tokens, torch.full((3,), 6), tokens)
+    logits.logsumexp(-1).sum().backward()
+    assert [name for name, p in model.named_parameters() if p.grad is None] == []
+
+
+def test_positions_are_fairseqs():
+    embedding = torch.nn.Embedding(30, 16, padding_idx=1)
+    torch.nn.init.zeros_(embedding.weight)
+    ours = TokenEmbedding(embedding, 0.0)
+    theirs = SinusoidalPositionalEmbedding(16, 1, init_size=64)
+    left_padded = torch.tensor([[1, 1, 5, 6, 2], [7, 8, 9, 10, 2]])
+    torch.testing.assert_close(ours(left_padded), theirs(left_padded), atol=1e-6, rtol=0)
+    newest = ours(left_padded, newest_only=True)
+    torch.testing.assert_close(newest, theirs(left_padded, incremental_state={}), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("norm", ["postln", "preln"])
+@torch.no_grad()
+def test_padding_changes_nothing(build_model, norm):
+    model = build_model(40, norm=norm, **SMALL).eval()
+    source, target = torch.randint(4, 40, (1, 5)), torch.randint(4, 40, (1, 4))
+    alone, _ = model(source, torch.tensor([5]), target)
+    padded_source = torch.cat([torch.full((1, 3), 1), source], 1)  # fairseq pads sources on the left
+    longer = torch.randint(4, 40, (1, 8))
+    together, _ = model(torch.cat([longer, padded_source]), torch.tensor([8, 5]), target.expand(2, 4))
+    torch.testing.assert_close(together[1:], alone, atol=1e-5, rtol=0)
+
+
+@torch.no_grad()
+def test_the_decoder_does_not_see_the_future(build_model):
+    model = build_model(40, norm="preln", **SMALL).eval()
+    source, target = torch.randint(4, 40, (2, 5)), torch.randint(4, 40, (2, 6))
+    changed = target.clone()
+    changed[:, 4:] = 4
+    a, _ = model(source, torch.tensor([5, 5]), target)
+    b, _ = model(source, torch.tensor([5, 5]), changed)
+    torch.testing.assert_close(a[:, :4], b[:, :4], atol=1e-6, rtol=0)
+    assert (a[:, 4:] - b[:, 4:]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("norm", ["postln", "preln"])
+@torch.no_grad()
+def test_decoding_step_by_step_equals_all_at_once(build_model, norm):
+    model = build_model(40, norm=norm, **SMALL).eval()
+    source, target = torch.randint(4, 40, (3, 5)), torch.randint(4, 40, (3, 6))
+    memory = model.encoder(source)
+    whole, _ = model.decoder(target, memory)
+    state = {}
+    for step in range(target.size(1)):
+        logits, _ = model.decoder(target[:, : step + 1], memory, incremental_state=state)
+        torch.testing.assert_close(logits[:, 0], whole[:, step], atol=1e-5, rtol=0)
+
+
+@torch.no_grad()
+def test_the_cache_follows_the_beam(build_model):
+    model = build_model(40, norm="preln", **SMALL).eval()
+    source, target = torch.randint(4, 40, (3, 5)), torch.randint(4, 40, (3, 4))
+    memory = model.encoder(source)
+    state = {}
+    for step in range(3):
+        model.decoder(target[:, : step + 1], memory, incremental_state=state)
+    order = torch.tensor([2, 0])  # sentence 1 is finished, the others trade places
+    model.decoder.reorder_incremental_state_scripting(state, order)
+    got, _ = model.decoder(target[order], model.encoder.reorder_encoder_out(memory, order), incremental_state=state)
+    expected, _ = model.decoder(target, memory)
+    torch.testing.assert_close(got[:, 0], expected[order, 3], atol=1e-5, rtol=0)

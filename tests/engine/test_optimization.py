@@ -1,0 +1,116 @@
+"""Loss, optimizer and schedule against fairseq's and torch's own."""
+
+import math
+
+import pytest
+import torch
+from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+from fairseq.optim.adam import Adam as FairseqAdam
+from torch.nn import functional
+
+from ln_repro.engine.plugin.loss import label_smoothed_nll
+from ln_repro.engine.plugin.optimizers import Adam, AdamConfig
+from ln_repro.engine.plugin.schedules import RampAndTail, RampAndTailConfig
+
+BETAS = (0.9, 0.98)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+def test_loss_is_fairseqs(epsilon):
+    logits = torch.randn(64, 500, dtype=torch.float32)
+    target = torch.randint(2, 500, (64,))
+    target[::7] = 1
+    loss, nll = label_smoothed_nll(logits, target, epsilon, pad=1)
+    log_p = functional.log_softmax(logits, -1)
+    their_loss, their_nll = label_smoothed_nll_loss(log_p, target[:, None], epsilon, ignore_index=1)
+    torch.testing.assert_close(loss, their_loss, rtol=1e-6, atol=0)
+    torch.testing.assert_close(nll, their_nll, rtol=1e-6, atol=0)
+
+
+def test_loss_is_torchs_with_the_epsilon_rescaled():
+    logits, target = torch.randn(64, 500), torch.randint(2, 500, (64,))
+    loss, _ = label_smoothed_nll(logits, target, 0.1, pad=1)
+    theirs = functional.cross_entropy(logits, target, label_smoothing=0.1 * 500 / 499, reduction="sum")
+    torch.testing.assert_close(loss, theirs, rtol=1e-5, atol=0)
+
+
+def parameters():
+    torch.manual_seed(0)
+    return [torch.nn.Parameter(torch.randn(20, 30)), torch.nn.Parameter(torch.randn(7))]
+
+
+def steps(optimizer, params, scale, count=50):
+    for step in range(count):
+        generator = torch.Generator().manual_seed(step)
+        for param in params:
+            param.grad = torch.randn(param.shape, generator=generator) * scale
+        optimizer.step()
+    return torch.cat([param.detach().flatten() for param in params])
+
+
+def ours(params, lr=1e-3, eps=1e-8, weight_decay=0.0):
+    cfg = AdamConfig(beta1=BETAS[0], beta2=BETAS[1], adam_eps=eps, weight_decay=weight_decay, lr=[lr])
+    return Adam(cfg, params)
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.01])
+def test_adam_is_torchs_on_ordinary_gradients(weight_decay):
+    a, b = parameters(), parameters()
+    theirs = torch.optim.AdamW(b, lr=1e-3, betas=BETAS, eps=1e-8, weight_decay=weight_decay)
+    difference = steps(ours(a, weight_decay=weight_decay), a, 1.0) - steps(theirs, b, 1.0)
+    assert difference.abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e-8])
+def test_adam_is_fairseqs_on_any_gradients(scale):
+    """Tiny gradients tell where epsilon stands: torch's own Adam is 8e-4 away at 1e-6."""
+    a, b = parameters(), parameters()
+    theirs = FairseqAdam(b, lr=1e-3, betas=BETAS, eps=1e-8, weight_decay=0.0)
+    difference = steps(ours(a), a, scale) - steps(theirs, b, scale)
+    assert difference.abs().max() < 1e-6
+
+
+def test_adam_goes_on_from_a_checkpoint_bit_for_bit():
+    a, b = parameters(), parameters()
+    whole = steps(ours(a), a, 1e-6, 20)
+    first = ours(b)
+    steps(first, b, 1e-6, 10)
+    second = ours(b)
+    second.load_state_dict(first.state_dict())
+    for step in range(10, 20):
+        generator = torch.Generator().manual_seed(step)
+        for param in b:
+            param.grad = torch.randn(param.shape, generator=generator) * 1e-6
+        second.step()
+    assert torch.equal(whole, torch.cat([param.detach().flatten() for param in b]))
+
+
+def schedule_for(**settings):
+    optimizer = ours(parameters(), lr=settings["lr"][0])
+    return optimizer, RampAndTail(RampAndTailConfig(**settings), optimizer)
+
+
+def test_schedule_gives_each_update_its_own_rate():
+    """fairseq calls step_update(n) after n updates; the rate then set is that of update n + 1."""
+    optimizer, schedule = schedule_for(warmup_updates=4, decay="inverse_sqrt", lr=[1.0])
+    schedule.step_begin_epoch(1)
+    rates = []
+    for done in range(8):
+        schedule.step_update(done)
+        rates.append(optimizer.get_lr())
+    expected = [min(t / 4, math.sqrt(4 / t)) for t in range(1, 9)]
+    assert rates == pytest.approx(expected)
+
+
+def test_schedule_without_a_ramp_starts_at_the_full_rate():
+    optimizer, _ = schedule_for(warmup_updates=0, decay="constant", lr=[0.5])
+    assert optimizer.get_lr() == 0.5
+
+
+def test_schedule_steps_once_with_the_epoch():
+    optimizer, schedule = schedule_for(warmup_updates=0, decay="step", step_epoch=2, lr=[1.0])
+    rates = []
+    for epoch in range(1, 6):
+        schedule.step_begin_epoch(epoch)
+        rates.append(optimizer.get_lr())
+    assert rates == pytest.approx([1.0, 1.0, 0.1, 0.1, 0.1])

@@ -1,0 +1,64 @@
+"""Our model, loss, optimizer and loop against stock fairseq's training program, update by update."""
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ln_repro.engine.process import binarise
+
+TRACE = Path(__file__).with_name("loss_trace.py")
+COMMON = (
+    "--source-lang de --target-lang en --label-smoothing 0.1 --lr 1e-4 --clip-norm 0 --seed 7 --max-tokens 250 "
+    "--max-update 20 --num-workers 0 --distributed-world-size 1 --dropout 0.1 --log-format none"
+).split()
+STOCK = (
+    "--task translation --arch transformer_iwslt_de_en --share-all-embeddings --criterion label_smoothed_cross_entropy "
+    "--optimizer adam --lr-scheduler fixed --disable-validation --no-save"
+).split()
+OURS = (
+    "--task ln_translation --arch ln_transformer --init fairseq --layers 6 --width 512 --ffn 1024 --heads 4 "
+    "--share-embeddings --criterion ln_cross_entropy --optimizer ln_adam --lr-scheduler ln_ramp_and_tail "
+    "--decay constant --save-interval-updates 1000"
+).split()
+PRE = ["--encoder-normalize-before", "--decoder-normalize-before"]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """Return a small binarised corpus: letters, to be reversed."""
+    folder = tmp_path_factory.mktemp("letters")
+    draw = random.Random(1)
+    (folder / "bpe").mkdir()
+    for split, size in (("train", 1500), ("valid", 20), ("test", 20)):
+        pairs = [
+            [draw.choice("abcdefghijklmnop") * draw.randint(1, 3) for _ in range(draw.randint(3, 12))]
+            for _ in range(size)
+        ]
+        (folder / "bpe" / f"{split}.de").write_text("".join(" ".join(words) + "\n" for words in pairs))
+        (folder / "bpe" / f"{split}.en").write_text(
+            "".join(" ".join(reversed(words)).upper() + "\n" for words in pairs)
+        )
+    binarise(folder / "bpe", folder / "bin", "de", "en")
+    return folder / "bin"
+
+
+def losses(who, arguments):
+    command = [sys.executable, str(TRACE), who, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("norm", ["postln", "preln"])
+def test_first_twenty_losses_equal_stock_fairseqs(corpus, tmp_path, norm):
+    """The same seed, dropout on, the IWSLT14 model: initialisation, masks, loss and steps all agree."""
+    stock = losses("stock", [corpus, *COMMON, *STOCK, "--adam-betas", "(0.9, 0.98)", "--save-dir", tmp_path,
+                             *(PRE if norm == "preln" else [])])  # fmt: skip
+    ours = losses("ours", [corpus, *COMMON, *OURS, "--norm", norm, "--save-dir", tmp_path / "checkpoints"])
+    assert len(stock) == len(ours) == 20
+    assert ours == pytest.approx(stock, abs=1e-4)
+    assert max(stock) - min(stock) > 1  # it is a training run, not twenty equal numbers

@@ -1,0 +1,55 @@
+"""Events to wandb's rows, without wandb."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ln_repro.events import Events
+from ln_repro.tracking.follower import row, rows, until
+
+
+def train_event(update: int, **more: Any) -> dict[str, Any]:
+    """Return an event as training writes it."""
+    return {"kind": "train", "time": "2026-01-02T03:04:05+00:00", "update": update, "epoch": 1,
+            "loss": 10 / update, "lr": 1e-3, "tokens_per_s": 100.0, **more}  # fmt: skip
+
+
+def test_rows_are_named_as_wandb_groups_them() -> None:
+    assert row(train_event(5, nll_loss=None)) == {
+        "train/loss": 2.0, "train/lr": 1e-3, "train/tokens_per_s": 100.0, "update": 5, "epoch": 1,
+        "_timestamp": 1767323045.0,
+    }  # fmt: skip
+    always = {"time": "2026-01-02T03:04:05Z", "update": 7, "epoch": 2}
+    bleu = {"kind": "bleu", "split": "test", "score": 1.5, "signature": "s", **always}
+    assert row(bleu)["bleu/test"] == 1.5
+    assert row(bleu | {"flavour": "tokenised"})["bleu/test_tokenised_signature"] == "s"
+    probe = {"kind": "probe", "name": "gradients", "values": {"decoder.5": 0.5, "norms": [1, 2]}, **always}
+    assert {"probe/gradients/decoder.5": 0.5, "probe/gradients/norms/1": 2}.items() <= row(probe).items()
+    assert row({"kind": "status", "state": "running", "parameters": 7, **always}) == {}
+
+
+def test_a_repeated_event_keeps_its_number_but_is_not_sent() -> None:
+    found = rows(train_event(update) for update in (1, 2, 2, 3))
+    assert [values.get("update") for values in found] == [1, 2, None, 3]
+
+
+def test_events_that_differ_in_one_word_are_two() -> None:
+    bleu = {"kind": "bleu", "time": "2026-01-02T03:04:05Z", "update": 7, "epoch": 2, "score": 1.0, "signature": "s"}
+    different = [
+        {"split": split, "flavour": flavour} for split in ("test", "valid") for flavour in ("tokenised", "detokenised")
+    ]
+    assert all(rows(bleu | words for words in different))
+
+
+def test_the_end_of_the_file_is_read_even_if_the_runner_has_left(tmp_path: Path) -> None:
+    events = Events(tmp_path / "events.jsonl")
+    lines = [json.dumps(train_event(update)) + "\n" for update in (1, 2, 3)]
+    looks = iter(["", lines[0] + lines[1][:9], lines[1][9:], lines[2] + "{torn"])
+
+    def ended() -> bool:
+        if text := next(looks):
+            with events.path.open("a") as file:
+                file.write(text)
+        return text.endswith("torn")
+
+    assert [event["update"] for event in until(events, ended)] == [1, 2, 3]
