@@ -16,6 +16,9 @@ EPILOG = """\
 exit codes: 0 done (a run that diverged is done), 2 the input is wrong, 1 anything else, 130 interrupted (resumable)
 """
 
+INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+"""What Hydra's `--info` can show."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
@@ -24,11 +27,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments[:1] == ["run"]:
             return run_verb(arguments[1:])
+        if arguments[:1] == ["-sc"]:  # what the completion that Hydra installs in a shell asks
+            return run_verb(arguments)
         options = parser().parse_args(arguments)
         return int(options.verb(options) or 0)
     except LnReproError as error:
-        print(f"ln-repro: {error}", file=sys.stderr)
-        return error.exit_code
+        return _complain(error)
     except KeyboardInterrupt:
         print("ln-repro: interrupted; the state is saved and the same command goes on", file=sys.stderr)
         return Interrupted.exit_code
@@ -77,23 +81,40 @@ def parser() -> argparse.ArgumentParser:
     return main_parser
 
 
+def run_parser() -> argparse.ArgumentParser:
+    """Return the parser of `run`'s flags: those of Hydra's that mean something here."""
+    flags = OneLineParser(prog="ln-repro run", add_help=False, allow_abbrev=False)
+    flags.add_argument("-h", "--help", action="store_true")
+    flags.add_argument("-m", "--multirun", action="store_true")
+    flags.add_argument("-c", "--cfg", choices=["job", "hydra", "all"])
+    flags.add_argument("-p", "--package")
+    flags.add_argument("--resolve", action="store_true")
+    flags.add_argument("-i", "--info", nargs="?", const="all", choices=INFO)
+    flags.add_argument("-sc", "--shell-completion", action="store_true")  # install=bash, uninstall=bash, query=bash
+    flags.add_argument("overrides", nargs="*")
+    return flags
+
+
 def run_verb(arguments: list[str]) -> int:
     """`run`: one experiment directly, or Hydra's own machinery where its flags ask for it."""
     from ln_repro.compose import compose, expand, multirun
     from ln_repro.experiment import build
 
-    flags = [argument for argument in arguments if argument.startswith("-")]
-    overrides = [argument for argument in arguments if not argument.startswith("-")]
-    if {"-h", "--help"} & set(flags):
+    settings = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
+    flags = [argument for argument in arguments if argument not in settings]
+    options = run_parser().parse_intermixed_args(flags)
+    overrides = [*settings, *options.overrides]
+    if options.help:
         return _run_help()
     if not flags:
         _run_one(build(_experiment_only(compose(overrides))))
         return 0
-    if "--shell-completion" not in flags and "-sc" not in flags:
-        several = {"-m", "--multirun"} & set(flags)
-        names = ("job", "hydra", "all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
-        real = [o for o in overrides if o not in names and not o.startswith("hydra")]
-        for one in expand(real) if several else [real]:
+    if (options.resolve or options.package) and not options.cfg:
+        raise UserError("--resolve and --package go with --cfg")
+    if options.shell_completion:
+        os.environ["COMP_LINE"] = os.environ.get("COMP_LINE", "").replace(" run ", " ", 1)
+    else:
+        for one in expand(overrides) if options.multirun else [overrides]:
             build(_experiment_only(compose(one)))
     worst = 0
 
@@ -102,10 +123,9 @@ def run_verb(arguments: list[str]) -> int:
         try:
             _run_one(build(_experiment_only(settings)))
         except LnReproError as error:
-            print(f"ln-repro: {error}", file=sys.stderr)
-            worst = max(worst, error.exit_code)
+            worst = max(worst, _complain(error))
 
-    multirun(arguments, job)
+    multirun([*overrides, *(flag for flag in flags if flag not in options.overrides)], job)
     return worst
 
 
@@ -124,7 +144,8 @@ def data_verb(options: argparse.Namespace) -> int:
     if options.action == "list":
         for row in corpus.listing(root):
             state = "prepared" if row["prepared"] else "-"
-            print(f"{row['name']:10} {state:9} {row['pairs']:>24}  {row['description']}")
+            pairs = " / ".join(f"{count:,}" for count in row["pairs"].values()) or "-"
+            print(f"{row['name']:10} {state:9} {pairs:>26}  {row['description']}")
     elif options.action == "prepare":
         prepared = corpus.prepare(data, root, process.binarise, _say)
         if data.only:
@@ -177,6 +198,12 @@ def doctor_verb(options: argparse.Namespace) -> int:
     checks = examine()
     print(json.dumps([check.as_dict() for check in checks], indent=1) if options.json else report(checks))
     return 0 if all(check.ok for check in checks if check.needed) else 1
+
+
+def _complain(error: LnReproError) -> int:
+    """Say in one line what is wrong; return the exit code."""
+    print("ln-repro:", *str(error).splitlines(), file=sys.stderr)
+    return error.exit_code
 
 
 def _run_one(experiment: Any) -> None:

@@ -31,16 +31,14 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
     """
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
-    from hydra.errors import HydraException
     from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
 
-    _check_choices(overrides)
     try:
+        _check_choices(overrides)
         with initialize_config_dir(str(CONF), version_base="1.3"):
             cfg = hydra_compose(PRIMARY, list(overrides))
         settings = OmegaConf.to_container(cfg, resolve=True)
-    except (HydraException, OmegaConfBaseException) as error:
+    except _complaints() as error:
         raise UserError(_one_line(error)) from None
     assert isinstance(settings, dict)
     return {str(key): value for key, value in settings.items()}
@@ -48,19 +46,23 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
 
 def expand(overrides: Sequence[str]) -> list[list[str]]:
     """Return the override lists of a multirun (``exp=a,b seed=1,2``), one a run."""
+    from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
     from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
 
     try:
-        parsed = OverridesParser.create().parse_overrides(list(overrides))
-    except HydraException as error:
+        with initialize_config_dir(str(CONF), version_base="1.3"):
+            parser = OverridesParser.create(GlobalHydra.instance().config_loader())
+            values = [
+                [f"{item.get_key_element()}={value}" for value in item.sweep_string_iterator()]
+                if item.is_sweep_override()
+                else [str(item.input_line)]
+                for item in parser.parse_overrides(list(overrides))
+            ]
+    except _complaints() as error:
         raise UserError(_one_line(error)) from None
-    values = [
-        [f"{item.get_key_element()}={value}" for value in item.sweep_string_iterator()]
-        if item.is_sweep_override()
-        else [item.input_line]
-        for item in parsed
-    ]
+    if not all(values):
+        raise UserError("nothing matches: " + " ".join(o for o, found in zip(overrides, values, strict=True) if not found))
     return [list(choice) for choice in product(*values)]
 
 
@@ -82,13 +84,23 @@ def multirun(arguments: Sequence[str], job: Any) -> None:
 def _check_choices(overrides: Sequence[str]) -> None:
     """Refuse a group's option that has no file, naming the nearest one."""
     for override in overrides:
-        group, _, choice = override.partition("=")
+        group, equals, choice = override.partition("=")
+        if not group.strip("+~") or not (equals or group.startswith("~")):
+            raise UserError(f"{override!r}: is no key=value")
         folder = CONF / group
-        if not choice or not re.fullmatch(r"[\w/]+", group) or not folder.is_dir() or choice == "null":
+        if not re.fullmatch(r"\w+", group) or not folder.is_dir():
             continue
         options = sorted(path.stem for path in folder.glob("*.yaml"))
         if choice not in options:
             raise UserError(f"{group}: there is no {choice!r}{_nearest(choice, options)}")
+
+
+def _complaints() -> tuple[type[Exception], ...]:
+    """Return what Hydra and OmegaConf raise for overrides that they cannot use."""
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    return HydraException, OmegaConfBaseException, ValueError, OSError
 
 
 def _one_line(error: Exception) -> str:

@@ -10,16 +10,31 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from ln_repro.errors import UserError
 from ln_repro.version import NUMERICS
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Fraction = Annotated[float, Field(ge=0, lt=1)]
-Count = Annotated[int, Field(ge=1)]
-Natural = Annotated[int, Field(ge=0)]
 T = TypeVar("T", bound=BaseModel)
+
+
+def _no_switch(value: Any) -> Any:
+    """Refuse `true` where a number is wanted; pydantic would take it for 1."""
+    if isinstance(value, bool):
+        raise PydanticCustomError("switch", "input should be a number")
+    return value
+
+
+Number = Annotated[float, BeforeValidator(_no_switch), Field(allow_inf_nan=False)]
+Positive = Annotated[Number, Field(gt=0)]
+NotNegative = Annotated[Number, Field(ge=0)]
+Fraction = Annotated[Number, Field(ge=0, lt=1)]
+Whole = Annotated[int, BeforeValidator(_no_switch)]
+Count = Annotated[Whole, Field(ge=1)]
+Natural = Annotated[Whole, Field(ge=0)]
+Seed = Annotated[Count, Field(le=4000)]
+"""`Experiment.torch_seed` of it has to stay below 2^32, which is where NumPy's seeds end."""
 
 
 class Section(BaseModel):
@@ -81,7 +96,7 @@ class Optimizer(Section):
     name: Literal["adam"]
     betas: tuple[Fraction, Fraction] = (0.9, 0.98)
     eps: Positive = 1e-8
-    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    weight_decay: NotNegative = 0.0
 
 
 class Schedule(Section):
@@ -95,6 +110,15 @@ class Schedule(Section):
     step_epoch: Count = 8
     """`step`: the last epoch at full rate; x 0.1 afterwards."""
 
+    @model_validator(mode="after")
+    def _ramp_has_a_length(self) -> Self:
+        if self.decay == "inverse_sqrt" and not self.warmup_updates:
+            raise ValueError(
+                "schedule.decay: inverse_sqrt needs schedule.warmup_updates of at least 1 "
+                "(anchored is the same tail without a ramp)"
+            )
+        return self
+
 
 class Training(Section):
     """Batches, length, and what is written on the way."""
@@ -103,7 +127,7 @@ class Training(Section):
     max_update: Count | None = None
     max_tokens: Count = 4096
     label_smoothing: Fraction = 0.1
-    clip_norm: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    clip_norm: NotNegative = 0.0
     log_every: Count = 100
     save_every: Count = 1000
     """Updates between resumable checkpoints (one is also written at the end of each epoch)."""
@@ -123,7 +147,7 @@ class Evaluation(Section):
 
     beam: Count = 5
     lenpen: Positive = 1.2
-    max_len_a: Annotated[float, Field(ge=0)] = 1.2
+    max_len_a: NotNegative = 1.2
     max_len_b: Count = 10
     """Hypotheses are cut at max_len_a * source length + max_len_b tokens: an untrained model never ends."""
     valid: bool = False
@@ -150,7 +174,7 @@ class Experiment(Section):
     """One run, from corpus to record."""
 
     exp: str
-    seed: Count
+    seed: Seed
     norm: Literal["postln", "preln"]
     init: Literal["xavier_legacy", "xavier", "theory", "fairseq"]
     lr: Positive
@@ -189,9 +213,13 @@ class Experiment(Section):
         return {**settings, "data": self.data.recipe()}
 
     def id(self, data_fingerprint: str) -> str:
-        """Return the short hash over everything that can change a result, and over nothing else."""
+        """Return the short hash over everything that can change a result, and over nothing else.
+
+        Settings at their default are left out, so that a new axis does not rename the runs that came before it.
+        """
         kept = self.model_dump(
             mode="json",
+            exclude_defaults=True,
             exclude={
                 "exp": True, "tracker": True, "paths": True, "rerun": True, "data": True,
                 "model": {"name"}, "train": {"log_every", "save_every", "threads", "device"},

@@ -1,7 +1,9 @@
 """One experiment from data to record: the only place that sees corpus, engine, score, store and tracking together."""
 
-import time
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ from ln_repro.corpus.prepare import Prepared, prepare
 from ln_repro.display import Display
 from ln_repro.engine import command, process
 from ln_repro.engine.checkpoints import Checkpoints
-from ln_repro.errors import LnReproError, UserError
+from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.events import Event, Events
 from ln_repro.experiment import Experiment
 from ln_repro.store import Record, RunFolder, write_json
@@ -27,8 +29,7 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
 
     Raises:
         UserError: the experiment cannot be run as described.
-        KeyboardInterrupt: after Ctrl-C or SIGTERM; the state is saved.
-        Interrupted: somebody stopped the trainer; the state is saved.
+        Interrupted: after Ctrl-C or SIGTERM, to us or to the trainer; the state is saved.
         LnReproError: anything else that went wrong, with the log's path.
     """
     if experiment.data.only is not None:
@@ -75,7 +76,8 @@ class Run:
         try:
             with Display(self.folder.path.name, self.experiment.train) as display:
                 self.say = display.say
-                self._train_and_decode(display, mirror)
+                with stop_on_signals() as stop:
+                    self._train_and_decode(display, mirror, stop)
         except BaseException:
             mirror.close()
             raise
@@ -83,7 +85,7 @@ class Run:
         write_json(self.folder.path / "record.json", record)
         mirror.finish(record, self._samples(record))
 
-    def _train_and_decode(self, display: Display, mirror: Mirror) -> None:
+    def _train_and_decode(self, display: Display, mirror: Mirror, stop: threading.Event) -> None:
         """Keep a trainer and, whenever an epoch waits for it, a decoder at work until both are done."""
         arguments = self._resume()
         follower = self.events.follow()
@@ -103,11 +105,11 @@ class Run:
                     decoder = self._decode(*waiting, arguments)
                 elif decoder is None and not training:
                     break
-                time.sleep(POLL_SECONDS)
+                stop.wait(POLL_SECONDS)
+                if stop.is_set():
+                    self.say("stopping: the trainer saves its state")
+                    raise Interrupted(f"interrupted; the same command goes on in {self.folder.path}")
                 trainer.check()
-        except KeyboardInterrupt:
-            self.say("stopping: the trainer saves its state")
-            raise
         finally:
             if decoder is not None:
                 decoder.worker.stop()
@@ -215,6 +217,18 @@ class Decoder:
         self.worker = worker
         self.split = split
         self.updates = updates
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[threading.Event]:
+    """Yield an event that Ctrl-C and SIGTERM set, instead of raising in the middle of whatever goes on."""
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def epochs_of(events: list[Event]) -> list[dict[str, Any]]:

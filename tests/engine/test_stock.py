@@ -12,7 +12,7 @@ from ln_repro.engine.process import binarise
 
 TRACE = Path(__file__).with_name("loss_trace.py")
 COMMON = (
-    "--source-lang de --target-lang en --label-smoothing 0.1 --lr 1e-4 --clip-norm 0 --seed 7 --max-tokens 250 "
+    "--source-lang de --target-lang en --label-smoothing 0.1 --lr 1e-4 --clip-norm 0 --seed 7 --max-tokens 120 "
     "--max-update 20 --num-workers 0 --distributed-world-size 1 --dropout 0.1 --log-format none"
 ).split()
 STOCK = (

@@ -1,0 +1,90 @@
+"""The installed command on a corpus of a few hundred sentences and a model of a few thousand parameters."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+WORDS = [f"wort{number}" for number in range(40)]
+TINY = (
+    "exp=toy_preln_nowarm data=files data.bpe_merges=0 model.layers=1 model.width=16 model.ffn=32 model.heads=2 "
+    "train.max_update=null train.max_epoch=4 train.max_tokens=120 train.save_every=25 train.log_every=5 eval.beam=2 "
+    "tracker=none"
+).split()
+
+
+@pytest.fixture(scope="session")
+def sentences(tmp_path_factory) -> Path:
+    """Return the folder of a made-up parallel corpus: the target is the source upside down."""
+    folder = tmp_path_factory.mktemp("corpus with 'quotes' and spaces")
+    draw = random.Random(5)
+    for split, size in (("train", 500), ("valid", 30), ("test", 25)):
+        pairs = [[draw.choice(WORDS) for _ in range(draw.randint(3, 8))] for _ in range(size)]
+        (folder / f"{split}.de").write_text("".join(" ".join(words) + "\n" for words in pairs))
+        (folder / f"{split}.en").write_text("".join(" ".join(reversed(words)) + "\n" for words in pairs))
+    return folder
+
+
+class Command:
+    """`ln-repro run` of the tiny experiment, in a runs folder of its own."""
+
+    def __init__(self, corpus: Path, data: Path, runs: Path, extra: list[str]) -> None:
+        files = [f'data.{split}="{_escaped(corpus / split)}"' for split in ("train", "valid", "test")]
+        self.arguments = [*TINY, *files, *extra]
+        self.runs = runs
+        self.environment = {**os.environ, "LN_REPRO_RUNS": str(runs), "LN_REPRO_DATA": str(data)}
+
+    def start(self, *extra: str) -> subprocess.Popen[str]:
+        """Start it and go on."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "ln_repro.cli", "run", *self.arguments, *extra],
+            env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def finish(self, *extra: str) -> tuple[int, str, str]:
+        """Run it to its end; return exit code, standard output and standard error."""
+        process = self.start(*extra)
+        out, error = process.communicate(timeout=300)
+        return process.returncode, out, error
+
+    @property
+    def folder(self) -> Path:
+        """The run directory."""
+        return next(path.parent for path in self.runs.glob("*/experiment.json"))
+
+    def wait_for_update(self, update: int) -> None:
+        """Return once training has reported ``update`` or more."""
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            for path in self.runs.glob("*/events.jsonl"):
+                lines = path.read_text().splitlines()
+                if any(json.loads(line)["update"] >= update for line in lines if line.endswith("}")):
+                    return
+            time.sleep(0.02)
+        raise TimeoutError(f"update {update} was never reached")
+
+    def workers(self) -> list[int]:
+        """Return the process ids of the engine's processes of this run."""
+        listed = subprocess.run(["ps", "-eww", "-o", "pid,args"], capture_output=True, text=True, check=True).stdout
+        lines = [line.split(None, 1) for line in listed.splitlines()[1:]]
+        return [int(pid) for pid, args in lines if "ln_repro.engine.worker" in args and str(self.runs) in args]
+
+
+def _escaped(path: Path) -> str:
+    return str(path).replace("\\", "\\\\").replace('"', '\\"')
+
+
+@pytest.fixture
+def command(sentences, tmp_path_factory, tmp_path):
+    """Return a function that makes a `Command` with a fresh runs folder; prepared data are shared."""
+    data = tmp_path_factory.getbasetemp() / "prepared data"
+
+    def make(name: str = "runs", *extra: str) -> Command:
+        return Command(sentences, data, tmp_path / name, list(extra))
+
+    return make

@@ -1,0 +1,120 @@
+"""Killed, stopped and started twice: the record is that of a run nobody touched."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+WITHIN_SECONDS = 12
+COMPARED = ("status", "divergence", "epochs", "bleu", "updates", "target_tokens", "parameters", "data", "id")
+
+
+def outcome(run):
+    record = json.loads((run.folder / "record.json").read_text())
+    return {key: record[key] for key in COMPARED}
+
+
+@pytest.fixture(scope="module")
+def expected(sentences, tmp_path_factory):
+    from tests.e2e.conftest import Command
+
+    run = Command(sentences, tmp_path_factory.getbasetemp() / "prepared data", tmp_path_factory.mktemp("whole"), [])
+    assert run.finish()[0] == 0
+    return outcome(run)
+
+
+def wait_until_alone(run):
+    deadline = time.monotonic() + WITHIN_SECONDS
+    while run.workers():
+        assert time.monotonic() < deadline, "a worker outlived its command"
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("update", [3, 40, 130])
+@pytest.mark.parametrize("victim", ["command", "trainer", "both"])
+def test_kill_9_changes_nothing(command, expected, victim, update):
+    run = command()
+    process = run.start()
+    run.wait_for_update(update)
+    workers = run.workers()
+    assert workers
+    if victim != "trainer":
+        process.kill()
+    if victim != "command":
+        for pid in workers:
+            os.kill(pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    wait_until_alone(run)
+    status, _, error = run.finish()
+    assert status == 0, error
+    assert outcome(run) == expected
+
+
+def test_ctrl_c_saves_and_the_same_command_goes_on(command, expected):
+    run = command()
+    process = run.start()
+    run.wait_for_update(40)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in error
+    wait_until_alone(run)
+    status, _, error = run.finish()
+    assert status == 0, error
+    assert "resuming after update" in error
+    assert outcome(run) == expected
+
+
+def test_sigterm_is_as_good_as_ctrl_c(command, expected):
+    run = command()
+    process = run.start()
+    run.wait_for_update(40)
+    process.terminate()
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130, error
+    assert run.finish()[0] == 0
+    assert outcome(run) == expected
+
+
+def test_signals_meant_for_the_job_do_not_kill_the_trainer(command, expected):
+    run = command()
+    process = run.start()
+    run.wait_for_update(20)
+    workers = run.workers()
+    assert workers
+    for pid in workers:
+        for name in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
+            os.kill(pid, name)
+    process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert outcome(run) == expected
+
+
+def test_a_damaged_checkpoint_costs_one_checkpoint(command, expected):
+    run = command()
+    process = run.start()
+    run.wait_for_update(60)
+    process.kill()
+    process.communicate()
+    wait_until_alone(run)
+    states = sorted((run.folder / "checkpoints").glob("update*.pt"), key=lambda path: path.stat().st_mtime)
+    states[-1].write_bytes(states[-1].read_bytes()[:1000])
+    status, _, error = run.finish()
+    assert status == 0, error
+    assert "set aside" in error
+    assert outcome(run) == expected
+
+
+def test_two_commands_never_write_into_one_directory(command, expected):
+    run = command()
+    first = run.start()
+    run.wait_for_update(1)
+    status, _, error = run.finish()
+    first.communicate(timeout=120)
+    assert first.returncode == 0
+    assert outcome(run) == expected
+    assert status == 0 or "in use by process" in error  # it waited for the first to finish, or said why not
+    events = [json.loads(line) for line in (run.folder / "events.jsonl").read_text().splitlines()]
+    assert [event["state"] for event in events if event["kind"] == "status"] == ["started", "trained"]

@@ -1,0 +1,79 @@
+"""`ln-repro run`, from corpus to record."""
+
+import json
+import math
+
+
+def test_a_run_end_to_end(command):
+    run = command()
+    status, out, error = run.finish()
+    assert status == 0, error
+    folder = run.folder
+    assert out.splitlines()[-1] == str(folder)
+    assert folder.name.startswith("toy_preln_nowarm-s1-")
+    record = json.loads((folder / "record.json").read_text())
+    assert record["status"] == "finished"
+    assert record["divergence"] is None
+    assert record["id"] == folder.name.rsplit("-", 1)[1]
+    assert [epoch["epoch"] for epoch in record["epochs"]] == [1, 2, 3, 4]
+    losses = [epoch["valid_loss"] for epoch in record["epochs"]]
+    assert losses[-1] < losses[0]
+    assert record["epochs"][-1]["update"] == record["updates"]
+    assert record["target_tokens"] > 4 * 500 * 4
+    assert record["data"]["test_pairs"] == 25
+    best = min(record["epochs"], key=lambda epoch: epoch["valid_loss"])
+    assert record["bleu"]["test"]["epoch"] == best["epoch"]
+    assert record["bleu"]["test"]["score"] == best["test_bleu"]
+    for score in record["bleu"].values():
+        assert "beam:2" in score["signature"]
+        assert "lenpen:1.2" in score["signature"]
+        assert "version:" in score["signature"]
+    assert "tok:13a" in record["bleu"]["test"]["signature"]
+    assert "tok:none" in record["bleu"]["test_tokenised"]["signature"]
+    for epoch in range(1, 5):
+        assert len((folder / "hyps" / f"test.epoch{epoch}.txt").read_text().splitlines()) == 25
+    events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    steps = [event for event in events if event["kind"] == "train"]
+    assert steps[0]["lr"] == 0.002  # no warm-up: the full rate from the start
+    assert all(math.isfinite(step["gnorm"]) and step["tokens_per_s"] > 0 for step in steps)
+    assert all({"time", "update", "epoch"} <= set(event) for event in events)
+
+    again, out, error = run.finish()  # a finished experiment is left alone
+    assert again == 0
+    assert "finished already" in error
+    assert out.splitlines()[-1] == str(folder)
+    assert json.loads((folder / "record.json").read_text()) == record
+
+    status, _, error = run.finish("rerun=true")
+    assert status == 0
+    assert "set aside" in error
+    aside = run.runs / f"{folder.name}.old1" / "record.json"
+    assert json.loads(aside.read_text()) == record
+    fresh = json.loads((folder / "record.json").read_text())
+    assert fresh["epochs"] == record["epochs"]  # bit for bit
+
+
+def test_a_loss_that_is_not_finite_is_a_result(command):
+    run = command("runs", "lr=1e30")
+    status, _, error = run.finish()
+    assert status == 0, error
+    record = json.loads((run.folder / "record.json").read_text())
+    assert record["status"] == "diverged"
+    assert record["divergence"]["update"] == record["updates"]
+    assert record["divergence"]["reason"]
+    assert record["bleu"] == {"test": None, "test_tokenised": None}
+    assert not list(run.folder.rglob("crash.pt"))
+
+
+def test_bf16_trains(command):
+    run = command("runs", "precision=bf16", "train.max_epoch=2")
+    status, _, error = run.finish()
+    assert status == 0, error
+    record = json.loads((run.folder / "record.json").read_text())
+    assert record["axes"]["precision"] == "bf16"
+    assert record["epochs"][1]["valid_loss"] < record["epochs"][0]["valid_loss"]
+    fp32 = command("fp32", "train.max_epoch=2")
+    assert fp32.finish()[0] == 0
+    exact = json.loads((fp32.folder / "record.json").read_text())
+    difference = abs(exact["epochs"][1]["valid_loss"] - record["epochs"][1]["valid_loss"])
+    assert 0 < difference < 0.2  # other arithmetic, the same training

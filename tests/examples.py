@@ -1,0 +1,61 @@
+"""An experiment and a record that tests change what they are about in."""
+
+from typing import Any
+
+from ln_repro.experiment import Experiment, build
+
+SIGNATURE = "nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:2.4.0|data:toy/test|beam:5|lenpen:1.2|avg:1"
+
+
+def settings(**changes: Any) -> dict[str, Any]:
+    """Return complete plain settings; a change's key is dotted with two underscores (``train__max_update=5``)."""
+    found: dict[str, Any] = {
+        "exp": "toy_postln_warm", "seed": 1, "norm": "postln", "init": "xavier_legacy", "lr": 2e-3, "precision": "fp32",
+        "data": {"name": "toy", "bpe_merges": 0},
+        "model": {"name": "toy", "layers": 6, "width": 64, "ffn": 128, "heads": 4},
+        "optimizer": {"name": "adam"},
+        "schedule": {"warmup_updates": 400, "decay": "constant"},
+        "train": {"max_update": 1200},
+        "eval": {},
+        "tracker": {"name": "none"},
+        "paths": {"runs": "runs", "data": "data"},
+    }  # fmt: skip
+    for key, value in changes.items():
+        *parts, last = key.split("__")
+        section = found
+        for part in parts:
+            section = section[part]
+        section[last] = value
+    return found
+
+
+def experiment(**changes: Any) -> Experiment:
+    """Return an experiment."""
+    return build(settings(**changes))
+
+
+def record(**changes: Any) -> dict[str, Any]:
+    """Return the record of a finished toy run of two epochs, the second the better one."""
+    epochs = [
+        {"epoch": 1, "update": 100, "valid_loss": 5.25, "valid_nll_loss": 5.0, "valid_bleu": None, "test_bleu": 3.0},
+        {"epoch": 2, "update": 200, "valid_loss": 2.125, "valid_nll_loss": 2.0, "valid_bleu": None, "test_bleu": 41.5},
+    ]
+    bleu = {
+        "test": {"score": 41.512, "signature": SIGNATURE, "epoch": 2},
+        "test_tokenised": {"score": 43.25, "signature": SIGNATURE.replace("13a", "none"), "epoch": 2},
+    }
+    return {
+        "schema": 1, "id": "0123456789", "exp": "toy_preln_nowarm", "status": "finished", "divergence": None,
+        "axes": {"data": "toy", "norm": "preln", "warmup_updates": 0, "decay": "constant", "seed": 1},
+        "epochs": epochs, "bleu": bleu, "data": {"name": "toy"}, **changes,
+    }  # fmt: skip
+
+
+def diverged(**changes: Any) -> dict[str, Any]:
+    """Return the record of a run that diverged before its first epoch ended."""
+    return record(**{
+        "exp": "toy_postln_nowarm", "id": "abcdef0123", "status": "diverged", "epochs": [],
+        "bleu": {"test": None, "test_tokenised": None},
+        "divergence": {"update": 7, "epoch": 1, "reason": "the loss is not finite", "last_finite_loss": 12.5},
+        "axes": {"data": "toy", "norm": "postln", "warmup_updates": 0, "decay": "constant", "seed": 2}, **changes,
+    })  # fmt: skip

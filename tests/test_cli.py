@@ -1,0 +1,248 @@
+"""The command line: one clear line and the right exit code, whatever is typed; and quick to say what there is."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ln_repro import cli
+from ln_repro.compose import experiments
+from ln_repro.errors import Interrupted, LnReproError
+from ln_repro.experiment import Experiment
+from ln_repro.version import __version__
+
+ROOT = Path(__file__).resolve().parents[1]
+TOY = "exp=toy_preln_nowarm"
+
+
+@pytest.fixture(autouse=True)
+def empty_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Work in an empty directory, and leave the signals of the test process as they were."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LN_REPRO_RUNS", raising=False)
+    monkeypatch.delenv("LN_REPRO_DATA", raising=False)
+    monkeypatch.setattr(sys, "argv", ["ln-repro"])
+    handler = signal.getsignal(signal.SIGTERM)
+    yield tmp_path
+    signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[Experiment]:
+    """Return what is run, instead of running it."""
+    found: list[Experiment] = []
+
+    def run(experiment: Experiment, say: Any) -> Path:
+        found.append(experiment)
+        return Path("/runs") / f"{experiment.exp}-s{experiment.seed}"
+
+    monkeypatch.setattr("ln_repro.run.run", run)
+    return found
+
+
+def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+    return subprocess.run(
+        [sys.executable, "-m", "ln_repro.cli", *arguments], capture_output=True, text=True, env=environment, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("run exp=toy_prln_nowarm", "exp: there is no 'toy_prln_nowarm'; nearest: toy_preln_nowarm"),
+        ("run", "exp: which experiment? Give exp=NAME"),
+        ("run lr=1", "exp: which experiment? Give exp=NAME"),
+        (f"run {TOY} schedule.warmup=1", "schedule.warmup: no such setting; nearest: schedule.warmup_updates"),
+        (f"run {TOY} model=tory", "model: there is no 'tory'; nearest: toy"),
+        (f"run {TOY} +new=1", "new: no such setting"),
+        (f"run {TOY} lr=-1", "lr: input should be greater than 0, got -1"),
+        (f"run {TOY} lr=nan", "lr: input should be a finite number, got NaN"),
+        (f"run {TOY} lr=inf", "lr: input should be a finite number, got inf"),
+        (f"run {TOY} lr=fast", "lr: input should be a valid number"),
+        (f"run {TOY} schedule.warmup_updates=-1", "schedule.warmup_updates: input should be greater"),
+        (f"run {TOY} schedule.decay=inverse_sqrt", "schedule.decay: inverse_sqrt needs schedule.warmup_updates"),
+        (f"run {TOY} model.dropout=1.5", "model.dropout: input should be less than 1, got 1.5"),
+        (f"run {TOY} model.heads=5", "model.heads: 5 does not divide model.width 64"),
+        (f"run {TOY} train.max_update=null", "train: give train.max_epoch or train.max_update"),
+        (f"run {TOY} train.max_epoch=0", "train.max_epoch: input should be greater than or equal to 1, got 0"),
+        (f"run {TOY} lr", "'lr': is no key=value"),
+        (f"run {TOY} lr=[1", "no viable alternative"),
+        (f"run {TOY} data.only=test", "data.only: a run needs the whole corpus"),
+        (f"run {TOY} --cfg everything", "argument -c/--cfg: invalid choice: 'everything'"),
+        (f"run {TOY} --cgf job", "unrecognized arguments: --cgf"),
+        (f"run {TOY} --resolve", "--resolve and --package go with --cfg"),
+        (f"run {TOY} lr=-1 --cfg job", "lr: input should be greater than 0, got -1"),
+        (f"run -m {TOY} lr=1,-1", "lr: input should be greater than 0, got -1"),
+        ("run -m exp=glob(nope_*)", "nothing matches: exp=glob(nope_*)"),
+        ("rum", "argument VERB: invalid choice: 'rum'"),
+        ("", "the following arguments are required: VERB"),
+        ("status --bogus", "unrecognized arguments: --bogus"),
+        ("status two\nlines", "unrecognized arguments: two lines"),
+        ("tables --format xml", "argument --format: invalid choice: 'xml'"),
+        ("tables --records nowhere", "nowhere: no such folder of records"),
+        ("sync nowhere", "nowhere: not a run directory"),
+        ("data", "the following arguments are required: action"),
+        ("data prepare", "data: which corpus? Give data=NAME (toy, "),
+        ("data prepare data=tory", "data: there is no 'tory'; nearest: toy"),
+        ("data prepare data=toy data.only=tset", "data.only: input should be 'test', got 'tset'"),
+        ("data prepare data=toy lrr=1", "lrr: no such setting; nearest: lr"),
+    ],
+)
+def test_wrong_input_is_one_line_exit_code_2_and_nothing_written(
+    line: str, message: str, empty_place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(line.split(" ") if line else []) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.startswith(f"ln-repro: {message}") and err.endswith("\n") and err.count("\n") == 1
+    assert list(empty_place.iterdir()) == []
+
+
+def test_the_installed_command_does_the_same(empty_place: Path) -> None:
+    done = command("run", "exp=toy_prln_nowarm")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("ln-repro: exp: there is no 'toy_prln_nowarm'") and done.stderr.count("\n") == 1
+    assert list(empty_place.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (LnReproError("the trainer failed (see train.log)"), 1, "ln-repro: the trainer failed (see train.log)\n"),
+        (LnReproError("two\nlines"), 1, "ln-repro: two lines\n"),
+        (Interrupted("saved"), 130, "ln-repro: saved\n"),
+        (KeyboardInterrupt(), 130, "ln-repro: interrupted; the state is saved and the same command goes on\n"),
+        (OSError(28, "No space left on device", "/full"), 1, "ln-repro: No space left on device: /full\n"),
+    ],
+    ids=repr,
+)
+def test_whatever_ends_a_run_has_its_exit_code(
+    error: BaseException, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr("ln_repro.run.run", fail)
+    assert cli.main(["run", TOY]) == code
+    assert capsys.readouterr().err == said
+
+
+def test_the_last_line_of_a_run_is_its_directory(runs: list[Experiment], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", TOY, "seed=3"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "/runs/toy_preln_nowarm-s3"
+    assert [(run.exp, run.seed) for run in runs] == [("toy_preln_nowarm", 3)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["-m exp=toy_preln_nowarm,toy_postln_nowarm seed=1,2", "exp=toy_preln_nowarm,toy_postln_nowarm -m seed=1,2"],
+)
+def test_a_multirun_runs_every_combination(line: str, runs: list[Experiment]) -> None:
+    assert cli.main(["run", *line.split()]) == 0
+    assert [(run.exp, run.seed) for run in runs] == [
+        (exp, seed) for exp in ("toy_preln_nowarm", "toy_postln_nowarm") for seed in (1, 2)
+    ]
+
+
+def test_one_failed_run_of_several_decides_the_exit_code_and_stops_no_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(experiment: Experiment, say: Any) -> str:
+        if experiment.seed == 1:
+            raise LnReproError("the first one failed")
+        return "done"
+
+    monkeypatch.setattr("ln_repro.run.run", run)
+    assert cli.main(["run", "-m", TOY, "seed=1,2"]) == 1
+    assert tuple(capsys.readouterr()) == ("done\n", "ln-repro: the first one failed\n")
+
+
+@pytest.mark.parametrize("line", [f"{TOY} --cfg job", f"--cfg job {TOY}", f"{TOY} --cfg=job", f"-c job {TOY}"])
+def test_cfg_prints_the_settings_and_runs_nothing(
+    line: str, runs: list[Experiment], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["run", *line.split()]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("data:\n  name: toy\n") and "\nnorm: preln\n" in out and "\nlr: 0.002\n" in out
+    assert err == "" and runs == []
+
+
+def test_hydras_other_flags_print_too() -> None:
+    part = command("run", TOY, "--cfg", "job", "-p", "train")
+    assert part.returncode == 0 and "max_update: 1200" in part.stdout and "seed" not in part.stdout
+    info = command("run", "--info", "defaults", TOY)
+    assert info.returncode == 0 and "exp/toy_preln_nowarm" in info.stdout and info.stderr == ""
+
+
+def test_a_shell_completes_experiments(empty_place: Path) -> None:
+    install = command("run", "-sc", "install=bash")
+    assert install.returncode == 0 and "hydra_bash_completion" in install.stdout
+    line = "ln-repro run exp=toy_pre"
+    asked = command("-sc", "query=bash", COMP_LINE=line, COMP_POINT=str(len(line)))
+    assert (asked.returncode, asked.stderr) == (0, "")
+    assert asked.stdout.split() == ["exp=toy_preln_nowarm", "exp=toy_preln_warm"]
+    assert list(empty_place.iterdir()) == []
+
+
+def test_the_help_of_run_lists_the_experiments(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"  {name}\n      {text}\n" in out for name, text in experiments().items())
+
+
+def test_the_help_is_quick_and_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, time; start = time.perf_counter(); from ln_repro import cli\n"
+        "try: cli.main(['--help'])\n"
+        "except SystemExit as end: assert not end.code\n"
+        "heavy = {'torch', 'hydra', 'omegaconf', 'wandb', 'fairseq', 'pydantic', 'numpy', 'matplotlib', 'sacrebleu'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    took = []
+    for _ in range(5):
+        start = time.perf_counter()
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+        took.append(time.perf_counter() - start)
+        assert done.stderr == "[]\n"
+    assert all(verb in done.stdout for verb in ("run", "data", "status", "tables", "sync", "doctor", "exit codes"))
+    assert min(took) < 0.3
+
+
+def test_help_and_version_are_no_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    for argument in ("--help", "--version"):
+        with pytest.raises(SystemExit) as end:
+            cli.main([argument])
+        assert not end.value.code
+    assert __version__ in capsys.readouterr().out
+
+
+def test_a_reader_that_leaves_early_is_no_traceback() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    arguments = [sys.executable, "-m", "ln_repro.cli", "run", "--help"]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+    assert process.stdout and process.stderr
+    process.stdout.close()
+    assert process.stderr.read() == b""
+
+
+def test_data_list_has_a_row_a_corpus(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["data", "list"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[0] for row in rows] == ["toy", "multi30k", "tatoeba", "iwslt14", "wmt14", "files"]
+
+
+def test_status_of_no_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["status"]) == 0
+    assert capsys.readouterr().out == "no runs yet (ln-repro run exp=NAME starts one)\n"
+    assert cli.main(["status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []

@@ -1,0 +1,153 @@
+"""Run directories survive crashes, other commands and odd names."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ln_repro import store
+from ln_repro.errors import LnReproError
+from ln_repro.store import RunFolder, read_json, runs_under, write_json
+from tests.examples import experiment
+
+ROOT = Path(__file__).resolve().parents[1]
+ODD_NAMES = ["plain", "two words", 'it\'s "quoted"', "line\nfeed", "-dash", "ünï"]
+HOLD = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from ln_repro.store import RunFolder
+with RunFolder(Path(sys.argv[2])).claim():
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture(params=ODD_NAMES)
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> RunFolder:
+    """Return a run directory with an odd name."""
+    return RunFolder(tmp_path / request.param / "toy-s1-0123456789")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    """Return a run directory."""
+    return RunFolder(tmp_path / "toy-s1-0123456789")
+
+
+def hold(folder: RunFolder) -> subprocess.Popen[str]:
+    """Start a process that holds the directory."""
+    arguments = [sys.executable, "-c", HOLD, str(ROOT), str(folder.path)]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    assert process.stdout and process.stdout.readline() == "held\n"
+    return process
+
+
+def test_a_directory_is_named_by_experiment_seed_and_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = RunFolder.of(experiment(seed=7), "0123456789")
+    assert folder.path == tmp_path / "runs" / "toy_postln_warm-s7-0123456789"
+    assert folder.hypotheses("test", 3).relative_to(folder.path) == Path("hyps/test.epoch3.txt")
+    assert folder.hypotheses("test", 3, tokenised=True).name == "test.epoch3.tok.txt"
+
+
+def test_json_goes_in_and_comes_out_whatever_the_name(folder: RunFolder) -> None:
+    folder.path.mkdir(parents=True)
+    assert folder.record is None and folder.experiment is None
+    write_json(folder.path / "record.json", {"bleu": None, "text": "ä\n"})
+    assert folder.record == {"bleu": None, "text": "ä\n"}
+    assert [path.name for path in folder.path.iterdir()] == ["record.json"]
+
+
+@pytest.mark.parametrize("value", [{"loss": float("nan")}, {"when": object()}])
+def test_what_cannot_be_written_leaves_the_old_file(run: RunFolder, value: dict[str, object]) -> None:
+    run.path.mkdir()
+    write_json(run.path / "record.json", {"whole": True})
+    with pytest.raises((TypeError, ValueError)):
+        write_json(run.path / "record.json", {"big": "x" * 100_000, **value})
+    assert run.record == {"whole": True}
+
+
+def test_a_process_killed_while_it_writes_leaves_the_old_file(run: RunFolder) -> None:
+    run.path.mkdir()
+    target = run.path / "record.json"
+    write_json(target, {"whole": True})
+    code = (
+        "import os, sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]); from ln_repro import store\n"
+        "store.os.fsync = lambda descriptor: os.kill(os.getpid(), 9)\n"  # all is written, nothing is renamed
+        "store.write_json(Path(sys.argv[2]), {'whole': False})"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(ROOT), str(target)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert run.record == {"whole": True}
+    write_json(target, {"whole": "again"})
+    assert run.record == {"whole": "again"} and len(list(run.path.iterdir())) == 1
+
+
+def test_a_broken_file_is_named(run: RunFolder) -> None:
+    run.path.mkdir()
+    (run.path / "record.json").write_text("{")
+    with pytest.raises(LnReproError, match=r"record\.json is not valid JSON .*move it away"):
+        _ = run.record
+    assert read_json(run.path / "nothing.json") is None
+
+
+def test_a_claim_keeps_another_process_out_until_it_ends(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "CLAIM_SECONDS", 0.1)
+    assert not folder.in_use()
+    holder = hold(folder)
+    try:
+        assert folder.in_use()
+        with pytest.raises(LnReproError, match=f"in use by process {holder.pid}; wait for it or stop it"):
+            folder.claim().__enter__()
+    finally:
+        holder.kill()
+        holder.wait()
+    assert not folder.in_use()
+    with folder.claim() as descriptor:
+        assert folder.in_use() and os.fstat(descriptor)
+    assert not folder.in_use()
+
+
+def test_a_claim_waits_for_a_holder_that_is_just_ending(run: RunFolder) -> None:
+    holder = hold(run)
+    subprocess.Popen(["sh", "-c", f"sleep 0.5; kill -9 {holder.pid}"])
+    start = time.monotonic()
+    with run.claim():
+        assert time.monotonic() - start < 10
+    holder.wait()
+
+
+def test_a_worker_that_outlives_its_command_still_holds_the_directory(run: RunFolder) -> None:
+    with run.claim() as descriptor:
+        worker = subprocess.Popen(["sleep", "60"], pass_fds=(descriptor,))
+    assert run.in_use()
+    worker.kill()
+    worker.wait()
+    assert not run.in_use()
+
+
+def test_nothing_set_aside_is_ever_overwritten(folder: RunFolder) -> None:
+    names = []
+    for number in (1, 2, 3):
+        folder.path.mkdir(parents=True)
+        write_json(folder.path / "experiment.json", {"number": number})
+        names.append(folder.set_aside())
+        assert not folder.path.exists()
+    assert [path.name for path in names] == [f"{folder.path.name}.old{number}" for number in (1, 2, 3)]
+    assert [json.loads((path / "experiment.json").read_text())["number"] for path in names] == [1, 2, 3]
+
+
+def test_runs_are_found_but_not_those_set_aside(folder: RunFolder) -> None:
+    place = folder.path.parent
+    assert runs_under(place) == []
+    for name in ("b-s1-0", "a-s1-0", "a-s1-0.old1"):
+        (place / name).mkdir(parents=True)
+        write_json(place / name / "experiment.json", {})
+    (place / "not-a-run").mkdir()
+    assert [run.path.name for run in runs_under(place)] == ["a-s1-0", "b-s1-0"]
