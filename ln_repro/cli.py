@@ -202,7 +202,7 @@ def doctor_verb(options: argparse.Namespace) -> int:
 
 def _complain(error: LnReproError) -> int:
     """Say in one line what is wrong; return the exit code."""
-    print("ln-repro:", *str(error).splitlines(), file=sys.stderr)
+    print(f"ln-repro: {error}", file=sys.stderr)
     return error.exit_code
 
 

@@ -62,7 +62,9 @@ def expand(overrides: Sequence[str]) -> list[list[str]]:
     except _complaints() as error:
         raise UserError(_one_line(error)) from None
     if not all(values):
-        raise UserError("nothing matches: " + " ".join(o for o, found in zip(overrides, values, strict=True) if not found))
+        raise UserError(
+            "nothing matches: " + " ".join(o for o, found in zip(overrides, values, strict=True) if not found)
+        )
     return [list(choice) for choice in product(*values)]
 
 

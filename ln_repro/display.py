@@ -41,7 +41,7 @@ class Display:
         """Take in one event; those that end an epoch stay on screen."""
         self.progress.take(event)
         if event["kind"] == "valid":
-            self.say(f"epoch {event['epoch']}  update {event['update']}  valid loss {event['loss']:.3f} bits")
+            self.say(f"epoch {event['epoch']}  update {event['update']}  valid loss {_bits(event['loss'])} bits")
         elif event["kind"] == "bleu":
             score = f"{event['split']} BLEU {event['score']:.2f} ({event['flavour']})"
             self.say(f"epoch {event['epoch']}  {score}  {event['signature']}")
@@ -88,11 +88,10 @@ class Progress:
         if not event:
             return [("state", "starting")]
         total = f"/{self.total}" if self.total else ""
-        loss = "not finite" if event["loss"] is None else f"{event['loss']:.3f}"
         return [
             ("epoch", str(event["epoch"])),
             ("update", f"{event['update']}{total}"),
-            ("loss", loss),
+            ("loss", _bits(event["loss"])),
             ("lr", f"{event['lr']:.3g}"),
             ("tokens/s", f"{event['tokens_per_s']:,.0f}"),
             ("left", self._left(event)),
@@ -102,3 +101,7 @@ class Progress:
         if not self.total or not event["updates_per_s"]:
             return "?"
         return str(timedelta(seconds=round((self.total - event["update"]) / event["updates_per_s"])))
+
+
+def _bits(loss: float | None) -> str:
+    return "not finite" if loss is None else f"{loss:.3f}"

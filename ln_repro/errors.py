@@ -6,6 +6,9 @@ class LnReproError(Exception):
 
     exit_code = 1
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message.replace("\n", "\\n"))  # a path may hold a line feed; a message may not
+
 
 class UserError(LnReproError):
     """The user's input is wrong: what, where, and what would be accepted."""

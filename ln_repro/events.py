@@ -7,7 +7,7 @@ interrupted and resumed goes on in the same file, so some updates may stand ther
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -30,7 +30,7 @@ class Events:
             "epoch": epoch,
             **values,
         }
-        line = json.dumps({key: _finite(value) for key, value in event.items()}) + "\n"
+        line = json.dumps(_finite(event)) + "\n"
         with self.path.open("a+b", buffering=0) as file:
             file.write(_end_of_torn_line(file) + line.encode())
 
@@ -85,4 +85,9 @@ def _end_of_torn_line(file: BinaryIO) -> bytes:
 
 
 def _finite(value: Any) -> Any:
+    """Return ``value`` with None for each number in it that JSON cannot hold."""
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

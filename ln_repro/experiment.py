@@ -81,6 +81,12 @@ class Model(Section):
     share_embeddings: bool = True
     """One matrix for source, target and softmax (joint vocabulary)."""
 
+    def parameters(self, vocabulary: int) -> int:
+        """Return the number of parameters, the norms' own left out: weights and biases of every sub-layer."""
+        attention, feed_forward = 4 * (self.width + 1) * self.width, (2 * self.width + 1) * self.ffn + self.width
+        embeddings = (1 if self.share_embeddings else 3) * vocabulary * self.width
+        return embeddings + self.layers * (3 * attention + 2 * feed_forward)
+
     @model_validator(mode="after")
     def _heads_divide_width(self) -> Self:
         if self.width % self.heads:
@@ -175,7 +181,8 @@ class Experiment(Section):
 
     exp: str
     seed: Seed
-    norm: Literal["postln", "preln"]
+    norm: str
+    """A scheme of the engine; the names are the files of `conf/norm`."""
     init: Literal["xavier_legacy", "xavier", "theory", "fairseq"]
     lr: Positive
     precision: Literal["fp32", "bf16"]

@@ -9,6 +9,7 @@ from typing import Any
 
 from ln_repro import provenance, score
 from ln_repro.corpus.prepare import Prepared, prepare
+from ln_repro.disk import MEGABYTE, explained, require_room
 from ln_repro.display import Display
 from ln_repro.engine import command, process
 from ln_repro.engine.checkpoints import Checkpoints
@@ -35,6 +36,8 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
     if experiment.data.only is not None:
         raise UserError(f"data.only: a run needs the whole corpus, not only {experiment.data.only}")
     process.require_fairseq()
+    if experiment.train.device == "cuda":
+        process.require_gpu()
     corpus = prepare(experiment.data, experiment.paths.data, process.binarise, say)
     run_id = experiment.id(corpus.fingerprint)
     folder = RunFolder.of(experiment, run_id)
@@ -43,7 +46,8 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
     if folder.record is not None:
         say("this experiment is finished already (rerun=true starts afresh)")
         return folder.path
-    with folder.claim() as lock:
+    require_room(experiment.paths.runs, room_for(experiment, corpus.vocabulary), "paths.runs")
+    with explained(experiment.paths.runs, "paths.runs"), folder.claim() as lock:
         if folder.record is None:  # it may have been finished while we waited for the claim
             Run(experiment, corpus, folder, run_id, lock, say).go()
     return folder.path
@@ -217,6 +221,12 @@ class Decoder:
         self.worker = worker
         self.split = split
         self.updates = updates
+
+
+def room_for(experiment: Experiment, vocabulary: int) -> float:
+    """Return the bytes that a run's checkpoints take: weights of each epoch, and three states with Adam's moments."""
+    weights = 4 * experiment.model.parameters(vocabulary)
+    return 10 * MEGABYTE + weights * ((experiment.train.max_epoch or 10) + 3 * 3)
 
 
 @contextmanager

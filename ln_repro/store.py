@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ln_repro.disk import write_atomically
 from ln_repro.errors import LnReproError
 from ln_repro.events import Events
 from ln_repro.experiment import Experiment
@@ -123,15 +124,4 @@ def read_json(path: Path) -> Any:
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write a JSON file so that it is either absent or whole, whatever happens."""
-    part = path.with_name(f"{path.name}.part")
-    with part.open("w") as file:
-        json.dump(value, file, indent=1, allow_nan=False)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    write_atomically(path, json.dumps(value, indent=1, allow_nan=False) + "\n")

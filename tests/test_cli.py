@@ -86,7 +86,7 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         ("rum", "argument VERB: invalid choice: 'rum'"),
         ("", "the following arguments are required: VERB"),
         ("status --bogus", "unrecognized arguments: --bogus"),
-        ("status two\nlines", "unrecognized arguments: two lines"),
+        ("status two\nlines", "unrecognized arguments: two\\nlines"),
         ("tables --format xml", "argument --format: invalid choice: 'xml'"),
         ("tables --records nowhere", "nowhere: no such folder of records"),
         ("sync nowhere", "nowhere: not a run directory"),
@@ -118,7 +118,7 @@ def test_the_installed_command_does_the_same(empty_place: Path) -> None:
     ("error", "code", "said"),
     [
         (LnReproError("the trainer failed (see train.log)"), 1, "ln-repro: the trainer failed (see train.log)\n"),
-        (LnReproError("two\nlines"), 1, "ln-repro: two lines\n"),
+        (LnReproError("two\nlines"), 1, "ln-repro: two\\nlines\n"),
         (Interrupted("saved"), 130, "ln-repro: saved\n"),
         (KeyboardInterrupt(), 130, "ln-repro: interrupted; the state is saved and the same command goes on\n"),
         (OSError(28, "No space left on device", "/full"), 1, "ln-repro: No space left on device: /full\n"),

@@ -2,14 +2,15 @@
 
 import json
 import math
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.examples import experiment, settings
 
 from ln_repro import experiment as module
 from ln_repro.errors import UserError
 from ln_repro.experiment import build
+from tests.examples import experiment, settings
 
 DATA = "sha256:" + "0" * 64
 
@@ -86,9 +87,9 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy() -> None:
     """fairseq reseeds with seed + update: no update of one run may share a seed with one of another."""
     seeds = [experiment(seed=seed).torch_seed for seed in (1, 2, 3, 3999, 4000)]
     assert seeds[0] == 1
-    assert all(later - earlier > 1_000_000 for earlier, later in zip(seeds, seeds[1:], strict=False))
+    assert all(later - earlier > 1_000_000 for earlier, later in pairwise(seeds))
     assert seeds[-1] < 2**32
-    with pytest.raises(UserError, match="seed: .*4000"):
+    with pytest.raises(UserError, match=r"seed: .*4000"):
         experiment(seed=4001)
 
 

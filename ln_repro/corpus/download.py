@@ -8,7 +8,8 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from ln_repro.corpus.storage import FULL, REFUSED, digest, require_room
+from ln_repro.corpus.storage import digest
+from ln_repro.disk import FULL, REFUSED, require_room
 from ln_repro.errors import UserError
 
 Report = Callable[[str], None]
@@ -95,7 +96,7 @@ def _request(url: str, part: Path, offset: int, report: Report) -> None:
         start = offset if reply.status == 206 else 0
         length = reply.headers.get("Content-Length")
         total = start + int(length) if length else None
-        require_room(part.parent, float(total - start) if total else 0.0)
+        require_room(part.parent, float(total - start) if total else 0.0, "paths.data")
         with part.open("ab" if start else "wb") as file, _progress(url, start, total, report) as advance:
             done = start
             while block := reply.read(BLOCK):

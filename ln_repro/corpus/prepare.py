@@ -12,7 +12,8 @@ from ln_repro.corpus.download import Report
 from ln_repro.corpus.locate import locate, present, require_source
 from ln_repro.corpus.prepared import Prepared, mismatches, opened
 from ln_repro.corpus.registry import CORPORA
-from ln_repro.corpus.storage import cached_digest, explained, locked, require_room, room_for
+from ln_repro.corpus.storage import cached_digest, locked, room_for
+from ln_repro.disk import explained, require_room
 from ln_repro.errors import UserError
 from ln_repro.experiment import Data
 
@@ -54,7 +55,7 @@ def prepare(data: Data, root: Path, binarise: Binarise, report: Report) -> Prepa
         UserError: the raw files are absent, damaged or not the expected ones, or the disk is full.
     """
     corpus = CORPORA[data.name]
-    with explained(root):
+    with explained(root, "paths.data"):
         expected = fingerprint(data, root)
         if expected and (ready := opened(_folder(data, root, expected), expected)):
             return ready
@@ -65,7 +66,7 @@ def prepare(data: Data, root: Path, binarise: Binarise, report: Report) -> Prepa
         with locked(folder.with_name(f".{folder.name}.lock")):
             if ready := opened(folder, known):  # another process was faster
                 return ready
-            require_room(root, room_for(found.values()))
+            require_room(root, room_for(found.values()), "paths.data")
             build(corpus, data, found, folder, _identity(data, known, root, found), binarise, report)
     ready = opened(folder, known)
     assert ready is not None

@@ -23,6 +23,8 @@ class Prepared:
     target_lang: str
     pairs: Mapping[str, int]
     """Sentence pairs of train, valid and test."""
+    vocabulary: int
+    """Types of the joint dictionary; 0 where only the test side was prepared."""
 
     @property
     def bin(self) -> Path:
@@ -51,7 +53,9 @@ def opened(folder: Path, fingerprint: str) -> Prepared | None:
         path = folder / name
         if not path.is_file() or path.stat().st_size != entry["bytes"]:
             return None
-    fields = {key: manifest[key] for key in ("name", "fingerprint", "source_lang", "target_lang", "pairs")}
+    fields = {
+        key: manifest[key] for key in ("name", "fingerprint", "source_lang", "target_lang", "pairs", "vocabulary")
+    }
     return Prepared(folder=folder, **fields)
 
 

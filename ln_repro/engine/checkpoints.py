@@ -3,12 +3,12 @@
 A file that the manifest does not vouch for does not exist. No torch here: the runner reads it too.
 """
 
-import hashlib
 import json
-import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from ln_repro.disk import sha256, sync, write_atomically
 
 MANIFEST = "manifest.json"
 
@@ -50,7 +50,7 @@ class Checkpoints:
         part = self.folder / f"{name}.part"
         write(part)
         entry = Checkpoint(name, kind, update, epoch, sha256(part), part.stat().st_size)
-        _sync(part)
+        sync(part)
         part.replace(self.folder / name)
         kept = [old for old in self.entries() if old.file != name] + [entry]
         dropped = [old for old in kept if old.kind == kind][:-keep] if keep else []
@@ -87,19 +87,4 @@ class Checkpoints:
     def _list(self, entries: list[Checkpoint]) -> None:
         if not entries and not (self.folder / MANIFEST).exists():
             return
-        part = self.folder / f"{MANIFEST}.part"
-        part.write_text(json.dumps([asdict(entry) for entry in entries], indent=1))
-        _sync(part)
-        part.replace(self.folder / MANIFEST)
-
-
-def sha256(path: Path) -> str:
-    """Return the checksum of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync(path: Path) -> None:
-    """Force a file onto the disk."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+        write_atomically(self.folder / MANIFEST, json.dumps([asdict(entry) for entry in entries], indent=1))

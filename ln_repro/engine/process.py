@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ln_repro.engine.compat import INSTALL
-from ln_repro.errors import Interrupted, LnReproError
+from ln_repro.errors import Interrupted, LnReproError, UserError
 
 STRAY_SIGNALS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 INTERRUPTED = Interrupted.exit_code
@@ -82,6 +82,13 @@ def require_fairseq() -> None:
     """Raise unless fairseq is installed, saying exactly what to type."""
     if importlib.util.find_spec("fairseq") is None:
         raise LnReproError(f"fairseq is not installed; type: {INSTALL}")
+
+
+def require_gpu() -> None:
+    """Raise unless torch sees a GPU; asked in another process, since loading torch takes seconds."""
+    question = "import sys, torch; sys.exit(not torch.cuda.is_available())"
+    if subprocess.run([sys.executable, "-c", question], capture_output=True, check=False).returncode:
+        raise UserError("train.device: torch sees no GPU here (ln-repro doctor); train.device=cpu runs without one")
 
 
 def binarise(text: Path, out: Path, source_lang: str, target_lang: str) -> None:

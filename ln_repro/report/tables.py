@@ -11,6 +11,11 @@ from ln_repro.report.records import Record
 Table = dict[str, Any]
 """``columns`` (names), ``rows`` (cells) and ``notes`` (lines below the table: the scores' signatures)."""
 
+LATEX = str.maketrans(
+    {sign: f"\\{sign}" for sign in "_%&$#{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+)
+
 
 def run_tables(records: Sequence[Record]) -> dict[str, Table]:
     """Return one table a corpus: every run with its scores, at the epoch of lowest validation loss."""
@@ -63,7 +68,7 @@ def render(tables: dict[str, Table], form: str) -> str:
 
 def markdown(name: str, table: Table) -> str:
     """Return a table as Markdown, aligned so that it also reads well in a terminal."""
-    cells = [table["columns"], *([_text(cell) for cell in row] for row in table["rows"])]
+    cells = [[_text(cell).replace("|", r"\|") for cell in row] for row in (table["columns"], *table["rows"])]
     widths = [max(len(row[column]) for row in cells) for column in range(len(table["columns"]))]
     left = [all(isinstance(row[column], str) for row in table["rows"]) for column in range(len(widths))]
 
@@ -88,7 +93,7 @@ def comma_separated(name: str, table: Table) -> str:
 def latex(name: str, table: Table) -> str:
     """Return a table for LaTeX with booktabs."""
     rows = [table["columns"], *([_text(cell) for cell in row] for row in table["rows"])]
-    lines = [" & ".join(cell.replace("_", r"\_") for cell in row) + r" \\" for row in rows]
+    lines = [" & ".join(cell.translate(LATEX) for cell in row) + r" \\" for row in rows]
     head = [f"% {name}", r"\begin{tabular}{" + "l" * len(table["columns"]) + "}", r"\toprule", lines[0], r"\midrule"]
     return "\n".join([*head, *lines[1:], r"\bottomrule", r"\end{tabular}", ""])
 

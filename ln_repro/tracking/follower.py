@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.events import Event, Events
-from ln_repro.tracking.files import MirrorFiles, read, server, write
+from ln_repro.tracking.files import MirrorFiles, read, write
 
 POLL_SECONDS = 1.0
 IDENTITY = ("kind", "update", "epoch", "name", "split", "flavour")
@@ -57,10 +57,8 @@ def _only_one(files: MirrorFiles, patient: bool) -> Iterator[None]:
 def _mirror(files: MirrorFiles, letter: Mapping[str, Any]) -> None:
     """Repeat events to wandb as they come, then the end of the story, if it has one."""
     run = _open_run(files, letter)
-    sent = read(files.synced)
-    known = sent["events"] if sent.get("server") == server() and not run.offline else 0
     for step, values in enumerate(rows(until(files.events, _runner_left))):
-        if values and step >= max(known, run.starting_step):
+        if values and step >= run.starting_step:
             run.log(values, step=step, commit=True)
     if final := read(files.final):
         _finish(run, final["record"], final["samples"])

@@ -1,0 +1,118 @@
+"""Records to tables in every form."""
+
+import csv
+import io
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from ln_repro import cli
+from ln_repro.errors import UserError
+from ln_repro.report.records import read_records
+from ln_repro.report.tables import latex, render, run_tables, runs_table, signatures
+from tests.examples import SIGNATURE, diverged, record
+
+COLUMNS = ["exp", "seed", "ramp", "tail", "valid loss", "BLEU", "BLEU tok.", "epoch", "status"]
+FINISHED_ROW = ["toy_preln_nowarm", 1, 0, "constant", "2.125", "41.51", "43.25", 2, "finished"]
+DIVERGED_ROW = ["toy_postln_nowarm", 2, 0, "constant", None, None, None, None, "diverged"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with two records."""
+    place = tmp_path / "my records"
+    place.mkdir()
+    for one in (record(), diverged()):
+        (place / f"{one['id']}.json").write_text(json.dumps(one))
+    return place
+
+
+def test_a_row_has_the_scores_of_the_epoch_of_lowest_validation_loss() -> None:
+    found = runs_table([diverged(), record()])
+    assert found["columns"] == COLUMNS
+    assert found["rows"] == [DIVERGED_ROW, FINISHED_ROW]
+
+
+def test_every_score_comes_with_its_signature_once() -> None:
+    notes = signatures([record(), record(), diverged()])
+    assert notes == [f"BLEU: {SIGNATURE}", f"BLEU tok.: {SIGNATURE.replace('13a', 'none')}"]
+
+
+def test_records_are_read_in_order(folder: Path) -> None:
+    assert [one["exp"] for one in read_records(folder)] == ["toy_postln_nowarm", "toy_preln_nowarm"]
+
+
+def test_a_corpus_has_a_table_of_its_own() -> None:
+    tables = run_tables([record(), record(data={"name": "iwslt14"})])
+    assert list(tables) == ["runs-iwslt14", "runs-toy"]
+    assert all(len(table["rows"]) == 1 for table in tables.values())
+
+
+def test_json_is_columns_and_rows(folder: Path) -> None:
+    found = json.loads(render(run_tables(read_records(folder)), "json"))
+    assert found == {"runs-toy": {"columns": COLUMNS, "rows": [DIVERGED_ROW, FINISHED_ROW]}}
+
+
+def test_csv_can_be_read_back(folder: Path) -> None:
+    rows = list(csv.reader(io.StringIO(render(run_tables(read_records(folder)), "csv"))))
+    assert rows[0] == ["table", *COLUMNS]
+    assert rows[1] == ["runs-toy", *("-" if cell is None else str(cell) for cell in DIVERGED_ROW)]
+    assert rows[2] == ["runs-toy", *map(str, FINISHED_ROW)]
+
+
+def test_markdown_has_as_many_cells_in_each_row(folder: Path) -> None:
+    lines = render(run_tables(read_records(folder)), "md").splitlines()
+    assert lines[0] == "### runs-toy"
+    table = [line for line in lines if line.startswith("|")]
+    assert len(table) == 4 and {line.count("|") for line in table} == {len(COLUMNS) + 1}
+    assert len({len(line) for line in table}) == 1
+    assert [cell.strip() for cell in table[3].split("|")[1:-1]] == [str(cell) for cell in FINISHED_ROW]
+    assert f"BLEU: {SIGNATURE}" in lines
+
+
+def test_markdown_keeps_a_bar_inside_its_cell() -> None:
+    text = render({"t": {"columns": ["a|b"], "rows": [["c|d"]]}}, "md")
+    assert "| a\\|b |" in text and "| c\\|d |" in text
+
+
+def test_latex_escapes_what_latex_would_read_as_code() -> None:
+    text = latex("t", {"columns": ["a_b", "50% & $5 #1"], "rows": [["{x}", "~y^ \\z"], [None, 1.5]]})
+    assert r"a\_b & 50\% \& \$5 \#1 \\" in text
+    assert r"\{x\} & \textasciitilde{}y\textasciicircum{} \textbackslash{}z \\" in text
+    assert r"- & 1.5 \\" in text
+    assert text.splitlines()[:3] == ["% t", r"\begin{tabular}{ll}", r"\toprule"]
+    assert text.splitlines()[-2:] == [r"\bottomrule", r"\end{tabular}"]
+
+
+@pytest.mark.parametrize("form", ["md", "csv", "latex", "json"])
+def test_no_records_are_no_tables(form: str) -> None:
+    assert render(run_tables([]), form) in ("", "{}")
+
+
+def test_the_verb_prints_them(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["tables", "--format", "json", "--records", str(folder)]) == 0
+    assert "runs-toy" in json.loads(capsys.readouterr().out)
+
+
+def test_a_folder_that_is_absent_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["tables", "--records", str(tmp_path / "nowhere")]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and "no such folder of records" in err
+
+
+def test_a_record_of_another_schema_is_refused(folder: Path) -> None:
+    (folder / "other.json").write_text(json.dumps(record(schema=2, id="fedcba9876")))
+    with pytest.raises(UserError, match="record fedcba9876: schema 2 is not 1"):
+        read_records(folder)
+
+
+def test_a_thousand_records_take_a_moment(tmp_path: Path) -> None:
+    for number in range(1000):
+        (tmp_path / f"{number}.json").write_text(json.dumps(record(id=str(number))))
+    start = time.perf_counter()
+    tables = run_tables(read_records(tmp_path))
+    for form in ("md", "csv", "latex", "json"):
+        assert render(tables, form).count("finished") == 1000
+    assert time.perf_counter() - start < 5

@@ -1,0 +1,216 @@
+"""The directions of the house, its manners, and that it can be packed and moved."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "ln_repro"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+ROOMS = {"corpus", "engine", "score", "store", "tracking", "report", "theory", "sweep", "paper", "run", "cli"}
+MAY_IMPORT = {  # what each room may import of the others
+    "cli": ROOMS | {"compose", "doctor", "status"},
+    "sweep": {"run", "store"},
+    "run": {"corpus", "engine", "score", "store", "tracking"},
+    "corpus": set(), "engine": set(), "score": set(), "store": set(), "tracking": set(), "paper": set(),
+    "report": {"store", "score", "paper"},
+    "theory": {"engine"},
+    "compose": set(), "experiment": set(), "errors": set(), "events": set(), "schedule": set(), "display": set(),
+    "provenance": set(), "version": set(),
+    "status": {"store"}, "doctor": {"corpus", "engine"},
+}  # fmt: skip
+KNOWN_IN = {  # a heavy library: where it may be imported
+    "fairseq": {"engine"}, "wandb": {"tracking"}, "hydra": {"cli", "compose"}, "matplotlib": {"report"},
+    "torch": {"engine", "theory"},
+}  # fmt: skip
+COMMON = {"compose", "experiment", "errors", "events", "schedule", "display", "provenance", "version"}
+
+
+def room(path: Path) -> str:
+    """Return the room of a module: the first part of its path in the package."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Yield the full name of everything a module imports, at its head or inside a function."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute here"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def tracked() -> list[Path]:
+    """Return the files that belong to the project."""
+    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard", "-z"],
+                            capture_output=True, text=True, check=False)  # fmt: skip
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    return [path for name in listed.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_module_imports_only_what_its_room_may(path: Path) -> None:
+    here = room(path)
+    if path == PACKAGE / "__init__.py":
+        return
+    for name in imports(path):
+        top, _, rest = name.partition(".")
+        if top == "ln_repro":
+            there = rest.split(".")[0]
+            assert there != "cli", "nothing imports cli"
+            assert there == here or there in MAY_IMPORT[here] | COMMON - {"compose"}, f"{here} imports {name}"
+        elif top in KNOWN_IN:
+            assert here in KNOWN_IN[top], f"{here} imports {top}"
+
+
+def test_the_plug_in_knows_nothing_of_the_engine_around_it() -> None:
+    for path in (PACKAGE / "engine" / "plugin").glob("*.py"):
+        ours = [name for name in imports(path) if name.startswith("ln_repro.engine.")]
+        assert all(name.startswith("ln_repro.engine.plugin.") for name in ours), path
+
+
+def test_what_starts_a_run_loads_neither_torch_nor_fairseq_nor_wandb() -> None:
+    code = (
+        "import sys; import ln_repro.run, ln_repro.report.tables, ln_repro.report.records, ln_repro.status\n"
+        "print(sorted({'torch', 'fairseq', 'wandb', 'matplotlib', 'hydra'} & set(sys.modules)))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_module_is_short_and_says_what_it_is(path: Path) -> None:
+    text = path.read_text()
+    assert len(text.splitlines()) <= 300
+    tree = ast.parse(text)
+    if path.name == "__init__.py":
+        assert len(tree.body) <= 1 and (not tree.body or ast.get_docstring(tree))
+    else:
+        assert ast.get_docstring(tree)
+
+
+def test_no_file_names_a_place_on_somebodys_machine() -> None:
+    place = re.compile(r"(?<![\w.:/])/(home|Users|root|work|mnt|opt|tmp)/\w+")
+    found = []
+    for path in tracked():
+        if path == Path(__file__).resolve():
+            continue
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        found += [f"{path.relative_to(ROOT)}: {match[0]}" for match in place.finditer(text)]
+    assert found == []
+
+
+def test_make_help_lists_every_target_of_the_contract() -> None:
+    if not shutil.which("make"):
+        pytest.skip("no make")
+    for arguments in (["help"], []):
+        done = subprocess.run(["make", "-s", "-C", ROOT, *arguments], capture_output=True, text=True, check=True)
+        listed = {line.split()[0]: line.split(maxsplit=1)[1] for line in done.stdout.splitlines()}
+        assert set(listed) >= {"help", "setup", "demo", "test", "check", "bench", "reproduce-tables", "clean"}
+        assert all(listed.values())
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """Return a folder to be the whole PATH: a shell's few tools, and what a test adds."""
+    place = tmp_path / "bin"
+    place.mkdir()
+    for name in ("bash", "sh", "printf", "basename", "readlink", "echo"):
+        if found := shutil.which(name):
+            (place / name).symlink_to(found)
+    return place
+
+
+def tool(machine: Path, name: str, script: str) -> None:
+    """Put a program on the PATH."""
+    (machine / name).write_text(f"#!/bin/sh\n{script}\n")
+    (machine / name).chmod(0o755)
+
+
+def check_machine(machine: Path, python: str = "python3") -> tuple[int, str]:
+    """Return exit code and message of the check."""
+    script = ROOT / "scripts" / "check_machine.sh"
+    environment = {"PATH": str(machine)}
+    bash = shutil.which("bash")
+    if not bash:
+        pytest.skip("no bash")
+    done = subprocess.run([bash, script, python], capture_output=True, text=True, env=environment, check=False)
+    assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+GOOD_PYTHON = "exit 0"
+OLD_PYTHON = 'case "$1" in -V) echo "Python 3.9.2";; *) exit 1;; esac'
+NO_VENV = 'case "$2" in *ensurepip*) exit 1;; esac'
+NO_HEADERS = 'case "$2" in *Python.h*) exit 1;; esac'
+
+
+@pytest.mark.parametrize(
+    ("python", "compiler", "words"),
+    [
+        (None, "c++", ["Python 3.11, 3.12 or 3.13 is needed", "apt-get install python3.11", "make setup PYTHON="]),
+        (OLD_PYTHON, "c++", ["Python 3.9.2 was found", "apt-get install python3.11", "brew install python"]),
+        (NO_VENV, "c++", ["no venv module", "apt-get install python3-venv"]),
+        (NO_HEADERS, "c++", ["no C headers", "apt-get install python3-dev"]),
+        (GOOD_PYTHON, None, ["no C++ compiler", "apt-get install g++", "xcode-select --install"]),
+    ],
+)
+def test_a_machine_that_lacks_something_is_told_what_to_install(
+    machine: Path, python: str | None, compiler: str | None, words: list[str]
+) -> None:
+    if python:
+        tool(machine, "python3", python)
+    if compiler:
+        tool(machine, compiler, "exit 0")
+    code, said = check_machine(machine)
+    assert code == 2 and said.startswith("setup: ") and said.count("\n") == 1
+    assert all(word in said for word in words), said
+
+
+@pytest.mark.parametrize("compiler", ["c++", "g++"])
+def test_a_machine_that_has_everything_passes_in_silence(machine: Path, compiler: str) -> None:
+    tool(machine, "python3", GOOD_PYTHON)
+    tool(machine, compiler, "exit 0")
+    assert check_machine(machine) == (0, "")
+
+
+def test_the_wheel_brings_the_configuration_and_composes_from_it(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling")
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        if (ROOT / name).exists():
+            shutil.copy(ROOT / name, source)
+    for name in ("ln_repro", "conf"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    build = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
+    done = subprocess.run([sys.executable, "-c", build, str(tmp_path)], cwd=source, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(tmp_path / done.stdout.splitlines()[-1]) as wheel:
+        names = set(wheel.namelist())
+        wheel.extractall(tmp_path / "installed")
+    ours = {f"ln_repro/{path.relative_to(ROOT)}" for path in (ROOT / "conf").rglob("*.yaml")}
+    assert ours and ours <= names
+    assert not any(name.startswith(("tests", "results", "scripts")) for name in names)
+    code = (
+        "import sys; from ln_repro import cli, compose; assert compose.CONF.parent.parent.name == 'installed'\n"
+        "sys.exit(cli.main(['run', 'exp=iwslt_preln_nowarm', '--cfg', 'job']))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env=environment)
+    assert ran.returncode == 0, ran.stderr
+    assert "exp: iwslt_preln_nowarm\n" in ran.stdout
