@@ -42,7 +42,8 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
     run_id = experiment.id(corpus.fingerprint)
     folder = RunFolder.of(experiment, run_id)
     if experiment.rerun and folder.path.exists():
-        say(f"the run so far is set aside as {folder.set_aside()}")
+        with folder.claim():
+            say(f"the run so far is set aside as {folder.set_aside()}")
     if folder.record is not None:
         say("this experiment is finished already (rerun=true starts afresh)")
         return folder.path

@@ -100,6 +100,7 @@ def test_the_environment_says_where_things_lie(monkeypatch: pytest.MonkeyPatch) 
         ("exp=", r"^exp: there is no ''; known: iwslt_postln_nowarm"),
         ("exp=null", r"^exp: there is no 'null'; known"),
         ("model=bse", r"^model: there is no 'bse'; nearest: base"),
+        ("norm=prelm", r"^norm: there is no 'prelm'; nearest: preln"),
         ("data=null", r"^data: there is no 'null'"),
         ("schedule.warmup=1", r"^schedule.warmup: no such setting; nearest: schedule.warmup_updates"),
         ("lrr=1", r"^lrr: no such setting; nearest: lr"),

@@ -1,28 +1,48 @@
 """What the doctor finds, and what it advises."""
 
-import importlib.util
 import json
 import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ln_repro import cli, doctor, provenance
+from ln_repro import cli, doctor
 from ln_repro.doctor import Check, report
 
 
+def pretend(patch: pytest.MonkeyPatch, module: str, **parts: Any) -> None:
+    """Show the doctor, and nobody else, a module with these parts."""
+    patch.setattr(doctor, module, SimpleNamespace(**parts))
+
+
+def install(patch: pytest.MonkeyPatch, **versions: str) -> None:
+    """Show the doctor these packages."""
+    patch.setattr(doctor.provenance, "version_of", versions.get)
+    pretend(patch, "importlib", util=SimpleNamespace(find_spec=versions.get))
+
+
+def torch(patch: pytest.MonkeyPatch, code: int, says: str = "") -> None:
+    """Let torch answer at once."""
+    answer = subprocess.CompletedProcess([], code, says, "")
+    pretend(patch, "subprocess", run=lambda *arguments, **options: answer)
+
+
+def python(patch: pytest.MonkeyPatch, *version: int) -> None:
+    """Show the doctor this version of Python."""
+    pretend(patch, "sys", version_info=version, executable=sys.executable)
+
+
 @pytest.fixture(autouse=True)
-def torch_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Let torch answer at once, without a GPU; look at an empty place."""
+def good_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Pretend a machine without a GPU where everything needed is there; look at an empty place."""
     monkeypatch.chdir(tmp_path)
-    answer = subprocess.CompletedProcess([], 0, '["2.13.0", null]\n', "")
-    monkeypatch.setattr(doctor.subprocess, "run", lambda *arguments, **options: answer)
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda place: type("Disk", (), {"free": 100 * 2**30}))
-    monkeypatch.setattr(doctor.sys, "version_info", (3, 12, 1))
-    found = {"fairseq": "0.12.2", "wandb": "0.19.1"}
-    monkeypatch.setattr(provenance, "version_of", found.get)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    install(monkeypatch, fairseq="0.12.2", wandb="0.19.1")
+    torch(monkeypatch, 0, '["2.13.0", null]\n')
+    python(monkeypatch, 3, 12, 1)
+    pretend(monkeypatch, "shutil", disk_usage=lambda place: SimpleNamespace(free=100 * 2**30))
 
 
 def asked(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, dict[str, Any]]]:
@@ -44,7 +64,7 @@ def test_a_machine_where_everything_works(capsys: pytest.CaptureFixture[str]) ->
 def test_without_fairseq_it_says_what_to_type(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    install(monkeypatch, wandb="0.19.1")
     code, checks = asked(capsys)
     assert code == 1
     assert checks["fairseq"] == {
@@ -59,14 +79,13 @@ def test_without_fairseq_it_says_what_to_type(
 @pytest.mark.parametrize(
     ("name", "change", "advice"),
     [
-        ("fairseq", lambda patch: patch.setattr(provenance, "version_of", {"fairseq": "0.10.0"}.get), "==0.12.2"),
-        ("python", lambda patch: patch.setattr(doctor.sys, "version_info", (3, 14, 0)), "3.11, 3.12 or 3.13"),
-        ("python", lambda patch: patch.setattr(doctor.sys, "version_info", (3, 10, 9)), "3.11, 3.12 or 3.13"),
+        ("fairseq", lambda patch: install(patch, fairseq="0.10.0"), "fairseq==0.12.2"),
+        ("python", lambda patch: python(patch, 3, 14, 0), "3.11, 3.12 or 3.13"),
+        ("python", lambda patch: python(patch, 3, 10, 9), "3.11, 3.12 or 3.13"),
         ("disk", lambda patch: patch.setattr(doctor, "ROOM_GB", 1000), "LN_REPRO_RUNS"),
-        ("torch", lambda patch: patch.setattr(
-            doctor.subprocess, "run", lambda *a, **o: subprocess.CompletedProcess([], 1)), "pip install 'torch"),
+        ("torch", lambda patch: torch(patch, 1), "pip install 'torch"),
     ],
-)  # fmt: skip
+)
 def test_what_is_needed_and_wrong_decides_the_exit_code_and_has_advice(
     name: str, change: Any, advice: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -76,7 +95,7 @@ def test_what_is_needed_and_wrong_decides_the_exit_code_and_has_advice(
 
 
 def test_without_wandb_a_run_still_works(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(provenance, "version_of", {"fairseq": "0.12.2"}.get)
+    install(monkeypatch, fairseq="0.12.2")
     code, checks = asked(capsys)
     assert code == 0 and not checks["wandb"]["ok"] and "tracker=none" in checks["wandb"]["advice"]
 

@@ -2,12 +2,15 @@
 
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import ln_repro
+from ln_repro.disk import MEGABYTE
 from ln_repro.engine.compat import INSTALL
 from ln_repro.errors import Interrupted, LnReproError, UserError
 
@@ -36,11 +39,11 @@ class Worker:
         self.log = log
         with log.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "ln_repro.engine.worker", job, *arguments],
+                [sys.executable, "-P", "-m", "ln_repro.engine.worker", job, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)},
+                env=_environment(threads),
                 start_new_session=True,  # Ctrl-C on the terminal reaches us alone; we pass it on
                 preexec_fn=_ignore_stray_signals,
                 pass_fds=() if inherit is None else (inherit,),
@@ -69,11 +72,14 @@ class Worker:
 
         Raises:
             Interrupted: it was asked to stop, and has saved.
+            UserError: the disk has filled up.
             LnReproError: with the last line that the worker said, and its log.
         """
         status = self.poll()
         if status == INTERRUPTED:
             raise Interrupted(f"{self.job} was stopped and has saved its state; the same command goes on")
+        if status and shutil.disk_usage(self.log.parent).free < MEGABYTE:
+            raise UserError(f"{self.log.parent}: the disk is full; free some room, and the same command goes on")
         if status:
             raise LnReproError(f"{self.job} failed (exit {status}): {_last_line(self.log)} (see {self.log})")
 
@@ -101,6 +107,16 @@ def binarise(text: Path, out: Path, source_lang: str, target_lang: str) -> None:
         worker.stop()
         raise
     worker.check()
+
+
+def _environment(threads: int) -> dict[str, str]:
+    """Return the worker's environment: its threads, and this package wherever it was started from.
+
+    With ``-P``, Python does not look into the working directory, where a user's own ``random.py`` may lie.
+    """
+    places = [str(Path(ln_repro.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    path = os.pathsep.join(place for place in places if place)
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
 
 
 def _ignore_stray_signals() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ln_repro.disk import write_atomically
 from ln_repro.events import Events
 
 
@@ -53,6 +54,4 @@ def read(path: Path) -> dict[str, Any]:
 
 def write(path: Path, value: Mapping[str, Any]) -> None:
     """Write a small JSON file whole or not at all."""
-    partial = path.with_suffix(".tmp")
-    partial.write_text(json.dumps(value))
-    partial.replace(path)
+    write_atomically(path, json.dumps(value))
