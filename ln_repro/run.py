@@ -69,6 +69,7 @@ class Run:
         self.say = say
         self.events: Events = folder.events
         self.checkpoints = Checkpoints(folder.checkpoints)
+        self.code = provenance.code()  # of now: a checkout may change while a long run goes on
         self.scored: set[tuple[str, int]] = set()
         self.splits = ("test", "valid") if experiment.eval.valid else ("test",)
 
@@ -192,6 +193,7 @@ class Run:
             "data": {
                 "name": self.corpus.name,
                 "fingerprint": self.corpus.fingerprint,
+                "content": self.corpus.content,
                 **{f"{split}_pairs": number for split, number in self.corpus.pairs.items()},
             },
             "parameters": begun["parameters"],
@@ -201,7 +203,7 @@ class Run:
             "tokens_per_s": round(tokens / seconds, 1) if seconds else None,
             "peak_memory_mb": ended["peak_memory_mb"],
             "environment": provenance.environment(begun["device"]),
-            "code": provenance.code(),
+            "code": self.code,
             "experiment": self.experiment.settings(),
         }
 

@@ -55,7 +55,7 @@ def main() -> None:
     print("\n" + markdown("Does the Transformer need warm-up?", {"columns": columns, "rows": rows, "notes": notes}))
     picture = OUT / "curves.png"
     events = {label: (records[label]["axes"], folder.events.read()) for label, folder in folders.items()}  # type: ignore[index]
-    draw_losses(events, picture, "Only Post-LN needs the ramp")
+    draw_losses(events, picture, "Toy corpus, 6+6 layers, Adam at 2e-3")
     print(f"curves: {picture}")
 
 

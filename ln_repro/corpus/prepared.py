@@ -1,5 +1,6 @@
 """A prepared corpus on disk: a folder with a manifest, written last."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ class Prepared:
     """Sentence pairs of train, valid and test."""
     vocabulary: int
     """Types of the joint dictionary; 0 where only the test side was prepared."""
+    content: str
+    """``sha256:<hex>`` over the text as it came out: the fingerprint says what was asked for, this what was made."""
 
     @property
     def bin(self) -> Path:
@@ -57,6 +60,12 @@ def opened(folder: Path, fingerprint: str) -> Prepared | None:
         key: manifest[key] for key in ("name", "fingerprint", "source_lang", "target_lang", "pairs", "vocabulary")
     }
     return Prepared(folder=folder, **fields)
+
+
+def _content(files: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return one checksum over those of the segmented text and of what is scored against."""
+    text = {name: entry["sha256"] for name, entry in files.items() if not name.startswith("bin/")}
+    return f"sha256:{hashlib.sha256(json.dumps(text, sort_keys=True).encode()).hexdigest()}"
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:

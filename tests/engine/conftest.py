@@ -1,20 +1,25 @@
 """fairseq and the plug-ins, loaded before any test of the engine is."""
 
+import copy
 import importlib
 import sys
 from types import SimpleNamespace
 
 import pytest
 import torch
+from hydra.core.config_store import ConfigStore
 
 from ln_repro.engine import compat
 
+store = ConfigStore.instance()
+ours = copy.deepcopy(store.repo)
 hidden = [name for name in ("wandb", "tensorboardX") if name not in sys.modules]
 compat.apply()
 for name in hidden:  # only the engine's own process does without them for good
     del sys.modules[name]
 for name in ("loss", "model", "optimizers", "schedules", "task"):
     importlib.import_module(f"ln_repro.engine.plugin.{name}")
+store.repo = ours  # fairseq fills Hydra's store with its own settings, which other tests in this process would meet
 torch.set_num_threads(1)
 
 
