@@ -59,7 +59,7 @@ def opened(folder: Path, fingerprint: str) -> Prepared | None:
     fields = {
         key: manifest[key] for key in ("name", "fingerprint", "source_lang", "target_lang", "pairs", "vocabulary")
     }
-    return Prepared(folder=folder, **fields)
+    return Prepared(folder=folder, content=_content(manifest["files"]), **fields)
 
 
 def _content(files: Mapping[str, Mapping[str, Any]]) -> str:
