@@ -99,10 +99,26 @@ class Model(Section):
 class Optimizer(Section):
     """The update rule (learning rate and schedule stand apart)."""
 
-    name: Literal["adam"]
-    betas: tuple[Fraction, Fraction] = (0.9, 0.98)
-    eps: Positive = 1e-8
+    name: Literal["adam", "sgd", "radam"]
+    betas: tuple[Fraction, Fraction] | None = None
+    """Decay of the two moments; the paper's (0.9, 0.98) unless said. SGD has none."""
+    eps: Positive | None = None
     weight_decay: NotNegative = 0.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _moments_have_constants(cls, values: Any) -> Any:
+        """Fill in the paper's constants where the rule has moments and none are given."""
+        if isinstance(values, Mapping) and values.get("name") in ("adam", "radam"):
+            constants = {"betas": (0.9, 0.98), "eps": 1e-8}
+            return {**constants, **{key: value for key, value in values.items() if value is not None}}
+        return values
+
+    @model_validator(mode="after")
+    def _sgd_has_none(self) -> Self:
+        if self.name == "sgd" and (self.betas or self.eps):
+            raise ValueError("optimizer.betas: sgd has neither betas nor eps; leave them out, or take optimizer=adam")
+        return self
 
 
 class Schedule(Section):
@@ -110,19 +126,22 @@ class Schedule(Section):
 
     warmup_updates: Natural
     """Length T of the linear ramp lr_max * t / T; 0 means that update 1 already takes the full rate."""
-    decay: Literal["constant", "inverse_sqrt", "anchored", "step"]
+    decay: Literal["constant", "inverse_sqrt", "anchored", "literal", "linear", "step", "step_inverse_sqrt"]
+    """The tail; each is a formula in `ln_repro.schedule`."""
     anchor: Count = 4000
     """`anchored`: lr_max * min(1, sqrt(anchor / t))."""
     step_epoch: Count = 8
-    """`step`: the last epoch at full rate; x 0.1 afterwards."""
+    """`step` and `step_inverse_sqrt`: the last epoch at full rate."""
 
     @model_validator(mode="after")
-    def _ramp_has_a_length(self) -> Self:
+    def _ramp_suits_the_tail(self) -> Self:
         if self.decay == "inverse_sqrt" and not self.warmup_updates:
             raise ValueError(
                 "schedule.decay: inverse_sqrt needs schedule.warmup_updates of at least 1 "
                 "(anchored is the same tail without a ramp)"
             )
+        if self.decay == "literal" and self.warmup_updates:
+            raise ValueError("schedule.warmup_updates: literal has no ramp, so this must be 0 (or take inverse_sqrt)")
         return self
 
 

@@ -47,9 +47,10 @@ def decoding_arguments(
 
 
 def _optimizer(optimizer: Optimizer) -> list[object]:
-    beta1, beta2 = optimizer.betas
-    return ["--optimizer", "ln_adam", "--beta1", beta1, "--beta2", beta2, "--adam-eps", optimizer.eps,
-            "--weight-decay", optimizer.weight_decay]  # fmt: skip
+    chosen: list[object] = ["--optimizer", f"ln_{optimizer.name}", "--weight-decay", optimizer.weight_decay]
+    if optimizer.betas is not None:
+        chosen += ["--beta1", optimizer.betas[0], "--beta2", optimizer.betas[1], "--adam-eps", optimizer.eps]
+    return chosen
 
 
 def _schedule(experiment: Experiment) -> list[object]:

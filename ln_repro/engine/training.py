@@ -78,12 +78,14 @@ class Loop:
         self.task.load_dataset("valid")
         self.trainer = StrictTrainer(cfg, self.task, model, self.task.build_criterion(cfg.criterion))
         _, self.batches = checkpoint_utils.load_checkpoint(cfg.checkpoint, self.trainer)
+        self.updates_per_epoch = -(-len(self.batches) // cfg.optimization.update_freq[0])
+        self.trainer.lr_scheduler.plan(self.updates_per_epoch, self._total())
         self.last_loss: float | None = None
         self._status(
             "resumed" if self.update else "started",
             parameters=sum(p.numel() for p in model.parameters()),
             device=torch.cuda.get_device_name() if self.trainer.cuda else "cpu",
-            updates_per_epoch=-(-len(self.batches) // cfg.optimization.update_freq[0]),
+            updates_per_epoch=self.updates_per_epoch,
         )
         self._open_window()
 
@@ -91,6 +93,11 @@ class Loop:
     def update(self) -> int:
         """Updates done so far."""
         return self.trainer.get_num_updates()
+
+    def _total(self) -> int:
+        """Return the number of updates of the whole run."""
+        ends = [self.cfg.optimization.max_update, self.cfg.optimization.max_epoch * self.updates_per_epoch]
+        return int(min(end for end in ends if end))
 
     @property
     def finished(self) -> bool:

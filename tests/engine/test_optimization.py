@@ -9,7 +9,7 @@ from fairseq.optim.adam import Adam as FairseqAdam
 from torch.nn import functional
 
 from ln_repro.engine.plugin.loss import label_smoothed_nll
-from ln_repro.engine.plugin.optimizers import Adam, AdamConfig
+from ln_repro.engine.plugin.optimizers import Adam, AdamConfig, RAdam, Sgd, SgdConfig
 from ln_repro.engine.plugin.schedules import RampAndTail, RampAndTailConfig
 
 BETAS = (0.9, 0.98)
@@ -87,13 +87,14 @@ def test_adam_goes_on_from_a_checkpoint_bit_for_bit():
 
 def schedule_for(**settings):
     optimizer = ours(parameters(), lr=settings["lr"][0])
-    return optimizer, RampAndTail(RampAndTailConfig(**settings), optimizer)
+    schedule = RampAndTail(RampAndTailConfig(**settings), optimizer)
+    schedule.plan(updates_per_epoch=10, total=100)
+    return optimizer, schedule
 
 
 def test_schedule_gives_each_update_its_own_rate():
     """fairseq calls step_update(n) after n updates; the rate then set is that of update n + 1."""
     optimizer, schedule = schedule_for(warmup_updates=4, decay="inverse_sqrt", lr=[1.0])
-    schedule.step_begin_epoch(1)
     rates = []
     for done in range(8):
         schedule.step_update(done)
@@ -107,10 +108,61 @@ def test_schedule_without_a_ramp_starts_at_the_full_rate():
     assert optimizer.get_lr() == 0.5
 
 
-def test_schedule_steps_once_with_the_epoch():
+def test_schedule_steps_after_the_last_update_of_its_epoch():
     optimizer, schedule = schedule_for(warmup_updates=0, decay="step", step_epoch=2, lr=[1.0])
     rates = []
-    for epoch in range(1, 6):
-        schedule.step_begin_epoch(epoch)
+    for done in (18, 19, 20, 21, 90):
+        schedule.step_update(done)
         rates.append(optimizer.get_lr())
     assert rates == pytest.approx([1.0, 1.0, 0.1, 0.1, 0.1])
+
+
+def test_schedule_goes_on_where_a_checkpoint_stopped():
+    """On resuming, fairseq tells the updates done before the length of the run is known."""
+    optimizer = ours(parameters(), lr=1.0)
+    schedule = RampAndTail(RampAndTailConfig(warmup_updates=0, decay="linear", lr=[1.0]), optimizer)
+    schedule.step_update(49)
+    schedule.plan(updates_per_epoch=10, total=100)
+    assert optimizer.get_lr() == pytest.approx(0.51)
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.01])
+def test_radam_is_torchs(weight_decay):
+    a, b = parameters(), parameters()
+    cfg = AdamConfig(beta1=BETAS[0], beta2=BETAS[1], adam_eps=1e-8, weight_decay=weight_decay, lr=[1e-3])
+    theirs = torch.optim.RAdam(
+        b, lr=1e-3, betas=BETAS, eps=1e-8, weight_decay=weight_decay, decoupled_weight_decay=True
+    )
+    assert (steps(RAdam(cfg, a), a, 1.0) - steps(theirs, b, 1.0)).abs().max() < 1e-6
+
+
+def test_radam_rectifies_as_its_paper_says():
+    """One parameter by the paper's formulas (Liu et al. 2020, algorithm 2), with torch's limit rho_t > 5."""
+    beta1, beta2, lr, eps = 0.9, 0.98, 1e-2, 1e-8
+    param = torch.nn.Parameter(torch.tensor([1.0], dtype=torch.float64))
+    optimizer = RAdam(AdamConfig(beta1=beta1, beta2=beta2, adam_eps=eps, lr=[lr]), [param])
+    theta, m, v, rho_inf = 1.0, 0.0, 0.0, 2 / (1 - beta2) - 1
+    for t in range(1, 51):
+        g = math.sin(t) + 0.5
+        m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
+        rho = rho_inf - 2 * t * beta2**t / (1 - beta2**t)
+        if rho > 5:
+            r = math.sqrt((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho))
+            theta -= lr * r * m / (1 - beta1**t) * math.sqrt(1 - beta2**t) / (math.sqrt(v) + eps)
+        else:
+            theta -= lr * m / (1 - beta1**t)
+        param.grad = torch.tensor([g], dtype=torch.float64)
+        optimizer.step()
+    assert param.item() == pytest.approx(theta, abs=1e-6)
+
+
+def test_sgd_is_vanilla():
+    a, b = parameters(), parameters()
+    theirs = torch.optim.SGD(b, lr=1e-3)
+    got = steps(Sgd(SgdConfig(lr=[1e-3]), a), a, 1.0)
+    assert (got - steps(theirs, b, 1.0)).abs().max() < 1e-6
+    by_hand = torch.cat([param.detach().flatten() for param in parameters()])
+    for step in range(50):
+        generator = torch.Generator().manual_seed(step)
+        by_hand -= 1e-3 * torch.cat([torch.randn(param.shape, generator=generator).flatten() for param in a])
+    assert (got - by_hand).abs().max() < 1e-5

@@ -11,26 +11,69 @@ from omegaconf import II
 
 
 @dataclass
-class AdamConfig(FairseqDataclass):
-    """Adam's constants."""
+class SgdConfig(FairseqDataclass):
+    """Constants of a rule without moments."""
+
+    weight_decay: float = field(default=0.0, metadata={"help": "decoupled, except in SGD"})
+    lr: List[float] = II("optimization.lr")  # noqa: UP006 - see the import
+
+
+@dataclass
+class AdamConfig(SgdConfig):
+    """Constants of a rule with two moments."""
 
     beta1: float = field(default=0.9, metadata={"help": "decay of the first moment"})
     beta2: float = field(default=0.98, metadata={"help": "decay of the second moment"})
     adam_eps: float = field(default=1e-8, metadata={"help": "added to the root of the second moment"})
-    weight_decay: float = field(default=0.0, metadata={"help": "decoupled"})
-    lr: List[float] = II("optimization.lr")  # noqa: UP006 - see the import
+
+
+class TorchOptimizer(FairseqOptimizer):
+    """What fairseq asks of an optimizer, for one of torch's."""
+
+    supports_flat_params = True
+    supports_memory_efficient_fp16 = True
+
+    @property
+    def optimizer_config(self) -> dict[str, Any]:
+        """Return torch's keyword arguments; fairseq also applies them over a loaded checkpoint."""
+        return {"lr": self.cfg.lr[0], "weight_decay": self.cfg.weight_decay}
+
+
+@register_optimizer("ln_sgd", dataclass=SgdConfig)
+class Sgd(TorchOptimizer):
+    """Vanilla stochastic gradient descent, without momentum (paper section 3.2)."""
+
+    def __init__(self, cfg: SgdConfig, params: Any) -> None:
+        super().__init__(cfg)
+        self._optimizer = torch.optim.SGD(params, **self.optimizer_config, fused=True)
+
+
+class WithMoments(TorchOptimizer):
+    """A rule with two moments."""
+
+    @property
+    def optimizer_config(self) -> dict[str, Any]:
+        """Return torch's keyword arguments."""
+        moments = {"betas": (self.cfg.beta1, self.cfg.beta2), "eps": self.cfg.adam_eps}
+        return {**super().optimizer_config, **moments}
+
+
+@register_optimizer("ln_radam", dataclass=AdamConfig)
+class RAdam(WithMoments):
+    """Rectified Adam (Liu et al. 2020), torch's: below rho_t = 5 it takes the step of the first moment alone."""
+
+    def __init__(self, cfg: AdamConfig, params: Any) -> None:
+        super().__init__(cfg)
+        self._optimizer = torch.optim.RAdam(params, **self.optimizer_config, decoupled_weight_decay=True, foreach=True)
 
 
 @register_optimizer("ln_adam", dataclass=AdamConfig)
-class Adam(FairseqOptimizer):
+class Adam(WithMoments):
     """torch's fused Adam, with epsilon where fairseq has it: added *before* the bias correction.
 
     That is torch's own step with epsilon / sqrt(1 - beta2^t). The two differ where gradients are hardly larger than
     epsilon, which is enough to tell the losses of a 512-wide model apart after two updates.
     """
-
-    supports_flat_params = True
-    supports_memory_efficient_fp16 = True
 
     def __init__(self, cfg: AdamConfig, params: Any) -> None:
         super().__init__(cfg)
@@ -48,13 +91,3 @@ class Adam(FairseqOptimizer):
         """Go on from a checkpoint, where torch has kept count of the steps."""
         super().load_state_dict(state_dict, optimizer_overrides)
         self.steps = max((int(state["step"]) for state in self._optimizer.state.values()), default=0)
-
-    @property
-    def optimizer_config(self) -> dict[str, Any]:
-        """Return torch's keyword arguments; fairseq also applies them over a loaded checkpoint."""
-        return {
-            "lr": self.cfg.lr[0],
-            "betas": (self.cfg.beta1, self.cfg.beta2),
-            "eps": self.cfg.adam_eps,
-            "weight_decay": self.cfg.weight_decay,
-        }

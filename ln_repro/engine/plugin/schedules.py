@@ -27,21 +27,20 @@ class RampAndTail(FairseqLRScheduler):
 
     def __init__(self, cfg: RampAndTailConfig, optimizer: Any) -> None:
         super().__init__(cfg, optimizer)
-        self.rate = LearningRate(cfg.lr[0], cfg.warmup_updates, cfg.decay, cfg.anchor, cfg.step_epoch)
         self.done = 0
-        self.epoch = 1
-        self._set()
+        self.rate: LearningRate | None = None
 
-    def step_begin_epoch(self, epoch: int) -> float:
-        """Take note of the epoch that begins."""
-        self.epoch = epoch
-        return self._set()
+    def plan(self, updates_per_epoch: int, total: int) -> None:
+        """Learn how long the run is, which is known once its batches are made."""
+        cfg = self.cfg
+        self.rate = LearningRate(
+            cfg.lr[0], cfg.warmup_updates, cfg.decay, cfg.anchor, cfg.step_epoch, updates_per_epoch, total
+        )
+        self.step_update(self.done)
 
     def step_update(self, num_updates: int) -> float:
         """Take note that ``num_updates`` updates are done, and set the rate of the one that follows."""
         self.done = num_updates
-        return self._set()
-
-    def _set(self) -> float:
-        self.optimizer.set_lr(self.rate.at(self.done + 1, self.epoch))
+        if self.rate is not None:
+            self.optimizer.set_lr(self.rate.at(num_updates + 1))
         return self.optimizer.get_lr()
