@@ -100,14 +100,14 @@ def run_verb(arguments: list[str]) -> int:
     from ln_repro.compose import compose, expand, multirun
     from ln_repro.experiment import build
 
-    settings = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
-    flags = [argument for argument in arguments if argument not in settings]
+    assignments = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
+    flags = [argument for argument in arguments if argument not in assignments]
     options = run_parser().parse_intermixed_args(flags)
-    overrides = [*settings, *options.overrides]
+    overrides = [*assignments, *options.overrides]
     if options.help:
         return _run_help()
     if not flags:
-        _run_one(build(_experiment_only(compose(overrides))))
+        _run_one(build(compose(overrides)))
         return 0
     if (options.resolve or options.package) and not options.cfg:
         raise UserError("--resolve and --package go with --cfg")
@@ -115,13 +115,18 @@ def run_verb(arguments: list[str]) -> int:
         os.environ["COMP_LINE"] = os.environ.get("COMP_LINE", "").replace(" run ", " ", 1)
     else:
         for one in expand(overrides) if options.multirun else [overrides]:
-            build(_experiment_only(compose(one)))
+            settings = compose(one)
+            experiment = build(settings)
+            if options.cfg == "job" and not options.package:
+                print(f"# {_total_rate(experiment, settings['reference']['updates_per_epoch'])}", flush=True)
+    if options.cfg:
+        flags.append("--resolve")
     worst = 0
 
     def job(settings: dict[str, Any]) -> None:
         nonlocal worst
         try:
-            _run_one(build(_experiment_only(settings)))
+            _run_one(build(settings))
         except LnReproError as error:
             worst = max(worst, _complain(error))
 
@@ -134,7 +139,8 @@ def data_verb(options: argparse.Namespace) -> int:
     from ln_repro.compose import compose
     from ln_repro.corpus import prepare as corpus
     from ln_repro.engine import process
-    from ln_repro.experiment import Data, Paths, validate
+    from ln_repro.experiment import Data, Paths
+    from ln_repro.validation import validate
 
     if options.action != "list" and not any(o.startswith("data=") for o in options.overrides):
         raise UserError(f"data: which corpus? Give data=NAME ({_names(corpus.listing(_data_root()))})")
@@ -212,8 +218,9 @@ def _run_one(experiment: Any) -> None:
     print(run(experiment, _say))
 
 
-def _experiment_only(settings: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in settings.items() if key != "hydra"}
+def _total_rate(experiment: Any, updates_per_epoch: int) -> str:
+    rate = experiment.learning_rate(updates_per_epoch)
+    return f"total learning rate: {rate.sum():.4g} over {rate.total} updates of about {updates_per_epoch} an epoch"
 
 
 def _run_help() -> int:

@@ -5,42 +5,21 @@ Hydra composes YAML, the classes here validate it, and nothing after this point 
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, model_validator
 
-from ln_repro.errors import UserError
+from ln_repro.schedule import LearningRate
+from ln_repro.validation import Count, Fraction, Natural, NotNegative, Positive, Section, validate
 from ln_repro.version import NUMERICS
 
-T = TypeVar("T", bound=BaseModel)
-
-
-def _no_switch(value: Any) -> Any:
-    """Refuse `true` where a number is wanted; pydantic would take it for 1."""
-    if isinstance(value, bool):
-        raise PydanticCustomError("switch", "input should be a number")
-    return value
-
-
-Number = Annotated[float, BeforeValidator(_no_switch), Field(allow_inf_nan=False)]
-Positive = Annotated[Number, Field(gt=0)]
-NotNegative = Annotated[Number, Field(ge=0)]
-Fraction = Annotated[Number, Field(ge=0, lt=1)]
-Whole = Annotated[int, BeforeValidator(_no_switch)]
-Count = Annotated[Whole, Field(ge=1)]
-Natural = Annotated[Whole, Field(ge=0)]
 Seed = Annotated[Count, Field(le=4000)]
 """`Experiment.torch_seed` of it has to stay below 2^32, which is where NumPy's seeds end."""
 
-
-class Section(BaseModel):
-    """A frozen group of settings; an unknown key is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+NOT_OF_THE_RUN = ("hydra", "reference")
+"""Hydra's own settings, and what only interpolations read."""
 
 
 class Data(Section):
@@ -151,6 +130,8 @@ class Training(Section):
     max_epoch: Count | None = None
     max_update: Count | None = None
     max_tokens: Count = 4096
+    batches_per_update: Count = 1
+    """Mini-batches whose gradients make one update (accumulated on one GPU, or spread over several)."""
     label_smoothing: Fraction = 0.1
     clip_norm: NotNegative = 0.0
     log_every: Count = 100
@@ -233,6 +214,15 @@ class Experiment(Section):
         """
         return (self.seed - 1) * 1_000_003 + 1
 
+    def learning_rate(self, updates_per_epoch: int) -> LearningRate:
+        """Return the rate of every update, for a corpus of so many updates an epoch."""
+        ends = (self.train.max_update, self.train.max_epoch and self.train.max_epoch * updates_per_epoch)
+        axes = self.schedule
+        return LearningRate(
+            self.lr, axes.warmup_updates, axes.decay, axes.anchor, axes.step_epoch, updates_per_epoch,
+            total=min(end for end in ends if end),
+        )  # fmt: skip
+
     def settings(self) -> dict[str, Any]:
         """Return the settings without where things lie and who watches: what a record keeps."""
         settings = self.model_dump(mode="json", exclude={"paths", "tracker", "rerun", "data"})
@@ -256,31 +246,9 @@ class Experiment(Section):
 
 
 def build(settings: Mapping[str, Any]) -> Experiment:
-    """Validate composed settings.
+    """Validate composed settings (Hydra's own, and what only interpolations read, are left out).
 
     Raises:
         UserError: one line with the key, what is accepted, and what was found.
     """
-    return validate(Experiment, settings)
-
-
-def validate(kind: type[T], settings: Mapping[str, Any], prefix: str = "") -> T:
-    """Build ``kind`` from plain settings, turning pydantic's report into one line."""
-    try:
-        return kind.model_validate(dict(settings))
-    except ValidationError as error:
-        raise UserError("; ".join(_explain(detail, prefix) for detail in error.errors())) from None
-
-
-def _explain(detail: Any, prefix: str) -> str:
-    """Return 'key: what is accepted, got value' for one of pydantic's complaints."""
-    key = ".".join([*([prefix] if prefix else []), *(str(part) for part in detail["loc"])])
-    message = detail["msg"].removeprefix("Value error, ")
-    message = message[0].lower() + message[1:]
-    if detail["type"] == "extra_forbidden":
-        return f"{key}: no such setting"
-    if detail["type"] in ("value_error", "missing"):
-        return message if detail["type"] == "value_error" else f"{key}: is not set"
-    value = detail["input"]
-    shown = "NaN" if isinstance(value, float) and math.isnan(value) else repr(value)
-    return f"{key}: {message}, got {shown}"
+    return validate(Experiment, {key: value for key, value in settings.items() if key not in NOT_OF_THE_RUN})

@@ -98,7 +98,7 @@ def main() -> None:
     options = parser.parse_args()
     wanted = [*options.overrides, f"train.max_update={options.updates}", f"train.log_every={WARM_UP}",
               "train.save_every=1000000", "train.device=cpu", "tracker=none"]  # fmt: skip
-    experiment = build({key: value for key, value in compose(wanted).items() if key != "hydra"})
+    experiment = build(compose(wanted))
     corpus = prepare(experiment.data, experiment.paths.data, process.binarise, print)
     ratios = []
     print(f"{experiment.exp}: {options.updates} updates, {options.rounds} pairs, target tokens per second")

@@ -12,7 +12,7 @@ from ln_repro.store import RunFolder
 
 OUT = Path("demo")
 ARMS = {
-    "Pre-LN, no warm-up": "toy_preln_nowarm",
+    "Pre-LN, no warm-up": "toy_preln_nowarm_anchored",
     "Pre-LN, warm-up": "toy_preln_warm",
     "Post-LN, warm-up": "toy_postln_warm",
     "Post-LN, no warm-up": "toy_postln_nowarm",

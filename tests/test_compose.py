@@ -10,59 +10,101 @@ from ln_repro.compose import CONF, compose, expand, experiments
 from ln_repro.errors import UserError
 from ln_repro.experiment import Experiment, build
 
-MODELS = {  # layers, width, ffn, heads; the first two from the paper (section 3.2, 4.1, appendix A.1)
-    "iwslt": (6, 512, 1024, 4), "base": (6, 512, 2048, 8), "small": (3, 128, 256, 4), "toy": (6, 64, 128, 4),
+MODELS = {  # name, layers, width, ffn, heads; the first two from the paper (section 3.2, 4.1, appendix A.1)
+    "iwslt": ("iwslt", 6, 512, 1024, 4), "base": ("base", 6, 512, 2048, 8), "small": ("small", 3, 128, 256, 4),
+    "toy": ("toy", 6, 64, 128, 4),
 }  # fmt: skip
-CORPORA = {  # data, model, lr, max_tokens, max_epoch, max_update
-    "iwslt": ("iwslt14", "iwslt", 5e-4, 4096, 15, None),
-    "tatoeba": ("tatoeba", "iwslt", 5e-4, 4096, 15, None),
-    "multi30k": ("multi30k", "small", 2e-3, 2048, 10, None),
-    "toy": ("toy", "toy", 2e-3, 560, None, 1200),
+PAPER = {"lr": 5e-4, "high": 1e-3, "sgd": 5e-3, "sgd_low": 1e-3, "fixed": 1e-4, "ramp": 4000, "short": 500}
+FOUR_TIMES = {"lr": 2e-3, "high": 4e-3, "sgd": 2e-2, "sgd_low": 4e-3, "fixed": 4e-4}
+CORPORA = {  # data, model, max_tokens, batches an update, epochs, step epoch; then the rates and ramps that arms take
+    "iwslt": ("iwslt14", "iwslt", 4096, 1, 15, 8, PAPER),
+    "tatoeba": ("tatoeba", "iwslt", 4096, 1, 15, 8, PAPER),
+    "multi30k": ("multi30k", "small", 2048, 1, 10, 5, {**FOUR_TIMES, "ramp": 1000, "short": 125}),
+    "toy": ("toy", "toy", 560, 1, 3, 1, {**FOUR_TIMES, "ramp": 400, "short": 50}),
+    "wmt": ("wmt14", "base", 8192, 16, 20, 6, {"lr": 7e-4, "high": 1.5e-3, "ramp": 4000}),
 }
-FULL = {("postln", "warm"): (4000, "inverse_sqrt"), ("preln", "warm"): (4000, "inverse_sqrt"),
-        ("postln", "nowarm"): (0, "anchored"), ("preln", "nowarm"): (0, "step")}  # fmt: skip
-SCHEDULES = {  # warm-up updates, decay
-    "iwslt": FULL,
-    "tatoeba": FULL,
-    "multi30k": {(norm, ramp): (1000, "inverse_sqrt") if ramp == "warm" else (0, "anchored") for norm, ramp in FULL},
-    "toy": {(norm, ramp): (400 if ramp == "warm" else 0, "constant") for norm, ramp in FULL},
+LONGER = {"iwslt": 27, "tatoeba": 27, "multi30k": 18, "toy": 5}
+ARMS = {  # ramp, decay, rate, optimizer (paper section 3.2 and 4.1, appendix H; then controls)
+    "postln_warm": ("ramp", "inverse_sqrt", "lr", "adam"),
+    "postln_warm_high": ("ramp", "inverse_sqrt", "high", "adam"),
+    "postln_nowarm": (None, "anchored", "lr", "adam"),
+    "postln_nowarm_high": (None, "anchored", "high", "adam"),
+    "postln_nowarm_literal": (None, "literal", "lr", "adam"),
+    "postln_nowarm_literal_high": (None, "literal", "high", "adam"),
+    "postln_warm_short": ("short", "inverse_sqrt", "lr", "adam"),
+    "postln_warm_short_high": ("short", "inverse_sqrt", "high", "adam"),
+    "postln_warm_sgd": ("ramp", "inverse_sqrt", "sgd", "sgd"),
+    "postln_warm_sgd_low": ("ramp", "inverse_sqrt", "sgd_low", "sgd"),
+    "postln_nowarm_sgd": (None, "anchored", "sgd", "sgd"),
+    "postln_nowarm_sgd_low": (None, "anchored", "sgd_low", "sgd"),
+    "postln_nowarm_sgd_literal": (None, "literal", "sgd", "sgd"),
+    "postln_nowarm_sgd_low_literal": (None, "literal", "sgd_low", "sgd"),
+    "postln_nowarm_fixed": (None, "constant", "fixed", "adam"),
+    "preln_nowarm": (None, "step", "lr", "adam"),
+    "postln_nowarm_radam": (None, "linear", "lr", "radam"),
+    "preln_nowarm_radam": (None, "linear", "lr", "radam"),
+    "preln_nowarm_radam_step": (None, "step", "lr", "radam"),
+    "preln_warm": ("ramp", "inverse_sqrt", "lr", "adam"),
+    "preln_nowarm_anchored": (None, "anchored", "lr", "adam"),
+    "preln_nowarm_anchored_high": (None, "anchored", "high", "adam"),
+    "preln_nowarm_literal": (None, "literal", "lr", "adam"),
+    "preln_nowarm_literal_high": (None, "literal", "high", "adam"),
+    "postln_warm_step": ("ramp", "step", "lr", "adam"),
+    "postln_nowarm_step": (None, "step", "lr", "adam"),
+    "postln_nowarm_linear": (None, "linear", "lr", "adam"),
+    "preln_warm_sgd": ("ramp", "inverse_sqrt", "sgd", "sgd"),
+    "preln_nowarm_sgd": (None, "anchored", "sgd", "sgd"),
+    "preln_warm_radam": ("ramp", "inverse_sqrt", "lr", "radam"),
+    "preln_nowarm_radam_anchored": (None, "anchored", "lr", "radam"),
+    "postln_warm_radam": ("ramp", "inverse_sqrt", "lr", "radam"),
+    "postln_nowarm_radam_anchored": (None, "anchored", "lr", "radam"),
 }
-EXPECTED = sorted(
-    (f"{corpus}_{norm}_{ramp}", corpus, norm, ramp) for corpus, rows in SCHEDULES.items() for norm, ramp in rows
-)
+WMT_ARMS = {
+    **{name: ARMS[name] for name in ("postln_warm", "postln_warm_high", "postln_nowarm", "preln_warm")},
+    "preln_warm_high": ("ramp", "inverse_sqrt", "high", "adam"),
+    "postln_nowarm_radam": ARMS["postln_nowarm_radam"],
+    "preln_nowarm": (None, "step_inverse_sqrt", "lr", "adam"),
+    "preln_nowarm_high": (None, "step_inverse_sqrt", "high", "adam"),
+}
+EXPECTED = [(corpus, arm) for corpus in CORPORA for arm in (WMT_ARMS if corpus == "wmt" else ARMS)]
 
 
 def composed(*overrides: str) -> Experiment:
     """Return the experiment that overrides describe."""
-    return build({key: value for key, value in compose(overrides).items() if key != "hydra"})
+    return build(compose(overrides))
 
 
 def test_the_named_experiments_are_those_of_the_table() -> None:
-    assert set(experiments()) >= {name for name, *_ in EXPECTED}
+    assert set(experiments()) == {f"{corpus}_{arm}" for corpus, arm in EXPECTED}
 
 
-@pytest.mark.parametrize(("name", "corpus", "norm", "ramp"), EXPECTED)
-def test_an_experiment_is_what_its_name_says(name: str, corpus: str, norm: str, ramp: str) -> None:
-    experiment = composed(f"exp={name}")
-    data, model, lr, max_tokens, max_epoch, max_update = CORPORA[corpus]
-    warmup_updates, decay = SCHEDULES[corpus][norm, ramp]
-    assert experiment.exp == name
-    assert (experiment.norm, experiment.lr, experiment.data.name) == (norm, lr, data)
-    assert (experiment.schedule.warmup_updates, experiment.schedule.decay) == (warmup_updates, decay)
+@pytest.mark.parametrize(("corpus", "arm"), EXPECTED)
+def test_an_experiment_is_what_its_name_says(corpus: str, arm: str) -> None:
+    experiment = composed(f"exp={corpus}_{arm}")
+    data, model, max_tokens, batches, epochs, step_epoch, reference = CORPORA[corpus]
+    ramp, decay, rate, optimizer = (WMT_ARMS if corpus == "wmt" else ARMS)[arm]
+    assert (experiment.norm, experiment.data.name) == (arm.split("_")[0], data)
+    assert experiment.lr == reference[rate]
+    schedule = experiment.schedule
+    assert (schedule.warmup_updates, schedule.decay) == (reference[ramp] if ramp else 0, decay)
+    assert ("_warm" in arm) == bool(schedule.warmup_updates)
+    if decay == "anchored":  # the tail of the ramp that was taken away
+        assert schedule.anchor == reference["ramp"]
+    if decay.startswith("step"):
+        assert schedule.step_epoch == step_epoch
     dimensions = experiment.model
-    assert dimensions.name == model
-    assert (dimensions.layers, dimensions.width, dimensions.ffn, dimensions.heads) == MODELS[model]
+    assert (dimensions.name, dimensions.layers, dimensions.width, dimensions.ffn, dimensions.heads) == MODELS[model]
     train = experiment.train
-    assert (train.max_tokens, train.max_epoch, train.max_update) == (max_tokens, max_epoch, max_update)
+    length = LONGER[corpus] if arm.endswith("fixed") else epochs
+    assert (train.max_tokens, train.batches_per_update, train.max_epoch, train.max_update) == (
+        max_tokens, batches, length, None,
+    )  # fmt: skip
     assert (train.label_smoothing, train.clip_norm, dimensions.dropout) == (0.1, 0.0, 0.1)
     assert (experiment.eval.beam, experiment.eval.lenpen) == (5, 1.2)
-    adam = experiment.optimizer
-    assert (adam.name, adam.betas, adam.eps, adam.weight_decay) == ("adam", (0.9, 0.98), 1e-8, 0.0)
+    rule = experiment.optimizer
+    betas = None if optimizer == "sgd" else (0.9, 0.98)
+    assert (rule.name, rule.betas, rule.weight_decay) == (optimizer, betas, 0.0)
     assert (experiment.seed, experiment.precision, experiment.init) == (1, "fp32", "xavier_legacy")
-    if decay == "anchored":  # the tail of the ramp that was taken away
-        assert experiment.schedule.anchor == SCHEDULES[corpus][norm, "warm"][0]
-    if decay == "step":
-        assert experiment.schedule.step_epoch == 8
 
 
 @pytest.mark.parametrize("name", sorted(experiments()))

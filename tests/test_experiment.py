@@ -24,6 +24,7 @@ CHANGES_THE_RESULT = [
     {"schedule__warmup_updates": 399}, {"schedule__decay": "inverse_sqrt"}, {"schedule__decay": "anchored"},
     {"schedule__anchor": 1000, "schedule__decay": "anchored"}, {"schedule__step_epoch": 3, "schedule__decay": "step"},
     {"train__max_update": 1201}, {"train__max_epoch": 3}, {"train__max_tokens": 561},
+    {"train__batches_per_update": 2},
     {"train__label_smoothing": 0.0}, {"train__clip_norm": 1.0},
     {"eval__beam": 4}, {"eval__lenpen": 1.0}, {"eval__max_len_a": 2.0}, {"eval__max_len_b": 20}, {"eval__valid": True},
 ]  # fmt: skip

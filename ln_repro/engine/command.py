@@ -26,6 +26,7 @@ def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resum
         *_optimizer(experiment.optimizer),
         "--lr", experiment.lr, "--clip-norm", train.clip_norm, *_schedule(experiment),
         "--seed", experiment.torch_seed, "--max-tokens", train.max_tokens,
+        "--update-freq", train.batches_per_update,
         "--max-epoch", train.max_epoch or 0, "--max-update", train.max_update or 0,
         "--log-interval", train.log_every, "--log-format", "none",
         "--save-dir", folder, "--save-interval-updates", train.save_every,
