@@ -29,6 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return run_verb(arguments[1:])
         if arguments[:1] == ["-sc"]:  # what the completion that Hydra installs in a shell asks
             return run_verb(arguments)
+        if arguments[:1] in (["sweep"], ["data"]):  # key=value and flags in any order, as in `run`
+            arguments.sort(key=lambda argument: argument.startswith("-"))
         options = parser().parse_args(arguments)
         return int(options.verb(options) or 0)
     except LnReproError as error:
@@ -66,6 +68,11 @@ def parser() -> argparse.ArgumentParser:
         return added
 
     verb("run", lambda options: None, "train, decode, score and record one experiment: run exp=NAME [key=value ...]")
+    sweep = verb("sweep", sweep_verb, "every unfinished cell of a grid, side by side")
+    sweep.add_argument(
+        "words", nargs="*", metavar="key=value", help="grid=NAME [corpus=NAME] [seeds=N] [key=value ...]"
+    )
+    sweep.add_argument("--dry-run", action="store_true", help="print one row per cell and start nothing")
     data = verb("data", data_verb, "corpora: list them, prepare one, verify its checksums and counts")
     data.add_argument("action", choices=["list", "prepare", "verify"])
     data.add_argument("overrides", nargs="*", metavar="key=value", help="data=NAME [data.source=PATH ...]")
@@ -163,6 +170,38 @@ def data_verb(options: argparse.Namespace) -> int:
         raise LnReproError(f"{data.name}: {'; '.join(problems)}")
     else:
         print(f"{data.name}: every checksum and count matches")
+    return 0
+
+
+def sweep_verb(options: argparse.Namespace) -> int:
+    """`sweep`."""
+    from ln_repro.compose import compose, experiments, grid
+    from ln_repro.corpus.prepare import fingerprint, prepare
+    from ln_repro.engine import process
+    from ln_repro.experiment import build
+    from ln_repro.sweep.grid import cells, words
+    from ln_repro.sweep.local import Pool, cores
+    from ln_repro.sweep.plan import Planned, table
+
+    asked = words(options.words)
+    plan = []
+    for cell in cells(grid(asked.grid), asked.corpus, asked.seeds, asked.settings, list(experiments())):
+        settings = compose(cell.overrides)
+        experiment = build(settings)
+        source = fingerprint(experiment.data, experiment.paths.data)
+        rate = experiment.learning_rate(settings["reference"]["updates_per_epoch"])
+        plan.append(Planned(cell, experiment, experiment.id(source) if source else None, rate))
+    if options.dry_run:
+        print(table(plan))
+        return 0
+    first = plan[0].experiment
+    prepare(first.data, first.paths.data, process.binarise, _say)  # once, instead of every cell waiting for it
+    waiting = [planned.cell for planned in plan if not planned.done]
+    _say(f"{len(plan)} cells, {len(plan) - len(waiting)} finished already; {cores()} at a time")
+    failed = sum(status != 0 for status in Pool(cores(), first.paths.runs / "sweep", _say).run(waiting))
+    if failed:
+        raise LnReproError(f"{failed} of {len(plan)} cells failed (logs in {first.paths.runs / 'sweep'})")
+    print(first.paths.runs)
     return 0
 
 

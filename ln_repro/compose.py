@@ -23,6 +23,16 @@ def experiments() -> dict[str, str]:
     return found
 
 
+def grid(name: str) -> dict[str, Any]:
+    """Return a grid's file: ``arms`` and perhaps ``overrides``."""
+    from omegaconf import OmegaConf
+
+    _check_choices([f"grid={name}"])
+    found = OmegaConf.to_container(OmegaConf.load(CONF / "grid" / f"{name}.yaml"))
+    assert isinstance(found, dict)
+    return {str(key): value for key, value in found.items()}
+
+
 def compose(overrides: Sequence[str]) -> dict[str, Any]:
     """Return the settings that ``overrides`` describe, interpolations resolved.
 

@@ -24,7 +24,7 @@ def row(run: RunFolder) -> Row:
         "id": experiment.get("id"),
         "exp": experiment.get("exp"),
         "seed": experiment.get("seed"),
-        "state": record["status"] if record else "running" if run.in_use() else "interrupted",
+        "state": run.state,
         "update": last["update"],
         "loss": last["loss"],
         "bleu": test["score"] if test else None,

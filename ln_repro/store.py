@@ -98,6 +98,15 @@ class RunFolder:
             return False
         return False
 
+    @property
+    def state(self) -> str:
+        """Return ``planned running interrupted finished`` or ``diverged``, from the files alone."""
+        if (record := self.record) is not None:
+            return str(record["status"])
+        if not self.path.exists():
+            return "planned"
+        return "running" if self.in_use() else "interrupted"
+
     def set_aside(self) -> Path:
         """Rename the directory so that a new run can take its place; nothing is deleted."""
         number = 1

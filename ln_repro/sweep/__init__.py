@@ -1,0 +1,1 @@
+"""Grids of experiments: which cells there are, and running them."""

@@ -1,0 +1,73 @@
+"""A pool on this machine: every cell is an `ln-repro run` of its own, as many at once as there are cores."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from ln_repro.errors import Interrupted
+from ln_repro.sweep.grid import Cell
+
+Say = Callable[[str], None]
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Pool:
+    """Runs cells side by side; a cell that fails does not stop the others."""
+
+    def __init__(self, size: int, logs: Path, say: Say) -> None:
+        self.size = size
+        self.logs = logs
+        self.say = say
+        self.running: set[subprocess.Popen[bytes]] = set()
+        self.lock = threading.Lock()
+        self.stopping = False
+
+    def run(self, cells: Sequence[Cell]) -> list[int]:
+        """Run the cells in order; return their exit codes.
+
+        Raises:
+            Interrupted: after Ctrl-C; every run has saved its state.
+        """
+        self.logs.mkdir(parents=True, exist_ok=True)
+        with ThreadPoolExecutor(self.size) as threads:
+            try:
+                return list(threads.map(self._one, range(1, len(cells) + 1), cells, [len(cells)] * len(cells)))
+            except KeyboardInterrupt:
+                self._stop()
+                raise Interrupted("interrupted; the same sweep goes on") from None
+
+    def _one(self, number: int, cell: Cell, total: int) -> int:
+        name = f"{cell.exp}-s{cell.seed}"
+        log = self.logs / f"{name}{''.join('-' + setting.replace('/', '_') for setting in cell.settings)}.log"
+        with log.open("ab") as output:
+            with self.lock:
+                if self.stopping:
+                    return Interrupted.exit_code
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "ln_repro.cli", "run", *cell.overrides],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+                self.running.add(process)
+            status = process.wait()
+        with self.lock:
+            self.running.discard(process)
+        self.say(f"[{number}/{total}] {name}: {'done' if status == 0 else f'exit {status}, see {log}'}")
+        return status
+
+    def _stop(self) -> None:
+        """Ask every run to save and end."""
+        with self.lock:
+            self.stopping = True
+            for process in self.running:
+                process.terminate()
