@@ -13,10 +13,11 @@ from ln_repro.disk import MEGABYTE, explained, require_room
 from ln_repro.display import Display
 from ln_repro.engine import command, process
 from ln_repro.engine.checkpoints import Checkpoints
-from ln_repro.errors import Interrupted, LnReproError, UserError
-from ln_repro.events import Event, Events
+from ln_repro.errors import Interrupted, UserError
+from ln_repro.events import Events
 from ln_repro.experiment import Experiment
-from ln_repro.store import Record, RunFolder, write_json
+from ln_repro.record import Record, record_of
+from ln_repro.store import RunFolder, write_json
 from ln_repro.tracking.mirror import Mirror, open_mirror
 
 POLL_SECONDS = 0.2
@@ -87,7 +88,7 @@ class Run:
         except BaseException:
             mirror.close()
             raise
-        record = self._record(self.events.read())
+        record = record_of(self.experiment, self.id, self._facts(), self.code, self.events.read())
         write_json(self.folder.path / "record.json", record)
         mirror.finish(record, self._samples(record))
 
@@ -171,41 +172,11 @@ class Run:
                 self.events.write("bleu", update, epoch, split=split, flavour=flavour, **scores[flavour].as_dict())
             self.scored.add((split, epoch))
 
-    def _record(self, events: list[Event]) -> Record:
-        """Put together the record from the events: they are the truth."""
-        statuses = {event["state"]: event for event in events if event["kind"] == "status"}
-        steps = [event for event in events if event["kind"] == "train"]
-        epochs = epochs_of(events)
-        seconds, tokens = sum(step["seconds"] for step in steps), sum(step["tokens"] for step in steps)
-        begun = statuses.get("started") or statuses["resumed"]
-        ended = statuses.get("trained") or statuses.get("diverged")
-        if ended is None:
-            raise LnReproError(f"training ended without saying how (see {self.folder.log})")
-        return {
-            "schema": 1,
-            "id": self.id,
-            "exp": self.experiment.exp,
-            "status": "finished" if "trained" in statuses else "diverged",
-            "divergence": divergence_of(statuses),
-            "axes": self.experiment.axes,
-            "epochs": epochs,
-            "bleu": best_scores(events, epochs),
-            "data": {
-                "name": self.corpus.name,
-                "fingerprint": self.corpus.fingerprint,
-                "content": self.corpus.content,
-                **{f"{split}_pairs": number for split, number in self.corpus.pairs.items()},
-            },
-            "parameters": begun["parameters"],
-            "updates": ended["update"],
-            "target_tokens": tokens,
-            "train_seconds": round(seconds, 3),
-            "tokens_per_s": round(tokens / seconds, 1) if seconds else None,
-            "peak_memory_mb": ended["peak_memory_mb"],
-            "environment": provenance.environment(begun["device"]),
-            "code": self.code,
-            "experiment": self.experiment.settings(),
-        }
+    def _facts(self) -> dict[str, Any]:
+        """Return what the record says of the corpus."""
+        corpus = self.corpus
+        pairs = {f"{split}_pairs": number for split, number in corpus.pairs.items()}
+        return {"name": corpus.name, "fingerprint": corpus.fingerprint, "content": corpus.content, **pairs}
 
     def _samples(self, record: Record) -> list[tuple[str, str, str]]:
         """Return a few test sentences: source, reference, and what the scored epoch made of it."""
@@ -242,48 +213,6 @@ def stop_on_signals() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def epochs_of(events: list[Event]) -> list[dict[str, Any]]:
-    """Return one row an epoch: validation loss in bits per token, and the BLEUs (None where not scored)."""
-    rows = {
-        event["epoch"]: {
-            "epoch": event["epoch"],
-            "update": event["update"],
-            "valid_loss": event["loss"],
-            "valid_nll_loss": event["nll_loss"],
-            "valid_bleu": None,
-            "test_bleu": None,
-            "test_bleu_tokenised": None,
-        }
-        for event in events
-        if event["kind"] == "valid"
-    }
-    for event in events:
-        if event["kind"] == "bleu":
-            suffix = "_tokenised" if event["flavour"] == "tokenised" else ""
-            rows[event["epoch"]][f"{event['split']}_bleu{suffix}"] = event["score"]
-    return list(rows.values())
-
-
-def best_scores(events: list[Event], epochs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the test scores of the epoch with the lowest validation loss, with that epoch and signatures."""
-    finite = [row for row in epochs if row["valid_loss"] is not None and row["test_bleu"] is not None]
-    if not finite:
-        return {"test": None, "test_tokenised": None}
-    best = min(finite, key=lambda row: row["valid_loss"])["epoch"]
-    found = {
-        event["flavour"]: {"score": event["score"], "signature": event["signature"], "epoch": best}
-        for event in events
-        if event["kind"] == "bleu" and event["split"] == "test" and event["epoch"] == best
-    }
-    return {"test": found["detokenised"], "test_tokenised": found["tokenised"]}
-
-
-def divergence_of(statuses: dict[str, Event]) -> dict[str, Any] | None:
-    """Return when and why a run diverged, None if it did not."""
-    event = statuses.get("diverged")
-    return event and {key: event[key] for key in ("update", "epoch", "reason", "last_finite_loss")}
 
 
 def read_lines(path: Path) -> list[str]:

@@ -18,8 +18,6 @@ from ln_repro.experiment import Experiment
 CLAIM_SECONDS = 15.0
 """How long to wait for a directory whose command is gone but whose trainer is just ending."""
 
-Record = dict[str, Any]
-
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -49,12 +47,12 @@ class RunFolder:
         return self.path / "hyps" / f"{split}.epoch{epoch}{'.tok' if tokenised else ''}.txt"
 
     @property
-    def record(self) -> Record | None:
+    def record(self) -> dict[str, Any] | None:
         """Return the record, or None while the run is unfinished."""
         return read_json(self.path / "record.json")
 
     @property
-    def experiment(self) -> Record | None:
+    def experiment(self) -> dict[str, Any] | None:
         """Return the experiment as it was written down, or None."""
         return read_json(self.path / "experiment.json")
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from fairseq import tasks, utils
 
+from ln_repro.engine.stop import INTERRUPTED, StopRequest
 from ln_repro.engine.training import configuration
-from ln_repro.engine.worker import INTERRUPTED, StopRequest
 
 BPE = "@@ "
 TOKENS_PER_BATCH = {"cpu": 3000, "cuda": 24000}

@@ -16,7 +16,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
 
 from ln_repro.engine.checkpoints import Checkpoints
-from ln_repro.engine.worker import INTERRUPTED, StopRequest
+from ln_repro.engine.stop import INTERRUPTED, StopRequest
 from ln_repro.events import Events
 
 PLUGINS = ("loss", "model", "optimizers", "schedules", "task")

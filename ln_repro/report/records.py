@@ -1,13 +1,10 @@
 """The records that tables and figures are made of."""
 
 from pathlib import Path
-from typing import Any
 
 from ln_repro.errors import UserError
+from ln_repro.record import SCHEMA, Record
 from ln_repro.store import read_json
-
-Record = dict[str, Any]
-SCHEMA = 1
 
 
 def records_folder() -> Path:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ln_repro.report.records import Record
+from ln_repro.record import Record
 
 Table = dict[str, Any]
 """``columns`` (names), ``rows`` (cells) and ``notes`` (lines below the table: the scores' signatures)."""

@@ -13,8 +13,8 @@ compat.apply()
 
 from fairseq.tasks.fairseq_task import FairseqTask  # noqa: E402
 
+from ln_repro.engine.stop import StopRequest  # noqa: E402
 from ln_repro.engine.training import configuration, train  # noqa: E402
-from ln_repro.engine.worker import StopRequest  # noqa: E402
 
 losses: list[float] = []
 original = FairseqTask.train_step

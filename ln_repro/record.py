@@ -1,0 +1,99 @@
+"""A run's events to its record: the one small file that tables, figures and verdicts are made of."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ln_repro import provenance
+from ln_repro.errors import LnReproError
+from ln_repro.events import Event
+from ln_repro.experiment import Experiment
+
+SCHEMA = 1
+Record = dict[str, Any]
+
+
+def record_of(
+    experiment: Experiment, run_id: str, data: Mapping[str, Any], code: Mapping[str, Any], events: Sequence[Event]
+) -> Record:
+    """Put together the record of a run that has ended.
+
+    Args:
+        experiment: what was run.
+        run_id: its id.
+        data: the corpus: name, fingerprints and numbers of pairs.
+        code: version and commit of the code that ran.
+        events: those that count, as `Events.read` returns them.
+
+    Raises:
+        LnReproError: the events do not say how training ended.
+    """
+    statuses = {event["state"]: event for event in events if event["kind"] == "status"}
+    steps = [event for event in events if event["kind"] == "train"]
+    epochs = _epochs(events)
+    seconds, tokens = sum(step["seconds"] for step in steps), sum(step["tokens"] for step in steps)
+    begun = statuses.get("started") or statuses.get("resumed")
+    ended = statuses.get("trained") or statuses.get("diverged")
+    if begun is None or ended is None:
+        raise LnReproError("training ended without saying how; give the same command again")
+    return {
+        "schema": SCHEMA,
+        "id": run_id,
+        "exp": experiment.exp,
+        "status": "finished" if "trained" in statuses else "diverged",
+        "divergence": _divergence(statuses),
+        "axes": experiment.axes,
+        "epochs": epochs,
+        "bleu": _best_scores(events, epochs),
+        "data": dict(data),
+        "parameters": begun["parameters"],
+        "updates": ended["update"],
+        "target_tokens": tokens,
+        "train_seconds": round(seconds, 3),
+        "tokens_per_s": round(tokens / seconds, 1) if seconds else None,
+        "peak_memory_mb": ended["peak_memory_mb"],
+        "environment": provenance.environment(begun["device"]),
+        "code": dict(code),
+        "experiment": experiment.settings(),
+    }
+
+
+def _epochs(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return one row an epoch: validation loss in bits per token, and the BLEUs (None where not scored)."""
+    rows = {
+        event["epoch"]: {
+            "epoch": event["epoch"],
+            "update": event["update"],
+            "valid_loss": event["loss"],
+            "valid_nll_loss": event["nll_loss"],
+            "valid_bleu": None,
+            "test_bleu": None,
+            "test_bleu_tokenised": None,
+        }
+        for event in events
+        if event["kind"] == "valid"
+    }
+    for event in events:
+        if event["kind"] == "bleu":
+            suffix = "_tokenised" if event["flavour"] == "tokenised" else ""
+            rows[event["epoch"]][f"{event['split']}_bleu{suffix}"] = event["score"]
+    return list(rows.values())
+
+
+def _best_scores(events: Sequence[Event], epochs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the test scores of the epoch with the lowest validation loss, with that epoch and signatures."""
+    finite = [row for row in epochs if row["valid_loss"] is not None and row["test_bleu"] is not None]
+    if not finite:
+        return {"test": None, "test_tokenised": None}
+    best = min(finite, key=lambda row: row["valid_loss"])["epoch"]
+    found = {
+        event["flavour"]: {"score": event["score"], "signature": event["signature"], "epoch": best}
+        for event in events
+        if event["kind"] == "bleu" and event["split"] == "test" and event["epoch"] == best
+    }
+    return {"test": found["detokenised"], "test_tokenised": found["tokenised"]}
+
+
+def _divergence(statuses: Mapping[str, Event]) -> dict[str, Any] | None:
+    """Return when and why a run diverged, None if it did not."""
+    event = statuses.get("diverged")
+    return event and {key: event[key] for key in ("update", "epoch", "reason", "last_finite_loss")}
