@@ -124,6 +124,8 @@ def _one_line(error: Exception) -> str:
         return f"{key}: no such setting{_nearest(key, _keys())}"
     if "You must specify 'exp'" in text:
         return "exp: which experiment? Give exp=NAME (ln-repro run --help lists them)"
+    if "LexerNoViableAlt" in text or "mismatched input" in text or "no viable alternative" in text:
+        return f"cannot be read: {text} (a value with special characters needs quotes inside quotes)"
     return text
 
 

@@ -66,16 +66,21 @@ def explained(root: Path, setting: str) -> Iterator[None]:
         raise
 
 
+def free_at(path: Path) -> int:
+    """Return the bytes that are free where ``path`` is or will be."""
+    place = path.absolute()
+    while not place.exists():
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
 def require_room(root: Path, needed: float, setting: str) -> None:
     """Refuse to start what would fill the disk; ``needed`` is in bytes.
 
     Raises:
         UserError: less room than that is free where ``root`` is or will be.
     """
-    place = root.absolute()
-    while not place.exists():
-        place = place.parent
-    free = shutil.disk_usage(place).free
+    free = free_at(root)
     if free < needed:
         raise UserError(
             f"{root}: about {needed / MEGABYTE:.0f} MB are needed and {free / MEGABYTE:.0f} MB are free; "

@@ -42,6 +42,8 @@ class Display:
         self.progress.take(event)
         if event["kind"] == "valid":
             self.say(f"epoch {event['epoch']}  update {event['update']}  valid loss {_bits(event['loss'])} bits")
+        elif event["kind"] == "status" and "device" in event:
+            self.say(f"{event['state']} on {event['device']}: {event['parameters']:,} parameters")
         elif event["kind"] == "bleu":
             score = f"{event['split']} BLEU {event['score']:.2f} ({event['flavour']})"
             self.say(f"epoch {event['epoch']}  {score}  {event['signature']}")

@@ -4,7 +4,6 @@ import importlib.util
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,7 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ln_repro import provenance
+from ln_repro import child, provenance
+from ln_repro.disk import free_at
 from ln_repro.engine.compat import INSTALL
 
 ROOM_GB = 5
@@ -50,7 +50,7 @@ def torch_and_gpu() -> list[Check]:
         "import json, torch; cuda = torch.cuda.is_available(); "
         "print(json.dumps([torch.__version__, torch.cuda.get_device_name() if cuda else None]))"
     )
-    asked = subprocess.run([sys.executable, "-c", question], capture_output=True, text=True, check=False)
+    asked = subprocess.run([*child.SELF, "-c", question], capture_output=True, text=True, check=False)
     if asked.returncode:
         return [Check("torch", False, "cannot be imported", "pip install 'torch>=2.6,<2.14'")]
     version, gpu = json.loads(asked.stdout)
@@ -66,8 +66,7 @@ def fairseq() -> Check:
 
 def disk() -> Check:
     """Room where runs are written."""
-    folder = Path(os.environ.get("LN_REPRO_RUNS", "."))
-    free = shutil.disk_usage(folder if folder.exists() else Path()).free / 2**30
+    free = free_at(Path(os.environ.get("LN_REPRO_RUNS", "."))) / 2**30
     advice = "" if free > ROOM_GB else "set LN_REPRO_RUNS and LN_REPRO_DATA to a larger disk"
     return Check("disk", free > ROOM_GB, f"{free:.0f} GiB free", advice)
 

@@ -39,7 +39,7 @@ class Events:
         counted: list[Event] = []
         for event in self.follow().new():
             if event["kind"] == "status" and event["state"] in ("started", "resumed"):
-                counted = [earlier for earlier in counted if earlier["update"] <= event["update"]]
+                counted = [earlier for earlier in counted if _before(earlier, event["update"])]
             counted.append(event)
         return counted
 
@@ -52,6 +52,12 @@ class Events:
         if self.path.exists():
             with self.path.open("rb") as file:
                 os.fsync(file.fileno())
+
+
+def _before(event: Event, update: int) -> bool:
+    """Return whether an event stays when training goes on after ``update``; how it ended is open again."""
+    ended = event["kind"] == "status" and event["state"] in ("trained", "diverged")
+    return bool(event["update"] <= update) and not ended
 
 
 class Follower:

@@ -70,8 +70,8 @@ class Model(Section):
     def _heads_divide_width(self) -> Self:
         if self.width % self.heads:
             raise ValueError(f"model.heads: {self.heads} does not divide model.width {self.width}")
-        if self.width % 2:
-            raise ValueError(f"model.width: must be even for sinusoidal positions, got {self.width}")
+        if self.width % 2 or self.width < 4:
+            raise ValueError(f"model.width: sinusoidal positions need an even width of at least 4, got {self.width}")
         return self
 
 

@@ -42,16 +42,17 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
     corpus = prepare(experiment.data, experiment.paths.data, process.binarise, say)
     run_id = experiment.id(corpus.fingerprint)
     folder = RunFolder.of(experiment, run_id)
-    if experiment.rerun and folder.path.exists():
-        with folder.claim():
-            say(f"the run so far is set aside as {folder.set_aside()}")
-    if folder.record is not None:
-        say("this experiment is finished already (rerun=true starts afresh)")
-        return folder.path
-    require_room(experiment.paths.runs, room_for(experiment, corpus.vocabulary), "paths.runs")
-    with explained(experiment.paths.runs, "paths.runs"), folder.claim() as lock:
-        if folder.record is None:  # it may have been finished while we waited for the claim
-            Run(experiment, corpus, folder, run_id, lock, say).go()
+    with explained(experiment.paths.runs, "paths.runs"):
+        if experiment.rerun and folder.path.exists():
+            with folder.claim():
+                say(f"the run so far is set aside as {folder.set_aside()}")
+        if folder.record is not None:
+            say("this experiment is finished already (rerun=true starts afresh)")
+            return folder.path
+        require_room(experiment.paths.runs, room_for(experiment, corpus.vocabulary), "paths.runs")
+        with folder.claim() as lock:
+            if folder.record is None:  # it may have been finished while we waited for the claim
+                Run(experiment, corpus, folder, run_id, lock, say).go()
     return folder.path
 
 
@@ -117,6 +118,7 @@ class Run:
                     self.say("stopping: the trainer saves its state")
                     raise Interrupted(f"interrupted; the same command goes on in {self.folder.path}")
                 trainer.check()
+            trainer.check()
         finally:
             if decoder is not None:
                 decoder.worker.stop()
@@ -124,14 +126,18 @@ class Run:
 
     def _resume(self) -> list[str]:
         """Bring the directory to the newest whole checkpoint; return the trainer's arguments."""
-        point = self.checkpoints.resume_point(self.say)
+        scored = {
+            (event["split"], event["epoch"]): event["update"]
+            for event in self.events.read()
+            if event["kind"] == "bleu" and event["flavour"] == score.FLAVOURS[-1]
+        }
+        unscored = [
+            epoch for epoch in self.checkpoints.weights() if any((split, epoch) not in scored for split in self.splits)
+        ]
+        point = self.checkpoints.resume_point(self.say, unscored)
         done = point.update if point else -1
         self.checkpoints.forget_after(done)
-        self.scored = {
-            (event["split"], event["epoch"])
-            for event in self.events.read()
-            if event["kind"] == "bleu" and event["flavour"] == score.FLAVOURS[-1] and event["update"] <= done
-        }
+        self.scored = {key for key, update in scored.items() if update <= done}
         if point:
             self.say(f"resuming after update {point.update}")
         resume = self.folder.checkpoints / point.file if point else None
@@ -217,4 +223,4 @@ def stop_on_signals() -> Iterator[threading.Event]:
 
 def read_lines(path: Path) -> list[str]:
     """Return the lines of a text file, split at line feeds only."""
-    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    return path.read_bytes().decode().removesuffix("\n").split("\n")

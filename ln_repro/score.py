@@ -7,6 +7,7 @@ from typing import Any
 from sacrebleu.metrics.bleu import BLEU
 from sacremoses import MosesDetokenizer
 
+from ln_repro.errors import LnReproError
 from ln_repro.experiment import Experiment
 
 FLAVOURS = ("tokenised", "detokenised")
@@ -44,6 +45,8 @@ def detokenise(lines: Sequence[str], language: str) -> list[str]:
 def _bleu(
     metric: BLEU, hypotheses: Sequence[str], references: Sequence[str], experiment: Experiment, split: str
 ) -> Score:
+    if len(hypotheses) != len(references):
+        raise LnReproError(f"{split}: {len(hypotheses)} hypotheses for {len(references)} references")
     score = metric.corpus_score(hypotheses, [references]).score
     search = experiment.eval
     decoding = f"data:{experiment.data.name}/{split}|beam:{search.beam}|lenpen:{search.lenpen:g}|avg:1"

@@ -16,7 +16,8 @@ def rows(folder: Path) -> list[Row]:
 
 def row(run: RunFolder) -> Row:
     """Return id, exp, seed, state, update, last training loss (bits), test BLEU and directory of one run."""
-    experiment, record = run.experiment or {}, run.record
+    experiment, state = run.experiment or {}, run.state
+    record = run.record if state in ("finished", "diverged") else None
     losses = [event for event in run.events.read() if event["kind"] == "train"]
     last = losses[-1] if losses else {"update": 0, "loss": None}
     test = record["bleu"]["test"] if record else None
@@ -24,7 +25,7 @@ def row(run: RunFolder) -> Row:
         "id": experiment.get("id"),
         "exp": experiment.get("exp"),
         "seed": experiment.get("seed"),
-        "state": run.state,
+        "state": state,
         "update": last["update"],
         "loss": last["loss"],
         "bleu": test["score"] if test else None,

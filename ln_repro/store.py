@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from ln_repro.disk import write_atomically
 from ln_repro.errors import LnReproError
@@ -67,23 +67,29 @@ class RunFolder:
             LnReproError: another command is at work in it.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / ".lock").open("a+") as lock:
-            self._acquire(lock.fileno())
+        with self._acquire() as lock:
             lock.truncate(0)
             lock.write(f"process {os.getpid()}")
             lock.flush()
             yield lock.fileno()
 
-    def _acquire(self, descriptor: int) -> None:
+    def _acquire(self) -> TextIO:
+        """Return the lock file, locked, and still the one of this directory: it may have been set aside meanwhile."""
         deadline = time.monotonic() + CLAIM_SECONDS
         while True:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = (self.path / ".lock").open("a+")
             try:
-                return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    owner = (self.path / ".lock").read_text() or "another process"
-                    raise LnReproError(f"{self.path} is in use by {owner}; wait for it or stop it") from None
-                time.sleep(0.2)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(lock.fileno()), (self.path / ".lock").stat()):
+                    return lock
+            except (BlockingIOError, FileNotFoundError):
+                pass
+            lock.close()
+            if time.monotonic() > deadline:
+                owner = (self.path / ".lock").read_text() or "another process"
+                raise LnReproError(f"{self.path} is in use by {owner}; wait for it or stop it")
+            time.sleep(0.2)
 
     def in_use(self) -> bool:
         """Return whether a command or one of its workers is at work here."""
@@ -98,8 +104,12 @@ class RunFolder:
 
     @property
     def state(self) -> str:
-        """Return ``planned running interrupted finished`` or ``diverged``, from the files alone."""
-        if (record := self.record) is not None:
+        """Return ``planned running interrupted finished diverged``, or ``failed`` where the record is damaged."""
+        try:
+            record = self.record
+        except LnReproError:
+            return "failed"
+        if record is not None:
             return str(record["status"])
         if not self.path.exists():
             return "planned"

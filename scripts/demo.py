@@ -40,7 +40,7 @@ def main() -> None:
     )
     subprocess.run(
         [sys.executable, "-m", "ln_repro.cli", "data", "prepare", "data=toy", f"paths.data={OUT}/data"],
-        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        check=True, stdout=subprocess.DEVNULL,
     )  # fmt: skip
     with ThreadPoolExecutor(cores) as pool:
         folders = dict(zip(ARMS, pool.map(train, ARMS.values()), strict=True))

@@ -75,7 +75,7 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         (f"run {TOY} train.max_epoch=null", "train: give train.max_epoch or train.max_update"),
         (f"run {TOY} train.max_epoch=0", "train.max_epoch: input should be greater than or equal to 1, got 0"),
         (f"run {TOY} lr", "'lr': is no key=value"),
-        (f"run {TOY} lr=[1", "no viable alternative"),
+        (f"run {TOY} lr=[1", "cannot be read: no viable alternative"),
         (f"run {TOY} data.only=test", "data.only: a run needs the whole corpus"),
         (f"run {TOY} --cfg everything", "argument -c/--cfg: invalid choice: 'everything'"),
         (f"run {TOY} --cgf job", "unrecognized arguments: --cgf"),

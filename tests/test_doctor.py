@@ -42,7 +42,7 @@ def good_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     install(monkeypatch, fairseq="0.12.2", wandb="0.19.1")
     torch(monkeypatch, 0, '["2.13.0", null]\n')
     python(monkeypatch, 3, 12, 1)
-    pretend(monkeypatch, "shutil", disk_usage=lambda place: SimpleNamespace(free=100 * 2**30))
+    monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=100 * 2**30))
 
 
 def asked(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, dict[str, Any]]]:

@@ -119,3 +119,12 @@ def test_two_processes_never_mix_their_lines(events: Events) -> None:
     assert all(line["text"] == line["kind"] * 3000 for line in lines)
     for name in ("a", "b"):
         assert [line["update"] for line in lines if line["kind"] == name] == list(range(400))
+
+
+def test_how_a_run_ended_is_open_again_once_it_is_resumed(tmp_path: Path) -> None:
+    events = Events(tmp_path / "events.jsonl")
+    events.write("status", 0, 1, state="started")
+    events.write("valid", 40, 1, loss=2.0)
+    events.write("status", 40, 1, state="diverged")
+    events.write("status", 40, 1, state="resumed")
+    assert [event.get("state", event["kind"]) for event in events.read()] == ["started", "valid", "resumed"]

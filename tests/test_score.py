@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from sacrebleu import corpus_bleu
 
+from ln_repro.errors import LnReproError
 from ln_repro.score import detokenise, paper_bleu, sacre_bleu
 from tests.examples import experiment
 
@@ -70,3 +71,8 @@ def test_a_score_says_what_was_compared_and_how() -> None:
 def test_detokenised_text_reads_as_it_was_written() -> None:
     tokenised = ["he said : &quot; it &apos;s nothing , really . &quot;", "", "i don &apos;t know ( yet ) ."]
     assert detokenise(tokenised, "en") == ['he said: "it\'s nothing, really."', "", "i don't know (yet)."]
+
+
+def test_sides_of_different_length_are_never_scored() -> None:
+    with pytest.raises(LnReproError, match="test: 2 hypotheses for 1 references"):
+        sacre_bleu(["a", "b"], ["a"], experiment(), "test")

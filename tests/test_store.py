@@ -160,3 +160,12 @@ def test_runs_are_found_but_not_those_set_aside(folder: RunFolder) -> None:
         write_json(place / name / "experiment.json", {})
     (place / "not-a-run").mkdir()
     assert [run.path.name for run in runs_under(place)] == ["a-s1-0", "b-s1-0"]
+
+
+def test_a_claim_is_on_the_directory_that_is_there_now(folder: RunFolder) -> None:
+    """Somebody waits for a directory that is set aside meanwhile: he gets the new one, not the lock of the old."""
+    with folder.claim() as first:
+        folder.set_aside()
+        with folder.claim() as second:
+            assert not os.path.samestat(os.fstat(first), os.fstat(second))
+            assert os.path.samestat(os.fstat(second), (folder.path / ".lock").stat())

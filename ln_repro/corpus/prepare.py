@@ -77,9 +77,11 @@ def verify(data: Data, root: Path) -> list[str]:
     """Return what differs from the manifest of the prepared corpus; nothing when all is well.
 
     Raises:
-        UserError: it was not prepared.
+        UserError: it was not prepared, or the raw files in ``data.source`` are not the known ones.
     """
     known = fingerprint(data, root)
+    if data.source is not None:
+        locate(CORPORA[data.name], data, root, lambda _: None)  # refuses raw files that are not the known ones
     if known is None:  # the raw files are gone: whatever was prepared under this name is what can be checked
         folders = [folder for folder in _prepared(root, data.name) if _is_test_only(folder) == (data.only == "test")]
     else:

@@ -30,8 +30,9 @@ def read_lines(path: Path) -> list[str]:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UserError(f"{path}:{line}: not valid UTF-8; convert the file to UTF-8 and try again") from None
-    # Only "\n" ends a line: str.splitlines would also break at U+2028 and shift one side against the other.
-    lines = text.split("\n")
+    # Only "\n" ends a line: str.splitlines would also break at U+2028 and shift one side against the other. A "\r"
+    # inside a line would do so in whatever opens the file as text, so it becomes a space.
+    lines = text.replace("\r", " ").split("\n")
     if not lines[-1]:
         lines.pop()
     return [line.strip() for line in lines]
@@ -101,7 +102,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 def stored_lines(path: Path) -> list[str]:
     """Return the lines of a file that `write_lines` wrote."""
-    return path.read_text(encoding="utf-8").split("\n")[:-1] if path.stat().st_size else []
+    return path.read_bytes().decode().split("\n")[:-1]
 
 
 def pick(sides: Sides, kept: list[int]) -> Sides:

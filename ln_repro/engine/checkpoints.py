@@ -4,7 +4,7 @@ A file that the manifest does not vouch for does not exist. No torch here: the r
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -35,7 +35,7 @@ class Checkpoints:
         """Return what the manifest lists, oldest first."""
         try:
             listed = json.loads((self.folder / MANIFEST).read_text())
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):  # none yet, or damaged: then nothing is vouched for
             return []
         return [Checkpoint(**entry) for entry in listed]
 
@@ -58,10 +58,16 @@ class Checkpoints:
         for old in dropped:
             (self.folder / old.file).unlink(missing_ok=True)
 
-    def resume_point(self, warn: Callable[[str], None]) -> Checkpoint | None:
-        """Return the newest whole ``state``; damaged ones before it are set aside by name."""
-        for entry in reversed(self.entries()):
-            if entry.kind == "state" and self._whole(entry, warn):
+    def resume_point(self, warn: Callable[[str], None], needed: Collection[int] = ()) -> Checkpoint | None:
+        """Return the newest whole ``state``; damaged files on the way are set aside by name.
+
+        The weights of the epochs in ``needed`` have to be whole as well: training goes back behind those that are not.
+        """
+        entries = self.entries()
+        lost = [w.update for w in entries if w.kind == "weights" and w.epoch in needed and not self._whole(w, warn)]
+        for entry in reversed(entries):
+            usable = entry.kind == "state" and entry.update < min(lost, default=entry.update + 1)
+            if usable and self._whole(entry, warn):
                 return entry
         return None
 

@@ -1,15 +1,13 @@
 """Start, watch and stop the engine's processes. Neither torch nor fairseq is imported here."""
 
 import importlib.util
-import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import ln_repro
+from ln_repro import child
 from ln_repro.disk import MEGABYTE
 from ln_repro.engine.compat import INSTALL
 from ln_repro.errors import Interrupted, LnReproError, UserError
@@ -39,11 +37,11 @@ class Worker:
         self.log = log
         with log.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "ln_repro.engine.worker", job, *arguments],
+                [*child.SELF, "-m", "ln_repro.engine.worker", job, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=_environment(threads),
+                env=child.environment(OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads)),
                 start_new_session=True,  # Ctrl-C on the terminal reaches us alone; we pass it on
                 preexec_fn=_ignore_stray_signals,
                 pass_fds=() if inherit is None else (inherit,),
@@ -93,7 +91,7 @@ def require_fairseq() -> None:
 def require_gpu() -> None:
     """Raise unless torch sees a GPU; asked in another process, since loading torch takes seconds."""
     question = "import sys, torch; sys.exit(not torch.cuda.is_available())"
-    if subprocess.run([sys.executable, "-c", question], capture_output=True, check=False).returncode:
+    if subprocess.run([*child.SELF, "-c", question], capture_output=True, check=False).returncode:
         raise UserError("train.device: torch sees no GPU here (ln-repro doctor); train.device=cpu runs without one")
 
 
@@ -107,16 +105,6 @@ def binarise(text: Path, out: Path, source_lang: str, target_lang: str) -> None:
         worker.stop()
         raise
     worker.check()
-
-
-def _environment(threads: int) -> dict[str, str]:
-    """Return the worker's environment: its threads, and this package wherever it was started from.
-
-    With ``-P``, Python does not look into the working directory, where a user's own ``random.py`` may lie.
-    """
-    places = [str(Path(ln_repro.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-    path = os.pathsep.join(place for place in places if place)
-    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
 
 
 def _ignore_stray_signals() -> None:

@@ -24,9 +24,9 @@ class StopRequest:
     def __bool__(self) -> bool:
         return self.requested.is_set()
 
-    def listen(self) -> None:
-        """Start listening to signals and to standard input."""
-        for name in (signal.SIGTERM, signal.SIGINT):
+    def listen(self, signals: bool = True) -> None:
+        """Start listening to standard input and, unless they should end the worker at once, to signals."""
+        for name in (signal.SIGTERM, signal.SIGINT) if signals else ():
             signal.signal(name, self._on_signal)
         threading.Thread(target=self._watch_command, daemon=True).start()
 

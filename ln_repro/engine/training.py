@@ -1,5 +1,6 @@
 """The training loop: fairseq's trainer, data and task; our events, checkpoints and stops."""
 
+import copy
 import importlib
 import logging
 import resource
@@ -49,11 +50,18 @@ class StrictTrainer(Trainer):
     """fairseq's trainer, keeping the gradient norm at full precision and leaving no crash files behind."""
 
     gnorm: torch.Tensor
+    peak_bytes = 0
 
     def clip_grad_norm(self, clip_norm: float) -> torch.Tensor:
         """Clip (0: only measure) and remember the norm."""
         self.gnorm = super().clip_grad_norm(clip_norm)
         return self.gnorm
+
+    def set_num_updates(self, num_updates: int) -> None:
+        """Take note of the GPU's peak memory, which fairseq forgets after every update."""
+        if self.cuda:
+            self.peak_bytes = max(self.peak_bytes, torch.cuda.max_memory_allocated())
+        super().set_num_updates(num_updates)
 
     def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
         """Save, but not the dump of several hundred megabytes that fairseq leaves after a NaN."""
@@ -77,10 +85,11 @@ class Loop:
         logger.info(model)
         self.task.load_dataset("valid")
         self.trainer = StrictTrainer(cfg, self.task, model, self.task.build_criterion(cfg.criterion))
-        _, self.batches = checkpoint_utils.load_checkpoint(cfg.checkpoint, self.trainer)
+        saved, self.batches = checkpoint_utils.load_checkpoint(cfg.checkpoint, self.trainer)
+        self.trainer.get_valid_iterator("valid")  # a corpus that cannot be validated on is better known at once
         self.updates_per_epoch = -(-len(self.batches) // cfg.optimization.update_freq[0])
         self.trainer.lr_scheduler.plan(self.updates_per_epoch, self._total())
-        self.last_loss: float | None = None
+        self.last_loss: float | None = (saved or {}).get("last_loss")
         self._status(
             "resumed" if self.update else "started",
             parameters=sum(p.numel() for p in model.parameters()),
@@ -119,6 +128,8 @@ class Loop:
 
     def diverged(self, reason: str) -> None:
         """Write down that training ended in numbers that are not finite: a result, not an error."""
+        if self.update > self.opened_at:
+            self._report()
         self._status("diverged", reason=reason, last_finite_loss=self.last_loss, peak_memory_mb=self._peak_memory_mb())
 
     def _epoch(self) -> Iterator[list[Any]]:
@@ -131,11 +142,13 @@ class Loop:
     def _update(self, samples: list[Any]) -> None:
         """Take one update and write down what is due after it."""
         self.lr = self.trainer.get_lr()
-        before = self.task.sums.loss
-        self.trainer.train_step(samples)
-        loss = self.task.sums.loss - before
+        before = copy.copy(self.task.sums)
+        self.trainer.train_step(samples, raise_oom=True)
+        loss = (self.task.sums - before).per_token()["loss"]
         if not np.isfinite(loss):
+            self.task.sums = before
             raise FloatingPointError("the loss is not finite")
+        self.last_loss = loss
         at_end = not self.updates_left.has_next() or self.finished
         due = self.update % self.cfg.common.log_interval == 0
         save = bool(self.stop) or self.update % self.cfg.checkpoint.save_interval_updates == 0
@@ -145,7 +158,7 @@ class Loop:
             self._end_epoch()
         elif save:
             self._save_state()
-        self.stopped = bool(self.stop) and not self.finished
+        self.stopped = self.stopped or (bool(self.stop) and not self.finished)
 
     def _end_epoch(self) -> None:
         """Validate, then save the weights, then the state: the epoch is done once the state is on disk."""
@@ -173,7 +186,6 @@ class Loop:
         now = time.monotonic()
         seconds, updates, tokens = now - self.opened, self.update - self.opened_at, self.task.sums.tokens
         values = self.task.sums.per_token()
-        self.last_loss = values["loss"]
         speed = {"tokens_per_s": round(tokens / seconds, 1), "updates_per_s": round(updates / seconds, 3)}
         self.events.write(
             "train", self.update, self.batches.epoch, **values, lr=self.lr, gnorm=float(self.trainer.gnorm),
@@ -188,7 +200,7 @@ class Loop:
     def _save_state(self) -> None:
         """Save everything that an exact resume needs. The events up to here are on disk first."""
         self.events.sync()
-        extra = {"train_iterator": self.batches.state_dict()}
+        extra = {"train_iterator": self.batches.state_dict(), "last_loss": self.last_loss}
         self.checkpoints.save(
             "state", self.update, self.batches.epoch,
             lambda path: self.trainer.save_checkpoint(str(path), extra), keep=KEPT_STATES,
@@ -200,7 +212,7 @@ class Loop:
 
     def _peak_memory_mb(self) -> int:
         if self.trainer.cuda:
-            return torch.cuda.max_memory_allocated() // 2**20
+            return self.trainer.peak_bytes // 2**20
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
     def _status(self, state: str, **values: Any) -> None:

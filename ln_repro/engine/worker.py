@@ -4,7 +4,9 @@ fairseq stays in here. It changes global state (Hydra's, the seeds), can die in 
 standard input: the command that started it holds the other end, so a worker never outlives its command.
 """
 
+import os
 import sys
+import traceback
 
 from ln_repro.engine import compat
 from ln_repro.engine.stop import StopRequest
@@ -12,10 +14,10 @@ from ln_repro.engine.stop import StopRequest
 
 def main() -> int:
     """Run the job that the command line names."""
-    stop = StopRequest()
-    stop.listen()
-    compat.apply()
     job, *arguments = sys.argv[1:]
+    stop = StopRequest()
+    stop.listen(signals=job != "binarise")  # which has nothing to save
+    compat.apply()
     if job == "train":
         from ln_repro.engine.training import train
 
@@ -31,5 +33,19 @@ def main() -> int:
     raise SystemExit(f"unknown job {job!r}")
 
 
+def run() -> int:
+    """Run the job; whatever it raises is written down and becomes the exit status."""
+    try:
+        return main()
+    except SystemExit as end:
+        print(end, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+    return 1
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    status = run()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)  # fairseq's loader threads are still at work: an ordinary exit may abort in them

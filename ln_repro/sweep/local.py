@@ -2,12 +2,12 @@
 
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from ln_repro import child
 from ln_repro.errors import Interrupted
 from ln_repro.sweep.grid import Cell
 
@@ -52,7 +52,8 @@ class Pool:
                 if self.stopping:
                     return Interrupted.exit_code
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "ln_repro.cli", "run", *cell.overrides],
+                    [*child.SELF, "-m", "ln_repro.cli", "run", *cell.overrides],
+                    env=child.environment(),
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,

@@ -11,11 +11,11 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ln_repro import child
 from ln_repro.errors import LnReproError
 from ln_repro.experiment import Experiment, Tracker
 from ln_repro.tracking.files import MirrorFiles, read, write
@@ -158,8 +158,8 @@ def _start(files: MirrorFiles, letter: Mapping[str, Any]) -> subprocess.Popen[by
     places = {f"WANDB_{name}_DIR": str(files.scratch / name.lower()) for name in ("CACHE", "DATA", "ARTIFACT")}
     with files.log.open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "ln_repro.tracking.follower", str(files.run_dir)],
-            env={**os.environ, **places, "WANDB_ERROR_REPORTING": "false", "WANDB_SILENT": "true"},
+            [*child.SELF, "-m", "ln_repro.tracking.follower", str(files.run_dir)],
+            env=child.environment(**places, WANDB_ERROR_REPORTING="false", WANDB_SILENT="true"),
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log, start_new_session=True,
         )  # fmt: skip
     assert process.stdin

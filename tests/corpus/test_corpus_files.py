@@ -10,6 +10,7 @@ import pytest
 from corpus_helpers import settings, write
 
 from ln_repro.corpus.prepare import Prepared, fingerprint, verify
+from ln_repro.corpus.text import read_lines
 from ln_repro.errors import UserError
 
 Made = Callable[..., Prepared]
@@ -103,3 +104,8 @@ def test_words_of_one_letter_have_nothing_to_merge(made: Made, tmp_path: Path) -
     prepared = made("files", train=prefix, valid=prefix, test=prefix)
     assert prepared.tokenised("train") == ["a b", "c d"]
     assert not (prepared.folder / "bpe" / "codes").exists()
+
+
+def test_a_carriage_return_inside_a_line_does_not_end_it(tmp_path: Path) -> None:
+    (tmp_path / "text.en").write_bytes(b"one\rtwo\r\nthree\n")
+    assert read_lines(tmp_path / "text.en") == ["one two", "three"]

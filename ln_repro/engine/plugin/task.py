@@ -34,6 +34,13 @@ class Sums:
         self.nll_loss += float(log["nll_loss"])
         self.tokens += int(log["sample_size"])
 
+    def __sub__(self, earlier: "Sums") -> "Sums":
+        """Return what has been added since ``earlier``, a copy."""
+        since = Sums()
+        since.loss, since.nll_loss = self.loss - earlier.loss, self.nll_loss - earlier.nll_loss
+        since.tokens = self.tokens - earlier.tokens
+        return since
+
     def per_token(self) -> dict[str, float]:
         """Return both losses in bits per target token."""
         tokens = max(self.tokens, 1)

@@ -1,0 +1,16 @@
+"""How this package starts Python processes of its own: the same interpreter, and this very code."""
+
+import os
+import sys
+from pathlib import Path
+
+import ln_repro
+
+SELF = [sys.executable, "-P"]
+"""Python that does not look into the working directory, where a user's own ``random.py`` may lie."""
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """Return our environment, with this package on the path wherever we were started from."""
+    places = [str(Path(ln_repro.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(place for place in places if place), **extra}

@@ -1,0 +1,1 @@
+"""The larger verbs, one file each; `cli` has the small ones."""

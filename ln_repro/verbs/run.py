@@ -1,0 +1,94 @@
+"""`ln-repro run`: one experiment directly, or Hydra's own machinery where its flags ask for it."""
+
+import argparse
+import os
+from typing import Any
+
+from ln_repro.errors import Interrupted, LnReproError, UserError
+from ln_repro.verbs.messages import OneLineParser, complain, crashed, say
+
+INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+"""What Hydra's `--info` can show."""
+
+
+def run_parser() -> argparse.ArgumentParser:
+    """Return the parser of `run`'s flags: those of Hydra's that mean something here."""
+    flags = OneLineParser(prog="ln-repro run", add_help=False, allow_abbrev=False)
+    flags.add_argument("-h", "--help", action="store_true")
+    flags.add_argument("-m", "--multirun", action="store_true")
+    flags.add_argument("-c", "--cfg", choices=["job", "hydra", "all"])
+    flags.add_argument("-p", "--package")
+    flags.add_argument("--resolve", action="store_true")
+    flags.add_argument("-i", "--info", nargs="?", const="all", choices=INFO)
+    flags.add_argument("-sc", "--shell-completion", action="store_true")  # install=bash, uninstall=bash, query=bash
+    flags.add_argument("overrides", nargs="*")
+    return flags
+
+
+def run_verb(arguments: list[str]) -> int:
+    """`run`: one experiment directly, or Hydra's own machinery where its flags ask for it."""
+    from ln_repro.compose import compose, expand, multirun
+    from ln_repro.disk import explained
+    from ln_repro.experiment import build
+
+    assignments = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
+    flags = [argument for argument in arguments if argument not in assignments]
+    options = run_parser().parse_intermixed_args(flags)
+    overrides = [*assignments, *options.overrides]
+    if options.help:
+        return _run_help()
+    if not flags:
+        _run_one(build(compose(overrides)))
+        return 0
+    if (options.resolve or options.package) and not options.cfg:
+        raise UserError("--resolve and --package go with --cfg")
+    if options.shell_completion:
+        os.environ["COMP_LINE"] = os.environ.get("COMP_LINE", "").replace(" run ", " ", 1)
+    else:
+        for one in expand(overrides) if options.multirun else [overrides]:
+            settings = compose(one)
+            experiment = build(settings)
+            if options.cfg == "job" and not options.package:
+                print(f"# {_total_rate(experiment, settings['reference']['updates_per_epoch'])}", flush=True)
+    if options.cfg:
+        flags.append("--resolve")
+    worst = 0
+
+    def job(settings: dict[str, Any]) -> None:
+        nonlocal worst
+        try:
+            _run_one(build(settings))
+        except Interrupted as error:
+            raise KeyboardInterrupt from error  # ends the whole multirun, not this job alone
+        except LnReproError as error:
+            worst = max(worst, complain(error))
+        except Exception as error:
+            worst = max(worst, crashed(error))
+
+    if options.multirun:
+        runs = experiment.paths.runs
+        with explained(runs, "paths.runs"):
+            (runs / ".hydra").mkdir(parents=True, exist_ok=True)  # where Hydra leaves its multirun.yaml
+    multirun([*overrides, *(flag for flag in flags if flag not in options.overrides)], job)
+    return worst
+
+
+def _run_one(experiment: Any) -> None:
+    from ln_repro.run import run
+
+    print(run(experiment, say))
+
+
+def _total_rate(experiment: Any, updates_per_epoch: int) -> str:
+    rate = experiment.learning_rate(updates_per_epoch)
+    return f"total learning rate: {rate.sum():.4g} over {rate.total} updates of about {updates_per_epoch} an epoch"
+
+
+def _run_help() -> int:
+    from ln_repro.compose import experiments
+
+    print("usage: ln-repro run exp=NAME [key=value ...] [--cfg job] [-m exp=A,B seed=1,2]\n\nexperiments:")
+    for name, text in experiments().items():
+        print(f"  {name}\n      {text}")
+    print("\n--cfg job prints every setting of an experiment; any of them can be given as key=value.")
+    return 0

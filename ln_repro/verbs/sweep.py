@@ -1,0 +1,38 @@
+"""`ln-repro sweep`: every unfinished cell of a grid."""
+
+import argparse
+
+from ln_repro.errors import LnReproError
+from ln_repro.verbs.messages import say
+
+
+def sweep_verb(options: argparse.Namespace) -> int:
+    """`sweep`."""
+    from ln_repro.compose import compose, experiments, grid
+    from ln_repro.corpus.prepare import fingerprint, prepare
+    from ln_repro.engine import process
+    from ln_repro.experiment import build
+    from ln_repro.sweep.grid import cells, words
+    from ln_repro.sweep.local import Pool, cores
+    from ln_repro.sweep.plan import Planned, table
+
+    asked = words(options.words)
+    plan = []
+    for cell in cells(grid(asked.grid), asked.corpus, asked.seeds, asked.settings, list(experiments())):
+        settings = compose(cell.overrides)
+        experiment = build(settings)
+        source = fingerprint(experiment.data, experiment.paths.data)
+        rate = experiment.learning_rate(settings["reference"]["updates_per_epoch"])
+        plan.append(Planned(cell, experiment, experiment.id(source) if source else None, rate))
+    if options.dry_run:
+        print(table(plan))
+        return 0
+    first = plan[0].experiment
+    prepare(first.data, first.paths.data, process.binarise, say)  # once, instead of every cell waiting for it
+    waiting = [planned.cell for planned in plan if not planned.done]
+    say(f"{len(plan)} cells, {len(plan) - len(waiting)} finished already; {cores()} at a time")
+    failed = sum(status != 0 for status in Pool(cores(), first.paths.runs / "sweep", say).run(waiting))
+    if failed:
+        raise LnReproError(f"{failed} of {len(plan)} cells failed (logs in {first.paths.runs / 'sweep'})")
+    print(first.paths.runs)
+    return 0
