@@ -27,24 +27,21 @@ def run_tables(records: Sequence[Record]) -> dict[str, Table]:
 
 
 def runs_table(records: Sequence[Record]) -> Table:
-    """Return norm, ramp, tail and scores of each run."""
-    columns = ["exp", "seed", "ramp", "tail", "valid loss", "BLEU", "BLEU tok.", "epoch", "status"]
+    """Return the scores of each run, at the epoch of lowest validation loss."""
+    columns = ["exp", "seed", "valid loss", "BLEU", "BLEU tok.", "status"]
     return {"columns": columns, "rows": [_row(record) for record in records], "notes": signatures(records)}
 
 
 def _row(record: Record) -> list[Any]:
-    axes, bleu = record["axes"], record["bleu"]
+    bleu = record["bleu"]
     best = bleu["test"] or {"score": None, "epoch": None}
     losses = [row["valid_loss"] for row in record["epochs"] if row["epoch"] == best["epoch"]]
     return [
         record["exp"],
-        axes["seed"],
-        axes["warmup_updates"],
-        axes["decay"],
+        record["axes"]["seed"],
         _rounded(losses[0] if losses else None, 3),
         _rounded(best["score"], 2),
         _rounded((bleu["test_tokenised"] or {"score": None})["score"], 2),
-        best["epoch"],
         record["status"],
     ]
 
@@ -70,7 +67,7 @@ def markdown(name: str, table: Table) -> str:
     """Return a table as Markdown, aligned so that it also reads well in a terminal."""
     cells = [[_text(cell).replace("|", r"\|") for cell in row] for row in (table["columns"], *table["rows"])]
     widths = [max(len(row[column]) for row in cells) for column in range(len(table["columns"]))]
-    left = [all(isinstance(row[column], str) for row in table["rows"]) for column in range(len(widths))]
+    left = [not all(_is_number(row[column]) for row in cells[1:]) for column in range(len(widths))]
 
     def line(row: Sequence[str]) -> str:
         padded = (c.ljust(w) if is_left else c.rjust(w) for c, w, is_left in zip(row, widths, left, strict=True))
@@ -100,6 +97,10 @@ def latex(name: str, table: Table) -> str:
 
 def _text(cell: Any) -> str:
     return "-" if cell is None else str(cell)
+
+
+def _is_number(cell: str) -> bool:
+    return cell.replace(".", "", 1).removeprefix("-").isdecimal() or cell == "-"
 
 
 def _rounded(value: float | None, digits: int) -> str | None:
