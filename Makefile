@@ -39,7 +39,7 @@ check: $(READY)  ## lint, types and tests: what CI runs
 	$(BIN)/python -m pytest -n 2
 
 bench: $(READY)  ## training speed beside stock fairseq, in pairs
-	$(BIN)/python scripts/bench.py
+	$(BIN)/python scripts/bench.py --json results/bench/cpu.json
 
 reproduce-tables: $(READY)  ## rebuild results/tables from the committed records
 	$(BIN)/python scripts/reproduce_tables.py
