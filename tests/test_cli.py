@@ -198,10 +198,12 @@ def test_a_shell_completes_experiments(empty_place: Path) -> None:
     assert list(empty_place.iterdir()) == []
 
 
-def test_the_help_of_run_lists_the_experiments(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_of_run_lists_corpora_and_arms(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["run", "--help"]) == 0
     out = capsys.readouterr().out
-    assert all(f"  {name}\n      {text}\n" in out for name, text in experiments().items())
+    assert "CORPUS is one of iwslt, multi30k, tatoeba, toy, wmt;" in out
+    for name, text in experiments().items():
+        assert f"  {name.partition('_')[2]}\n      {text}\n" in out
 
 
 def test_the_help_is_quick_and_imports_nothing_heavy() -> None:

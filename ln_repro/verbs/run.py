@@ -87,8 +87,13 @@ def _total_rate(experiment: Any, updates_per_epoch: int) -> str:
 def _run_help() -> int:
     from ln_repro.compose import experiments
 
-    print("usage: ln-repro run exp=NAME [key=value ...] [--cfg job] [-m exp=A,B seed=1,2]\n\nexperiments:")
+    corpora, arms = {}, {}
     for name, text in experiments().items():
-        print(f"  {name}\n      {text}")
+        corpus, _, arm = name.partition("_")
+        corpora[corpus], arms[arm] = None, text
+    print("usage: ln-repro run exp=CORPUS_ARM [key=value ...] [--cfg job] [-m exp=A,B seed=1,2]\n")
+    print(f"CORPUS is one of {', '.join(corpora)}; ARM is one of\n")
+    for arm, text in arms.items():
+        print(f"  {arm}\n      {text}")
     print("\n--cfg job prints every setting of an experiment; any of them can be given as key=value.")
     return 0
