@@ -87,7 +87,8 @@ def _total_rate(experiment: Any, updates_per_epoch: int) -> str:
 def _run_help() -> int:
     from ln_repro.compose import experiments
 
-    corpora, arms = {}, {}
+    corpora: dict[str, None] = {}
+    arms: dict[str, str] = {}
     for name, text in experiments().items():
         corpus, _, arm = name.partition("_")
         corpora[corpus], arms[arm] = None, text
