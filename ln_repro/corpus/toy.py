@@ -66,10 +66,6 @@ class Clause:
         first, second = (self.front, self.subject.german) if self.front else (self.subject.german, "")
         return _join(first, self.finite, second, *self.middle, *self.final)
 
-    def inverted(self) -> str:
-        """Return the German main clause behind a subordinate one: the finite verb comes first."""
-        return _join(self.finite, self.subject.german, self.front, *self.middle, *self.final)
-
     def subordinate(self) -> str:
         """Return the German subordinate clause: every verb comes last."""
         return _join(self.subject.german, self.front, *self.middle, *self.joined)
