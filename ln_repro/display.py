@@ -43,7 +43,10 @@ class Display:
         if event["kind"] == "valid":
             self.say(f"epoch {event['epoch']}  update {event['update']}  valid loss {_bits(event['loss'])} bits")
         elif event["kind"] == "status" and "device" in event:
-            self.say(f"{event['state']} on {event['device']}: {event['parameters']:,} parameters")
+            processes = f"{event['processes']} x " if event.get("processes", 1) > 1 else ""
+            self.say(f"{event['state']} on {processes}{event['device']}: {event['parameters']:,} parameters")
+        elif event["kind"] == "status" and "reason" in event:
+            self.say(f"{event['state']} at update {event['update']}: {event['reason']}")
         elif event["kind"] == "bleu":
             score = f"{event['split']} BLEU {event['score']:.2f} ({event['flavour']})"
             self.say(f"epoch {event['epoch']}  {score}  {event['signature']}")

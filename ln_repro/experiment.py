@@ -160,6 +160,15 @@ class Evaluation(Section):
     """Decode the validation set too (the test set always is), after every epoch."""
 
 
+class Divergence(Section):
+    """What counts as lost, besides numbers that are not finite (which always end a run)."""
+
+    rule: Literal["stuck", "never"] = "stuck"
+    """One of `ln_repro.divergence`."""
+    updates: Count = 2000
+    """After the ramp, the updates that a rule judges by."""
+
+
 class Tracker(Section):
     """The mirror of a run's events; losing it loses nothing."""
 
@@ -185,13 +194,17 @@ class Experiment(Section):
     """A scheme of the engine; the names are the files of `conf/norm`."""
     init: Literal["xavier_legacy", "xavier", "theory", "fairseq"]
     lr: Positive
-    precision: Literal["fp32", "bf16"]
+    precision: Literal["auto", "fp32", "bf16", "fp16"]
+    """`auto` is settled before a run has an id (`ln_repro.engine.device`)."""
     data: Data
     model: Model
     optimizer: Optimizer
     schedule: Schedule
     train: Training
     eval: Evaluation
+    divergence: Divergence = Divergence()
+    stop_on_divergence: bool = False
+    """End a run early once the rule calls it lost; what it had learnt until then is recorded."""
     tracker: Tracker
     paths: Paths
     rerun: bool = False
@@ -232,12 +245,15 @@ class Experiment(Section):
         """Return the short hash over everything that can change a result, and over nothing else.
 
         Settings at their default are left out, so that a new axis does not rename the runs that came before it.
+        When a lost run is given up is not part of it: the updates that were taken are the same.
         """
+        assert self.precision != "auto"
         kept = self.model_dump(
             mode="json",
             exclude_defaults=True,
             exclude={
                 "exp": True, "tracker": True, "paths": True, "rerun": True, "data": True,
+                "divergence": True, "stop_on_divergence": True,
                 "model": {"name"}, "train": {"log_every", "save_every", "threads", "device"},
             },
         )  # fmt: skip

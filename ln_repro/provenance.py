@@ -11,10 +11,16 @@ from ln_repro.version import __version__
 PACKAGES = ("torch", "fairseq", "numpy", "sacrebleu", "sacremoses", "subword-nmt", "hydra-core", "omegaconf")
 
 
-def environment(device: str) -> dict[str, Any]:
-    """Return the versions of what computes; ``device`` is the name of the processor or GPU."""
+def environment(device: str, processes: int = 1) -> dict[str, Any]:
+    """Return the versions of what computes; ``device`` is the name of each process's processor or GPU."""
     versions = {name: version_of(name) for name in PACKAGES}
-    return {"python": platform.python_version(), **versions, "device": device, "system": platform.system()}
+    return {
+        "python": platform.python_version(),
+        **versions,
+        "device": device,
+        "processes": processes,
+        "system": platform.system(),
+    }
 
 
 def version_of(package: str) -> str | None:

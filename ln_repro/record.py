@@ -51,7 +51,7 @@ def record_of(
         "train_seconds": round(seconds, 3),
         "tokens_per_s": round(tokens / seconds, 1) if seconds else None,
         "peak_memory_mb": ended["peak_memory_mb"],
-        "environment": provenance.environment(begun["device"]),
+        "environment": provenance.environment(begun["device"], begun.get("processes", 1)),
         "code": dict(code),
         "experiment": experiment.settings(),
     }
@@ -96,4 +96,4 @@ def _best_scores(events: Sequence[Event], epochs: Sequence[dict[str, Any]]) -> d
 def _divergence(statuses: Mapping[str, Event]) -> dict[str, Any] | None:
     """Return when and why a run diverged, None if it did not."""
     event = statuses.get("diverged")
-    return event and {key: event[key] for key in ("update", "epoch", "reason", "last_finite_loss")}
+    return event and {key: event[key] for key in ("update", "epoch", "rule", "reason", "last_finite_loss")}

@@ -16,6 +16,7 @@ from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.errors import Interrupted, UserError
 from ln_repro.events import Events
 from ln_repro.experiment import Experiment
+from ln_repro.ranks import this_rank
 from ln_repro.record import Record, record_of
 from ln_repro.store import RunFolder, write_json
 from ln_repro.tracking.mirror import Mirror, open_mirror
@@ -37,8 +38,12 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
     if experiment.data.only is not None:
         raise UserError(f"data.only: a run needs the whole corpus, not only {experiment.data.only}")
     process.require_fairseq()
-    if experiment.train.device == "cuda":
-        process.require_gpu()
+    rank = this_rank()
+    if experiment.train.batches_per_update % rank.size:
+        raise UserError(
+            f"train.batches_per_update: {experiment.train.batches_per_update} cannot be spread over {rank.size} "
+            f"processes; give a multiple of {rank.size}"
+        )
     corpus = prepare(experiment.data, experiment.paths.data, process.binarise, say)
     run_id = experiment.id(corpus.fingerprint)
     folder = RunFolder.of(experiment, run_id)
@@ -48,6 +53,8 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
                 say(f"the run so far is set aside as {folder.set_aside()}")
         if folder.record is not None:
             say("this experiment is finished already (rerun=true starts afresh)")
+            if rank.size > 1:
+                process.dismiss(folder.log)
             return folder.path
         require_room(experiment.paths.runs, room_for(experiment, corpus.vocabulary), "paths.runs")
         with folder.claim() as lock:

@@ -17,6 +17,7 @@ def settings(**changes: Any) -> dict[str, Any]:
         "schedule": {"warmup_updates": 400, "decay": "constant"},
         "train": {"max_update": 1200},
         "eval": {},
+        "divergence": {},
         "tracker": {"name": "none"},
         "paths": {"runs": "runs", "data": "data"},
     }  # fmt: skip
@@ -56,6 +57,7 @@ def diverged(**changes: Any) -> dict[str, Any]:
     return record(**{
         "exp": "toy_postln_nowarm", "id": "abcdef0123", "status": "diverged", "epochs": [],
         "bleu": {"test": None, "test_tokenised": None},
-        "divergence": {"update": 7, "epoch": 1, "reason": "the loss is not finite", "last_finite_loss": 12.5},
+        "divergence": {"update": 7, "epoch": 1, "rule": "not_finite", "reason": "the loss is not finite",
+                       "last_finite_loss": 12.5},
         "axes": {"data": "toy", "norm": "postln", "warmup_updates": 0, "decay": "constant", "seed": 2}, **changes,
     })  # fmt: skip

@@ -101,7 +101,7 @@ def test_an_experiment_is_what_its_name_says(corpus: str, arm: str) -> None:
     rule = experiment.optimizer
     betas = None if optimizer == "sgd" else (0.9, 0.98)
     assert (rule.name, rule.betas, rule.weight_decay) == (optimizer, betas, 0.0)
-    assert (experiment.seed, experiment.precision, experiment.init) == (1, "fp32", "xavier_legacy")
+    assert (experiment.seed, experiment.precision, experiment.init) == (1, "auto", "xavier_legacy")
 
 
 @pytest.mark.parametrize("name", sorted(experiments()))

@@ -73,6 +73,14 @@ def test_what_ends_an_epoch_stays_and_a_score_has_its_signature() -> None:
     assert "epoch 3  test BLEU 33.46 (detokenised)  nrefs:1|[case]:lc\n" in shown(80, False, bleu)
 
 
+def test_how_a_run_began_and_how_it_was_lost_stay() -> None:
+    begun = {"kind": "status", "state": "started", "device": "H200", "parameters": 36_700_160, "update": 0}
+    assert "started on H200: 36,700,160 parameters\n" in shown(80, False, {**begun, "processes": 1})
+    assert "started on 8 x H200: 36,700,160 parameters\n" in shown(80, False, {**begun, "processes": 8})
+    lost = {"kind": "status", "state": "diverged", "reason": "the loss is not finite", "update": 7}
+    assert "diverged at update 7: the loss is not finite\n" in shown(80, False, lost)
+
+
 def test_a_terminal_gets_a_live_line() -> None:
     text = shown(100, True, train())
     assert "600/1200" in text and "\x1b[" in text

@@ -15,7 +15,7 @@ from tests.examples import experiment, settings
 DATA = "sha256:" + "0" * 64
 
 CHANGES_THE_RESULT = [
-    {"seed": 2}, {"norm": "preln"}, {"lr": 1e-3}, {"precision": "bf16"},
+    {"seed": 2}, {"norm": "preln"}, {"lr": 1e-3}, {"precision": "bf16"}, {"precision": "fp16"},
     *({"init": init} for init in ("xavier", "theory", "fairseq")),
     {"model__layers": 2}, {"model__width": 128}, {"model__ffn": 256}, {"model__heads": 2}, {"model__dropout": 0.0},
     {"model__share_embeddings": False},
@@ -35,6 +35,8 @@ CHANGES_NOTHING = [
     {"tracker__name": "wandb"}, {"tracker__mode": "offline"}, {"tracker__project": "mine"},
     {"train__log_every": 1}, {"train__save_every": 5}, {"train__threads": 2}, {"train__device": "cpu"},
     {"model__name": "another_name"},
+    {"divergence__rule": "never"}, {"divergence__updates": 5},
+    {"stop_on_divergence": True},
 ]  # fmt: skip
 
 
@@ -130,7 +132,7 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy() -> None:
         ({"optimizer__name": "sgd", "optimizer__betas": [0.9, 0.98]},
          "optimizer.betas: sgd has neither betas nor eps; leave them out, or take optimizer=adam"),
         ({"optimizer__betas": [0.9, 1.0]}, "optimizer.betas.1: input should be less than 1, got 1.0"),
-        ({"precision": "fp16"}, "precision: input should be 'fp32' or 'bf16', got 'fp16'"),
+        ({"precision": "fp8"}, "precision: input should be 'auto', 'fp32', 'bf16' or 'fp16', got 'fp8'"),
         ({"norm": None}, "norm: input should be a valid string, got None"),
         ({"train__nope": 1}, "train.nope: no such setting"),
         ({"nope": 1}, "nope: no such setting"),

@@ -30,8 +30,11 @@ def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resum
         "--max-epoch", train.max_epoch or 0, "--max-update", train.max_update or 0,
         "--log-interval", train.log_every, "--log-format", "none",
         "--save-dir", folder, "--save-interval-updates", train.save_every,
-        "--num-workers", 0, "--distributed-world-size", 1,
+        "--num-workers", 0, "--distributed-world-size", 1, "--ddp-backend", "legacy_ddp",
     ]  # fmt: skip
+    if experiment.stop_on_divergence:
+        arguments += ["--divergence-rule", experiment.divergence.rule]
+        arguments += ["--divergence-updates", experiment.divergence.updates]
     if train.device == "cpu":
         arguments.append("--cpu")
     if resume is not None:

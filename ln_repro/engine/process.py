@@ -1,11 +1,13 @@
 """Start, watch and stop the engine's processes. Neither torch nor fairseq is imported here."""
 
 import importlib.util
+import os
 import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from ln_repro import child
 from ln_repro.disk import MEGABYTE
@@ -22,7 +24,7 @@ class Worker:
     """A process of the engine. It ends when we do: it reads the pipe that only we hold open.
 
     Args:
-        job: ``train``, ``decode`` or ``binarise``.
+        job: one of `ln_repro.engine.worker`'s.
         arguments: what the job gets.
         log: its output goes here, appended.
         threads: CPU threads.
@@ -88,13 +90,6 @@ def require_fairseq() -> None:
         raise LnReproError(f"fairseq is not installed; type: {INSTALL}")
 
 
-def require_gpu() -> None:
-    """Raise unless torch sees a GPU; asked in another process, since loading torch takes seconds."""
-    question = "import sys, torch; sys.exit(not torch.cuda.is_available())"
-    if subprocess.run([*child.SELF, "-c", question], capture_output=True, check=False).returncode:
-        raise UserError("train.device: torch sees no GPU here (ln-repro doctor); train.device=cpu runs without one")
-
-
 def binarise(text: Path, out: Path, source_lang: str, target_lang: str) -> None:
     """Binarise a prepared corpus; blocks until it is done."""
     out.mkdir(parents=True, exist_ok=True)
@@ -104,6 +99,19 @@ def binarise(text: Path, out: Path, source_lang: str, target_lang: str) -> None:
     except BaseException:
         worker.stop()
         raise
+    worker.check()
+
+
+def join() -> NoReturn:
+    """Become a trainer that does what the first process of this run tells it."""
+    require_fairseq()
+    os.execve(child.SELF[0], [*child.SELF, "-m", "ln_repro.engine.worker", "join"], child.environment())
+
+
+def dismiss(log: Path) -> None:
+    """Tell those that `join` that there is nothing to train."""
+    worker = Worker("dismiss", [], log)
+    worker.wait()
     worker.check()
 
 

@@ -16,7 +16,7 @@ INTERRUPTED = Interrupted.exit_code
 
 
 class StopRequest:
-    """Set when the worker is asked to save and end: by SIGTERM or SIGINT, or because its command is gone."""
+    """Set when the worker is asked to save and end: by a signal, or because its command is gone."""
 
     def __init__(self) -> None:
         self.requested = threading.Event()
@@ -24,10 +24,13 @@ class StopRequest:
     def __bool__(self) -> bool:
         return self.requested.is_set()
 
-    def listen(self, signals: bool = True) -> None:
-        """Start listening to standard input and, unless they should end the worker at once, to signals."""
-        for name in (signal.SIGTERM, signal.SIGINT) if signals else ():
+    def catch_signals(self) -> None:
+        """Let SIGTERM and SIGINT ask, instead of ending the worker at once."""
+        for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, self._on_signal)
+
+    def watch_command(self) -> None:
+        """Take the end of standard input, which the command holds open, for the end of the command."""
         threading.Thread(target=self._watch_command, daemon=True).start()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:

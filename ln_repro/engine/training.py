@@ -14,14 +14,23 @@ import torch
 from fairseq import checkpoint_utils, options, tasks, utils
 from fairseq.data import iterators
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.trainer import Trainer
 
+from ln_repro.divergence import NOT_FINITE, RULES, Diverged, Rule
 from ln_repro.engine.checkpoints import Checkpoints
+from ln_repro.engine.group import Group
 from ln_repro.engine.stop import INTERRUPTED, StopRequest
+from ln_repro.engine.trainer import StrictTrainer
 from ln_repro.events import Events
+from ln_repro.ranks import Rank
 
 PLUGINS = ("loss", "model", "optimizers", "schedules", "task")
 KEPT_STATES = 2
+ENTROPY_SENTENCES = 50_000
+"""The unigram entropy is estimated on so many."""
+UNDERFLOW = (
+    "fp16: the loss scale has fallen to its minimum at update {update}. That is fp16's range and no verdict on the "
+    "model: give precision=bf16 or precision=fp32"
+)
 logger = logging.getLogger(__name__)
 
 
@@ -33,49 +42,50 @@ def configuration(arguments: list[str]) -> Any:
     return convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), arguments))
 
 
-def train(arguments: list[str], stop: StopRequest) -> int:
+def train(arguments: list[str], stop: StopRequest, group: Group) -> int:
     """Train until the last epoch or update, a divergence, or a stop; return the exit status."""
-    cfg = configuration(arguments)
+    cfg = spread(configuration(arguments), group.rank)
     np.random.seed(cfg.common.seed)
     utils.set_torch_seed(cfg.common.seed)
-    loop = Loop(cfg, stop)
+    loop = Loop(cfg, stop, group)
     try:
         loop.run()
     except FloatingPointError as error:
-        loop.diverged(str(error))
+        if cfg.task.precision == "fp16":
+            raise SystemExit(UNDERFLOW.format(update=loop.update)) from error
+        loop.diverged(Diverged(NOT_FINITE, str(error)))
+    except Diverged as verdict:
+        loop.diverged(verdict)
     return INTERRUPTED if loop.stopped else 0
 
 
-class StrictTrainer(Trainer):
-    """fairseq's trainer, keeping the gradient norm at full precision and leaving no crash files behind."""
+def spread(cfg: Any, rank: Rank) -> Any:
+    """Let each of several processes take its share of the mini-batches of every update."""
+    cfg.distributed_training.distributed_world_size = rank.size
+    cfg.distributed_training.distributed_rank = rank.index
+    cfg.distributed_training.device_id = rank.local
+    cfg.checkpoint.load_checkpoint_on_all_dp_ranks = True  # broadcasting one needs pickles that torch refuses
+    cfg.optimization.update_freq = [cfg.optimization.update_freq[0] // rank.size]
+    if not rank.leads:
+        logging.getLogger().setLevel(logging.WARNING)
+    return cfg
 
-    gnorm: torch.Tensor
-    peak_bytes = 0
 
-    def clip_grad_norm(self, clip_norm: float) -> torch.Tensor:
-        """Clip (0: only measure) and remember the norm."""
-        self.gnorm = super().clip_grad_norm(clip_norm)
-        return self.gnorm
-
-    def set_num_updates(self, num_updates: int) -> None:
-        """Take note of the GPU's peak memory, which fairseq forgets after every update."""
-        if self.cuda:
-            self.peak_bytes = max(self.peak_bytes, torch.cuda.max_memory_allocated())
-        super().set_num_updates(num_updates)
-
-    def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
-        """Save, but not the dump of several hundred megabytes that fairseq leaves after a NaN."""
-        if Path(filename).name != "crash.pt":
-            self.consolidate_optimizer()
-            super().save_checkpoint(filename, extra_state)
+def unigram_entropy(targets: Any) -> float:
+    """Return the entropy of the target tokens' own distribution, in bits: the loss of who knows only frequencies."""
+    chosen = range(0, len(targets), -(-len(targets) // ENTROPY_SENTENCES))
+    counts = np.bincount(np.concatenate([targets[index].numpy() for index in chosen]))
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * np.log2(shares)).sum())
 
 
 class Loop:
     """One training run in this process."""
 
-    def __init__(self, cfg: Any, stop: StopRequest) -> None:
+    def __init__(self, cfg: Any, stop: StopRequest, group: Group) -> None:
         self.cfg = cfg
         self.stop = stop
+        self.group = group
         self.stopped = False
         folder = Path(cfg.checkpoint.save_dir)
         self.checkpoints = Checkpoints(folder)
@@ -90,13 +100,23 @@ class Loop:
         self.updates_per_epoch = -(-len(self.batches) // cfg.optimization.update_freq[0])
         self.trainer.lr_scheduler.plan(self.updates_per_epoch, self._total())
         self.last_loss: float | None = (saved or {}).get("last_loss")
+        self.rule = self._rule((saved or {}).get("rule", []))
         self._status(
             "resumed" if self.update else "started",
             parameters=sum(p.numel() for p in model.parameters()),
             device=torch.cuda.get_device_name() if self.trainer.cuda else "cpu",
             updates_per_epoch=self.updates_per_epoch,
+            processes=self.group.rank.size,
         )
         self._open_window()
+
+    def _rule(self, state: list[float]) -> Rule:
+        """Return the rule that says when the run is lost, as far as it had come."""
+        name = self.cfg.task.divergence_rule
+        entropy = unigram_entropy(self.task.dataset("train").tgt) if name != "never" else 0.0
+        rule = RULES[name](entropy, self.cfg.lr_scheduler.warmup_updates, self.cfg.task.divergence_updates)
+        rule.resume(state)
+        return rule
 
     @property
     def update(self) -> int:
@@ -126,11 +146,17 @@ class Loop:
         if not self.stopped:
             self._status("trained", peak_memory_mb=self._peak_memory_mb())
 
-    def diverged(self, reason: str) -> None:
-        """Write down that training ended in numbers that are not finite: a result, not an error."""
+    def diverged(self, verdict: Diverged) -> None:
+        """Write down that the run is lost: a result, not an error."""
         if self.update > self.opened_at:
             self._report()
-        self._status("diverged", reason=reason, last_finite_loss=self.last_loss, peak_memory_mb=self._peak_memory_mb())
+        self._status(
+            "diverged",
+            rule=verdict.kind,
+            reason=str(verdict),
+            last_finite_loss=self.last_loss,
+            peak_memory_mb=self._peak_memory_mb(),
+        )
 
     def _epoch(self) -> Iterator[list[Any]]:
         """Yield the mini-batches of each update of the next epoch."""
@@ -142,42 +168,55 @@ class Loop:
     def _update(self, samples: list[Any]) -> None:
         """Take one update and write down what is due after it."""
         self.lr = self.trainer.get_lr()
-        before = copy.copy(self.task.sums)
-        self.trainer.train_step(samples, raise_oom=True)
-        loss = (self.task.sums - before).per_token()["loss"]
-        if not np.isfinite(loss):
-            self.task.sums = before
-            raise FloatingPointError("the loss is not finite")
-        self.last_loss = loss
+        before, done = copy.copy(self.task.sums), self.update
+        self.trainer.train_step(self.trainer.own_dropout(samples), raise_oom=True)
+        if self.update > done:  # fp16 leaves out an update that overflows
+            self._judge((self.task.sums - before).per_token(), before)
         at_end = not self.updates_left.has_next() or self.finished
         due = self.update % self.cfg.common.log_interval == 0
-        save = bool(self.stop) or self.update % self.cfg.checkpoint.save_interval_updates == 0
-        if due or save or at_end:
+        stop = self.group.any(bool(self.stop))
+        save = stop or self.update % self.cfg.checkpoint.save_interval_updates == 0
+        if self.update > self.opened_at and (due or save or at_end):
             self._report()
         if at_end:
             self._end_epoch()
         elif save:
             self._save_state()
-        self.stopped = self.stopped or (bool(self.stop) and not self.finished)
+        self.stopped = self.stopped or (stop and not self.finished)
+
+    def _judge(self, losses: dict[str, float], before: Any) -> None:
+        """Look at the losses of one update, in bits.
+
+        Raises:
+            FloatingPointError: they are not finite (and are taken out of the sums, which go back to ``before``).
+            Diverged: the rule calls the run lost.
+        """
+        if not np.isfinite(losses["loss"]):
+            self.task.sums = before
+            raise FloatingPointError("the loss is not finite")
+        self.last_loss = losses["loss"]
+        if reason := self.rule.look(self.update, losses["nll_loss"]):
+            raise Diverged(self.cfg.task.divergence_rule, reason)
 
     def _end_epoch(self) -> None:
         """Validate, then save the weights, then the state: the epoch is done once the state is on disk."""
         epoch = self.batches.epoch
         if not self._validate(epoch):
             return
-        self.checkpoints.save("weights", self.update, epoch, self._write_weights)
+        if self.group.rank.leads:
+            self.checkpoints.save("weights", self.update, epoch, self._write_weights)
         self._save_state()
 
     def _validate(self, epoch: int) -> bool:
         """Write down the validation loss; return False when a stop came in between."""
         self.task.sums.clear()
         for sample in self.trainer.get_valid_iterator("valid").next_epoch_itr(shuffle=False):
-            if self.stop:
+            if self.group.any(bool(self.stop)):
                 self.stopped = True
                 return False
             self.trainer.valid_step(sample)
         values = self.task.sums.per_token()
-        self.events.write("valid", self.update, epoch, **values, ppl=2 ** min(values["nll_loss"], 1000.0))
+        self._write("valid", epoch, **values, ppl=2 ** min(values["nll_loss"], 1000.0))
         self._open_window()
         return True
 
@@ -187,8 +226,8 @@ class Loop:
         seconds, updates, tokens = now - self.opened, self.update - self.opened_at, self.task.sums.tokens
         values = self.task.sums.per_token()
         speed = {"tokens_per_s": round(tokens / seconds, 1), "updates_per_s": round(updates / seconds, 3)}
-        self.events.write(
-            "train", self.update, self.batches.epoch, **values, lr=self.lr, gnorm=float(self.trainer.gnorm),
+        self._write(
+            "train", self.batches.epoch, **values, lr=self.lr, gnorm=float(self.trainer.gnorm),
             tokens=tokens, seconds=round(seconds, 3), **speed,
         )  # fmt: skip
         self._open_window()
@@ -199,12 +238,14 @@ class Loop:
 
     def _save_state(self) -> None:
         """Save everything that an exact resume needs. The events up to here are on disk first."""
-        self.events.sync()
-        extra = {"train_iterator": self.batches.state_dict(), "last_loss": self.last_loss}
-        self.checkpoints.save(
-            "state", self.update, self.batches.epoch,
-            lambda path: self.trainer.save_checkpoint(str(path), extra), keep=KEPT_STATES,
-        )  # fmt: skip
+        position = self.batches.state_dict()
+        extra = {"train_iterator": position, "last_loss": self.last_loss, "rule": self.rule.state()}
+        if self.group.rank.leads:
+            self.events.sync()
+            self.checkpoints.save(
+                "state", self.update, self.batches.epoch,
+                lambda path: self.trainer.save_checkpoint(str(path), extra), keep=KEPT_STATES,
+            )  # fmt: skip
         self.opened = time.monotonic()
 
     def _write_weights(self, path: Path) -> None:
@@ -216,4 +257,9 @@ class Loop:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
     def _status(self, state: str, **values: Any) -> None:
-        self.events.write("status", self.update, self.batches.epoch, state=state, **values)
+        self._write("status", self.batches.epoch, state=state, **values)
+
+    def _write(self, kind: str, epoch: int, **values: Any) -> None:
+        """Write an event, once however many processes train."""
+        if self.group.rank.leads:
+            self.events.write(kind, self.update, epoch, **values)

@@ -1,7 +1,10 @@
-"""The engine's own process: `python -m ln_repro.engine.worker train|decode|binarise ...`.
+"""The engine's own process: `python -m ln_repro.engine.worker JOB ...`.
 
 fairseq stays in here. It changes global state (Hydra's, the seeds), can die in C++, and is stopped by closing its
 standard input: the command that started it holds the other end, so a worker never outlives its command.
+
+JOB is ``binarise``, ``decode`` or ``train``; under torchrun also ``join`` (train with the arguments that the first
+process gives to its ``train``) and ``dismiss`` (tell those that join that there is nothing to train).
 """
 
 import os
@@ -10,27 +13,41 @@ import traceback
 
 from ln_repro.engine import compat
 from ln_repro.engine.stop import StopRequest
+from ln_repro.ranks import this_rank
 
 
 def main() -> int:
     """Run the job that the command line names."""
     job, *arguments = sys.argv[1:]
     stop = StopRequest()
-    stop.listen(signals=job != "binarise")  # which has nothing to save
+    if job != "join":  # which torchrun has started, and ends
+        stop.watch_command()
     compat.apply()
-    if job == "train":
-        from ln_repro.engine.training import train
-
-        return train(arguments, stop)
-    if job == "decode":
-        from ln_repro.engine.decode import decode
-
-        return decode(arguments, stop)
     if job == "binarise":
         from ln_repro.engine.binarise import binarise
 
         return binarise(arguments)
+    if job == "decode":
+        from ln_repro.engine.decode import decode
+
+        stop.catch_signals()
+        return decode(arguments, stop)
+    if job in ("train", "join", "dismiss"):
+        return train_together(arguments if job == "train" else None, stop)
     raise SystemExit(f"unknown job {job!r}")
+
+
+def train_together(arguments: list[str] | None, stop: StopRequest) -> int:
+    """Train with whatever the first process has; until all have met, signals end this one at once."""
+    from ln_repro.engine.group import Group
+    from ln_repro.engine.training import train
+
+    group = Group(this_rank())
+    agreed = group.share(arguments)
+    stop.catch_signals()
+    status = train(agreed, stop, group) if agreed else 0
+    group.close()
+    return status if group.rank.leads else 0
 
 
 def run() -> int:

@@ -6,6 +6,8 @@ from typing import Any
 
 from ln_repro.errors import UserError
 
+GIVE_UP = "stop_on_divergence"
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -17,8 +19,9 @@ class Cell:
 
     @property
     def overrides(self) -> list[str]:
-        """Return what follows `ln-repro run`."""
-        return [f"exp={self.exp}", f"seed={self.seed}", *self.settings]
+        """Return what follows `ln-repro run`. A sweep gives up lost runs unless told otherwise."""
+        given = any(setting.startswith(f"{GIVE_UP}=") for setting in self.settings)
+        return [f"exp={self.exp}", f"seed={self.seed}", *([] if given else [f"{GIVE_UP}=true"]), *self.settings]
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,9 @@ def run_verb(arguments: list[str]) -> int:
     """`run`: one experiment directly, or Hydra's own machinery where its flags ask for it."""
     from ln_repro.compose import compose, expand, multirun
     from ln_repro.disk import explained
+    from ln_repro.engine import process
     from ln_repro.experiment import build
+    from ln_repro.ranks import this_rank
 
     assignments = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
     flags = [argument for argument in arguments if argument not in assignments]
@@ -38,8 +40,12 @@ def run_verb(arguments: list[str]) -> int:
     if options.help:
         return _run_help()
     if not flags:
+        if not this_rank().leads:
+            process.join()
         _run_one(build(compose(overrides)))
         return 0
+    if this_rank().size > 1:
+        raise UserError("torchrun: starts one run at a time, without flags")
     if (options.resolve or options.package) and not options.cfg:
         raise UserError("--resolve and --package go with --cfg")
     if options.shell_completion:
@@ -74,9 +80,10 @@ def run_verb(arguments: list[str]) -> int:
 
 
 def _run_one(experiment: Any) -> None:
+    from ln_repro.engine.device import settle
     from ln_repro.run import run
 
-    print(run(experiment, say))
+    print(run(settle(experiment), say))
 
 
 def _total_rate(experiment: Any, updates_per_epoch: int) -> str:

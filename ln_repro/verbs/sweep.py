@@ -2,7 +2,7 @@
 
 import argparse
 
-from ln_repro.errors import LnReproError
+from ln_repro.errors import LnReproError, UserError
 from ln_repro.verbs.messages import say
 
 
@@ -11,16 +11,20 @@ def sweep_verb(options: argparse.Namespace) -> int:
     from ln_repro.compose import compose, experiments, grid
     from ln_repro.corpus.prepare import fingerprint, prepare
     from ln_repro.engine import process
+    from ln_repro.engine.device import settle
     from ln_repro.experiment import build
+    from ln_repro.ranks import this_rank
     from ln_repro.sweep.grid import cells, words
     from ln_repro.sweep.local import Pool, cores
     from ln_repro.sweep.plan import Planned, table
 
+    if this_rank().size > 1:
+        raise UserError("torchrun: starts one run at a time; a sweep starts its runs itself")
     asked = words(options.words)
     plan = []
     for cell in cells(grid(asked.grid), asked.corpus, asked.seeds, asked.settings, list(experiments())):
         settings = compose(cell.overrides)
-        experiment = build(settings)
+        experiment = settle(build(settings))
         source = fingerprint(experiment.data, experiment.paths.data)
         rate = experiment.learning_rate(settings["reference"]["updates_per_epoch"])
         plan.append(Planned(cell, experiment, experiment.id(source) if source else None, rate))

@@ -2,6 +2,11 @@
 
 import json
 import math
+import os
+import re
+import signal
+
+import pytest
 
 
 def test_a_run_end_to_end(command):
@@ -60,9 +65,51 @@ def test_a_loss_that_is_not_finite_is_a_result(command):
     record = json.loads((run.folder / "record.json").read_text())
     assert record["status"] == "diverged"
     assert record["divergence"]["update"] == record["updates"]
+    assert record["divergence"]["rule"] == "not_finite"
     assert record["divergence"]["reason"]
     assert record["bleu"] == {"test": None, "test_tokenised": None}
     assert not list(run.folder.rglob("crash.pt"))
+
+
+STUCK = ("lr=1e-9", "stop_on_divergence=true", "divergence.updates=40")
+
+
+def test_a_run_that_learns_nothing_is_given_up(command):
+    run = command("runs", *STUCK)
+    status, _, error = run.finish()
+    assert status == 0, error
+    assert re.search(r"\ndiverged at update \d+: the loss has stayed above the unigram entropy of 5\.", error)
+    record = json.loads((run.folder / "record.json").read_text())
+    assert record["status"] == "diverged"
+    assert record["updates"] == record["divergence"]["update"] >= 40
+    assert record["divergence"]["rule"] == "stuck"
+    assert "above the unigram entropy of 5." in record["divergence"]["reason"]
+    assert 5 < record["divergence"]["last_finite_loss"] < 10
+    assert run.finish("stop_on_divergence=false")[2].count("finished already") == 1  # the same run
+
+
+def test_a_run_is_not_given_up_unless_asked(command):
+    run = command("runs", *STUCK, "stop_on_divergence=false", "train.max_epoch=2")
+    assert run.finish()[0] == 0
+    record = json.loads((run.folder / "record.json").read_text())
+    assert (record["status"], record["divergence"]) == ("finished", None)
+
+
+def test_a_resumed_run_is_given_up_at_the_same_update(command):
+    settings = [*STUCK, "train.save_every=15", "divergence.updates=60"]
+    whole, run = command("whole", *settings), command("runs", *settings)
+    assert whole.finish()[0] == 0
+    process = run.start()
+    run.wait_for_update(35)
+    for pid in run.workers():
+        os.kill(pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    status, _, error = run.finish()
+    assert status == 0, error
+    if "resuming after update" not in error:
+        pytest.skip("it was over before it was killed")
+    verdicts = [json.loads((one.folder / "record.json").read_text())["divergence"] for one in (whole, run)]
+    assert verdicts[0] == verdicts[1] and verdicts[0]["rule"] == "stuck"
 
 
 def test_bf16_trains(command):

@@ -13,8 +13,10 @@ compat.apply()
 
 from fairseq.tasks.fairseq_task import FairseqTask  # noqa: E402
 
+from ln_repro.engine.group import Group  # noqa: E402
 from ln_repro.engine.stop import StopRequest  # noqa: E402
 from ln_repro.engine.training import configuration, train  # noqa: E402
+from ln_repro.ranks import Rank  # noqa: E402
 
 losses: list[float] = []
 original = FairseqTask.train_step
@@ -29,7 +31,7 @@ def recording(self, *args, **kwargs):
 FairseqTask.train_step = recording
 who, *arguments = sys.argv[1:]
 if who == "ours":
-    train(arguments, StopRequest())
+    train(arguments, StopRequest(), Group(Rank()))
 else:
     from fairseq_cli import train as stock
 

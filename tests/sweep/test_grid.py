@@ -9,6 +9,7 @@ import pytest
 
 from ln_repro import cli
 from ln_repro.compose import CONF, compose, experiments, grid
+from ln_repro.engine.device import settle
 from ln_repro.errors import Interrupted, UserError
 from ln_repro.experiment import build
 from ln_repro.sweep.grid import Cell, cells, words
@@ -27,9 +28,15 @@ def test_the_grids_are_those_of_the_table() -> None:
 def test_every_cell_of_every_grid_builds_on_every_corpus(name: str, corpus: str) -> None:
     found = cells(grid(name), corpus, 2, ["tracker=none"], list(experiments()))
     assert len(found) == 2 * GRIDS[name]
-    built = [build(compose(cell.overrides)) for cell in found[: GRIDS[name]]]
+    built = [settle(build(compose(cell.overrides))) for cell in found[: GRIDS[name]]]
     assert len({experiment.id("data") for experiment in built}) == GRIDS[name]  # no two cells are one
     assert {cell.seed for cell in found} == {1, 2}
+
+
+def test_a_sweep_gives_up_lost_runs_unless_told_otherwise() -> None:
+    assert Cell("a", 1).overrides == ["exp=a", "seed=1", "stop_on_divergence=true"]
+    kept = ("lr=1", "stop_on_divergence=false")
+    assert Cell("a", 1, kept).overrides == ["exp=a", "seed=1", *kept]
 
 
 def test_the_design_grid_is_a_full_factorial() -> None:

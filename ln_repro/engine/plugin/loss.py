@@ -10,6 +10,8 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.dataclass import FairseqDataclass
 from torch import Tensor, nn
 
+LOW_PRECISION = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
 
 @dataclass
 class LabelSmoothedConfig(FairseqDataclass):
@@ -46,12 +48,12 @@ class LabelSmoothedCrossEntropy(FairseqCriterion):
     def __init__(self, task: Any, label_smoothing: float) -> None:
         super().__init__(task)
         self.label_smoothing = label_smoothing
-        self.bf16 = task.cfg.precision == "bf16"
+        self.low_precision = LOW_PRECISION.get(task.cfg.precision)
 
     def forward(self, model: nn.Module, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
         """Return the loss, its number of target tokens, and the sums that `reduce_metrics` adds up."""
         target = sample["target"].reshape(-1)
-        with torch.autocast(target.device.type, torch.bfloat16, enabled=self.bf16):
+        with torch.autocast(target.device.type, self.low_precision, enabled=self.low_precision is not None):
             logits, _ = model(**sample["net_input"])
         loss, nll = label_smoothed_nll(
             logits.reshape(target.numel(), -1), target, self.label_smoothing, self.padding_idx

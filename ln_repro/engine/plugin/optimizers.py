@@ -7,7 +7,9 @@ from typing import Any, List  # noqa: UP035 - fairseq reads the annotation as te
 import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer, register_optimizer
+from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
 from omegaconf import II
+from torch import Tensor
 
 
 @dataclass
@@ -31,7 +33,27 @@ class TorchOptimizer(FairseqOptimizer):
     """What fairseq asks of an optimizer, for one of torch's."""
 
     supports_flat_params = True
-    supports_memory_efficient_fp16 = True
+    scaler: DynamicLossScaler | None = None
+    """fp16's loss scale; its gradients would vanish without one."""
+
+    def backward(self, loss: Tensor) -> None:
+        """Add up the gradients of ``loss``, scaled."""
+        super().backward(loss if self.scaler is None else self.scaler.scale(loss))
+
+    def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Any = None) -> Tensor:
+        """Undo the scale, clip (0: only measure) and return the norm.
+
+        Raises:
+            OverflowError: the scale was too large, and is smaller now; the trainer leaves this update out.
+            FloatingPointError: it cannot get any smaller.
+        """
+        if self.scaler is not None:
+            self.multiply_grads(1 / self.scaler.loss_scale)
+        norm: Tensor = super().clip_grad_norm(max_norm, aggregate_norm_fn)
+        if self.scaler is not None:
+            self.scaler.check_overflow(float(norm))
+            self.scaler.update()
+        return norm
 
     @property
     def optimizer_config(self) -> dict[str, Any]:

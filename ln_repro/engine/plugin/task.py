@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from fairseq import utils
 from fairseq.logging import metrics
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
@@ -12,9 +13,11 @@ from ln_repro.engine.plugin.loss import bits
 
 @dataclass
 class LnTranslationConfig(TranslationConfig):
-    """fairseq's translation task and the precision of the arithmetic."""
+    """fairseq's translation task, the precision of the arithmetic, and when to give up."""
 
-    precision: str = field(default="fp32", metadata={"help": "fp32, or bf16: autocast over fp32 parameters"})
+    precision: str = field(default="fp32", metadata={"help": "fp32, or bf16, fp16: autocast over fp32 parameters"})
+    divergence_rule: str = field(default="never", metadata={"help": "what counts as lost"})
+    divergence_updates: int = field(default=2000, metadata={"help": "updates that the rule judges by"})
 
 
 class Sums:
@@ -54,6 +57,12 @@ class LnTranslation(TranslationTask):
     def __init__(self, cfg: LnTranslationConfig, src_dict: Any, tgt_dict: Any) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
         self.sums = Sums()
+
+    def train_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Take the mini-batch with the dropout that belongs to it, whichever process it landed in."""
+        if "seed" in sample:
+            utils.set_torch_seed(sample["seed"])
+        return super().train_step(sample, *args, **kwargs)
 
     def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:
         """Add up the losses of an update; fairseq's own meters get a copy."""

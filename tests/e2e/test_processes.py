@@ -1,0 +1,90 @@
+"""A run in several processes, started by torchrun: the same run as in one."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--no-python"]
+LN_REPRO = [sys.executable, "-m", "ln_repro.cli", "run"]
+
+
+def torchrun(run, processes, *extra):
+    """Start a run in several processes."""
+    return subprocess.Popen(
+        [*TORCHRUN, "--standalone", "--nproc-per-node", str(processes), *LN_REPRO, *run.arguments, *extra],
+        env=run.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def losses(run, kind="train"):
+    """Return the losses that count, by update."""
+    from ln_repro.events import Events
+
+    return {event["update"]: event["loss"] for event in Events(run.folder / "events.jsonl").read()
+            if event["kind"] == kind}  # fmt: skip
+
+
+@pytest.fixture
+def settings():
+    return ["train.max_epoch=2", "train.batches_per_update=4", "train.log_every=1", "train.save_every=4"]
+
+
+def test_two_processes_train_as_one_does_with_twice_the_batch(command, settings):
+    one, two = command("one", *settings), command("two", *settings)
+    assert one.finish()[0] == 0
+    process = torchrun(two, 2)
+    out, error = process.communicate(timeout=300)
+    assert process.returncode == 0, error
+    assert out.splitlines()[-1] == str(two.folder)
+    assert two.folder.name == one.folder.name
+    for kind in ("train", "valid"):
+        assert losses(two, kind) == pytest.approx(losses(one, kind), abs=1e-4)
+        assert len(losses(two, kind)) == len(losses(one, kind)) > 1
+    records = [json.loads((run.folder / "record.json").read_text()) for run in (one, two)]
+    assert [record["environment"]["processes"] for record in records] == [1, 2]
+    assert records[0]["target_tokens"] == records[1]["target_tokens"]
+
+    again = torchrun(two, 2)  # all of them end, although there is nothing to train
+    assert "finished already" in again.communicate(timeout=300)[1]
+    assert again.returncode == 0
+
+
+def test_a_run_stopped_in_two_processes_goes_on_in_one(command, settings):
+    settings = [*settings, "train.max_epoch=6"]
+    whole, stopped = command("whole", *settings), command("stopped", *settings)
+    assert whole.finish()[0] == 0
+    process = torchrun(stopped, 2)
+    stopped.wait_for_update(25)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert not stopped.workers()
+    done = max(losses(stopped))
+    assert done < max(losses(whole))
+    status, _, error = stopped.finish()
+    assert status == 0, error
+    assert "resuming after update" in error
+    assert losses(stopped) == pytest.approx(losses(whole), abs=1e-4)
+
+
+def test_a_batch_that_cannot_be_spread_is_one_line(command):
+    process = torchrun(command("odd", "train.batches_per_update=3"), 2)
+    _, error = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert "train.batches_per_update: 3 cannot be spread over 2 processes; give a multiple of 2" in error
+
+
+def test_flags_do_not_go_with_several_processes(command):
+    run = command("flags")
+    environment = {**run.environment, "TORCHELASTIC_RUN_ID": "x", "RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
+    for arguments in (["run", "-m", *run.arguments], ["sweep", "grid=design"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "ln_repro.cli", *arguments], env={**os.environ, **environment},
+            capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1 and "torchrun" in done.stderr

@@ -1,0 +1,96 @@
+"""fp16's loss scale, each mini-batch's own dropout, and the unigram entropy."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
+
+from ln_repro.engine import training
+from ln_repro.engine.plugin.optimizers import Sgd, SgdConfig
+from ln_repro.engine.trainer import STREAMS_APART, StrictTrainer
+
+
+def sgd(scale):
+    param = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
+    optimizer = Sgd(SgdConfig(lr=[0.5]), [param])
+    if scale:
+        optimizer.scaler = DynamicLossScaler(scale, scale_window=2)
+    return optimizer, param
+
+
+@pytest.mark.parametrize("scale", [None, 2.0**7])
+def test_the_loss_scale_leaves_norm_and_step_as_they_are(scale):
+    optimizer, param = sgd(scale)
+    optimizer.backward((param**2).sum() / 2)
+    if scale:
+        assert param.grad.tolist() == [3.0 * scale, 4.0 * scale]
+    assert float(optimizer.clip_grad_norm(0)) == 5.0
+    optimizer.step()
+    assert param.tolist() == [1.5, 2.0]
+
+
+def test_an_overflow_halves_the_scale_and_calm_doubles_it():
+    optimizer, param = sgd(8.0)
+    optimizer.backward(param.sum() * math.inf)
+    with pytest.raises(OverflowError):
+        optimizer.clip_grad_norm(0)
+    assert optimizer.scaler.loss_scale == 4.0
+    for _ in range(4):
+        optimizer.zero_grad()
+        optimizer.backward(param.sum())
+        optimizer.clip_grad_norm(0)
+    assert optimizer.scaler.loss_scale > 4.0
+
+
+def test_the_scale_has_a_minimum():
+    optimizer, param = sgd(1.5e-4)
+    optimizer.backward(param.sum() * math.nan)
+    with pytest.raises(FloatingPointError, match="Minimum loss scale"):
+        optimizer.clip_grad_norm(0)
+
+
+def trainer(rank=0, processes=1, updates=5):
+    made = object.__new__(StrictTrainer)
+    made.cfg = SimpleNamespace(
+        common=SimpleNamespace(seed=7),
+        distributed_training=SimpleNamespace(distributed_world_size=processes),
+    )
+    made._num_updates = updates
+    made.__class__ = type("Fixed", (StrictTrainer,), {
+        "data_parallel_world_size": processes, "data_parallel_rank": rank,
+    })  # fmt: skip
+    return made
+
+
+def test_every_mini_batch_has_the_same_dropout_on_one_process_as_on_two():
+    batches = [{"id": number} for number in range(6)]
+    alone = {sample["id"]: sample["seed"] for sample in trainer().own_dropout(batches)}
+    assert alone[0] == 7 + 5  # fairseq's own seed
+    assert len(set(alone.values())) == 6
+    shared = {}
+    for rank in range(2):
+        for sample in trainer(rank, 2).own_dropout(batches[rank::2]):
+            shared[sample["id"]] = sample["seed"]
+    assert shared == alone
+
+
+def test_no_seed_is_met_again_at_another_update():
+    seeds = [
+        sample["seed"] for updates in range(100) for sample in trainer(updates=updates).own_dropout([{"a": 1}] * 3)
+    ]
+    assert len(set(seeds)) == 300 and max(seeds) < 3 * STREAMS_APART
+
+
+def test_what_fills_up_a_share_is_left_out_unless_it_is_all():
+    assert [sample["id"] for sample in trainer(1, 2).own_dropout([{"id": 1}, {}])] == [1]
+    assert trainer(1, 2).own_dropout([{}, {}]) == [{}]
+
+
+def test_the_entropy_is_that_of_the_tokens_and_a_sample_is_enough(monkeypatch):
+    targets = [torch.tensor([5, 6, 7, 8])] * 100
+    assert training.unigram_entropy(targets) == pytest.approx(2.0)
+    assert training.unigram_entropy([torch.tensor([5, 5, 5, 6])]) == pytest.approx(0.8113, abs=1e-4)
+    monkeypatch.setattr(training, "ENTROPY_SENTENCES", 7)
+    assert training.unigram_entropy(targets) == pytest.approx(2.0)
