@@ -1,0 +1,96 @@
+"""Every named experiment down to fairseq's own settings and the model itself, against the tables of the paper."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq import options
+from fairseq.data import Dictionary
+
+from ln_repro.compose import compose
+from ln_repro.engine.command import training_arguments
+from ln_repro.engine.device import settle
+from ln_repro.engine.plugin.model import LnTransformer
+from ln_repro.experiment import build
+from tests.test_compose import ARMS, CORPORA, EXPECTED, LONGER, MODELS
+
+UPDATES_PER_EPOCH = {"iwslt": 1080, "tatoeba": 419, "multi30k": 252, "toy": 441, "wmt": 1000}
+VOCABULARY = 1000
+ZETA_OF_A_HALF = -1.4603545088
+"""The sum of 1/sqrt(t) for t to n is 2 sqrt(n) + this, as n grows."""
+
+
+def configured(corpus, arm):
+    """Return the experiment, and what fairseq makes of its command line."""
+    experiment = settle(build(compose([f"exp={corpus}_{arm}", "train.device=cpu"])))
+    arguments = training_arguments(experiment, "corpus", "checkpoints")
+    return experiment, options.parse_args_and_arch(options.get_training_parser(), arguments)
+
+
+def on_meta(given):
+    """Return the model, without a single number in it."""
+    words = Dictionary()
+    for index in range(VOCABULARY - len(words)):
+        words.add_symbol(f"w{index}")
+    with torch.device("meta"):
+        return LnTransformer.build_model(given, SimpleNamespace(source_dictionary=words, target_dictionary=words))
+
+
+def roots(first, last):
+    """Return the sum of 1/sqrt(t) for t from ``first`` to ``last``, by the integral."""
+    return 2 * math.sqrt(last + 0.5) - 2 * math.sqrt(first - 0.5)
+
+
+def total(decay, lr, ramp, anchor, full, updates):
+    """Return the total learning rate by closed form; ``full`` is the last update before a step."""
+    tail = {
+        "constant": lambda: updates - ramp,
+        "inverse_sqrt": lambda: math.sqrt(ramp) * roots(ramp + 1, updates),
+        "anchored": lambda: anchor + math.sqrt(anchor) * roots(anchor + 1, updates),
+        "literal": lambda: 2 * math.sqrt(updates) + ZETA_OF_A_HALF,
+        "linear": lambda: (updates + 1) / 2,
+        "step": lambda: full - ramp + 0.1 * (updates - full),
+        "step_inverse_sqrt": lambda: full - ramp + math.sqrt(full) * roots(full + 1, updates),
+    }[decay]
+    return lr * ((ramp + 1) / 2 * bool(ramp) + tail())
+
+
+@pytest.mark.parametrize(("corpus", "arm"), EXPECTED)
+def test_an_experiment_reaches_fairseq_as_the_table_has_it(corpus, arm):
+    experiment, given = configured(corpus, arm)
+    _, model_name, max_tokens, batches, epochs, step_epoch, reference = CORPORA[corpus]
+    _, layers, width, ffn, heads = MODELS[model_name]
+    ramp_name, decay, rate, optimizer = ARMS[arm]
+    ramp, lr = reference[ramp_name] if ramp_name else 0, reference[rate]
+    if decay == "step" and corpus == "wmt":
+        decay = "step_inverse_sqrt"
+    epochs = LONGER[corpus] if arm.endswith("fixed") else epochs
+    updates = epochs * UPDATES_PER_EPOCH[corpus]
+
+    assert (given.task, given.arch, given.criterion) == ("ln_translation", "ln_transformer", "ln_cross_entropy")
+    assert (given.lr, given.clip_norm, given.label_smoothing, given.weight_decay) == ([lr], 0.0, 0.1, 0.0)
+    assert (given.max_epoch, given.max_update) == (epochs, 0)
+    assert (given.max_tokens, given.update_freq) == (max_tokens, [batches])
+    assert given.optimizer == f"ln_{optimizer}"
+    if optimizer != "sgd":
+        assert (given.beta1, given.beta2, given.adam_eps) == (0.9, 0.98, 1e-8)
+    assert (given.lr_scheduler, given.warmup_updates, given.decay) == ("ln_ramp_and_tail", ramp, decay)
+    assert (given.seed, given.precision) == (1, "fp32") and not (given.fp16 or given.bf16 or given.amp)
+
+    schedule = experiment.learning_rate(UPDATES_PER_EPOCH[corpus])
+    assert schedule.total == updates
+    assert schedule.at(1) == (lr / ramp if ramp else lr)
+    full = max(step_epoch * UPDATES_PER_EPOCH[corpus], ramp)  # tatoeba's ramp lasts longer than its 8 epochs
+    assert schedule.sum() == pytest.approx(total(decay, lr, ramp, reference["ramp"], full, updates), rel=1e-3)
+
+    assert (given.norm, given.init, given.dropout) == (arm.split("_")[0], "xavier_legacy", 0.1)
+    model = on_meta(given)
+    assert all(parameter.is_meta for parameter in model.parameters())
+    for stack in (model.encoder.stack, model.decoder.stack):
+        assert len(stack.layers) == layers
+    attention, feed_forward = 4 * width * (width + 1), 2 * width * ffn + ffn + width
+    norms = (5 * layers + (2 if arm.startswith("preln") else 0)) * 2 * width
+    expected = VOCABULARY * width + layers * (3 * attention + 2 * feed_forward) + norms
+    assert sum(parameter.numel() for parameter in model.parameters()) == expected
+    assert model.encoder.stack.layers[0].self_attn.heads == heads
