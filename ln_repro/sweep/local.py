@@ -30,8 +30,8 @@ class Pool:
         self.lock = threading.Lock()
         self.stopping = False
 
-    def run(self, cells: Sequence[Cell]) -> list[int]:
-        """Run the cells in order; return their exit codes.
+    def run(self, cells: Sequence[tuple[str, Cell]]) -> list[int]:
+        """Run the cells, each under the name of its log, in order; return their exit codes.
 
         Raises:
             Interrupted: after Ctrl-C; every run has saved its state.
@@ -39,14 +39,17 @@ class Pool:
         self.logs.mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(self.size) as threads:
             try:
-                return list(threads.map(self._one, range(1, len(cells) + 1), cells, [len(cells)] * len(cells)))
+                waiting = [
+                    threads.submit(self._one, f"[{number}/{len(cells)}] {name}", name, cell)
+                    for number, (name, cell) in enumerate(cells, 1)
+                ]
+                return [done.result() for done in waiting]
             except KeyboardInterrupt:
                 self._stop()
                 raise Interrupted("interrupted; the same sweep goes on") from None
 
-    def _one(self, number: int, cell: Cell, total: int) -> int:
-        name = f"{cell.exp}-s{cell.seed}"
-        log = self.logs / f"{name}{''.join('-' + setting.replace('/', '_') for setting in cell.settings)}.log"
+    def _one(self, title: str, name: str, cell: Cell) -> int:
+        log = self.logs / f"{name}.log"
         with log.open("ab") as output:
             with self.lock:
                 if self.stopping:
@@ -63,7 +66,7 @@ class Pool:
             status = process.wait()
         with self.lock:
             self.running.discard(process)
-        self.say(f"[{number}/{total}] {name}: {'done' if status == 0 else f'exit {status}, see {log}'}")
+        self.say(f"{title}: {'done' if status == 0 else f'exit {status}, see {log}'}")
         return status
 
     def _stop(self) -> None:

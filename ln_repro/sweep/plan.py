@@ -13,17 +13,28 @@ COLUMNS = ("id", "state", "updates", "M tokens", "total lr", "command")
 
 @dataclass(frozen=True)
 class Planned:
-    """A cell, composed. ``id`` is None while its corpus is not there, since the id depends on it."""
+    """A cell, composed. ``data`` is the corpus's fingerprint, None while the corpus is not there."""
 
     cell: Cell
     experiment: Experiment
-    id: str | None
     rate: LearningRate
+    data: str | None
+
+    @property
+    def id(self) -> str | None:
+        """Return the run's id; None while the corpus, which it depends on, is not there."""
+        return self.experiment.id(self.data) if self.data else None
+
+    @property
+    def folder(self) -> RunFolder:
+        """Return where the run lives; its corpus has to be there."""
+        assert self.data is not None
+        return RunFolder.of(self.experiment, self.experiment.id(self.data))
 
     @property
     def state(self) -> str:
         """Return ``planned``, or where the run stands."""
-        return RunFolder.of(self.experiment, self.id).state if self.id else "planned"
+        return self.folder.state if self.data else "planned"
 
     @property
     def done(self) -> bool:

@@ -21,19 +21,20 @@ def sweep_verb(options: argparse.Namespace) -> int:
     if this_rank().size > 1:
         raise UserError("torchrun: starts one run at a time; a sweep starts its runs itself")
     asked = words(options.words)
-    plan = []
+    composed = []
     for cell in cells(grid(asked.grid), asked.corpus, asked.seeds, asked.settings, list(experiments())):
         settings = compose(cell.overrides)
         experiment = settle(build(settings))
-        source = fingerprint(experiment.data, experiment.paths.data)
         rate = experiment.learning_rate(settings["reference"]["updates_per_epoch"])
-        plan.append(Planned(cell, experiment, experiment.id(source) if source else None, rate))
+        composed.append((cell, experiment, rate))
+    first = composed[0][1]
     if options.dry_run:
-        print(table(plan))
+        source = fingerprint(first.data, first.paths.data)
+        print(table([Planned(*parts, source) for parts in composed]))
         return 0
-    first = plan[0].experiment
-    prepare(first.data, first.paths.data, process.binarise, say)  # once, instead of every cell waiting for it
-    waiting = [planned.cell for planned in plan if not planned.done]
+    corpus = prepare(first.data, first.paths.data, process.binarise, say)  # once, not by every cell
+    plan = [Planned(*parts, corpus.fingerprint) for parts in composed]
+    waiting = [(planned.folder.path.name, planned.cell) for planned in plan if not planned.done]
     say(f"{len(plan)} cells, {len(plan) - len(waiting)} finished already; {cores()} at a time")
     failed = sum(status != 0 for status in Pool(cores(), first.paths.runs / "sweep", say).run(waiting))
     if failed:

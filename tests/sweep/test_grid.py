@@ -89,7 +89,9 @@ def test_the_pool_runs_everything_and_tells_what_failed(tmp_path: Path, monkeypa
 
     monkeypatch.setattr("subprocess.Popen", start)
     said: list[str] = []
-    codes = Pool(2, tmp_path / "logs", said.append).run([Cell("good", 1), Cell("bad", 1), Cell("good", 2)])
+    codes = Pool(2, tmp_path / "logs", said.append).run(
+        [("good-s1", Cell("good", 1)), ("bad-s1", Cell("bad", 1)), ("good-s2", Cell("good", 2))]
+    )
     assert codes == [0, 1, 0]
     assert sorted(line.split("] ")[1].split(",")[0] for line in said) == [
         "bad-s1: exit 1",
@@ -111,5 +113,5 @@ def test_an_interrupted_pool_stops_its_runs(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr("concurrent.futures.Future.result", interrupt)
     with pytest.raises(Interrupted):
-        pool.run([Cell("a", 1), Cell("b", 1)])
+        pool.run([("a", Cell("a", 1)), ("b", Cell("b", 1))])
     assert time.monotonic() - began < 20
