@@ -109,7 +109,7 @@ class Schedule(Section):
     """The tail; each is a formula in `ln_repro.schedule`."""
     anchor: Count = 4000
     """`anchored`: lr_max * min(1, sqrt(anchor / t))."""
-    step_epoch: Count = 8
+    step_epoch: Count | None = None
     """`step` and `step_inverse_sqrt`: the last epoch at full rate."""
 
     @model_validator(mode="after")
@@ -118,6 +118,10 @@ class Schedule(Section):
             raise ValueError(
                 "schedule.decay: inverse_sqrt needs schedule.warmup_updates of at least 1 "
                 "(anchored is the same tail without a ramp)"
+            )
+        if self.decay.startswith("step") and self.step_epoch is None:
+            raise ValueError(
+                f"schedule.step_epoch: {self.decay} needs it, the last epoch at full rate (the paper's: 8)"
             )
         if self.decay == "literal" and self.warmup_updates:
             raise ValueError("schedule.warmup_updates: literal has no ramp, so this must be 0 (or take inverse_sqrt)")

@@ -14,14 +14,14 @@ class LearningRate:
     """lr(t) for update t = 1, 2, ...: a linear ramp over ``warmup_updates``, then one of the ``TAILS``.
 
     ``updates_per_epoch`` and ``total`` (updates in all) are those of the run; tails that count epochs or end at zero
-    need them.
+    need them. ``step_epoch`` is None unless the tail has a step.
     """
 
     peak: float
     warmup_updates: int
     decay: str
     anchor: int
-    step_epoch: int
+    step_epoch: int | None
     updates_per_epoch: int
     total: int
 
@@ -38,7 +38,7 @@ class LearningRate:
     @property
     def last_full_update(self) -> int:
         """Return the last update of the epoch after which a step comes."""
-        return self.step_epoch * self.updates_per_epoch
+        return (self.step_epoch or 0) * self.updates_per_epoch
 
 
 def constant(rate: LearningRate, update: int) -> float:

@@ -60,4 +60,5 @@ def _optimizer(optimizer: Optimizer) -> list[object]:
 def _schedule(experiment: Experiment) -> list[object]:
     schedule = experiment.schedule
     return ["--lr-scheduler", "ln_ramp_and_tail", "--warmup-updates", schedule.warmup_updates,
-            "--decay", schedule.decay, "--anchor", schedule.anchor, "--step-epoch", schedule.step_epoch]  # fmt: skip
+            "--decay", schedule.decay, "--anchor", schedule.anchor,
+            "--step-epoch", schedule.step_epoch or 0]  # fmt: skip

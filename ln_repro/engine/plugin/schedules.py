@@ -17,7 +17,7 @@ class RampAndTailConfig(FairseqDataclass):
     warmup_updates: int = field(default=0, metadata={"help": "length of the linear ramp; 0: none"})
     decay: str = field(default="constant", metadata={"help": "the tail, see ln_repro.schedule"})
     anchor: int = field(default=4000, metadata={"help": "of the anchored tail"})
-    step_epoch: int = field(default=8, metadata={"help": "last epoch before the step"})
+    step_epoch: int = field(default=0, metadata={"help": "last epoch before the step, 0: the tail has none"})
     lr: List[float] = II("optimization.lr")  # noqa: UP006 - see the import
 
 
