@@ -38,7 +38,9 @@ class Events:
         """Return the events that count: what a resumed run went back behind, and took again, is left out."""
         counted: list[Event] = []
         for event in self.follow().new():
-            if event["kind"] == "status" and event["state"] in ("started", "resumed"):
+            if event["kind"] == "status" and event["state"] == "started":
+                counted = []
+            elif event["kind"] == "status" and event["state"] == "resumed":
                 counted = [earlier for earlier in counted if _before(earlier, event["update"])]
             counted.append(event)
         return counted

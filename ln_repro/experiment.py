@@ -207,6 +207,12 @@ class Experiment(Section):
     train: Training
     eval: Evaluation
     divergence: Divergence = Divergence()
+    probe: Literal["none", "gradients"] = "none"
+    """Statistics taken during training, without touching it (`ln_repro.engine.plugin.probes`)."""
+    every: Count = 200
+    """Updates between two probes; the first is taken before training."""
+    probe_batches: Count = 5
+    """Mini-batches that a probe averages the gradient over, the same every time."""
     stop_on_divergence: bool = False
     """End a run early once the rule calls it lost; what it had learnt until then is recorded."""
     tracker: Tracker
@@ -257,7 +263,7 @@ class Experiment(Section):
             exclude_defaults=True,
             exclude={
                 "exp": True, "tracker": True, "paths": True, "rerun": True, "data": True,
-                "divergence": True, "stop_on_divergence": True,
+                "divergence": True, "stop_on_divergence": True, "probe": True, "every": True, "probe_batches": True,
                 "model": {"name"}, "train": {"log_every", "save_every", "threads", "device"},
             },
         )  # fmt: skip

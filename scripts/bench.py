@@ -19,6 +19,7 @@ from ln_repro.compose import compose
 from ln_repro.corpus.prepare import prepare
 from ln_repro.engine import process
 from ln_repro.engine.command import training_arguments
+from ln_repro.engine.device import settle
 from ln_repro.experiment import Experiment, build
 
 WARM_UP = 20
@@ -98,7 +99,7 @@ def main() -> None:
     options = parser.parse_args()
     wanted = [*options.overrides, f"train.max_update={options.updates}", f"train.log_every={WARM_UP}",
               "train.save_every=1000000", "train.device=cpu", "tracker=none"]  # fmt: skip
-    experiment = build(compose(wanted))
+    experiment = settle(build(compose(wanted)))
     corpus = prepare(experiment.data, experiment.paths.data, process.binarise, print)
     ratios = []
     print(f"{experiment.exp}: {options.updates} updates, {options.rounds} pairs, target tokens per second")

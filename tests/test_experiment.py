@@ -36,7 +36,7 @@ CHANGES_NOTHING = [
     {"train__log_every": 1}, {"train__save_every": 5}, {"train__threads": 2}, {"train__device": "cpu"},
     {"model__name": "another_name"},
     {"divergence__rule": "never"}, {"divergence__updates": 5},
-    {"stop_on_divergence": True},
+    {"stop_on_divergence": True}, {"probe": "gradients"}, {"every": 7}, {"probe_batches": 9},
 ]  # fmt: skip
 
 

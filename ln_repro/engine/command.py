@@ -32,6 +32,8 @@ def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resum
         "--save-dir", folder, "--save-interval-updates", train.save_every,
         "--num-workers", 0, "--distributed-world-size", 1, "--ddp-backend", "legacy_ddp",
     ]  # fmt: skip
+    if experiment.probe != "none":
+        arguments += ["--probe-every", experiment.every, "--probe-batches", experiment.probe_batches]
     if experiment.stop_on_divergence:
         arguments += ["--divergence-rule", experiment.divergence.rule]
         arguments += ["--divergence-updates", experiment.divergence.updates]

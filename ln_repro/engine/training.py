@@ -18,6 +18,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from ln_repro.divergence import NOT_FINITE, RULES, Diverged, Rule
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.group import Group
+from ln_repro.engine.probing import Probing
 from ln_repro.engine.stop import INTERRUPTED, StopRequest
 from ln_repro.engine.trainer import StrictTrainer
 from ln_repro.events import Events
@@ -108,6 +109,9 @@ class Loop:
             updates_per_epoch=self.updates_per_epoch,
             processes=self.group.rank.size,
         )
+        self.probing = Probing(cfg, self.trainer, self.batches)
+        if self.update == 0:
+            self._probe()
         self._open_window()
 
     def _rule(self, state: list[float]) -> Rule:
@@ -178,11 +182,17 @@ class Loop:
         save = stop or self.update % self.cfg.checkpoint.save_interval_updates == 0
         if self.update > self.opened_at and (due or save or at_end):
             self._report()
+        self._probe()
         if at_end:
             self._end_epoch()
         elif save:
             self._save_state()
         self.stopped = self.stopped or (stop and not self.finished)
+
+    def _probe(self) -> None:
+        """Write down the layers' gradients if they are due."""
+        if self.probing.due(self.update):
+            self._write("probe", self.batches.epoch, **self.probing.look())
 
     def _judge(self, losses: dict[str, float], before: Any) -> None:
         """Look at the losses of one update, in bits.

@@ -13,11 +13,13 @@ from ln_repro.engine.plugin.loss import bits
 
 @dataclass
 class LnTranslationConfig(TranslationConfig):
-    """fairseq's translation task, the precision of the arithmetic, and when to give up."""
+    """fairseq's translation task, the precision of the arithmetic, when to give up, and what to look at."""
 
     precision: str = field(default="fp32", metadata={"help": "fp32, or bf16, fp16: autocast over fp32 parameters"})
     divergence_rule: str = field(default="never", metadata={"help": "what counts as lost"})
     divergence_updates: int = field(default=2000, metadata={"help": "updates that the rule judges by"})
+    probe_every: int = field(default=0, metadata={"help": "updates between two gradient probes, 0: none"})
+    probe_batches: int = field(default=5, metadata={"help": "mini-batches of a probe"})
 
 
 class Sums:

@@ -1,0 +1,81 @@
+"""What a model's gradients are at one moment of training, layer by layer (paper section 3.4, figure 3)."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ln_repro.engine.plugin.layers import Stack
+
+ATTENTION = {
+    f"{kind}.{name}": f"{kind}_attn.{name}_proj" for kind in ("self", "cross") for name in ("q", "k", "v", "out")
+}
+MATRICES = {"w1": "ffn.fc1", "w2": "ffn.fc2", **ATTENTION}
+"""Weights of a layer by the names they are reported under: the paper's W1 and W2, and attention's."""
+
+Weights = dict[str, list[nn.Parameter]]
+Norms = dict[str, list[float]]
+
+
+def layer_weights(encoder: Stack, decoder: Stack) -> Weights:
+    """Return the weights of each kind by layer, under names such as ``decoder.w2``."""
+    found: Weights = {}
+    for name, stack in (("encoder", encoder), ("decoder", decoder)):
+        for layer in stack.layers:
+            modules = dict(layer.named_modules())
+            for kind, path in MATRICES.items():
+                if path in modules:
+                    weight = modules[path].weight
+                    assert isinstance(weight, nn.Parameter)
+                    found.setdefault(f"{name}.{kind}", []).append(weight)
+    return found
+
+
+def gradient_norms(weights: Weights, losses: Sequence[Callable[[], Tensor]]) -> dict[str, Norms]:
+    """Return, for every kind of weight, two numbers a layer.
+
+    ``norm_of_mean`` is the paper's: the gradient is averaged over mini-batches element by element, and the Frobenius
+    norm is taken of that. ``mean_of_norms`` is what it is often mistaken for. Gradients that were there are lost.
+
+    Args:
+        weights: of `layer_weights`.
+        losses: one call a mini-batch that returns its mean loss per target token, in nats.
+    """
+    of_all = [weight for of_kind in weights.values() for weight in of_kind]
+    total = [torch.zeros_like(weight) for weight in of_all]
+    norms = [torch.zeros((), device=weight.device) for weight in of_all]
+    for loss in losses:
+        gradients = torch.autograd.grad(loss(), of_all)
+        torch._foreach_add_(total, gradients)
+        torch._foreach_add_(norms, torch._foreach_norm(gradients))
+    means = torch.stack(torch._foreach_norm(total)) / len(losses)
+    return {
+        "norm_of_mean": _by_layer(weights, means),
+        "mean_of_norms": _by_layer(weights, torch.stack(norms) / len(losses)),
+    }
+
+
+def _by_layer(weights: Weights, values: Tensor) -> Norms:
+    """Return one value a weight, in the order of ``weights``, as they were."""
+    flat: list[float] = values.tolist()
+    return {name: [flat.pop(0) for _ in of_kind] for name, of_kind in weights.items()}
+
+
+def probe(criterion: Any, model: Any, samples: Iterable[dict[str, Any]]) -> dict[str, Norms]:
+    """Return the `gradient_norms` of a model in training over prepared mini-batches, with dropout.
+
+    They are those of the loss itself: unscaled whatever the precision, and of one mini-batch at a time however many
+    make an update. Neither the training's random numbers nor its parameters are touched.
+    """
+    weights = layer_weights(model.encoder.stack, model.decoder.stack)
+
+    def loss(number: int, sample: dict[str, Any]) -> Tensor:
+        torch.manual_seed(number)
+        total, tokens, _ = criterion(model, sample)
+        mean: Tensor = total / tokens
+        return mean
+
+    with torch.random.fork_rng():
+        return gradient_norms(weights, [partial(loss, *numbered) for numbered in enumerate(samples, 1)])

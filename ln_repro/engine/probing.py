@@ -1,0 +1,39 @@
+"""Looking at a model in training every so many updates, without touching the training."""
+
+from typing import Any
+
+import numpy as np
+from fairseq import utils
+
+from ln_repro.engine.plugin.probes import probe
+from ln_repro.engine.trainer import StrictTrainer
+
+
+class Probing:
+    """Takes the gradients of the same few mini-batches again and again.
+
+    Args:
+        cfg: ``cfg.task.probe_every`` updates apart (0: never), over ``cfg.task.probe_batches`` mini-batches.
+        trainer: whose model is looked at.
+        batches: the epoch's iterator; which mini-batches are taken is decided by the run's seed.
+    """
+
+    def __init__(self, cfg: Any, trainer: StrictTrainer, batches: Any) -> None:
+        self.every = cfg.task.probe_every
+        self.trainer = trainer
+        self.samples: list[Any] = []
+        if self.every:
+            frozen, dataset = batches.frozen_batches, batches.dataset
+            number = min(cfg.task.probe_batches, len(frozen))
+            for chosen in np.random.RandomState(cfg.common.seed).choice(len(frozen), number, replace=False):
+                sample = dataset.collater([dataset[index] for index in frozen[chosen]])
+                self.samples.append(utils.move_to_cuda(sample) if trainer.cuda else sample)
+
+    def due(self, update: int) -> bool:
+        """Return whether to look after so many updates; 0 is before the first."""
+        return bool(self.every) and update % self.every == 0
+
+    def look(self) -> dict[str, Any]:
+        """Return the values of a ``probe`` event."""
+        values = probe(self.trainer.get_criterion(), self.trainer.get_model(), self.samples)
+        return {"name": "gradients", "values": values, "batches": len(self.samples)}

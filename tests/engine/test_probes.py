@@ -1,0 +1,45 @@
+"""The gradients that a probe reports, against the mean written out; and that it leaves the training alone."""
+
+import pytest
+import torch
+
+from ln_repro.engine.plugin.probes import gradient_norms, layer_weights
+
+SIZE = {"norm": "postln", "layers": 3, "width": 16, "ffn": 32, "heads": 2}
+
+
+def weights_of(model):
+    return layer_weights(model.encoder.stack, model.decoder.stack)
+
+
+def test_every_weight_matrix_of_every_layer_has_a_name(build_model):
+    model = build_model(**SIZE)
+    weights = weights_of(model)
+    assert all(len(of_kind) == 3 for of_kind in weights.values())
+    assert weights["decoder.w2"][2] is model.decoder.stack.layers[2].ffn.fc2.weight
+    assert weights["encoder.w1"][0] is model.encoder.stack.layers[0].ffn.fc1.weight
+    assert weights["decoder.cross.q"][1] is model.decoder.stack.layers[1].cross_attn.q_proj.weight
+    assert "encoder.cross.q" not in weights
+    matrices = [p for s in (model.encoder.stack, model.decoder.stack) for p in s.parameters() if p.dim() == 2]
+    assert sum(len(of_kind) for of_kind in weights.values()) == len(matrices)
+
+
+def test_the_norm_is_that_of_the_mean_and_not_the_mean_of_norms(build_model):
+    model = build_model(**SIZE).eval()
+    weights = weights_of(model)
+    tokens = [torch.randint(4, 40, (2, 5), generator=torch.Generator().manual_seed(n)) for n in range(3)]
+
+    def loss(batch):
+        return model(batch, torch.tensor([5, 5]), batch)[0].square().mean()
+
+    found = gradient_norms(weights, [lambda b=b: loss(b) for b in tokens])
+    each = []
+    for batch in tokens:
+        model.zero_grad()
+        loss(batch).backward()
+        each.append(model.decoder.stack.layers[1].ffn.fc2.weight.grad.clone())
+    expected = torch.stack(each).mean(0).norm().item()
+    assert found["norm_of_mean"]["decoder.w2"][1] == pytest.approx(expected, rel=1e-5)
+    mistaken = torch.stack([gradient.norm() for gradient in each]).mean().item()
+    assert found["mean_of_norms"]["decoder.w2"][1] == pytest.approx(mistaken, rel=1e-5)
+    assert mistaken > expected * 1.01
