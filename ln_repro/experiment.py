@@ -162,6 +162,14 @@ class Evaluation(Section):
     """Hypotheses are cut at max_len_a * source length + max_len_b tokens: an untrained model never ends."""
     valid: bool = False
     """Decode the validation set too (the test set always is), after every epoch."""
+    average: Natural = 0
+    """Once training has ended, score the mean of the weights of the last so many epochs as well; 0 scores none."""
+
+    @model_validator(mode="after")
+    def _an_average_is_of_several(self) -> Self:
+        if self.average == 1:
+            raise ValueError("eval.average: the average of 1 epoch is that epoch; give 2 or more, or 0 for none")
+        return self
 
 
 class Divergence(Section):
@@ -218,6 +226,13 @@ class Experiment(Section):
     tracker: Tracker
     paths: Paths
     rerun: bool = False
+
+    @model_validator(mode="after")
+    def _enough_epochs_to_average(self) -> Self:
+        epochs, average = self.train.max_epoch, self.eval.average
+        if epochs is not None and epochs < average:
+            raise ValueError(f"eval.average: {average} epochs cannot be averaged when train.max_epoch is {epochs}")
+        return self
 
     @property
     def axes(self) -> dict[str, Any]:

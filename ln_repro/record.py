@@ -9,6 +9,8 @@ from ln_repro.events import Event
 from ln_repro.experiment import Experiment
 
 SCHEMA = 1
+AVERAGE = "test_average"
+"""The name under which the mean of several epochs' weights is scored, on the test set."""
 Record = dict[str, Any]
 
 
@@ -43,7 +45,7 @@ def record_of(
         "divergence": _divergence(statuses),
         "axes": experiment.axes,
         "epochs": epochs,
-        "bleu": _best_scores(events, epochs),
+        "bleu": _best_scores(events, epochs) | (_average_scores(events) if experiment.eval.average else {}),
         "data": dict(data),
         "parameters": begun["parameters"],
         "updates": ended["update"],
@@ -73,7 +75,7 @@ def _epochs(events: Sequence[Event]) -> list[dict[str, Any]]:
         if event["kind"] == "valid"
     }
     for event in events:
-        if event["kind"] == "bleu":
+        if event["kind"] == "bleu" and event["split"] != AVERAGE:
             suffix = "_tokenised" if event["flavour"] == "tokenised" else ""
             rows[event["epoch"]][f"{event['split']}_bleu{suffix}"] = event["score"]
     return list(rows.values())
@@ -91,6 +93,16 @@ def _best_scores(events: Sequence[Event], epochs: Sequence[dict[str, Any]]) -> d
         if event["kind"] == "bleu" and event["split"] == "test" and event["epoch"] == best
     }
     return {"test": found["detokenised"], "test_tokenised": found["tokenised"]}
+
+
+def _average_scores(events: Sequence[Event]) -> dict[str, Any]:
+    """Return the test scores of the averaged weights, with their epochs; None where too few epochs were trained."""
+    found = {
+        event["flavour"]: {key: event[key] for key in ("score", "signature", "epochs")}
+        for event in events
+        if event["kind"] == "bleu" and event["split"] == AVERAGE
+    }
+    return {AVERAGE: found.get("detokenised"), f"{AVERAGE}_tokenised": found.get("tokenised")}
 
 
 def _divergence(statuses: Mapping[str, Event]) -> dict[str, Any] | None:

@@ -12,17 +12,19 @@ from ln_repro.corpus.prepare import Prepared, prepare
 from ln_repro.disk import MEGABYTE, explained, require_room
 from ln_repro.display import Display
 from ln_repro.engine import command, process
-from ln_repro.engine.checkpoints import Checkpoints
+from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
 from ln_repro.errors import Interrupted, UserError
 from ln_repro.events import Events
 from ln_repro.experiment import Experiment
 from ln_repro.ranks import this_rank
-from ln_repro.record import Record, record_of
+from ln_repro.record import AVERAGE, Record, record_of
 from ln_repro.store import RunFolder, write_json
 from ln_repro.tracking.mirror import Mirror, open_mirror
 
 POLL_SECONDS = 0.2
 SAMPLES = 20
+Weights = dict[int, list[Checkpoint]]
+"""By epoch, the weights to decode under its name: its own, or those of the last epochs up to it, to be averaged."""
 
 
 def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
@@ -116,7 +118,7 @@ class Run:
                 if decoder is not None and decoder.worker.poll() is not None:
                     self._score(decoder)
                     decoder = None
-                elif decoder is None and (waiting := self._undecoded()):
+                elif decoder is None and (waiting := self._undecoded(not training)):
                     decoder = self._decode(*waiting, arguments)
                 elif decoder is None and not training:
                     break
@@ -126,6 +128,8 @@ class Run:
                     raise Interrupted(f"interrupted; the same command goes on in {self.folder.path}")
                 trainer.check()
             trainer.check()
+            if (trained := len(self._last())) < (wanted := self.experiment.eval.average):
+                self.say(f"no average is scored: eval.average={wanted}, epochs trained: {trained}")
         finally:
             if decoder is not None:
                 decoder.worker.stop()
@@ -141,6 +145,8 @@ class Run:
         unscored = [
             epoch for epoch in self.checkpoints.weights() if any((split, epoch) not in scored for split in self.splits)
         ]
+        if (last := self._last()) and (AVERAGE, last[-1].epoch) not in scored:
+            unscored += [checkpoint.epoch for checkpoint in last]
         point = self.checkpoints.resume_point(self.say, unscored)
         done = point.update if point else -1
         self.checkpoints.forget_after(done)
@@ -150,39 +156,49 @@ class Run:
         resume = self.folder.checkpoints / point.file if point else None
         return command.training_arguments(self.experiment, self.corpus.bin, self.folder.checkpoints, resume)
 
-    def _undecoded(self) -> tuple[str, list[int]] | None:
-        """Return a split and the epochs of it that have weights but no BLEU yet."""
+    def _last(self) -> list[Checkpoint]:
+        """Return the weights of the last epochs: as many as are averaged, or as there are."""
+        average, weights = self.experiment.eval.average, self.checkpoints.weights()
+        return [weights[epoch] for epoch in sorted(weights)[-average:]] if average else []
+
+    def _undecoded(self, trained: bool) -> tuple[str, Weights] | None:
+        """Return a split and the weights of it that have no BLEU yet; the average is due once training has ended."""
         weights = self.checkpoints.weights()
-        for split in self.splits:
-            if epochs := sorted(epoch for epoch in weights if (split, epoch) not in self.scored):
-                return split, epochs
+        wanted: dict[str, Weights] = {split: {epoch: [weights[epoch]] for epoch in weights} for split in self.splits}
+        if trained and (last := self._last()) and len(last) == self.experiment.eval.average:
+            wanted[AVERAGE] = {last[-1].epoch: last}
+        for split, found in wanted.items():
+            if waiting := {epoch: found[epoch] for epoch in sorted(found) if (split, epoch) not in self.scored}:
+                return split, waiting
         return None
 
-    def _decode(self, split: str, epochs: list[int], arguments: list[str]) -> "Decoder":
-        weights = self.checkpoints.weights()
-        files = [
-            (self.folder.checkpoints / weights[epoch].file, self.folder.hypotheses(split, epoch, tokenised=True))
-            for epoch in epochs
-        ]
-        decoding = command.decoding_arguments(split, self.experiment.eval, files, arguments)
+    def _decode(self, split: str, weights: Weights, arguments: list[str]) -> "Decoder":
+        files = {
+            self.folder.hypotheses(split, epoch, tokenised=True): [self.folder.checkpoints / one.file for one in of]
+            for epoch, of in weights.items()
+        }
+        decoding = command.decoding_arguments(corpus_split(split), self.experiment.eval, files, arguments)
         worker = process.Worker("decode", decoding, self.folder.path / "decode.log", 1, self.lock)
-        return Decoder(worker, split, {epoch: weights[epoch].update for epoch in epochs})
+        return Decoder(worker, split, weights)
 
     def _score(self, decoder: "Decoder") -> None:
         """Score what the decoder wrote; the last flavour written marks the epoch as done."""
         decoder.worker.check()
-        split = decoder.split
-        for epoch, update in decoder.updates.items():
+        split, data = decoder.split, corpus_split(decoder.split)
+        for epoch, weights in decoder.weights.items():
             tokenised = read_lines(self.folder.hypotheses(split, epoch, tokenised=True))
             plain = score.detokenise(tokenised, self.corpus.target_lang)
             text = "".join(f"{line}\n" for line in plain)
             self.folder.hypotheses(split, epoch).write_text(text, encoding="utf-8")
+            how = (self.experiment, data, len(weights))
             scores = {
-                "tokenised": score.paper_bleu(tokenised, self.corpus.tokenised(split), self.experiment, split),
-                "detokenised": score.sacre_bleu(plain, self.corpus.references(split), self.experiment, split),
+                "tokenised": score.paper_bleu(tokenised, self.corpus.tokenised(data), *how),
+                "detokenised": score.sacre_bleu(plain, self.corpus.references(data), *how),
             }
+            of = {"epochs": [one.epoch for one in weights]} if split == AVERAGE else {}
             for flavour in score.FLAVOURS:
-                self.events.write("bleu", update, epoch, split=split, flavour=flavour, **scores[flavour].as_dict())
+                values = scores[flavour].as_dict() | of
+                self.events.write("bleu", weights[-1].update, epoch, split=split, flavour=flavour, **values)
             self.scored.add((split, epoch))
 
     def _facts(self) -> dict[str, Any]:
@@ -202,12 +218,17 @@ class Run:
 
 
 class Decoder:
-    """A decoder at work: its split, and the update of each epoch it decodes."""
+    """A decoder at work: its split, and the weights it decodes."""
 
-    def __init__(self, worker: process.Worker, split: str, updates: dict[int, int]) -> None:
+    def __init__(self, worker: process.Worker, split: str, weights: Weights) -> None:
         self.worker = worker
         self.split = split
-        self.updates = updates
+        self.weights = weights
+
+
+def corpus_split(split: str) -> str:
+    """Return the split of the corpus that a split of the scores is decoded from."""
+    return "test" if split == AVERAGE else split
 
 
 def room_for(experiment: Experiment, vocabulary: int) -> float:

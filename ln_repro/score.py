@@ -25,15 +25,22 @@ class Score:
         return asdict(self)
 
 
-def sacre_bleu(hypotheses: Sequence[str], references: Sequence[str], experiment: Experiment, split: str) -> Score:
-    """Score detokenised text with sacreBLEU's own tokenisation, case ignored if the corpus was lower-cased."""
-    return _bleu(BLEU(lowercase=experiment.data.lowercase), hypotheses, references, experiment, split)
+def sacre_bleu(
+    hypotheses: Sequence[str], references: Sequence[str], experiment: Experiment, split: str, averaged: int = 1
+) -> Score:
+    """Score detokenised text with sacreBLEU's own tokenisation, case ignored if the corpus was lower-cased.
+
+    ``averaged`` is the number of epochs whose mean weights made the hypotheses.
+    """
+    return _bleu(BLEU(lowercase=experiment.data.lowercase), hypotheses, references, experiment, split, averaged)
 
 
-def paper_bleu(hypotheses: Sequence[str], references: Sequence[str], experiment: Experiment, split: str) -> Score:
+def paper_bleu(
+    hypotheses: Sequence[str], references: Sequence[str], experiment: Experiment, split: str, averaged: int = 1
+) -> Score:
     """Score Moses-tokenised, lower-cased text as it is: what fairseq's scorer gave in the paper's time."""
     metric = BLEU(lowercase=True, tokenize="none", smooth_method="none", force=True)
-    return _bleu(metric, hypotheses, references, experiment, split)
+    return _bleu(metric, hypotheses, references, experiment, split, averaged)
 
 
 def detokenise(lines: Sequence[str], language: str) -> list[str]:
@@ -43,11 +50,12 @@ def detokenise(lines: Sequence[str], language: str) -> list[str]:
 
 
 def _bleu(
-    metric: BLEU, hypotheses: Sequence[str], references: Sequence[str], experiment: Experiment, split: str
-) -> Score:
+    metric: BLEU, hypotheses: Sequence[str], references: Sequence[str], experiment: Experiment, split: str,
+    averaged: int,
+) -> Score:  # fmt: skip
     if len(hypotheses) != len(references):
         raise LnReproError(f"{split}: {len(hypotheses)} hypotheses for {len(references)} references")
     score = metric.corpus_score(hypotheses, [references]).score
     search = experiment.eval
-    decoding = f"data:{experiment.data.name}/{split}|beam:{search.beam}|lenpen:{search.lenpen:g}|avg:1"
+    decoding = f"data:{experiment.data.name}/{split}|beam:{search.beam}|lenpen:{search.lenpen:g}|avg:{averaged}"
     return Score(round(score, 4), f"{metric.get_signature().format()}|{decoding}")

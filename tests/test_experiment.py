@@ -27,6 +27,7 @@ CHANGES_THE_RESULT = [
     {"train__batches_per_update": 2},
     {"train__label_smoothing": 0.0}, {"train__clip_norm": 1.0},
     {"eval__beam": 4}, {"eval__lenpen": 1.0}, {"eval__max_len_a": 2.0}, {"eval__max_len_b": 20}, {"eval__valid": True},
+    {"eval__average": 2},
 ]  # fmt: skip
 CHANGES_NOTHING = [
     {"exp": "another_name"}, {"rerun": True},
@@ -49,6 +50,10 @@ def test_ids_differ_whenever_a_result_could() -> None:
 @pytest.mark.parametrize("change", CHANGES_NOTHING, ids=str)
 def test_ids_are_equal_for_what_changes_no_result(change: dict[str, Any]) -> None:
     assert experiment(**change).id(DATA) == experiment().id(DATA)
+
+
+def test_an_id_does_not_know_a_setting_at_its_default() -> None:
+    assert experiment(eval__average=0).id(DATA) == experiment().id(DATA)
 
 
 def test_an_id_depends_on_the_revision_of_the_numerics(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,6 +134,10 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy() -> None:
         ({"train__max_tokens": 1.5},
          "train.max_tokens: input should be a valid integer, got a number with a fractional part, got 1.5"),
         ({"eval__max_len_a": math.inf}, "eval.max_len_a: input should be a finite number, got inf"),
+        ({"eval__average": 1}, "eval.average: the average of 1 epoch is that epoch; give 2 or more, or 0 for none"),
+        ({"eval__average": -1}, "eval.average: input should be greater than or equal to 0, got -1"),
+        ({"eval__average": 4, "train__max_epoch": 3},
+         "eval.average: 4 epochs cannot be averaged when train.max_epoch is 3"),
         ({"schedule__decay": "literal"}, "schedule.warmup_updates: literal has no ramp, so this must be 0 "
          "(or take inverse_sqrt)"),
         ({"optimizer__name": "sgd", "optimizer__betas": [0.9, 0.98]},

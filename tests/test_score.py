@@ -64,6 +64,9 @@ def test_a_score_says_what_was_compared_and_how() -> None:
     parts = found["signature"].split("|")
     assert {"nrefs:1", "case:lc", "tok:13a", "smooth:exp", "data:toy/valid", "beam:4", "lenpen:0.6"} <= set(parts)
     assert any(part.startswith("version:") for part in parts)
+    assert parts[-1] == "avg:1"
+    assert sacre_bleu(HYPOTHESES, REFERENCES, run, "test", 3).signature.endswith("|avg:3")
+    assert paper_bleu(HYPOTHESES, REFERENCES, run, "test", 3).signature.endswith("|avg:3")
     assert {"tok:none", "smooth:none"} <= set(paper_bleu(HYPOTHESES, REFERENCES, run, "test").signature.split("|"))
     assert "case:mixed" in sacre_bleu(HYPOTHESES, REFERENCES, experiment(data__lowercase=False), "test").signature
 

@@ -1,6 +1,6 @@
 """Experiment to the trainer's command line: a list of arguments, never a shell string."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ln_repro.experiment import Evaluation, Experiment, Optimizer
@@ -45,11 +45,12 @@ def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resum
 
 
 def decoding_arguments(
-    split: str, search: Evaluation, files: Sequence[tuple[Path, Path]], training: Sequence[str]
+    split: str, search: Evaluation, weights: Mapping[Path, Sequence[Path]], training: Sequence[str]
 ) -> list[str]:
-    """Return what `worker decode` gets, for pairs of weights and output files."""
+    """Return what `worker decode` gets, for the files of weights by output file: of several, the mean is decoded."""
     head: list[object] = [split, search.beam, search.lenpen, search.max_len_a, search.max_len_b]
-    return [str(part) for part in [*head, *(path for pair in files for path in pair), "--", *training]]
+    outputs = [part for out, files in weights.items() for part in (out, len(files), *files)]
+    return [str(part) for part in [*head, *outputs, "--", *training]]
 
 
 def _optimizer(optimizer: Optimizer) -> list[object]:

@@ -6,10 +6,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ln_repro.record import Record
+from ln_repro.record import AVERAGE, Record
 
 Table = dict[str, Any]
 """``columns`` (names), ``rows`` (cells) and ``notes`` (lines below the table: the scores' signatures)."""
+
+SCORES = {"test": "BLEU", "test_tokenised": "BLEU tok."}
+AVERAGES = {AVERAGE: "BLEU avg.", f"{AVERAGE}_tokenised": "BLEU avg. tok."}
+"""Columns by their key in a record; an average has one only where some record has it."""
 
 LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "_%&$#{}"}
@@ -27,21 +31,29 @@ def run_tables(records: Sequence[Record]) -> dict[str, Table]:
 
 
 def runs_table(records: Sequence[Record]) -> Table:
-    """Return the scores of each run, at the epoch of lowest validation loss."""
-    columns = ["exp", "seed", "valid loss", "BLEU", "BLEU tok.", "status"]
-    return {"columns": columns, "rows": [_row(record) for record in records], "notes": signatures(records)}
+    """Return the scores of each run, at the epoch of lowest validation loss; averages in columns of their own."""
+    scores = _scores(records)
+    columns = ["exp", "seed", "valid loss", *scores.values(), "status"]
+    return {
+        "columns": columns,
+        "rows": [_row(record, list(scores)) for record in records],
+        "notes": signatures(records),
+    }
 
 
-def _row(record: Record) -> list[Any]:
+def _scores(records: Sequence[Record]) -> dict[str, str]:
+    return SCORES | {key: name for key, name in AVERAGES.items() if any(key in record["bleu"] for record in records)}
+
+
+def _row(record: Record, scores: Sequence[str]) -> list[Any]:
     bleu = record["bleu"]
-    best = bleu["test"] or {"score": None, "epoch": None}
-    losses = [row["valid_loss"] for row in record["epochs"] if row["epoch"] == best["epoch"]]
+    best = bleu["test"] and bleu["test"]["epoch"]
+    losses = [row["valid_loss"] for row in record["epochs"] if row["epoch"] == best]
     return [
         record["exp"],
         record["axes"]["seed"],
         _rounded(losses[0] if losses else None, 3),
-        _rounded(best["score"], 2),
-        _rounded((bleu["test_tokenised"] or {"score": None})["score"], 2),
+        *(_rounded((bleu.get(key) or {"score": None})["score"], 2) for key in scores),
         record["status"],
     ]
 
@@ -49,8 +61,8 @@ def _row(record: Record) -> list[Any]:
 def signatures(records: Sequence[Record]) -> list[str]:
     """Return what the BLEUs of ``records`` mean, each signature once."""
     notes = []
-    for key, name in (("test", "BLEU"), ("test_tokenised", "BLEU tok.")):
-        found = {record["bleu"][key]["signature"] for record in records if record["bleu"][key]}
+    for key, name in _scores(records).items():
+        found = {record["bleu"][key]["signature"] for record in records if record["bleu"].get(key)}
         notes += [f"{name}: {signature}" for signature in sorted(found)]
     return notes
 

@@ -68,11 +68,11 @@ class Command:
             time.sleep(0.02)
         raise TimeoutError(f"update {update} was never reached")
 
-    def workers(self) -> list[int]:
-        """Return the process ids of the engine's processes of this run."""
+    def workers(self) -> dict[int, str]:
+        """Return the engine's processes of this run: their command lines by process id."""
         listed = subprocess.run(["ps", "-eww", "-o", "pid,args"], capture_output=True, text=True, check=True).stdout
         lines = [line.split(None, 1) for line in listed.splitlines()[1:]]
-        return [int(pid) for pid, args in lines if "ln_repro.engine.worker" in args and str(self.runs) in args]
+        return {int(pid): args for pid, args in lines if "ln_repro.engine.worker" in args and str(self.runs) in args}
 
 
 def _escaped(path: Path) -> str:

@@ -40,6 +40,25 @@ def test_every_score_comes_with_its_signature_once() -> None:
     assert notes == [f"BLEU: {SIGNATURE}", f"BLEU tok.: {SIGNATURE.replace('13a', 'none')}"]
 
 
+def test_an_average_has_columns_and_signatures_of_its_own() -> None:
+    signature = SIGNATURE.replace("avg:1", "avg:5")
+    scores = {
+        "test_average": {"score": 42.0, "signature": signature, "epochs": [1, 2]},
+        "test_average_tokenised": {"score": 43.5, "signature": signature.replace("13a", "none"), "epochs": [1, 2]},
+    }
+    averaged = record(bleu=record()["bleu"] | scores)
+    found = runs_table([record(), averaged])
+    assert found["columns"] == [*COLUMNS[:-1], "BLEU avg.", "BLEU avg. tok.", "status"]
+    assert found["rows"] == [
+        [*FINISHED_ROW[:-1], None, None, "finished"], [*FINISHED_ROW[:-1], "42.00", "43.50", "finished"],
+    ]  # fmt: skip
+    assert found["notes"] == [
+        *signatures([record()]), f"BLEU avg.: {signature}", f"BLEU avg. tok.: {signature.replace('13a', 'none')}",
+    ]  # fmt: skip
+    without = record(bleu=record()["bleu"] | dict.fromkeys(scores))  # too few epochs
+    assert runs_table([without])["rows"] == [[*FINISHED_ROW[:-1], None, None, "finished"]]
+
+
 def test_records_are_read_in_order(folder: Path) -> None:
     assert [one["exp"] for one in read_records(folder)] == ["toy_postln_nowarm", "toy_preln_nowarm"]
 

@@ -23,6 +23,10 @@ def test_rows_are_named_as_wandb_groups_them() -> None:
     bleu = {"kind": "bleu", "split": "test", "score": 1.5, "signature": "s", **always}
     assert row(bleu)["bleu/test"] == 1.5
     assert row(bleu | {"flavour": "tokenised"})["bleu/test_tokenised_signature"] == "s"
+    average = bleu | {"split": "test_average", "flavour": "tokenised", "epochs": [1, 2]}
+    assert {key for key in row(average) if key.startswith("bleu")} == {
+        "bleu/test_average_tokenised", "bleu/test_average_tokenised_signature",
+    }  # fmt: skip
     probe = {"kind": "probe", "name": "gradients", "values": {"decoder.5": 0.5, "norms": [1, 2]}, **always}
     assert {"probe/gradients/decoder.5": 0.5, "probe/gradients/norms/1": 2}.items() <= row(probe).items()
     assert row({"kind": "status", "state": "running", "parameters": 7, **always}) == {}

@@ -1,0 +1,127 @@
+"""`eval.average`: the mean of the last epochs is scored beside the single ones, and only after the end of training."""
+
+import json
+import signal
+import time
+
+import pytest
+
+from ln_repro.corpus.prepare import prepare
+from ln_repro.engine import command as engine
+from ln_repro.engine import process
+from ln_repro.experiment import build
+from tests.e2e.test_interruptions import outcome, wait_until_alone
+
+KEYS = {"test", "test_tokenised", "test_average", "test_average_tokenised"}
+
+
+def events(run):
+    return [json.loads(line) for line in (run.folder / "events.jsonl").read_text().splitlines()]
+
+
+def wait_for_the_average(run):
+    """Return once a decoder is at work on the average."""
+    deadline = time.monotonic() + 120
+    while not any("test_average" in arguments for arguments in run.workers().values()):
+        assert time.monotonic() < deadline, "the average was never decoded"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def averaged(sentences, tmp_path_factory):
+    from tests.e2e.conftest import Command
+
+    data, runs = tmp_path_factory.getbasetemp() / "prepared data", tmp_path_factory.mktemp("averaged")
+    run = Command(sentences, data, runs, ["eval.average=2"])
+    status, _, error = run.finish()
+    assert status == 0, error
+    return run
+
+
+def test_an_average_is_scored_beside_the_single_epochs(averaged, command):
+    record = json.loads((averaged.folder / "record.json").read_text())
+    bleu = record["bleu"]
+    assert set(bleu) == KEYS
+    for key, tokeniser in (("test_average", "tok:13a"), ("test_average_tokenised", "tok:none")):
+        assert set(bleu[key]) == {"score", "signature", "epochs"}
+        assert bleu[key]["epochs"] == [3, 4]
+        parts = bleu[key]["signature"].split("|")
+        assert {tokeniser, "data:files/test", "beam:2"} <= set(parts) and parts[-1] == "avg:2"
+    scored = [event for event in events(averaged) if event["kind"] == "bleu"]
+    means = [event for event in scored if event["split"] == "test_average"]
+    assert [(event["flavour"], event["epoch"], event["epochs"]) for event in means] == [
+        ("tokenised", 4, [3, 4]), ("detokenised", 4, [3, 4]),
+    ]  # fmt: skip
+    assert all(event["update"] == record["updates"] for event in means)
+    assert all("epochs" not in event for event in scored if event not in means)
+    hypotheses = averaged.folder / "hyps"
+    assert len((hypotheses / "test_average.epoch4.txt").read_text().splitlines()) == 25
+    assert not list(hypotheses.glob("test_average.epoch[123].*"))
+
+    plain = command("plain")
+    assert plain.finish()[0] == 0
+    single = json.loads((plain.folder / "record.json").read_text())
+    assert single["epochs"] == record["epochs"]
+    assert single["bleu"] == {key: bleu[key] for key in ("test", "test_tokenised")}
+    assert single["id"] != record["id"]
+
+
+def test_the_average_of_copies_translates_like_the_original(averaged, tmp_path):
+    settings = json.loads((averaged.folder / "experiment.json").read_text())
+    experiment = build({key: value for key, value in settings.items() if key != "id"})
+    corpus = prepare(experiment.data, experiment.paths.data, process.binarise, print)
+    checkpoints = averaged.folder / "checkpoints"
+    training = engine.training_arguments(experiment, corpus.bin, checkpoints)
+    weights = {
+        tmp_path / "one": [checkpoints / "epoch4.pt"],
+        tmp_path / "copies": [checkpoints / "epoch4.pt"] * 3,
+        tmp_path / "mean": [checkpoints / "epoch3.pt", checkpoints / "epoch4.pt"],
+    }
+    worker = process.Worker(
+        "decode", engine.decoding_arguments("test", experiment.eval, weights, training), tmp_path / "log"
+    )
+    worker.wait()
+    worker.check()
+    one, copies, mean = (path.read_text() for path in weights)
+    assert one == copies == (averaged.folder / "hyps" / "test.epoch4.tok.txt").read_text()
+    assert mean == (averaged.folder / "hyps" / "test_average.epoch4.tok.txt").read_text()
+    assert mean != one
+
+
+@pytest.mark.parametrize(("how", "damaged"), [(signal.SIGKILL, False), (signal.SIGINT, False), (signal.SIGKILL, True)])
+def test_an_interrupted_average_is_finished_by_the_same_command(command, averaged, how, damaged):
+    run = command("runs", "eval.average=2")
+    process = run.start()
+    wait_for_the_average(run)
+    process.send_signal(how)
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    wait_until_alone(run)
+    assert not list(run.folder.glob("record.json"))
+    if damaged:  # weights whose own BLEU is known, but not yet that of the average
+        weights = run.folder / "checkpoints" / "epoch3.pt"
+        weights.write_bytes(weights.read_bytes()[:-10])
+    status, _, error = run.finish()
+    assert status == 0, error
+    assert ("epoch3.pt does not match" in error) == damaged
+    assert outcome(run) == outcome(averaged)
+    steps, expected = (
+        [event["update"] for event in events(one) if event["kind"] == "train"] for one in (run, averaged)
+    )
+    assert (steps != expected) == damaged  # nothing is trained twice without need
+
+
+def test_too_few_epochs_have_no_average_and_the_run_says_so(command):
+    run = command("runs", "eval.average=2", "lr=1e30")
+    status, _, error = run.finish()
+    assert status == 0, error
+    assert error.count("no average is scored: eval.average=2, epochs trained: 0\n") == 1
+    record = json.loads((run.folder / "record.json").read_text())
+    assert record["status"] == "diverged"
+    assert record["bleu"] == dict.fromkeys(KEYS)
+
+
+def test_an_average_of_one_is_refused_in_one_line(command):
+    status, out, error = command().finish("eval.average=1")
+    assert (status, out) == (2, "")
+    assert error.count("\n") == 1 and "eval.average: the average of 1 epoch is that epoch" in error
