@@ -1,0 +1,1 @@
+"""The paper's lemmas and theorem, checked without training."""

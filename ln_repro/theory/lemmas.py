@@ -1,0 +1,104 @@
+"""The closed forms of the paper's lemmas (section 3.3, appendices B to D), and measurements for Lemmas 1 and 3.
+
+Lemma 2 is measured on the simplified model.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from ln_repro.theory.simplified import layer_norm
+from ln_repro.theory.statistics import Interval
+from ln_repro.theory.unit import Measure, Measurement, Unit
+
+SCALE = 3.0
+"""What Lemma 3 is probed with: an input so many times as large has a Jacobian so many times as small."""
+
+
+def relu_moment(d: int, sigma: float) -> float:
+    """E norm^2 of ReLU(X) for X ~ N(0, sigma^2 I_d) (Lemma 1)."""
+    return sigma**2 * d / 2
+
+
+def relu_error(numbers: int) -> float:
+    """Return the relative standard error of the mean of so many squared ReLUs: Var / E^2 of one is 5."""
+    return math.sqrt(5 / numbers)
+
+
+def feed_forward_share(d: int, d_ff: int) -> float:
+    """What a Xavier feed-forward layer adds to norm^2 / d of the stream: 1/2 if d_ff = d, as in the paper."""
+    return 2 * d * d_ff / (d + d_ff) ** 2
+
+
+def post_square(d: int, d_ff: int) -> float:
+    """E norm^2 / d of x5 in Post-LN, the same in every layer (Lemma 2)."""
+    return 1 + feed_forward_share(d, d_ff)
+
+
+def pre_bounds(passed: int, d: int, d_ff: int) -> Interval:
+    """Bounds on E norm^2 / d of the stream in Pre-LN after ``passed`` layers (Lemma 2).
+
+    Attention adds the norm^2 of the positions' mean: nothing if they cancel, d if they agree.
+    """
+    least = 1 + passed * feed_forward_share(d, d_ff)
+    return least, least + passed
+
+
+def pre_first(d: int, d_ff: int, positions: int) -> float:
+    """E norm^2 / d after one layer of Pre-LN: the mean of n independent positions has norm^2 d / n."""
+    return 1 + feed_forward_share(d, d_ff) + 1 / positions
+
+
+def last_gradient(d: int, d_ff: int, square: float, targets: int) -> float:
+    """Root mean square of the norm of dL/dW2 in the last layer, for independent uniform targets in a large vocabulary.
+
+    Theorem 1's ingredients without its inequalities: norm^2 of the ReLUs (Lemma 1), times that of the norm's Jacobian
+    (Lemma 3; it takes two directions of d away) at an input of norm^2 d ``square`` (Lemma 2), over ``targets``.
+    """
+    relus = d * d_ff / (d + d_ff)
+    return math.sqrt(relus * (1 - 2 / d) / (square * targets))
+
+
+def norm_jacobian(x: Tensor) -> Tensor:
+    """Return the Jacobian (d, d) of the layer norm at x (d,): sqrt(d)/|y| (I - y'y/|y|^2) (I - 1'1/d) (Lemma 3)."""
+    d = len(x)
+    y = x - x.mean()
+    eye = torch.eye(d, dtype=x.dtype)
+    return d**0.5 / y.norm() * (eye - torch.outer(y, y) / y.square().sum()) @ (eye - 1 / d)
+
+
+def measured_jacobian(x: Tensor) -> Tensor:
+    """Return the Jacobian (d, d) of the layer norm at x (d,), by autograd."""
+    jacobian = torch.autograd.functional.jacobian(layer_norm, x, vectorize=True)
+    assert isinstance(jacobian, Tensor)
+    return jacobian
+
+
+def relu(unit: Unit) -> Measurement:
+    """Measure ``ratio``: the mean norm^2 of ReLU(X) over Lemma 1's, from ``numbers`` Gaussian numbers in all."""
+    d, sigma = unit["d"], unit["sigma"]
+    x = sigma * torch.randn(unit["numbers"] // d, d, generator=unit.generator())
+    return {"ratio": float(x.relu().square().sum(-1).mean()) / relu_moment(d, sigma)}
+
+
+def jacobian(unit: Unit) -> Measurement:
+    """Measure Lemma 3 at one Gaussian input, in double precision.
+
+    Returns:
+        ``error``: largest difference from the closed form. ``exact``, ``bound``: spectral norm over sqrt(d) / norm, of
+        y and of x. ``scaling``: largest difference of J(s x) s from J(x).
+    """
+    d = unit["d"]
+    x = torch.randn(d, generator=unit.generator(), dtype=torch.double)
+    found = measured_jacobian(x)
+    spectral = float(torch.linalg.matrix_norm(found, 2)) / d**0.5
+    return {
+        "error": float((found - norm_jacobian(x)).abs().max()),
+        "exact": spectral * float((x - x.mean()).norm()),
+        "bound": spectral * float(x.norm()),
+        "scaling": float((measured_jacobian(SCALE * x) * SCALE - found).abs().max()),
+    }
+
+
+MEASURES: dict[str, Measure] = {"relu": relu, "jacobian": jacobian}

@@ -1,0 +1,89 @@
+"""The simplified model against torch's own modules and against gradients by hand."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from ln_repro.theory import simplified
+from ln_repro.theory.simplified import PLACEMENTS, Weights, forward, layer_norm, mean_of_norms, norm_of_mean, xavier
+from ln_repro.theory.unit import Unit
+
+
+@pytest.fixture
+def weights() -> Weights:
+    draw = torch.Generator().manual_seed(1)
+    return Weights(xavier(16, 16, draw), xavier(16, 24, draw), xavier(24, 16, draw))
+
+
+def torch_layer(weights: Weights, pre: bool) -> torch.nn.TransformerEncoderLayer:
+    """Build torch's own encoder layer with W_Q = W_K = 0, W_O = I and no biases."""
+    layer = torch.nn.TransformerEncoderLayer(16, 1, 24, dropout=0.0, batch_first=True, norm_first=pre, bias=False,
+                                             layer_norm_eps=0.0)  # fmt: skip
+    with torch.no_grad():
+        layer.self_attn.in_proj_weight[:32] = 0
+        layer.self_attn.in_proj_weight[32:] = weights.value.T
+        layer.self_attn.out_proj.weight.copy_(torch.eye(16))
+        layer.linear1.weight.copy_(weights.first.T)
+        layer.linear2.weight.copy_(weights.second.T)
+    return layer
+
+
+@pytest.mark.parametrize("norm", ["postln", "preln"])
+def test_a_layer_is_torchs_encoder_layer_with_uniform_attention(norm: str, weights: Weights) -> None:
+    x = torch.randn(2, 5, 16)
+    out, _ = PLACEMENTS[norm].layer(x, weights)
+    torch.testing.assert_close(out, torch_layer(weights, norm == "preln")(x), atol=1e-5, rtol=1e-5)
+
+
+def test_the_norm_is_torchs_without_gain_and_epsilon() -> None:
+    x = 3 * torch.randn(4, 7, 16) + 2
+    torch.testing.assert_close(layer_norm(x), torch.nn.LayerNorm(16, eps=0.0, elementwise_affine=False)(x))
+
+
+def test_hidden_states_are_x5_and_the_stream(weights: Weights) -> None:
+    x = torch.randn(2, 5, 16)
+    out, hidden = forward(x, [weights, weights], PLACEMENTS["postln"])
+    torch.testing.assert_close(out, layer_norm(hidden[-1]))
+    assert len(hidden) == 2 and not torch.allclose(hidden[0], layer_norm(hidden[0]))
+    out, hidden = forward(x, [weights, weights], PLACEMENTS["preln"])
+    torch.testing.assert_close(hidden[0], PLACEMENTS["preln"].layer(x, weights)[0])
+    torch.testing.assert_close(out, layer_norm(hidden[1]))
+
+
+def test_xavier_has_its_variance() -> None:
+    drawn = xavier(300, 500, torch.Generator().manual_seed(1))
+    assert float(drawn.square().mean()) == pytest.approx(2 / 800, rel=0.02)
+
+
+def test_the_norm_of_a_mean_is_not_the_mean_of_norms() -> None:
+    opposed = torch.stack([torch.ones(2, 2), -torch.ones(2, 2)])
+    assert norm_of_mean(opposed) == 0 and mean_of_norms(opposed) == 2
+
+
+@pytest.mark.parametrize("norm", ["postln", "preln"])
+def test_gradients_are_those_of_the_loss(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One position: dL/dW2 of the last layer is ReLU(x W1)^T times (p - y) W_emb through the norm's Jacobian."""
+    monkeypatch.setattr(simplified, "VOCABULARY", 20)
+    unit = Unit.of("gradients", 1, d=16, d_ff=24, layers=1, norm=norm, positions=1, sequences=1, batches=1)
+    draw = unit.generator()
+    (weights,) = simplified.stack(unit, draw)
+    embedding = torch.randn(20, 16, generator=draw) / 4
+    x = simplified.inputs(unit, draw)
+    out, (state,) = forward(x, [weights], PLACEMENTS[norm])
+    target = torch.randint(20, (1,), generator=draw)
+    error = (embedding @ out.flatten()).softmax(0) - F.one_hot(target, 20).flatten()
+    seen = layer_norm(x + x @ weights.value) if norm == "postln" else layer_norm(x + layer_norm(x) @ weights.value)
+    through = torch.autograd.functional.jacobian(layer_norm, state.flatten()).T @ (error @ embedding)
+    expected = float((seen @ weights.first).relu().norm() * through.norm())
+    found = simplified.gradients(unit)
+    assert found["norm_of_mean"] == pytest.approx([expected], rel=1e-4)
+    assert found["mean_of_norms"] == pytest.approx([expected], rel=1e-4)
+    assert found["square"] == pytest.approx(float(state.square().sum()) / 16, rel=1e-5)
+
+
+def test_shares_are_counted_above_the_models_own_mean() -> None:
+    assert simplified.share_above(torch.tensor([1.0, 1.0, 1.0, 1.5])) == 0.25
+    unit = Unit.of("hidden_norms", 1, d=16, d_ff=16, layers=2, norm="preln", positions=4, sequences=3)
+    measured = simplified.hidden_norms(unit)
+    assert {name: len(values) for name, values in measured.items()} == {"square": 2, "share": 2, "share_square": 2}
+    assert all(norm <= square for norm, square in zip(measured["share"], measured["share_square"], strict=True))

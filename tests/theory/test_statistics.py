@@ -1,0 +1,68 @@
+"""Intervals against published tables and by hand."""
+
+import math
+from statistics import NormalDist
+
+import pytest
+
+from ln_repro.theory.statistics import (
+    exponent,
+    exponent_interval,
+    hull,
+    layer_means,
+    mean_interval,
+    ratio_interval,
+    slope,
+    spearman,
+    student_quantile,
+)
+
+
+@pytest.mark.parametrize(("freedom", "t"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (9, 2.2622), (10, 2.2281),
+                                            (39, 2.0227), (120, 1.9799)])  # fmt: skip
+def test_the_quantile_is_that_of_the_tables(freedom: int, t: float) -> None:
+    assert student_quantile(freedom) == pytest.approx(t, abs=6e-5)
+
+
+def test_the_quantile_tends_to_the_normal_one() -> None:
+    assert student_quantile(20_000) == pytest.approx(NormalDist().inv_cdf(0.975), abs=2e-4)
+    assert student_quantile(9, level=0.99) == pytest.approx(3.2498, abs=6e-5)
+
+
+def test_the_interval_of_a_mean() -> None:
+    low, high = mean_interval([1.0, 2.0, 3.0])
+    assert (low + high) / 2 == pytest.approx(2)
+    assert (high - low) / 2 == pytest.approx(4.3027 / math.sqrt(3), abs=1e-4)
+
+
+def test_one_draw_bounds_nothing() -> None:
+    assert mean_interval([1.0]) == (-math.inf, math.inf)
+    assert ratio_interval([1.0]) == (0.0, math.inf)
+
+
+def test_a_ratio_is_treated_alike_both_ways_up() -> None:
+    low, high = ratio_interval([1.0, 2.0, 8.0])
+    assert ratio_interval([1.0, 1 / 2, 1 / 8]) == pytest.approx((1 / high, 1 / low))
+    assert math.sqrt(low * high) == pytest.approx(16 ** (1 / 3))
+
+
+def test_an_exponent_is_fitted_seed_by_seed() -> None:
+    assert exponent({6: 6**-0.5, 14: 14**-0.5, 48: 48**-0.5}) == pytest.approx(-0.5)
+    curves = [{x: 3 * seed * x**k for x in (6, 12, 48)} for seed, k in ((1, -0.4), (2, -0.5), (3, -0.6))]
+    assert exponent_interval(curves) == pytest.approx(mean_interval([-0.4, -0.5, -0.6]))
+
+
+def test_slope_and_means_count_layers_from_one() -> None:
+    assert slope([2.0, 3.5, 5.0]) == pytest.approx(1.5)
+    assert layer_means([[1.0, 2.0], [3.0, 6.0]]) == {"1": 2.0, "2": 4.0}
+
+
+def test_rank_correlation() -> None:
+    assert spearman([1, 2, 3, 4], [1, 10, 100, 1000]) == pytest.approx(1)
+    assert spearman([1, 2, 3, 4], [4, 3, 2, 1]) == pytest.approx(-1)
+    assert spearman([1, 2, 3, 4, 5], [5, 6, 7, 8, 7]) == pytest.approx(0.8207826816681233)  # a tie; scipy's value
+
+
+def test_the_hull_of_nothing_is_unbounded() -> None:
+    assert hull([(1, 2), (0, 1.5)]) == (0, 2)
+    assert hull([]) == (-math.inf, math.inf)
