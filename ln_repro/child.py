@@ -14,3 +14,8 @@ def environment(**extra: str) -> dict[str, str]:
     """Return our environment, with this package on the path wherever we were started from."""
     places = [str(Path(ln_repro.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(place for place in places if place), **extra}
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -74,6 +74,14 @@ def parser() -> argparse.ArgumentParser:
     tables = verb("tables", tables_verb, "results of the committed records")
     tables.add_argument("--format", choices=["md", "csv", "latex", "json"], default="md")
     tables.add_argument("--records", type=Path, default=None, metavar="DIR", help="default: results/records")
+    theory = verb("theory", _theory, "the paper's lemmas, theorem and figure 3, checked without training")
+    theory.add_argument("--json", action="store_true")
+    theory.add_argument("--only", nargs="+", metavar="ID", help="some of the findings, TH-6 for example")
+    theory.add_argument(
+        "--full", action="store_true", help="every width and depth, 10 seeds: minutes instead of seconds"
+    )
+    theory.add_argument("--seeds", type=int, metavar="N", help="default: 5, with --full 10")
+    theory.add_argument("--out", type=Path, metavar="DIR", help="also write theory.json and figures/ there")
     sync = verb("sync", sync_verb, "replay the events of runs to wandb (twice does no harm)")
     sync.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     doctor = verb("doctor", doctor_verb, "what of this machine works, what does not, what to do")
@@ -85,6 +93,12 @@ def _sweep(options: argparse.Namespace) -> int:
     from ln_repro.verbs.sweep import sweep_verb
 
     return sweep_verb(options)
+
+
+def _theory(options: argparse.Namespace) -> int:
+    from ln_repro.verbs.theory import theory_verb
+
+    return theory_verb(options)
 
 
 def data_verb(options: argparse.Namespace) -> int:

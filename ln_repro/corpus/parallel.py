@@ -10,6 +10,8 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from typing import Any
 
+from ln_repro.child import cores
+
 Line = Callable[[str], str]
 
 WORTH_IT = 60_000
@@ -35,11 +37,6 @@ def over_lines(make: Callable[..., Line], arguments: tuple[Any, ...], lines: lis
             pass  # a worker was killed (memory) or could not start: one process needs less and always works
     function = make(*arguments)
     return [function(line) for line in lines]
-
-
-def cores() -> int:
-    """Return the number of CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _on_workers(make: Callable[..., Line], arguments: tuple[Any, ...], lines: list[str], workers: int) -> list[str]:

@@ -1,6 +1,5 @@
 """A pool on this machine: every cell is an `ln-repro run` of its own, as many at once as there are cores."""
 
-import os
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
@@ -12,11 +11,6 @@ from ln_repro.errors import Interrupted
 from ln_repro.sweep.grid import Cell
 
 Say = Callable[[str], None]
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Pool:

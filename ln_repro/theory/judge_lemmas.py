@@ -101,7 +101,7 @@ def lemma_3(measured: Measured) -> Finding:
 
 
 def boundedness(measured: Measured) -> Finding:
-    """TH-5: the norms of hidden states concentrate, the more so the wider they are: only the paper's width can tell."""
+    """TH-5-simplified: norms of hidden states concentrate, and more so in wide models: only the paper's width tells."""
     tally = Tally()
     judged = max((unit["d"] for unit, _ in measured if unit.what == "hidden_norms"), default=0)
     for norm in ("postln", "preln"):
@@ -119,8 +119,8 @@ def boundedness(measured: Measured) -> Finding:
                 else:
                     tally.values[label] = values
     return tally.finding(
-        "TH-5",
-        "Norm and norm^2 of hidden states are (0.1, 0.125)-bounded in an initialised model",
+        "TH-5-simplified",
+        "Norm and norm^2 of hidden states are (0.1, 0.125)-bounded in the simplified model",
         "(0.1, 0.125)",
         f"share of positions more than 0.1 above their model's mean: interval below {DELTA} in every layer; d >= 512",
         minimum=10,

@@ -1,8 +1,9 @@
-"""What has to be measured on the simplified model, with what, and who judges it."""
+"""What has to be measured, with what, and who judges it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 
-from ln_repro.theory import judge_lemmas, judge_simplified, lemmas, simplified
+from ln_repro.theory import judge_lemmas, judge_real, judge_simplified, lemmas, real, simplified
 from ln_repro.theory.finding import Finding
 from ln_repro.theory.unit import Measure, Measured, Unit
 
@@ -14,18 +15,72 @@ TOKENS = 256
 DRAWS = 4
 """Times as many draws of hidden states as of gradients: Lemma 2's rules want at least 20."""
 
-MEASURES: dict[str, Measure] = {**lemmas.MEASURES, **simplified.MEASURES}
-JUDGES: tuple[Callable[[Measured], Finding], ...] = (
-    judge_lemmas.lemma_1,
-    judge_lemmas.lemma_2_post,
-    judge_lemmas.lemma_2_pre,
-    judge_lemmas.lemma_3,
-    judge_lemmas.boundedness,
-    judge_simplified.theorem_1_post,
-    judge_simplified.theorem_1_pre,
-    judge_simplified.extended_post,
-    judge_simplified.extended_pre,
-)
+Judge = Callable[[Measured], Finding]
+MEASURES: dict[str, Measure] = {**lemmas.MEASURES, **simplified.MEASURES, **real.MEASURES}
+JUDGES: dict[str, tuple[str, Judge]] = {
+    "TH-1": ("relu", judge_lemmas.lemma_1),
+    "TH-2": ("hidden_norms", judge_lemmas.lemma_2_post),
+    "TH-2-real": ("real_hidden_states", judge_real.stream_post),
+    "TH-3": ("hidden_norms", judge_lemmas.lemma_2_pre),
+    "TH-4": ("jacobian", judge_lemmas.lemma_3),
+    "TH-5": ("real_hidden_states", judge_real.boundedness_real),
+    "TH-5-simplified": ("hidden_norms", judge_lemmas.boundedness),
+    "T1-post": ("gradients", judge_simplified.theorem_1_post),
+    "T1-pre": ("gradients", judge_simplified.theorem_1_pre),
+    "TH-6": ("real_gradients", judge_real.last_layer_post),
+    "TH-7": ("real_gradients", judge_real.last_layer_pre),
+    "TH-8": ("real_gradients", judge_real.layers_post),
+    "TH-9": ("real_gradients", judge_real.layers_pre),
+    "TH-11": ("gradients", judge_simplified.extended_post),
+    "T1-layers": ("gradients", judge_simplified.extended_pre),
+}
+"""By the id of the finding: what has to be measured, and who judges it."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured."""
+
+    dims: Sequence[int]
+    """Widths of the simplified model."""
+    depths: Sequence[int]
+    """Layers of the simplified model."""
+    real_depths: Sequence[int]
+    """Layers of the real models' encoder, and as many of the decoder."""
+    seeds: int
+
+
+QUICK = Scale((128,), (6, 8, 10, 12, 14), (6, 14), 5)
+FULL = Scale((64, 128, 256, 512), (6, 8, 10, 12, 14, 24, 48), (6, 8, 10, 12, 14), 10)
+
+
+def units(scale: Scale, ids: Collection[str]) -> list[Unit]:
+    """List what the findings ``ids`` need at this scale, the longest measurements first."""
+    wanted = {JUDGES[name][0] for name in ids}
+    planned = [*real_units(scale.real_depths, scale.seeds), *simplified_units(scale.dims, scale.depths, scale.seeds)]
+    return [unit for unit in planned if unit.what in wanted]
+
+
+def judge(measured: Measured, ids: Collection[str]) -> list[Finding]:
+    """Return the findings ``ids``, in the order of `JUDGES`."""
+    return [judge(measured) for name, (_, judge) in JUDGES.items() if name in ids]
+
+
+def real_units(depths: Sequence[int], seeds: int) -> list[Unit]:
+    """List the real models: gradients at every depth, hidden states at the paper's; deep ones first."""
+    gradients = [
+        Unit.of("real_gradients", seed, norm=norm, layers=layers, tied=False)
+        for layers in sorted(depths, reverse=True)
+        for norm in NORMS
+        for seed in range(1, seeds + 1)
+    ]
+    sizes = {"width": 512, "ffn": 1024}
+    hidden = [
+        Unit.of("real_hidden_states", seed, norm=norm, layers=judge_real.LAYERS, **sizes)
+        for norm in NORMS
+        for seed in range(1, seeds + 1)
+    ]
+    return [*gradients, *hidden]
 
 
 def simplified_units(dims: Sequence[int], depths: Sequence[int], seeds: int) -> list[Unit]:

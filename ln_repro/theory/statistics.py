@@ -2,7 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from statistics import correlation, fmean, linear_regression, stdev
+from statistics import fmean, linear_regression, stdev
+
+from scipy.stats import spearmanr
+from scipy.stats import t as student
 
 Interval = tuple[float, float]
 LEVEL = 0.95
@@ -17,7 +20,7 @@ def mean_interval(values: Sequence[float]) -> Interval:
     """Return the Student interval of the mean; unbounded for fewer than two values."""
     if len(values) < 2:
         return -math.inf, math.inf
-    half = student_quantile(len(values) - 1) * standard_error(values)
+    half = float(student.ppf((1 + LEVEL) / 2, len(values) - 1)) * standard_error(values)
     return fmean(values) - half, fmean(values) + half
 
 
@@ -43,8 +46,8 @@ def slope(values: Sequence[float]) -> float:
 
 
 def spearman(x: Sequence[float], y: Sequence[float]) -> float:
-    """Return the rank correlation; ties share their mean rank."""
-    return correlation(_ranks(x), _ranks(y))
+    """Return the rank correlation; ties share their mean rank, and what is all ties has none."""
+    return float(spearmanr(x, y).statistic) if len(set(x)) > 1 < len(set(y)) else 0.0
 
 
 def layer_means(curves: Sequence[Sequence[float]]) -> dict[str, float]:
@@ -57,32 +60,3 @@ def hull(intervals: Sequence[Interval]) -> Interval:
     if not intervals:
         return -math.inf, math.inf
     return min(low for low, _ in intervals), max(high for _, high in intervals)
-
-
-def student_quantile(freedom: int, level: float = LEVEL) -> float:
-    """Return t with P(abs(T) <= t) = ``level`` for Student's T with ``freedom`` degrees of freedom, by bisection."""
-    low, high = 0.0, 1.0
-    while _student_within(high, freedom) < level:
-        low, high = high, 2 * high
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _student_within(middle, freedom) < level else (low, middle)
-    return high
-
-
-def _student_within(t: float, freedom: int) -> float:
-    """Return P(abs(T) <= t): the finite sums for whole degrees of freedom (Abramowitz and Stegun, 26.7.3-4)."""
-    angle = math.atan(t / math.sqrt(freedom))
-    odd = freedom % 2
-    term = math.cos(angle) if odd else 1.0
-    total = 0.0
-    for power in range(2 + odd, freedom + 1, 2):
-        total += term
-        term *= math.cos(angle) ** 2 * (power - 1) / power
-    total *= math.sin(angle)
-    return (angle + total) * 2 / math.pi if odd else total
-
-
-def _ranks(values: Sequence[float]) -> list[float]:
-    ordered = sorted(values)
-    return [ordered.index(value) + (ordered.count(value) - 1) / 2 for value in values]

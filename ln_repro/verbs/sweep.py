@@ -8,6 +8,7 @@ from ln_repro.verbs.messages import say
 
 def sweep_verb(options: argparse.Namespace) -> int:
     """`sweep`."""
+    from ln_repro.child import cores
     from ln_repro.compose import compose, experiments, grid
     from ln_repro.corpus.prepare import fingerprint, prepare
     from ln_repro.engine import process
@@ -15,7 +16,7 @@ def sweep_verb(options: argparse.Namespace) -> int:
     from ln_repro.experiment import build
     from ln_repro.ranks import this_rank
     from ln_repro.sweep.grid import cells, words
-    from ln_repro.sweep.local import Pool, cores
+    from ln_repro.sweep.local import Pool
     from ln_repro.sweep.plan import Planned, table
 
     if this_rank().size > 1:

@@ -96,3 +96,22 @@ def test_the_cache_follows_the_beam(build_model):
     got, _ = model.decoder(target[order], model.encoder.reorder_encoder_out(memory, order), incremental_state=state)
     expected, _ = model.decoder(target, memory)
     torch.testing.assert_close(got[:, 0], expected[order, 3], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_theorys_model_is_this_one(build_model, tied):
+    """`ln_repro.theory.real` builds the model without fairseq; parameters and loss have to be the same."""
+    from ln_repro.engine.plugin.loss import label_smoothed_nll
+    from ln_repro.theory.real import Setting, Transformer, zipf_batches
+
+    size = {"layers": 2, "width": 32, "ffn": 64, "heads": 2}
+    setting = Setting("postln", vocabulary=40, tied=tied, batches=1, sentences=3, length=5, **size)
+    theirs = Transformer(setting, 1).eval()
+    ours = build_model(norm="postln", init="xavier", share_embeddings=tied, **size).eval()
+    assert sum(p.numel() for p in theirs.parameters()) == sum(p.numel() for p in ours.parameters())
+    torch.testing.assert_close(theirs.decoder.state_dict(), ours.decoder.stack.state_dict(), rtol=0, atol=0)
+    ((source, target),) = zipf_batches(setting, 1)
+    before = torch.nn.functional.pad(target[:, :-1], (1, 0), value=2)
+    logits = ours(source, torch.full((3,), 5), before)[0]
+    loss, _ = label_smoothed_nll(logits.flatten(0, 1), target.flatten(), 0.1, pad=1)
+    torch.testing.assert_close(theirs(source, target), loss / target.numel(), rtol=1e-5, atol=0)

@@ -110,8 +110,10 @@ def test_the_ratio_is_that_of_successive_layers() -> None:
     curve = [1.0, 1.5**0.5, 1.5, 1.5**1.5]
     settings = {**SETTINGS, "d_ff": 64, "norm": "postln", "layers": 4}
     measured = [
-        (Unit.of("gradients", seed, **settings), {"norm_of_mean": [(1 + seed % 2 / 1e6) ** at * x for at, x in
-                                                                     enumerate(curve)]})  # fmt: skip
+        (
+            Unit.of("gradients", seed, **settings),
+            {"norm_of_mean": [(1 + seed % 2 / 1e6) ** at * x for at, x in enumerate(curve)]},
+        )
         for seed in range(10)
     ]
     assert judge_simplified.extended_post(measured).verdict == "reproduced"

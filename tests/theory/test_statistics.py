@@ -1,7 +1,6 @@
 """Intervals against published tables and by hand."""
 
 import math
-from statistics import NormalDist
 
 import pytest
 
@@ -14,19 +13,7 @@ from ln_repro.theory.statistics import (
     ratio_interval,
     slope,
     spearman,
-    student_quantile,
 )
-
-
-@pytest.mark.parametrize(("freedom", "t"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (9, 2.2622), (10, 2.2281),
-                                            (39, 2.0227), (120, 1.9799)])  # fmt: skip
-def test_the_quantile_is_that_of_the_tables(freedom: int, t: float) -> None:
-    assert student_quantile(freedom) == pytest.approx(t, abs=6e-5)
-
-
-def test_the_quantile_tends_to_the_normal_one() -> None:
-    assert student_quantile(20_000) == pytest.approx(NormalDist().inv_cdf(0.975), abs=2e-4)
-    assert student_quantile(9, level=0.99) == pytest.approx(3.2498, abs=6e-5)
 
 
 def test_the_interval_of_a_mean() -> None:

@@ -1,0 +1,1 @@
+"""The paper as data: its numbers, with where they stand."""

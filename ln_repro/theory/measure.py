@@ -1,0 +1,65 @@
+"""Making measurements: in several processes, and each kept on disk as soon as it is made."""
+
+import json
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+import torch
+
+from ln_repro.theory.plan import MEASURES
+from ln_repro.theory.unit import Measured, Measurement, Unit
+from ln_repro.version import NUMERICS
+
+
+def measure(units: Sequence[Unit], kept: Path, processes: int, progress: Callable[[int, int], None]) -> Measured:
+    """Return what every unit measures; those that ``kept`` holds already are not made again.
+
+    Args:
+        units: what to measure.
+        kept: a file of one JSON object a line, appended to; lines of other numerics and torn ones do not count.
+        processes: how many at a time, on one thread each.
+        progress: called with the number of units done, and of all.
+    """
+    found = read(kept)
+    missing = [unit for unit in units if unit.key not in found]
+    progress(len(units) - len(missing), len(units))
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with kept.open("a", encoding="utf-8") as file:
+        for done, (unit, made) in enumerate(make(missing, processes), len(units) - len(missing) + 1):
+            found[unit.key] = made
+            file.write(json.dumps({"unit": unit.key, "numerics": NUMERICS, "found": made}) + "\n")
+            file.flush()
+            progress(done, len(units))
+    return [(unit, found[unit.key]) for unit in units]
+
+
+def make(units: Sequence[Unit], processes: int) -> Iterator[tuple[Unit, Measurement]]:
+    """Yield measurements as they are made."""
+    context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
+    with ProcessPoolExecutor(processes, context, torch.set_num_threads, (1,)) as pool:
+        waiting = {pool.submit(measured, unit): unit for unit in units}
+        try:
+            for done in as_completed(waiting):
+                yield waiting[done], done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def measured(unit: Unit) -> Measurement:
+    """Return what one unit measures."""
+    return MEASURES[unit.what](unit)
+
+
+def read(kept: Path) -> dict[str, Measurement]:
+    """Return what was measured before, by unit."""
+    found: dict[str, Measurement] = {}
+    for line in kept.read_text(encoding="utf-8").splitlines() if kept.exists() else []:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue  # cut short by a crash
+        if entry["numerics"] == NUMERICS:
+            found[entry["unit"]] = entry["found"]
+    return found

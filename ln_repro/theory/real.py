@@ -1,0 +1,152 @@
+"""The Transformers that the engine trains, at initialisation, on Zipf-distributed tokens: no training, no data.
+
+Everything is built of the engine's own layers and initialisations; fairseq is not needed. The loss is the training
+loss: the mean per target token, in nats, with label smoothing 0.1.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ln_repro.engine.plugin import init
+from ln_repro.engine.plugin.layers import DecoderLayer, EncoderLayer, Shape, Stack, TokenEmbedding
+from ln_repro.engine.plugin.probes import gradient_norms, layer_weights
+from ln_repro.theory.unit import Measure, Measurement, Unit
+
+PAD, EOS, FIRST_WORD = 1, 2, 4
+"""fairseq's special symbols; words follow."""
+SMOOTHING = 0.1
+EPSILON = 0.1
+"""Of an (epsilon, delta)-bounded variable, as the paper has it (section 3.4)."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A model and what it reads; the defaults are the paper's IWSLT14 dimensions."""
+
+    norm: str
+    layers: int
+    init: str = "xavier"
+    tied: bool = False
+    """One matrix for source, target and softmax."""
+    width: int = 512
+    ffn: int = 1024
+    heads: int = 4
+    dropout: float = 0.1
+    vocabulary: int = 10_000
+    batches: int = 2
+    sentences: int = 32
+    """In a mini-batch."""
+    length: int = 24
+    """Tokens of every sentence, source and target."""
+
+
+class Transformer(nn.Module):
+    """The model of `ln_repro.engine.plugin.model` without fairseq's interfaces, drawn from ``seed``."""
+
+    def __init__(self, setting: Setting, seed: int) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        shape = Shape(setting.norm, setting.layers, setting.width, setting.ffn, setting.heads, setting.dropout)
+        matrices = [nn.Embedding(setting.vocabulary, setting.width, PAD) for _ in range(1 if setting.tied else 2)]
+        self.projection = nn.Linear(setting.width, setting.vocabulary, bias=False)
+        if setting.tied:
+            self.projection.weight = matrices[0].weight
+        self.source = TokenEmbedding(matrices[0], setting.dropout)
+        self.target = TokenEmbedding(matrices[-1], setting.dropout)
+        self.encoder = Stack(EncoderLayer, shape)
+        self.decoder = Stack(DecoderLayer, shape)
+        with torch.no_grad():
+            init.initialise(matrices, [self.encoder, self.decoder], self.projection, setting.init)
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """Return the mean loss per token of ``target`` given ``source``, both (batch, time) without padding."""
+        memory = self.encoder(self.source(source).transpose(0, 1), None)
+        before = F.pad(target[:, :-1], (1, 0), value=EOS)
+        x = self.decoder(self.target(before).transpose(0, 1), memory, None, None).transpose(0, 1)
+        logits = self.projection(x).flatten(0, 1)
+        everywhere = SMOOTHING * logits.size(-1) / (logits.size(-1) - 1)  # torch gives the right label a share, too
+        return F.cross_entropy(logits, target.flatten(), label_smoothing=everywhere)
+
+
+def zipf_batches(setting: Setting, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield source and target tokens, (sentences, length) each, of frequencies that fall as 1 / rank."""
+    draw = torch.Generator().manual_seed(seed)
+    weights = 1 / torch.arange(1, setting.vocabulary - FIRST_WORD + 1, dtype=torch.float)
+    shape = (2, setting.sentences, setting.length)
+    for _ in range(setting.batches):
+        words = torch.multinomial(weights, 2 * setting.sentences * setting.length, replacement=True, generator=draw)
+        source, target = words.view(shape) + FIRST_WORD
+        yield source, target
+
+
+def real_gradients(unit: Unit) -> Measurement:
+    """Return the norms of the layers' gradients at initialisation (`gradient_norms`; paper section 3.4, figure 3).
+
+    In train mode, with dropout; the unit's settings are those of `Setting`.
+    """
+    setting = Setting(**dict(unit.settings))
+    model = Transformer(setting, unit.seed).train()
+    weights = layer_weights(model.encoder, model.decoder)
+    losses = [partial(model, source, target) for source, target in zipf_batches(setting, unit.seed)]
+    return {**gradient_norms(weights, losses)}
+
+
+@torch.no_grad()
+def real_hidden_states(unit: Unit) -> Measurement:
+    """Return how large the stream is, and how it spreads (paper section 3.4; Lemma 2; definition 1).
+
+    For ``encoder`` and ``decoder``, by layer: ``squared``, the mean over positions of the squared norm over the width,
+    of x5 before the layer's last norm (Post-LN) or of the layer's output (Pre-LN); ``above_squared`` and ``above``, the
+    share of positions whose squared norm, or norm, exceeds its mean by more than `EPSILON`. ``input`` is ``squared``
+    before the first layer. In eval mode.
+    """
+    setting = Setting(**dict(unit.settings))
+    model = Transformer(setting, unit.seed).eval()
+    seen: dict[str, list[list[Tensor]]] = {}
+    for name, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
+        seen[name] = [[] for _ in range(setting.layers + 1)]
+        watch(stack, setting.norm, seen[name])
+    for source, target in zipf_batches(setting, unit.seed):
+        model(source, target)
+    return {name: spread([torch.cat(of_layer) for of_layer in found], setting.width) for name, found in seen.items()}
+
+
+def watch(stack: Stack, norm: str, seen: list[list[Tensor]]) -> None:
+    """Let the stack note the squared norm of every position: of its input, then of each layer."""
+
+    def note(x: Tensor, place: list[Tensor]) -> None:
+        place.append(x.square().sum(-1).flatten())
+
+    first, *places = seen
+    layers: Any = stack.layers
+    layers[0].register_forward_pre_hook(lambda _, given: note(given[0], first))
+    for layer, place in zip(layers, places, strict=True):
+        if norm == "postln":
+            layer.ffn_residual.norm.register_forward_pre_hook(lambda _, given, place=place: note(given[0], place))
+        else:
+            layer.register_forward_hook(lambda _, given, out, place=place: note(out, place))
+
+
+def spread(squares: list[Tensor], width: int) -> Mapping[str, Any]:
+    """Return means and shares of squared norms, (positions) for the input and for each layer."""
+    first, *layers = squares
+    return {
+        "input": float(first.mean()) / width,
+        "squared": [float(square.mean()) / width for square in layers],
+        "above_squared": [share_above(square) for square in layers],
+        "above": [share_above(square.sqrt()) for square in layers],
+    }
+
+
+def share_above(values: Tensor) -> float:
+    """Return the share of ``values`` above (1 + epsilon) times their mean."""
+    return float((values > (1 + EPSILON) * values.mean()).float().mean())
+
+
+MEASURES: dict[str, Measure] = {"real_gradients": real_gradients, "real_hidden_states": real_hidden_states}

@@ -1,0 +1,62 @@
+"""The real models at initialisation: the engine's own, and what is measured of them."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from ln_repro.theory.real import Setting, Transformer, real_gradients, real_hidden_states, zipf_batches
+from ln_repro.theory.unit import Unit
+
+SMALL = {"width": 32, "ffn": 64, "heads": 2, "vocabulary": 200, "batches": 2, "sentences": 4, "length": 6}
+
+
+def unit(what: str, norm: str, seed: int = 1, layers: int = 3, **more: object) -> Unit:
+    return Unit.of(what, seed, norm=norm, layers=layers, **{**SMALL, **more})
+
+
+def test_tokens_are_words_and_fall_off_as_zipf_has_it() -> None:
+    setting = Setting("preln", 1, vocabulary=1000, batches=1, sentences=500, length=24)
+    (source, target), = zipf_batches(setting, 1)  # fmt: skip
+    assert source.shape == target.shape == (500, 24)
+    counts = torch.bincount(torch.cat([source, target]).flatten(), minlength=1000).double()
+    assert not counts[:4].any()
+    assert counts[4] / counts[13] == pytest.approx(10, rel=0.15)
+
+
+def test_the_loss_starts_near_that_of_a_uniform_guess() -> None:
+    setting = Setting("preln", 2, **SMALL)  # type: ignore[arg-type]
+    losses = [float(Transformer(setting, 1)(*batch)) for batch in zipf_batches(setting, 1)]
+    assert all(abs(loss - math.log(200)) < 1 for loss in losses)
+
+
+def test_gradients_are_those_of_the_mean_over_mini_batches() -> None:
+    wanted = unit("real_gradients", "postln", dropout=0.0)
+    found = real_gradients(wanted)
+    setting = Setting(**dict(wanted.settings))
+    model = Transformer(setting, 1)
+    sum(model(*batch) / setting.batches for batch in zipf_batches(setting, 1)).backward()  # type: ignore[union-attr]
+    for number, layer in enumerate(model.decoder.layers):
+        assert found["norm_of_mean"]["decoder.w2"][number] == pytest.approx(float(layer.ffn.fc2.weight.grad.norm()))  # type: ignore[union-attr, operator, arg-type]
+    for name, norms in found["norm_of_mean"].items():
+        assert all(a <= b * 1.0001 for a, b in zip(norms, found["mean_of_norms"][name], strict=True))
+
+
+@pytest.mark.parametrize("norm", ["postln", "preln"])
+def test_hidden_states_are_measured_where_lemma_2_speaks_of_them(norm: str) -> None:
+    found = real_hidden_states(unit("real_hidden_states", norm, width=128, ffn=128, layers=4))
+    for stack in ("encoder", "decoder"):
+        assert found[stack]["input"] == pytest.approx(1.5, rel=0.15)
+        squared = found[stack]["squared"]
+        assert len(squared) == len(found[stack]["above"]) == 4
+        if norm == "postln":
+            assert all(1.2 < value < 1.9 for value in squared)
+        else:
+            assert all(later > earlier + 0.4 for earlier, later in itertools.pairwise(squared))
+        assert all(0 <= share <= 0.5 for share in found[stack]["above_squared"])
+
+
+def test_a_seed_decides_everything() -> None:
+    first, again, other = (real_gradients(unit("real_gradients", "preln", seed)) for seed in (1, 1, 2))
+    assert first == again != other
