@@ -70,9 +70,8 @@ def norm_jacobian(x: Tensor) -> Tensor:
 
 def measured_jacobian(x: Tensor) -> Tensor:
     """Return the Jacobian (d, d) of the layer norm at x (d,), by autograd."""
-    jacobian = torch.autograd.functional.jacobian(layer_norm, x, vectorize=True)  # type: ignore[no-untyped-call]
-    assert isinstance(jacobian, Tensor)
-    return jacobian
+    found: Tensor = torch.func.jacrev(layer_norm)(x)
+    return found
 
 
 def relu(unit: Unit) -> Measurement:

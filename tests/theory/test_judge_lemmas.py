@@ -125,8 +125,8 @@ def test_lemma_3_fails_for_another_norm(
     assert jacobians(measure).verdict == "contradicted"
 
 
-def wide(measure: Run, norm: str, seeds: int = 10, d: int = 512) -> Finding:
-    return judge_lemmas.boundedness(hidden(measure, norm, seeds, d=d, d_ff=64, layers=2, positions=8, sequences=8))
+def wide(measure: Run, norm: str, seeds: int = 20, d: int = 512) -> Finding:
+    return judge_lemmas.boundedness(hidden(measure, norm, seeds, d=d, d_ff=64, layers=2, positions=8, sequences=32))
 
 
 @pytest.mark.parametrize("norm", ["postln", "preln"])
