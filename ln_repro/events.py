@@ -32,7 +32,7 @@ class Events:
         }
         line = json.dumps(_finite(event)) + "\n"
         with self.path.open("a+b", buffering=0) as file:
-            file.write(_end_of_torn_line(file) + line.encode())
+            file.write(end_of_torn_line(file) + line.encode())
 
     def read(self) -> list[Event]:
         """Return the events that count: what a resumed run went back behind, and took again, is left out."""
@@ -85,7 +85,7 @@ class Follower:
                     continue  # a line cut by a crash
 
 
-def _end_of_torn_line(file: BinaryIO) -> bytes:
+def end_of_torn_line(file: BinaryIO) -> bytes:
     """Return the line feed that a crash has cut off, so that the next event does not end in the torn line."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(size - 1, 0))

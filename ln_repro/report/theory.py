@@ -16,6 +16,8 @@ TITLES = {
     "d": "(d) last layer's W2, Pre-LN",
 }
 LABELS = {"postln": "Post-LN", "preln": "Pre-LN"}
+PAPER = {"postln": "x", "preln": "+"}
+"""Marks of the paper's own values."""
 
 
 def findings_table(findings: Sequence[Mapping[str, Any]]) -> Table:
@@ -46,7 +48,7 @@ def draw_figure_3(panels: Mapping[str, Mapping[str, Mapping[str, Sequence[float]
         for label, points in series.items():
             draw_series(axis, label, points)
         for label, values in FIGURE_3.get(name, {}).items():
-            axis.plot(range(1, len(values) + 1), values, "x", color="#999999", label=f"paper, {LABELS[label]}")
+            axis.plot(range(1, len(values) + 1), values, PAPER[label], color="#999999", label=f"paper, {LABELS[label]}")
         axis.set(title=TITLES[name], xlabel="layer" if name in "ab" else "layers of encoder and of decoder",
                  ylabel="gradient norm")  # fmt: skip
         axis.set_ylim(bottom=0)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from ln_repro.events import end_of_torn_line
 from ln_repro.theory.plan import MEASURES
 from ln_repro.theory.unit import Measured, Measurement, Unit
 from ln_repro.version import NUMERICS
@@ -26,10 +27,12 @@ def measure(units: Sequence[Unit], kept: Path, processes: int, progress: Callabl
     missing = [unit for unit in units if unit.key not in found]
     progress(len(units) - len(missing), len(units))
     kept.parent.mkdir(parents=True, exist_ok=True)
-    with kept.open("a", encoding="utf-8") as file:
+    with kept.open("a+b") as file:
+        file.write(end_of_torn_line(file))
         for done, (unit, made) in enumerate(make(missing, processes), len(units) - len(missing) + 1):
             found[unit.key] = made
-            file.write(json.dumps({"unit": unit.key, "numerics": NUMERICS, "found": made}) + "\n")
+            line = json.dumps({"unit": unit.key, "numerics": NUMERICS, "found": made}) + "\n"
+            file.write(line.encode())
             file.flush()
             progress(done, len(units))
     return [(unit, found[unit.key]) for unit in units]
