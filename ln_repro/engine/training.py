@@ -182,7 +182,8 @@ class Loop:
         save = stop or self.update % self.cfg.checkpoint.save_interval_updates == 0
         if self.update > self.opened_at and (due or save or at_end):
             self._report()
-        self._probe()
+        if self.update > done:
+            self._probe()
         if at_end:
             self._end_epoch()
         elif save:
