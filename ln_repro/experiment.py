@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from ln_repro.divergence import RULES
 from ln_repro.schedule import LearningRate
 from ln_repro.validation import Count, Fraction, Natural, NotNegative, Positive, Section, validate
 from ln_repro.version import NUMERICS
@@ -175,10 +176,16 @@ class Evaluation(Section):
 class Divergence(Section):
     """What counts as lost, besides numbers that are not finite (which always end a run)."""
 
-    rule: Literal["stuck", "never"] = "stuck"
-    """One of `ln_repro.divergence`."""
+    rule: str = "stuck"
+    """One of `ln_repro.divergence.RULES`."""
     updates: Count = 2000
     """After the ramp, the updates that a rule judges by."""
+
+    @model_validator(mode="after")
+    def _known_rule(self) -> Self:
+        if self.rule not in RULES:
+            raise ValueError(f"divergence.rule: there is no {self.rule!r}; known: {', '.join(RULES)}")
+        return self
 
 
 class Tracker(Section):

@@ -60,8 +60,10 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
             return folder.path
         require_room(experiment.paths.runs, room_for(experiment, corpus.vocabulary), "paths.runs")
         with folder.claim() as lock:
-            if folder.record is None:  # it may have been finished while we waited for the claim
+            if folder.record is None:
                 Run(experiment, corpus, folder, run_id, lock, say).go()
+            elif rank.size > 1:  # it was finished while we waited for the claim
+                process.dismiss(folder.log)
     return folder.path
 
 

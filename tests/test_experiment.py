@@ -144,6 +144,7 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy() -> None:
          "optimizer.betas: sgd has neither betas nor eps; leave them out, or take optimizer=adam"),
         ({"optimizer__betas": [0.9, 1.0]}, "optimizer.betas.1: input should be less than 1, got 1.0"),
         ({"precision": "fp8"}, "precision: input should be 'auto', 'fp32', 'bf16' or 'fp16', got 'fp8'"),
+        ({"divergence__rule": "luck"}, "divergence.rule: there is no 'luck'; known: stuck, never"),
         ({"norm": None}, "norm: input should be a valid string, got None"),
         ({"train__nope": 1}, "train.nope: no such setting"),
         ({"nope": 1}, "nope: no such setting"),

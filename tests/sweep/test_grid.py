@@ -16,7 +16,7 @@ from ln_repro.sweep.grid import Cell, cells, words
 from ln_repro.sweep.local import Pool
 
 GRIDS = {"design": 12, "section3_2": 15, "section4": 11, "init": 14}
-CORPORA = ("toy", "wmt")  # test_compose builds every arm on every corpus
+CORPORA = ("toy", "multi30k", "tatoeba", "iwslt", "wmt")
 
 
 def test_the_grids_are_those_of_the_table() -> None:
