@@ -121,9 +121,7 @@ class Schedule(Section):
                 "(anchored is the same tail without a ramp)"
             )
         if self.decay.startswith("step") and self.step_epoch is None:
-            raise ValueError(
-                f"schedule.step_epoch: {self.decay} needs it, the last epoch at full rate (the paper's: 8)"
-            )
+            raise ValueError(f"schedule.step_epoch: {self.decay} needs it, the last epoch at full rate (paper: 8)")
         if self.decay == "literal" and self.warmup_updates:
             raise ValueError("schedule.warmup_updates: literal has no ramp, so this must be 0 (or take inverse_sqrt)")
         return self
@@ -227,7 +225,7 @@ class Experiment(Section):
     every: Count = 200
     """Updates between two probes; the first is taken before training."""
     probe_batches: Count = 5
-    """Mini-batches that a probe averages the gradient over, the same every time."""
+    """Mini-batches that a probe averages over, the same every time."""
     stop_on_divergence: bool = False
     """End a run early once the rule calls it lost; what it had learnt until then is recorded."""
     tracker: Tracker

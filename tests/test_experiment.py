@@ -114,7 +114,7 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy() -> None:
         ({"seed": True}, "seed: input should be a number, got True"),
         ({"seed": 0}, "seed: input should be greater than or equal to 1, got 0"),
         ({"schedule__decay": "step"},
-         "schedule.step_epoch: step needs it, the last epoch at full rate (the paper's: 8)"),
+         "schedule.step_epoch: step needs it, the last epoch at full rate (paper: 8)"),
         ({"schedule__warmup_updates": -1},
          "schedule.warmup_updates: input should be greater than or equal to 0, got -1"),
         ({"schedule__warmup_updates": 0, "schedule__decay": "inverse_sqrt"},
