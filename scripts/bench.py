@@ -1,7 +1,10 @@
-"""Training speed beside stock fairseq: the same corpus, model and batches, in pairs, so that a noisy machine cancels.
+"""Training speed beside stock fairseq, and what probes cost: on one thread, in pairs, so that a noisy machine cancels.
 
-`python scripts/bench.py [--rounds 5] [--updates 100] [--json FILE]`; one thread each. Prints the median ratio
-(above 1: ours is faster) and writes results under results/bench/ when asked to.
+`python scripts/bench.py [--rounds 5] [--updates 120] [--json FILE] [exp=NAME key=value ...]` prints median ratios
+(above 1: ours is faster) and writes them under results/bench/ when asked to.
+
+stock/run: fairseq's trainer and ours, one after the other, on the same corpus, model and batches. probes/run: training
+without probes and with them, at the default cadence; both from one run, which is probed at the start of every period.
 """
 
 import argparse
@@ -12,7 +15,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 from ln_repro import provenance
 from ln_repro.compose import compose
@@ -77,16 +82,50 @@ def stock_speed(experiment: Experiment, corpus: Path, folder: Path) -> float:
     return tokens / sum(float(report["wpb"]) * WARM_UP / float(report["wps"]) for report in timed)
 
 
-def our_speed(experiment: Experiment, corpus: Path, folder: Path) -> float:
-    """Return our target tokens per second after the warm-up."""
+def train(experiment: Experiment, corpus: Path, folder: Path) -> list[dict[str, Any]]:
+    """Train with ours; return the events of training."""
     run = folder / "ours"
     run.mkdir()
     worker = process.Worker("train", training_arguments(experiment, corpus, run / "checkpoints"), run / "train.log")
     worker.wait()
     worker.check()
     events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
-    timed = [event for event in events if event["kind"] == "train" and event["update"] > WARM_UP]
+    return [event for event in events if event["kind"] == "train"]
+
+
+def our_speed(experiment: Experiment, corpus: Path, folder: Path) -> float:
+    """Return our target tokens per second after the warm-up."""
+    timed = [event for event in train(experiment, corpus, folder) if event["update"] > WARM_UP]
     return float(sum(event["tokens"] for event in timed) / sum(event["seconds"] for event in timed))
+
+
+def stock_rounds(experiment: Experiment, corpus: Path, rounds: int) -> list[float]:
+    """Return our speed over stock fairseq's, pair by pair."""
+    ratios = []
+    print(f"{experiment.exp}: {experiment.train.max_update} updates, {rounds} pairs, target tokens per second")
+    for number in range(1, rounds + 1):
+        with tempfile.TemporaryDirectory() as name:
+            stock, ours = stock_speed(experiment, corpus, Path(name)), our_speed(experiment, corpus, Path(name))
+        ratios.append(round(ours / stock, 4))
+        print(f"pair {number}: stock {stock:,.0f}  ours {ours:,.0f}  ratio {ratios[-1]:.3f}", flush=True)
+    return ratios
+
+
+def probe_rounds(experiment: Experiment, corpus: Path) -> list[float]:
+    """Return the speed with probes over that without, period by period; the first is left out.
+
+    A probe falls into the first reported window of its period; the others tell what an update costs without.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        windows = train(experiment, corpus, Path(name))
+    ratios, done, periods = [], 0, defaultdict[int, list[tuple[int, float]]](list)
+    for window in windows:
+        periods[(window["update"] - 1) // experiment.every].append((window["update"] - done, window["seconds"]))
+        done = window["update"]
+    for (updates, seconds), *others in [*periods.values()][1:]:
+        plain = statistics.median(seconds / updates for updates, seconds in others)
+        ratios.append(round(experiment.every * plain / ((experiment.every - updates) * plain + seconds), 4))
+    return ratios
 
 
 def main() -> None:
@@ -97,21 +136,21 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("overrides", nargs="*", default=["exp=toy_preln_nowarm"], help="exp=NAME key=value ...")
     options = parser.parse_args()
-    wanted = [*options.overrides, f"train.max_update={options.updates}", f"train.log_every={WARM_UP}",
-              "train.save_every=1000000", "train.device=cpu", "tracker=none"]  # fmt: skip
-    experiment = settle(build(compose(wanted)))
-    corpus = prepare(experiment.data, experiment.paths.data, process.binarise, print)
-    ratios = []
-    print(f"{experiment.exp}: {options.updates} updates, {options.rounds} pairs, target tokens per second")
-    for number in range(1, options.rounds + 1):
-        with tempfile.TemporaryDirectory() as name:
-            stock, ours = stock_speed(experiment, corpus.bin, Path(name)), our_speed(experiment, corpus.bin, Path(name))
-        ratios.append(round(ours / stock, 4))
-        print(f"pair {number}: stock {stock:,.0f}  ours {ours:,.0f}  ratio {ratios[-1]:.3f}", flush=True)
-    print(f"stock/run: median ratio {statistics.median(ratios):.3f}")
+    common = [f"train.log_every={WARM_UP}", "train.save_every=1000000", "train.device=cpu", "tracker=none"]
+    plain = settle(build(compose([*options.overrides, *common, f"train.max_update={options.updates}"])))
+    every = plain.every
+    more = ["probe=gradients", "train.max_epoch=null", f"train.max_update={every * (options.rounds + 1)}"]
+    probed = settle(build(compose([*options.overrides, *common, *more])))
+    corpus = prepare(plain.data, plain.paths.data, process.binarise, print).bin
+    found = {"stock/run": stock_rounds(plain, corpus, options.rounds), "probes/run": probe_rounds(probed, corpus)}
+    rows = [
+        {"name": name, "ratio": statistics.median(ratios), "rounds": ratios, "exp": plain.exp}
+        for name, ratios in found.items()
+    ]
+    for row in rows:
+        print(f"{row['name']}: median ratio {row['ratio']:.3f}")
     if options.json:
         machine = {"gpu": None, "cores": os.cpu_count(), "threads": 1, **provenance.environment(platform.machine())}
-        rows = [{"name": "stock/run", "ratio": statistics.median(ratios), "rounds": ratios, "exp": experiment.exp}]
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
 

@@ -1,16 +1,17 @@
-"""Figure 3 of the paper, read off: Frobenius norm of the mean gradient at initialisation, layers 1 to 6 (6-6 model).
+"""Figure 3 of the paper, read off: Frobenius norm of the mean gradient at initialisation, by layer or by depth.
 
-Panel (b) was read from the plotted points, panel (a) from a second-hand table (+-0.02). Panels (c) and (d) could not be
-read; the text gives about 1.6 for Post-LN at every size.
+Panel (b) was read from the plotted points, panel (a) from a second-hand table (+-0.02); both are a 6-6 model. Panels
+(c) and (d) could not be read; for (c) the text gives "around 1.6" at every depth.
 """
 
-FIGURE_3 = {
+FIGURE_3: dict[str, dict[str, dict[int, float]]] = {
     "a": {
-        "preln": (0.22, 0.23, 0.22, 0.18, 0.17, 0.18),
-        "postln": (0.06, 0.12, 0.27, 0.37, 0.76, 1.3),
+        "preln": {1: 0.22, 2: 0.23, 3: 0.22, 4: 0.18, 5: 0.17, 6: 0.18},
+        "postln": {1: 0.06, 2: 0.12, 3: 0.27, 4: 0.37, 5: 0.76, 6: 1.3},
     },
     "b": {
-        "preln": (0.558, 0.430, 0.410, 0.369, 0.310, 0.292),
-        "postln": (0.13, 0.199, 0.366, 0.577, 1.098, 1.658),
+        "preln": {1: 0.558, 2: 0.430, 3: 0.410, 4: 0.369, 5: 0.310, 6: 0.292},
+        "postln": {1: 0.13, 2: 0.199, 3: 0.366, 4: 0.577, 5: 1.098, 6: 1.658},
     },
+    "c": {"postln": {6: 1.6, 8: 1.6, 10: 1.6, 12: 1.6, 14: 1.6}},
 }

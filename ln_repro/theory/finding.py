@@ -20,6 +20,7 @@ class Finding:
         statement: the claim, in words.
         paper: what the paper says, in words.
         values: the numbers measured, JSON-able.
+        quantity: what the interval is of.
         interval: the interval that was judged; around all of them if there are several.
         rule: what had to hold, in words.
         verdict: ``reproduced``, ``contradicted`` or ``inconclusive``.
@@ -30,6 +31,7 @@ class Finding:
     statement: str
     paper: str
     values: dict[str, Any]
+    quantity: str
     interval: Interval
     rule: str
     verdict: str
@@ -78,11 +80,11 @@ class Tally:
         self.parts += parts
         self.seeds.append(seeds)
 
-    def finding(self, id: str, statement: str, paper: str, rule: str, minimum: int) -> Finding:
+    def finding(self, id: str, statement: str, paper: str, quantity: str, rule: str, minimum: int) -> Finding:
         """Return the finding: the rule has to hold in every setting, over at least ``minimum`` draws."""
         seeds = min(self.seeds, default=0)
         found = together(self.parts, seeds, minimum)
-        return Finding(id, statement, paper, self.values, hull(self.intervals), rule, found, seeds)
+        return Finding(id, statement, paper, self.values, quantity, hull(self.intervals), rule, found, seeds)
 
 
 def _plain(value: Any) -> Any:

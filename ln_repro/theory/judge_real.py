@@ -3,9 +3,10 @@
 import math
 from collections.abc import Sequence
 from statistics import fmean
+from typing import Any
 
 from ln_repro.theory import lemmas
-from ln_repro.theory.finding import Finding, Tally, together, verdict
+from ln_repro.theory.finding import Finding, Tally, near, together, verdict
 from ln_repro.theory.statistics import (
     Interval,
     exponent_interval,
@@ -13,6 +14,7 @@ from ln_repro.theory.statistics import (
     layer_means,
     mean_interval,
     ratio_interval,
+    slope,
     spearman,
 )
 from ln_repro.theory.unit import Measured, grouped
@@ -25,6 +27,8 @@ FLAT: Interval = (-0.15, 0.15)
 RATE: Interval = (-0.65, -0.35)
 LEVEL: Interval = (1.4, 1.9)
 DELTA = 0.125
+ATTENTIONS = {"encoder": 1, "decoder": 2}
+"""Of a layer: each adds at most d to norm^2 of the stream."""
 
 
 def last_layer_post(measured: Measured) -> Finding:
@@ -36,6 +40,7 @@ def last_layer_post(measured: Measured) -> Finding:
         "Theorem 1, Post-LN: the gradient of the last layer's W2 does not depend on L",
         "around 1.6 for L from 6 to 14",
         depth_means(curves),
+        "exponent of L",
         flat,
         f"fitted exponent of L: interval inside {list(FLAT)}; mean over L: interval inside {list(LEVEL)}",
         together([verdict(flat, FLAT), verdict(level, LEVEL)], len(curves), SEEDS),
@@ -45,15 +50,28 @@ def last_layer_post(measured: Measured) -> Finding:
 
 def last_layer_pre(measured: Measured) -> Finding:
     """TH-7: Pre-LN's last gradient falls as the inverse square root of the depth (figure 3(d))."""
-    curves = by_depth(measured, "preln")
+    return falls_with_depth(by_depth(measured, "preln"), "TH-7", "embeddings untied")
+
+
+def last_layer_pre_tied(measured: Measured) -> Finding:
+    """TH-7-tied: the same where the softmax shares the embeddings' matrix.
+
+    The stream still contains the input's embedding, so that a tied softmax favours the token it has just read.
+    """
+    return falls_with_depth(by_depth(measured, "preln", tied=True), "TH-7-tied", "one matrix for all embeddings")
+
+
+def falls_with_depth(curves: Sequence[dict[int, float]], id: str, embeddings: str) -> Finding:
+    """Judge Theorem 1's rate for Pre-LN."""
     falling = exponent_interval(curves)
     return Finding(
-        "TH-7",
-        "Theorem 1, Pre-LN: the gradient of the last layer's W2 falls as L^-1/2",
+        id,
+        f"Theorem 1, Pre-LN: the gradient of the last layer's W2 falls as L^-1/2; {embeddings}",
         "decreases; exponent -1/2",
         depth_means(curves),
+        "exponent of L",
         falling,
-        f"fitted exponent of L: interval inside {list(RATE)}, embeddings untied",
+        f"fitted exponent of L: interval inside {list(RATE)}",
         together([verdict(falling, RATE)], len(curves), SEEDS),
         len(curves),
     )
@@ -69,6 +87,7 @@ def layers_post(measured: Measured) -> Finding:
         "Post-LN: the gradient of W2 grows with the layer at initialisation",
         "0.13 to 1.66 over 6 layers, 12.8 times",
         layer_means(curves),
+        "last layer / first",
         growth,
         "last layer over first: interval above 4; rank correlation with the layer: interval above 0.9",
         together([verdict(growth, (4.0, math.inf)), verdict(order, (0.9, math.inf))], len(curves), SEEDS),
@@ -86,6 +105,7 @@ def layers_pre(measured: Measured) -> Finding:
         "Pre-LN: the gradient of W2 is almost the same in every layer at initialisation",
         "0.56 to 0.29 over 6 layers, 1.9 times",
         layer_means(curves),
+        "largest layer / smallest",
         unevenness,
         "largest over smallest: interval below 2.2; over Post-LN's: interval below 1/3",
         together([verdict(unevenness, (1.0, 2.2)), verdict(share, (0.0, 1 / 3))], len(curves), SEEDS),
@@ -105,7 +125,32 @@ def stream_post(measured: Measured) -> Finding:
         "TH-2-real",
         "Lemma 2, Post-LN, real model: E norm^2 of x5 is (1 + c) d, c = 2 d d_ff / (d + d_ff)^2",
         "3/2 d where d_ff is d",
+        "measured / predicted",
         "measured over predicted, mean over layers: interval inside [0.96, 1.04]",
+        SEEDS,
+    )
+
+
+def stream_pre(measured: Measured) -> Finding:
+    """TH-3-real: Pre-LN's stream grows linearly, by what the feed-forward and one or two attentions can add."""
+    tally = Tally()
+    for (d, d_ff, stack), curves in hidden(measured, "preln", "squared").items():
+        share, attentions = lemmas.feed_forward_share(d, d_ff), ATTENTIONS[stack]
+        starts = hidden(measured, "preln", "input")[d, d_ff, stack]
+        added = [[square - start for square in curve] for curve, start in zip(curves, starts, strict=True)]
+        interval = mean_interval([slope(curve) for curve in curves])
+        parts = [verdict(interval, (share, share + attentions))]
+        for passed, of_layer in enumerate(zip(*added, strict=True), 1):
+            parts.append(near(of_layer, lemmas.pre_bounds(passed, d, d_ff, 0.0, attentions)))
+        values = {"bounds on the slope": [share, share + attentions], "slope": interval,
+                  "input": fmean(starts), "by layer": layer_means(curves)}  # fmt: skip
+        tally.add(stack, values, interval, parts, len(curves))
+    return tally.finding(
+        "TH-3-real",
+        "Lemma 2, Pre-LN, real model: a layer adds c d to (c + a) d to E norm^2, a = 1 (encoder) or 2 (decoder)",
+        "1/2 d to 3/2 d where d_ff is d and a is 1",
+        "slope on l",
+        "slope on l: interval inside [c, c + a]; every layer within 4 standard errors of its bounds above the input",
         SEEDS,
     )
 
@@ -125,6 +170,7 @@ def boundedness_real(measured: Measured) -> Finding:
         "TH-5",
         "Norm and norm^2 of hidden states are (0.1, 0.125)-bounded in an initialised model",
         "(0.1, 0.125)",
+        "share above 1.1 E",
         f"share of positions more than 0.1 above their model's mean: interval below {DELTA} in every layer",
         SEEDS,
     )
@@ -133,7 +179,7 @@ def boundedness_real(measured: Measured) -> Finding:
 def by_depth(measured: Measured, norm: str, tied: bool = False) -> list[dict[int, float]]:
     """Return the W2 gradient of the last decoder layer by depth, one curve a seed."""
     curves: dict[int, dict[int, float]] = {}
-    for (layers,), group in grouped(measured, "real_gradients", "layers", norm=norm, tied=tied).items():
+    for (layers,), group in grouped(measured, "real_last_gradient", "layers", norm=norm, tied=tied).items():
         for unit, found in group:
             curves.setdefault(unit.seed, {})[layers] = found["norm_of_mean"]["decoder.w2"][-1]
     return list(curves.values())
@@ -145,8 +191,8 @@ def by_layer(measured: Measured, norm: str, weight: str = "decoder.w2") -> list[
     return [found["norm_of_mean"][weight] for _, found in groups.get((LAYERS,), [])]
 
 
-def hidden(measured: Measured, norm: str, name: str) -> dict[tuple[int, int, str], list[list[float]]]:
-    """Return, by d, d_ff and stack, what was measured of the hidden states in each layer, one curve a seed."""
+def hidden(measured: Measured, norm: str, name: str) -> dict[tuple[int, int, str], list[Any]]:
+    """Return, by d, d_ff and stack, what was measured of the hidden states: a curve, or one number, a seed."""
     groups = grouped(measured, "real_hidden_states", "width", "ffn", norm=norm)
     return {
         (width, ffn, stack): [found[stack][name] for _, found in group]

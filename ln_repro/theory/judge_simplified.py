@@ -31,6 +31,7 @@ def theorem_1_post(measured: Measured) -> Finding:
         "T1-post",
         "Theorem 1, Post-LN, simplified model: the gradient of the last layer's W2 does not depend on L",
         "O(d sqrt(ln d))",
+        "exponent of L",
         "fitted exponent of L: interval inside [-0.15, 0.15]" + LEVEL_RULE,
         SEEDS,
     )
@@ -48,6 +49,7 @@ def theorem_1_pre(measured: Measured) -> Finding:
         "T1-pre",
         "Theorem 1, Pre-LN, simplified model: the gradient of the last layer's W2 falls as L^-1/2",
         "O(d sqrt(ln d / L))",
+        "exponent of L",
         "fitted exponent of L: interval inside [-0.65, -0.35]" + LEVEL_RULE,
         SEEDS,
     )
@@ -72,6 +74,7 @@ def extended_post(measured: Measured) -> Finding:
         "TH-11",
         "Extended theory, Post-LN: the gradient of W2 shrinks by (2/3)^1/2 a layer towards the input",
         "(2/3)^((L-l)/2): 1.22 a layer",
+        "ratio a layer",
         "geometric mean ratio of successive layers, at every L: interval above 1 (direction) and within 5 % of the "
         "predicted ratio (rate)",
         SEEDS,
@@ -91,6 +94,7 @@ def extended_pre(measured: Measured) -> Finding:
         "T1-layers",
         "Extended theory, Pre-LN: the gradient of W2 does not depend on the layer l, for large l",
         "independent of l",
+        "exponent of l",
         "fitted exponent of l over the upper half of the layers: interval inside [-0.15, 0.15], at every L",
         SEEDS,
     )

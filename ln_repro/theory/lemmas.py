@@ -36,13 +36,13 @@ def post_square(d: int, d_ff: int) -> float:
     return 1 + feed_forward_share(d, d_ff)
 
 
-def pre_bounds(passed: int, d: int, d_ff: int) -> Interval:
-    """Bounds on E norm^2 / d of the stream in Pre-LN after ``passed`` layers (Lemma 2).
+def pre_bounds(passed: int, d: int, d_ff: int, start: float = 1.0, attentions: int = 1) -> Interval:
+    """Bounds on E norm^2 / d of Pre-LN's stream after ``passed`` layers (Lemma 2), from ``start`` before the first.
 
-    Attention adds the norm^2 of the positions' mean: nothing if they cancel, d if they agree.
+    Each attention of a layer adds the norm^2 of a mean over positions: nothing if they cancel, d if they agree.
     """
-    least = 1 + passed * feed_forward_share(d, d_ff)
-    return least, least + passed
+    least = start + passed * feed_forward_share(d, d_ff)
+    return least, least + passed * attentions
 
 
 def pre_first(d: int, d_ff: int, positions: int) -> float:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ln_repro.theory import judge_lemmas, judge_real, judge_simplified, lemmas, real, simplified
 from ln_repro.theory.finding import Finding
@@ -22,13 +23,15 @@ JUDGES: dict[str, tuple[str, Judge]] = {
     "TH-2": ("hidden_norms", judge_lemmas.lemma_2_post),
     "TH-2-real": ("real_hidden_states", judge_real.stream_post),
     "TH-3": ("hidden_norms", judge_lemmas.lemma_2_pre),
+    "TH-3-real": ("real_hidden_states", judge_real.stream_pre),
     "TH-4": ("jacobian", judge_lemmas.lemma_3),
     "TH-5": ("real_hidden_states", judge_real.boundedness_real),
     "TH-5-simplified": ("hidden_norms", judge_lemmas.boundedness),
     "T1-post": ("gradients", judge_simplified.theorem_1_post),
     "T1-pre": ("gradients", judge_simplified.theorem_1_pre),
-    "TH-6": ("real_gradients", judge_real.last_layer_post),
-    "TH-7": ("real_gradients", judge_real.last_layer_pre),
+    "TH-6": ("real_last_gradient", judge_real.last_layer_post),
+    "TH-7": ("real_last_gradient", judge_real.last_layer_pre),
+    "TH-7-tied": ("real_last_gradient", judge_real.last_layer_pre_tied),
     "TH-8": ("real_gradients", judge_real.layers_post),
     "TH-9": ("real_gradients", judge_real.layers_pre),
     "TH-11": ("gradients", judge_simplified.extended_post),
@@ -48,8 +51,12 @@ class Scale:
     real_depths: Sequence[int]
     """Layers of the real models' encoder, and as many of the decoder."""
     seeds: int
+    """Of the real models; of the simplified one, which costs little, at least `SIMPLIFIED_SEEDS`."""
 
 
+SIMPLIFIED_SEEDS = 10
+REAL = {"width": 512, "ffn": 1024}
+"""The real models: the paper's on IWSLT14."""
 QUICK = Scale((128,), (6, 8, 10, 12, 14), (6, 14), 5)
 FULL = Scale((64, 128, 256, 512), (6, 8, 10, 12, 14, 24, 48), (6, 8, 10, 12, 14), 10)
 
@@ -57,7 +64,9 @@ FULL = Scale((64, 128, 256, 512), (6, 8, 10, 12, 14, 24, 48), (6, 8, 10, 12, 14)
 def units(scale: Scale, ids: Collection[str]) -> list[Unit]:
     """List what the findings ``ids`` need at this scale, the longest measurements first."""
     wanted = {JUDGES[name][0] for name in ids}
-    planned = [*real_units(scale.real_depths, scale.seeds), *simplified_units(scale.dims, scale.depths, scale.seeds)]
+    simplified_seeds = max(scale.seeds, SIMPLIFIED_SEEDS)
+    planned = [*real_units(scale.real_depths, scale.seeds),
+               *simplified_units(scale.dims, scale.depths, simplified_seeds)]  # fmt: skip
     return [unit for unit in planned if unit.what in wanted]
 
 
@@ -67,20 +76,15 @@ def judge(measured: Measured, ids: Collection[str]) -> list[Finding]:
 
 
 def real_units(depths: Sequence[int], seeds: int) -> list[Unit]:
-    """List the real models: gradients at every depth, hidden states at the paper's; deep ones first."""
-    gradients = [
-        Unit.of("real_gradients", seed, norm=norm, layers=layers, tied=False)
-        for layers in sorted(depths, reverse=True)
-        for norm in NORMS
-        for seed in range(1, seeds + 1)
-    ]
-    sizes = {"width": 512, "ffn": 1024}
-    hidden = [
-        Unit.of("real_hidden_states", seed, norm=norm, layers=judge_real.LAYERS, **sizes)
-        for norm in NORMS
-        for seed in range(1, seeds + 1)
-    ]
-    return [*gradients, *hidden]
+    """List the real models: the last gradient at every depth, the others and hidden states at the paper's."""
+    settings: list[tuple[str, dict[str, Any]]] = []
+    for norm in NORMS:
+        settings += [("real_last_gradient", {"norm": norm, "layers": layers, "tied": False}) for layers in depths]
+        settings += [("real_gradients", {"norm": norm, "layers": judge_real.LAYERS, "tied": False}),
+                     ("real_hidden_states", {"norm": norm, "layers": judge_real.LAYERS})]  # fmt: skip
+    settings += [("real_last_gradient", {"norm": "preln", "layers": layers, "tied": True}) for layers in depths]
+    settings.sort(key=lambda setting: -setting[1]["layers"])
+    return [Unit.of(what, seed, **setting, **REAL) for what, setting in settings for seed in range(1, seeds + 1)]
 
 
 def simplified_units(dims: Sequence[int], depths: Sequence[int], seeds: int) -> list[Unit]:

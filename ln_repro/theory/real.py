@@ -15,14 +15,13 @@ from torch import Tensor, nn
 
 from ln_repro.engine.plugin import init
 from ln_repro.engine.plugin.layers import DecoderLayer, EncoderLayer, Shape, Stack, TokenEmbedding
-from ln_repro.engine.plugin.probes import gradient_norms, layer_weights
+from ln_repro.engine.plugin.probes import Weights, gradient_norms, layer_weights
+from ln_repro.theory.simplified import share_above
 from ln_repro.theory.unit import Measure, Measurement, Unit
 
 PAD, EOS, FIRST_WORD = 1, 2, 4
 """fairseq's special symbols; words follow."""
 SMOOTHING = 0.1
-EPSILON = 0.1
-"""Of an (epsilon, delta)-bounded variable, as the paper has it (section 3.4)."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Setting:
     sentences: int = 32
     """In a mini-batch."""
     length: int = 24
-    """Tokens of every sentence, source and target."""
+    """Tokens of every sentence, source and target, with its end."""
 
 
 class Transformer(nn.Module):
@@ -75,13 +74,15 @@ class Transformer(nn.Module):
 
 
 def zipf_batches(setting: Setting, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield source and target tokens, (sentences, length) each, of frequencies that fall as 1 / rank."""
+    """Yield source and target tokens, (sentences, length) each: words of frequencies that fall as 1 / rank, and EOS."""
     draw = torch.Generator().manual_seed(seed)
     weights = 1 / torch.arange(1, setting.vocabulary - FIRST_WORD + 1, dtype=torch.float)
     shape = (2, setting.sentences, setting.length)
     for _ in range(setting.batches):
         words = torch.multinomial(weights, 2 * setting.sentences * setting.length, replacement=True, generator=draw)
-        source, target = words.view(shape) + FIRST_WORD
+        tokens = words.view(shape) + FIRST_WORD
+        tokens[..., -1] = EOS
+        source, target = tokens
         yield source, target
 
 
@@ -92,8 +93,21 @@ def real_gradients(unit: Unit) -> Measurement:
     """
     setting = Setting(**dict(unit.settings))
     model = Transformer(setting, unit.seed).train()
-    weights = layer_weights(model.encoder, model.decoder)
-    losses = [partial(model, source, target) for source, target in zipf_batches(setting, unit.seed)]
+    return norms(setting, unit.seed, model, layer_weights(model.encoder, model.decoder))
+
+
+def real_last_gradient(unit: Unit) -> Measurement:
+    """Return what `real_gradients` does for ``decoder.w2`` of the last layer alone, which costs a third."""
+    setting = Setting(**dict(unit.settings))
+    model = Transformer(setting, unit.seed).train().requires_grad_(False)
+    last = layer_weights(model.encoder, model.decoder)["decoder.w2"][-1]
+    last.requires_grad_()
+    return norms(setting, unit.seed, model, {"decoder.w2": [last]})
+
+
+def norms(setting: Setting, seed: int, model: Transformer, weights: Weights) -> Measurement:
+    """Return the `gradient_norms` of some weights of the model over the setting's mini-batches."""
+    losses = [partial(model, source, target) for source, target in zipf_batches(setting, seed)]
     return {**gradient_norms(weights, losses)}
 
 
@@ -103,7 +117,7 @@ def real_hidden_states(unit: Unit) -> Measurement:
 
     For ``encoder`` and ``decoder``, by layer: ``squared``, the mean over positions of the squared norm over the width,
     of x5 before the layer's last norm (Post-LN) or of the layer's output (Pre-LN); ``above_squared`` and ``above``, the
-    share of positions whose squared norm, or norm, exceeds its mean by more than `EPSILON`. ``input`` is ``squared``
+    share of positions whose squared norm, or norm, exceeds its mean by more than 0.1. ``input`` is ``squared``
     before the first layer. In eval mode.
     """
     setting = Setting(**dict(unit.settings))
@@ -144,9 +158,8 @@ def spread(squares: list[Tensor], width: int) -> Mapping[str, Any]:
     }
 
 
-def share_above(values: Tensor) -> float:
-    """Return the share of ``values`` above (1 + epsilon) times their mean."""
-    return float((values > (1 + EPSILON) * values.mean()).float().mean())
-
-
-MEASURES: dict[str, Measure] = {"real_gradients": real_gradients, "real_hidden_states": real_hidden_states}
+MEASURES: dict[str, Measure] = {
+    "real_gradients": real_gradients,
+    "real_last_gradient": real_last_gradient,
+    "real_hidden_states": real_hidden_states,
+}

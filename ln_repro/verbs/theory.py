@@ -3,11 +3,11 @@
 import argparse
 import json
 import os
+import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ln_repro.errors import UserError
 
@@ -20,8 +20,11 @@ def theory_verb(options: argparse.Namespace) -> int:
 
     from ln_repro.child import cores
     from ln_repro.disk import write_atomically
-    from ln_repro.report.theory import draw_figure_3, findings_table
-    from ln_repro.theory.figure_3 import figure_3
+    from ln_repro.provenance import code as code_of_now
+    from ln_repro.provenance import environment
+    from ln_repro.report.theory import findings_table
+    from ln_repro.report.theory_figures import draw
+    from ln_repro.theory.figures import figures
     from ln_repro.theory.measure import measure
     from ln_repro.theory.plan import FULL, JUDGES, QUICK, judge, units
 
@@ -33,18 +36,17 @@ def theory_verb(options: argparse.Namespace) -> int:
         if options.seeds < LEAST_SEEDS:
             raise UserError(f"--seeds: a verdict needs an interval over at least {LEAST_SEEDS}, got {options.seeds}")
         scale = replace(scale, seeds=options.seeds)
-    planned = units(scale, ids)
+    planned, code = units(scale, ids), code_of_now()
     kept = Path(os.environ.get("LN_REPRO_RUNS", "./runs")) / "theory" / "measurements.jsonl"
     with bar() as progress:
         measured = measure(planned, kept, cores(), progress)
     findings = [finding.as_dict() for finding in judge(measured, ids)]
     if options.out:
-        written: dict[str, Any] = {"findings": findings}
-        if any(unit.what == "real_gradients" for unit in planned):
-            written["figure_3"] = figure_3(measured)
-            draw_figure_3(written["figure_3"], options.out / "figures")
-        options.out.mkdir(parents=True, exist_ok=True)
-        write_atomically(options.out / "theory.json", json.dumps(written, indent=1) + "\n")
+        drawn = figures(measured)
+        draw(drawn, options.out / "figures")
+        made_by = {"code": code, "environment": environment(platform.machine())}
+        written = json.dumps({**made_by, "findings": findings, "figures": drawn}, indent=1)
+        write_atomically(options.out / "theory.json", written + "\n")
     if options.json:
         print(json.dumps(findings, indent=1))
     else:

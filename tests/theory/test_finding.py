@@ -45,15 +45,15 @@ def test_a_tally_counts_the_fewest_seeds_and_spans_all_intervals() -> None:
     tally = Tally()
     tally.add("d=64", {"x": 1.0}, (0.9, 1.1), ["reproduced"], 12)
     tally.add("d=128", {"x": 2.0}, (1.0, 1.3), ["reproduced"], 10)
-    finding = tally.finding("TH-0", "s", "p", "r", minimum=10)
+    finding = tally.finding("TH-0", "s", "p", "q", "r", minimum=10)
     assert (finding.interval, finding.seeds, finding.verdict) == ((0.9, 1.3), 10, "reproduced")
     assert finding.values == {"d=64": {"x": 1.0}, "d=128": {"x": 2.0}}
-    assert tally.finding("TH-0", "s", "p", "r", minimum=11).verdict == "inconclusive"
+    assert tally.finding("TH-0", "s", "p", "q", "r", minimum=11).verdict == "inconclusive"
 
 
-def test_a_finding_is_json_with_the_keys_of_the_contract() -> None:
+def test_a_finding_is_json_with_the_keys_of_the_contract_and_what_the_interval_is_of() -> None:
     values = {"64": {"interval": (1.0, math.inf)}}
-    found = Finding("TH-0", "s", "p", values, (-math.inf, 1.0), "r", "inconclusive", 1).as_dict()
-    assert list(found) == ["id", "statement", "paper", "values", "interval", "rule", "verdict", "seeds"]
+    found = Finding("TH-0", "s", "p", values, "q", (-math.inf, 1.0), "r", "inconclusive", 1).as_dict()
+    assert list(found) == ["id", "statement", "paper", "values", "quantity", "interval", "rule", "verdict", "seeds"]
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert found["interval"] == [None, 1.0] and found["values"] == {"64": {"interval": [1.0, None]}}

@@ -29,7 +29,7 @@ def test_every_judge_speaks_of_a_measured_plan_in_json() -> None:
 
 
 def test_only_what_is_asked_for_is_measured() -> None:
-    assert {unit.what for unit in units(QUICK, ["TH-1", "TH-6"])} == {"relu", "real_gradients"}
+    assert {unit.what for unit in units(QUICK, ["TH-1", "TH-6"])} == {"relu", "real_last_gradient"}
     assert {unit.what for unit in units(FULL, list(JUDGES))} == set(MEASURES) == {what for what, _ in JUDGES.values()}
     assert {unit["layers"] for unit in units(QUICK, ["TH-6"])} == {6, 14}
     assert len({unit.key for unit in units(FULL, list(JUDGES))}) == len(units(FULL, list(JUDGES)))

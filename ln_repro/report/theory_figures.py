@@ -1,0 +1,108 @@
+"""The figures of `ln-repro theory`: the paper's figure 3, and two that it does not have."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ln_repro.paper.figure_3 import FIGURE_3
+from ln_repro.report.curves import COLOURS
+
+LABELS = {"postln": "Post-LN", "preln": "Pre-LN"}
+PAPER = {"postln": "x", "preln": "+"}
+"""Marks of the paper's own values."""
+FIGURE_3_TITLES = {
+    "a": "(a) W1 of the feed-forward, 6-6",
+    "b": "(b) W2 of the feed-forward, 6-6",
+    "c": "(c) last layer's W2, Post-LN",
+    "d": "(d) last layer's W2, Pre-LN",
+}
+HIDDEN_TITLES = {
+    "simplified postln": "simplified model, Post-LN: x5",
+    "simplified preln": "simplified model, Pre-LN: the stream",
+    "real postln": "6-6 Transformer, Post-LN: x5",
+    "real preln": "6-6 Transformer, Pre-LN: the stream",
+}
+Points = Mapping[str, Sequence[float]]
+"""By layer or depth, as text: mean and the two ends of the interval."""
+
+
+def draw(figures: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Draw every figure of `ln_repro.theory.figures` that there is, as PNG and SVG in ``folder``; return the paths."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    with matplotlib.rc_context({"svg.hashsalt": "ln-repro"}):
+        for name, panels in figures.items():
+            rows, columns, size, draw_panel = LAYOUTS[name]
+            figure, axes = pyplot.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+            for (title, panel), axis in zip(panels.items(), axes.flat, strict=True):
+                draw_panel(axis, title, panel)
+                axis.set_ylim(bottom=0)
+                axis.grid(alpha=0.25)
+                axis.spines[["top", "right"]].set_visible(False)
+            for axis in axes[:, 0]:
+                axis.set_ylabel("norm$^2$ / d" if name == "hidden_states" else "gradient norm")
+            legends = [axis.get_legend_handles_labels() for axis in axes.flat]
+            named = {label: line for lines, labels in legends for line, label in zip(lines, labels, strict=True)}
+            figure.legend(named.values(), named, loc="outside lower center", ncols=min(4, len(named)), frameon=False)
+            for kind, metadata in (("png", {}), ("svg", {"Date": None})):
+                paths.append(folder / f"{name}.{kind}")
+                figure.savefig(paths[-1], dpi=160, metadata=metadata)
+            pyplot.close(figure)
+    return paths
+
+
+def draw_figure_3_panel(axis: Any, name: str, panel: Mapping[str, Points]) -> None:
+    """Draw one panel of figure 3, with the paper's own values in grey."""
+    for label, points in panel.items():
+        draw_series(axis, label, points)
+    for norm, values in FIGURE_3.get(name, {}).items():
+        axis.plot([*values], [*values.values()], PAPER[norm], color="#999999", label=f"paper, {LABELS[norm]}")
+    axis.set(title=FIGURE_3_TITLES[name], xlabel="layer" if name in "ab" else "layers of encoder and of decoder")
+
+
+def draw_attention_panel(axis: Any, name: str, panel: Mapping[str, Points]) -> None:
+    """Draw the gradients of one projection."""
+    for label, points in panel.items():
+        draw_series(axis, label, points)
+    stack, attention, projection = name.split(".")
+    axis.set_title(f"{stack} {attention}: {projection}", fontsize="medium")
+    if attention == "cross":
+        axis.set_xlabel("layer")
+
+
+def draw_hidden_panel(axis: Any, name: str, panel: Mapping[str, Mapping[str, Points]]) -> None:
+    """Draw sizes of hidden states over what Lemma 2 allows: a line, or the space between two."""
+    for label, bounds in panel["bounds"].items():
+        x = [int(at) for at in bounds]
+        least, most = zip(*bounds.values(), strict=True)
+        lines = "--" if label.endswith("encoder") else ":"
+        axis.plot(x, least, lines, color="#999999", linewidth=1.2, label="Lemma 2" if lines == ":" else None)
+        axis.plot(x, most, lines, color="#999999", linewidth=1.2)
+    for label, points in panel["series"].items():
+        draw_series(axis, label, points)
+    axis.set(title=HIDDEN_TITLES[name], xlabel="layer")
+
+
+def draw_series(axis: Any, label: str, points: Points) -> None:
+    """Draw means with their intervals; the encoder's dashed."""
+    norm, _, stack = label.partition(" ")
+    x = [int(at) for at in points]
+    means, lows, highs = zip(*points.values(), strict=True)
+    colour = COLOURS[norm]
+    axis.plot(x, means, "o--" if stack == "encoder" else "o-", color=colour, markersize=4,
+              label=f"{LABELS[norm]}{f', {stack}' if stack else ''}")  # fmt: skip
+    axis.fill_between(x, lows, highs, color=colour, alpha=0.15, linewidth=0)
+
+
+Layout = tuple[int, int, tuple[float, float], Callable[[Any, str, Any], None]]
+LAYOUTS: dict[str, Layout] = {
+    "figure_3": (2, 2, (9, 6.4), draw_figure_3_panel),
+    "attention_gradients": (3, 4, (11, 7.2), draw_attention_panel),
+    "hidden_states": (2, 2, (9, 6.4), draw_hidden_panel),
+}
+"""Rows and columns, size in inches, and what draws a panel."""
