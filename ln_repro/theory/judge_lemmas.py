@@ -27,7 +27,7 @@ def lemma_1(measured: Measured) -> Finding:
         "TH-1",
         "Lemma 1: E norm^2 of ReLU(X) is sigma^2 d / 2 for X ~ N(0, sigma^2 I)",
         "sigma^2 d / 2",
-        "measured / predicted",
+        "over predicted",
         "the interval of measured over predicted lies within 4 standard errors of a single draw's mean around 1",
         minimum=10,
     )
@@ -49,7 +49,7 @@ def lemma_2_post(measured: Measured) -> Finding:
         "TH-2",
         "Lemma 2, Post-LN: E norm^2 of x5 is 3/2 d in every layer; (1 + c) d if d_ff is not d",
         "3/2 d for every l",
-        "measured / predicted",
+        "over predicted",
         "measured over predicted, mean over layers: interval inside [0.98, 1.02]; every layer within 4 standard errors "
         "of the prediction, and the slope on l within 4 of 0",
         minimum=20,
@@ -97,7 +97,7 @@ def lemma_3(measured: Measured) -> Finding:
         "TH-4",
         "Lemma 3: the spectral norm of the layer norm's Jacobian is O(sqrt(d) / norm of x)",
         "O(sqrt(d) / norm of x)",
-        "spectral norm / bound",
+        "norm / bound",
         "in every draw autograd and closed form agree to 1e-10, J(s x) s and J(x) to 1e-10, and the spectral norm is "
         "sqrt(d) / norm of y to 1e-8; over sqrt(d) / norm of x it is at least 1, and for Gaussian x the interval ends "
         "below 1.05",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+import torch
 
 from ln_repro.engine.plugin import residual
 from ln_repro.theory import judge_real, real
@@ -60,6 +61,22 @@ def test_gradients_are_not_if_the_loss_is_a_sum_over_tokens(measure: Run, monkey
     mean = real.F.cross_entropy
     monkeypatch.setattr(real.F, "cross_entropy", lambda x, targets, **how: len(targets) * mean(x, targets, **how))
     assert judged(gradients(measure))["TH-6"] == "contradicted"
+
+
+def test_gradients_are_level_in_a_decoder_without_cross_attention(
+    measure: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Why Post-LN's decoder differs from its encoder: cross-attention sends its part of the gradient away."""
+
+    class Severed(real.Transformer):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            for layer in self.decoder.layers:
+                torch.nn.init.zeros_(layer.cross_attn.out_proj.weight)  # type: ignore[union-attr, arg-type]
+
+    monkeypatch.setattr(real, "Transformer", Severed)
+    growth = judge_real.layers_post(gradients(measure))
+    assert (growth.verdict, growth.interval[1] < 2) == ("contradicted", True), "6 to 8 with it"
 
 
 def test_streams_are_as_lemma_2_says(measure: Run) -> None:
