@@ -1,19 +1,30 @@
-"""Rebuild results/tables from the committed records."""
+"""Rebuild results/tables and the figures of the theory from the committed records."""
+
+import itertools
+import json
 
 from ln_repro.report.records import read_records, records_folder
 from ln_repro.report.tables import render, run_tables
+from ln_repro.report.theory import findings_table
+from ln_repro.report.theory_figures import draw
 
 SUFFIXES = {"md": "md", "csv": "csv", "latex": "tex", "json": "json"}
 
 
 def main() -> None:
-    """Write the tables in every form."""
-    tables = run_tables(read_records(records_folder()))
-    out = records_folder().parent / "tables"
-    out.mkdir(exist_ok=True)
-    for form, suffix in SUFFIXES.items():
-        (out / f"runs.{suffix}").write_text(render(tables, form) + "\n")
-    print(f"{len(tables)} tables written to results/tables")
+    """Write the tables in every form, and the figures as PNG and SVG."""
+    results = records_folder().parent
+    theory = json.loads((results / "theory.json").read_text())
+    files = {
+        "runs": run_tables(read_records(records_folder())),
+        "theory": {"theory": findings_table(theory["findings"])},
+    }
+    (results / "tables").mkdir(exist_ok=True)
+    for (name, tables), (form, suffix) in itertools.product(files.items(), SUFFIXES.items()):
+        (results / "tables" / f"{name}.{suffix}").write_text(render(tables, form) + "\n")
+    print(f"{sum(map(len, files.values()))} tables written to results/tables")
+    figures = draw(theory["figures"], results / "figures")
+    print(f"{len(figures)} figures written to results/figures")
 
 
 if __name__ == "__main__":
