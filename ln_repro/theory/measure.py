@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -41,13 +42,19 @@ def measure(units: Sequence[Unit], kept: Path, processes: int, progress: Callabl
 def make(units: Sequence[Unit], processes: int) -> Iterator[tuple[Unit, Measurement]]:
     """Yield measurements as they are made."""
     context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
-    with ProcessPoolExecutor(processes, context, torch.set_num_threads, (1,)) as pool:
+    with ProcessPoolExecutor(processes, context, prepare_worker) as pool:
         waiting = {pool.submit(measured, unit): unit for unit in units}
         try:
             for done in as_completed(waiting):
                 yield waiting[done], done.result()
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def prepare_worker() -> None:
+    """Compute on one thread, and die of Ctrl-C at once and in silence."""
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def measured(unit: Unit) -> Measurement:
