@@ -8,9 +8,9 @@ from itertools import product
 from statistics import fmean
 from typing import Any
 
+from ln_repro.statistics import Interval, mean_interval
 from ln_repro.theory import judge_real, lemmas
 from ln_repro.theory.plan import NORMS
-from ln_repro.theory.statistics import Interval, mean_interval
 from ln_repro.theory.unit import Measured, grouped
 
 Series = dict[str, list[float]]

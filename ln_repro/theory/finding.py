@@ -1,14 +1,12 @@
-"""What a check found, and the verdict that an interval allows (docs: the registry's verdict rules)."""
+"""What a check of the theory found."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from statistics import fmean
 from typing import Any
 
-from ln_repro.theory.statistics import Interval, hull, standard_error
-
-REPRODUCED, CONTRADICTED, INCONCLUSIVE = "reproduced", "contradicted", "inconclusive"
+from ln_repro.statistics import Interval, hull
+from ln_repro.verdict import together
 
 
 @dataclass(frozen=True)
@@ -40,28 +38,6 @@ class Finding:
     def as_dict(self) -> dict[str, Any]:
         """Return the finding for JSON; a number that is not finite is null."""
         return {name: _plain(value) for name, value in vars(self).items()}
-
-
-def verdict(interval: Interval, region: Interval) -> str:
-    """Judge by where the interval lies: inside the region, wholly outside, or neither."""
-    (low, high), (least, most) = interval, region
-    if least <= low and high <= most:
-        return REPRODUCED
-    return CONTRADICTED if high < least or most < low else INCONCLUSIVE
-
-
-def near(values: Sequence[float], region: Interval, errors: float = 4.0) -> str:
-    """Judge whether the mean lies within so many standard errors of the region."""
-    reach, mean = errors * standard_error(values), fmean(values)
-    return REPRODUCED if region[0] - reach <= mean <= region[1] + reach else CONTRADICTED
-
-
-def together(parts: Iterable[str], seeds: int, minimum: int) -> str:
-    """Judge a compound rule: every part has to hold, one that is contradicted decides; too few seeds decide nothing."""
-    found = set(parts)
-    if seeds < minimum or not found:
-        return INCONCLUSIVE
-    return next((word for word in (CONTRADICTED, INCONCLUSIVE) if word in found), REPRODUCED)
 
 
 @dataclass

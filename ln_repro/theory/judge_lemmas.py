@@ -4,10 +4,11 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
+from ln_repro.statistics import Interval, layer_means, mean_interval, slope
 from ln_repro.theory import lemmas
-from ln_repro.theory.finding import INCONCLUSIVE, Finding, Tally, near, verdict
-from ln_repro.theory.statistics import Interval, layer_means, mean_interval, slope
+from ln_repro.theory.finding import Finding, Tally
 from ln_repro.theory.unit import Measured, grouped
+from ln_repro.verdict import INCONCLUSIVE, near, verdict
 
 PAPER_WIDTH = 512
 """Width of the model in which the paper found the norms to be bounded."""

@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from ln_repro.theory import lemmas
-from ln_repro.theory.finding import Finding, Tally, near, together, verdict
-from ln_repro.theory.statistics import (
+from ln_repro.statistics import (
     Interval,
     exponent_interval,
     hull,
@@ -17,7 +15,10 @@ from ln_repro.theory.statistics import (
     slope,
     spearman,
 )
+from ln_repro.theory import lemmas
+from ln_repro.theory.finding import Finding, Tally
 from ln_repro.theory.unit import Measured, grouped
+from ln_repro.verdict import near, together, verdict
 
 SEEDS = 5
 """Draws that a verdict needs at least."""

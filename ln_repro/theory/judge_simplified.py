@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
+from ln_repro.statistics import Interval, exponent_interval, layer_means, ratio_interval
 from ln_repro.theory import lemmas
-from ln_repro.theory.finding import Finding, Tally, verdict
-from ln_repro.theory.statistics import Interval, exponent_interval, layer_means, ratio_interval
+from ln_repro.theory.finding import Finding, Tally
 from ln_repro.theory.unit import Measured, Measurement, Unit, grouped
+from ln_repro.verdict import verdict
 
 SEEDS = 10
 FLAT: Interval = (-0.15, 0.15)

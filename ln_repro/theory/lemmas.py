@@ -8,8 +8,8 @@ import math
 import torch
 from torch import Tensor
 
+from ln_repro.statistics import Interval
 from ln_repro.theory.simplified import layer_norm
-from ln_repro.theory.statistics import Interval
 from ln_repro.theory.unit import Measure, Measurement, Unit
 
 SCALE = 3.0

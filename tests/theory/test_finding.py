@@ -5,7 +5,8 @@ import math
 
 import pytest
 
-from ln_repro.theory.finding import Finding, Tally, near, together, verdict
+from ln_repro.theory.finding import Finding, Tally
+from ln_repro.verdict import near, together, verdict
 
 PASS = (-0.15, 0.15)
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from ln_repro.theory.statistics import (
+from ln_repro.statistics import (
     exponent,
     exponent_interval,
     hull,
