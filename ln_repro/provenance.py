@@ -11,13 +11,18 @@ from ln_repro.version import __version__
 PACKAGES = ("torch", "fairseq", "numpy", "sacrebleu", "sacremoses", "subword-nmt", "hydra-core", "omegaconf")
 
 
-def environment(device: str, processes: int = 1) -> dict[str, Any]:
-    """Return the versions of what computes; ``device`` is the name of each process's processor or GPU."""
+def environment(device: str, processes: int = 1, instructions: str | None = None) -> dict[str, Any]:
+    """Return the versions of what computes.
+
+    ``device`` is the name of each process's processor or GPU. ``instructions`` are the processor's that torch uses:
+    another set of them rounds differently, and an unstable training makes much of that.
+    """
     versions = {name: version_of(name) for name in PACKAGES}
     return {
         "python": platform.python_version(),
         **versions,
         "device": device,
+        "instructions": instructions,
         "processes": processes,
         "system": platform.system(),
     }

@@ -53,7 +53,7 @@ def record_of(
         "train_seconds": round(seconds, 3),
         "tokens_per_s": round(tokens / seconds, 1) if seconds else None,
         "peak_memory_mb": ended["peak_memory_mb"],
-        "environment": provenance.environment(begun["device"], begun.get("processes", 1)),
+        "environment": provenance.environment(begun["device"], begun.get("processes", 1), begun.get("instructions")),
         "code": dict(code),
         "experiment": experiment.settings(),
     }

@@ -106,6 +106,7 @@ class Loop:
             "resumed" if self.update else "started",
             parameters=sum(p.numel() for p in model.parameters()),
             device=torch.cuda.get_device_name() if self.trainer.cuda else "cpu",
+            instructions=torch.backends.cpu.get_cpu_capability(),
             updates_per_epoch=self.updates_per_epoch,
             processes=self.group.rank.size,
         )

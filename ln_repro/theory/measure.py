@@ -62,6 +62,11 @@ def measured(unit: Unit) -> Measurement:
     return MEASURES[unit.what](unit)
 
 
+def instructions() -> str:
+    """Return the processor's instructions that torch computes with."""
+    return torch.backends.cpu.get_cpu_capability()
+
+
 def read(kept: Path) -> dict[str, Measurement]:
     """Return what was measured before, by unit."""
     found: dict[str, Measurement] = {}

@@ -25,7 +25,7 @@ def theory_verb(options: argparse.Namespace) -> int:
     from ln_repro.report.theory import terminal_table
     from ln_repro.report.theory_figures import draw
     from ln_repro.theory.figures import figures
-    from ln_repro.theory.measure import measure
+    from ln_repro.theory.measure import instructions, measure
     from ln_repro.theory.plan import FULL, JUDGES, QUICK, judge, units
 
     ids = options.only or list(JUDGES)
@@ -44,7 +44,7 @@ def theory_verb(options: argparse.Namespace) -> int:
     if options.out:
         drawn = figures(measured)
         draw(drawn, options.out / "figures")
-        made_by = {"code": code, "environment": environment(platform.machine())}
+        made_by = {"code": code, "environment": environment(platform.machine(), instructions=instructions())}
         written = json.dumps({**made_by, "findings": findings, "figures": drawn}, indent=1)
         write_atomically(options.out / "theory.json", written + "\n")
     if options.json:
