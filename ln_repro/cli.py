@@ -82,6 +82,10 @@ def parser() -> argparse.ArgumentParser:
     )
     theory.add_argument("--seeds", type=int, metavar="N", help="default: 5, with --full 10")
     theory.add_argument("--out", type=Path, metavar="DIR", help="also write theory.json and figures/ there")
+    claims = verb("claims", _claims, "one verdict per claim of the paper, and what the open ones need")
+    claims.add_argument("ids", nargs="*", metavar="ID", help="some of the claims, MT-4 for example")
+    claims.add_argument("--json", action="store_true")
+    claims.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
     sync = verb("sync", sync_verb, "replay the events of runs to wandb (twice does no harm)")
     sync.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     doctor = verb("doctor", doctor_verb, "what of this machine works, what does not, what to do")
@@ -99,6 +103,12 @@ def _theory(options: argparse.Namespace) -> int:
     from ln_repro.verbs.theory import theory_verb
 
     return theory_verb(options)
+
+
+def _claims(options: argparse.Namespace) -> int:
+    from ln_repro.verbs.claims import claims_verb
+
+    return claims_verb(options)
 
 
 def data_verb(options: argparse.Namespace) -> int:

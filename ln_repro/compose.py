@@ -2,7 +2,8 @@
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,43 @@ def grid(name: str) -> dict[str, Any]:
     found = OmegaConf.to_container(OmegaConf.load(CONF / "grid" / f"{name}.yaml"))
     assert isinstance(found, dict)
     return {str(key): value for key, value in found.items()}
+
+
+@cache
+def named_axes(exp: str) -> Mapping[str, Any] | None:
+    """Return the axes of the study of a named experiment, None if there is none; quicker than Hydra, and the same."""
+    from omegaconf import OmegaConf
+
+    files = [CONF / f"{PRIMARY}.yaml", CONF / "exp" / f"{exp}.yaml"]
+    if not files[1].is_file():
+        return None
+    parts = _chosen(files[1])
+    files[1:1] = [CONF / "setting" / f"{parts['setting']}.yaml", CONF / "arm" / f"{parts['arm']}.yaml"]
+    groups: dict[str, str] = {}
+    for path in files:
+        groups |= _chosen(path)
+    merged = OmegaConf.merge(*map(_load, files))
+    return {
+        "norm": groups["norm"], "init": merged.init, "optimizer": groups["optimizer"], "lr": float(merged.lr),
+        "warmup_updates": merged.schedule.warmup_updates, "decay": merged.schedule.decay,
+    }  # fmt: skip
+
+
+@cache
+def _load(path: Path) -> Any:
+    """Return a YAML file as it stands."""
+    from omegaconf import OmegaConf
+
+    return OmegaConf.load(path)
+
+
+def _chosen(path: Path) -> dict[str, str]:
+    """Return what a file's defaults list chooses, by group."""
+    from omegaconf import OmegaConf
+
+    content: Any = OmegaConf.to_container(_load(path))
+    listed = content.get("defaults", [])
+    return {group.split()[-1].strip("/"): name for part in listed if part != "_self_" for group, name in part.items()}
 
 
 def compose(overrides: Sequence[str]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ln_repro.compose import CONF, compose, expand, experiments
+from ln_repro.compose import CONF, compose, expand, experiments, named_axes
 from ln_repro.errors import UserError
 from ln_repro.experiment import Experiment, build
 
@@ -196,3 +196,11 @@ def test_a_message_does_not_repeat_hydra_in_many_lines() -> None:
     with pytest.raises(UserError) as caught:
         compose(["exp=toy_preln_nowarm", "seed=1,2"])
     assert re.match(r"Ambiguous value for argument 'seed=1,2'", str(caught.value)) and "\n" not in str(caught.value)
+
+
+def test_the_axes_of_every_experiment_are_known_without_hydra() -> None:
+    for exp in [f"{corpus}_{arm}" for corpus in ("toy", "wmt") for arm in ARMS if f"{corpus}_{arm}" in experiments()]:
+        axes = build(compose([f"exp={exp}"])).axes
+        quick = named_axes(exp)
+        assert quick == {name: axes[name] for name in quick or {}}, exp
+    assert named_axes("toy_nothing") is None

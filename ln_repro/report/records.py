@@ -1,9 +1,13 @@
 """The records that tables and figures are made of."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 from ln_repro.errors import UserError
+from ln_repro.events import Events
 from ln_repro.record import SCHEMA, Record
+from ln_repro.report.evidence import Run
 from ln_repro.store import read_json
 
 
@@ -25,3 +29,14 @@ def read_records(folder: Path) -> list[Record]:
         if record.get("schema") != SCHEMA:
             raise UserError(f"record {record.get('id')}: schema {record.get('schema')} is not {SCHEMA}")
     return sorted(records, key=lambda record: (record["exp"], record["axes"]["seed"], record["id"]))
+
+
+def read_runs(folder: Path) -> list[Run]:
+    """Return every record in ``folder`` with its events, which may be missing."""
+    return [Run(record, Events(folder / f"{record['id']}.events.jsonl").read()) for record in read_records(folder)]
+
+
+def read_theory(folder: Path) -> list[dict[str, Any]]:
+    """Return the findings of the theory that are kept beside a folder of records; none if there is no such file."""
+    kept = folder.parent / "theory.json"
+    return list(json.loads(kept.read_text())["findings"]) if kept.exists() else []

@@ -1,0 +1,100 @@
+"""Records as evidence: the runs of one corpus by arm and seed, and what rules ask of them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+from ln_repro.events import Event
+from ln_repro.record import Record
+
+UNIGRAM_ENTROPY = {"toy": 5.769, "multi30k": 8.171}
+"""Bits per target token, the end of sentences included, of the training text's own word frequencies, by corpus."""
+AXES = ("norm", "init", "optimizer", "lr", "warmup_updates", "decay")
+"""What makes a record one of its named experiment: a run with something else by the same name is none."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One record, and its events if they are there."""
+
+    record: Record
+    events: Sequence[Event] = ()
+
+    @property
+    def bleu(self) -> float:
+        """BLEU at the epoch of lowest validation loss, as the paper scores; 0 for a run that never got so far."""
+        best = self.record["bleu"]["test_tokenised"]
+        return float(best["score"]) if best else 0.0
+
+    @property
+    def loss(self) -> float:
+        """Lowest validation loss, bits per token."""
+        return min((float(row["valid_loss"]) for row in self.record["epochs"]), default=float("inf"))
+
+    @property
+    def nll(self) -> float:
+        """Validation loss without label smoothing, where the smoothed one is lowest."""
+        rows = [(row["valid_loss"], row["valid_nll_loss"]) for row in self.record["epochs"]]
+        return float(min(rows)[1]) if rows else float("inf")
+
+    def curve(self, name: str) -> dict[int, float]:
+        """Return a column of the record's epochs."""
+        return {row["epoch"]: float(row[name]) for row in self.record["epochs"] if row[name] is not None}
+
+
+Quantity = Callable[[Run], float]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The runs of one corpus, by arm, then by seed."""
+
+    corpus: str
+    arms: Mapping[str, Mapping[int, Run]] = field(default_factory=dict)
+
+    def missing(self, arms: Sequence[str]) -> list[str]:
+        """Return the arms without a run."""
+        return [arm for arm in arms if not self.arms.get(arm)]
+
+    def seeds(self, arms: Sequence[str]) -> int:
+        """Return how many seeds every one of the arms has."""
+        return len(set.intersection(*({*self.arms.get(arm, {})} for arm in arms)))
+
+    def records(self, arms: Sequence[str]) -> list[str]:
+        """Return the ids of the arms' records."""
+        return [run.record["id"] for arm in arms for _, run in sorted(self.arms.get(arm, {}).items())]
+
+    def of(self, arm: str, quantity: Quantity) -> list[float]:
+        """Return a quantity of every run of an arm, by seed."""
+        return [quantity(run) for _, run in sorted(self.arms[arm].items())]
+
+    def together(self, arms: Sequence[str], quantity: Callable[..., float]) -> list[float]:
+        """Return a quantity of the runs of several arms that share a seed, seed by seed."""
+        shared = set.intersection(*({*self.arms[arm]} for arm in arms))
+        return [quantity(*(self.arms[arm][seed] for arm in arms)) for seed in sorted(shared)]
+
+    def difference(self, first: str, second: str, quantity: Quantity) -> list[float]:
+        """Return how much more of a quantity the first arm has, seed by seed."""
+        return self.together((first, second), lambda one, other: quantity(one) - quantity(other))
+
+    def progress(self, arm: str) -> list[float]:
+        """Return how far each run came from the unigram entropy (0) to the best arm's loss (1)."""
+        entropy = UNIGRAM_ENTROPY[self.corpus]
+        best = min(fmean(run.nll for run in runs.values()) for runs in self.arms.values())
+        return self.of(arm, lambda run: (entropy - run.nll) / (entropy - best))
+
+
+Named = Callable[[str], Mapping[str, Any] | None]
+"""The axes of a named experiment; None if there is no such name."""
+
+
+def gather(runs: Sequence[Run], named: Named) -> dict[str, Evidence]:
+    """Return the evidence by corpus: records that are what their name says."""
+    found: dict[str, dict[str, dict[int, Run]]] = {}
+    for run in runs:
+        corpus, _, arm = run.record["exp"].partition("_")
+        axes = named(run.record["exp"])
+        if axes is not None and all(run.record["axes"][axis] == axes[axis] for axis in AXES):
+            found.setdefault(corpus, {}).setdefault(arm, {})[run.record["axes"]["seed"]] = run
+    return {corpus: Evidence(corpus, arms) for corpus, arms in found.items()}

@@ -1,0 +1,175 @@
+"""Every rule on both sides of each of its thresholds, with made-up runs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from ln_repro.compose import named_axes
+from ln_repro.paper.claims import SEEDS, TRANSLATION
+from ln_repro.report.claims import RULES, row_of
+from ln_repro.report.evidence import gather
+from tests.report.made_records import EPOCHS, made_evidence, made_run, made_runs, straight
+
+Arms = dict[str, dict[str, Any]]
+CLAIMS = {claim.id: claim for claim in TRANSLATION}
+EPOCH_NUMBERS = range(1, EPOCHS + 1)
+
+
+def rising(at_nine: float, at_last: float) -> dict[int, float]:
+    """BLEU by epoch, straight from 0 to epoch 9, then to the last."""
+    return straight(0, at_nine, range(9 + 1)) | straight(at_nine, at_last, range(9, EPOCHS + 1)) | {}
+
+
+FAST, SLOW = {**rising(33, 33.4)}, {**straight(0, 33.1, range(EPOCHS + 1))}
+for curve in (FAST, SLOW):
+    del curve[0]
+
+PAPER: Arms = {  # what the paper found, by arm
+    "postln_warm": {"bleu": 33.1, "loss": 4.0, "curve": SLOW}, "postln_warm_high": {"bleu": 33.1, "curve": SLOW},
+    "postln_nowarm": {"bleu": 8.45, "loss": 7.0}, "postln_nowarm_literal": {"bleu": 8.45, "loss": 7.0},
+    "postln_nowarm_literal_high": {"bleu": 2.0, "loss": 7.5},
+    "postln_warm_short": {"bleu": 31.16}, "postln_warm_short_high": {"bleu": 2.77, "loss": 7.0},
+    "postln_warm_sgd": {"bleu": 12.0}, "postln_warm_sgd_low": {"bleu": 4.0},
+    "postln_nowarm_sgd": {"bleu": 1.0}, "postln_nowarm_sgd_low": {"bleu": 0.5},
+    "postln_nowarm_sgd_literal": {"bleu": 1.0}, "postln_nowarm_sgd_low_literal": {"bleu": 0.5},
+    "preln_nowarm": {"bleu": 33.4, "loss": 4.0, "curve": FAST}, "preln_nowarm_high": {"bleu": 33.4, "curve": FAST},
+    "postln_nowarm_radam": {"bleu": 32.1}, "preln_nowarm_radam": {"bleu": 33.5},
+    "postln_nowarm_fixed": {"loss": 4.3},
+}  # fmt: skip
+PROBES = {0: [0.1, 0.5, 1.6], 4000: [0.015, 0.015, 0.015]}
+PAPER["postln_warm"]["probes"] = PROBES
+
+
+def judged(id: str, changed: Arms | None = None, seeds: int = SEEDS) -> Mapping[str, Any]:
+    claim = CLAIMS[id]
+    arms = {arm: {**PAPER[arm], **(changed or {}).get(arm, {})} for arm in claim.arms}
+    return row_of(claim, made_evidence(claim.corpus, arms, seeds))
+
+
+@pytest.mark.parametrize("id", CLAIMS)
+def test_what_the_paper_found_reproduces_the_claim_over_enough_seeds(id: str) -> None:
+    row = judged(id)
+    assert (row["verdict"], row["needs"], row["seeds"]) == ("reproduced", None, SEEDS), row["ours"]
+    assert len(row["evidence"]) == len(CLAIMS[id].arms) * SEEDS
+    few = judged(id, seeds=SEEDS - 2)
+    assert (few["verdict"], few["needs"]) == ("inconclusive", "2 more seeds")
+    assert judged(id, seeds=1)["verdict"] == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("id", "arm", "changed"),
+    [
+        ("MT-1", "postln_warm", {"bleu": 31.6}),
+        ("MT-1", "postln_warm", {"bleu": 35.9}),
+        ("MT-1", "postln_nowarm_literal", {"bleu": 15.5}),
+        ("MT-1", "postln_nowarm_literal", {"bleu": 3.5}),
+        ("MT-1.anchored", "postln_nowarm", {"bleu": 15.5}),
+        ("MT-2", "postln_warm_short", {"bleu": 29.0}),
+        ("MT-2", "postln_warm_short", {"bleu": 33.5}),
+        ("MT-2", "postln_warm_short_high", {"bleu": 15.5}),
+        ("MT-3", "postln_nowarm_sgd_literal", {"bleu": 2.5}),
+        ("MT-3", "postln_warm_sgd", {"bleu": 28.6}),
+        ("MT-3.anchored", "postln_nowarm_sgd_low", {"bleu": 2.5}),
+        ("MT-4", "preln_nowarm", {"bleu": 34.6}),
+        ("MT-4", "preln_nowarm", {"bleu": 31.7}),
+        ("MT-4", "preln_nowarm", {"loss": 4.2}),
+        ("MT-4", "postln_warm", {"loss": 3.8}),
+        ("MT-5", "postln_warm", {"curve": FAST}),
+        ("MT-5", "preln_nowarm", {"curve": SLOW}),
+        ("MT-6", "postln_nowarm_radam", {"bleu": 30.5}),
+        ("MT-6", "postln_nowarm_radam", {"bleu": 33.4}),
+        ("MT-6", "preln_nowarm_radam", {"bleu": 34.2}),
+        ("MT-7", "postln_nowarm_fixed", {"loss": 4.55}),
+        ("MT-7", "postln_nowarm_fixed", {"loss": 4.05}),
+        ("MT-7", "postln_nowarm_literal_high", {"loss": 4.2}),
+        ("WMT-1", "preln_nowarm_high", {"bleu": 31.8}),
+        ("WMT-2", "postln_warm", {"curve": FAST}),
+        ("TH-10", "postln_warm", {"probes": {**PROBES, 4000: [0.015, 0.015, 0.12]}}),
+        ("TH-10", "postln_warm", {"probes": {**PROBES, 4000: [0.09, 0.09, 0.09]}}),
+    ],
+)
+def test_beyond_a_threshold_it_is_contradicted(id: str, arm: str, changed: dict[str, Any]) -> None:
+    row = judged(id, {arm: changed})
+    assert row["verdict"] == "contradicted", row["ours"]
+
+
+def test_the_literal_reading_asks_for_the_papers_number_and_the_other_does_not() -> None:
+    assert judged("MT-1", {"postln_nowarm_literal": {"bleu": 1.0}})["verdict"] == "contradicted"
+    assert judged("MT-1.anchored", {"postln_nowarm": {"bleu": 1.0}})["verdict"] == "reproduced"
+
+
+def test_where_an_interval_holds_the_edge_more_seeds_are_asked_for() -> None:
+    row = judged("MT-4", {"preln_nowarm": {"bleu": 32.05}, "postln_warm": {"bleu": 32.6}})
+    assert row["verdict"] == "inconclusive"
+    assert row["needs"].startswith("about ") and row["needs"].endswith(" more seeds")
+
+
+def test_without_a_run_of_an_arm_the_claim_is_not_run_and_says_what_to_run() -> None:
+    claim = CLAIMS["MT-1"]
+    row = row_of(claim, made_evidence("iwslt", {"postln_warm": PAPER["postln_warm"]}))
+    assert (row["verdict"], row["needs"]) == ("not-run", "no run of postln_nowarm_literal")
+    assert row["command"] == "ln-repro run -m exp=iwslt_postln_warm,iwslt_postln_nowarm_literal seed=1,2,3,4,5"
+    assert row["cost_gpu_hours"] == 10
+
+
+def test_other_data_decide_nothing_about_the_papers_and_have_verdicts_of_their_own() -> None:
+    toy: Arms = {"postln_warm": {"loss": 2.0}, "postln_nowarm": {"loss": 6.5}}
+    row = row_of(CLAIMS["MT-1.anchored"], made_evidence("toy", toy))
+    assert (row["verdict"], row["evidence"]) == ("not-run", [])
+    (other,) = row["elsewhere"]
+    assert (other["data"], other["verdict"], other["seeds"], len(other["evidence"])) == ("toy", "reproduced", 5, 10)
+    toy["postln_nowarm"]["loss"] = 2.1
+    assert row_of(CLAIMS["MT-1.anchored"], made_evidence("toy", toy))["elsewhere"][0]["verdict"] == "contradicted"
+
+
+LOSSES = {at: 8.0 - 0.05 * at for at in range(0, 101, 10)}
+ELSEWHERE: list[tuple[str, Arms, str, dict[str, Any]]] = [
+    ("MT-2", {"postln_warm": {}, "postln_warm_high": {}, "postln_warm_short": {"loss": 4.1},
+              "postln_warm_short_high": {"loss": 4.5}}, "postln_warm_short_high", {"loss": 4.0}),
+    ("MT-3.anchored", {"postln_warm": {"loss": 2.0}, "postln_warm_sgd": {"loss": 4.0},
+                       "postln_nowarm_sgd": {"loss": 5.0}}, "postln_nowarm_sgd", {"loss": 3.5}),
+    ("MT-4", {"preln_nowarm": {"loss": 2.0}, "postln_warm": {"loss": 2.0}, "postln_nowarm": {"loss": 6.5}},
+     "preln_nowarm", {"loss": 2.3}),
+    ("MT-5", {"preln_nowarm": {"falls": LOSSES}, "postln_warm": {"falls": {2 * at: v for at, v in LOSSES.items()}}},
+     "postln_warm", {"falls": LOSSES}),
+    ("MT-6", {"postln_nowarm_radam_anchored": {"loss": 5.0}, "preln_nowarm_radam_anchored": {"loss": 2.0},
+              "preln_nowarm_anchored": {"loss": 2.1}}, "preln_nowarm_anchored", {"loss": 6.0}),
+    ("MT-7", {"postln_nowarm_fixed": {"loss": 4.0}, "postln_nowarm_literal_high": {"loss": 5.0},
+              "postln_warm": {"loss": 2.0}, "preln_nowarm": {"loss": 2.0}}, "postln_warm", {"loss": 4.5}),
+    ("TH-10", {"postln_warm": {"probes": {0: [1.0], 400: [0.1]}}}, "postln_warm", {"probes": {0: [1.0], 400: [0.3]}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("id", "arms", "arm", "changed"), ELSEWHERE)
+def test_the_same_questions_on_toy(id: str, arms: Arms, arm: str, changed: dict[str, Any]) -> None:
+    (found,) = row_of(CLAIMS[id], made_evidence("toy", arms))["elsewhere"]
+    assert found["verdict"] == "reproduced", found["ours"]
+    if id == "MT-7":
+        arms = {**arms, "preln_nowarm": changed}
+    (found,) = row_of(CLAIMS[id], made_evidence("toy", {**arms, arm: changed}))["elsewhere"]
+    assert found["verdict"] == "contradicted", found["ours"]
+
+
+def test_every_claim_of_training_has_a_rule() -> None:
+    assert list(RULES) == list(CLAIMS)
+
+
+def test_a_run_with_other_settings_than_its_name_says_is_no_evidence() -> None:
+    runs = made_runs("iwslt", {"postln_warm": {}})
+    other = made_run("iwslt_postln_warm", 9, 30.0, 4.0, axes={"init": "fairseq"})
+    nameless = made_run("iwslt_postln_warm", 10, 30.0, 4.0)
+    nameless.record["exp"] = "mine"
+    assert set(gather([*runs, other, nameless], named_axes)["iwslt"].arms["postln_warm"]) == {1, 2, 3, 4, 5}
+
+
+def test_a_run_that_diverged_counts_as_what_it_is() -> None:
+    failed = made_run("iwslt_postln_nowarm", 1, 0.0, 7.0)
+    failed.record["epochs"] = []
+    failed.record["bleu"] = {"test": None, "test_tokenised": None}
+    assert (failed.bleu, failed.loss) == (0.0, float("inf"))
+    arms = {arm: PAPER[arm] for arm in ("postln_warm", "postln_nowarm")}
+    runs = [run if run.record["id"] != "iwslt_postln_nowarm-1" else failed for run in made_runs("iwslt", arms)]
+    row = row_of(CLAIMS["MT-1.anchored"], gather(runs, named_axes))
+    assert (row["verdict"], row["seeds"]) == ("reproduced", 5)
+    assert "without 6.7" in row["ours"], "the mean of 0, 8.35, 8.45, 8.55 and 8.65"
