@@ -71,7 +71,7 @@ def parser() -> argparse.ArgumentParser:
     data.add_argument("overrides", nargs="*", metavar="key=value", help="data=NAME [data.source=PATH ...]")
     status = verb("status", status_verb, "one row per run: state, update, loss, BLEU")
     status.add_argument("--json", action="store_true")
-    tables = verb("tables", tables_verb, "results of the committed records")
+    tables = verb("tables", _tables, "claims, theory, arms and runs, in numbers")
     tables.add_argument("--format", choices=["md", "csv", "latex", "json"], default="md")
     tables.add_argument("--records", type=Path, default=None, metavar="DIR", help="default: results/records")
     theory = verb("theory", _theory, "the paper's lemmas, theorem and figure 3, checked without training")
@@ -86,6 +86,12 @@ def parser() -> argparse.ArgumentParser:
     claims.add_argument("ids", nargs="*", metavar="ID", help="some of the claims, MT-4 for example")
     claims.add_argument("--json", action="store_true")
     claims.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
+    verify = verb("verify", _verify, "check every kept record: schema, checksums, events, and BLEU from its hypotheses")
+    verify.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
+    collect = verb("collect", _collect, "keep the records of finished runs: copy them, with events and hypotheses")
+    collect.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
+    collect.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
+    collect.add_argument("--replace", action="store_true", help="take the place of a record of the same id")
     sync = verb("sync", sync_verb, "replay the events of runs to wandb (twice does no harm)")
     sync.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     doctor = verb("doctor", doctor_verb, "what of this machine works, what does not, what to do")
@@ -106,9 +112,21 @@ def _theory(options: argparse.Namespace) -> int:
 
 
 def _claims(options: argparse.Namespace) -> int:
-    from ln_repro.verbs.claims import claims_verb
+    from ln_repro.verbs.report import claims_verb
 
     return claims_verb(options)
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from ln_repro.verbs.keep import verify_verb
+
+    return verify_verb(options)
+
+
+def _collect(options: argparse.Namespace) -> int:
+    from ln_repro.verbs.keep import collect_verb
+
+    return collect_verb(options)
 
 
 def data_verb(options: argparse.Namespace) -> int:
@@ -151,12 +169,10 @@ def status_verb(options: argparse.Namespace) -> None:
     print(json.dumps(found, indent=1) if options.json else table(found))
 
 
-def tables_verb(options: argparse.Namespace) -> None:
-    """`tables`."""
-    from ln_repro.report.records import read_records, records_folder
-    from ln_repro.report.tables import render, run_tables
+def _tables(options: argparse.Namespace) -> int:
+    from ln_repro.verbs.report import tables_verb
 
-    print(render(run_tables(read_records(options.records or records_folder())), options.format))
+    return tables_verb(options)
 
 
 def sync_verb(options: argparse.Namespace) -> int:

@@ -31,7 +31,6 @@ def record_of(
     """
     statuses = {event["state"]: event for event in events if event["kind"] == "status"}
     steps = [event for event in events if event["kind"] == "train"]
-    epochs = _epochs(events)
     seconds, tokens = sum(step["seconds"] for step in steps), sum(step["tokens"] for step in steps)
     begun = statuses.get("started") or statuses.get("resumed")
     ended = statuses.get("trained") or statuses.get("diverged")
@@ -44,8 +43,7 @@ def record_of(
         "status": "finished" if "trained" in statuses else "diverged",
         "divergence": _divergence(statuses),
         "axes": experiment.axes,
-        "epochs": epochs,
-        "bleu": _best_scores(events, epochs) | (_average_scores(events) if experiment.eval.average else {}),
+        **results_of(events, bool(experiment.eval.average)),
         "data": dict(data),
         "parameters": begun["parameters"],
         "updates": ended["update"],
@@ -57,6 +55,12 @@ def record_of(
         "code": dict(code),
         "experiment": experiment.settings(),
     }
+
+
+def results_of(events: Sequence[Event], average: bool) -> dict[str, Any]:
+    """Return what a record says of losses and scores, ``epochs`` and ``bleu``; all of it stands in the events."""
+    epochs = _epochs(events)
+    return {"epochs": epochs, "bleu": _best_scores(events, epochs) | (_average_scores(events) if average else {})}
 
 
 def _epochs(events: Sequence[Event]) -> list[dict[str, Any]]:

@@ -38,9 +38,11 @@ def experiment(**changes: Any) -> Experiment:
 def record(**changes: Any) -> dict[str, Any]:
     """Return the record of a finished toy run of two epochs, the second the better one."""
     epochs = [
-        {"epoch": 1, "update": 100, "valid_loss": 5.25, "valid_nll_loss": 5.0, "valid_bleu": None, "test_bleu": 3.0},
-        {"epoch": 2, "update": 200, "valid_loss": 2.125, "valid_nll_loss": 2.0, "valid_bleu": None, "test_bleu": 41.5},
-    ]
+        {"epoch": 1, "update": 100, "valid_loss": 5.25, "valid_nll_loss": 5.0, "valid_bleu": None, "test_bleu": 3.0,
+         "test_bleu_tokenised": 3.25},
+        {"epoch": 2, "update": 200, "valid_loss": 2.125, "valid_nll_loss": 2.0, "valid_bleu": None, "test_bleu": 41.5,
+         "test_bleu_tokenised": 43.25},
+    ]  # fmt: skip
     bleu = {
         "test": {"score": 41.512, "signature": SIGNATURE, "epoch": 2},
         "test_tokenised": {"score": 43.25, "signature": SIGNATURE.replace("13a", "none"), "epoch": 2},
@@ -48,7 +50,8 @@ def record(**changes: Any) -> dict[str, Any]:
     return {
         "schema": 1, "id": "0123456789", "exp": "toy_preln_nowarm", "status": "finished", "divergence": None,
         "axes": {"data": "toy", "norm": "preln", "warmup_updates": 0, "decay": "constant", "seed": 1},
-        "epochs": epochs, "bleu": bleu, "data": {"name": "toy"}, **changes,
+        "epochs": epochs, "bleu": bleu, "data": {"name": "toy"}, "parameters": 1000, "updates": 200,
+        "target_tokens": 100_000, "environment": {}, "code": {}, "experiment": {"eval": {}}, **changes,
     }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 MAY_IMPORT = {  # what each room may import of the others
     "cli": {"sweep", "run", "corpus", "engine", "store", "tracking", "report", "theory", "paper", "compose",
             "doctor", "status", "verbs"},
-    "verbs": {"sweep", "run", "corpus", "engine", "store", "compose", "theory", "report"},
+    "verbs": {"sweep", "run", "corpus", "engine", "score", "store", "compose", "theory", "report"},
     "sweep": {"run", "store"},
     "run": {"corpus", "engine", "score", "store", "tracking"},
     "corpus": set(), "engine": set(), "score": set(), "store": set(), "tracking": set(), "paper": set(),

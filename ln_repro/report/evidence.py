@@ -40,7 +40,7 @@ class Run:
 
     def curve(self, name: str) -> dict[int, float]:
         """Return a column of the record's epochs."""
-        return {row["epoch"]: float(row[name]) for row in self.record["epochs"] if row[name] is not None}
+        return {row["epoch"]: float(row[name]) for row in self.record["epochs"] if row.get(name) is not None}
 
 
 Quantity = Callable[[Run], float]
@@ -95,6 +95,6 @@ def gather(runs: Sequence[Run], named: Named) -> dict[str, Evidence]:
     for run in runs:
         corpus, _, arm = run.record["exp"].partition("_")
         axes = named(run.record["exp"])
-        if axes is not None and all(run.record["axes"][axis] == axes[axis] for axis in AXES):
+        if axes is not None and all(run.record["axes"].get(axis) == axes[axis] for axis in AXES):
             found.setdefault(corpus, {}).setdefault(arm, {})[run.record["axes"]["seed"]] = run
     return {corpus: Evidence(corpus, arms) for corpus, arms in found.items()}

@@ -1,14 +1,28 @@
-"""The records that tables and figures are made of."""
+"""The records that tables, figures and verdicts are made of."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ln_repro.errors import UserError
-from ln_repro.events import Events
-from ln_repro.record import SCHEMA, Record
+from ln_repro.record import Record
 from ln_repro.report.evidence import Run
-from ln_repro.store import read_json
+from ln_repro.report.integrity import Unsound, checksums, sound
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A folder of records: those that count, ordered by experiment and seed, and what is wrong with the others."""
+
+    runs: Sequence[Run]
+    problems: Sequence[str]
+
+    @property
+    def records(self) -> list[Record]:
+        """Return the records alone."""
+        return [run.record for run in self.runs]
 
 
 def records_folder() -> Path:
@@ -16,24 +30,28 @@ def records_folder() -> Path:
     return Path(__file__).resolve().parents[2] / "results" / "records"
 
 
-def read_records(folder: Path) -> list[Record]:
-    """Return every record in ``folder``, ordered by experiment and seed.
+def read_kept(folder: Path) -> Kept:
+    """Return the records in ``folder``; one that cannot be trusted is left out and named.
 
     Raises:
-        UserError: there is no such folder, or a record has another schema.
+        UserError: there is no such folder.
     """
     if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder of records (tables are made from a checkout, or --records DIR)")
-    records = [read_json(path) for path in sorted(folder.glob("*.json"))]
-    for record in records:
-        if record.get("schema") != SCHEMA:
-            raise UserError(f"record {record.get('id')}: schema {record.get('schema')} is not {SCHEMA}")
-    return sorted(records, key=lambda record: (record["exp"], record["axes"]["seed"], record["id"]))
+        raise UserError(f"{folder}: no such folder of records (they are kept in a checkout, or give --records DIR)")
+    runs, problems, kept = [], [], checksums(folder)
+    for path in sorted(folder.glob("*.json")):
+        try:
+            runs.append(Run(*sound(path, kept)))
+        except Unsound as error:
+            problems.append(f"{path}: {error}; left out")
+    missing = sorted(name for name in kept or {} if not (folder / name).exists())
+    problems += [f"{folder / name}: is gone" for name in missing]
+    return Kept(sorted(runs, key=order), problems)
 
 
-def read_runs(folder: Path) -> list[Run]:
-    """Return every record in ``folder`` with its events, which may be missing."""
-    return [Run(record, Events(folder / f"{record['id']}.events.jsonl").read()) for record in read_records(folder)]
+def order(run: Run) -> tuple[str, int, str]:
+    """Sort by experiment, seed and id."""
+    return run.record["exp"], run.record["axes"]["seed"], run.record["id"]
 
 
 def read_theory(folder: Path) -> list[dict[str, Any]]:

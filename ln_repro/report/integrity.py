@@ -1,0 +1,94 @@
+"""Whether a kept record can be trusted: whole, of our schema, as it was collected, and as its events say."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ln_repro.events import Event, Events
+from ln_repro.record import SCHEMA, Record, results_of
+
+CHECKSUMS = "SHA256SUMS"
+"""The file that holds them, as `sha256sum --check` reads it."""
+FIELDS: Mapping[str, type] = {
+    "id": str, "exp": str, "status": str, "axes": dict, "epochs": list, "bleu": dict, "data": dict, "parameters": int,
+    "updates": int, "target_tokens": int, "environment": dict, "code": dict, "experiment": dict,
+}  # fmt: skip
+
+
+class Unsound(Exception):
+    """A record that does not count; the message says why."""
+
+
+def checksums(folder: Path) -> dict[str, str] | None:
+    """Return the checksum of every kept file by name; None where none are kept."""
+    kept = folder / CHECKSUMS
+    if not kept.exists():
+        return None
+    return {name: digest for digest, _, name in (line.partition("  ") for line in kept.read_text().splitlines())}
+
+
+def write_checksums(folder: Path) -> None:
+    """Write down the checksum of every record, its events and its hypotheses."""
+    files = sorted(path for path in folder.iterdir() if path.suffix in (".json", ".jsonl", ".txt"))
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
+    (folder / CHECKSUMS).write_text("".join(lines))
+
+
+def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Event]]:
+    """Return a record and its events.
+
+    Args:
+        path: the record's file, named after its id.
+        kept: of `checksums`.
+
+    Raises:
+        Unsound: it is damaged, of another schema, changed, a double, or not what its events say.
+    """
+    record = whole(path)
+    if record.get("schema") != SCHEMA:
+        raise Unsound(f"schema {record.get('schema')} is not {SCHEMA}")
+    for name, kind in FIELDS.items():
+        if not isinstance(record.get(name), kind):
+            raise Unsound(f"{name} is missing, or no {kind.__name__}")
+    if path.stem != record["id"]:
+        raise Unsound(f"a double of {record['id']}, which is the id that it holds")
+    events = Events(path.with_suffix(".events.jsonl")).read()
+    for file in (path, path.with_suffix(".events.jsonl")):
+        if kept is not None and file.exists() and kept.get(file.name) != digest(file):
+            raise Unsound(f"{file.name} was changed after it was collected ({CHECKSUMS})")
+    if events:
+        compare(record, results_of(events, bool(record["experiment"]["eval"].get("average"))))
+    return record, events
+
+
+def whole(path: Path) -> dict[str, Any]:
+    """Return what a JSON file holds; NaN and infinities are no JSON."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+    except ValueError as error:
+        raise Unsound(f"no whole JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise Unsound("no record")
+    return found
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
+
+
+def digest(path: Path) -> str:
+    """Return a file's checksum."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def compare(record: Record, said: Mapping[str, Any]) -> None:
+    """Compare a record's losses and scores with what its events say.
+
+    Raises:
+        Unsound: they differ.
+    """
+    for name in ("epochs", "bleu"):
+        if record[name] != said[name]:
+            raise Unsound(f"{name} is not what its events say")

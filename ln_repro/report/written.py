@@ -1,0 +1,63 @@
+"""Every table that is written to files, by file."""
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from ln_repro.report.claims import claim_rows, claims_table
+from ln_repro.report.evidence import Evidence, Named, Run, gather
+from ln_repro.report.records import read_kept, read_theory
+from ln_repro.report.tables import Table, render, run_tables
+from ln_repro.report.theory import findings_table
+from ln_repro.statistics import mean_interval
+
+
+SUFFIXES = {"md": "md", "csv": "csv", "latex": "tex", "json": "json"}
+Files = dict[str, dict[str, Table]]
+"""Tables by the file that they share."""
+
+
+def tables_of(folder: Path, named: Named) -> Files:
+    """Return the tables that a folder of records gives; records that cannot be trusted are left out."""
+    return all_tables(read_kept(folder).runs, read_theory(folder), named)
+
+
+def written(files: Files) -> dict[str, str]:
+    """Return the text of every file in every form, by its name."""
+    return {
+        f"{name}.{suffix}": render(tables, form) + "\n"
+        for (name, tables), (form, suffix) in product(files.items(), SUFFIXES.items())
+    }
+
+
+def all_tables(runs: Sequence[Run], findings: Sequence[Mapping[str, Any]], named: Named) -> Files:
+    """Return the tables of claims, of arms, of runs and of the theory."""
+    evidence = gather(runs, named)
+    return {
+        "claims": {"claims": claims_table(claim_rows(evidence, findings))},
+        "arms": {f"arms-{corpus}": arms_table(one) for corpus, one in sorted(evidence.items())},
+        "runs": run_tables([run.record for run in runs]),
+        "theory": {"theory": findings_table(findings)} if findings else {},
+    }
+
+
+def arms_table(evidence: Evidence) -> Table:
+    """Return mean, standard deviation and 95 % interval over the seeds of every arm of a corpus."""
+    columns = ["arm", "seeds", "BLEU tok.", "sd", "95 % interval", "valid loss", "sd", "95 % interval"]
+    return {"columns": columns, "rows": [arm_row(arm, runs) for arm, runs in sorted(evidence.arms.items())]}
+
+
+def arm_row(arm: str, runs: Mapping[int, Run]) -> list[Any]:
+    """Return an arm's cells."""
+    scores, losses = [run.bleu for run in runs.values()], [run.loss for run in runs.values()]
+    return [arm, len(runs), *spread(scores, 2), *spread(losses, 3)]
+
+
+def spread(values: Sequence[float], digits: int) -> list[str | None]:
+    """Return mean, standard deviation and interval; the last two take more than one value."""
+    if len(values) < 2:
+        return [f"{values[0]:.{digits}f}", None, None]
+    low, high = mean_interval(values)
+    return [f"{fmean(values):.{digits}f}", f"{stdev(values):.{digits}f}", f"{low:.{digits}f} .. {high:.{digits}f}"]

@@ -1,0 +1,78 @@
+"""`ln-repro collect` and `verify`: records that are kept, and whether they can be trusted."""
+
+import argparse
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from ln_repro.errors import UserError
+from ln_repro.verbs.report import complaints
+
+
+def collect_verb(options: argparse.Namespace) -> int:
+    """`collect`: copy record, events and the scored hypotheses of finished runs; others are passed over."""
+    from ln_repro.report.integrity import write_checksums
+    from ln_repro.report.records import records_folder
+    from ln_repro.store import RunFolder, runs_under
+
+    place = options.records or records_folder()
+    runs = Path(os.environ.get("LN_REPRO_RUNS", "./runs"))
+    folders = [RunFolder(path) for path in options.runs] or runs_under(runs)
+    if unfinished := [str(folder.path) for folder in folders if options.runs and folder.record is None]:
+        raise UserError(f"collect: {', '.join(unfinished)}: no finished run (it has no record.json)")
+    place.mkdir(parents=True, exist_ok=True)
+    for folder in folders:
+        if folder.record is not None:
+            print(f"{folder.path}: {keep(folder, folder.record, place, options.replace)}")
+    write_checksums(place)
+    return 0
+
+
+def keep(folder: Any, record: dict[str, Any], place: Path, replace: bool) -> str:
+    """Copy a run's files; return what was done, in words."""
+    files = {"": "record.json", ".events": "events.jsonl"}
+    if best := record["bleu"]["test"]:
+        files |= {".test": folder.hypotheses("test", best["epoch"]).relative_to(folder.path)}
+    copies = {
+        place / f"{record['id']}{middle}{Path(name).suffix}": folder.path / name for middle, name in files.items()
+    }
+    first = next(iter(copies))
+    if first.exists() and first.read_bytes() != (folder.path / "record.json").read_bytes() and not replace:
+        return f"not kept: another record of {record['id']} is there (--replace takes its place)"
+    for target, source in copies.items():
+        target.write_bytes(source.read_bytes())
+    return f"kept as {record['id']}"
+
+
+def verify_verb(options: argparse.Namespace) -> int:
+    """`verify`: every record as `ln-repro.report.integrity` sees it, and its BLEU from the hypotheses."""
+    from ln_repro.report.records import read_kept, records_folder
+
+    folder = options.records or records_folder()
+    kept = read_kept(folder)
+    again = {record["id"]: scored_again(folder, record) for record in kept.records}
+    problems = [*kept.problems, *(f"{folder / id}.json: {found}" for id, found in again.items() if found)]
+    scored = sum(found == "" for found in again.values())
+    print(f"{len(kept.runs)} records are sound; BLEU computed again for {scored}")
+    print(f"{len(kept.runs) - scored} without hypotheses, or whose corpus is not prepared here")
+    return complaints(problems)
+
+
+def scored_again(folder: Path, record: dict[str, Any]) -> str | None:
+    """Return what is wrong with a record's BLEU, nothing (``""``) if it comes out again, None if it cannot be told."""
+    from ln_repro.corpus.prepared import opened
+    from ln_repro.score import sacre_bleu
+
+    fingerprint = record["data"]["fingerprint"]
+    data = Path(os.environ.get("LN_REPRO_DATA", "./data")) / "prepared"
+    short = f"{record['data']['name']}-{fingerprint.removeprefix('sha256:')[:12]}"
+    corpus, hypotheses = opened(data / short, fingerprint), folder / f"{record['id']}.test.txt"
+    if corpus is None or not hypotheses.exists():
+        return None
+    lines = hypotheses.read_text(encoding="utf-8").split("\n")[:-1]
+    experiment: Any = SimpleNamespace(
+        data=SimpleNamespace(**record["experiment"]["data"]), eval=SimpleNamespace(**record["experiment"]["eval"])
+    )
+    found, kept = sacre_bleu(lines, corpus.references("test"), experiment, "test"), record["bleu"]["test"]["score"]
+    return "" if found.score == kept else f"BLEU is {kept}, its hypotheses score {found.score}"

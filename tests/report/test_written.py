@@ -1,0 +1,24 @@
+"""The tables that are committed are the ones that the committed records give."""
+
+import pytest
+
+from ln_repro.compose import named_axes
+from ln_repro.report.records import records_folder
+from ln_repro.report.written import arms_table, tables_of, written
+from tests.report.made_records import made_evidence
+
+
+def test_what_is_committed_is_what_the_records_give() -> None:
+    results = records_folder().parent
+    for name, text in written(tables_of(records_folder(), named_axes)).items():
+        assert (results / "tables" / name).read_text() == text, f"{name} is stale: make reproduce-tables"
+
+
+def test_an_arm_has_mean_deviation_and_interval_over_its_seeds() -> None:
+    evidence = made_evidence("toy", {"postln_warm": {"bleu": 20.0, "loss": 3.0}})["toy"]
+    (row,) = arms_table(evidence)["rows"]
+    assert row[:4] == ["postln_warm", 5, "20.00", "0.16"]
+    low, high = map(float, row[4].split(" .. "))
+    assert (low, high) == (pytest.approx(19.80, abs=0.01), pytest.approx(20.20, abs=0.01)), "2.776 * 0.158 / sqrt 5"
+    one = made_evidence("toy", {"postln_warm": {}}, seeds=1)["toy"]
+    assert arms_table(one)["rows"][0][3:5] == [None, None]
