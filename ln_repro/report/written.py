@@ -13,7 +13,6 @@ from ln_repro.report.tables import Table, render, run_tables
 from ln_repro.report.theory import findings_table
 from ln_repro.statistics import mean_interval
 
-
 SUFFIXES = {"md": "md", "csv": "csv", "latex": "tex", "json": "json"}
 Files = dict[str, dict[str, Table]]
 """Tables by the file that they share."""
