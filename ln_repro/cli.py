@@ -92,6 +92,9 @@ def parser() -> argparse.ArgumentParser:
     collect.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     collect.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
     collect.add_argument("--replace", action="store_true", help="take the place of a record of the same id")
+    compare = verb("compare", _compare, "two kept records: is the difference in BLEU more than chance?")
+    compare.add_argument("ids", nargs=2, metavar="ID", help="ids of records")
+    compare.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
     sync = verb("sync", sync_verb, "replay the events of runs to wandb (twice does no harm)")
     sync.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     doctor = verb("doctor", doctor_verb, "what of this machine works, what does not, what to do")
@@ -127,6 +130,12 @@ def _collect(options: argparse.Namespace) -> int:
     from ln_repro.verbs.keep import collect_verb
 
     return collect_verb(options)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from ln_repro.verbs.keep import compare_verb
+
+    return compare_verb(options)
 
 
 def data_verb(options: argparse.Namespace) -> int:

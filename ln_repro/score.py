@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.significance import PairedTest
 from sacremoses import MosesDetokenizer
 
 from ln_repro.errors import LnReproError
@@ -41,6 +42,31 @@ def paper_bleu(
     """Score Moses-tokenised, lower-cased text as it is: what fairseq's scorer gave in the paper's time."""
     metric = BLEU(lowercase=True, tokenize="none", smooth_method="none", force=True)
     return _bleu(metric, hypotheses, references, experiment, split, averaged)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two corpus BLEUs over the same references, and how probable so large a difference is by chance."""
+
+    first: float
+    second: float
+    p_value: float
+    samples: int
+
+
+def paired_bootstrap(
+    first: Sequence[str], second: Sequence[str], references: Sequence[str], lowercase: bool, samples: int = 1000
+) -> Comparison:
+    """Compare detokenised hypotheses by sacreBLEU's own paired bootstrap; its seed is fixed.
+
+    It counts the samples whose difference is larger than the observed one, and so would call equal scores different.
+    """
+    systems = [("first", first), ("second", second)]
+    test = PairedTest(systems, {"BLEU": BLEU(lowercase=lowercase)}, [references], "bs", samples)
+    one, other = test()[1]["BLEU"]
+    assert not isinstance(one, str) and not isinstance(other, str) and other.p_value is not None
+    p_value = 1.0 if one.score == other.score else other.p_value
+    return Comparison(round(one.score, 4), round(other.score, 4), p_value, samples)
 
 
 def detokenise(lines: Sequence[str], language: str) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from sacrebleu import corpus_bleu
 
 from ln_repro.errors import LnReproError
-from ln_repro.score import detokenise, paper_bleu, sacre_bleu
+from ln_repro.score import detokenise, paired_bootstrap, paper_bleu, sacre_bleu
 from tests.examples import experiment
 
 REFERENCES = [
@@ -79,3 +79,12 @@ def test_detokenised_text_reads_as_it_was_written() -> None:
 def test_sides_of_different_length_are_never_scored() -> None:
     with pytest.raises(LnReproError, match="test: 2 hypotheses for 1 references"):
         sacre_bleu(["a", "b"], ["a"], experiment(), "test")
+
+
+def test_a_paired_bootstrap_tells_a_difference_from_none() -> None:
+    references = [f"sentence {number} is about {number * 7} small things" for number in range(60)]
+    worse = [line.replace("small", "big") if number % 2 else line for number, line in enumerate(references)]
+    found = paired_bootstrap(references, worse, references, lowercase=True, samples=200)
+    assert found.first == 100.0 > found.second > 50.0
+    assert found.p_value < 0.01
+    assert paired_bootstrap(worse, worse, references, lowercase=True, samples=200).p_value > 0.5

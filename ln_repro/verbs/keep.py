@@ -59,10 +59,32 @@ def verify_verb(options: argparse.Namespace) -> int:
     return complaints(problems)
 
 
-def scored_again(folder: Path, record: dict[str, Any]) -> str | None:
-    """Return what is wrong with a record's BLEU, nothing (``""``) if it comes out again, None if it cannot be told."""
+def compare_verb(options: argparse.Namespace) -> int:
+    """`compare`: two kept records, by the paired bootstrap on what they translated."""
+    from ln_repro.report.records import read_kept, records_folder
+    from ln_repro.score import paired_bootstrap
+
+    folder = options.records or records_folder()
+    records = {record["id"]: record for record in read_kept(folder).records}
+    if missing := [id for id in options.ids if id not in records]:
+        raise UserError(f"compare: there is no record {', '.join(missing)} in {folder} (ids are in its file names)")
+    first, second = (records[id] for id in options.ids)
+    if first["data"]["fingerprint"] != second["data"]["fingerprint"]:
+        raise UserError("compare: the two were trained on different corpora")
+    texts = [translated(folder, record) for record in (first, second)]
+    if not all(texts):
+        raise UserError(f"compare: hypotheses and `ln-repro data prepare data={first['data']['name']}` are needed")
+    (one, references), (other, _) = (text for text in texts if text)
+    found = paired_bootstrap(one, other, references, first["experiment"]["data"]["lowercase"])
+    for record, score in ((first, found.first), (second, found.second)):
+        print(f"{record['id']}  {record['exp']}  seed {record['axes']['seed']}  BLEU {score:.2f}")
+    print(f"p = {found.p_value:.4f} ({found.samples} paired bootstrap samples of the test set; seeds differ by more)")
+    return 0
+
+
+def translated(folder: Path, record: dict[str, Any]) -> tuple[list[str], list[str]] | None:
+    """Return a record's hypotheses and their references; None where either is not here."""
     from ln_repro.corpus.prepared import opened
-    from ln_repro.score import sacre_bleu
 
     fingerprint = record["data"]["fingerprint"]
     data = Path(os.environ.get("LN_REPRO_DATA", "./data")) / "prepared"
@@ -70,9 +92,18 @@ def scored_again(folder: Path, record: dict[str, Any]) -> str | None:
     corpus, hypotheses = opened(data / short, fingerprint), folder / f"{record['id']}.test.txt"
     if corpus is None or not hypotheses.exists():
         return None
-    lines = hypotheses.read_text(encoding="utf-8").split("\n")[:-1]
+    return hypotheses.read_text(encoding="utf-8").split("\n")[:-1], corpus.references("test")
+
+
+def scored_again(folder: Path, record: dict[str, Any]) -> str | None:
+    """Return what is wrong with a record's BLEU, nothing (``""``) if it comes out again, None if it cannot be told."""
+    from ln_repro.score import sacre_bleu
+
+    texts = translated(folder, record)
+    if texts is None:
+        return None
     experiment: Any = SimpleNamespace(
         data=SimpleNamespace(**record["experiment"]["data"]), eval=SimpleNamespace(**record["experiment"]["eval"])
     )
-    found, kept = sacre_bleu(lines, corpus.references("test"), experiment, "test"), record["bleu"]["test"]["score"]
+    found, kept = sacre_bleu(*texts, experiment, "test"), record["bleu"]["test"]["score"]
     return "" if found.score == kept else f"BLEU is {kept}, its hypotheses score {found.score}"

@@ -162,3 +162,19 @@ def test_another_record_of_the_same_id_is_not_overwritten(tmp_path: Path, capsys
     assert cli.main([*collect, "--replace"]) == 0
     assert (place / "0123456789.json").read_bytes() != before
     assert cli.main(["collect", str(tmp_path), "--records", str(place)]) == 2
+
+
+def test_two_records_are_compared_by_what_they_translated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, place = run_folder(tmp_path), tmp_path / "kept"
+    assert cli.main(["collect", str(run), "--records", str(place)]) == 0
+    compare = ["compare", "0123456789", "0123456789", "--records", str(place)]
+    monkeypatch.setenv("LN_REPRO_DATA", str(tmp_path / "data"))
+    assert cli.main(compare) == 2
+    assert "`ln-repro data prepare data=tiny` are needed" in capsys.readouterr().err
+    tiny_corpus(tmp_path)
+    assert cli.main(compare) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "0123456789  toy_postln_warm  seed 1  BLEU 100.00" and out[2].startswith("p = 1.0")
+    assert cli.main(["compare", "0123456789", "nothing", "--records", str(place)]) == 2
