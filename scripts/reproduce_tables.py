@@ -1,9 +1,12 @@
-"""Rebuild results/tables and the figures of the theory from the committed records."""
+"""Rebuild results/tables, the figures of the theory and the README's verdicts from the committed records."""
 
 import json
 import sys
 
 from ln_repro.compose import named_axes
+from ln_repro.report.board import readme, with_board
+from ln_repro.report.claims import claim_rows
+from ln_repro.report.evidence import gather
 from ln_repro.report.records import read_kept, read_theory, records_folder
 from ln_repro.report.theory_figures import draw
 from ln_repro.report.written import all_tables, written
@@ -13,10 +16,13 @@ def main() -> int:
     """Write the tables in every form, and the figures as PNG and SVG; return the exit code."""
     results = records_folder().parent
     kept = read_kept(records_folder())
-    files = all_tables(kept.runs, read_theory(records_folder()), named_axes)
+    findings = read_theory(records_folder())
+    files = all_tables(kept.runs, findings, named_axes)
+    rows = claim_rows(gather(kept.runs, named_axes), findings)
     (results / "tables").mkdir(exist_ok=True)
     for name, text in written(files).items():
         (results / "tables" / name).write_text(text)
+    readme().write_text(with_board(readme().read_text(), rows))
     print(f"{sum(map(len, files.values()))} tables written to results/tables")
     figures = draw(json.loads((results / "theory.json").read_text())["figures"], results / "figures")
     print(f"{len(figures)} figures written to results/figures")

@@ -3,7 +3,10 @@
 import pytest
 
 from ln_repro.compose import named_axes
-from ln_repro.report.records import records_folder
+from ln_repro.report.board import BEGIN, END, readme, with_board
+from ln_repro.report.claims import claim_rows
+from ln_repro.report.evidence import gather
+from ln_repro.report.records import read_kept, read_theory, records_folder
 from ln_repro.report.written import arms_table, tables_of, written
 from tests.report.made_records import made_evidence
 
@@ -12,6 +15,14 @@ def test_what_is_committed_is_what_the_records_give() -> None:
     results = records_folder().parent
     for name, text in written(tables_of(records_folder(), named_axes)).items():
         assert (results / "tables" / name).read_text() == text, f"{name} is stale: make reproduce-tables"
+
+
+def test_the_readme_shows_the_verdicts_that_the_records_give() -> None:
+    folder = records_folder()
+    rows = claim_rows(gather(read_kept(folder).runs, named_axes), read_theory(folder))
+    text = readme().read_text()
+    assert BEGIN in text and END in text
+    assert with_board(text, rows) == text, "README.md is stale: make reproduce-tables"
 
 
 def test_an_arm_has_mean_deviation_and_interval_over_its_seeds() -> None:
