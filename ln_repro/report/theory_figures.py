@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.paper.figure_3 import FIGURE_3
-from ln_repro.report.canvas import COLOURS, GREY, canvas, legend_below, save, tidy
+from ln_repro.report.canvas import COLOURS, GREY, Size, canvas, legend_below, place, save, tidy
 
 LABELS = {"postln": "Post-LN", "preln": "Pre-LN"}
 PAPER = {"postln": "x", "preln": "+"}
@@ -32,15 +32,15 @@ def draw(figures: Mapping[str, Any], folder: Path) -> list[Path]:
     paths = []
     with canvas() as pyplot:
         for name, panels in figures.items():
-            rows, columns, size, draw_panel = LAYOUTS[name]
-            figure, axes = pyplot.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+            rows, columns, panel_size, gaps, draw_panel = LAYOUTS[name]
+            figure, axes = pyplot.subplots(rows, columns, squeeze=False)
             for (title, panel), axis in zip(panels.items(), axes.flat, strict=True):
                 draw_panel(axis, title, panel)
                 axis.set_ylim(bottom=0)
                 tidy(axis)
             for axis in axes[:, 0]:
                 axis.set_ylabel("norm$^2$ / d" if name == "hidden_states" else "gradient norm")
-            legend_below(figure, axes.flat)
+            place(figure, axes, panel_size, gaps, above=0.4, below=legend_below(figure, axes.flat))
             paths += save(figure, folder / name)
             pyplot.close(figure)
     return paths
@@ -89,10 +89,10 @@ def draw_series(axis: Any, label: str, points: Points) -> None:
     axis.fill_between(x, lows, highs, color=colour, alpha=0.15, linewidth=0)
 
 
-Layout = tuple[int, int, tuple[float, float], Callable[[Any, str, Any], None]]
+Layout = tuple[int, int, Size, Size, Callable[[Any, str, Any], None]]
 LAYOUTS: dict[str, Layout] = {
-    "figure_3": (2, 2, (9, 6.4), draw_figure_3_panel),
-    "attention_gradients": (3, 4, (11, 7.2), draw_attention_panel),
-    "hidden_states": (2, 2, (9, 6.4), draw_hidden_panel),
+    "figure_3": (2, 2, (3.6, 2.1), (0.65, 0.85), draw_figure_3_panel),
+    "attention_gradients": (3, 4, (2.0, 1.7), (0.65, 0.55), draw_attention_panel),
+    "hidden_states": (2, 2, (3.6, 2.1), (0.65, 0.85), draw_hidden_panel),
 }
-"""Rows and columns, size in inches, and what draws a panel."""
+"""Rows and columns, sizes of a panel and of the gaps in inches, and what draws a panel."""
