@@ -53,10 +53,15 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels by row."""
+    """Panels by row.
+
+    Attributes:
+        about: the arm without which the figure would not show what it is about, if there is one.
+    """
 
     title: str
     rows: tuple[tuple[Panel, ...], ...]
+    about: str = ""
 
 
 def read_off(points: Mapping[int, float], uncertainty: float = 0.1, words: str = "") -> Reading:
@@ -183,6 +188,7 @@ FIGURE_6 = Figure(
         Series("postln_warm", "Post-LN w/ warm-up"),
         Series("preln_nowarm", "Pre-LN w/o warm-up"),
     )),),),
+    about="postln_nowarm_fixed",
 )  # fmt: skip
 """Which runs the paper's other two curves are is not stated: the last two here, of which one is its "best"."""
 
