@@ -1,12 +1,12 @@
-"""Rebuild results/tables and the figures of the theory from the committed records."""
+"""Rebuild results/tables and results/figures from the committed records."""
 
 import itertools
 import json
 
+from ln_repro.report.figures import draw_all
 from ln_repro.report.records import read_records, records_folder
 from ln_repro.report.tables import render, run_tables
 from ln_repro.report.theory import findings_table
-from ln_repro.report.theory_figures import draw
 
 SUFFIXES = {"md": "md", "csv": "csv", "latex": "tex", "json": "json"}
 
@@ -23,8 +23,8 @@ def main() -> None:
     for (name, tables), (form, suffix) in itertools.product(files.items(), SUFFIXES.items()):
         (results / "tables" / f"{name}.{suffix}").write_text(render(tables, form) + "\n")
     print(f"{sum(map(len, files.values()))} tables written to results/tables")
-    figures = draw(theory["figures"], results / "figures")
-    print(f"{len(figures)} figures written to results/figures")
+    drawn = draw_all(records_folder(), results / "figures")
+    print(f"{len(drawn.paths)} figures written to results/figures")
 
 
 if __name__ == "__main__":
