@@ -41,7 +41,7 @@ check: $(READY)  ## lint, types and tests: what CI runs
 bench: $(READY)  ## training speed beside stock fairseq, in pairs
 	$(BIN)/python scripts/bench.py --json results/bench/cpu.json
 
-reproduce-tables: $(READY)  ## rebuild results/tables, and the theory's figures, from the committed records
+reproduce-tables: $(READY)  ## rebuild results/tables and results/figures from the committed records
 	$(BIN)/python scripts/reproduce_tables.py
 
 clean:  ## remove what can be rebuilt; runs/ and data/ stay

@@ -74,6 +74,9 @@ def parser() -> argparse.ArgumentParser:
     tables = verb("tables", _tables, "claims, theory, arms and runs, in numbers")
     tables.add_argument("--format", choices=["md", "csv", "latex", "json"], default="md")
     tables.add_argument("--records", type=Path, default=None, metavar="DIR", help="default: results/records")
+    figures = verb("figures", _figures, "the paper's figures, and those of our grids, from the committed records")
+    figures.add_argument("--out", type=Path, metavar="DIR", help="default: figures/ beside the records")
+    figures.add_argument("--records", type=Path, metavar="DIR", help="default: results/records")
     theory = verb("theory", _theory, "the paper's lemmas, theorem and figure 3, checked without training")
     theory.add_argument("--json", action="store_true")
     theory.add_argument("--only", nargs="+", metavar="ID", help="some of the findings, TH-6 for example")
@@ -106,6 +109,12 @@ def _sweep(options: argparse.Namespace) -> int:
     from ln_repro.verbs.sweep import sweep_verb
 
     return sweep_verb(options)
+
+
+def _figures(options: argparse.Namespace) -> int:
+    from ln_repro.verbs.report import figures_verb
+
+    return figures_verb(options)
 
 
 def _theory(options: argparse.Namespace) -> int:

@@ -4,8 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean, linear_regression, stdev
 
-from scipy.stats import spearmanr
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 Interval = tuple[float, float]
 LEVEL = 0.95
@@ -20,7 +19,7 @@ def mean_interval(values: Sequence[float]) -> Interval:
     """Return the Student interval of the mean; unbounded for fewer than two values."""
     if len(values) < 2:
         return -math.inf, math.inf
-    half = float(student.ppf((1 + LEVEL) / 2, len(values) - 1)) * standard_error(values)
+    half = float(stdtrit(len(values) - 1, (1 + LEVEL) / 2)) * standard_error(values)
     return fmean(values) - half, fmean(values) + half
 
 
@@ -47,6 +46,8 @@ def slope(values: Sequence[float]) -> float:
 
 def spearman(x: Sequence[float], y: Sequence[float]) -> float:
     """Return the rank correlation; ties share their mean rank, and what is all ties has none."""
+    from scipy.stats import spearmanr  # slow to load, and tables and figures of runs do without
+
     return float(spearmanr(x, y).statistic) if len(set(x)) > 1 < len(set(y)) else 0.0
 
 

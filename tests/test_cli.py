@@ -89,6 +89,7 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         ("status two\nlines", "unrecognized arguments: two\\nlines"),
         ("tables --format xml", "argument --format: invalid choice: 'xml'"),
         ("tables --records nowhere", "nowhere: no such folder of records"),
+        ("figures --records nowhere", "nowhere: no such folder of records"),
         ("theory --seeds 1", "--seeds: a verdict needs an interval over at least 5, got 1"),
         ("theory --only TH-1 TH-99", "--only: there is no TH-99; known: TH-1, TH-2, "),
         ("sync nowhere", "nowhere: not a run directory"),
@@ -223,7 +224,9 @@ def test_the_help_is_quick_and_imports_nothing_heavy() -> None:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
         took.append(time.perf_counter() - start)
         assert done.stderr == "[]\n"
-    assert all(verb in done.stdout for verb in ("run", "data", "status", "tables", "sync", "doctor", "exit codes"))
+    assert all(
+        verb in done.stdout for verb in ("run", "data", "status", "tables", "figures", "sync", "doctor", "exit codes")
+    )
     assert min(took) < 0.3
 
 

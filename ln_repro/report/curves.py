@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ln_repro.events import Event
-
-# Okabe and Ito's colours, told apart by colour-blind readers; norm decides the colour, the ramp the line.
-COLOURS = {"preln": "#0072B2", "postln": "#D55E00"}
+from ln_repro.report.canvas import COLOURS, GREY, canvas, tidy
 
 
 def draw_losses(runs: Mapping[str, tuple[Mapping[str, object], Sequence[Event]]], out: Path, title: str) -> None:
@@ -17,25 +15,20 @@ def draw_losses(runs: Mapping[str, tuple[Mapping[str, object], Sequence[Event]]]
         out: a ``.png`` or ``.svg``.
         title: above the figure.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axis = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
-    for label, (axes, events) in runs.items():
-        steps = [e for e in events if e["kind"] == "train" and e["loss"] is not None]
-        axis.plot(
-            [step["update"] for step in steps],
-            [step["loss"] for step in steps],
-            label=label,
-            color=COLOURS.get(str(axes["norm"]), "#555555"),
-            linestyle="-" if axes["warmup_updates"] else "--",
-            linewidth=1.8,
-        )
-    axis.set(xlabel="update", ylabel="training loss (bits per token)", title=title)
-    axis.grid(alpha=0.25)
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.legend(frameon=False)
-    figure.savefig(out, dpi=160)
-    pyplot.close(figure)
+    with canvas() as pyplot:
+        figure, axis = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
+        for label, (axes, events) in runs.items():
+            steps = [e for e in events if e["kind"] == "train" and e["loss"] is not None]
+            axis.plot(
+                [step["update"] for step in steps],
+                [step["loss"] for step in steps],
+                label=label,
+                color=COLOURS.get(str(axes["norm"]), GREY),
+                linestyle="-" if axes["warmup_updates"] else "--",
+                linewidth=1.8,
+            )
+        axis.set(xlabel="update", ylabel="training loss (bits per token)", title=title)
+        tidy(axis)
+        axis.legend(frameon=False)
+        figure.savefig(out, dpi=160)
+        pyplot.close(figure)

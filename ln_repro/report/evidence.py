@@ -1,5 +1,6 @@
 """Records as evidence: the runs of one corpus by arm and seed, and what rules ask of them."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -10,7 +11,7 @@ from ln_repro.record import Record
 
 UNIGRAM_ENTROPY = {"toy": 5.769, "multi30k": 8.171}
 """Bits per target token, the end of sentences included, of the training text's own word frequencies, by corpus."""
-AXES = ("norm", "init", "optimizer", "lr", "warmup_updates", "decay")
+AXES = ("data", "model", "norm", "init", "optimizer", "lr", "warmup_updates", "decay")
 """What makes a record one of its named experiment: a run with something else by the same name is none."""
 
 
@@ -90,11 +91,31 @@ Named = Callable[[str], Mapping[str, Any] | None]
 
 
 def gather(runs: Sequence[Run], named: Named) -> dict[str, Evidence]:
-    """Return the evidence by corpus: records that are what their name says."""
+    """Return the evidence by corpus: runs that are what their name says, one a seed."""
     found: dict[str, dict[str, dict[int, Run]]] = {}
     for run in runs:
         corpus, _, arm = run.record["exp"].partition("_")
-        axes = named(run.record["exp"])
-        if axes is not None and all(run.record["axes"].get(axis) == axes[axis] for axis in AXES):
-            found.setdefault(corpus, {}).setdefault(arm, {})[run.record["axes"]["seed"]] = run
+        if not difference(run, named):
+            found.setdefault(corpus, {}).setdefault(arm, {}).setdefault(run.record["axes"]["seed"], run)
     return {corpus: Evidence(corpus, arms) for corpus, arms in found.items()}
+
+
+def difference(run: Run, named: Named) -> str:
+    """Return in what a run differs from the experiment that it is named after; nothing if it does not."""
+    expected, axes = named(run.record["exp"]), run.record["axes"]
+    if expected is None:
+        return "no experiment of that name"
+    return ", ".join(f"{axis}={axes.get(axis)}" for axis in AXES if axes.get(axis) != expected[axis])
+
+
+def strays(runs: Sequence[Run], named: Named) -> list[str]:
+    """Return a line for every kind of run that is no evidence: other settings than its name says, or a seed again."""
+    counted = {
+        run.record["id"] for one in gather(runs, named).values() for arm in one.arms.values() for run in arm.values()
+    }
+    told = Counter(
+        f"{run.record['exp']}: {difference(run, named) or 'a seed again'}"
+        for run in runs
+        if run.record["id"] not in counted
+    )
+    return [f"{line} ({number} of its records)" for line, number in told.items()]

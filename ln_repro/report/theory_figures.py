@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.paper.figure_3 import FIGURE_3
-from ln_repro.report.curves import COLOURS
+from ln_repro.report.canvas import COLOURS, GREY, Size, canvas, legend_below, place, save, tidy
 
 LABELS = {"postln": "Post-LN", "preln": "Pre-LN"}
 PAPER = {"postln": "x", "preln": "+"}
@@ -28,30 +28,20 @@ Points = Mapping[str, Sequence[float]]
 
 def draw(figures: Mapping[str, Any], folder: Path) -> list[Path]:
     """Draw every figure of `ln_repro.theory.figures` that there is, as PNG and SVG in ``folder``; return the paths."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    with matplotlib.rc_context({"svg.hashsalt": "ln-repro"}):
+    with canvas() as pyplot:
         for name, panels in figures.items():
-            rows, columns, size, draw_panel = LAYOUTS[name]
-            figure, axes = pyplot.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+            rows, columns, panel_size, gaps, draw_panel = LAYOUTS[name]
+            figure, axes = pyplot.subplots(rows, columns, squeeze=False)
             for (title, panel), axis in zip(panels.items(), axes.flat, strict=True):
                 draw_panel(axis, title, panel)
                 axis.set_ylim(bottom=0)
-                axis.grid(alpha=0.25)
-                axis.spines[["top", "right"]].set_visible(False)
+                tidy(axis)
             for axis in axes[:, 0]:
                 axis.set_ylabel("norm$^2$ / d" if name == "hidden_states" else "gradient norm")
-            legends = [axis.get_legend_handles_labels() for axis in axes.flat]
-            named = {label: line for lines, labels in legends for line, label in zip(lines, labels, strict=True)}
-            figure.legend(named.values(), named, loc="outside lower center", ncols=min(4, len(named)), frameon=False)
-            for kind, metadata in (("png", {}), ("svg", {"Date": None})):
-                paths.append(folder / f"{name}.{kind}")
-                figure.savefig(paths[-1], dpi=160, metadata=metadata)
+            place(figure, axes, panel_size, gaps, above=0.4, below=legend_below(figure, axes.flat))
+            paths += save(figure, folder / name)
             pyplot.close(figure)
     return paths
 
@@ -61,7 +51,7 @@ def draw_figure_3_panel(axis: Any, name: str, panel: Mapping[str, Points]) -> No
     for label, points in panel.items():
         draw_series(axis, label, points)
     for norm, values in FIGURE_3.get(name, {}).items():
-        axis.plot([*values], [*values.values()], PAPER[norm], color="#999999", label=f"paper, {LABELS[norm]}")
+        axis.plot([*values], [*values.values()], PAPER[norm], color=GREY, label=f"paper, {LABELS[norm]}")
     axis.set(title=FIGURE_3_TITLES[name], xlabel="layer" if name in "ab" else "layers of encoder and of decoder")
 
 
@@ -81,8 +71,8 @@ def draw_hidden_panel(axis: Any, name: str, panel: Mapping[str, Mapping[str, Poi
         x = [int(at) for at in bounds]
         least, most = zip(*bounds.values(), strict=True)
         lines = "--" if label.endswith("encoder") else ":"
-        axis.plot(x, least, lines, color="#999999", linewidth=1.2, label="Lemma 2" if lines == ":" else None)
-        axis.plot(x, most, lines, color="#999999", linewidth=1.2)
+        axis.plot(x, least, lines, color=GREY, linewidth=1.2, label="Lemma 2" if lines == ":" else None)
+        axis.plot(x, most, lines, color=GREY, linewidth=1.2)
     for label, points in panel["series"].items():
         draw_series(axis, label, points)
     axis.set(title=HIDDEN_TITLES[name], xlabel="layer")
@@ -99,10 +89,10 @@ def draw_series(axis: Any, label: str, points: Points) -> None:
     axis.fill_between(x, lows, highs, color=colour, alpha=0.15, linewidth=0)
 
 
-Layout = tuple[int, int, tuple[float, float], Callable[[Any, str, Any], None]]
+Layout = tuple[int, int, Size, Size, Callable[[Any, str, Any], None]]
 LAYOUTS: dict[str, Layout] = {
-    "figure_3": (2, 2, (9, 6.4), draw_figure_3_panel),
-    "attention_gradients": (3, 4, (11, 7.2), draw_attention_panel),
-    "hidden_states": (2, 2, (9, 6.4), draw_hidden_panel),
+    "figure_3": (2, 2, (3.6, 2.1), (0.65, 0.85), draw_figure_3_panel),
+    "attention_gradients": (3, 4, (2.0, 1.7), (0.65, 0.55), draw_attention_panel),
+    "hidden_states": (2, 2, (3.6, 2.1), (0.65, 0.85), draw_hidden_panel),
 }
-"""Rows and columns, size in inches, and what draws a panel."""
+"""Rows and columns, sizes of a panel and of the gaps in inches, and what draws a panel."""

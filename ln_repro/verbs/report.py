@@ -1,4 +1,4 @@
-"""`ln-repro tables` and `claims`: what the kept records say."""
+"""`ln-repro tables`, `figures` and `claims`: what the kept records say."""
 
 import argparse
 import json
@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from ln_repro.errors import UserError
+from ln_repro.verbs.messages import say
 
 
 def tables_verb(options: argparse.Namespace) -> int:
@@ -19,6 +20,23 @@ def tables_verb(options: argparse.Namespace) -> int:
     kept = read_kept(folder)
     files = all_tables(kept.runs, read_theory(folder), named_axes)
     print(render({name: table for tables in files.values() for name, table in tables.items()}, options.format))
+    return complaints(kept.problems)
+
+
+def figures_verb(options: argparse.Namespace) -> int:
+    """`figures`."""
+    from ln_repro.compose import named_axes
+    from ln_repro.report.evidence import gather, strays
+    from ln_repro.report.figures import draw_all
+    from ln_repro.report.records import read_kept, records_folder
+
+    folder = options.records or records_folder()
+    kept, results = read_kept(folder), folder.parent
+    out = options.out or results / "figures"
+    drawn = draw_all(gather(kept.runs, named_axes), results / "theory.json", out)
+    for line in (*strays(kept.runs, named_axes), *drawn.left_out):
+        say(f"not drawn: {line}")
+    print(*drawn.paths, sep="\n")
     return complaints(kept.problems)
 
 

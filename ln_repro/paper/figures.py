@@ -1,0 +1,195 @@
+"""Figures 2, 4 and 6 of the paper: which arm each curve is, and which of its numbers are known.
+
+The curves of figures 2, 4(c), 4(d) and 6 could not be read; of figures 2 and 6 the text gives some numbers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Source = Literal["text", "read off", "second hand", "unstated"]
+"""How a number was obtained: printed, digitised, from somebody's description of the figure, or not at all."""
+Quantity = Literal["loss", "bleu"]
+"""Validation loss in bits per target token (the unit is inferred: 4 nats would not fit 33 BLEU), or test BLEU."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Numbers of a curve that were obtained in the same way.
+
+    Attributes:
+        points: by epoch; none where only words are known.
+        place: where in the paper.
+        source: how they were obtained.
+        uncertainty: plus or minus; None if there are no numbers.
+        words: what the paper or the one who read it says, where a number alone says too much.
+    """
+
+    points: Mapping[int, float]
+    place: str
+    source: Source
+    uncertainty: float | None
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Series:
+    """A curve: an arm (`conf/arm`), its label in the legend, and what is known of it."""
+
+    arm: str
+    label: str
+    readings: tuple[Reading, ...] = ()
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes; the x axis is the epoch."""
+
+    title: str
+    quantity: Quantity
+    series: tuple[Series, ...]
+    corpus: str = "iwslt"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Panels by row.
+
+    Attributes:
+        about: the arm without which the figure would not show what it is about, if there is one.
+    """
+
+    title: str
+    rows: tuple[tuple[Panel, ...], ...]
+    about: str = ""
+
+
+def read_off(points: Mapping[int, float], uncertainty: float = 0.1, words: str = "") -> Reading:
+    """Return what was digitised from the image of figure 4(b)."""
+    return Reading(points, "figure 4(b)", "read off", uncertainty, words)
+
+
+def second_hand(points: Mapping[int, float], uncertainty: float = 0.05, words: str = "") -> Reading:
+    """Return what somebody else read off figure 4(a)."""
+    return Reading(points, "figure 4(a)", "second hand", uncertainty, words)
+
+
+def in_text(points: Mapping[int, float], uncertainty: float, words: str, place: str = "section 3.2") -> Reading:
+    """Return what is printed; half of the last digit is its uncertainty. The epoch is the last one, where unsaid."""
+    return Reading(points, place, "text", uncertainty, words)
+
+
+def by_epoch(*values: float) -> dict[int, float]:
+    """Return values at epochs 1, 2, ..."""
+    return dict(enumerate(values, 1))
+
+
+UNKNOWN_RATE = "it is not stated which of the two rates"
+STARVED = Reading({}, "section 3.2", "unstated", None, "just above zero in 15 epochs")
+
+ADAM = (
+    Series("postln_warm", "w/ warm-up"),
+    Series("postln_warm_high", "w/ warm-up, higher rate"),
+    Series("postln_warm_short", "w/ short warm-up"),
+    Series("postln_warm_short_high", "w/ short warm-up, higher rate"),
+    Series("postln_nowarm", "w/o warm-up"),
+    Series("postln_nowarm_high", "w/o warm-up, higher rate"),
+    Series("postln_nowarm_literal", "w/o, literally T = 1"),
+    Series("postln_nowarm_literal_high", "w/o, T = 1, higher rate"),
+)
+SGD = (
+    Series("postln_warm_sgd", "w/ warm-up"),
+    Series("postln_warm_sgd_low", "w/ warm-up, lower rate"),
+    Series("postln_nowarm_sgd", "w/o warm-up"),
+    Series("postln_nowarm_sgd_low", "w/o warm-up, lower rate"),
+    Series("postln_nowarm_sgd_literal", "w/o, literally T = 1"),
+    Series("postln_nowarm_sgd_low_literal", "w/o, T = 1, lower rate"),
+)
+FIGURE_2_BLEU = {
+    "postln_warm": in_text({15: 34.0}, 0.5, "around 34; " + UNKNOWN_RATE),
+    "postln_warm_short": in_text({15: 31.16}, 0.005, "T = 500, rate 5e-4"),
+    "postln_warm_short_high": in_text({15: 2.77}, 0.005, "T = 500, rate 1e-3"),
+    "postln_nowarm_literal": in_text({15: 8.45}, 0.005, UNKNOWN_RATE),
+    "postln_nowarm_sgd_literal": STARVED,
+    "postln_nowarm_sgd_low_literal": STARVED,
+}
+
+
+def with_readings(series: tuple[Series, ...], readings: Mapping[str, Reading]) -> tuple[Series, ...]:
+    """Return the series with what is known of each arm."""
+    return tuple(Series(s.arm, s.label, (readings[s.arm],) if s.arm in readings else ()) for s in series)
+
+
+FIGURE_2 = Figure(
+    "Figure 2: Post-LN by length of the warm-up",
+    (
+        (Panel("(a) Adam", "loss", ADAM), Panel("(b) SGD", "loss", SGD)),
+        (
+            Panel("", "bleu", with_readings(ADAM, FIGURE_2_BLEU)),
+            Panel("", "bleu", with_readings(SGD, FIGURE_2_BLEU)),
+        ),
+    ),
+)
+
+PRELN_ADAM = "Pre-LN (Adam w/o warm-up)"
+POSTLN_ADAM = "Post-LN (Adam w/ warm-up)"
+PRELN_RADAM = "Pre-LN (RAdam w/o warm-up)"
+POSTLN_RADAM = "Post-LN (RAdam w/o warm-up)"
+
+FIGURE_4_LOSS = (
+    Series("preln_nowarm", PRELN_ADAM, (second_hand({1: 6.4, 3: 4.75, 5: 4.35, 7: 4.15, 9: 4.0, 15: 4.0}),)),
+    Series("postln_warm", POSTLN_ADAM, (
+        second_hand({1: 8.0, 3: 5.6, 5: 4.6, 7: 4.3, 9: 4.2}),
+        second_hand({12: 4.0, 15: 4.0}, 0.1, "about 4.0 from epoch 12 on"),
+    )),
+    Series("preln_nowarm_radam", PRELN_RADAM, (second_hand({1: 6.2, 3: 4.7, 5: 4.3, 7: 4.15, 9: 4.0, 15: 4.0}),)),
+    Series("postln_nowarm_radam", POSTLN_RADAM, (second_hand({1: 7.9, 3: 5.9, 5: 4.9, 7: 4.5, 9: 4.35, 15: 4.2}),)),
+)  # fmt: skip
+FIGURE_4_BLEU = (
+    Series("preln_nowarm", PRELN_ADAM, (
+        read_off(by_epoch(11.7, 20.7, 25.8, 28.7, 29.9, 30.4, 31.6, 32.0, 33.0, 33.2, 33.3, 33.5, 33.5, 33.3, 33.4)),
+    )),
+    Series("postln_warm", POSTLN_ADAM, (
+        read_off(by_epoch(1.8, 9.2, 17.4, 23.4, 27.0, 28.4, 30.6, 31.2, 31.2, 32.1)),
+        read_off({11: 32.8, 12: 32.8, 13: 33.1, 14: 33.1, 15: 33.1}, 0.2, "partly hidden behind other marks"),
+    )),
+    Series("preln_nowarm_radam", PRELN_RADAM, (
+        read_off({1: 10.6, 2: 22.1}, words="from epoch 3 on as with Adam, at most 0.3 above it"),
+    )),
+    Series("postln_nowarm_radam", POSTLN_RADAM, (
+        read_off(by_epoch(1.6, 7.0, 15.9, 21.4, 24.8, 26.6, 28.7, 29.5, 30.1, 31.1, 31.3, 31.7, 32.0, 32.1, 32.1)),
+    )),
+)  # fmt: skip
+FIGURE_4_WMT = (
+    Series("preln_nowarm", PRELN_ADAM),
+    Series("preln_nowarm_high", "Pre-LN (Adam w/o, higher rate)"),
+    Series("postln_warm", POSTLN_ADAM),
+    Series("postln_warm_high", "Post-LN (Adam w/, higher rate)"),
+)
+FIGURE_4 = Figure(
+    "Figure 4: Pre-LN without warm-up beside Post-LN with it",
+    (
+        (Panel("(a) validation loss", "loss", FIGURE_4_LOSS), Panel("(b) BLEU", "bleu", FIGURE_4_BLEU)),
+        (
+            Panel("(c) validation loss, two rates", "loss", FIGURE_4_WMT, "wmt"),
+            Panel("(d) BLEU, two rates", "bleu", FIGURE_4_WMT, "wmt"),
+        ),
+    ),
+)
+
+FIGURE_6 = Figure(
+    "Figure 6: Post-LN at a small fixed rate",
+    ((Panel("", "loss", (
+        Series("postln_nowarm_fixed", "Post-LN, small fixed rate", (
+            in_text({27: 4.3}, 0.05, "around 4.3 at epoch 27", "appendix H"),
+        )),
+        Series("postln_nowarm_high", "Post-LN w/o warm-up, higher rate"),
+        Series("postln_nowarm_literal_high", "Post-LN w/o, T = 1, higher rate"),
+        Series("postln_warm", "Post-LN w/ warm-up"),
+        Series("preln_nowarm", "Pre-LN w/o warm-up"),
+    )),),),
+    about="postln_nowarm_fixed",
+)  # fmt: skip
+"""Which runs the paper's other two curves are is not stated: the last two here, of which one is its "best"."""
+
+FIGURES = {"figure_2": FIGURE_2, "figure_4": FIGURE_4, "figure_6": FIGURE_6}

@@ -1,0 +1,164 @@
+"""The figures of runs: what is drawn, what is not, and beside what the paper's numbers stand."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ln_repro import cli, compose
+from ln_repro.paper.figures import FIGURES, Panel
+from ln_repro.report import figures
+from ln_repro.report.canvas import COLOURS, GREY, canvas
+from ln_repro.report.figures import ALL, draw_all, draw_panel, draw_runs, records_by_arm, rows_for, style
+from ln_repro.report.grids import GRIDS
+from tests.report.made_up import evidence_of, run
+
+FIGURE_4_BLEU = FIGURES["figure_4"].rows[0][1]
+ARMS = ("preln_nowarm", "postln_warm", "postln_nowarm_fixed")
+
+
+@pytest.fixture
+def axis() -> Iterator[Any]:
+    """Yield empty axes."""
+    with canvas() as pyplot:
+        drawn, axis = pyplot.subplots()
+        yield axis
+        pyplot.close(drawn)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with the records of three arms on one corpus."""
+    place = tmp_path / "my records"
+    place.mkdir()
+    for arm in ARMS:
+        one = run(f"multi30k_{arm}", bleus=[10.0, 20.0])
+        (place / f"{one['id']}.json").write_text(json.dumps(one))
+    return place
+
+
+def drawn(axis: Any, panel: Panel, *records: dict[str, Any]) -> dict[str, list[tuple[float, float]]]:
+    """Draw a panel of the records; return the points of every line by its colour and mark, labelled or not."""
+    [(corpus, found)] = evidence_of(records).items()
+    draw_panel(axis, panel, corpus, records_by_arm(found))
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for line in axis.lines:
+        points = list(zip(map(float, line.get_xdata()), map(float, line.get_ydata()), strict=True))
+        lines.setdefault(f"{line.get_color()} {line.get_marker()}", []).extend(points)
+    return lines
+
+
+def test_means_bands_and_the_papers_points_are_drawn_of_iwslt(axis: Any) -> None:
+    seeds = [run("iwslt_postln_warm", seed, bleus=[10.0 * seed, 30.0 + seed]) for seed in (1, 2, 3)]
+    lines = drawn(axis, FIGURE_4_BLEU, *seeds)
+    assert lines[f"{COLOURS['postln']} o"] == [(1, 20), (2, 32)]
+    assert lines[f"{GREY} o"][:3] == [(1, 1.8), (2, 9.2), (3, 17.4)] and len(lines[f"{GREY} o"]) == 15
+    assert not any(f"{colour} D" in lines for colour in (*COLOURS.values(), GREY)), "nothing of an arm without records"
+    corners = axis.collections[0].get_paths()[0].vertices
+    assert corners[:, 1].min() == 0 and corners[:, 1].max() == pytest.approx(20 + 24.841, abs=1e-3)
+
+
+@pytest.mark.parametrize("corpus", ["toy", "multi30k", "tatoeba", "wmt"])
+@pytest.mark.parametrize("name", ALL)
+def test_beside_any_other_corpus_stands_no_number_of_the_paper(corpus: str, name: str, axis: Any) -> None:
+    for panel in (panel for row in rows_for(ALL[name], corpus) for panel in row):
+        records = [run(f"{corpus}_{series.arm}", bleus=[1.0]) for series in panel.series]
+        lines = drawn(axis, panel, *records)
+        assert lines and not any(GREY in line for line in lines)
+
+
+def test_a_panel_without_a_curve_says_so(axis: Any) -> None:
+    assert drawn(axis, FIGURE_4_BLEU, run("toy_postln_warm", losses=[5.0])) == {}
+    assert [text.get_text() for text in axis.texts] == ["not run"]
+
+
+def test_only_wmt_has_the_papers_wmt_panels() -> None:
+    titles = {corpus: [panel.title[:3] for row in rows_for(FIGURES["figure_4"], corpus) for panel in row]
+              for corpus in ("iwslt", "toy", "wmt")}  # fmt: skip
+    assert titles == {"iwslt": ["(a)", "(b)"], "toy": ["(a)", "(b)"], "wmt": ["(a)", "(b)", "(c)", "(d)"]}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_two_curves_of_a_panel_look_the_same_even_without_colours(name: str) -> None:
+    for panel in (panel for row in ALL[name].rows for panel in row):
+        looks = [style(series.arm, series.label) for series in panel.series]
+        grey = {(look["linestyle"], look["marker"], look["markerfacecolor"] == "white") for look in looks}
+        assert len(grey) == len(looks)
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_the_figure_of_a_grid_has_its_arms_and_labels_mean_one_look(name: str) -> None:
+    for row in GRIDS[name].rows:
+        assert {series.arm for panel in row for series in panel.series} == set(compose.grid(name)["arms"])
+    looks: dict[str, set[str]] = {}
+    for series in (series for row in GRIDS[name].rows for panel in row for series in panel.series):
+        looks.setdefault(series.label, set()).add(str(style(series.arm, series.label)))
+    assert all(len(of_label) == 1 for of_label in looks.values())
+
+
+def test_figures_are_drawn_by_corpus_and_what_is_not_is_said(tmp_path: Path) -> None:
+    records = [run(f"multi30k_{arm}", bleus=[1.0, 2.0]) for arm in ARMS]
+    evidence = evidence_of([*records, run("toy_postln_warm"), run("toy_preln_warm", init="fairseq")])
+    found = draw_runs(evidence, tmp_path / "a b")
+    names = ["figure_4", "figure_6", "grid_section3_2", "grid_section4"]
+    expected = [tmp_path / "a b" / "multi30k" / f"{name}.{kind}" for name in names for kind in ("png", "svg")]
+    assert found.paths == expected and all(path.stat().st_size > 5000 for path in expected)
+    assert found.left_out[0] == "multi30k/figure_2: 1 of its 14 arms run, which is nothing to compare"
+    assert [line.split(":")[0] for line in found.left_out[2:]] == [f"toy/{name}" for name in ALL]
+
+
+def test_figure_6_is_not_drawn_without_the_run_that_it_is_about(tmp_path: Path) -> None:
+    found = draw_runs(evidence_of([run("toy_postln_warm"), run("toy_preln_nowarm")]), tmp_path)
+    assert "toy/figure_6: postln_nowarm_fixed, which it is about, has not been run" in found.left_out
+
+
+def test_a_figure_is_the_same_whenever_it_is_drawn(tmp_path: Path) -> None:
+    records = [run("iwslt_postln_warm", seed, bleus=[seed, 9.0]) for seed in (1, 2)] + [run("iwslt_preln_nowarm")]
+    first, second = (draw_runs(evidence_of(records), tmp_path / name).paths for name in ("first", "second"))
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_a_figure_says_corpus_seeds_and_what_bleu_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+
+    def read(figure: Any, stem: Path) -> list[Path]:
+        texts.extend([figure.get_suptitle(), figure.legends[0].get_title().get_text()])
+        return []
+
+    monkeypatch.setattr(figures, "save", read)
+    draw_runs(evidence_of([run("toy_postln_warm", 1), run("toy_postln_warm", 2), run("toy_preln_nowarm")]), tmp_path)
+    assert texts[0].endswith("\ntoy, 1 to 2 seeds: mean and 95 % interval")
+    assert texts[1].startswith("BLEU: nrefs:1|") and "tok:none" in texts[1]
+
+
+def test_the_verb_prints_what_it_wrote(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = folder.parent / "out"
+    assert cli.main(["figures", "--records", str(folder), "--out", str(out)]) == 0
+    printed, said = capsys.readouterr()
+    assert sorted(map(Path, printed.splitlines())) == sorted(out.rglob("*.*"))
+    assert "not drawn: multi30k/figure_2: " in said
+    assert cli.main(["figures", "--records", str(folder)]) == 0
+    assert (folder.parent / "figures" / "multi30k" / "figure_4.png").is_file()
+
+
+def test_the_theory_beside_the_records_is_drawn_too(folder: Path) -> None:
+    points = {"1": [1.0, 0.9, 1.1], "2": [2.0, 1.9, 2.1]}
+    panels = {name: {"postln decoder": points} for name in "abcd"}
+    theory = folder.parent / "theory.json"
+    theory.write_text(json.dumps({"figures": {"figure_3": panels}}))
+    assert draw_all({}, theory, folder.parent).paths == [
+        folder.parent / "figure_3.png", folder.parent / "figure_3.svg",
+    ]  # fmt: skip
+
+
+def test_a_place_that_is_no_folder_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder.parent / "file").touch()
+    for given, message in (
+        (["--records", str(folder.parent / "nowhere")], "no such folder of records"),
+        (["--records", str(folder), "--out", str(folder.parent / "file")], "is no folder"),
+    ):
+        assert cli.main(["figures", *given]) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and err.count("\n") == 1 and message in err
