@@ -206,6 +206,8 @@ def test_the_wheel_brings_the_configuration_and_composes_from_it(tmp_path: Path)
         wheel.extractall(tmp_path / "installed")
     ours = {f"ln_repro/{path.relative_to(ROOT)}" for path in (ROOT / "conf").rglob("*.yaml")}
     assert ours and ours <= names
+    assets = {str(path.relative_to(ROOT)) for path in (PACKAGE / "report" / "assets").iterdir()}
+    assert "ln_repro/report/assets/page.html" in assets and assets <= names
     assert not any(name.startswith(("tests", "results", "scripts")) for name in names)
     code = (
         "import sys; from ln_repro import cli, compose; assert compose.CONF.parent.parent.name == 'installed'\n"

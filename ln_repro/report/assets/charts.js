@@ -1,0 +1,197 @@
+"use strict";
+// Draws the charts of the page with uPlot: one function from series to a chart, with a key, a tip and emphasis.
+
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const DASHES = { dashed: [7, 5], dotted: [2, 4] };
+const charts = new Set();
+
+const colour = (name) => {
+  const style = getComputedStyle(document.documentElement);
+  const at = (key) => style.getPropertyValue(`--${key}`).trim();
+  return at(name) || at(`${name}-adam`) || at("other");
+};
+const number = (value) => (Math.abs(value) >= 100 ? value.toFixed(1) : String(+value.toPrecision(4)));
+const element = (tag, attributes, ...children) => {
+  const made = document.createElement(tag);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+};
+
+/** Return the index of the value nearest to `at` that is not missing: series do not share all their points. */
+function nearest(values, at) {
+  for (let reach = 0; reach < values.length; reach++) {
+    if (values[at - reach] != null) return at - reach;
+    if (values[at + reach] != null) return at + reach;
+  }
+  return null;
+}
+
+/** Return uPlot's description of one line; of a mean with an interval there are three, the ends unseen. */
+function lines(series) {
+  const stroke = () => colour(series.colour);
+  const dots = series.x.length <= 16;
+  const main = {
+    label: series.label, stroke, dash: DASHES[series.dash], spanGaps: true, width: series.marks ? 0 : 2, source: series,
+    points: { show: dots, size: series.marks ? 9 : 5, fill: series.marks ? () => colour("paper") : stroke, stroke, width: series.marks ? 1.6 : 1 },
+  };
+  const end = { stroke: "transparent", width: 0, points: { show: false }, spanGaps: true, source: null };
+  return series.low ? [main, { ...end }, { ...end }] : [main];
+}
+
+/** Put the values of all series over one axis of x. */
+function aligned(series) {
+  const tables = series.flatMap((one) => [[one.x, one.y], ...(one.low ? [[one.x, one.low], [one.x, one.high]] : [])]);
+  return uPlot.join(tables);
+}
+
+/** Return the bands between the ends of intervals, as uPlot numbers its series. */
+function bands(series) {
+  const found = [];
+  let at = 1;
+  for (const one of series) {
+    if (one.low) found.push({ series: [at + 2, at + 1], fill: () => `color-mix(in srgb, ${colour(one.colour)} 16%, transparent)` });
+    at += one.low ? 3 : 1;
+  }
+  return found;
+}
+
+/** Return how far the pointer is from a line, also between its points. */
+function distance(chart, which, index, position, pointer) {
+  const [xs, ys] = [chart.data[0], chart.data[which]];
+  if (!chart.series[which].source) return Infinity;
+  const at = chart.posToVal(chart.cursor.left, "x");
+  let [before, after] = [-1, -1];
+  ys.forEach((y, i) => {
+    if (y != null && xs[i] <= at) before = i;
+    if (y != null && xs[i] >= at && after < 0) after = i;
+  });
+  if (before < 0 || after < 0 || before === after) return Math.abs(position - pointer);
+  const part = (at - xs[before]) / (xs[after] - xs[before]);
+  const [from, to] = [before, after].map((i) => chart.valToPos(ys[i], "y"));
+  return Math.abs(from + part * (to - from) - pointer);
+}
+
+/** Write what the pointer is at: the focused series, and the others where they are few. */
+function tip(host, x) {
+  const box = element("div", { class: "tip", hidden: "" });
+  const update = (chart) => {
+    const { left, top, idxs } = chart.cursor;
+    const shown = chart.series.map((one, at) => ({ one, at })).filter(({ one, at }) => at && one.source && idxs[at] != null);
+    const focused = shown.find(({ at }) => at === chart.focusedAt);
+    const chosen = shown.length > 6 ? [focused].filter(Boolean) : shown;
+    box.hidden = left < 0 || !chosen.length;
+    if (box.hidden) return;
+    const at = idxs[(focused ?? chosen[0]).at];
+    const rows = chosen.map(({ one, at: which }) => {
+      const text = `${one.label}: ${number(chart.data[which][idxs[which]])}`;
+      return element("div", {}, chosen.length > 1 && which === focused?.at ? element("b", {}, text) : text);
+    });
+    box.replaceChildren(element("div", { class: "note" }, `${x} ${chart.data[0][at]}`), ...rows);
+    const [area, wide] = [chart.over, box.offsetWidth];
+    const start = area.offsetLeft + left;
+    const right = start + 16 + wide > host.clientWidth ? start - wide - 12 : start + 16;
+    box.style.left = `${Math.max(0, Math.min(right, host.clientWidth - wide))}px`;
+    box.style.top = `${Math.max(0, area.offsetTop + top - box.offsetHeight - 8)}px`;
+  };
+  return { box, update };
+}
+
+function axis(label, side) {
+  return {
+    label, space: side ? 36 : 64, labelSize: 20, labelGap: 0, size: side ? 44 : 26, font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif",
+    stroke: () => colour("soft"), grid: { stroke: () => colour("line"), width: 1 }, ticks: { show: false },
+    values: (chart, splits) => splits.map((split) => String(+split.toPrecision(6))),
+  };
+}
+
+/** Return the ends of an axis: from 0, unless all values are close together or their logarithms are shown. */
+function extent(low, high, log) {
+  if (log) return [low / 1.15, high * 1.15];
+  const space = (high - low) * 0.12 || 1;
+  return low > 0.8 * high ? [low - space, high + space] : [Math.min(0, low), high + 0.06 * (high - Math.min(0, low))];
+}
+
+/** Return a number of a logarithmic axis where it begins with 1, 2 or 5. */
+const round = (value) => (/^[125]\.0{4}/.test(value.toExponential(4)) ? String(+value.toPrecision(3)) : "");
+
+/** Draw one chart into `host`; `spec` has `x`, `y`, `log`, `series`, and `focus`, called with the series pointed at. */
+function draw(host, spec) {
+  const data = aligned(spec.series);
+  const whole = data[0].every(Number.isInteger) && data[0].length <= 60;
+  const hover = tip(host, spec.x);
+  const power = spec.log ? { distr: 3 } : {};
+  const horizontal = axis(spec.x, 0);
+  if (whole) Object.assign(horizontal, { incrs: [1, 2, 5, 10, 20, 50, 100, 200], space: 34 });
+  const options = {
+    width: host.clientWidth, height: host.clientHeight, padding: [12, 12, 0, 0],
+    scales: { x: { time: false, ...power, range: (chart, low, high) => [low, high] }, y: { ...power, range: (chart, low, high) => extent(low, high, spec.log) } },
+    axes: [horizontal, axis(spec.y, 1)],
+    legend: { show: false },
+    cursor: { drag: { x: false, y: false }, y: false, focus: { prox: 30, dist: distance }, points: { show: (chart, at) => (chart.series[at].source ? undefined : false) },
+      dataIdx: (chart, at, index) => (at && chart.series[at].source ? nearest(chart.data[at], index) : index) },
+    focus: { alpha: 1 },
+    series: [{}, ...spec.series.flatMap(lines)],
+    bands: bands(spec.series),
+    hooks: {
+      setCursor: [hover.update],
+      setSeries: [(chart, at) => {
+        chart.focusedAt = at;
+        hover.update(chart);
+        spec.focus?.(at == null ? null : chart.series[at].source);
+      }],
+    },
+  };
+  if (spec.log) for (const one of options.axes) Object.assign(one, { filter: (chart, splits) => splits, values: (chart, splits) => splits.map(round) });
+  const chart = new uPlot(options, data, host);
+  host.append(hover.box);
+  charts.add(chart);
+  const watch = new ResizeObserver(() => chart.setSize({ width: host.clientWidth, height: host.clientHeight }));
+  watch.observe(host);
+  return { chart, remove: () => { watch.disconnect(); charts.delete(chart); chart.destroy(); hover.box.remove(); } };
+}
+
+/** Say below a chart what its lines are, each kind once. */
+function key(host, series) {
+  const seen = new Map(series.map((one) => [`${one.key ?? one.label}`, one]));
+  const items = [...seen].map(([label, one]) => {
+    const line = one.marks ? `<circle cx="13" cy="4" r="3.2"/>` : `<line x1="1" y1="4" x2="25" y2="4"/>`;
+    const item = element("li", {});
+    item.innerHTML = `<svg class="swatch ${one.dash || "solid"}" viewBox="0 0 26 8" aria-hidden="true">${line}</svg>`;
+    item.firstChild.style.stroke = `var(--${one.colour},var(--${one.colour}-adam,var(--other)))`;
+    item.append(label);
+    return item;
+  });
+  if (items.length <= 8) host.after(element("ul", { class: "key" }, ...items));
+}
+
+const dashOf = (arm) => (arm.warm ? "" : arm.decay === "literal" ? "dotted" : "dashed");
+
+/** Return the series of runs: their loss or BLEU by epoch, or their training loss by update. */
+function runSeries(ids, metric) {
+  return ids.map((id) => ({ id, run: DATA.runs[id], arm: DATA.arms[DATA.runs[id].arm] })).map(({ id, run, arm }) => ({
+    id, arm: run.arm, label: `${arm.name}, ${arm.schedule}, seed ${run.seed}`, key: `${arm.name}, ${arm.schedule}`,
+    colour: `${arm.norm}-${arm.optimizer}`, dash: dashOf(arm), marks: false,
+    x: metric === "train" ? DATA.grids[run.grid] : run.epoch, y: metric === "train" ? run.train : run[metric],
+  })).filter((series) => series.x.length);
+}
+
+const AXES = { loss: ["epoch", "bits per token"], bleu: ["epoch", "BLEU"], train: ["update", "bits per token"] };
+
+/** Draw a chart of a claim when it comes near the window. */
+function drawClaim(host) {
+  const { claim, panel, metric, runs } = host.dataset;
+  const spec = claim ? DATA.panels[claim][panel] : { x: AXES[metric][0], y: AXES[metric][1], series: runSeries(runs.split(" "), metric) };
+  if (!spec.series.length) return;
+  draw(host, spec);
+  key(host, spec.series);
+}
+
+const near = new IntersectionObserver((entries) => {
+  for (const entry of entries.filter((one) => one.isIntersecting)) {
+    near.unobserve(entry.target);
+    drawClaim(entry.target);
+  }
+}, { rootMargin: "600px" });
+document.querySelectorAll(".chart[data-claim], .chart[data-metric]").forEach((host) => near.observe(host));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach((chart) => chart.redraw(false)));

@@ -1,0 +1,115 @@
+"""The page: every verdict with its rule, its figure and its numbers, and the curves of all runs, in one file."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ln_repro.record import Record
+from ln_repro.report.claims import claim_rows
+from ln_repro.report.evidence import Named, Run, gather
+from ln_repro.report.page_runs import Arm, Curve, arms_of, chart_data, corpus_order, named, thinned
+from ln_repro.report.page_theory import number_table, theory_panels
+from ln_repro.report.tables import signatures
+from ln_repro.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
+
+ASSETS = Path(__file__).parent / "assets"
+VERDICTS = {
+    REPRODUCED: "the whole 95 % interval over seeds lies where the rule wants it",
+    CONTRADICTED: "the whole interval lies elsewhere",
+    INCONCLUSIVE: "neither, or too few seeds",
+    NOT_RUN: "no run yet on the paper's data",
+}
+GROUPS = {
+    "MT": "Translation, IWSLT14 German to English",
+    "WMT": "Translation, WMT14 English to German",
+    "BERT": "BERT pre-training",
+    "TH": "Theory, and gradients at initialisation",
+    "T1": "Theory, and gradients at initialisation",
+    "X": "Beyond the paper",
+}
+"""Headings by what a claim's id begins with."""
+Claim = Mapping[str, Any]
+"""``id``, ``claim``, ``paper``, ``ours``, ``verdict``, ``class``, ``rule``, ``evidence`` (ids of records), ``command``,
+``cost_gpu_hours``, ``needs``, and ``elsewhere``: verdicts on other corpora, each with ``data``, ``ours``, ``verdict``,
+``seeds``, ``evidence``, ``rule`` and ``needs``."""
+
+
+def page_of(runs: Sequence[Run], theory: Mapping[str, Any], known: Named) -> str:
+    """Return the page of kept runs and of what is kept of the theory; ``known`` are the named experiments."""
+    claims = claim_rows(gather(runs, known), theory["findings"])
+    curves = {run.record["id"]: thinned(run.events) for run in runs if run.events}
+    return page(claims, [run.record for run in runs], curves, theory)
+
+
+def page(
+    claims: Sequence[Claim], records: Sequence[Record], curves: Mapping[str, Curve], theory: Mapping[str, Any]
+) -> str:
+    """Return the page as HTML; the same arguments give the same text.
+
+    Args:
+        claims: what is judged, in the order shown.
+        records: the runs.
+        curves: training losses by record id, as `page_runs.thinned` returns them.
+        theory: ``findings`` and ``figures`` of `ln-repro theory`; a claim with a finding's id has its numbers.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    arms = arms_of(records)
+    findings = {found["id"]: found for found in theory["findings"]}
+    panels = {name: theory_panels(found, theory["figures"]) for name, found in findings.items()}
+    shown = [_shown(claim, arms, findings.get(claim["id"]), panels.get(claim["id"], [])) for claim in claims]
+    loader = FileSystemLoader(ASSETS)
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["named"] = named
+    return environment.get_template("page.html").render(
+        groups=_grouped(shown),
+        tally={verdict: sum(claim["verdict"] == verdict for claim in claims) for verdict in VERDICTS},
+        verdicts=VERDICTS,
+        arms=arms,
+        filters=_filters(arms),
+        runs=len(records),
+        signatures=[note for note in signatures(records) if note.startswith("BLEU tok.:")],
+        data=_script({"panels": panels, **chart_data(records, curves, arms)}),
+        asset=lambda name: (ASSETS / name).read_text(encoding="utf-8"),
+    )
+
+
+def _shown(claim: Claim, arms: Sequence[Arm], found: Mapping[str, Any] | None, panels: Sequence[Any]) -> dict[str, Any]:
+    """Return a claim with what is shown below it: its arms by corpus, its numbers, its panels."""
+    evidence = {*claim["evidence"], *(name for other in claim["elsewhere"] for name in other["evidence"])}
+    used = [arm for arm in arms if evidence & {*arm["ids"]}]
+    corpora = sorted({arm["data"] for arm in used}, key=corpus_order)
+    runs = {corpus: [name for arm in used if arm["data"] == corpus for name in arm["ids"] if name in evidence]
+            for corpus in corpora}  # fmt: skip
+    numbers = number_table(found) if found else None
+    return {**claim, "arms": used, "runs": runs, "numbers": numbers, "panels": panels}
+
+
+def _grouped(claims: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Return the claims under their headings."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for claim in claims:
+        kind = claim["id"].partition("-")[0]
+        groups.setdefault(GROUPS.get(kind, kind), []).append(claim)
+    return groups
+
+
+def _filters(arms: Sequence[Arm]) -> dict[str, Any]:
+    """Return what one can choose among, and what is chosen at first: the paper's corpus, or the one with most runs."""
+    corpora = sorted({arm["data"] for arm in arms}, key=corpus_order)
+    sizes = {corpus: sum(len(arm["ids"]) for arm in arms if arm["data"] == corpus) for corpus in corpora}
+    first = corpora[0] if corpora[:1] in (["iwslt14"], ["wmt14"]) else max(corpora, key=sizes.__getitem__, default=None)
+    return {
+        "corpora": corpora,
+        "first": first,
+        "norms": sorted({arm["norm"] for arm in arms}, key=lambda norm: (norm not in ("preln", "postln"), norm)),
+        "optimizers": sorted({arm["optimizer"] for arm in arms}),
+    }
+
+
+def _script(data: Any) -> str:
+    """Return JSON that can stand in a script element: without the sign that could end it."""
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")

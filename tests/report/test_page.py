@@ -1,0 +1,149 @@
+"""The page: one file that needs nothing else, the same for the same records, and whole whatever a claim says."""
+
+import json
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ln_repro.compose import named_axes
+from ln_repro.report.page import page, page_of
+from ln_repro.report.page_runs import arms_of, thinned
+from ln_repro.report.page_theory import number_table, theory_panels
+from ln_repro.report.records import read_kept
+from ln_repro.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
+from tests.examples import diverged, record
+from tests.report.claims import claim, claims
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+NOTHING: dict[str, Any] = {"findings": [], "figures": {}}
+EMPTY = {"area", "base", "br", "circle", "col", "hr", "img", "input", "line", "link", "meta", "path", "use"}
+
+
+class Reader(HTMLParser):
+    """Collects links, ids and headings, and sees that every element is closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.links: list[str] = []
+        self.ids: list[str] = []
+        self.headings: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.links += [found[name] or "" for name in ("href", "src") if name in found]
+        self.ids += [found["id"] or ""] if "id" in found else []
+        self.headings += [tag] if re.fullmatch("h[1-6]", tag) else []
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert tag in EMPTY or self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def theory() -> dict[str, Any]:
+    return json.loads((RESULTS / "theory.json").read_text())  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def text(theory: dict[str, Any]) -> str:
+    """Return the page of the committed records."""
+    return page_of(read_kept(RESULTS / "records").runs, theory, named_axes)
+
+
+def test_what_is_committed_is_what_the_records_give(text: str) -> None:
+    assert (RESULTS / "report.html").read_text(encoding="utf-8") == text, "report.html is stale: make reproduce-tables"
+
+
+def test_it_is_one_file_whose_links_lead_somewhere(text: str) -> None:
+    reader = Reader(text)
+    assert len(reader.ids) == len(set(reader.ids))
+    for link in reader.links:
+        if link.startswith("#"):
+            assert link[1:] in reader.ids
+        else:
+            assert link == "data:," or (RESULTS / link).is_file(), link
+    assert len(text.encode()) < 1_500_000
+    styles = "".join(re.findall("<style>(.*?)</style>", text, re.DOTALL))
+    assert "url(" not in styles and "@import" not in styles
+
+
+def test_headings_are_nested(text: str) -> None:
+    levels = [int(tag[1]) for tag in Reader(text).headings]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(below <= above + 1 for above, below in pairwise(levels))
+
+
+def test_what_a_claim_says_cannot_break_the_page() -> None:
+    made = page(claims(), [record(exp="</script><i>")], {}, NOTHING)
+    assert "<b>x</b>" not in made and "<i>" not in made
+    data = json.loads(re.findall('<script type="application/json" id="data">(.*?)</script>', made, re.DOTALL)[0])
+    assert data["arms"][0]["exp"] == "</script><i>"
+
+
+def test_a_claim_shows_its_rule_its_command_its_runs_and_what_was_found_elsewhere() -> None:
+    other = claim()["elsewhere"][0] | {"evidence": ["0123456789"], "needs": "more seeds"}
+    made = page([claim(elsewhere=[other])], [record(), diverged()], {}, NOTHING)
+    article = made[made.index("<article") : made.index("</article>")]
+    for words in (
+        "not run",
+        "A3 &lt; 15",
+        "grid=section3_2",
+        "12.5 GPU hours",
+        "records/0123456789.json",
+        "more seeds",
+    ):
+        assert words in article
+    assert "records/abcdef0123.json" not in article and "1 diverged" in made
+
+
+@pytest.mark.parametrize("verdict", [REPRODUCED, CONTRADICTED, INCONCLUSIVE, NOT_RUN])
+def test_every_verdict_is_a_word_and_a_mark(verdict: str) -> None:
+    made = page([claim(verdict=verdict, elsewhere=[])], [], {}, NOTHING)
+    assert f'href="#mark-{verdict}"/></svg>{verdict.replace("-", " ")}</span>' in made
+
+
+def test_no_records_and_no_claims_are_a_page_too() -> None:
+    Reader(page([], [], {}, NOTHING))
+
+
+def test_a_long_run_is_thinned_to_means_and_what_is_not_finite_stays_a_gap() -> None:
+    losses = [2.0, 4.0, None, 1.0, None, None, 3.0]
+    events: list[dict[str, Any]] = [
+        {"kind": "train", "update": 10 * at, "loss": loss} for at, loss in enumerate(losses)
+    ]
+    assert thinned([{"kind": "valid"}, *events], 4) == {"update": [10, 30, 50, 60], "loss": [3.0, 1.0, None, 3.0]}
+    assert thinned([]) == {"update": [], "loss": []}
+    assert len(thinned([events[0]] * 1001)["loss"]) <= 100
+
+
+def test_an_arm_is_what_differs_in_the_seed_alone() -> None:
+    axes = record()["axes"]
+    other = record(id="1", axes=axes | {"seed": 2}, bleu={"test_tokenised": {"score": 39.5, "epoch": 2}})
+    higher = record(id="2", axes=axes | {"lr": 0.5})
+    found = arms_of([record(), other, higher, diverged()])
+    assert [arm["ids"] for arm in found] == [["2"], ["0123456789", "1"], ["abcdef0123"]]
+    assert found[1]["bleu"] == "41.4 (39.5 to 43.2)" and found[1]["schedule"] == "no warm-up, constant"
+    assert found[2]["bleu"] == "–" and found[2]["diverged"] == 1
+
+
+def test_every_finding_has_a_figure_and_numbers(theory: dict[str, Any]) -> None:
+    for found in theory["findings"]:
+        panels = theory_panels(found, theory["figures"])
+        assert panels and all(len(line["x"]) == len(line["y"]) > 1 for panel in panels for line in panel["series"])
+        table = number_table(found)
+        assert table["rows"] and all(len(row) == len(table["columns"]) for row in table["rows"])
+
+
+def test_figure_3_carries_the_papers_values(theory: dict[str, Any]) -> None:
+    found = next(found for found in theory["findings"] if found["id"] == "TH-8")
+    panel = theory_panels(found, theory["figures"])[1]
+    marks = {line["label"]: line["y"] for line in panel["series"] if line["marks"]}
+    assert marks["paper, Post-LN"][0] == 0.13 and marks["paper, Post-LN"][-1] == 1.658

@@ -1,0 +1,156 @@
+"""The page in a real browser: it complains of nothing, filters and points, and fits wide and narrow, light and dark."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ln_repro.report.claims import theory_row
+from ln_repro.report.page import page
+from ln_repro.report.page_runs import thinned
+from ln_repro.report.records import read_kept
+from tests.report.browser import Browser, browser, find_browser
+from tests.report.claims import claims
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Return a tab with the page of the committed records."""
+    program = find_browser()
+    if program is None:
+        if os.environ.get("CI_BROWSER") == "required":
+            pytest.fail("CI_BROWSER=required, and there is no chromium or chrome on the PATH")
+        pytest.skip("no chromium or chrome on the PATH")
+    folder = tmp_path_factory.mktemp("page")
+    theory = json.loads((RESULTS / "theory.json").read_text())
+    kept = read_kept(RESULTS / "records")
+    curves = {run.record["id"]: thinned(run.events) for run in kept.runs}
+    every = [*claims(), *map(theory_row, theory["findings"])]
+    (folder / "report.html").write_text(page(every, kept.records, curves, theory))
+    with browser(program, folder / "profile") as found:
+        found.look(1280)
+        found.open(folder / "report.html")
+        found.run("document.documentElement.style.scrollBehavior = 'auto'")
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def silence(tab: Browser) -> Iterator[None]:
+    """Hold that nothing a test does makes the page complain."""
+    yield
+    assert tab.complaints == []
+
+
+def count(tab: Browser, selector: str) -> int:
+    """Return how many elements are there."""
+    return int(tab.run(f"document.querySelectorAll({selector!r}).length"))
+
+
+def shown(tab: Browser) -> tuple[int, set[int]]:
+    """Return how many arms are in the table, and how many curves each chart draws."""
+    arms = count(tab, "#arms tbody tr:not([hidden])")
+    series = tab.run("[...document.querySelectorAll('[data-explore]')].map(host => +host.dataset.series)")
+    return arms, set(series)
+
+
+def click(tab: Browser, name: str, value: str) -> None:
+    tab.run(f"document.querySelector('.filters input[name={name}][value={value}]').click()")
+
+
+def test_every_claim_has_a_row_and_every_chart_is_drawn(tab: Browser) -> None:
+    theory = json.loads((RESULTS / "theory.json").read_text())
+    assert count(tab, ".board .claim-row") == len(claims()) + len(theory["findings"]) == count(tab, "article.claim")
+    for at in range(count(tab, "article.claim")):
+        tab.run(f"document.querySelectorAll('article.claim')[{at}].scrollIntoView()")
+        tab.settle()
+    assert count(tab, ".chart") == count(tab, ".chart canvas") > 20
+    painted = "[...document.querySelectorAll('.chart canvas')].every(one => one.getContext('2d').getImageData"
+    assert tab.run(f"{painted}(0, 0, one.width, one.height).data.some(Boolean))")
+
+
+def test_filters_choose_the_runs_that_are_drawn(tab: Browser) -> None:
+    assert shown(tab) == (4, {12})  # the corpus with most runs, Adam
+    click(tab, "warm", "true")
+    assert shown(tab) == (2, {6})
+    click(tab, "optimizer", "sgd")
+    assert shown(tab) == (4, {12})
+    click(tab, "norm", "postln")
+    assert shown(tab) == (2, {6}) and tab.run("document.getElementById('shown').value") == "6 of 36 runs shown"
+    click(tab, "data", "multi30k")
+    assert shown(tab) == (3, {3})
+    click(tab, "norm", "preln")
+    assert shown(tab) == (0, {0}) and count(tab, "[data-explore] canvas") == 0
+    tab.run("document.querySelector('.filters').reset()")
+    tab.run("document.querySelector('.filters').dispatchEvent(new Event('change'))")
+    assert shown(tab) == (4, {12})
+
+
+def test_pointing_at_a_curve_says_which_it_is_and_marks_its_arm(tab: Browser) -> None:
+    tab.run("document.querySelector('[data-explore=loss]').scrollIntoView({block: 'center'})")
+    place = tab.run("""(() => {
+        const chart = [...charts].find(one => document.querySelector('[data-explore=loss]').contains(one.root));
+        const at = chart.series.findIndex(one => one.source?.label === 'Post-LN, Adam, no warm-up, anchored, seed 1');
+        const [box, middle] = [chart.over.getBoundingClientRect(), 1.5];
+        const [from, to] = [0, 1].map(index => chart.valToPos(chart.data[at][index], 'y'));
+        return [box.left + chart.valToPos(middle, 'x'), box.top + (from + to) / 2];
+    })()""")
+    tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=place[1])
+    tab.settle()
+    tip = tab.run("document.querySelector('[data-explore=loss] .tip').innerText")
+    assert "epoch" in tip and "Post-LN, Adam, no warm-up, anchored, seed 1" in tip
+    assert "anchored" in tab.run("document.querySelector('#arms tr.hot').innerText")
+    tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=2, y=2)
+    tab.settle()
+    assert count(tab, "#arms tr.hot") == 0 and tab.run("document.querySelector('[data-explore=loss] .tip').hidden")
+
+
+def test_an_arms_button_keeps_it_in_front(tab: Browser) -> None:
+    press = "document.querySelector('#arms tr:not([hidden]) button').click()"
+    tab.run(press)
+    assert count(tab, "#arms button[aria-pressed=true]") == 1 == count(tab, "#arms tr.hot")
+    tab.run(press)
+    assert count(tab, "#arms button[aria-pressed=true]") == 0 == count(tab, "#arms tr.hot")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+def test_it_fits_and_can_be_read(tab: Browser, width: int, dark: bool) -> None:
+    tab.look(width, dark=dark)
+    tab.settle()
+    assert tab.run("document.documentElement.scrollWidth") <= width
+    wider = (
+        "[...document.querySelectorAll('.chart canvas')].filter(one => one.getBoundingClientRect().right > innerWidth)"
+    )
+    assert tab.run(f"{wider}.length") == 0
+    background = tab.run("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, background[4:-1].split(","))) < 200) is dark
+    assert least_contrast(tab) >= 4.5
+
+
+def least_contrast(tab: Browser) -> float:
+    """Return the least contrast of text on the page's background, by WCAG's formula."""
+    return float(
+        tab.run("""(() => {
+        const light = text => {
+            const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map(v => v / 255)
+                .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+        };
+        const back = light(getComputedStyle(document.body).backgroundColor);
+        const kinds = 'h1, h2, p, dd, dt, td, th, a, .verdict, figcaption, legend, output, .key li';
+        const parts = document.querySelectorAll(kinds);
+        return Math.min(...[...parts].map(part => {
+            const [high, low] = [back, light(getComputedStyle(part).color)].sort((a, b) => b - a);
+            return (high + 0.05) / (low + 0.05);
+        }));
+    })()""")
+    )
+
+
+def test_it_asked_for_nothing_but_itself(tab: Browser) -> None:
+    assert [url for url in tab.requests if not url.startswith(("file:", "data:"))] == []
+    assert sum(url.startswith("file:") for url in tab.requests) == 1
