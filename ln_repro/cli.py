@@ -1,16 +1,16 @@
-"""The verbs. Each is one call into a room below; whatever is heavy is imported inside the verb."""
+"""The command line: which verbs there are and what they take. Each is a function of `ln_repro.verbs`, imported late."""
 
 import argparse
-import json
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any
 
-from ln_repro.errors import Interrupted, LnReproError, UserError
-from ln_repro.verbs.messages import OneLineParser, complain, crashed, say
+from ln_repro.errors import Interrupted, LnReproError
+from ln_repro.verbs.messages import OneLineParser, complain, crashed
 from ln_repro.version import __version__
 
 EPILOG = """\
@@ -55,29 +55,29 @@ def parser() -> argparse.ArgumentParser:
     main_parser.add_argument("--version", action="version", version=f"ln-repro {__version__}")
     verbs = main_parser.add_subparsers(title="verbs", required=True, metavar="VERB")
 
-    def verb(name: str, function: Callable[[argparse.Namespace], int | None], text: str) -> argparse.ArgumentParser:
+    def verb(name: str, module: str, text: str) -> argparse.ArgumentParser:
         added = verbs.add_parser(name, help=text, description=text)
-        added.set_defaults(verb=function)
+        added.set_defaults(verb=partial(_call, module, f"{name}_verb"))
         return added
 
-    verb("run", lambda options: None, "train, decode, score and record one experiment: run exp=NAME [key=value ...]")
-    sweep = verb("sweep", _sweep, "every unfinished cell of a grid, side by side")
+    verb("run", "run", "train, decode, score and record one experiment: run exp=NAME [key=value ...]")
+    sweep = verb("sweep", "sweep", "every unfinished cell of a grid, side by side")
     sweep.add_argument(
         "words", nargs="*", metavar="key=value", help="grid=NAME [corpus=NAME] [seeds=N] [key=value ...]"
     )
     sweep.add_argument("--dry-run", action="store_true", help="print one row per cell and start nothing")
-    data = verb("data", data_verb, "corpora: list them, prepare one, verify its checksums and counts")
+    data = verb("data", "data", "corpora: list them, prepare one, verify its checksums and counts")
     data.add_argument("action", choices=["list", "prepare", "verify"])
     data.add_argument("overrides", nargs="*", metavar="key=value", help="data=NAME [data.source=PATH ...]")
-    status = verb("status", status_verb, "one row per run: state, update, loss, BLEU")
+    status = verb("status", "runs", "one row per run: state, update, loss, BLEU")
     status.add_argument("--json", action="store_true")
-    tables = verb("tables", _tables, "claims, theory, arms and runs, in numbers")
+    tables = verb("tables", "report", "claims, theory, arms and runs, in numbers")
     tables.add_argument("--format", choices=["md", "csv", "latex", "json"], default="md")
     tables.add_argument("--records", type=Path, default=None, metavar="DIR", help="default: results/records")
-    figures = verb("figures", _figures, "the paper's figures, and those of our grids, from the committed records")
+    figures = verb("figures", "report", "the paper's figures, and those of our grids, from the committed records")
     figures.add_argument("--out", type=Path, metavar="DIR", help="default: figures/ beside the records")
     figures.add_argument("--records", type=Path, metavar="DIR", help="default: results/records")
-    theory = verb("theory", _theory, "the paper's lemmas, theorem and figure 3, checked without training")
+    theory = verb("theory", "theory", "the paper's lemmas, theorem and figure 3, checked without training")
     theory.add_argument("--json", action="store_true")
     theory.add_argument("--only", nargs="+", metavar="ID", help="some of the findings, TH-6 for example")
     theory.add_argument(
@@ -85,149 +85,30 @@ def parser() -> argparse.ArgumentParser:
     )
     theory.add_argument("--seeds", type=int, metavar="N", help="default: 5, with --full 10")
     theory.add_argument("--out", type=Path, metavar="DIR", help="also write theory.json and figures/ there")
-    claims = verb("claims", _claims, "one verdict per claim of the paper, and what the open ones need")
+    claims = verb("claims", "report", "one verdict per claim of the paper, and what the open ones need")
     claims.add_argument("ids", nargs="*", metavar="ID", help="some of the claims, MT-4 for example")
     claims.add_argument("--json", action="store_true")
     claims.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
-    verify = verb("verify", _verify, "check every kept record: schema, checksums, events, and BLEU from its hypotheses")
+    verify = verb("verify", "keep", "check every kept record: schema, checksums, events, and BLEU from its hypotheses")
     verify.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
-    collect = verb("collect", _collect, "keep the records of finished runs: copy them, with events and hypotheses")
+    collect = verb("collect", "keep", "keep the records of finished runs: copy them, with events and hypotheses")
     collect.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     collect.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
     collect.add_argument("--replace", action="store_true", help="take the place of a record of the same id")
-    compare = verb("compare", _compare, "two kept records: is the difference in BLEU more than chance?")
+    compare = verb("compare", "keep", "two kept records: is the difference in BLEU more than chance?")
     compare.add_argument("ids", nargs=2, metavar="ID", help="ids of records")
     compare.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
-    sync = verb("sync", sync_verb, "replay the events of runs to wandb (twice does no harm)")
+    sync = verb("sync", "runs", "replay the events of runs to wandb (twice does no harm)")
     sync.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
-    doctor = verb("doctor", doctor_verb, "what of this machine works, what does not, what to do")
+    doctor = verb("doctor", "runs", "what of this machine works, what does not, what to do")
     doctor.add_argument("--json", action="store_true")
     return main_parser
 
 
-def _sweep(options: argparse.Namespace) -> int:
-    from ln_repro.verbs.sweep import sweep_verb
-
-    return sweep_verb(options)
-
-
-def _figures(options: argparse.Namespace) -> int:
-    from ln_repro.verbs.report import figures_verb
-
-    return figures_verb(options)
-
-
-def _theory(options: argparse.Namespace) -> int:
-    from ln_repro.verbs.theory import theory_verb
-
-    return theory_verb(options)
-
-
-def _claims(options: argparse.Namespace) -> int:
-    from ln_repro.verbs.report import claims_verb
-
-    return claims_verb(options)
-
-
-def _verify(options: argparse.Namespace) -> int:
-    from ln_repro.verbs.keep import verify_verb
-
-    return verify_verb(options)
-
-
-def _collect(options: argparse.Namespace) -> int:
-    from ln_repro.verbs.keep import collect_verb
-
-    return collect_verb(options)
-
-
-def _compare(options: argparse.Namespace) -> int:
-    from ln_repro.verbs.keep import compare_verb
-
-    return compare_verb(options)
-
-
-def data_verb(options: argparse.Namespace) -> int:
-    """`data list|prepare|verify`."""
-    from ln_repro.compose import compose
-    from ln_repro.corpus import prepare as corpus
-    from ln_repro.engine import process
-    from ln_repro.experiment import Data, Paths
-    from ln_repro.validation import validate
-
-    if options.action != "list" and not any(o.startswith("data=") for o in options.overrides):
-        raise UserError(f"data: which corpus? Give data=NAME ({_names(corpus.listing(_data_root()))})")
-    settings = compose(["~exp", *options.overrides])
-    data = validate(Data, settings["data"], "data")
-    root = validate(Paths, settings["paths"], "paths").data
-    if options.action == "list":
-        for row in corpus.listing(root):
-            state = "prepared" if row["prepared"] else "-"
-            pairs = " / ".join(f"{count:,}" for count in row["pairs"].values()) or "-"
-            print(f"{row['name']:10} {state:9} {pairs:>26}  {row['description']}")
-    elif options.action == "prepare":
-        prepared = corpus.prepare(data, root, process.binarise, say)
-        if data.only:
-            print(*(prepared.folder / "text" / f"{data.only}.{lang}" for lang in (data.source_lang, data.target_lang)),
-                  sep="\n")  # fmt: skip
-        else:
-            print(prepared.folder)
-    elif problems := corpus.verify(data, root):
-        raise UserError(f"{data.name}: {'; '.join(problems)}")
-    else:
-        print(f"{data.name}: every checksum and count matches")
-    return 0
-
-
-def status_verb(options: argparse.Namespace) -> None:
-    """`status`."""
-    from ln_repro.status import rows, table
-
-    found = rows(Path(os.environ.get("LN_REPRO_RUNS", "./runs")))
-    print(json.dumps(found, indent=1) if options.json else table(found))
-
-
-def _tables(options: argparse.Namespace) -> int:
-    from ln_repro.verbs.report import tables_verb
-
-    return tables_verb(options)
-
-
-def sync_verb(options: argparse.Namespace) -> int:
-    """`sync`."""
-    from ln_repro.experiment import build
-    from ln_repro.store import RunFolder, runs_under
-    from ln_repro.tracking.mirror import sync
-
-    folders = [RunFolder(path) for path in options.runs] or runs_under(Path(os.environ.get("LN_REPRO_RUNS", "./runs")))
-    failed = 0
-    for folder in folders:
-        settings = folder.experiment
-        if settings is None:
-            raise UserError(f"{folder.path}: not a run directory (it has no experiment.json)")
-        run_id = settings.pop("id")
-        try:
-            print(f"{folder.path}: {sync(build(settings), run_id, folder.path, folder.record)}")
-        except LnReproError as error:
-            failed += bool(complain(error))
-    return min(failed, 1)
-
-
-def doctor_verb(options: argparse.Namespace) -> int:
-    """`doctor`."""
-    from ln_repro.doctor import examine, report
-
-    checks = examine()
-    print(json.dumps([check.as_dict() for check in checks], indent=1) if options.json else report(checks))
-    return 0 if all(check.ok for check in checks if check.needed) else 1
-
-
-def _names(rows: Sequence[dict[str, Any]]) -> str:
-    return ", ".join(row["name"] for row in rows)
-
-
-def _data_root() -> Path:
-    return Path(os.environ.get("LN_REPRO_DATA", "./data"))
+def _call(module: str, name: str, options: argparse.Namespace) -> int | None:
+    """Import the verb, which may be heavy, and run it."""
+    function: Callable[[argparse.Namespace], int | None] = getattr(import_module(f"ln_repro.verbs.{module}"), name)
+    return function(options)
 
 
 def _interrupt(number: int, frame: object) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -245,6 +246,13 @@ def test_a_reader_that_leaves_early_is_no_traceback() -> None:
     assert process.stdout and process.stderr
     process.stdout.close()
     assert process.stderr.read() == b""
+
+
+def test_every_verb_of_the_help_is_there() -> None:
+    choices = next(action.choices for action in cli.parser()._actions if isinstance(action.choices, dict))
+    for name, one in choices.items():
+        module, function = one.get_default("verb").args
+        assert callable(getattr(import_module(f"ln_repro.verbs.{module}"), function)), name
 
 
 def test_data_list_has_a_row_a_corpus(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ln_repro.compose import named_axes
+from ln_repro.compose import compose, expand, named_axes
+from ln_repro.experiment import build
 from ln_repro.paper.claims import SEEDS, TRANSLATION
 from ln_repro.report.claims import RULES, row_of
 from ln_repro.report.evidence import gather
@@ -111,6 +112,16 @@ def test_without_a_run_of_an_arm_the_claim_is_not_run_and_says_what_to_run() -> 
     assert (row["verdict"], row["needs"]) == ("not-run", "no run of postln_nowarm_literal")
     assert row["command"] == "ln-repro run -m exp=iwslt_postln_warm,iwslt_postln_nowarm_literal seed=1,2,3,4,5"
     assert row["cost_gpu_hours"] == 10
+
+
+@pytest.mark.parametrize("id", CLAIMS)
+def test_what_a_claim_says_to_run_can_be_run(id: str) -> None:
+    program, verb, multirun, *overrides = row_of(CLAIMS[id], {})["command"].split(" ")
+    assert (program, verb, multirun) == ("ln-repro", "run", "-m")
+    runs = expand(overrides)
+    assert len(runs) == len(CLAIMS[id].arms) * SEEDS
+    for arm, run in zip(CLAIMS[id].arms, runs[::SEEDS], strict=True):
+        assert build(compose(run)).exp == f"{CLAIMS[id].corpus}_{arm}"
 
 
 def test_other_data_decide_nothing_about_the_papers_and_have_verdicts_of_their_own() -> None:

@@ -1,0 +1,50 @@
+"""`ln-repro data`: corpora."""
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ln_repro.errors import UserError
+from ln_repro.verbs.messages import say
+
+
+def data_verb(options: argparse.Namespace) -> int:
+    """`data list|prepare|verify`."""
+    from ln_repro.compose import compose
+    from ln_repro.corpus import prepare as corpus
+    from ln_repro.engine import process
+    from ln_repro.experiment import Data, Paths
+    from ln_repro.validation import validate
+
+    if options.action != "list" and not any(o.startswith("data=") for o in options.overrides):
+        raise UserError(f"data: which corpus? Give data=NAME ({_names(corpus.listing(_data_root()))})")
+    settings = compose(["~exp", *options.overrides])
+    data = validate(Data, settings["data"], "data")
+    root = validate(Paths, settings["paths"], "paths").data
+    if options.action == "list":
+        for row in corpus.listing(root):
+            state = "prepared" if row["prepared"] else "-"
+            pairs = " / ".join(f"{count:,}" for count in row["pairs"].values()) or "-"
+            print(f"{row['name']:10} {state:9} {pairs:>26}  {row['description']}")
+    elif options.action == "prepare":
+        prepared = corpus.prepare(data, root, process.binarise, say)
+        if data.only:
+            print(*(prepared.folder / "text" / f"{data.only}.{lang}" for lang in (data.source_lang, data.target_lang)),
+                  sep="\n")  # fmt: skip
+        else:
+            print(prepared.folder)
+    elif problems := corpus.verify(data, root):
+        raise UserError(f"{data.name}: {'; '.join(problems)}")
+    else:
+        print(f"{data.name}: every checksum and count matches")
+    return 0
+
+
+def _names(rows: Sequence[dict[str, Any]]) -> str:
+    return ", ".join(row["name"] for row in rows)
+
+
+def _data_root() -> Path:
+    return Path(os.environ.get("LN_REPRO_DATA", "./data"))

@@ -1,0 +1,46 @@
+"""`ln-repro status`, `sync` and `doctor`: the runs there are, their mirror, and the machine below them."""
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+from ln_repro.errors import LnReproError, UserError
+from ln_repro.verbs.messages import complain
+
+
+def status_verb(options: argparse.Namespace) -> None:
+    """`status`."""
+    from ln_repro.status import rows, table
+
+    found = rows(Path(os.environ.get("LN_REPRO_RUNS", "./runs")))
+    print(json.dumps(found, indent=1) if options.json else table(found))
+
+
+def sync_verb(options: argparse.Namespace) -> int:
+    """`sync`."""
+    from ln_repro.experiment import build
+    from ln_repro.store import RunFolder, runs_under
+    from ln_repro.tracking.mirror import sync
+
+    folders = [RunFolder(path) for path in options.runs] or runs_under(Path(os.environ.get("LN_REPRO_RUNS", "./runs")))
+    failed = 0
+    for folder in folders:
+        settings = folder.experiment
+        if settings is None:
+            raise UserError(f"{folder.path}: not a run directory (it has no experiment.json)")
+        run_id = settings.pop("id")
+        try:
+            print(f"{folder.path}: {sync(build(settings), run_id, folder.path, folder.record)}")
+        except LnReproError as error:
+            failed += bool(complain(error))
+    return min(failed, 1)
+
+
+def doctor_verb(options: argparse.Namespace) -> int:
+    """`doctor`."""
+    from ln_repro.doctor import examine, report
+
+    checks = examine()
+    print(json.dumps([check.as_dict() for check in checks], indent=1) if options.json else report(checks))
+    return 0 if all(check.ok for check in checks if check.needed) else 1
