@@ -86,7 +86,8 @@ def row_of(claim: Claim, evidence: Mapping[str, Evidence]) -> Row:
         assert on_others
         found = judge(on_others, evidence.get(corpus, Evidence(corpus)), ELSEWHERE_ARMS.get(claim.id, [claim.arms]))
         if found.evidence:
-            elsewhere.append({"data": corpus, "rule": claim.elsewhere, **as_dict(found)})
+            kind = "toy" if corpus == "toy" else "adapted"
+            elsewhere.append({"data": corpus, "class": kind, "rule": claim.elsewhere, **as_dict(found)})
     experiments = ",".join(f"{claim.corpus}_{arm}" for arm in claim.arms)
     seeds = ",".join(map(str, range(1, SEEDS + 1)))
     extra = " probe=gradients" if claim.id == "TH-10" else ""
