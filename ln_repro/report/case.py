@@ -70,11 +70,16 @@ class Case:
         if found != INCONCLUSIVE:
             return None
         if seeds < SEEDS:
-            return f"{SEEDS - seeds} more {'seed' if SEEDS - seeds == 1 else 'seeds'}"
+            return more_seeds(SEEDS - seeds)
         wanted = max(self.more, default=math.inf)
         if wanted > HOPELESS:
             return "the mean lies too near the edge of the rule to be decided by more seeds"
-        return f"about {math.ceil(wanted) - seeds} more seeds"
+        return f"about {more_seeds(math.ceil(wanted) - seeds)}"
+
+
+def more_seeds(number: int) -> str:
+    """Return so many more seeds, in words."""
+    return f"{number} more seed{'s' * (number > 1)}"
 
 
 def not_run(missing: Sequence[str]) -> Judged:
