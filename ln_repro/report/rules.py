@@ -14,6 +14,11 @@ FASTER, LEVEL = 1.3, 1.1
 """How many times as long Post-LN takes where Pre-LN is faster, and where it is not."""
 PART_OF_FALL = 0.9
 """Of the fall in training loss, after which an arm counts as nearly there."""
+CONTROLS = {
+    "both with warm-up": ("preln_warm", "postln_warm"),
+    "both with the step's tail": ("preln_nowarm", "postln_warm_step"),
+}
+"""Pairs of arms that differ less than those of MT-5, which change placement and schedule at once."""
 AT_EPOCH, LAST_EPOCH = 9, 15
 """Pre-LN's epoch that is compared with Post-LN's last (section 4.2)."""
 
@@ -122,6 +127,7 @@ def times_as_long(evidence: Evidence, arms: Sequence[str]) -> Judged:
     case, (pre, post) = Case(evidence, arms), arms
     speed(case, "epochs, Post-LN over Pre-LN", evidence.together((pre, post), epochs_ratio), FASTER)
     case.within("Post-LN at 15 minus Pre-LN at 9", evidence.together((post, pre), late_minus_early), -0.5, 0.5)
+    tell_controls(case, epochs_ratio)
     return case.judged()
 
 
@@ -129,7 +135,15 @@ def times_as_long_elsewhere(evidence: Evidence, arms: Sequence[str]) -> Judged:
     """MT-5 by updates to nine tenths of the fall in training loss."""
     case, (pre, post) = Case(evidence, arms), arms
     speed(case, "updates, Post-LN over Pre-LN", evidence.together((pre, post), updates_ratio), FASTER)
+    tell_controls(case, updates_ratio)
     return case.judged()
+
+
+def tell_controls(case: Case, ratio: Callable[[Run, Run], float]) -> None:
+    """Show how much of it is placement alone: the same ratio where both norms have the same schedule."""
+    for name, pair in CONTROLS.items():
+        if not case.evidence.missing(pair) and case.evidence.seeds(pair):
+            case.tell(name, case.evidence.together(pair, ratio))
 
 
 def speed(case: Case, name: str, ratios: Sequence[float], least: float) -> None:

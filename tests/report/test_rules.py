@@ -162,6 +162,13 @@ def test_the_same_questions_on_toy(id: str, arms: Arms, arm: str, changed: dict[
     assert found["verdict"] == "contradicted", found["ours"]
 
 
+def test_how_much_is_placement_alone_is_told_beside_the_speed() -> None:
+    twice = {2 * at: loss for at, loss in LOSSES.items()}
+    arms: Arms = {"preln_nowarm": {"falls": LOSSES}, "postln_warm": {"falls": twice}, "preln_warm": {"falls": twice}}
+    (found,) = row_of(CLAIMS["MT-5"], made_evidence("toy", arms))["elsewhere"]
+    assert found["ours"] == "updates, Post-LN over Pre-LN 2 [2, 2]; both with warm-up 1 [1, 1]"
+
+
 def test_every_claim_of_training_has_a_rule() -> None:
     assert list(RULES) == list(CLAIMS)
 
