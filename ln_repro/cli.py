@@ -2,14 +2,14 @@
 
 import argparse
 import os
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-from ln_repro.errors import Interrupted, LnReproError
+from ln_repro.errors import Interrupted, LnReproError, UserError
+from ln_repro.signals import raise_when_asked
 from ln_repro.verbs.messages import OneLineParser, complain, crashed
 from ln_repro.version import __version__
 
@@ -21,15 +21,14 @@ exit codes: 0 done (a run that diverged is done), 2 the input is wrong, 1 anythi
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    signal.signal(signal.SIGTERM, _interrupt)
+    raise_when_asked()
     try:
         if arguments[:1] in (["run"], ["-sc"]):  # -sc is what the completion that Hydra installs in a shell asks
             from ln_repro.verbs.run import run_verb
 
             return run_verb(arguments[arguments[0] == "run" :])
-        if arguments[:1] in (["sweep"], ["data"]):  # key=value and flags in any order, as in `run`
-            arguments.sort(key=lambda argument: argument.startswith("-"))
-        options = parser().parse_args(arguments)
+        options, more = parser().parse_known_args(arguments)
+        _take_words(options, more)
         return int(options.verb(options) or 0)
     except LnReproError as error:
         return complain(error)
@@ -57,20 +56,37 @@ def parser() -> argparse.ArgumentParser:
 
     def verb(name: str, module: str, text: str) -> argparse.ArgumentParser:
         added = verbs.add_parser(name, help=text, description=text)
-        added.set_defaults(verb=partial(_call, module, f"{name}_verb"))
+        added.set_defaults(verb=partial(_call, module, f"{name}_verb"), name=name)
         return added
 
     verb("run", "run", "train, decode, score and record one experiment: run exp=NAME [key=value ...]")
-    sweep = verb("sweep", "sweep", "every unfinished cell of a grid, side by side")
-    sweep.add_argument(
-        "words", nargs="*", metavar="key=value", help="grid=NAME [corpus=NAME] [seeds=N] [key=value ...]"
-    )
-    sweep.add_argument("--dry-run", action="store_true", help="print one row per cell and start nothing")
+    for name, text in (
+        ("sweep", "every unfinished cell of a grid, side by side on this machine or on a Slurm cluster"),
+        ("status", "one row per run, or per cell of a grid: state, update, loss, BLEU"),
+        ("cancel", "stop cells, wherever they run or wait; each saves its state first"),
+    ):
+        grid = verb(name, "sweep", text)
+        grid.add_argument(
+            "words",
+            nargs="*",
+            metavar="key=value",
+            help="grid=NAME [corpus=NAME] [seeds=N] [launcher=slurm] [key=value ...]",
+        )
+        grid.add_argument(
+            "--only", action="append", default=[], metavar="CELL", help="these cells: '*sgd*', 'postln_warm-s2'"
+        )
+        grid.add_argument("--except", action="append", default=[], metavar="CELL", dest="but", help="all but these")
+        if name == "sweep":
+            grid.add_argument("--dry-run", action="store_true", help="print one row per cell and start nothing")
+            grid.add_argument("--detach", action="store_true", help="start and leave; status and cancel find it")
+        elif name == "status":
+            grid.add_argument("--json", action="store_true")
+            grid.add_argument("--watch", action="store_true", help="look again every two seconds, until Ctrl-C")
+        else:
+            grid.add_argument("--all", action="store_true", help="all that run or wait, of whatever grid")
     data = verb("data", "data", "corpora: list them, prepare one, verify its checksums and counts")
     data.add_argument("action", choices=["list", "prepare", "verify"])
     data.add_argument("overrides", nargs="*", metavar="key=value", help="data=NAME [data.source=PATH ...]")
-    status = verb("status", "runs", "one row per run: state, update, loss, BLEU")
-    status.add_argument("--json", action="store_true")
     tables = verb("tables", "report", "claims, theory, arms and runs, in numbers")
     tables.add_argument("--format", choices=["md", "csv", "latex", "json"], default="md")
     tables.add_argument("--records", type=Path, default=None, metavar="DIR", help="default: results/records")
@@ -105,15 +121,19 @@ def parser() -> argparse.ArgumentParser:
     return main_parser
 
 
+def _take_words(options: argparse.Namespace, more: Sequence[str]) -> None:
+    """Add the words that stand behind a flag to those before it: both may stand in any order, as in `run`."""
+    into = next((name for name in ("words", "overrides") if hasattr(options, name)), None)
+    if strange := [word for word in more if into is None or word.startswith("-")]:
+        raise UserError(f"unrecognized arguments: {' '.join(strange)} (ln-repro {options.name} --help)")
+    if into:
+        setattr(options, into, [*getattr(options, into), *more])
+
+
 def _call(module: str, name: str, options: argparse.Namespace) -> int | None:
     """Import the verb, which may be heavy, and run it."""
     function: Callable[[argparse.Namespace], int | None] = getattr(import_module(f"ln_repro.verbs.{module}"), name)
     return function(options)
-
-
-def _interrupt(number: int, frame: object) -> None:
-    """Treat SIGTERM as Ctrl-C: save, and end resumable."""
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -34,6 +34,33 @@ def grid(name: str) -> dict[str, Any]:
     return {str(key): value for key, value in found.items()}
 
 
+def launcher(name: str, options: Sequence[str]) -> dict[str, Any]:
+    """Return what is asked of Slurm: our defaults, a file of the user's own, then ``KEY=VALUE`` options.
+
+    Args:
+        name: `slurm`, or the path of a YAML file that says what differs.
+        options: each ``KEY=VALUE``.
+
+    Raises:
+        UserError: the file or an option cannot be read.
+    """
+    from omegaconf import OmegaConf
+    from yaml import YAMLError
+
+    complaints: tuple[type[Exception], ...] = (*_complaints(), YAMLError)
+    try:
+        files = [CONF / "hydra" / "launcher" / "slurm.yaml", *([] if name == "slurm" else [Path(name)])]
+        merged = OmegaConf.merge(*map(OmegaConf.load, files), OmegaConf.from_dotlist(list(options)))
+        found = OmegaConf.to_container(merged, resolve=True)
+    except FileNotFoundError:
+        raise UserError(f"launcher: there is no file {name}") from None
+    except complaints as error:
+        raise UserError(f"launcher: {_one_line(error)}") from None
+    if not isinstance(found, dict):
+        raise UserError(f"launcher: {name} is no list of KEY: VALUE")
+    return {str(key): value for key, value in found.items() if key != "defaults"}
+
+
 @cache
 def named_axes(exp: str) -> Mapping[str, Any] | None:
     """Return the axes of the study of a named experiment, None if there is none; quicker than Hydra, and the same."""

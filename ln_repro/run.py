@@ -1,6 +1,5 @@
 """One experiment from data to record: the only place that sees corpus, engine, score, store and tracking together."""
 
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,8 +15,10 @@ from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
 from ln_repro.errors import Interrupted, UserError
 from ln_repro.events import Events
 from ln_repro.experiment import Experiment
+from ln_repro.lease import Lease
 from ln_repro.ranks import this_rank
 from ln_repro.record import AVERAGE, Record, record_of
+from ln_repro.signals import note_when_asked
 from ln_repro.store import RunFolder, write_json
 from ln_repro.tracking.mirror import Mirror, open_mirror
 
@@ -34,7 +35,7 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
 
     Raises:
         UserError: the experiment cannot be run as described.
-        Interrupted: after Ctrl-C or SIGTERM, to us or to the trainer; the state is saved.
+        Interrupted: after Ctrl-C or a signal that asks us to stop, to us or to the trainer; the state is saved.
         LnReproError: anything else that went wrong, with the log's path.
     """
     if experiment.data.only is not None:
@@ -59,9 +60,11 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
                 process.dismiss(folder.log)
             return folder.path
         require_room(experiment.paths.runs, room_for(experiment, corpus.vocabulary), "paths.runs")
-        with folder.claim() as lock:
+        with folder.claim() as lease:
             if folder.record is None:
-                Run(experiment, corpus, folder, run_id, lock, say).go()
+                folder.begin(say)
+                with noted_failure(folder):
+                    Run(experiment, corpus, folder, run_id, lease, say).go()
             elif rank.size > 1:  # it was finished while we waited for the claim
                 process.dismiss(folder.log)
     return folder.path
@@ -71,14 +74,14 @@ class Run:
     """An experiment at work in a directory that is ours."""
 
     def __init__(
-        self, experiment: Experiment, corpus: Prepared, folder: RunFolder, run_id: str, lock: int,
+        self, experiment: Experiment, corpus: Prepared, folder: RunFolder, run_id: str, lease: Lease,
         say: Callable[[str], None],
     ) -> None:  # fmt: skip
         self.experiment = experiment
         self.corpus = corpus
         self.folder = folder
         self.id = run_id
-        self.lock = lock
+        self.lease = lease
         self.say = say
         self.events: Events = folder.events
         self.checkpoints = Checkpoints(folder.checkpoints)
@@ -95,11 +98,12 @@ class Run:
         try:
             with Display(self.folder.path.name, self.experiment.train) as display:
                 self.say = display.say
-                with stop_on_signals() as stop:
+                with note_when_asked() as stop:
                     self._train_and_decode(display, mirror, stop)
         except BaseException:
             mirror.close()
             raise
+        self.lease.check()
         record = record_of(self.experiment, self.id, self._facts(), self.code, self.events.read())
         write_json(self.folder.path / "record.json", record)
         mirror.finish(record, self._samples(record))
@@ -109,7 +113,9 @@ class Run:
         arguments = self._resume()
         follower = self.events.follow()
         list(follower.new())  # of an earlier session
-        trainer = process.Worker("train", arguments, self.folder.log, self.experiment.train.threads, self.lock)
+        trainer = process.Worker(
+            "train", arguments, self.folder.log, self.experiment.train.threads, self.lease.descriptor
+        )
         decoder: Decoder | None = None
         try:
             while True:
@@ -129,6 +135,9 @@ class Run:
                     self.say("stopping: the trainer saves its state")
                     raise Interrupted(f"interrupted; the same command goes on in {self.folder.path}")
                 trainer.check()
+                if self.lease.lost:
+                    trainer.kill()  # instead of asking it to save: the directory is another's
+                self.lease.check()
             trainer.check()
             if (trained := len(self._last())) < (wanted := self.experiment.eval.average):
                 self.say(f"no average is scored: eval.average={wanted}, epochs trained: {trained}")
@@ -180,7 +189,7 @@ class Run:
             for epoch, of in weights.items()
         }
         decoding = command.decoding_arguments(corpus_split(split), self.experiment.eval, files, arguments)
-        worker = process.Worker("decode", decoding, self.folder.path / "decode.log", 1, self.lock)
+        worker = process.Worker("decode", decoding, self.folder.path / "decode.log", 1, self.lease.descriptor)
         return Decoder(worker, split, weights)
 
     def _score(self, decoder: "Decoder") -> None:
@@ -240,15 +249,15 @@ def room_for(experiment: Experiment, vocabulary: int) -> float:
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[threading.Event]:
-    """Yield an event that Ctrl-C and SIGTERM set, instead of raising in the middle of whatever goes on."""
-    stop = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+def noted_failure(folder: RunFolder) -> Iterator[None]:
+    """Leave word in the directory when a session fails; an interrupted one has not."""
     try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        yield
+    except Interrupted:
+        raise
+    except Exception as error:
+        folder.fail(str(error))
+        raise
 
 
 def read_lines(path: Path) -> list[str]:

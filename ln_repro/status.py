@@ -1,5 +1,7 @@
 """One row per run directory: where it stands, from its files alone."""
 
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +9,7 @@ from ln_repro.store import RunFolder, runs_under
 
 Row = dict[str, Any]
 COLUMNS = ("exp", "seed", "state", "update", "loss", "bleu", "id")
+STATES = ("running", "queued", "planned", "interrupted", "failed", "diverged", "finished")
 
 
 def rows(folder: Path) -> list[Row]:
@@ -33,13 +36,53 @@ def row(run: RunFolder) -> Row:
     }
 
 
-def table(found: list[Row]) -> str:
+def waiting_row(name: str, exp: str, seed: int, run_id: str | None, state: str) -> Row:
+    """Return the row of a cell that has no directory yet; ``name`` is that of the directory it will have."""
+    return {
+        "id": run_id,
+        "exp": exp,
+        "seed": seed,
+        "state": state,
+        "update": 0,
+        "loss": None,
+        "bleu": None,
+        "dir": name,
+    }
+
+
+def with_queue(found: Sequence[Row], queue: Mapping[str, str]) -> list[Row]:
+    """Return the rows with the state that a cluster's queue tells for those that nobody is at work on.
+
+    Args:
+        found: the rows.
+        queue: ``queued`` or ``running``, by the name of the run's directory.
+    """
+    open_states = ("planned", "interrupted", "failed")
+    return [
+        {**row, "state": queue.get(Path(row["dir"]).name, row["state"])} if row["state"] in open_states else row
+        for row in found
+    ]
+
+
+def summary(states: Iterable[str]) -> str:
+    """Return how many cells are in which state: ``12 cells: 2 running, 10 planned``."""
+    counted = Counter(states)
+    parts = [f"{counted[state]} {state}" for state in STATES if counted[state]]
+    return f"{counted.total()} cell{'' if counted.total() == 1 else 's'}: {', '.join(parts) or 'none'}"
+
+
+def table(found: Sequence[Row]) -> str:
     """Return the rows as text, 80 columns wide at most for usual names."""
     if not found:
         return "no runs yet (ln-repro run exp=NAME starts one)"
-    cells = [COLUMNS, *(tuple(_text(row[column]) for column in COLUMNS) for row in found)]
+    cells = [COLUMNS, *(shown(row, COLUMNS) for row in found)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(COLUMNS))]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells)
+
+
+def shown(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
+    """Return some columns of a row as text."""
+    return tuple(_text(row[column]) for column in columns)
 
 
 def _text(value: Any) -> str:

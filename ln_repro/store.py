@@ -1,22 +1,22 @@
 """Run directories: names, claims, the experiment and the record. A directory without `record.json` is unfinished."""
 
-import fcntl
+import contextlib
 import json
-import os
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from ln_repro.disk import write_atomically
 from ln_repro.errors import LnReproError
 from ln_repro.events import Events
 from ln_repro.experiment import Experiment
+from ln_repro.lease import Holder, Lease, holder, taken
 
-CLAIM_SECONDS = 15.0
-"""How long to wait for a directory whose command is gone but whose trainer is just ending."""
+FAILURE = "failure.json"
+RECORD = "record.json"
 
 
 @dataclass(frozen=True)
@@ -48,72 +48,60 @@ class RunFolder:
 
     @property
     def record(self) -> dict[str, Any] | None:
-        """Return the record, or None while the run is unfinished."""
-        return read_json(self.path / "record.json")
+        """Return the record; None while the run is unfinished, as it is with a record that cannot be read."""
+        try:
+            return read_json(self.path / RECORD)
+        except LnReproError:
+            return None
 
     @property
     def experiment(self) -> dict[str, Any] | None:
         """Return the experiment as it was written down, or None."""
         return read_json(self.path / "experiment.json")
 
-    @contextmanager
-    def claim(self) -> Iterator[int]:
-        """Own the directory; yield the lock's file descriptor, to be inherited by the workers.
-
-        The kernel frees the lock when the last process that holds it is gone, however it died, so a directory
-        never has two writers, and a trainer whose command was killed keeps the next command out until it ends.
+    def claim(self) -> AbstractContextManager[Lease]:
+        """Own the directory for a while; the lease's descriptor is for the workers to inherit.
 
         Raises:
-            LnReproError: another command is at work in it.
+            InUseError: another command is at work in it.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
-        with self._acquire() as lock:
-            lock.truncate(0)
-            lock.write(f"process {os.getpid()}")
-            lock.flush()
-            yield lock.fileno()
+        return taken(self.path)
 
-    def _acquire(self) -> TextIO:
-        """Return the lock file, locked, and still the one of this directory: it may have been set aside meanwhile."""
-        deadline = time.monotonic() + CLAIM_SECONDS
-        while True:
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = (self.path / ".lock").open("a+")
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.path.samestat(os.fstat(lock.fileno()), (self.path / ".lock").stat()):
-                    return lock
-            except (BlockingIOError, FileNotFoundError):
-                pass
-            lock.close()
-            if time.monotonic() > deadline:
-                owner = (self.path / ".lock").read_text() or "another process"
-                raise LnReproError(f"{self.path} is in use by {owner}; wait for it or stop it")
-            time.sleep(0.2)
+    @property
+    def holder(self) -> Holder | None:
+        """Return who is at work here, None when nobody is."""
+        return holder(self.path)
 
-    def in_use(self) -> bool:
-        """Return whether a command or one of its workers is at work here."""
+    @property
+    def failure(self) -> dict[str, Any] | None:
+        """Return when and how the last session failed; None when it did not."""
         try:
-            with (self.path / ".lock").open() as lock:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except FileNotFoundError:
-            return False
-        return False
+            return read_json(self.path / FAILURE)
+        except LnReproError:
+            return {"time": None, "error": "unknown"}
+
+    def fail(self, error: str) -> None:
+        """Leave word of how this session failed, for `status`; the next one takes it away."""
+        with contextlib.suppress(OSError):  # a full disk: the message on the terminal has to do
+            write_json(self.path / FAILURE, {"time": datetime.now(UTC).isoformat(timespec="seconds"), "error": error})
+
+    def begin(self, say: Callable[[str], None]) -> None:
+        """Clear away what the last session left: its failure, and a record that a crash has cut short."""
+        (self.path / FAILURE).unlink(missing_ok=True)
+        if self.record is None and (record := self.path / RECORD).exists():
+            record.replace(record.with_name(f"{RECORD}.damaged"))
+            say(f"{RECORD} is damaged: set aside as {RECORD}.damaged, and made anew")
 
     @property
     def state(self) -> str:
-        """Return ``planned running interrupted finished diverged``, or ``failed`` where the record is damaged."""
-        try:
-            record = self.record
-        except LnReproError:
-            return "failed"
-        if record is not None:
+        """Return ``planned running interrupted failed finished diverged``; with a damaged record, ``failed``."""
+        if record := self.record:
             return str(record["status"])
         if not self.path.exists():
             return "planned"
-        return "running" if self.in_use() else "interrupted"
+        if self.holder:
+            return "running"
+        return "failed" if self.failure or (self.path / RECORD).exists() else "interrupted"
 
     def set_aside(self) -> Path:
         """Rename the directory so that a new run can take its place; nothing is deleted."""

@@ -87,7 +87,7 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         ("rum", "argument VERB: invalid choice: 'rum'"),
         ("", "the following arguments are required: VERB"),
         ("status --bogus", "unrecognized arguments: --bogus"),
-        ("status two\nlines", "unrecognized arguments: two\\nlines"),
+        ("status two\nlines", "'two\\nlines' is not key=value"),
         ("tables --format xml", "argument --format: invalid choice: 'xml'"),
         ("tables --records nowhere", "nowhere: no such folder of records"),
         ("figures --records nowhere", "nowhere: no such folder of records"),

@@ -19,7 +19,7 @@ MAY_IMPORT = {  # what each room may import of the others
     "cli": {"verbs"},
     "verbs": {"sweep", "run", "corpus", "engine", "score", "store", "tracking", "compose", "theory", "report",
               "status", "doctor"},
-    "sweep": {"run", "store"},
+    "sweep": {"run", "store", "status"},
     "run": {"corpus", "engine", "score", "store", "tracking"},
     "corpus": set(), "engine": set(), "score": set(), "store": set(), "tracking": set(), "paper": set(),
     "report": {"store", "score", "paper"},
@@ -30,7 +30,7 @@ MAY_IMPORT = {  # what each room may import of the others
 ROOMS = {*MAY_IMPORT, "compose"}
 KNOWN_IN = {  # a heavy library: where it may be imported
     "fairseq": {"engine"}, "wandb": {"tracking"}, "hydra": {"cli", "compose"}, "matplotlib": {"report"},
-    "torch": {"engine", "theory"},
+    "torch": {"engine", "theory"}, "submitit": {"sweep"},
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ln_repro import store
+from ln_repro import lease
 from ln_repro.errors import LnReproError
 from ln_repro.store import RunFolder, read_json, runs_under, write_json
 from tests.examples import experiment
@@ -102,25 +102,47 @@ def test_a_broken_file_is_named(run: RunFolder) -> None:
     run.path.mkdir()
     (run.path / "record.json").write_text("{")
     with pytest.raises(LnReproError, match=r"record\.json is not valid JSON .*move it away"):
-        _ = run.record
+        read_json(run.path / "record.json")
     assert read_json(run.path / "nothing.json") is None
 
 
+@pytest.mark.parametrize("text", ["", "{", '{"status": "finished", "bleu": {"te'])
+def test_a_record_cut_short_is_none_and_is_set_aside(run: RunFolder, text: str) -> None:
+    run.path.mkdir()
+    (run.path / "record.json").write_text(text)
+    assert run.record is None and run.state == "failed"
+    said: list[str] = []
+    run.begin(said.append)
+    assert run.state == "interrupted" and "set aside as record.json.damaged" in said[0]
+    assert (run.path / "record.json.damaged").read_text() == text
+
+
+def test_a_failure_is_told_until_the_next_session(run: RunFolder) -> None:
+    run.path.mkdir()
+    assert run.state == "interrupted" and run.failure is None
+    run.fail("train failed (exit 9)")
+    assert run.state == "failed" and run.failure and run.failure["error"] == "train failed (exit 9)"
+    with run.claim():
+        assert run.state == "running"
+    run.begin(print)
+    assert run.state == "interrupted"
+
+
 def test_a_claim_keeps_another_process_out_until_it_ends(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "CLAIM_SECONDS", 0.1)
-    assert not folder.in_use()
+    monkeypatch.setattr(lease, "PATIENCE_SECONDS", 0.1)
+    assert not folder.holder
     holder = hold(folder)
     try:
-        assert folder.in_use()
+        assert folder.holder
         with pytest.raises(LnReproError, match=f"in use by process {holder.pid}; wait for it or stop it"):
             folder.claim().__enter__()
     finally:
         holder.kill()
         holder.wait()
-    assert not folder.in_use()
-    with folder.claim() as descriptor:
-        assert folder.in_use() and os.fstat(descriptor)
-    assert not folder.in_use()
+    assert not folder.holder
+    with folder.claim() as ours:
+        assert folder.holder and os.fstat(ours.descriptor)
+    assert not folder.holder
 
 
 def test_a_claim_waits_for_a_holder_that_is_just_ending(run: RunFolder) -> None:
@@ -133,12 +155,12 @@ def test_a_claim_waits_for_a_holder_that_is_just_ending(run: RunFolder) -> None:
 
 
 def test_a_worker_that_outlives_its_command_still_holds_the_directory(run: RunFolder) -> None:
-    with run.claim() as descriptor:
-        worker = subprocess.Popen(["sleep", "60"], pass_fds=(descriptor,))
-    assert run.in_use()
+    with run.claim() as ours:
+        worker = subprocess.Popen(["sleep", "60"], pass_fds=(ours.descriptor,))
+    assert run.holder
     worker.kill()
     worker.wait()
-    assert not run.in_use()
+    assert not run.holder
 
 
 def test_nothing_set_aside_is_ever_overwritten(folder: RunFolder) -> None:
@@ -167,5 +189,5 @@ def test_a_claim_is_on_the_directory_that_is_there_now(folder: RunFolder) -> Non
     with folder.claim() as first:
         folder.set_aside()
         with folder.claim() as second:
-            assert not os.path.samestat(os.fstat(first), os.fstat(second))
-            assert os.path.samestat(os.fstat(second), (folder.path / ".lock").stat())
+            assert not os.path.samestat(os.fstat(first.descriptor), os.fstat(second.descriptor))
+            assert os.path.samestat(os.fstat(second.descriptor), (folder.path / ".lock").stat())

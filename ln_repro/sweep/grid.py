@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 from ln_repro.errors import UserError
 
 GIVE_UP = "stop_on_divergence"
+LAUNCHER = "launcher"
 
 
 @dataclass(frozen=True)
@@ -23,40 +25,76 @@ class Cell:
         given = any(setting.startswith(f"{GIVE_UP}=") for setting in self.settings)
         return [f"exp={self.exp}", f"seed={self.seed}", *([] if given else [f"{GIVE_UP}=true"]), *self.settings]
 
+    def matches(self, pattern: str) -> bool:
+        """Return whether ``pattern`` (with ``*``) names it: the experiment or its arm, with or without the seed."""
+        names = (self.exp, f"{self.exp}-s{self.seed}")
+        return any(fnmatchcase(name, pattern) or fnmatchcase(name.partition("_")[2], pattern) for name in names)
+
 
 @dataclass(frozen=True)
 class Asked:
-    """The words of a `sweep` command: which grid, where, how often, and settings for every cell."""
+    """The words of a `sweep`: which grid, where, how often, how they are launched, and settings for every cell."""
 
     grid: str
-    corpus: str
-    seeds: int
-    settings: tuple[str, ...]
+    corpus: str = "toy"
+    seeds: int = 1
+    launcher: str = "local"
+    """`local`, `slurm`, or a YAML file that says what is asked of Slurm."""
+    launcher_options: tuple[str, ...] = ()
+    """Of ``launcher.KEY=VALUE``, the part after ``launcher.``."""
+    jobs: int | None = None
+    jobs_per_gpu: int | None = None
+    retries: int = 2
+    settings: tuple[str, ...] = ()
+
+    @property
+    def local(self) -> bool:
+        """Return whether the cells run on this machine."""
+        return self.launcher == "local"
+
+
+COUNTS = {"seeds": 1, "jobs": 1, "jobs_per_gpu": 1, "retries": 0}
+"""Words that take a number, and the least that makes sense."""
 
 
 def words(given: Sequence[str]) -> Asked:
-    """Read ``grid=NAME corpus=NAME seeds=N launcher=local key=value ...``.
+    """Read ``grid=NAME corpus=NAME seeds=N launcher=NAME launcher.KEY=VALUE jobs=N retries=N key=value ...``.
 
     Raises:
         UserError: no grid, or a word that is none of these.
     """
-    own = {"grid": "", "corpus": "toy", "seeds": "1", "launcher": "local"}
-    settings = []
+    own: dict[str, Any] = {}
+    options, settings = [], []
     for word in given:
         key, equals, value = word.partition("=")
         if not equals:
-            raise UserError(f"sweep: {word!r} is not key=value")
-        if key in own:
+            raise UserError(f"{word!r} is not key=value")
+        if key in COUNTS:
+            own[key] = _count(key, value)
+        elif key in ("grid", "corpus", LAUNCHER):
             own[key] = value
+        elif key.startswith(f"{LAUNCHER}."):
+            options.append(word.partition(".")[2])
         else:
             settings.append(word)
-    if not own["grid"]:
+    if not own.get("grid"):
         raise UserError("grid: which grid? Give grid=NAME (design, section3_2, section4, init)")
-    if not own["seeds"].isdecimal() or not int(own["seeds"]):
-        raise UserError(f"seeds: how many, at least 1; got {own['seeds']!r}")
-    if own["launcher"] != "local":
-        raise UserError(f"launcher: only local so far, got {own['launcher']!r}")
-    return Asked(own["grid"], own["corpus"], int(own["seeds"]), tuple(settings))
+    asked = Asked(**own, launcher_options=tuple(options), settings=tuple(settings))
+    if options and asked.local:
+        raise UserError(
+            f"launcher.{options[0]}: is for launcher=slurm; on this machine there are jobs=N and jobs_per_gpu=N"
+        )
+    if not asked.local and (asked.jobs or asked.jobs_per_gpu):
+        raise UserError("jobs: is for launcher=local; Slurm takes launcher.array_parallelism=N")
+    if asked.launcher not in ("local", "slurm") and not asked.launcher.endswith((".yaml", ".yml")):
+        raise UserError(f"launcher: local, slurm or a YAML file of your own, got {asked.launcher!r}")
+    return asked
+
+
+def _count(key: str, value: str) -> int:
+    if not value.isdecimal() or int(value) < COUNTS[key]:
+        raise UserError(f"{key}: how many, at least {COUNTS[key]}; got {value!r}")
+    return int(value)
 
 
 def cells(
@@ -82,3 +120,25 @@ def cells(
         for shared in grid.get("overrides", [[]])
         for arm in grid["arms"]
     ]
+
+
+def chosen(found: Sequence[Cell], only: Sequence[str], but: Sequence[str]) -> list[Cell]:
+    """Return the cells that a pattern of ``only`` names (all without one), and none of ``but`` does.
+
+    Raises:
+        UserError: a pattern names no cell, or none is left.
+    """
+    for pattern in (*only, *but):
+        if not any(cell.matches(pattern) for cell in found):
+            raise UserError(
+                f"{pattern!r} names no cell of the grid; the cells are {', '.join(sorted({c.exp for c in found}))}"
+            )
+    kept = [
+        cell
+        for cell in found
+        if (not only or any(cell.matches(pattern) for pattern in only))
+        and not any(cell.matches(pattern) for pattern in but)
+    ]
+    if not kept:
+        raise UserError("--only and --except leave no cell")
+    return kept

@@ -1,71 +1,145 @@
-"""A pool on this machine: every cell is an `ln-repro run` of its own, as many at once as there are cores."""
+"""A pool on this machine: every cell is an `ln-repro run` of its own, as many at once as there is room for."""
 
 import subprocess
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from ln_repro import child
 from ln_repro.errors import Interrupted
-from ln_repro.sweep.grid import Cell
+from ln_repro.sweep import cell
+from ln_repro.sweep.board import Board
+from ln_repro.sweep.places import Place
+from ln_repro.sweep.plan import Planned
+from ln_repro.sweep.requests import Requests
 
-Say = Callable[[str], None]
+POLL_SECONDS = 0.5
+ELSEWHERE_SECONDS = 5.0
+"""How often a cell that another sweep is at work on is looked at again."""
+
+
+@dataclass
+class Waiting:
+    """A cell that is to be run."""
+
+    planned: Planned
+    failures: int = 0
+    look_again: float = 0.0
+    """Not before this time of the steady clock: another process is at work on it."""
+
+
+@dataclass
+class Running:
+    """A cell at work."""
+
+    waiting: Waiting
+    place: Place
+    process: subprocess.Popen[bytes]
 
 
 class Pool:
-    """Runs cells side by side; a cell that fails does not stop the others."""
+    """Runs cells side by side; one that fails is tried again, and does not stop the others.
 
-    def __init__(self, size: int, logs: Path, say: Say) -> None:
-        self.size = size
+    Args:
+        places: where they go.
+        retries: how often a cell is tried again that fails, and not for its input's sake.
+        logs: the folder of what the cells say, one file each.
+        requests: those to stop a cell, from this machine or another.
+        board: shows where everything stands.
+    """
+
+    def __init__(self, places: Sequence[Place], retries: int, logs: Path, requests: Requests, board: Board) -> None:
+        self.places = places
+        self.retries = retries
         self.logs = logs
-        self.say = say
-        self.running: set[subprocess.Popen[bytes]] = set()
-        self.lock = threading.Lock()
-        self.stopping = False
+        self.requests = requests
+        self.board = board
+        self.waiting: list[Waiting] = []
+        self.running: list[Running] = []
 
-    def run(self, cells: Sequence[tuple[str, Cell]]) -> list[int]:
-        """Run the cells, each under the name of its log, in order; return their exit codes.
+    def run(self, plan: Sequence[Planned]) -> None:
+        """Bring every cell to an end, here or, where another sweep is at work on it, there.
 
         Raises:
             Interrupted: after Ctrl-C; every run has saved its state.
         """
-        self.logs.mkdir(parents=True, exist_ok=True)
-        with ThreadPoolExecutor(self.size) as threads:
-            try:
-                waiting = [
-                    threads.submit(self._one, f"[{number}/{len(cells)}] {name}", name, cell)
-                    for number, (name, cell) in enumerate(cells, 1)
-                ]
-                return [done.result() for done in waiting]
-            except KeyboardInterrupt:
-                self._stop()
-                raise Interrupted("interrupted; the same sweep goes on") from None
+        self.waiting = [Waiting(planned) for planned in plan if not planned.done]
+        try:
+            while self.waiting or self.running:
+                self._collect()
+                self._obey()
+                while self._start_one():
+                    pass
+                self.board.show()
+                time.sleep(POLL_SECONDS)
+        except KeyboardInterrupt:
+            self.board.say("stopping: every run saves its state")
+            self._stop()
+            raise Interrupted("interrupted; the same sweep goes on") from None
 
-    def _one(self, title: str, name: str, cell: Cell) -> int:
-        log = self.logs / f"{name}.log"
-        with log.open("ab") as output:
-            with self.lock:
-                if self.stopping:
-                    return Interrupted.exit_code
-                process = subprocess.Popen(
-                    [*child.SELF, "-m", "ln_repro.cli", "run", *cell.overrides],
-                    env=child.environment(),
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-                self.running.add(process)
-            status = process.wait()
-        with self.lock:
-            self.running.discard(process)
-        self.say(f"{title}: {'done' if status == 0 else f'exit {status}, see {log}'}")
-        return status
+    def _start_one(self) -> bool:
+        """Start the first waiting cell that nobody is at work on, if there is room; return whether one was."""
+        for place in self.places:
+            here = [running.process.pid for running in self.running if running.place is place]
+            if self.waiting and place.has_room(here) and (waiting := self._next()):
+                self.waiting.remove(waiting)
+                process = cell.start(waiting.planned.cell.overrides, self._log(waiting), place.environment)
+                self.running.append(Running(waiting, place, process))
+                return True
+        return False
+
+    def _next(self) -> Waiting | None:
+        now = time.monotonic()
+        for waiting in list(self.waiting):
+            if waiting.look_again > now:
+                continue
+            if waiting.planned.done:  # by another sweep
+                self.waiting.remove(waiting)
+                self.board.ended(waiting.planned)
+            elif waiting.planned.folder.holder:
+                waiting.look_again = now + ELSEWHERE_SECONDS
+            else:
+                return waiting
+        return None
+
+    def _collect(self) -> None:
+        """Take note of the runs that have ended; those worth it wait again."""
+        for running in list(self.running):
+            status = running.process.poll()
+            if status is None:
+                continue
+            self.running.remove(running)
+            waiting = running.waiting
+            if waiting.planned.folder.holder:  # another process was quicker
+                self.waiting.append(waiting)
+            elif cell.worth_retrying(status) and waiting.failures < self.retries:
+                waiting.failures += 1
+                self.board.say(f"{waiting.planned.name}: {cell.last_line(self._log(waiting))}; once more")
+                self.waiting.append(waiting)
+            else:
+                self.board.ended(waiting.planned, status, self._log(waiting))
+
+    def _obey(self) -> None:
+        """Stop the cells that somebody has asked to stop."""
+        for waiting in list(self.waiting):
+            if self.requests.pending(waiting.planned.name):
+                self.waiting.remove(waiting)
+                self.board.ended(waiting.planned, Interrupted.exit_code)
+        for running in self.running:
+            if self.requests.pending(running.waiting.planned.name):
+                running.process.terminate()
 
     def _stop(self) -> None:
-        """Ask every run to save and end."""
-        with self.lock:
-            self.stopping = True
-            for process in self.running:
-                process.terminate()
+        """Let every run save and end; one that does not is killed."""
+        for running in self.running:
+            running.process.terminate()
+        deadline = time.monotonic() + cell.STOP_SECONDS
+        for running in self.running:
+            try:
+                running.process.wait(max(0.0, deadline - time.monotonic()))
+            except (subprocess.TimeoutExpired, KeyboardInterrupt):  # or Ctrl-C once more
+                running.process.kill()
+                running.process.wait()
+
+    def _log(self, waiting: Waiting) -> Path:
+        return self.logs / f"{waiting.planned.name}.log"

@@ -1,6 +1,7 @@
 """What a sweep would do: one row per cell."""
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ln_repro.experiment import Experiment
@@ -26,6 +27,11 @@ class Planned:
         return self.experiment.id(self.data) if self.data else None
 
     @property
+    def name(self) -> str:
+        """Return the name of the run's directory; it ends in the id."""
+        return f"{self.cell.exp}-s{self.cell.seed}-{self.id or '?'}"
+
+    @property
     def folder(self) -> RunFolder:
         """Return where the run lives; its corpus has to be there."""
         assert self.data is not None
@@ -41,18 +47,23 @@ class Planned:
         """Return whether there is nothing left to run."""
         return self.state in ("finished", "diverged")
 
-    def row(self) -> tuple[str, ...]:
-        """Return the cells of the table; the cost is the number of tokens in training batches, padding included."""
+    def row(self, queue: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the cells of the table; the cost is the number of tokens in training batches, padding included.
+
+        Args:
+            queue: the states of those that wait in a cluster's queue, by name.
+        """
         train = self.experiment.train
         tokens = self.rate.total * train.max_tokens * train.batches_per_update / 1e6
-        command = " ".join(["ln-repro run", *self.cell.overrides])
+        command = shlex.join(["ln-repro", "run", *self.cell.overrides])
         return (
-            self.id or "-", self.state, str(self.rate.total), f"{tokens:.1f}", f"{self.rate.sum():.4g}", command,
+            self.id or "-", queue.get(self.name, self.state), str(self.rate.total), f"{tokens:.1f}",
+            f"{self.rate.sum():.4g}", command,
         )  # fmt: skip
 
 
-def table(plan: Sequence[Planned]) -> str:
+def table(plan: Sequence[Planned], queue: Mapping[str, str]) -> str:
     """Return the plan as text."""
-    rows = [COLUMNS, *(planned.row() for planned in plan)]
+    rows = [COLUMNS, *(planned.row(queue) for planned in plan)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)

@@ -1,4 +1,4 @@
-"""`ln-repro status`, `sync` and `doctor`: the runs there are, their mirror, and the machine below them."""
+"""`ln-repro sync` and `doctor`: the mirror of runs, and the machine below them."""
 
 import argparse
 import json
@@ -7,14 +7,6 @@ from pathlib import Path
 
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.verbs.messages import complain
-
-
-def status_verb(options: argparse.Namespace) -> None:
-    """`status`."""
-    from ln_repro.status import rows, table
-
-    found = rows(Path(os.environ.get("LN_REPRO_RUNS", "./runs")))
-    print(json.dumps(found, indent=1) if options.json else table(found))
 
 
 def sync_verb(options: argparse.Namespace) -> int:

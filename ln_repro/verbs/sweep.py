@@ -1,44 +1,206 @@
-"""`ln-repro sweep`: every unfinished cell of a grid."""
+"""`ln-repro sweep`, `status` and `cancel`: a grid's cells, run to their end, looked at, and stopped."""
 
 import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ln_repro.errors import LnReproError, UserError
-from ln_repro.verbs.messages import say
+from ln_repro.verbs.messages import complain, say
+
+if TYPE_CHECKING:
+    from ln_repro.sweep.grid import Asked
+    from ln_repro.sweep.plan import Planned
+
+WATCH_SECONDS = 2.0
 
 
 def sweep_verb(options: argparse.Namespace) -> int:
     """`sweep`."""
-    from ln_repro.child import cores
+    from ln_repro.ranks import this_rank
+    from ln_repro.sweep.board import Board
+    from ln_repro.sweep.grid import words
+    from ln_repro.sweep.plan import table
+    from ln_repro.sweep.requests import Requests
+
+    if this_rank().size > 1:
+        raise UserError("torchrun: starts one run at a time; a sweep starts its runs itself")
+    asked = words(options.words)
+    plan = _plan(asked, options, prepared=not options.dry_run)
+    runs = plan[0].experiment.paths.runs
+    if options.dry_run:
+        print(table(plan, _queue(runs)))
+        return 0
+    if options.detach and asked.local:
+        return _leave(runs)
+    Requests(runs).withdraw(planned.name for planned in plan)
+    done = sum(planned.done for planned in plan)
+    say(f"{len(plan)} cells, {done} finished already")
+    if asked.local:
+        board = Board(plan)
+        _run_here(asked, plan, board)
+    else:
+        from ln_repro.compose import launcher
+        from ln_repro.sweep.cluster import hand_over, queued, watch
+
+        settings = launcher(asked.launcher, asked.launcher_options)
+        say(f"{hand_over(plan, runs, settings, asked.retries)} handed to Slurm")
+        if options.detach:
+            print(runs)
+            return 0
+        board = Board(plan, lambda: queued(runs))
+        with board:
+            watch(plan, board)
+    if board.troubles:
+        raise LnReproError(
+            f"{len(board.troubles)} of {len(plan)} cells have no record yet: {'; '.join(board.troubles)}"
+        )
+    print(runs)
+    return 0
+
+
+def status_verb(options: argparse.Namespace) -> None:
+    """`status`: every run there is, or every cell of a grid."""
+    if not options.watch:
+        found = _rows(options)
+        from ln_repro.status import table
+
+        print(json.dumps(found, indent=1) if options.json else table(found))
+        return
+    from rich.console import Console, Group
+    from rich.live import Live
+    from rich.text import Text
+
+    from ln_repro.status import summary, table
+
+    with Live(console=Console(), screen=True, auto_refresh=False) as live:
+        while True:
+            found = _rows(options)
+            room = live.console.height - 2
+            lines = table(found).splitlines()
+            more = [f"... and {len(lines) - room} more"] if len(lines) > room else []
+            live.update(
+                Group(Text(summary(row["state"] for row in found)), Text("\n".join([*lines[:room], *more]))),
+                refresh=True,
+            )
+            time.sleep(WATCH_SECONDS)
+
+
+def cancel_verb(options: argparse.Namespace) -> int:
+    """`cancel`: stop cells, wherever they wait or run; each saves its state first."""
+    from ln_repro.sweep.cancel import cancel
+
+    runs = Path(os.environ.get("LN_REPRO_RUNS", "./runs"))
+    if any("=" in word for word in options.words):
+        from ln_repro.sweep.grid import words
+
+        plan = _plan(words(options.words), options, prepared=False)
+        runs, names = plan[0].experiment.paths.runs, [planned.name for planned in plan if not planned.done]
+    elif options.all:
+        names = None
+    elif options.words:
+        places = [Path(word).absolute() for word in options.words]
+        if missing := [place for place in places if not (place / "experiment.json").exists()]:
+            raise UserError(f"{missing[0]}: not a run directory (it has no experiment.json)")
+        runs, names = places[0].parent, [place.name for place in places]
+    else:
+        raise UserError("cancel what? Give grid=NAME [corpus=NAME ...] as for the sweep, run directories, or --all")
+    for line in cancel(runs, names):
+        print(line)
+    return 0
+
+
+def _plan(asked: "Asked", options: argparse.Namespace, prepared: bool) -> list["Planned"]:
+    """Return the cells of a grid, composed; ``prepared``: prepare the corpus, once and not by every cell."""
     from ln_repro.compose import compose, experiments, grid
     from ln_repro.corpus.prepare import fingerprint, prepare
     from ln_repro.engine import process
     from ln_repro.engine.device import settle
     from ln_repro.experiment import build
-    from ln_repro.ranks import this_rank
-    from ln_repro.sweep.grid import cells, words
-    from ln_repro.sweep.local import Pool
-    from ln_repro.sweep.plan import Planned, table
+    from ln_repro.sweep.grid import cells, chosen
+    from ln_repro.sweep.plan import Planned
 
-    if this_rank().size > 1:
-        raise UserError("torchrun: starts one run at a time; a sweep starts its runs itself")
-    asked = words(options.words)
+    every = cells(grid(asked.grid), asked.corpus, asked.seeds, asked.settings, list(experiments()))
     composed = []
-    for cell in cells(grid(asked.grid), asked.corpus, asked.seeds, asked.settings, list(experiments())):
+    for cell in chosen(every, options.only, options.but):
         settings = compose(cell.overrides)
         experiment = settle(build(settings))
-        rate = experiment.learning_rate(settings["reference"]["updates_per_epoch"])
-        composed.append((cell, experiment, rate))
+        composed.append((cell, experiment, experiment.learning_rate(settings["reference"]["updates_per_epoch"])))
     first = composed[0][1]
-    if options.dry_run:
+    if prepared:
+        source: str | None = prepare(first.data, first.paths.data, process.binarise, say).fingerprint
+    else:
         source = fingerprint(first.data, first.paths.data)
-        print(table([Planned(*parts, source) for parts in composed]))
-        return 0
-    corpus = prepare(first.data, first.paths.data, process.binarise, say)  # once, not by every cell
-    plan = [Planned(*parts, corpus.fingerprint) for parts in composed]
-    waiting = [(planned.folder.path.name, planned.cell) for planned in plan if not planned.done]
-    say(f"{len(plan)} cells, {len(plan) - len(waiting)} finished already; {cores()} at a time")
-    failed = sum(status != 0 for status in Pool(cores(), first.paths.runs / "sweep", say).run(waiting))
-    if failed:
-        raise LnReproError(f"{failed} of {len(plan)} cells failed (logs in {first.paths.runs / 'sweep'})")
-    print(first.paths.runs)
+    return [Planned(*parts, source) for parts in composed]
+
+
+def _run_here(asked: "Asked", plan: Sequence["Planned"], board: Any) -> None:
+    from ln_repro.engine.device import gpu
+    from ln_repro.sweep.local import Pool
+    from ln_repro.sweep.places import places
+    from ln_repro.sweep.requests import Requests
+
+    train, runs = plan[0].experiment.train, plan[0].experiment.paths.runs
+    on_gpu = train.device != "cpu" and gpu().name is not None
+    where = places(on_gpu, train.threads, asked.jobs, asked.jobs_per_gpu)
+    say(f"at most {sum(place.slots for place in where)} at a time on {', '.join(place.name for place in where)}")
+    with board:
+        Pool(where, asked.retries, runs / "sweep", Requests(runs), board).run(plan)
+
+
+def _leave(runs: Path) -> int:
+    """Start the same sweep once more, in the background, and leave it."""
+    from ln_repro import child
+
+    log = runs.absolute() / "sweep" / f"sweep-{time.strftime('%Y%m%d-%H%M%S')}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    again = [argument for argument in sys.argv[1:] if argument != "--detach"]
+    with log.open("ab") as output:
+        subprocess.Popen(
+            [*child.SELF, "-m", "ln_repro.cli", *again], env=child.environment(), stdin=subprocess.DEVNULL,
+            stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+    say(f"started; {log} says how it goes (also: ln-repro status; to stop it: ln-repro cancel)")
+    print(runs)
     return 0
+
+
+def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
+    from ln_repro.status import row, rows, waiting_row, with_queue
+    from ln_repro.sweep.jobs import Jobs
+
+    if options.words:
+        from ln_repro.sweep.grid import words
+
+        plan = _plan(words(options.words), options, prepared=False)
+        runs = plan[0].experiment.paths.runs
+        found = [
+            row(p.folder) if p.state != "planned" else waiting_row(p.name, p.cell.exp, p.cell.seed, p.id, "planned")
+            for p in plan
+        ]
+        return with_queue(found, _queue(runs))
+    runs = Path(os.environ.get("LN_REPRO_RUNS", "./runs"))
+    found, queue = rows(runs), _queue(runs)
+    there = {Path(one["dir"]).name for one in found}
+    found += [
+        waiting_row(name, handed.exp, handed.seed, name.rpartition("-")[2], "queued")
+        for name, handed in Jobs(runs).read().items()
+        if name in queue and name not in there
+    ]
+    return with_queue(found, queue)
+
+
+def _queue(runs: Path) -> dict[str, str]:
+    """Return what waits in the cluster's queue; where it does not answer, say so and go by the files."""
+    from ln_repro.sweep.cluster import queued
+
+    try:
+        return queued(runs)
+    except LnReproError as error:
+        complain(error)
+        return {}

@@ -1,8 +1,5 @@
 """Grids: which cells they have, on every corpus, and what they would cost."""
 
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -10,10 +7,9 @@ import pytest
 from ln_repro import cli
 from ln_repro.compose import CONF, compose, experiments, grid
 from ln_repro.engine.device import settle
-from ln_repro.errors import Interrupted, UserError
+from ln_repro.errors import UserError
 from ln_repro.experiment import build
-from ln_repro.sweep.grid import Cell, cells, words
-from ln_repro.sweep.local import Pool
+from ln_repro.sweep.grid import Asked, Cell, cells, chosen, words
 
 GRIDS = {"design": 12, "section3_2": 15, "section4": 11, "init": 14}
 CORPORA = ("toy", "multi30k", "tatoeba", "iwslt", "wmt")
@@ -60,7 +56,11 @@ def test_a_corpus_without_an_arm_is_refused() -> None:
         (["grid=design", "seeds=0"], "seeds: how many"),
         (["grid=design", "seeds=two"], "seeds: how many"),
         (["grid=design", "fast"], "'fast' is not key=value"),
-        (["grid=design", "launcher=slurm"], "launcher: only local"),
+        (["grid=design", "launcher=pbs"], "launcher: local, slurm or a YAML file"),
+        (["grid=design", "launcher.partition=gpu"], "is for launcher=slurm"),
+        (["grid=design", "launcher=slurm", "jobs=2"], "jobs: is for launcher=local"),
+        (["grid=design", "retries=-1"], "retries: how many, at least 0"),
+        (["grid=design", "jobs_per_gpu=0"], "jobs_per_gpu: how many, at least 1"),
     ],
 )
 def test_words_that_make_no_sense(given: list[str], message: str) -> None:
@@ -80,38 +80,55 @@ def test_a_dry_run_prints_a_row_a_cell_and_starts_nothing(
     assert not (tmp_path / "runs").exists()
 
 
-def test_the_pool_runs_everything_and_tells_what_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = subprocess.Popen
-
-    def start(command: list[str], **options: object) -> subprocess.Popen[bytes]:
-        code = "import sys; sys.exit('bad' in sys.argv[1])"
-        return real([sys.executable, "-c", code, *(part for part in command if part.startswith("exp="))], **options)  # type: ignore[call-overload, no-any-return]
-
-    monkeypatch.setattr("subprocess.Popen", start)
-    said: list[str] = []
-    codes = Pool(2, tmp_path / "logs", said.append).run(
-        [("good-s1", Cell("good", 1)), ("bad-s1", Cell("bad", 1)), ("good-s2", Cell("good", 2))]
+def test_what_is_the_sweeps_own_is_taken_out_of_the_words() -> None:
+    given = (
+        "lr=1 grid=design launcher=slurm seeds=3 launcher.partition=gpu corpus=iwslt retries=0 data.source=a=b".split()
     )
-    assert codes == [0, 1, 0]
-    assert sorted(line.split("] ")[1].split(",")[0] for line in said) == [
-        "bad-s1: exit 1",
-        "good-s1: done",
-        "good-s2: done",
-    ]
+    assert words(given) == Asked(
+        "design", "iwslt", 3, "slurm", ("partition=gpu",), retries=0, settings=("lr=1", "data.source=a=b")
+    )
 
 
-def test_an_interrupted_pool_stops_its_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = subprocess.Popen
-    monkeypatch.setattr("subprocess.Popen", lambda command, **options: real(["sleep", "60"], **options))
-    pool = Pool(1, tmp_path / "logs", lambda _: None)
-    began = time.monotonic()
+@pytest.mark.parametrize(
+    ("only", "but", "left"),
+    [
+        ([], [], 24),
+        (["*_sgd"], [], 8),
+        (["toy_*_sgd"], [], 8),
+        (["postln_warm"], [], 2),
+        (["postln_warm-s2"], [], 1),
+        (["*-s1"], ["*radam*"], 8),
+        (["postln_warm", "preln_warm"], [], 4),
+    ],
+)
+def test_patterns_choose_cells(only: list[str], but: list[str], left: int) -> None:
+    every = cells(grid("design"), "toy", 2, [], list(experiments()))
+    assert len(chosen(every, only, but)) == left
 
-    def interrupt(*_: object) -> object:
-        while not pool.running:
-            time.sleep(0.01)
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr("concurrent.futures.Future.result", interrupt)
-    with pytest.raises(Interrupted):
-        pool.run([("a", Cell("a", 1)), ("b", Cell("b", 1))])
-    assert time.monotonic() - began < 20
+@pytest.mark.parametrize(
+    ("only", "but", "message"), [(["nothing"], [], "names no cell"), (["*sgd"], ["*"], "leave no cell")]
+)
+def test_patterns_that_choose_nothing_are_refused(only: list[str], but: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        chosen(cells(grid("design"), "toy", 1, [], list(experiments())), only, but)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_flags_and_words_stand_in_any_order(place: int, tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["grid=design", "--only", "*_sgd", "seeds=2"]
+    words.insert((0, 1, 4)[place], "--dry-run")
+    assert cli.main(["sweep", *words]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1 + 8
+
+
+def test_a_flag_that_there_is_not_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["sweep", "grid=design", "--fast"]) == 2
+    assert capsys.readouterr().err == "ln-repro: unrecognized arguments: --fast (ln-repro sweep --help)\n"
+
+
+def test_a_path_with_a_space_is_quoted_in_the_command(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["sweep", "grid=design", "--dry-run", "--only", "postln_warm", "paths.runs='my runs'"]) == 0
+    assert "'paths.runs='" in capsys.readouterr().out

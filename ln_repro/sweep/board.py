@@ -1,0 +1,86 @@
+"""What a sweep shows while it goes: a live board on a terminal, a line for every cell that ends elsewhere."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from ln_repro.errors import Interrupted
+from ln_repro.status import row, shown, summary
+from ln_repro.sweep.cell import last_line
+from ln_repro.sweep.plan import Planned
+
+REFRESH_SECONDS = 2.0
+COLUMNS = ("cell", "state", "update", "loss", "bleu")
+
+
+class Board:
+    """All cells of a sweep: how many are in which state, and those at work one by one.
+
+    Args:
+        plan: the cells.
+        queue: tells the state of those that wait elsewhere, in a cluster's queue.
+    """
+
+    def __init__(
+        self, plan: Sequence[Planned], queue: Callable[[], Mapping[str, str]] = dict, console: Console | None = None
+    ) -> None:
+        self.plan = plan
+        self.queue = queue
+        self.console = console or Console(stderr=True, highlight=False)
+        self.live = Live(console=self.console, auto_refresh=False, transient=True)
+        self.troubles: list[str] = []
+        """One line for each cell that has ended without a record."""
+        self._drawn = 0.0
+        self._settled: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        if self.console.is_terminal:
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.live.stop()
+
+    def say(self, message: str) -> None:
+        """Print a line that stays."""
+        self.console.print(message, markup=False, soft_wrap=True)
+
+    def ended(self, planned: Planned, status: int = 0, log: Path | None = None) -> None:
+        """Take note that a cell has ended."""
+        if status == 0:
+            bleu = row(planned.folder)["bleu"]
+            self.say(f"{planned.name}: {planned.state}" + ("" if bleu is None else f", test BLEU {bleu:.2f}"))
+            return
+        why = f"failed, {last_line(log)} (see {log})" if log else "stopped"
+        self.troubles.append(f"{planned.name}: {'stopped' if status == Interrupted.exit_code else why}")
+        self.say(self.troubles[-1])
+
+    def states(self) -> dict[str, str]:
+        """Return the state of every cell, by name."""
+        waiting = self.queue()
+        for planned in self.plan:
+            if planned.name not in self._settled and planned.done:
+                self._settled[planned.name] = planned.state
+        return {p.name: self._settled.get(p.name) or waiting.get(p.name) or p.state for p in self.plan}
+
+    def show(self) -> None:
+        """Draw the board, if there is a terminal and it is time."""
+        if self.console.is_terminal and time.monotonic() - self._drawn > REFRESH_SECONDS:
+            self.live.update(self._drawing(), refresh=True)
+            self._drawn = time.monotonic()
+
+    def _drawing(self) -> Group:
+        states = self.states()
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        for name in COLUMNS:
+            table.add_column(name, justify="left" if name in ("cell", "state") else "right")
+        for planned in self.plan:
+            if states[planned.name] == "running":
+                table.add_row(*shown({**row(planned.folder), "cell": planned.name}, COLUMNS))
+        return Group(Text(summary(states.values())), table)

@@ -1,0 +1,39 @@
+"""One cell at work: an `ln-repro run` in a session of its own, its output in a log."""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ln_repro import child
+from ln_repro.errors import Interrupted, UserError
+
+STOP_SECONDS = 90.0
+"""How long a run gets to save: longer than it gives its own workers."""
+
+
+def start(overrides: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """Start a run; what it says is added to ``log``. Signals to us, such as Ctrl-C, do not reach it."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [*child.SELF, "-m", "ln_repro.cli", "run", *overrides],
+            env=child.environment(**(environment or {})),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def worth_retrying(status: int) -> bool:
+    """Return whether a run that ended so may do better the next time.
+
+    A divergence ends with 0, as any result does. Wrong input stays wrong, and a run that was asked to stop should.
+    """
+    return status not in (0, UserError.exit_code, Interrupted.exit_code)
+
+
+def last_line(log: Path) -> str:
+    """Return what a run said last."""
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    return next((line.strip() for line in reversed(lines) if line.strip()), "no output")

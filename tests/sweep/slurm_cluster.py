@@ -1,0 +1,182 @@
+"""A throw-away Slurm on this machine: two nodes with two pretended GPUs each, no systemd, no accounting."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "squeue")
+CONF = """
+ClusterName=lnrepro
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort={port}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
+CommunicationParameters=NoAddrCache
+SlurmctldPidFile={folder}/run/slurmctld.pid
+SlurmctldLogFile={folder}/run/slurmctld.log
+StateSaveLocation={folder}/state
+SlurmdPidFile={folder}/run/slurmd-%n.pid
+SlurmdLogFile={folder}/run/slurmd-%n.log
+SlurmdSpoolDir={folder}/spool-%n
+SlurmdTimeout=8
+MailProg=/bin/true
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=0
+ReturnToService=2
+JobRequeue=1
+KillWait=20
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+SlurmctldParameters=preempt_send_user_signal
+GresTypes=gpu
+NodeName=node1 NodeHostname=localhost NodeAddr=127.0.0.1 Port={node1} CPUs=2 RealMemory=4000 Gres=gpu:2
+NodeName=node2 NodeHostname=localhost NodeAddr=127.0.0.1 Port={node2} CPUs=2 RealMemory=4000 Gres=gpu:2
+PartitionName=gpu    Nodes=node1,node2 Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=30
+PartitionName=urgent Nodes=node1,node2 MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
+"""
+GRES = """
+AutoDetect=off
+NodeName=node[1-2] Name=gpu File={folder}/dev/nvidia[0-1]
+"""
+
+
+def missing() -> str | None:
+    """Return what keeps a Slurm from being started here, or None."""
+    if lacking := [name for name in NEEDED if not shutil.which(name, path=_path())]:
+        return f"no {', '.join(lacking)} (apt-get install slurm-wlm munge)"
+    return None if os.getuid() == 0 else "a Slurm of our own needs root"
+
+
+class Cluster:
+    """A Slurm in a folder, up while the ``with`` block lasts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {
+            **os.environ, "PATH": _path(), "SLURM_CONF": str(folder / "slurm.conf"),
+        }  # fmt: skip
+        self.daemons: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> "Cluster":
+        for name in ("run", "state", "dev", "spool-node1", "spool-node2"):
+            (self.folder / name).mkdir(parents=True)
+        ports = _free_ports(3)
+        values = dict(zip(("port", "node1", "node2"), ports, strict=True), folder=self.folder)
+        (self.folder / "slurm.conf").write_text(CONF.format(**values))
+        (self.folder / "gres.conf").write_text(GRES.format(**values))
+        key = self.folder / "munge.key"
+        key.touch(0o600)
+        key.write_bytes(os.urandom(1024))
+        for number in (0, 1):  # one may not say that a GPU is no file at all
+            os.mknod(self.folder / "dev" / f"nvidia{number}", 0o020666, os.makedev(1, 3))
+        self.folder.chmod(0o755)
+        run = self.folder / "run"
+        self._start(
+            "munged", "--foreground", "--force", f"--key-file={key}", f"--socket={self.folder}/munge.socket",
+            f"--pid-file={run}/munged.pid", f"--log-file={run}/munged.log", f"--seed-file={run}/munged.seed",
+            "--num-threads=1",
+        )  # fmt: skip
+        self._until(lambda: (self.folder / "munge.socket").exists(), "munged does not start")
+        self._start("slurmctld", "-D", "-c")
+        for node in ("node1", "node2"):
+            self.start_node(node)
+        self._until(lambda: self.ask("sinfo", "-h", "-t", "idle", "-o", "%D").strip() == "2", "no node is idle")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        subprocess.run(["scancel", "--user", "root"], env=self.environment, capture_output=True, check=False)
+        time.sleep(0.5)
+        for name in ("node1", "node2", "slurmctld", "munged"):  # in this order: the other leaves some behind
+            if daemon := self.daemons.pop(name, None):
+                daemon.terminate()
+                try:
+                    daemon.wait(10)
+                except subprocess.TimeoutExpired:
+                    daemon.kill()
+                    daemon.wait()
+
+    def start_node(self, node: str) -> None:
+        """Start the daemon of a node."""
+        self._start("slurmd", "-D", "-c", "-N", node, name=node)
+
+    def kill_node(self, node: str) -> None:
+        """Let a node die: its daemon and everything that it runs, without warning."""
+        daemon = self.daemons.pop(node)
+        daemon.kill()
+        daemon.wait()
+        for step in self._steps(node):
+            for pid in [*_descendants(step), step]:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+
+    def ask(self, *command: str) -> str:
+        """Return what one of Slurm's commands says."""
+        return subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False).stdout
+
+    def _start(self, command: str, *arguments: str, name: str | None = None) -> None:
+        log = (self.folder / "run" / f"{name or command}.out").open("ab")
+        program = shutil.which(command, path=_path())
+        assert program
+        self.daemons[name or command] = subprocess.Popen(
+            [program, *arguments], env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            start_new_session=True,
+        )  # fmt: skip
+        log.close()
+
+    def _steps(self, node: str) -> list[int]:
+        """Return the processes that hold the jobs of a node."""
+        import psutil
+
+        spool = str(self.folder / f"spool-{node}")
+        found = []
+        for process in psutil.process_iter(["name", "open_files"]):
+            if process.info["name"] != "slurmstepd":
+                continue
+            words = " ".join(process.environ().values()) if process.is_running() else ""
+            if node in words or any(spool in file.path for file in process.info["open_files"] or []):
+                found.append(process.pid)
+        return found
+
+    def _until(self, done, message: str) -> None:
+        deadline = time.monotonic() + 20
+        while not done():
+            if time.monotonic() > deadline:
+                said = "".join(path.read_text(errors="replace")[-500:] for path in (self.folder / "run").glob("*.out"))
+                raise TimeoutError(f"{message}: {said}")
+            time.sleep(0.05)
+
+
+def _descendants(pid: int) -> list[int]:
+    import psutil
+
+    try:
+        return [process.pid for process in psutil.Process(pid).children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+def _free_ports(number: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(number)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def _path() -> str:
+    return os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])

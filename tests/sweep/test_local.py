@@ -1,0 +1,158 @@
+"""The local pool: everything runs, failures are tried again, somebody else's cells are left to him."""
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from ln_repro.errors import Interrupted
+from ln_repro.experiment import Experiment
+from ln_repro.lease import taken
+from ln_repro.schedule import LearningRate
+from ln_repro.store import write_json
+from ln_repro.sweep import cell, local
+from ln_repro.sweep.board import Board
+from ln_repro.sweep.grid import Cell
+from ln_repro.sweep.local import Pool
+from ln_repro.sweep.places import Place
+from ln_repro.sweep.plan import Planned
+from ln_repro.sweep.requests import Requests
+from tests.examples import experiment
+
+RUN = """
+import pathlib, sys, time
+folder, kind, tries = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[1] + ".tries")
+with tries.open("a") as file:
+    file.write("x")
+folder.mkdir(parents=True, exist_ok=True)
+count = len(tries.read_text())
+if kind == "slow":
+    time.sleep(60)
+if kind == "bad" or (kind == "flaky" and count < 3):
+    print("train failed (exit 9): the reason")
+    sys.exit(1)
+if kind == "wrong":
+    sys.exit(2)
+status = "diverged" if kind == "lost" else "finished"
+(folder / "record.json").write_text('{"status": "%s", "bleu": {"test": null}}' % status)
+"""
+"""Stands in for `ln-repro run`: directory, and what becomes of it."""
+
+
+def planned(runs: Path, kind: str, seed: int = 1) -> Planned:
+    """Return a cell whose experiment's name says what becomes of it."""
+    made: Experiment = experiment(seed=seed).model_copy(update={"exp": f"toy_{kind}"})
+    made = made.model_copy(update={"paths": made.paths.model_copy(update={"runs": runs})})
+    return Planned(Cell(f"toy_{kind}", seed), made, LearningRate(1.0, 0, "constant", 4000, None, 10, total=10), "data")
+
+
+@pytest.fixture
+def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Return a function that makes a pool whose runs are stand-ins, and the cells of it."""
+    monkeypatch.setattr(local, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(local, "ELSEWHERE_SECONDS", 0.1)
+    plan: list[Planned] = []
+
+    def start(overrides: list[str], log: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        mine = next(p for p in plan if p.cell.overrides == overrides)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output:
+            command = [sys.executable, "-c", RUN, str(mine.folder.path), mine.cell.exp.partition("_")[2]]
+            return subprocess.Popen(command, stdout=output)
+
+    monkeypatch.setattr(cell, "start", start)
+
+    def make(*kinds: str, slots: int = 2, retries: int = 2) -> tuple[Pool, list[Planned], list[str]]:
+        plan.extend(planned(tmp_path, kind, seed) for seed, kind in enumerate(kinds, 1))
+        said: list[str] = []
+        board = Board(plan, console=Console(file=(tmp_path / "screen").open("w")))
+        monkeypatch.setattr(board, "say", said.append)
+        return Pool([Place("cpu", slots, [])], retries, tmp_path / "sweep", Requests(tmp_path), board), plan, said
+
+    return make
+
+
+def tries(one: Planned) -> int:
+    path = one.folder.path.with_name(one.folder.path.name + ".tries")
+    return len(path.read_text()) if path.exists() else 0
+
+
+def test_everything_runs_and_failures_are_tried_again(pool) -> None:
+    made, plan, said = pool("good", "flaky", "bad", "wrong", "lost")
+    made.run(plan)
+    assert [one.state for one in plan] == ["finished", "finished", "interrupted", "interrupted", "diverged"]
+    assert [tries(one) for one in plan] == [1, 3, 3, 1, 1]  # wrong input and divergence are not tried again
+    assert len(made.board.troubles) == 2
+    assert any("toy_bad" in line and "failed, train failed (exit 9): the reason (see" in line for line in said)
+
+
+def test_what_is_done_is_not_run(pool) -> None:
+    made, plan, _ = pool("good", "good")
+    plan[0].folder.path.mkdir(parents=True)
+    write_json(plan[0].folder.path / "record.json", {"status": "finished", "bleu": {"test": None}})
+    made.run(plan)
+    assert [tries(one) for one in plan] == [0, 1]
+
+
+def test_a_cell_that_another_sweep_is_at_work_on_is_left_to_it_until_it_is_gone(pool) -> None:
+    made, plan, _ = pool("good", "good")
+    busy = plan[0].folder
+    with taken(busy.path):
+        thread = threading.Thread(target=made.run, args=(plan,))
+        thread.start()
+        deadline = time.monotonic() + 20
+        while tries(plan[1]) == 0 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.3)
+        assert thread.is_alive() and tries(plan[0]) == 0
+    thread.join(20)
+    assert tries(plan[0]) == 1  # its sweep died without a record: we take over
+
+
+def test_never_more_at_a_time_than_there_is_room_for(pool) -> None:
+    made, plan, _ = pool(*["good"] * 6, slots=1)
+    most = 0
+    collect = made._collect
+
+    def count() -> None:
+        nonlocal most
+        most = max(most, len(made.running))
+        collect()
+
+    made._collect = count
+    made.run(plan)
+    assert most == 1 and all(one.done for one in plan)
+
+
+def test_a_request_stops_a_cell_at_work_and_one_that_waits(pool) -> None:
+    made, plan, said = pool("slow", "slow", "good", slots=1)
+    thread = threading.Thread(target=made.run, args=(plan,))
+    thread.start()
+    deadline = time.monotonic() + 20
+    while tries(plan[0]) == 0 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    made.retries = 0  # the stand-in dies of the signal, where a run saves and exits with 130
+    made.requests.make([plan[0].name, plan[1].name])
+    thread.join(30)
+    assert not thread.is_alive()
+    assert [one.state for one in plan] == ["interrupted", "planned", "finished"]
+    assert f"{plan[1].name}: stopped" in said
+
+
+def test_ctrl_c_stops_the_runs(pool, monkeypatch) -> None:
+    made, plan, _ = pool("slow", "slow", "slow")
+    began = time.monotonic()
+
+    def interrupt() -> None:
+        if len(made.running) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(made.board, "show", interrupt)
+    with pytest.raises(Interrupted):
+        made.run(plan)
+    assert time.monotonic() - began < 20
+    assert all(running.process.poll() is not None for running in made.running)
