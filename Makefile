@@ -10,7 +10,7 @@ PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11,$(she
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench reproduce-tables clean
+.PHONY: help setup demo test check bench torture reproduce-tables clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -40,6 +40,9 @@ check: $(READY)  ## lint, types and tests: what CI runs
 
 bench: $(READY)  ## training speed beside stock fairseq, in pairs
 	$(BIN)/python scripts/bench.py --json results/bench/cpu.json
+
+torture: $(READY)  ## kill the processes of a sweep 50 times at random, and compare (SEED=N)
+	$(BIN)/python -m tests.e2e.torture $(if $(SEED),--seed $(SEED))
 
 reproduce-tables: $(READY)  ## rebuild results/tables and results/figures from the committed records
 	$(BIN)/python scripts/reproduce_tables.py

@@ -145,7 +145,13 @@ def expand(overrides: Sequence[str]) -> list[list[str]]:
 
 
 def multirun(arguments: Sequence[str], job: Any) -> None:
-    """Hand the command line to Hydra itself: multirun, launchers, ``--cfg`` and its other flags."""
+    """Hand the command line to Hydra itself: multirun, launchers, ``--cfg`` and its other flags.
+
+    Raises:
+        UserError: Hydra cannot use them.
+        Exception: whatever a job raises that another process or machine has run.
+    """
+    import os
     import sys
 
     import hydra
@@ -156,7 +162,11 @@ def multirun(arguments: Sequence[str], job: Any) -> None:
         job(OmegaConf.to_container(cfg, resolve=True))
 
     sys.argv = ["ln-repro", *arguments]
-    task()
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # what is raised comes to us, instead of being printed at length
+    try:
+        task()
+    except _complaints() as error:
+        raise UserError(_one_line(error)) from None
 
 
 def _check_choices(overrides: Sequence[str]) -> None:

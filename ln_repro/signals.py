@@ -5,8 +5,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-"""Of these, one that was ignored when we were started (nohup) stays ignored."""
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+WARNINGS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def raise_when_asked() -> None:
@@ -28,7 +28,9 @@ def note_when_asked() -> Iterator[threading.Event]:
 
 
 def _heeded() -> list[signal.Signals]:
-    return [number for number in STOPPING if signal.getsignal(number) != signal.SIG_IGN]
+    """Return the signals to act on: not those ignored from the start (nohup), nor warnings that a launcher acts on."""
+    free = [number for number in WARNINGS if signal.getsignal(number) in (signal.SIG_DFL, _interrupt)]
+    return [number for number in STOPPING if signal.getsignal(number) != signal.SIG_IGN] + free
 
 
 def _interrupt(number: int, frame: object) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import socket
 from typing import Any
 
 from ln_repro.errors import Interrupted, LnReproError, UserError
@@ -58,7 +59,7 @@ def run_verb(arguments: list[str]) -> int:
                 print(f"# {_total_rate(experiment, settings['reference']['updates_per_epoch'])}", flush=True)
     if options.cfg:
         flags.append("--resolve")
-    worst = 0
+    worst, home = 0, (socket.gethostname(), os.getpid())
 
     def job(settings: dict[str, Any]) -> None:
         nonlocal worst
@@ -66,10 +67,10 @@ def run_verb(arguments: list[str]) -> int:
             _run_one(build(settings))
         except Interrupted as error:
             raise KeyboardInterrupt from error  # ends the whole multirun, not this job alone
-        except LnReproError as error:
-            worst = max(worst, complain(error))
         except Exception as error:
-            worst = max(worst, crashed(error))
+            if home != (socket.gethostname(), os.getpid()):
+                raise  # a launcher has brought us elsewhere: this is how it comes back
+            worst = max(worst, complain(error) if isinstance(error, LnReproError) else crashed(error))
 
     if options.multirun:
         runs = experiment.paths.runs

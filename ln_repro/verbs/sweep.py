@@ -49,7 +49,8 @@ def sweep_verb(options: argparse.Namespace) -> int:
         from ln_repro.sweep.cluster import hand_over, queued, watch
 
         settings = launcher(asked.launcher, asked.launcher_options)
-        say(f"{hand_over(plan, runs, settings, asked.retries)} handed to Slurm")
+        handed = hand_over(plan, runs, settings, asked.retries)
+        say(f"{handed} handed to Slurm, {len(plan) - done - handed} there already")
         if options.detach:
             print(runs)
             return 0

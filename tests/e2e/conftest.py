@@ -20,8 +20,13 @@ TINY = (
 
 @pytest.fixture(scope="session")
 def sentences(tmp_path_factory) -> Path:
-    """Return the folder of a made-up parallel corpus: the target is the source upside down."""
-    folder = tmp_path_factory.mktemp("corpus with 'quotes' and spaces")
+    """Return the folder of a made-up parallel corpus."""
+    return made_up_corpus(tmp_path_factory.mktemp("corpus with 'quotes' and spaces"))
+
+
+def made_up_corpus(folder: Path) -> Path:
+    """Write a parallel corpus whose target is the source upside down; return its folder."""
+    folder.mkdir(exist_ok=True)
     draw = random.Random(5)
     for split, size in (("train", 500), ("valid", 30), ("test", 25)):
         pairs = [[draw.choice(WORDS) for _ in range(draw.randint(3, 8))] for _ in range(size)]
@@ -51,6 +56,19 @@ class Command:
         process = self.start(*extra)
         out, error = process.communicate(timeout=300)
         return process.returncode, out, error
+
+    @property
+    def settings(self) -> list[str]:
+        """What every cell of a grid gets."""
+        return [setting for setting in self.arguments if not setting.startswith("exp=")]
+
+    def call(self, *words: str, **environment: str) -> tuple[int, str, str]:
+        """Run any verb to its end; return exit code, standard output and standard error."""
+        done = subprocess.run(
+            [sys.executable, "-m", "ln_repro.cli", *words],
+            env={**self.environment, **environment}, capture_output=True, text=True, timeout=900,
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
 
     @property
     def folder(self) -> Path:

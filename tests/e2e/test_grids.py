@@ -1,20 +1,8 @@
 """Many runs by one command: Hydra's multirun and a sweep, each cell to its record."""
 
 import json
-import subprocess
-import sys
 
 SHORT = ("train.max_epoch=1", "eval.beam=1")
-
-
-def go(run, *words):
-    """Run the command line with the tiny settings; return exit code, standard output and standard error."""
-    settings = [setting for setting in run.arguments if not setting.startswith("exp=")]
-    done = subprocess.run(
-        [sys.executable, "-m", "ln_repro.cli", *words, *settings],
-        env=run.environment, capture_output=True, text=True, timeout=900,
-    )  # fmt: skip
-    return done.returncode, done.stdout, done.stderr
 
 
 def records(run):
@@ -23,7 +11,7 @@ def records(run):
 
 def test_a_multirun_runs_the_product_of_what_it_is_given(command):
     run = command("runs", *SHORT)
-    status, out, error = go(run, "run", "-m", "exp=toy_preln_nowarm,toy_postln_nowarm", "seed=1,2")
+    status, out, error = run.call("run", "-m", "exp=toy_preln_nowarm,toy_postln_nowarm", "seed=1,2", *run.settings)
     assert status == 0, error
     cells = [(record["exp"], record["axes"]["seed"]) for record in records(run)]
     assert sorted(cells) == [(f"toy_{norm}_nowarm", seed) for norm in ("postln", "preln") for seed in (1, 2)]
@@ -35,7 +23,7 @@ def test_a_multirun_runs_the_product_of_what_it_is_given(command):
 
 def test_every_cell_of_the_design_grid_runs_to_a_record(command):
     run = command("runs", *SHORT)
-    status, _, error = go(run, "sweep", "grid=design")
+    status, _, error = run.call("sweep", "grid=design", *run.settings)
     assert status == 0, error
     found = records(run)
     axes = {
@@ -45,7 +33,7 @@ def test_every_cell_of_the_design_grid_runs_to_a_record(command):
     assert all(record["status"] == "finished" and record["bleu"]["test"] for record in found)
     assert all(record["experiment"]["stop_on_divergence"] for record in found)
 
-    status, _, error = go(run, "sweep", "grid=design")  # nothing is left to do
+    status, _, error = run.call("sweep", "grid=design", *run.settings)  # nothing is left to do
     assert status == 0
     assert "12 cells, 12 finished already" in error
     assert records(run) == found

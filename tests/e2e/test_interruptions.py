@@ -7,13 +7,13 @@ import time
 
 import pytest
 
+from tests.e2e import outcomes
+
 WITHIN_SECONDS = 12
-COMPARED = ("status", "divergence", "epochs", "bleu", "updates", "target_tokens", "parameters", "data", "id")
 
 
 def outcome(run):
-    record = json.loads((run.folder / "record.json").read_text())
-    return {key: record[key] for key in COMPARED}
+    return outcomes.outcome(run.folder)
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,14 @@
 """A throw-away Slurm on this machine: two nodes with two pretended GPUs each, no systemd, no accounting."""
 
+import contextlib
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import time
 from pathlib import Path
+
+import psutil
 
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "squeue")
 CONF = """
@@ -112,15 +114,16 @@ class Cluster:
 
     def kill_node(self, node: str) -> None:
         """Let a node die: its daemon and everything that it runs, without warning."""
+        jobs = self.ask("squeue", "-h", "-w", node, "-t", "running", "-o", "%A").split()
         daemon = self.daemons.pop(node)
         daemon.kill()
         daemon.wait()
-        for step in self._steps(node):
-            for pid in [*_descendants(step), step]:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
+        for step in psutil.process_iter(["cmdline"]):
+            title = " ".join(step.info["cmdline"] or [])
+            if any(title.startswith(f"slurmstepd: [{job}.") for job in jobs):
+                for process in [*step.children(recursive=True), step]:
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        process.kill()
 
     def ask(self, *command: str) -> str:
         """Return what one of Slurm's commands says."""
@@ -136,20 +139,6 @@ class Cluster:
         )  # fmt: skip
         log.close()
 
-    def _steps(self, node: str) -> list[int]:
-        """Return the processes that hold the jobs of a node."""
-        import psutil
-
-        spool = str(self.folder / f"spool-{node}")
-        found = []
-        for process in psutil.process_iter(["name", "open_files"]):
-            if process.info["name"] != "slurmstepd":
-                continue
-            words = " ".join(process.environ().values()) if process.is_running() else ""
-            if node in words or any(spool in file.path for file in process.info["open_files"] or []):
-                found.append(process.pid)
-        return found
-
     def _until(self, done, message: str) -> None:
         deadline = time.monotonic() + 20
         while not done():
@@ -157,15 +146,6 @@ class Cluster:
                 said = "".join(path.read_text(errors="replace")[-500:] for path in (self.folder / "run").glob("*.out"))
                 raise TimeoutError(f"{message}: {said}")
             time.sleep(0.05)
-
-
-def _descendants(pid: int) -> list[int]:
-    import psutil
-
-    try:
-        return [process.pid for process in psutil.Process(pid).children(recursive=True)]
-    except psutil.Error:
-        return []
 
 
 def _free_ports(number: int) -> list[int]:

@@ -1,0 +1,114 @@
+"""A sweep on a real Slurm, of our own: preempted, cancelled, a node lost, and every record as if nothing had been."""
+
+import json
+import os
+import time
+
+import pytest
+
+from tests.e2e.outcomes import outcomes
+from tests.sweep.slurm_cluster import Cluster, missing
+
+ASKED = ("launcher.cpus_per_task=1", "launcher.mem_gb=1", "launcher.timeout_min=60")
+CELLS = ("sweep", "grid=design", "--only", "p*_warm*")
+LONG = "train.max_epoch=12"
+CANARY = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    if lacking := missing():
+        if os.environ.get("CI_SLURM") == "required":
+            pytest.fail(lacking)
+        pytest.skip(lacking)
+    with Cluster(tmp_path_factory.mktemp("cluster") / "slurm") as running:
+        yield running
+
+
+@pytest.fixture
+def run(command, cluster):
+    made = command("runs with spaces", LONG)
+    made.environment |= {"SLURM_CONF": cluster.environment["SLURM_CONF"], "PATH": cluster.environment["PATH"]}
+    return made
+
+
+def states(run) -> dict[str, str]:
+    _, out, _ = run.call("status", "--json")
+    return {row["dir"].rsplit("/")[-1]: row["state"] for row in json.loads(out)}
+
+
+def until(done, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not (found := done()):
+        assert time.monotonic() < deadline, "this takes too long"
+        time.sleep(0.3)
+    return found
+
+
+def on_node(cluster, run, node):
+    """Return the runs that are at work on a node."""
+    listed = cluster.ask("squeue", "-h", "--array", "-w", node, "-t", "running", "-o", "%i").split()
+    jobs = [json.loads(line) for line in (run.runs / "sweep" / "jobs.jsonl").read_text().splitlines()]
+    return [one["cell"] for one in jobs if one["job"] in listed]
+
+
+def training(run, name, update=20):
+    events = run.runs / name / "events.jsonl"
+    return events.exists() and any(
+        json.loads(line)["update"] >= update for line in events.read_text().splitlines() if line.endswith("}")
+    )
+
+
+def test_six_cells_survive_a_preemption_a_cancellation_and_a_node_that_dies(run, command, cluster):
+    status, _, error = run.call(*CELLS, "launcher=slurm", "--detach", *ASKED, *run.settings, WANDB_API_KEY=CANARY)
+    assert status == 0 and "6 handed to Slurm, 0 there already" in error
+    assert sorted(set(states(run).values())) in (["queued"], ["queued", "running"], ["running"])
+    status, _, error = run.call(*CELLS, "launcher=slurm", "--detach", *ASKED, *run.settings)
+    assert status == 0 and "0 handed to Slurm, 6 there already" in error
+
+    until(lambda: all(len(on_node(cluster, run, node)) == 2 for node in ("node1", "node2")))
+    preempted, lost = on_node(cluster, run, "node1"), on_node(cluster, run, "node2")
+    until(lambda: all(training(run, name) for name in (*preempted, *lost)))
+    cluster.ask("sbatch", "-p", "urgent", "-w", "node1", "-n", "1", "--gres=gpu:2", "--wrap", "sleep 3")
+    status, out, _ = run.call("cancel", str(run.runs / lost[0]))
+    assert status == 0 and f"{lost[0]}: job" in out
+    until(lambda: "REQUEUE" in "".join(path.read_text() for path in run.runs.glob("sweep/slurm/*.err")))
+    cluster.kill_node("node2")
+    time.sleep(1)
+    cluster.start_node("node2")
+
+    until(lambda: not cluster.ask("squeue", "-h"), 300)
+    assert states(run)[lost[0]] == "interrupted"
+    status, _, error = run.call(*CELLS, "launcher=slurm", *ASKED, *run.settings)
+    assert status == 0, error
+    assert set(states(run).values()) == {"finished"} and len(states(run)) == 6
+    sessions = {name: len(list((run.runs / name / "sessions").iterdir())) for name in states(run)}
+    assert all(sessions[name] >= 2 for name in (*preempted, *lost)), sessions
+
+    quiet = command("undisturbed", LONG)
+    status, _, error = quiet.call(*CELLS, *quiet.settings)
+    assert status == 0, error
+    assert outcomes(run.runs) == outcomes(quiet.runs) and len(outcomes(run.runs)) == 6
+    assert not [path for path in run.runs.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
+
+
+def test_what_slurm_refuses_is_one_line_and_nothing_is_handed_over(run):
+    for word, said in (("launcher.partition=nowhere", "invalid partition"), ("launcher.partitoin=gpu", "partitoin")):
+        status, _, error = run.call(*CELLS, "launcher=slurm", word, *run.settings)
+        assert status == 2 and said in error.splitlines()[-1] and "Traceback" not in error
+    assert not (run.runs / "sweep" / "jobs.jsonl").exists()
+
+
+def test_hydras_own_launcher_brings_failures_home(run):
+    settings = [setting for setting in run.settings if not setting.startswith("data.train=")]
+    status, _, error = run.call(
+        "run", "-m", "hydra/launcher=submitit_slurm", "hydra.launcher.mem_gb=1", "exp=toy_preln_nowarm", "seed=1,2",
+        "data.train=nowhere", *settings,
+    )  # fmt: skip
+    assert status == 2 and "nowhere" in error.splitlines()[-1]
+    status, _, error = run.call(
+        "run", "-m", "hydra/launcher=slurm", "hydra.launcher.mem_gb=1", "hydra.launcher.cpus_per_task=1",
+        "exp=toy_preln_nowarm", *run.settings, "train.max_epoch=1",
+    )  # fmt: skip
+    assert status == 0, error
+    assert [record["epochs"][-1]["epoch"] for record in outcomes(run.runs).values()] == [1]

@@ -1,0 +1,10 @@
+"""Fifty processes of a sweep are killed at random; nothing is lost, doubled or changed."""
+
+from tests.e2e.torture import torture
+
+
+def test_fifty_kills_change_nothing(command):
+    toll = torture(command("sweep"), command("quiet"), seed=1, kills=50)
+    print(toll)
+    assert toll.kills.total() == 50 and len(toll.kills) >= 3
+    assert toll.cells >= 4 and not toll.different and not toll.doubled, toll
