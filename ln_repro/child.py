@@ -1,6 +1,7 @@
 """How this package starts Python processes of its own: the same interpreter, and this very code."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -19,3 +20,9 @@ def environment(**extra: str) -> dict[str, str]:
 def cores() -> int:
     """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def killed(status: int) -> str:
+    """Say in words that a process ended by a signal; ``status`` is minus its number, as `subprocess` has it."""
+    name = signal.Signals(-status).name
+    return f"was killed by {name}" + (", perhaps for want of memory" if -status == signal.SIGKILL else "")

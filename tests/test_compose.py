@@ -182,7 +182,7 @@ def test_any_string_is_an_experiment_or_a_complaint_of_one_line() -> None:
     keys = ["lr", "exp", "model", "data", "data.source", "schedule.decay", "hydra.sweep.dir", "optimizer.betas", "a@b"]
     atoms = [*"=+~@:.,[]{}()$'\"\\ \n\t\0é%", "${", "null", "true", "nan", "-1", "1e400", "???", "x" * 300, *keys,
              "glob(*)", "choice(1,2)", "int(x)", "${lr}", "${oc.env:X}", "_self_", "a:b"]  # fmt: skip
-    for _ in range(100):
+    for _ in range(500):
         text = "".join(dice.choices(atoms, k=dice.randint(1, 5)))
         override = text if dice.random() < 0.4 else f"{dice.choice(['', '+', '++', '~'])}{dice.choice(keys)}={text}"
         for attempt in (lambda o: composed("exp=toy_preln_warm", o), lambda o: expand(["exp=toy_preln_warm", o])):

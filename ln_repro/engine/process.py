@@ -85,6 +85,8 @@ class Worker:
             raise Interrupted(f"{self.job} was stopped and has saved its state; the same command goes on")
         if status and shutil.disk_usage(self.log.parent).free < MEGABYTE:
             raise UserError(f"{self.log.parent}: the disk is full; free some room, and the same command goes on")
+        if status and status < 0:
+            raise LnReproError(f"{self.job} {child.killed(status)} (see {self.log})")
         if status:
             raise LnReproError(f"{self.job} failed (exit {status}): {_last_line(self.log)} (see {self.log})")
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ln_repro.errors import Interrupted
 from ln_repro.status import row, shown, summary
-from ln_repro.sweep.cell import last_line
+from ln_repro.sweep.cell import reason
 from ln_repro.sweep.plan import Planned
 
 REFRESH_SECONDS = 2.0
@@ -57,8 +57,7 @@ class Board:
             bleu = row(planned.folder)["bleu"]
             self.say(f"{planned.name}: {planned.state}" + ("" if bleu is None else f", test BLEU {bleu:.2f}"))
             return
-        why = f"failed, {last_line(log)} (see {log})" if log else "stopped"
-        self.troubles.append(f"{planned.name}: {'stopped' if status == Interrupted.exit_code else why}")
+        self.troubles.append(f"{planned.name}: {_trouble(planned, status, log)}")
         self.say(self.troubles[-1])
 
     def states(self) -> dict[str, str]:
@@ -84,3 +83,13 @@ class Board:
             if states[planned.name] == "running":
                 table.add_row(*shown({**row(planned.folder), "cell": planned.name}, COLUMNS))
         return Group(Text(summary(states.values())), table)
+
+
+def _trouble(planned: Planned, status: int, log: Path | None) -> str:
+    """Return why a cell has no record."""
+    if status == Interrupted.exit_code:
+        return "stopped"
+    if log:
+        return f"failed, {reason(status, log)} (see {log})"
+    failure = planned.folder.failure
+    return f"failed, {failure['error']}" if failure else planned.state

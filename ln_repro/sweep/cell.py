@@ -33,7 +33,10 @@ def worth_retrying(status: int) -> bool:
     return status not in (0, UserError.exit_code, Interrupted.exit_code)
 
 
-def last_line(log: Path) -> str:
-    """Return what a run said last."""
+def reason(status: int, log: Path) -> str:
+    """Return in one line why a run ended without a record: how it was killed, or what it said last."""
+    if status < 0:
+        return child.killed(status)
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-    return next((line.strip() for line in reversed(lines) if line.strip()), "no output")
+    said = next((line.strip() for line in reversed(lines) if line.strip()), "no output")
+    return said.removeprefix("ln-repro: ")

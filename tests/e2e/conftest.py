@@ -7,8 +7,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.e2e.outcomes import outcome
 
 WORDS = [f"wort{number}" for number in range(40)]
 TINY = (
@@ -91,6 +94,14 @@ class Command:
         listed = subprocess.run(["ps", "-eww", "-o", "pid,args"], capture_output=True, text=True, check=True).stdout
         lines = [line.split(None, 1) for line in listed.splitlines()[1:]]
         return {int(pid): args for pid, args in lines if "ln_repro.engine.worker" in args and str(self.runs) in args}
+
+
+@pytest.fixture(scope="session")
+def expected(sentences, tmp_path_factory) -> dict[str, Any]:
+    """Return what a run comes to that nobody disturbs."""
+    run = Command(sentences, tmp_path_factory.getbasetemp() / "prepared data", tmp_path_factory.mktemp("whole"), [])
+    assert run.finish()[0] == 0
+    return outcome(run.folder)
 
 
 def _escaped(path: Path) -> str:

@@ -16,15 +16,6 @@ def outcome(run):
     return outcomes.outcome(run.folder)
 
 
-@pytest.fixture(scope="module")
-def expected(sentences, tmp_path_factory):
-    from tests.e2e.conftest import Command
-
-    run = Command(sentences, tmp_path_factory.getbasetemp() / "prepared data", tmp_path_factory.mktemp("whole"), [])
-    assert run.finish()[0] == 0
-    return outcome(run)
-
-
 def wait_until_alone(run):
     deadline = time.monotonic() + WITHIN_SECONDS
     while run.workers():

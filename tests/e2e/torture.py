@@ -53,6 +53,8 @@ class Toll:
 def torture(sweep: Command, quiet: Command, seed: int, kills: int) -> Toll:
     """Sweep under fire until so many processes were killed and all cells have a record; compare with a quiet sweep."""
     draw, toll = random.Random(seed), Toll()
+    settings = [setting for setting in quiet.settings if setting.startswith("data")]
+    assert quiet.call("data", "prepare", *settings)[0] == 0  # else the first kills would all fall on it
     while True:
         toll.sweeps += 1
         process = start(sweep, toll.seeds)

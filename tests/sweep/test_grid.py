@@ -1,5 +1,6 @@
 """Grids: which cells they have, on every corpus, and what they would cost."""
 
+import random
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,35 @@ def test_what_is_the_sweeps_own_is_taken_out_of_the_words() -> None:
     assert words(given) == Asked(
         "design", "iwslt", 3, "slurm", ("partition=gpu",), retries=0, settings=("lr=1", "data.source=a=b")
     )
+
+
+def test_any_words_are_a_sweep_or_a_complaint_of_one_line() -> None:
+    dice = random.Random(7)
+    atoms = [
+        "grid",
+        "launcher",
+        "launcher.",
+        "seeds",
+        "jobs",
+        "slurm",
+        "=",
+        "=",
+        ".",
+        "-1",
+        "0",
+        "3",
+        "\n",
+        "ä",
+        "",
+        " ",
+        "x.yaml",
+    ]
+    for _ in range(500):
+        given = ["".join(dice.choices(atoms, k=dice.randint(1, 5))) for _ in range(dice.randint(1, 4))]
+        try:
+            assert words(given).grid
+        except UserError as error:
+            assert "\n" not in str(error)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,44 @@
+"""A run that is killed and goes on is one run on the server: no update lost, none twice, whatever wandb was at."""
+
+import os
+import signal
+
+import pytest
+
+from tests.tracking.wandb_server import Server
+
+CANARY = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def mirrored(command, tmp_path):
+    """Return a run that is mirrored to a stand-in for the server, and the server."""
+    run = command()
+    run.arguments = [word for word in run.arguments if word != "tracker=none"]
+    with Server() as server:
+        home = {"HOME": str(tmp_path), "NETRC": str(tmp_path / "netrc"), "WANDB_CONFIG_DIR": str(tmp_path / "config")}
+        run.environment |= {**home, "WANDB_BASE_URL": server.url, "WANDB_API_KEY": CANARY}
+        yield run, server
+
+
+@pytest.mark.parametrize("mode", ["online", "offline"])
+def test_killed_twice_it_arrives_as_one(mirrored, mode):
+    run, server = mirrored
+    setting = f"tracker.mode={mode}"
+    for update, victim in ((30, "command"), (90, "trainer")):
+        process = run.start(setting)
+        run.wait_for_update(update)
+        for pid in [process.pid] if victim == "command" else run.workers():
+            os.kill(pid, signal.SIGKILL)
+        process.communicate(timeout=60)
+    status, _, error = run.finish(setting)
+    assert status == 0, error
+    for _ in range(2):
+        status, out, error = run.call("sync")
+        assert status == 0, error
+    assert "mirrored before" in out
+    (arrived,) = server.runs.values()
+    losses = [row["update"] for row in arrived.rows if "train/loss" in row]
+    assert losses == sorted(set(losses)) and set(range(5, 151, 5)) <= set(losses)
+    assert len(arrived.column("valid/loss")) == 4
+    assert not [path for path in run.runs.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
