@@ -1,6 +1,7 @@
 """Many runs by one command: Hydra's multirun and a sweep, each cell to its record."""
 
 import json
+import time
 
 SHORT = ("train.max_epoch=1", "eval.beam=1")
 
@@ -37,3 +38,35 @@ def test_every_cell_of_the_design_grid_runs_to_a_record(command):
     assert status == 0
     assert "12 cells, 12 finished already" in error
     assert records(run) == found
+
+
+def test_a_sweep_that_was_left_is_found_cancelled_and_goes_on(command):
+    """`--detach`, `status`, `cancel`, and a second sweep: nothing lost, and the pool obeys too."""
+    run = command("runs", "train.max_epoch=12", "eval.beam=1")
+    words = ("grid=design", "--only", "p*_warm_sgd", "--only", "p*_warm", *run.settings)
+    status, out, error = run.call("sweep", *words, "jobs=1", "--detach")
+    assert status == 0 and out.strip() == str(run.runs) and "to stop it: ln-repro cancel" in error
+    run.wait_for_update(30)
+    assert sorted(states(run, *words)) == ["planned", "planned", "planned", "running"]
+    status, out, _ = run.call("cancel", *words)
+    assert status == 0 and "asked to save and end" in out and "4 cells will not be run" in out
+    deadline = time.monotonic() + 60
+    while "running" in states(run, *words) or run.workers():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert sorted(states(run, *words)) == ["interrupted", "planned", "planned", "planned"]
+    log = next((run.runs / "sweep").glob("sweep-*.log"))
+    while "have no record yet" not in log.read_text():
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.2)
+    status, _, error = run.call("sweep", *words)
+    assert status == 0, error
+    assert states(run, *words) == ["finished"] * 4
+    resumed = next(path for path in run.runs.glob("*/sessions/2.json")).parent.parent
+    assert "resuming after update" in (run.runs / "sweep" / f"{resumed.name}.log").read_text()
+
+
+def states(run, *words):
+    status, out, _ = run.call("status", "--json", *words)
+    assert status == 0
+    return [row["state"] for row in json.loads(out)]

@@ -2,7 +2,10 @@
 
 import json
 import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +31,7 @@ def cluster(tmp_path_factory):
 @pytest.fixture
 def run(command, cluster):
     made = command("runs with spaces", LONG)
+    made.arguments = [word for word in made.arguments if word != "tracker=none"] + ["tracker.mode=offline"]
     made.environment |= {"SLURM_CONF": cluster.environment["SLURM_CONF"], "PATH": cluster.environment["PATH"]}
     return made
 
@@ -89,6 +93,7 @@ def test_six_cells_survive_a_preemption_a_cancellation_and_a_node_that_dies(run,
     status, _, error = quiet.call(*CELLS, *quiet.settings)
     assert status == 0, error
     assert outcomes(run.runs) == outcomes(quiet.runs) and len(outcomes(run.runs)) == 6
+    assert run.call("collect", "--records", str(run.runs / "kept"))[0] == 0
     assert not [path for path in run.runs.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
 
 
@@ -112,3 +117,18 @@ def test_hydras_own_launcher_brings_failures_home(run):
     )  # fmt: skip
     assert status == 0, error
     assert [record["epochs"][-1]["epoch"] for record in outcomes(run.runs).values()] == [1]
+
+
+def test_the_template_for_plain_sbatch_runs_a_grid(run, cluster):
+    template = Path(__file__).parents[2] / "scripts" / "slurm" / "sweep.sbatch"
+    path = f"{Path(sys.executable).parent}{os.pathsep}{run.environment['PATH']}"
+    words = ["grid=design", "--only", "p*_warm", *run.settings, "train.max_epoch=1"]
+    asked = ["--array=1-2", "--cpus-per-task=1", "--mem=1G", f"--chdir={run.runs.parent}"]
+    handed = subprocess.run(
+        ["sbatch", *asked, str(template), *words],
+        env={**run.environment, "PATH": path}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert handed.returncode == 0, handed.stderr
+    until(lambda: not cluster.ask("squeue", "-h"))
+    logs = "".join(log.read_text() for log in run.runs.parent.glob("slurm-*.log"))
+    assert len(outcomes(run.runs)) == 2, logs
