@@ -1,6 +1,7 @@
 """`ln-repro sweep`, `status` and `cancel`: a grid's cells, run to their end, looked at, and stopped."""
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -79,7 +80,7 @@ def status_verb(options: argparse.Namespace) -> None:
 
     from ln_repro.status import summary, table
 
-    with Live(console=Console(), screen=True, auto_refresh=False) as live:
+    with contextlib.suppress(KeyboardInterrupt), Live(console=Console(), screen=True, auto_refresh=False) as live:
         while True:
             found = _rows(options)
             room = live.console.height - 2
