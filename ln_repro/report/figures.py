@@ -1,7 +1,9 @@
 """The paper's figures 2, 4 and 6, and those of our grids, from records."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +49,12 @@ def draw_all(evidence: Mapping[str, Evidence], theory: Path, out: Path) -> Drawn
     """
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: is no folder; figures are written into one")
-    drawn, found = draw_runs(evidence, out), read_json(theory)
-    return Drawn([*drawn.paths, *draw_theory(found["figures"], out)], drawn.left_out) if found else drawn
+    found = read_json(theory)
+    with ProcessPoolExecutor() as pool:  # drawing takes most of the time that the tables and figures take
+        of_theory = pool.submit(draw_theory, found["figures"], out) if found else None
+        of_runs = list(pool.map(draw_runs, [{corpus: runs} for corpus, runs in sorted(evidence.items())], repeat(out)))
+        paths = [path for drawn in of_runs for path in drawn.paths] + (of_theory.result() if of_theory else [])
+    return Drawn(paths, [line for drawn in of_runs for line in drawn.left_out])
 
 
 def draw_runs(evidence: Mapping[str, Evidence], folder: Path) -> Drawn:
