@@ -38,8 +38,8 @@ check: $(READY)  ## lint, types and tests: what CI runs
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2
 
-bench: $(READY)  ## training speed beside stock fairseq, in pairs
-	$(BIN)/python scripts/bench.py --json results/bench/cpu.json
+bench: $(READY)  ## training speed beside stock fairseq and a bare loop, in pairs (ARGS=...)
+	$(BIN)/python -m ln_repro.bench --json results/bench/$(if $(wildcard /dev/nvidia0),gpu,cpu).json $(ARGS)
 
 torture: $(READY)  ## kill the processes of a sweep 50 times at random, and compare (SEED=N)
 	$(BIN)/python -m tests.e2e.torture $(if $(SEED),--seed $(SEED))

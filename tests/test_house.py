@@ -23,7 +23,7 @@ MAY_IMPORT = {  # what each room may import of the others
     "run": {"corpus", "engine", "score", "store", "tracking"},
     "corpus": set(), "engine": set(), "score": set(), "store": set(), "tracking": set(), "paper": set(),
     "report": {"store", "score", "paper"},
-    "theory": {"engine"},
+    "theory": {"engine"}, "bench": {"engine", "corpus", "compose"},
     "status": {"store"}, "doctor": {"corpus", "engine"},
 }  # fmt: skip
 """What is no room (errors, events, the experiment, ...) is open to all, and imports no room itself."""

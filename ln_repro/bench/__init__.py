@@ -1,0 +1,1 @@
+"""How fast training is, beside other ways to do the same."""

@@ -1,0 +1,54 @@
+"""`python -m ln_repro.bench`: measure, print the table, and keep it as JSON."""
+
+import argparse
+import json
+import platform
+import statistics
+from pathlib import Path
+from typing import Any
+
+from ln_repro import provenance
+from ln_repro.bench.rows import ROWS
+from ln_repro.bench.trainings import WARM_UP, Workload
+from ln_repro.child import cores
+from ln_repro.compose import compose
+from ln_repro.corpus.prepare import prepare
+from ln_repro.engine import process
+from ln_repro.engine.device import gpu, settle
+from ln_repro.experiment import build
+
+EXP = "multi30k_preln_nowarm_anchored"
+
+
+def main() -> None:
+    """Measure the chosen rows in rounds."""
+    parser = argparse.ArgumentParser(prog="python -m ln_repro.bench", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--updates", type=int, default=50, help=f"of each training; the first {WARM_UP} are not timed")
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=[*ROWS], metavar="ROW", help=", ".join(ROWS))
+    parser.add_argument("--json", type=Path, help="results/bench/NAME.json")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help=f"what is trained; default: exp={EXP}")
+    options = parser.parse_intermixed_args()
+    given = (
+        options.overrides
+        if any(o.startswith("exp=") for o in options.overrides)
+        else [f"exp={EXP}", *options.overrides]
+    )
+    fixed = [f"train.log_every={WARM_UP}", "train.save_every=1000000", "tracker=none", "train.max_epoch=null"]
+    experiment = settle(build(compose([*given, *fixed, f"train.max_update={options.updates}"])))
+    work = Workload(experiment, prepare(experiment.data, experiment.paths.data, process.binarise, print).bin)
+    rows: list[dict[str, Any]] = []
+    for name in options.rows:
+        ratios = [round(ratio, 4) for ratio in ROWS[name](work, options.rounds)]
+        rows.append({"name": name, "ratio": statistics.median(ratios), "rounds": ratios, "exp": experiment.exp})
+        spread = f"{min(ratios):.3f} to {max(ratios):.3f}, {len(ratios)} rounds"
+        print(f"{name:12} {rows[-1]['ratio']:.3f}   ({spread})", flush=True)
+    if options.json:
+        on = gpu().name if experiment.train.device != "cpu" else None
+        machine = {"gpu": on, "cores": cores(), **provenance.environment(on or platform.machine())}
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

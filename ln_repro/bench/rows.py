@@ -1,0 +1,63 @@
+"""The rows of the benchmark: each a list of ratios, one a round, above 1 where ours is faster.
+
+Both sides of a round are measured one right after the other, so that what else the machine does falls on both.
+"""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Callable
+
+from ln_repro.bench.trainings import WARM_UP, Window, Workload
+
+Rounds = Callable[[Workload, int], list[float]]
+PROBED_WINDOWS = 4
+"""Of a period between two probes, when their cost is measured."""
+
+
+def stock_run(work: Workload, rounds: int) -> list[float]:
+    """One run of ours beside one of stock fairseq."""
+    return [work.ours() / work.stock() for _ in range(rounds)]
+
+
+def bare_run(work: Workload, rounds: int) -> list[float]:
+    """One run of ours beside a loop with nothing around the model."""
+    return [work.ours() / work.bare() for _ in range(rounds)]
+
+
+def stock_sweep(work: Workload, rounds: int) -> list[float]:
+    """Two runs of ours at a time, a thread each, beside stock fairseq's one after the other, with both threads."""
+    return [work.ours(runs=2) / work.stock(threads=2) for _ in range(rounds)]
+
+
+def probes_run(work: Workload, rounds: int) -> list[float]:
+    """With probes at the default cadence beside without, from one run that is probed more often.
+
+    A probe falls into the first window of its period; the others tell what an update costs without.
+    """
+    often, usual = PROBED_WINDOWS * WARM_UP, work.experiment.every
+    longer = work.experiment.train.model_copy(update={"max_update": often * (rounds + 1), "max_epoch": None})
+    probed = work.experiment.model_copy(update={"probe": "gradients", "every": often, "train": longer})
+    return probe_ratios(Workload(probed, work.corpus).our_windows(), often, usual)
+
+
+def probe_ratios(windows: list[Window], often: int, usual: int) -> list[float]:
+    """Return, for each period but the first, the time of ``usual`` updates over that with one probe among them.
+
+    Args:
+        windows: of a run that is probed every ``often`` updates.
+        often: the length of a period, some windows.
+        usual: the updates between two probes that the ratio is for.
+    """
+    ratios, done, periods = [], 0, defaultdict[int, list[tuple[int, float]]](list)
+    for window in windows:
+        periods[(window.update - 1) // often].append((window.update - done, window.seconds))
+        done = window.update
+    for (updates, seconds), *others in [*periods.values()][1:]:
+        plain = statistics.median(seconds / updates for updates, seconds in others)
+        ratios.append(usual * plain / (usual * plain + seconds - updates * plain))
+    return ratios
+
+
+ROWS: dict[str, Rounds] = {
+    "stock/run": stock_run, "bare/run": bare_run, "stock/sweep": stock_sweep, "probes/run": probes_run,
+}  # fmt: skip

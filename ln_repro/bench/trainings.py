@@ -1,0 +1,130 @@
+"""Ways to train on the same batches, each in a process of its own; what comes back is its speed once it is warm."""
+
+import json
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ln_repro.engine.command import training_arguments
+from ln_repro.engine.process import Worker
+from ln_repro.experiment import Experiment
+
+WARM_UP = 10
+"""Updates at the start that are not timed; also the length of a window."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """Some updates in a row: the number of the last, their target tokens and seconds."""
+
+    update: int
+    tokens: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is trained: an experiment, and its binarised corpus."""
+
+    experiment: Experiment
+    corpus: Path
+
+    def ours(self, runs: int = 1, threads: int = 1) -> float:
+        """Return our target tokens per second, of ``runs`` at a time together."""
+        with tempfile.TemporaryDirectory() as name:
+            folders = [Path(name) / str(number) for number in range(runs)]
+            workers = [self._start_ours(folder, threads) for folder in folders]
+            _finish(workers)
+            return sum(speed(self.windows(folder)) for folder in folders)
+
+    def our_windows(self) -> list[Window]:
+        """Train once; return every window."""
+        with tempfile.TemporaryDirectory() as name:
+            _finish([self._start_ours(Path(name) / "run", 1)])
+            return self.windows(Path(name) / "run")
+
+    def stock(self, threads: int = 1) -> float:
+        """Return stock fairseq's target tokens per second."""
+        with tempfile.TemporaryDirectory() as name:
+            log = Path(name) / "stock.log"
+            _finish([Worker("stock", stock_arguments(self.experiment, self.corpus, Path(name)), log, threads)])
+            reports = [found for line in _lines(log) if "| train_inner |" in line for found in [_json(line)]]
+        return speed(
+            Window(int(report["num_updates"]), float(report["wpb"]) * WARM_UP,
+                   float(report["wpb"]) * WARM_UP / float(report["wps"]))
+            for report in reports
+        )  # fmt: skip
+
+    def bare(self) -> float:
+        """Return the target tokens per second of a loop with nothing around the model."""
+        with tempfile.TemporaryDirectory() as name:
+            log = Path(name) / "bare.log"
+            _finish([Worker("bare", training_arguments(self.experiment, self.corpus, Path(name)), log)])
+            return speed(Window(**_json(line)) for line in _lines(log) if line.startswith("{"))
+
+    @staticmethod
+    def windows(folder: Path) -> list[Window]:
+        """Return the windows of a training of ours, from its events."""
+        events = map(json.loads, _lines(folder / "events.jsonl"))
+        return [Window(e["update"], e["tokens"], e["seconds"]) for e in events if e["kind"] == "train"]
+
+    def _start_ours(self, folder: Path, threads: int) -> Worker:
+        folder.mkdir()
+        arguments = training_arguments(self.experiment, self.corpus, folder / "checkpoints")
+        return Worker("train", arguments, folder / "train.log", threads)
+
+
+def speed(windows: Iterable[Window]) -> float:
+    """Return the tokens per second after the warm-up."""
+    timed = [window for window in windows if window.update > WARM_UP]
+    return sum(window.tokens for window in timed) / sum(window.seconds for window in timed)
+
+
+def stock_arguments(experiment: Experiment, corpus: Path, folder: Path) -> list[str]:
+    """Return fairseq-train's own command line for the same training."""
+    model, train, optimizer = experiment.model, experiment.train, experiment.optimizer
+    sizes = [
+        part
+        for side in ("encoder", "decoder")
+        for part in (f"--{side}-layers", model.layers, f"--{side}-embed-dim", model.width,
+                     f"--{side}-ffn-embed-dim", model.ffn, f"--{side}-attention-heads", model.heads,
+                     *([f"--{side}-normalize-before"] if experiment.norm == "preln" else []))
+    ]  # fmt: skip
+    return [str(part) for part in [
+        corpus, "--task", "translation", "--source-lang", experiment.data.source_lang,
+        "--target-lang", experiment.data.target_lang, "--arch", "transformer", *sizes, "--dropout", model.dropout,
+        "--share-all-embeddings", "--criterion", "label_smoothed_cross_entropy",
+        "--label-smoothing", train.label_smoothing, "--optimizer", "adam", "--adam-betas", str(optimizer.betas),
+        "--lr", experiment.lr, "--lr-scheduler", "fixed", "--clip-norm", train.clip_norm,
+        "--seed", experiment.torch_seed, "--max-tokens", train.max_tokens, "--max-update", train.max_update,
+        "--num-workers", 0, "--distributed-world-size", 1, "--log-interval", WARM_UP, "--log-format", "json",
+        "--save-dir", folder, "--no-save", "--disable-validation",
+        *(["--cpu"] if train.device == "cpu" else []),
+        *(["--fp16"] if experiment.precision in ("bf16", "fp16") else []),
+    ]]  # fmt: skip
+
+
+def _finish(workers: Sequence[Worker]) -> None:
+    """Wait for trainings that run side by side.
+
+    Raises:
+        LnReproError: one of them failed.
+    """
+    try:
+        for worker in workers:
+            worker.wait()
+            worker.check()
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines()
+
+
+def _json(line: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = json.loads(line[line.index("{") :])
+    return found

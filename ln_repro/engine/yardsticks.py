@@ -1,0 +1,65 @@
+"""Two other ways to train on the same batches, to measure ours by: stock fairseq, and nothing around the model."""
+
+import json
+import sys
+import time
+from itertools import islice
+from typing import Any
+
+import torch
+from fairseq import options, tasks, utils
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+from ln_repro.engine.training import configuration
+
+
+def stock(arguments: list[str]) -> int:
+    """Train as `fairseq-train` does, by its own command line."""
+    from fairseq_cli import train
+
+    sys.argv = ["fairseq-train", *arguments]
+    train.main(convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), arguments)))
+    return 0
+
+
+def bare(arguments: list[str]) -> int:
+    """Train our model in a plain loop over batches that lie ready; takes the arguments of `train`.
+
+    Prints one JSON object for every ``--log-interval`` updates: update, target tokens and seconds since the last.
+    """
+    cfg = configuration(arguments)
+    utils.set_torch_seed(cfg.common.seed)
+    device = torch.device("cuda" if torch.cuda.is_available() and not cfg.common.cpu else "cpu")
+    task = tasks.setup_task(cfg.task)
+    model, loss_of = task.build_model(cfg.model).to(device), task.build_criterion(cfg.criterion).to(device)
+    betas = (cfg.optimizer.beta1, cfg.optimizer.beta2)
+    optimizer = torch.optim.AdamW(model.parameters(), cfg.optimization.lr[0], betas, weight_decay=0.0, fused=True)
+    model.train()
+    batches = list(islice(_batches(task, cfg), cfg.optimization.max_update))
+    if device.type == "cuda":
+        batches = [utils.move_to_cuda(batch) for batch in batches]
+    began, tokens = time.monotonic(), 0
+    for update in range(1, cfg.optimization.max_update + 1):
+        batch = batches[(update - 1) % len(batches)]
+        loss, size, _ = loss_of(model, batch)
+        optimizer.zero_grad()
+        (loss / size).backward()
+        optimizer.step()
+        tokens += batch["ntokens"]
+        if update % cfg.common.log_interval == 0:
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+            now = time.monotonic()
+            print(json.dumps({"update": update, "tokens": tokens, "seconds": now - began}), flush=True)
+            began, tokens = now, 0
+    return 0
+
+
+def _batches(task: Any, cfg: Any) -> Any:
+    """Return an iterator over the mini-batches of the first epoch, in the order of `train`."""
+    task.load_dataset("train")
+    return task.get_batch_iterator(
+        task.dataset("train"), max_tokens=cfg.dataset.max_tokens,
+        max_positions=utils.resolve_max_positions(task.max_positions(), None),
+        ignore_invalid_inputs=True, seed=cfg.common.seed, num_workers=0, epoch=1,
+    ).next_epoch_itr(shuffle=True)  # fmt: skip
