@@ -4,8 +4,9 @@ A lease is a file of ``sessions/``, taken by exclusive creation: 1.json, 2.json 
 None is ever removed, so whoever takes over creates the next number, and only one process can. What says whether a
 lease still holds:
 
-* on the machine that took it, the kernel's lock on ``.lock``: freed at once however the holder died, and inherited by
-  its workers, so that a trainer whose command was killed keeps the next command out until it has ended;
+* on the machine that took it, the kernel's lock on a file that is that machine's alone: freed at once however the
+  holder died, and inherited by its workers, so that a trainer whose command was killed keeps the next command out
+  until it has ended;
 * from any other machine, the heartbeat: the holder touches its file, and who wants the directory watches that file with
   his own steady clock. Clocks that differ, or are set back, change nothing.
 """
@@ -28,7 +29,6 @@ from typing import Any, TextIO
 from ln_repro.disk import write_atomically
 from ln_repro.errors import LnReproError
 
-LOCK = ".lock"
 HEARTBEAT_SECONDS = 10.0
 EXPIRY_SECONDS = 60.0
 """A holder on another machine that has not been heard of for so long is dead."""
@@ -82,7 +82,7 @@ class Lease:
         Raises:
             LnReproError: we were silent for so long, suspended perhaps, that another machine took over.
         """
-        if self.lost:
+        if self.lost or newest(self.folder)[0] != self.number:
             raise LnReproError(
                 f"{self.folder} was taken over by {newest(self.folder)[1]}, while nothing was heard of this process"
             )
@@ -103,13 +103,14 @@ class Lease:
 
 
 @contextmanager
-def taken(folder: Path) -> Iterator[Lease]:
-    """Own a directory, which is made if it is not there.
+def taken(folder: Path, patience: float | None = None) -> Iterator[Lease]:
+    """Own a directory, which is made if it is not there, after waiting for up to ``patience`` seconds.
 
     Raises:
         InUseError: another process is at work in it.
+        LnReproError: the file system cannot lock files.
     """
-    lease = _take(folder)
+    lease = _take(folder, PATIENCE_SECONDS if patience is None else patience)
     try:
         yield lease
     finally:
@@ -124,10 +125,10 @@ def holder(folder: Path) -> Holder | None:
     if last is None or last.here or last.released:
         return None
     try:
-        silent = time.time() - _file(folder, number).stat().st_mtime
+        silent = _now(folder) - _file(folder, number).stat().st_mtime
     except OSError:
         return None
-    return last if silent < EXPIRY_SECONDS else None
+    return last if abs(silent) < EXPIRY_SECONDS else None
 
 
 def newest(folder: Path) -> tuple[int, Holder | None]:
@@ -155,7 +156,19 @@ def job(environment: Mapping[str, str] = os.environ) -> str | None:
     return f"{environment['SLURM_ARRAY_JOB_ID']}_{task}" if task else environment.get("SLURM_JOB_ID")
 
 
-def _take(folder: Path) -> Lease:
+def _now(folder: Path) -> float:
+    """Return the time by the clock of the file system, or ours where nothing can be written."""
+    probe = folder / "sessions" / f".now-{os.getpid()}-{threading.get_ident()}"
+    try:
+        probe.touch()
+        now = probe.stat().st_mtime
+        probe.unlink()
+    except OSError:
+        return time.time()
+    return now
+
+
+def _take(folder: Path, patience: float) -> Lease:
     start, watch = time.monotonic(), Watch()
     while True:
         folder.mkdir(parents=True, exist_ok=True)
@@ -167,7 +180,7 @@ def _take(folder: Path) -> Lease:
                 continue
             lock.close()
         waited = time.monotonic() - start
-        if waited > PATIENCE_SECONDS and (not lock or watch.heard):
+        if waited > patience and (not lock or watch.heard):
             raise InUseError(f"{folder} is in use by {last or _unknown(folder)}; wait for it or stop it")
         time.sleep(POLL_SECONDS)
 
@@ -211,16 +224,21 @@ def _create(folder: Path, number: int, lock: TextIO) -> Lease | None:
 
 def _lock(folder: Path) -> TextIO | None:
     """Return the lock file, locked, if it is free and still the one of this directory: it may have been set aside."""
+    path = _lock_file(folder)
     try:
-        lock = (folder / LOCK).open("a")
+        lock = path.open("a")
     except FileNotFoundError:
         return None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(lock.fileno()), (folder / LOCK).stat()):
+        if os.path.samestat(os.fstat(lock.fileno()), path.stat()):
             return lock
     except (BlockingIOError, FileNotFoundError):
         pass
+    except OSError as error:
+        raise LnReproError(
+            f"{folder}: its file system cannot lock files ({error.strerror}); use another disk"
+        ) from None
     lock.close()
     return None
 
@@ -228,13 +246,18 @@ def _lock(folder: Path) -> TextIO | None:
 def _locked(folder: Path) -> bool:
     """Return whether a process of this machine, a command or one of its workers, holds the lock."""
     try:
-        with (folder / LOCK).open() as lock:
+        with _lock_file(folder).open() as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except FileNotFoundError:
+    except OSError:  # none there, or no locks at all
         return False
     return False
+
+
+def _lock_file(folder: Path) -> Path:
+    """Return the file that this machine locks: a lock of another's, which a network may keep for it, is no concern."""
+    return folder / f".lock-{machine()}"
 
 
 def _file(folder: Path, number: int) -> Path:

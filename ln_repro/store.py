@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -49,15 +50,22 @@ class RunFolder:
     @property
     def record(self) -> dict[str, Any] | None:
         """Return the record; None while the run is unfinished, as it is with a record that cannot be read."""
-        try:
-            return read_json(self.path / RECORD)
-        except LnReproError:
-            return None
+        for _ in range(2):
+            with contextlib.suppress(LnReproError):
+                found = read_json(self.path / RECORD)
+                if found is None and self.path.is_dir():
+                    os.listdir(self.path)  # noqa: PTH208 - a network file system now looks whether it has come meanwhile
+                    continue
+                return found if isinstance(found, dict) and "status" in found else None
+        return None
 
     @property
     def experiment(self) -> dict[str, Any] | None:
-        """Return the experiment as it was written down, or None."""
-        return read_json(self.path / "experiment.json")
+        """Return the experiment as it was written down; None if it was not, or cannot be read."""
+        with contextlib.suppress(LnReproError):
+            found = read_json(self.path / "experiment.json")
+            return found if isinstance(found, dict) else None
+        return None
 
     def claim(self) -> AbstractContextManager[Lease]:
         """Own the directory for a while; the lease's descriptor is for the workers to inherit.
@@ -123,7 +131,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text())
     except FileNotFoundError:
         return None
-    except json.JSONDecodeError as error:
+    except ValueError as error:  # no JSON, or no text at all
         raise LnReproError(f"{path} is not valid JSON ({error}); move it away and run again") from None
 
 

@@ -23,7 +23,7 @@ def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> Found:
     """
     require_source(data)
     inputs = corpus.inputs(data)
-    with locked(root / "raw" / f".{corpus.name}.lock"):
+    with locked(root / "raw" / corpus.name):
         absent = [raw for raw in inputs if raw.name not in present(corpus, data, root)]
         if absent:
             _obtain(corpus, data, root, absent, report)

@@ -63,7 +63,7 @@ def prepare(data: Data, root: Path, binarise: Binarise, report: Report) -> Prepa
         known = fingerprint(data, root)
         assert known is not None  # every raw file is here
         folder = _folder(data, root, known)
-        with locked(folder.with_name(f".{folder.name}.lock")):
+        with locked(folder):
             if ready := opened(folder, known):  # another process was faster
                 return ready
             require_room(root, room_for(found.values()), "paths.data")

@@ -1,13 +1,15 @@
 """Remembered checksums, locks, and the room a corpus takes: what keeps a prepared one whole."""
 
 import contextlib
-import fcntl
 import json
+import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from ln_repro.disk import MEGABYTE, git_blob, sha256, write_atomically
+from ln_repro.lease import Lease, taken
 
 
 def digest(path: Path, kind: str = "sha256") -> str:
@@ -46,13 +48,9 @@ def _write_store(store: Path, known: dict[str, dict[str, object]]) -> None:
         write_atomically(store, json.dumps(known, indent=0))
 
 
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on ``path``; the system releases it when the process ends, however it ends."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def locked(place: Path) -> AbstractContextManager[Lease]:
+    """Keep every other process, on whatever machine, away from ``place`` meanwhile, however long it takes."""
+    return taken(place.with_name(f".{place.name}.lease"), patience=math.inf)
 
 
 UNPACKED = {".gz": 3.5, ".tgz": 3.5, ".xz": 4.5, ".zip": 4.0}

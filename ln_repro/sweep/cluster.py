@@ -15,15 +15,24 @@ WATCH_SECONDS = 5.0
 AT_WORK = ("queued", "running")
 
 
-def queued(runs: Path) -> dict[str, str]:
-    """Return ``queued`` or ``running`` by the name of each cell's directory, for the cells that Slurm has.
+def at_work(runs: Path) -> dict[str, slurm.Job]:
+    """Return Slurm's job of each cell that it has, by the name of the cell's directory.
 
     Raises:
         LnReproError: Slurm does not answer (it is asked only if cells were ever handed over).
     """
     handed = Jobs(runs).read()
-    known = slurm.queue() if handed else {}
-    return {name: known[cell.job] for name, cell in handed.items() if cell.job in known}
+    known = {(job.tag, job.index): job for job in slurm.queue()} if handed else {}
+    return {name: known[cell.tag, cell.index] for name, cell in handed.items() if (cell.tag, cell.index) in known}
+
+
+def queued(runs: Path) -> dict[str, str]:
+    """Return ``queued`` or ``running`` by the name of each cell's directory, for the cells that Slurm has.
+
+    Raises:
+        LnReproError: Slurm does not answer.
+    """
+    return {name: job.state for name, job in at_work(runs).items()}
 
 
 def hand_over(plan: Sequence[Planned], runs: Path, options: Mapping[str, Any], retries: int) -> int:
@@ -36,13 +45,12 @@ def hand_over(plan: Sequence[Planned], runs: Path, options: Mapping[str, Any], r
     slurm.require()
     jobs = Jobs(runs)
     with jobs.mine():
-        taken = queued(runs)
-        todo = [p for p in plan if not p.done and p.name not in taken and not p.folder.holder]
+        there = queued(runs)
+        todo = [p for p in plan if not p.done and p.name not in there and not p.folder.holder]
         if todo:
-            logs = (runs / "sweep").absolute()
-            cells = [slurm.CellJob(p.cell.overrides, str(logs / f"{p.name}.log"), retries) for p in todo]
-            names = slurm.submit(cells, options, logs / "slurm")
-            jobs.add([(p.name, p.cell.exp, p.cell.seed) for p in todo], names)
+            tag = jobs.announce((p.name, p.cell.exp, p.cell.seed) for p in todo)
+            cells = [slurm.CellJob(p.name, p.cell.overrides, str(runs.absolute()), retries) for p in todo]
+            slurm.submit(cells, tag, options, runs.absolute() / "sweep" / "slurm")
     return len(todo)
 
 
@@ -57,6 +65,7 @@ def watch(plan: Sequence[Planned], board: Board) -> None:
         while True:
             try:
                 states = board.states()
+                board.show()
             except LnReproError as error:  # of the queue: the next time, perhaps
                 board.say(f"{error}; asking again")
                 states = {planned.name: "running" for planned in plan if not planned.done}
@@ -66,7 +75,6 @@ def watch(plan: Sequence[Planned], board: Board) -> None:
                     board.ended(planned)
             if not any(state in AT_WORK for state in states.values()):
                 break
-            board.show()
             time.sleep(WATCH_SECONDS)
     except KeyboardInterrupt:
         raise Interrupted(

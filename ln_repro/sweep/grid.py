@@ -73,6 +73,10 @@ def words(given: Sequence[str]) -> Asked:
             own[key] = _count(key, value)
         elif key in ("grid", "corpus", LAUNCHER):
             own[key] = value
+        elif key == "rerun":
+            raise UserError(
+                "rerun: a sweep goes on with what is there; `ln-repro run exp=NAME rerun=true` starts one afresh"
+            )
         elif key.startswith(f"{LAUNCHER}."):
             options.append(word.partition(".")[2])
         else:

@@ -1,7 +1,8 @@
 """Cells handed to a cluster: a list beside the runs, so that none goes twice and `status` knows what waits."""
 
 import json
-from collections.abc import Iterable, Sequence
+import uuid
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -13,10 +14,11 @@ from ln_repro.lease import Lease, taken
 
 @dataclass(frozen=True)
 class Handed:
-    """A cell, by the name of its directory, and the cluster's job that runs it."""
+    """A cell, by the name of its directory, and the job that runs it: number ``index`` of the array marked ``tag``."""
 
     cell: str
-    job: str
+    tag: str
+    index: int
     exp: str
     seed: int
     time: str
@@ -36,7 +38,7 @@ class Jobs:
     def read(self) -> dict[str, Handed]:
         """Return the last job of each cell, by cell. A line cut short by a crash is none."""
         found = {}
-        for line in self.file.read_text().splitlines() if self.file.exists() else []:
+        for line in self.file.read_text(errors="replace").splitlines() if self.file.exists() else []:
             try:
                 handed = Handed(**json.loads(line))
             except (ValueError, TypeError):
@@ -44,12 +46,16 @@ class Jobs:
             found[handed.cell] = handed
         return found
 
-    def add(self, cells: Iterable[tuple[str, str, int]], jobs: Sequence[str]) -> None:
-        """Write down which job runs which cell: (directory's name, experiment, seed)."""
-        now = datetime.now(UTC).isoformat(timespec="seconds")
+    def announce(self, cells: Iterable[tuple[str, str, int]]) -> str:
+        """Write down that these cells (directory's name, experiment, seed) go next; return the mark of their array.
+
+        That comes first: whatever dies between this and the cluster's answer, the queue knows the array by its mark.
+        """
+        tag, now = f"ln-repro-{uuid.uuid4().hex}", datetime.now(UTC).isoformat(timespec="seconds")
         lines = [
-            json.dumps(asdict(Handed(name, job, exp, seed, now)))
-            for (name, exp, seed), job in zip(cells, jobs, strict=True)
+            json.dumps(asdict(Handed(name, tag, index, exp, seed, now))) + "\n"
+            for index, (name, exp, seed) in enumerate(cells)
         ]
         with self.file.open("a+b", buffering=0) as file:
-            file.write(end_of_torn_line(file) + "".join(f"{line}\n" for line in lines).encode())
+            file.write(end_of_torn_line(file) + "".join(lines).encode())
+        return tag

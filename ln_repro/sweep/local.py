@@ -76,6 +76,9 @@ class Pool:
             self.board.say("stopping: every run saves its state")
             self._stop()
             raise Interrupted("interrupted; the same sweep goes on") from None
+        except BaseException:
+            self._stop()
+            raise
 
     def _start_one(self) -> bool:
         """Start the first waiting cell that nobody is at work on, if there is room; return whether one was."""
@@ -109,8 +112,10 @@ class Pool:
             if status is None:
                 continue
             self.running.remove(running)
-            waiting = running.waiting
-            if waiting.planned.folder.holder:  # another process was quicker
+            waiting, holder = running.waiting, running.waiting.planned.folder.holder
+            if waiting.planned.done:
+                self.board.ended(waiting.planned)
+            elif holder and not (holder.here and holder.pid == running.process.pid):  # another was quicker
                 self.waiting.append(waiting)
             elif cell.worth_retrying(status) and waiting.failures < self.retries:
                 waiting.failures += 1

@@ -9,11 +9,13 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ln_repro.errors import LnReproError, UserError
+from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.sweep import cell
+from ln_repro.sweep.requests import Requests
 
 INSTALL = "pip install 'ln-repro[slurm]'"
 UNPREFIXED = {
@@ -28,6 +30,9 @@ UNPREFIXED = {
 }
 """Options that submitit has for every kind of cluster; the others get its prefix."""
 POLL_SECONDS = 0.5
+END_SECONDS = 300.0
+"""How long a job whose run has saved waits for Slurm to end it."""
+WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT")
 
 
 class CellJob:
@@ -35,24 +40,33 @@ class CellJob:
 
     submitit pickles it, here and on the node, so it holds plain values; where it runs it finds the state that the
     run itself has left.
+
+    Args:
+        name: of the run's directory.
+        overrides: what follows `ln-repro run`.
+        runs: the runs folder.
+        retries: how often a run that fails is tried again.
     """
 
-    def __init__(self, overrides: Sequence[str], log: str, retries: int) -> None:
+    def __init__(self, name: str, overrides: Sequence[str], runs: str, retries: int) -> None:
+        self.name = name
         self.overrides = list(overrides)
-        self.log = log
+        self.runs = runs
         self.retries = retries
         self.process: subprocess.Popen[bytes] | None = None
 
     def __call__(self) -> int:
         """Run the cell, again if it fails; return the last exit status."""
-        status = 0
+        requests, status = Requests(Path(self.runs)), 0
         for _ in range(self.retries + 1):
-            self.process = cell.start(self.overrides, Path(self.log))
+            self.process = cell.start(self.overrides, Path(self.runs) / "sweep" / f"{self.name}.log")
             while (ended := self.process.poll()) is None:  # not wait(): a signal in the middle of it could not wait too
                 time.sleep(POLL_SECONDS)
             status = ended
             if not cell.worth_retrying(status):
                 break
+        if status == Interrupted.exit_code and not requests.pending(self.name):
+            time.sleep(END_SECONDS)  # Slurm has asked, and is about to end the job; only then does it queue it again
         return status
 
     def checkpoint(self) -> Any:
@@ -64,7 +78,22 @@ class CellJob:
             deadline = time.monotonic() + cell.STOP_SECONDS
             while self.process.poll() is None and time.monotonic() < deadline:
                 time.sleep(POLL_SECONDS / 5)
-        return DelayedSubmission(CellJob(self.overrides, self.log, self.retries))
+        return DelayedSubmission(CellJob(self.name, self.overrides, self.runs, self.retries))
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as Slurm knows it: its name there, ``queued`` or ``running``, and the mark we gave it."""
+
+    name: str
+    state: str
+    tag: str
+
+    @property
+    def index(self) -> int | None:
+        """Return its place in its array."""
+        index = self.name.rpartition("_")[2]
+        return int(index) if index.isdecimal() and "_" in self.name else None
 
 
 def require() -> None:
@@ -81,11 +110,12 @@ def require() -> None:
         raise UserError("launcher: there is no sbatch here; start the sweep on a login node of the cluster, or locally")
 
 
-def submit(jobs: Sequence[CellJob], options: Mapping[str, Any], folder: Path) -> list[str]:
-    """Hand jobs over as one array, held back by ``array_parallelism``; return Slurm's names of them, in order.
+def submit(jobs: Sequence[CellJob], tag: str, options: Mapping[str, Any], folder: Path) -> None:
+    """Hand jobs over as one array, held back by ``array_parallelism``; job N is the N-th of it.
 
     Args:
         jobs: what is to be run.
+        tag: marks the array in Slurm's queue.
         options: of `conf/hydra/launcher/slurm.yaml`.
         folder: takes the job scripts and what submitit writes.
 
@@ -97,33 +127,30 @@ def submit(jobs: Sequence[CellJob], options: Mapping[str, Any], folder: Path) ->
     if "\n" in str(folder):
         raise UserError("paths.runs: a line feed in its name cannot be said to Slurm; choose another folder")
     folder.mkdir(parents=True, exist_ok=True)
-    given = {key: value for key, value in options.items() if value is not None}
+    given = {key: value for key, value in options.items() if value is not None} | {"comment": tag}
     executor = submitit.AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=given.pop("max_num_timeout", 3))
     try:
         executor.update_parameters(
             **{key if key in UNPREFIXED else f"slurm_{key}": value for key, value in given.items()}
         )
         with executor.batch():
-            handed = [executor.submit(job) for job in jobs]
+            for job in jobs:
+                executor.submit(job)
     except (NameError, TypeError, ValueError) as error:
         raise UserError(f"launcher: {' '.join(str(error).split())}") from None
     except RuntimeError as error:  # submitit's, of a command that failed
         raise UserError(f"launcher: Slurm refused the jobs: {' '.join(str(error).split())}") from None
-    return [job.job_id for job in handed]
 
 
-def queue() -> dict[str, str]:
-    """Return ``queued`` or ``running`` for each of the user's jobs that Slurm knows, by its name: one question for all.
+def queue() -> list[Job]:
+    """Return the user's jobs that wait or run: one question for all.
 
     Raises:
         LnReproError: Slurm does not answer.
     """
-    said = _ask(["squeue", "--noheader", "--array", "--user", str(os.getuid()), "--format", "%i %T"])
-    states = (line.split() for line in said.splitlines())
-    return {
-        job: "queued" if state in ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT") else "running"
-        for job, state in states
-    }
+    said = _ask(["squeue", "--noheader", "--array", "--user", str(os.getuid()), "--format", "%i|%T|%k"])
+    lines = [line.split("|", 2) for line in said.splitlines() if line.count("|") >= 2]
+    return [Job(name, "queued" if state in WAITING else "running", tag.strip()) for name, state, tag in lines]
 
 
 def cancel(jobs: Iterable[str]) -> None:

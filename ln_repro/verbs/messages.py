@@ -4,13 +4,16 @@ import argparse
 import sys
 import tempfile
 import traceback
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ln_repro.errors import LnReproError, UserError
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """Says what is wrong with a command line in one line, like every other message."""
+    """Says what is wrong with a command line in one line, like every other message. Flags are not abbreviated."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, **options})
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message} ({self.prog} --help)")

@@ -15,8 +15,14 @@ from ln_repro.errors import LnReproError, UserError
 from ln_repro.verbs.messages import complain, say
 
 if TYPE_CHECKING:
-    from ln_repro.sweep.grid import Asked
+    from ln_repro.experiment import Experiment
+    from ln_repro.schedule import LearningRate
+    from ln_repro.sweep.board import Board
+    from ln_repro.sweep.grid import Asked, Cell
     from ln_repro.sweep.plan import Planned
+    from ln_repro.sweep.requests import Requests
+
+    Composed = tuple[Cell, Experiment, LearningRate]
 
 WATCH_SECONDS = 2.0
 
@@ -32,19 +38,20 @@ def sweep_verb(options: argparse.Namespace) -> int:
     if this_rank().size > 1:
         raise UserError("torchrun: starts one run at a time; a sweep starts its runs itself")
     asked = words(options.words)
-    plan = _plan(asked, options, prepared=not options.dry_run)
-    runs = plan[0].experiment.paths.runs
+    composed = _compose(asked, options)
+    runs = composed[0][1].paths.runs
+    requests = Requests(runs)  # those made from now on count, also while the corpus is prepared
+    if options.detach and asked.local and not options.dry_run:
+        return _leave(runs)
+    plan = _plan(composed, prepared=not options.dry_run)
     if options.dry_run:
         print(table(plan, _queue(runs)))
         return 0
-    if options.detach and asked.local:
-        return _leave(runs)
-    Requests(runs).withdraw(planned.name for planned in plan)
     done = sum(planned.done for planned in plan)
     say(f"{len(plan)} cells, {done} finished already")
     if asked.local:
         board = Board(plan)
-        _run_here(asked, plan, board)
+        _run_here(asked, plan, requests, board)
     else:
         from ln_repro.compose import launcher
         from ln_repro.sweep.cluster import hand_over, queued, watch
@@ -97,35 +104,36 @@ def cancel_verb(options: argparse.Namespace) -> int:
     """`cancel`: stop cells, wherever they wait or run; each saves its state first."""
     from ln_repro.sweep.cancel import cancel
 
-    runs = Path(os.environ.get("LN_REPRO_RUNS", "./runs"))
-    if any("=" in word for word in options.words):
+    here = Path(os.environ.get("LN_REPRO_RUNS", "./runs"))
+    chosen: dict[Path, list[str] | None] = {}
+    if options.all and (options.words or options.only or options.but):
+        raise UserError("--all: stops everything; leave it out to stop some cells")
+    if options.all:
+        chosen[here] = None
+    elif any("=" in word for word in options.words):
         from ln_repro.sweep.grid import words
 
-        plan = _plan(words(options.words), options, prepared=False)
-        runs, names = plan[0].experiment.paths.runs, [planned.name for planned in plan if not planned.done]
-    elif options.all:
-        names = None
-    elif options.words:
-        places = [Path(word).absolute() for word in options.words]
-        if missing := [place for place in places if not (place / "experiment.json").exists()]:
-            raise UserError(f"{missing[0]}: not a run directory (it has no experiment.json)")
-        runs, names = places[0].parent, [place.name for place in places]
+        plan = _plan(_compose(words(options.words), options), prepared=False)
+        chosen[plan[0].experiment.paths.runs] = [planned.name for planned in plan if not planned.done]
     else:
+        for place in (Path(word).absolute() for word in options.words):
+            if not (place / "experiment.json").exists():
+                raise UserError(f"{place}: not a run directory (it has no experiment.json)")
+            chosen[place.parent] = [*(chosen.get(place.parent) or []), place.name]
+    if not chosen:
         raise UserError("cancel what? Give grid=NAME [corpus=NAME ...] as for the sweep, run directories, or --all")
-    for line in cancel(runs, names):
-        print(line)
+    for runs, names in chosen.items():
+        for line in cancel(runs, names):
+            print(line)
     return 0
 
 
-def _plan(asked: "Asked", options: argparse.Namespace, prepared: bool) -> list["Planned"]:
-    """Return the cells of a grid, composed; ``prepared``: prepare the corpus, once and not by every cell."""
+def _compose(asked: "Asked", options: argparse.Namespace) -> "list[Composed]":
+    """Return the cells of a grid that were asked for, each with its experiment and its learning rate."""
     from ln_repro.compose import compose, experiments, grid
-    from ln_repro.corpus.prepare import fingerprint, prepare
-    from ln_repro.engine import process
     from ln_repro.engine.device import settle
     from ln_repro.experiment import build
     from ln_repro.sweep.grid import cells, chosen
-    from ln_repro.sweep.plan import Planned
 
     every = cells(grid(asked.grid), asked.corpus, asked.seeds, asked.settings, list(experiments()))
     composed = []
@@ -133,6 +141,15 @@ def _plan(asked: "Asked", options: argparse.Namespace, prepared: bool) -> list["
         settings = compose(cell.overrides)
         experiment = settle(build(settings))
         composed.append((cell, experiment, experiment.learning_rate(settings["reference"]["updates_per_epoch"])))
+    return composed
+
+
+def _plan(composed: "list[Composed]", prepared: bool) -> list["Planned"]:
+    """Return the plan of these cells; ``prepared``: prepare the corpus, once and not by every cell."""
+    from ln_repro.corpus.prepare import fingerprint, prepare
+    from ln_repro.engine import process
+    from ln_repro.sweep.plan import Planned
+
     first = composed[0][1]
     if prepared:
         source: str | None = prepare(first.data, first.paths.data, process.binarise, say).fingerprint
@@ -141,18 +158,17 @@ def _plan(asked: "Asked", options: argparse.Namespace, prepared: bool) -> list["
     return [Planned(*parts, source) for parts in composed]
 
 
-def _run_here(asked: "Asked", plan: Sequence["Planned"], board: Any) -> None:
+def _run_here(asked: "Asked", plan: Sequence["Planned"], requests: "Requests", board: "Board") -> None:
     from ln_repro.engine.device import gpu
     from ln_repro.sweep.local import Pool
     from ln_repro.sweep.places import places
-    from ln_repro.sweep.requests import Requests
 
     train, runs = plan[0].experiment.train, plan[0].experiment.paths.runs
     on_gpu = train.device != "cpu" and gpu().name is not None
     where = places(on_gpu, train.threads, asked.jobs, asked.jobs_per_gpu)
     say(f"at most {sum(place.slots for place in where)} at a time on {', '.join(place.name for place in where)}")
     with board:
-        Pool(where, asked.retries, runs / "sweep", Requests(runs), board).run(plan)
+        Pool(where, asked.retries, runs / "sweep", requests, board).run(plan)
 
 
 def _leave(runs: Path) -> int:
@@ -179,7 +195,7 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
     if options.words:
         from ln_repro.sweep.grid import words
 
-        plan = _plan(words(options.words), options, prepared=False)
+        plan = _plan(_compose(words(options.words), options), prepared=False)
         runs = plan[0].experiment.paths.runs
         found = [
             row(p.folder) if p.state != "planned" else waiting_row(p.name, p.cell.exp, p.cell.seed, p.id, "planned")

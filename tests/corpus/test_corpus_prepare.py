@@ -178,7 +178,7 @@ def test_a_failed_step_leaves_nothing(root: Path, small_toy: None, failure: Base
 
     with pytest.raises(type(failure)):
         prepare(settings("toy"), root, binarise, lambda line: None)
-    assert [path for path in (root / "prepared").iterdir() if path.is_dir()] == []
+    assert [path for path in (root / "prepared").iterdir() if path.suffix != ".lease"] == []
 
 
 def test_a_disk_that_fills_up(root: Path, small_toy: None) -> None:
@@ -187,7 +187,7 @@ def test_a_disk_that_fills_up(root: Path, small_toy: None) -> None:
 
     with pytest.raises(UserError, match=r"the disk is full.*paths\.data"):
         prepare(settings("toy"), root, binarise, lambda line: None)
-    assert [path for path in (root / "prepared").iterdir() if path.is_dir()] == []
+    assert [path for path in (root / "prepared").iterdir() if path.suffix != ".lease"] == []
 
 
 def test_a_disk_without_room(made: Made, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,8 +52,8 @@ def until(done, seconds=120):
 def on_node(cluster, run, node):
     """Return the runs that are at work on a node."""
     listed = cluster.ask("squeue", "-h", "--array", "-w", node, "-t", "running", "-o", "%i").split()
-    jobs = [json.loads(line) for line in (run.runs / "sweep" / "jobs.jsonl").read_text().splitlines()]
-    return [one["cell"] for one in jobs if one["job"] in listed]
+    lines = [json.loads(line) for line in (run.runs / "sweep" / "jobs.jsonl").read_text().splitlines()]
+    return [line["cell"] for line in lines if any(job.endswith(f"_{line['index']}") for job in listed)]
 
 
 def training(run, name, update=20):
@@ -122,13 +122,18 @@ def test_hydras_own_launcher_brings_failures_home(run):
 def test_the_template_for_plain_sbatch_runs_a_grid(run, cluster):
     template = Path(__file__).parents[2] / "scripts" / "slurm" / "sweep.sbatch"
     path = f"{Path(sys.executable).parent}{os.pathsep}{run.environment['PATH']}"
-    words = ["grid=design", "--only", "p*_warm", *run.settings, "train.max_epoch=1"]
+    words = ["grid=design", "--only", "p*_warm", *run.settings]
     asked = ["--array=1-2", "--cpus-per-task=1", "--mem=1G", f"--chdir={run.runs.parent}"]
     handed = subprocess.run(
         ["sbatch", *asked, str(template), *words],
         env={**run.environment, "PATH": path}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert handed.returncode == 0, handed.stderr
-    until(lambda: not cluster.ask("squeue", "-h"))
+    run.wait_for_update(40)
+    warned = cluster.ask("squeue", "-h", "-t", "running", "-o", "%A").split()
+    cluster.ask("scancel", "--batch", "--signal=USR1", *warned)
+    until(lambda: not cluster.ask("squeue", "-h"), 200)
     logs = "".join(log.read_text() for log in run.runs.parent.glob("slurm-*.log"))
     assert len(outcomes(run.runs)) == 2, logs
+    assert "stopping: the trainer saves its state" in logs
+    assert [len(list(path.iterdir())) for path in run.runs.glob("toy_*/sessions")] == [2, 2]

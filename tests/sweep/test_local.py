@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ln_repro.errors import Interrupted
 from ln_repro.experiment import Experiment
-from ln_repro.lease import taken
+from ln_repro.lease import Holder, machine, taken
 from ln_repro.schedule import LearningRate
 from ln_repro.store import write_json
 from ln_repro.sweep import cell, local
@@ -20,7 +20,7 @@ from ln_repro.sweep.grid import Cell
 from ln_repro.sweep.local import Pool
 from ln_repro.sweep.places import Place
 from ln_repro.sweep.plan import Planned
-from ln_repro.sweep.requests import Requests
+from ln_repro.sweep.requests import ALL, Requests
 from tests.examples import experiment
 
 RUN = """
@@ -39,6 +39,7 @@ if kind == "wrong":
     sys.exit(2)
 status = "diverged" if kind == "lost" else "finished"
 (folder / "record.json").write_text('{"status": "%s", "bleu": {"test": null}}' % status)
+sys.exit(130 if kind == "late" else 0)
 """
 """Stands in for `ln-repro run`: directory, and what becomes of it."""
 
@@ -136,11 +137,66 @@ def test_a_request_stops_a_cell_at_work_and_one_that_waits(pool) -> None:
     while tries(plan[0]) == 0 and time.monotonic() < deadline:
         time.sleep(0.02)
     made.retries = 0  # the stand-in dies of the signal, where a run saves and exits with 130
-    made.requests.make([plan[0].name, plan[1].name])
+    Requests(made.requests.folder.parents[1]).make([plan[0].name, plan[1].name])
     thread.join(30)
     assert not thread.is_alive()
     assert [one.state for one in plan] == ["interrupted", "planned", "finished"]
     assert f"{plan[1].name}: stopped" in said
+
+
+def test_a_request_to_stop_everything_stops_what_waits_too(pool) -> None:
+    made, plan, _ = pool("slow", "good", "good", slots=1, retries=0)
+    thread = threading.Thread(target=made.run, args=(plan,))
+    thread.start()
+    while tries(plan[0]) == 0:
+        time.sleep(0.02)
+    Requests(made.requests.folder.parents[1]).make([ALL])
+    thread.join(30)
+    assert [tries(one) for one in plan] == [1, 0, 0]
+
+
+def test_requests_of_before_the_sweep_do_not_count(tmp_path: Path) -> None:
+    Requests(tmp_path).make(["a", ALL])
+    ours = Requests(tmp_path)
+    assert not ours.pending("a") and not ours.pending("b")
+    time.sleep(0.01)
+    Requests(tmp_path).make(["a"])
+    assert ours.pending("a") and not ours.pending("b")
+
+
+def test_a_run_that_always_dies_is_given_up_though_its_workers_linger(pool, monkeypatch) -> None:
+    made, plan, _ = pool("bad", retries=1)
+    started: list[int] = []
+    start = cell.start
+
+    def noted(*arguments: object) -> subprocess.Popen[bytes]:
+        process = start(*arguments)
+        started.append(process.pid)
+        return process
+
+    def lingering(_: object) -> Holder | None:
+        """Return what a dead runner, whose trainer still holds the lock, looks like just after its end."""
+        ended = made.running and made.running[0].process.poll() is not None
+        return Holder("here", machine(), started[-1], None, "") if ended else None
+
+    monkeypatch.setattr(cell, "start", noted)
+    monkeypatch.setattr(type(plan[0].folder), "holder", property(lingering))
+    made.run(plan)
+    assert tries(plan[0]) == 2
+
+
+def test_a_record_counts_however_its_run_ended(pool) -> None:
+    made, plan, _ = pool("late")
+    made.run(plan)
+    assert plan[0].done and not made.board.troubles
+
+
+def test_whatever_goes_wrong_no_run_is_left_alone(pool, monkeypatch) -> None:
+    made, plan, _ = pool("slow", "slow")
+    monkeypatch.setattr(made.board, "show", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        made.run(plan)
+    assert made.running and all(running.process.poll() is not None for running in made.running)
 
 
 def test_ctrl_c_stops_the_runs(pool, monkeypatch) -> None:
