@@ -90,10 +90,10 @@ class Job:
     tag: str
 
     @property
-    def index(self) -> int | None:
-        """Return its place in its array."""
-        index = self.name.rpartition("_")[2]
-        return int(index) if index.isdecimal() and "_" in self.name else None
+    def index(self) -> int:
+        """Return its place in its array; submitit makes none for a single job, which is the first then."""
+        index = self.name.partition("_")[2]
+        return int(index) if index.isdecimal() else 0
 
 
 def require() -> None:
