@@ -73,7 +73,8 @@ def test_six_cells_survive_a_preemption_a_cancellation_and_a_node_that_dies(run,
     until(lambda: all(len(on_node(cluster, run, node)) == 2 for node in ("node1", "node2")))
     preempted, lost = on_node(cluster, run, "node1"), on_node(cluster, run, "node2")
     until(lambda: all(training(run, name) for name in (*preempted, *lost)))
-    cluster.ask("sbatch", "-p", "urgent", "-w", "node1", "-n", "1", "--gres=gpu:2", "--output=/dev/null", "--wrap", "sleep 3")
+    both = ("-p", "urgent", "-w", "node1", "-n", "1", "--gres=gpu:2")
+    cluster.ask("sbatch", *both, "--output=/dev/null", "--wrap", "sleep 3")
     status, out, _ = run.call("cancel", str(run.runs / lost[0]))
     assert status == 0 and f"{lost[0]}: job" in out
     until(lambda: "REQUEUE" in "".join(path.read_text() for path in run.runs.glob("sweep/slurm/*.err")))

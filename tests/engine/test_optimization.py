@@ -27,6 +27,22 @@ def test_loss_is_fairseqs(epsilon):
     torch.testing.assert_close(nll, their_nll, rtol=1e-6, atol=0)
 
 
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+@pytest.mark.parametrize(("kind", "tolerance"), [(torch.float32, 1e-6), (torch.bfloat16, 1e-2)])
+def test_the_gradient_in_closed_form_is_autograds_of_fairseqs_loss(epsilon, kind, tolerance):
+    ours = (3 * torch.randn(64, 500)).to(kind).requires_grad_()
+    theirs = ours.detach().float().requires_grad_()
+    target = torch.randint(2, 500, (64,))
+    target[::7] = 1
+    loss, _ = label_smoothed_nll(ours, target, epsilon, pad=1)
+    (loss / 55).backward()
+    log_p = functional.log_softmax(theirs, -1)
+    (label_smoothed_nll_loss(log_p, target[:, None], epsilon, ignore_index=1)[0] / 55).backward()
+    assert ours.grad.dtype == kind
+    torch.testing.assert_close(ours.grad.float(), theirs.grad, rtol=tolerance, atol=tolerance / 500)
+    assert not ours.grad[::7].any()
+
+
 def test_loss_is_torchs_with_the_epsilon_rescaled():
     logits, target = torch.randn(64, 500), torch.randint(2, 500, (64,))
     loss, _ = label_smoothed_nll(logits, target, 0.1, pad=1)

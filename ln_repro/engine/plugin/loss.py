@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.dataclass import FairseqDataclass
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 LOW_PRECISION = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -24,7 +25,7 @@ def label_smoothed_nll(logits: Tensor, target: Tensor, epsilon: float, pad: int)
     """Return the smoothed and the plain negative log-likelihood, summed over tokens, in nats.
 
     Epsilon is spread over the V-1 wrong labels, as in fairseq (torch spreads it over all V):
-    ``(1 - eps - eps/(V-1)) * nll + eps/(V-1) * sum_v -log p_v``.
+    ``(1 - eps - eps/(V-1)) * nll + eps/(V-1) * sum_v -log p_v``. The second has no gradient: it is for the log.
 
     Args:
         logits: (tokens, vocabulary).
@@ -32,13 +33,37 @@ def label_smoothed_nll(logits: Tensor, target: Tensor, epsilon: float, pad: int)
         epsilon: label smoothing.
         pad: the label to leave out.
     """
-    log_p = F.log_softmax(logits.float(), dim=-1)
-    nll = F.nll_loss(log_p, target, ignore_index=pad, reduction="sum")
-    if epsilon == 0:
-        return nll, nll
-    each = epsilon / (logits.size(-1) - 1)
-    everywhere = -log_p.sum(dim=-1).masked_fill(target.eq(pad), 0.0).sum()
-    return (1 - epsilon - each) * nll + each * everywhere, nll
+    loss, nll = SmoothedNll.apply(logits, target, epsilon, pad)
+    return loss, nll
+
+
+class SmoothedNll(torch.autograd.Function):
+    """The loss with its gradient in closed form, ``p_v - (1 - eps - each) [v = target] - each``; ``each``: eps/(V-1).
+
+    Autograd would go over all (tokens, vocabulary) numbers twice as often: a tenth of an update at this study's sizes.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, target: Tensor, epsilon: float, pad: int) -> tuple[Tensor, Tensor]:
+        """Return both sums; log p is kept, and becomes the gradient in its place."""
+        real, each = target.ne(pad), epsilon / (logits.size(-1) - 1)
+        log_p = F.log_softmax(logits.float(), dim=-1)
+        nll = -log_p.gather(1, target[:, None]).squeeze(1).masked_fill(~real, 0.0).sum()
+        everywhere = -log_p.sum(dim=-1).masked_fill(~real, 0.0).sum() if epsilon else nll
+        ctx.save_for_backward(log_p, target, real)
+        ctx.wrong, ctx.right, ctx.dtype = each, 1 - epsilon - each, logits.dtype
+        ctx.mark_non_differentiable(nll)
+        return (1 - epsilon - each) * nll + each * everywhere, nll
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, of_loss: Tensor, of_nll: Tensor) -> tuple[Tensor, None, None, None]:
+        """Return the gradient of the logits."""
+        log_p, target, real = ctx.saved_tensors
+        gradient = log_p.exp_().sub_(ctx.wrong)
+        gradient.scatter_add_(1, target[:, None], gradient.new_full((target.numel(), 1), -ctx.right))
+        gradient.mul_((real * of_loss)[:, None])
+        return gradient.to(ctx.dtype), None, None, None
 
 
 @register_criterion("ln_cross_entropy", dataclass=LabelSmoothedConfig)
