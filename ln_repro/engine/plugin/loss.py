@@ -1,6 +1,7 @@
 """Label-smoothed cross-entropy by fairseq's formula."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,8 +34,8 @@ def label_smoothed_nll(logits: Tensor, target: Tensor, epsilon: float, pad: int)
         epsilon: label smoothing.
         pad: the label to leave out.
     """
-    loss, nll = SmoothedNll.apply(logits, target, epsilon, pad)
-    return loss, nll
+    apply: Callable[..., tuple[Tensor, Tensor]] = SmoothedNll.apply
+    return apply(logits, target, epsilon, pad)
 
 
 class SmoothedNll(torch.autograd.Function):
