@@ -45,6 +45,7 @@ class Asked:
     jobs: int | None = None
     jobs_per_gpu: int | None = None
     retries: int = 2
+    budget_minutes: int | None = None
     settings: tuple[str, ...] = ()
 
     @property
@@ -53,7 +54,7 @@ class Asked:
         return self.launcher == "local"
 
 
-COUNTS = {"seeds": 1, "jobs": 1, "jobs_per_gpu": 1, "retries": 0}
+COUNTS = {"seeds": 1, "jobs": 1, "jobs_per_gpu": 1, "retries": 0, "budget_minutes": 1}
 """Words that take a number, and the least that makes sense."""
 
 
@@ -88,8 +89,11 @@ def words(given: Sequence[str]) -> Asked:
         raise UserError(
             f"launcher.{options[0]}: is for launcher=slurm; on this machine there are jobs=N and jobs_per_gpu=N"
         )
-    if not asked.local and (asked.jobs or asked.jobs_per_gpu):
-        raise UserError("jobs: is for launcher=local; Slurm takes launcher.array_parallelism=N")
+    if not asked.local and (asked.jobs or asked.jobs_per_gpu or asked.budget_minutes):
+        raise UserError(
+            "jobs, jobs_per_gpu, budget_minutes: are for launcher=local; "
+            "Slurm takes launcher.array_parallelism=N and launcher.timeout_min=N"
+        )
     if asked.launcher not in ("local", "slurm") and not asked.launcher.endswith((".yaml", ".yml")):
         raise UserError(f"launcher: local, slurm or a YAML file of your own, got {asked.launcher!r}")
     return asked

@@ -9,6 +9,7 @@ from pathlib import Path
 from ln_repro.errors import Interrupted
 from ln_repro.sweep import cell
 from ln_repro.sweep.board import Board
+from ln_repro.sweep.budget import Budget
 from ln_repro.sweep.places import Place
 from ln_repro.sweep.plan import Planned
 from ln_repro.sweep.requests import Requests
@@ -46,14 +47,18 @@ class Pool:
         logs: the folder of what the cells say, one file each.
         requests: those to stop a cell, from this machine or another.
         board: shows where everything stands.
+        budget: the time that all of it may take.
     """
 
-    def __init__(self, places: Sequence[Place], retries: int, logs: Path, requests: Requests, board: Board) -> None:
+    def __init__(
+        self, places: Sequence[Place], retries: int, logs: Path, requests: Requests, board: Board, budget: Budget
+    ) -> None:
         self.places = places
         self.retries = retries
         self.logs = logs
         self.requests = requests
         self.board = board
+        self.budget = budget
         self.waiting: list[Waiting] = []
         self.running: list[Running] = []
 
@@ -70,6 +75,7 @@ class Pool:
                 self._obey()
                 while self._start_one():
                     pass
+                self._keep_to_the_budget()
                 self.board.show()
                 time.sleep(POLL_SECONDS)
         except KeyboardInterrupt:
@@ -99,6 +105,8 @@ class Pool:
             if waiting.planned.done:  # by another sweep
                 self.waiting.remove(waiting)
                 self.board.ended(waiting.planned)
+            elif not self._fits(waiting):
+                continue
             elif waiting.planned.folder.holder:
                 waiting.look_again = now + ELSEWHERE_SECONDS
             else:
@@ -133,6 +141,20 @@ class Pool:
         for running in self.running:
             if self.requests.pending(running.waiting.planned.name):
                 running.process.terminate()
+
+    def _keep_to_the_budget(self) -> None:
+        """Leave off once the time is used up, or nothing runs and nothing that waits can end in it.
+
+        Raises:
+            Interrupted: what is left is for the next time; every run has saved its state.
+        """
+        if self.budget.over or (self.waiting and not self.running and not any(map(self._fits, self.waiting))):
+            left = len(self.waiting) + len(self.running)
+            self._stop()
+            raise Interrupted(f"the time is used up with {left} cells left; the same sweep goes on")
+
+    def _fits(self, waiting: Waiting) -> bool:
+        return self.budget.fits(waiting.planned)
 
     def _stop(self) -> None:
         """Let every run save and end; one that does not is killed."""

@@ -160,6 +160,7 @@ def _plan(composed: "list[Composed]", prepared: bool) -> list["Planned"]:
 
 def _run_here(asked: "Asked", plan: Sequence["Planned"], requests: "Requests", board: "Board") -> None:
     from ln_repro.engine.device import gpu
+    from ln_repro.sweep.budget import Budget
     from ln_repro.sweep.local import Pool
     from ln_repro.sweep.places import places
 
@@ -168,7 +169,7 @@ def _run_here(asked: "Asked", plan: Sequence["Planned"], requests: "Requests", b
     where = places(on_gpu, train.threads, asked.jobs, asked.jobs_per_gpu)
     say(f"at most {sum(place.slots for place in where)} at a time on {', '.join(place.name for place in where)}")
     with board:
-        Pool(where, asked.retries, runs / "sweep", requests, board).run(plan)
+        Pool(where, asked.retries, runs / "sweep", requests, board, Budget(asked.budget_minutes, plan)).run(plan)
 
 
 def _leave(runs: Path) -> int:

@@ -59,7 +59,7 @@ def test_a_corpus_without_an_arm_is_refused() -> None:
         (["grid=design", "fast"], "'fast' is not key=value"),
         (["grid=design", "launcher=pbs"], "launcher: local, slurm or a YAML file"),
         (["grid=design", "launcher.partition=gpu"], "is for launcher=slurm"),
-        (["grid=design", "launcher=slurm", "jobs=2"], "jobs: is for launcher=local"),
+        (["grid=design", "launcher=slurm", "jobs=2"], "are for launcher=local"),
         (["grid=design", "rerun=true"], "rerun: a sweep goes on"),
         (["grid=design", "retries=-1"], "retries: how many, at least 0"),
         (["grid=design", "jobs_per_gpu=0"], "jobs_per_gpu: how many, at least 1"),

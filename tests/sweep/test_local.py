@@ -16,6 +16,7 @@ from ln_repro.schedule import LearningRate
 from ln_repro.store import write_json
 from ln_repro.sweep import cell, local
 from ln_repro.sweep.board import Board
+from ln_repro.sweep.budget import SAVE_SECONDS, Budget
 from ln_repro.sweep.grid import Cell
 from ln_repro.sweep.local import Pool
 from ln_repro.sweep.places import Place
@@ -72,7 +73,8 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         said: list[str] = []
         board = Board(plan, console=Console(file=(tmp_path / "screen").open("w")))
         monkeypatch.setattr(board, "say", said.append)
-        return Pool([Place("cpu", slots, [])], retries, tmp_path / "sweep", Requests(tmp_path), board), plan, said
+        parts = (tmp_path / "sweep", Requests(tmp_path), board, Budget(None, plan))
+        return Pool([Place("cpu", slots, [])], retries, *parts), plan, said
 
     return make
 
@@ -211,4 +213,36 @@ def test_ctrl_c_stops_the_runs(pool, monkeypatch) -> None:
     with pytest.raises(Interrupted):
         made.run(plan)
     assert time.monotonic() - began < 20
+    assert all(running.process.poll() is not None for running in made.running)
+
+
+def test_what_cannot_end_in_time_is_not_started(pool) -> None:
+    made, plan, _ = pool("good", "good", "good", slots=1)
+    now = [0.0]
+    made.budget = Budget(10, plan, lambda: now[0])
+    slow = plan[0].folder
+    slow.path.mkdir(parents=True)
+    for update, seconds in ((1, 0.0), (4, 300.0)):
+        slow.events.write("train", update, 1, loss=1.0, updates_per_s=0.04)
+        now[0] = seconds
+        assert made.budget.fits(plan[1]) is (update == 1)  # 10 updates take 250 seconds, and some
+    with pytest.raises(Interrupted, match="used up with 2 cells left"):
+        made.run(plan)  # what the first has left still fits
+    assert [tries(one) for one in plan] == [1, 0, 0]
+
+
+def test_at_the_end_of_the_time_what_runs_is_saved(pool) -> None:
+    made, plan, _ = pool("slow", "good", slots=1)
+    now = [0.0]
+    made.budget = Budget(2, plan, lambda: now[0])
+    show = made.board.show
+
+    def later() -> None:
+        now[0] += 20.0
+        show()
+
+    made.board.show = later
+    with pytest.raises(Interrupted, match="used up with 2 cells left"):
+        made.run(plan)
+    assert 120 - SAVE_SECONDS <= now[0] < 120
     assert all(running.process.poll() is not None for running in made.running)
