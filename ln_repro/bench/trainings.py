@@ -49,7 +49,8 @@ class Workload:
         """Return stock fairseq's target tokens per second."""
         with tempfile.TemporaryDirectory() as name:
             log = Path(name) / "stock.log"
-            _finish([Worker("stock", stock_arguments(self.experiment, self.corpus, Path(name)), log, threads)])
+            arguments = stock_arguments(self.experiment, self.corpus, Path(name))
+            _finish([Worker("stock", arguments, log, threads, settings={})])
             reports = [found for line in _lines(log) if "| train_inner |" in line for found in [_json(line)]]
         return speed(
             Window(int(report["num_updates"]), float(report["wpb"]) * WARM_UP,

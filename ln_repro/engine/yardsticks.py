@@ -60,6 +60,7 @@ def _batches(task: Any, cfg: Any) -> Any:
     task.load_dataset("train")
     return task.get_batch_iterator(
         task.dataset("train"), max_tokens=cfg.dataset.max_tokens,
+        required_batch_size_multiple=cfg.dataset.required_batch_size_multiple,
         max_positions=utils.resolve_max_positions(task.max_positions(), None),
         ignore_invalid_inputs=True, seed=cfg.common.seed, num_workers=0, epoch=1,
     ).next_epoch_itr(shuffle=True)  # fmt: skip

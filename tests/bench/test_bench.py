@@ -1,0 +1,51 @@
+"""The benchmark measures what it says: every way to train runs on the same batches, and ratios are right."""
+
+from pathlib import Path
+
+import pytest
+
+from ln_repro.bench.rows import ROWS, probe_ratios
+from ln_repro.bench.trainings import Window, Workload, speed
+from ln_repro.engine.process import binarise
+from tests.e2e.conftest import made_up_corpus
+from tests.examples import experiment
+
+
+def test_the_warm_up_is_not_timed() -> None:
+    assert speed([Window(10, 1000, 50.0), Window(20, 1000, 1.0), Window(30, 1000, 3.0)]) == 500
+
+
+def test_what_a_probe_costs_at_the_usual_cadence() -> None:
+    """Each update takes 1 second and each probe 6; seen every 40 updates, wanted for every 200."""
+    windows = [Window(update, 1, 10.0 + 6.0 * (update % 40 == 10)) for update in range(10, 161, 10)]
+    assert probe_ratios(windows, 40, 200) == pytest.approx([200 / 206] * 3)
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Workload:
+    """Return a small model and a small corpus."""
+    folder = tmp_path_factory.mktemp("bench")
+    binarise(made_up_corpus(folder / "text"), folder / "bin", "de", "en")
+    some = experiment(norm="preln")
+    model = some.model.model_copy(update={"layers": 1, "width": 16, "ffn": 32, "heads": 2})
+    train = some.train.model_copy(
+        update={"max_update": 30, "max_epoch": None, "max_tokens": 120, "log_every": 10, "device": "cpu"}
+    )
+    return Workload(some.model_copy(update={"model": model, "train": train, "precision": "fp32"}), folder / "bin")
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_every_row_gives_a_ratio_a_round(work: Workload, row: str) -> None:
+    ratios = ROWS[row](work, 1)
+    assert len(ratios) == 1 and 0.01 < ratios[0] < 100
+
+
+def test_all_train_on_the_same_batches(work: Workload, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tokens of each window are the same in ours and in the bare loop."""
+    seen: list[list[float]] = []
+    monkeypatch.setattr(
+        "ln_repro.bench.trainings.speed", lambda windows: seen.append([w.tokens for w in windows]) or 1.0
+    )
+    work.bare()
+    assert seen == [[window.tokens for window in work.our_windows()]]
+    assert len(seen[0]) == 3 and Path(work.corpus).exists()
