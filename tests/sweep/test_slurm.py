@@ -1,0 +1,149 @@
+"""Handing cells to Slurm, without one: what a job does with failures and warnings, and what the queue is asked."""
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ln_repro.compose import launcher
+from ln_repro.errors import LnReproError, UserError
+from ln_repro.sweep import cell, cluster, slurm
+from ln_repro.sweep.jobs import Jobs
+from ln_repro.sweep.requests import Requests
+from ln_repro.sweep.slurm import CellJob, Job
+
+SQUEUE = """#!{python}
+import pathlib, sys
+pathlib.Path({asked!r}).open("a").write(" ".join(sys.argv[1:]) + "\\n")
+print(pathlib.Path({answer!r}).read_text(), end="")
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Return a function that makes a job whose runs end with the given statuses, and the list of those started."""
+    monkeypatch.setattr(slurm, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(slurm, "END_SECONDS", 0.0)
+    started: list[list[str]] = []
+
+    def make(*ends: str, retries: int = 2) -> tuple[CellJob, list[list[str]]]:
+        codes = iter(ends)
+
+        def start(overrides: list[str], log: Path) -> subprocess.Popen[bytes]:
+            started.append(overrides)
+            return subprocess.Popen([sys.executable, "-c", next(codes)])
+
+        monkeypatch.setattr(cell, "start", start)
+        return CellJob("toy-s1-0", ["exp=toy"], str(tmp_path), retries), started
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("ends", "runs", "status"),
+    [([0], 1, 0), ([1, 0], 2, 0), ([1, 1, 1], 3, 1), ([2], 1, 2), ([1, 130], 2, 130), ([-9, 0], 2, 0)],
+)
+def test_a_job_tries_again_what_may_do_better(job, ends: list[int], runs: int, status: int) -> None:
+    codes = [f"import os, sys; os.kill(os.getpid(), {-end}) if {end} < 0 else sys.exit({end})" for end in ends]
+    made, started = job(*codes)
+    assert made() == status
+    assert started == [["exp=toy"]] * runs
+
+
+def test_on_a_warning_the_run_saves_and_the_job_starts_anew_with_nothing_left_over(job) -> None:
+    made, _ = job("import time; time.sleep(60)")
+    made.process = cell.start(made.overrides, Path("log"))
+    again = made.checkpoint()
+    assert made.process.poll() is not None
+    fresh = pickle.loads(pickle.dumps(again.function))
+    assert vars(fresh) == {**vars(made), "process": None}
+
+
+def test_a_run_that_slurm_has_asked_to_end_leaves_the_end_to_slurm(job, monkeypatch, tmp_path: Path) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(slurm, "END_SECONDS", 7.0)
+    sleep = slurm.time.sleep
+    monkeypatch.setattr(slurm.time, "sleep", lambda s: slept.append(s) if s == 7.0 else sleep(s))
+    asked = "import sys; sys.exit(130)"
+    made, _ = job(asked)
+    assert made() == 130 and slept == [7.0]
+    cancelled = f"from ln_repro.sweep.requests import Requests; import pathlib\n" \
+                f"Requests(pathlib.Path({str(tmp_path)!r})).make(['toy-s1-0']); {asked}"  # fmt: skip
+    made, _ = job(cancelled)
+    assert made() == 130 and slept == [7.0]  # we did: there is nothing to wait for
+    assert not Requests(tmp_path).pending("toy-s1-0")
+
+
+@pytest.fixture
+def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Put an `squeue` on the path; return a function that sets its answer, and the file of what it was asked."""
+    asked, answer, tools = tmp_path / "asked", tmp_path / "answer", tmp_path / "tools"
+    tools.mkdir()
+    (tools / "squeue").write_text(SQUEUE.format(python=sys.executable, asked=str(asked), answer=str(answer)))
+    (tools / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
+    return answer.write_text, asked
+
+
+def test_the_queue_is_asked_once_for_all_jobs(queue, tmp_path: Path) -> None:
+    answer, asked = queue
+    jobs = Jobs(tmp_path)
+    with jobs.mine():
+        tag = jobs.announce([(f"cell-{number}", "toy", number) for number in range(3)])
+        alone = jobs.announce([("cell-9", "toy", 9)])
+    answer(
+        f"5_0|RUNNING|{tag}\n5_2|PENDING|{tag}\n6|COMPLETING|{alone}\n7_1|RUNNING|somebody else's\n8|PENDING|(null)\n"
+    )
+    assert cluster.queued(tmp_path) == {"cell-0": "running", "cell-2": "queued", "cell-9": "running"}
+    assert len(asked.read_text().splitlines()) == 1
+
+
+def test_nobody_is_asked_where_nothing_was_handed_over(queue, tmp_path: Path) -> None:
+    assert cluster.queued(tmp_path) == {}
+    assert not queue[1].exists()
+
+
+def test_the_last_job_of_a_cell_counts_and_torn_lines_do_not(queue, tmp_path: Path) -> None:
+    jobs = Jobs(tmp_path)
+    with jobs.mine():
+        old = jobs.announce([("cell", "toy", 1)])
+        with jobs.file.open("a") as file:
+            file.write('{"cell": "torn')
+        new = jobs.announce([("cell", "toy", 1)])
+    assert jobs.read()["cell"].tag == new != old
+    queue[0](f"5|RUNNING|{old}\n")
+    assert cluster.queued(tmp_path) == {}
+
+
+def test_a_cluster_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LnReproError, match="squeue is not here"):
+        slurm.queue()
+    with pytest.raises(UserError, match="there is no sbatch here"):
+        slurm.require()
+
+
+@pytest.mark.parametrize(("name", "index"), [("5_0", 0), ("5_12", 12), ("5", 0), ("5_[3-7%2]", 0)])
+def test_a_jobs_place_in_its_array(name: str, index: int) -> None:
+    assert Job(name, "queued", "").index == index
+
+
+def test_a_file_of_ones_own_and_single_options_change_what_is_asked_of_slurm(tmp_path: Path) -> None:
+    mine = tmp_path / "lab.yaml"
+    mine.write_text("partition: gpu\nadditional_parameters: {reservation: paper}\n")
+    asked = launcher(str(mine), ["timeout_min=99"])
+    assert (asked["partition"], asked["timeout_min"], asked["cpus_per_task"]) == ("gpu", 99, 4)
+    assert asked["additional_parameters"] == {"requeue": True, "reservation": "paper"}
+    assert "defaults" not in asked
+
+
+@pytest.mark.parametrize(("text", "message"), [("a: [", "launcher: "), ("- a\n", "launcher: ")])
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path, text: str, message: str) -> None:
+    mine = tmp_path / "lab.yaml"
+    mine.write_text(text)
+    with pytest.raises(UserError, match=message) as caught:
+        launcher(str(mine), [])
+    assert "\n" not in str(caught.value)
