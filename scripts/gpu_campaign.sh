@@ -7,28 +7,32 @@
 # LN_REPRO_RUNS it goes on where it was. What is worth keeping (records, events, hypotheses, the benchmark) lies in OUT.
 #
 # Corpora are taken as prepared, or from DATA/tatoeba, DATA/multi30k and DATA/iwslt14 if DATA is set; those that are
-# nowhere are left out. PYTHON is the interpreter (default: .venv's). key=value goes to every run: the whole course is
-# rehearsed on a CPU by
+# nowhere are left out. PYTHON is the interpreter (default: .venv's), MODEL the model (default: the paper's, iwslt), and
+# key=value goes to every run: the whole course is rehearsed on a CPU by
 #
-#     DATA=... scripts/gpu_campaign.sh 10 rehearsal model=toy train.max_epoch=null train.max_update=20 eval.beam=1
+#     MODEL=toy DATA=... scripts/gpu_campaign.sh 10 rehearsal train.max_epoch=null train.max_update=20 eval.beam=1
 set -uo pipefail
 cd "$(dirname "$0")/.."
 minutes=${1:?MINUTES OUT [key=value ...]} out=${2:?MINUTES OUT [key=value ...]}
 shift 2
 end=$((SECONDS + 60 * minutes))
-PYTHON=${PYTHON:-.venv/bin/python}
+PYTHON=${PYTHON:-.venv/bin/python} MODEL=${MODEL:-iwslt}
 export PYTHONUNBUFFERED=1 OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
 mkdir -p "$out"
 exec > >(tee -a "$out/campaign.log") 2>&1
 
 ln_repro() { "$PYTHON" -m ln_repro.cli "$@"; }
 left() { echo $(((end - SECONDS) / 60)); }
-source_of() { [ -z "${DATA:-}" ] || [ ! -e "$DATA/$1" ] || echo "data.source=$DATA/$1"; }
+find_source() {  # CORPUS: sets `source` to the setting that says where its archive lies, if DATA has it
+    source=()
+    if [ -n "${DATA:-}" ] && [ -e "$DATA/$1" ]; then source=("data.source='$(realpath "$DATA/$1")'"); fi
+}
 keep() { ln_repro collect --replace --records "$out/records" || true; }
 sweep() {  # GRID CORPUS SEEDS FOLDER [key=value ...]
     [ "$(left)" -ge 2 ] || return 0
     echo "== $1 on $2, $3 seeds, $(left) minutes left"
-    ln_repro sweep grid="$1" corpus="$2" seeds="$3" budget_minutes="$(($(left) - 1))" $(source_of "$4") "${@:5}"
+    find_source "$4"
+    ln_repro sweep grid="$1" corpus="$2" seeds="$3" budget_minutes="$(($(left) - 1))" "${source[@]}" "${@:5}"
     keep
 }
 
@@ -36,19 +40,21 @@ ln_repro doctor
 ln_repro run exp=toy_preln_nowarm tracker=none train.max_epoch=null train.max_update=5 eval.beam=1 || exit
 here=""
 for corpus in iwslt14 tatoeba multi30k; do
-    if ln_repro data prepare data="$corpus" $(source_of "$corpus"); then here="$here $corpus"; fi
+    find_source "$corpus"
+    if ln_repro data prepare data="$corpus" "${source[@]}"; then here="$here $corpus"; fi
 done
 for corpus in $here; do
+    find_source "$corpus"
     [ -e "$out/bench.json" ] || "$PYTHON" -m ln_repro.bench --rounds 3 --json "$out/bench.json" \
-        exp="${corpus%14}_preln_nowarm_anchored" model=iwslt $(source_of "$corpus") "$@"
+        exp="${corpus%14}_preln_nowarm_anchored" model="$MODEL" "${source[@]}" "$@"
 done
 for seeds in 1 3; do
     for corpus in $here; do
-        name=${corpus%14} paper=()  # IWSLT14 and Tatoeba have the paper's model and rates; Multi30k gets them here
-        [ "$corpus" != multi30k ] || paper=(model=iwslt reference.lr=5e-4 reference.lr_high=1e-3 reference.lr_sgd=5e-3
+        name=${corpus%14} paper=(model="$MODEL")  # IWSLT14 and Tatoeba have the paper's rates; Multi30k gets them here
+        [ "$corpus" != multi30k ] || paper+=(reference.lr=5e-4 reference.lr_high=1e-3 reference.lr_sgd=5e-3
             reference.lr_sgd_low=1e-3 reference.lr_fixed=1e-4)
         for grid in section4 section3_2 design; do
-            sweep $grid $name $seeds $corpus tracker=none "${paper[@]}" "$@"
+            sweep $grid "$name" $seeds "$corpus" tracker=none "${paper[@]}" "$@"
         done
     done
 done
