@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro import provenance
-from ln_repro.bench.rows import ROWS
+from ln_repro.bench.rows import ROWS, USUAL
 from ln_repro.bench.trainings import WARM_UP, Workload
 from ln_repro.child import cores
 from ln_repro.compose import compose
@@ -25,7 +25,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m ln_repro.bench", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--updates", type=int, default=50, help=f"of each training; the first {WARM_UP} are not timed")
-    parser.add_argument("--rows", nargs="+", choices=ROWS, default=[*ROWS], metavar="ROW", help=", ".join(ROWS))
+    parser.add_argument("--rows", nargs="+", choices=ROWS, metavar="ROW", help=", ".join(ROWS))
     parser.add_argument("--json", type=Path, help="results/bench/NAME.json")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help=f"what is trained; default: exp={EXP}")
     options = parser.parse_intermixed_args()
@@ -38,13 +38,13 @@ def main() -> None:
     experiment = settle(build(compose([*given, *fixed, f"train.max_update={options.updates}"])))
     work = Workload(experiment, prepare(experiment.data, experiment.paths.data, process.binarise, print).bin)
     rows: list[dict[str, Any]] = []
-    for name in options.rows:
+    on = gpu().name if experiment.train.device != "cpu" else None
+    for name in options.rows or (ROWS if on else USUAL):
         ratios = [round(ratio, 4) for ratio in ROWS[name](work, options.rounds)]
         rows.append({"name": name, "ratio": statistics.median(ratios), "rounds": ratios, "exp": experiment.exp})
         spread = f"{min(ratios):.3f} to {max(ratios):.3f}, {len(ratios)} rounds"
         print(f"{name:12} {rows[-1]['ratio']:.3f}   ({spread})", flush=True)
     if options.json:
-        on = gpu().name if experiment.train.device != "cpu" else None
         machine = {"gpu": on, "cores": cores(), **provenance.environment(on or platform.machine())}
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")

@@ -6,6 +6,7 @@ Both sides of a round are measured one right after the other, so that what else 
 import statistics
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 
 from ln_repro.bench.trainings import WARM_UP, Window, Workload
 
@@ -58,6 +59,19 @@ def probe_ratios(windows: list[Window], often: int, usual: int) -> list[float]:
     return ratios
 
 
+def peak_run(work: Workload, rounds: int) -> list[float]:
+    """The share of the machine's matrix throughput that one run of ours uses."""
+    return [work.ours() / work.peak() for _ in range(rounds)]
+
+
+def packed(runs: int, work: Workload, rounds: int) -> list[float]:
+    """So many runs of ours at a time, together, beside one."""
+    return [work.ours(runs) / work.ours() for _ in range(rounds)]
+
+
 ROWS: dict[str, Rounds] = {
     "stock/run": stock_run, "bare/run": bare_run, "stock/sweep": stock_sweep, "probes/run": probes_run,
+    "peak/run": peak_run, **{f"packed/{runs}": partial(packed, runs) for runs in (2, 4, 8)},
 }  # fmt: skip
+USUAL = ("stock/run", "bare/run", "stock/sweep", "probes/run", "peak/run", "packed/2")
+"""What is measured unless said otherwise; on a GPU everything is."""

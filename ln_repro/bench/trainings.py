@@ -65,6 +65,14 @@ class Workload:
             _finish([Worker("bare", training_arguments(self.experiment, self.corpus, Path(name)), log)])
             return speed(Window(**_json(line)) for line in _lines(log) if line.startswith("{"))
 
+    def peak(self) -> float:
+        """Return the target tokens per second if the machine did nothing but large matrix products."""
+        with tempfile.TemporaryDirectory() as name:
+            log = Path(name) / "arithmetic.log"
+            _finish([Worker("arithmetic", training_arguments(self.experiment, self.corpus, Path(name)), log)])
+            (found,) = (_json(line) for line in _lines(log) if line.startswith("{"))
+        return float(found["per_second"] / found["per_token"])
+
     @staticmethod
     def windows(folder: Path) -> list[Window]:
         """Return the windows of a training of ours, from its events."""
