@@ -37,7 +37,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Workload:
 @pytest.mark.parametrize("row", ["stock/sweep", "probes/run", "peak/run"])  # the others are made of the same
 def test_every_row_gives_a_ratio_a_round(work: Workload, row: str) -> None:
     ratios = ROWS[row](work, 1)
-    assert len(ratios) == 1 and 0.01 < ratios[0] < 100
+    assert len(ratios) == 1 and 0 < ratios[0] < 100
 
 
 def test_all_train_on_the_same_batches(work: Workload, monkeypatch: pytest.MonkeyPatch) -> None:
