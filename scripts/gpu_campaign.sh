@@ -3,14 +3,14 @@
 #
 #     scripts/gpu_campaign.sh MINUTES OUT [key=value ...]
 #
-# What works here, five updates, the benchmark, then the grids, those first that decide most. Typed again with the same
+# What works here, five updates, the benchmark (a third of the time at most), then the grids, those first that decide most. Typed again with the same
 # LN_REPRO_RUNS it goes on where it was. What is worth keeping (records, events, hypotheses, the benchmark) lies in OUT.
 #
 # Corpora are taken as prepared, or from DATA/tatoeba, DATA/multi30k and DATA/iwslt14 if DATA is set; those that are
 # nowhere are left out. PYTHON is the interpreter (default: .venv's), MODEL the model (default: the paper's, iwslt), and
 # key=value goes to every run: the whole course is rehearsed on a CPU by
 #
-#     MODEL=toy DATA=... scripts/gpu_campaign.sh 10 rehearsal train.max_epoch=null train.max_update=20 eval.beam=1
+#     ROUNDS=1 MODEL=toy DATA=... scripts/gpu_campaign.sh 10 rehearsal train.max_epoch=null train.max_update=20 eval.beam=1
 set -uo pipefail
 cd "$(dirname "$0")/.."
 minutes=${1:?MINUTES OUT [key=value ...]} out=${2:?MINUTES OUT [key=value ...]}
@@ -45,7 +45,7 @@ for corpus in iwslt14 tatoeba multi30k; do
 done
 for corpus in $here; do
     find_source "$corpus"
-    [ -e "$out/bench.json" ] || "$PYTHON" -m ln_repro.bench --rounds 3 --json "$out/bench.json" \
+    [ -e "$out/bench.json" ] || timeout $((20 * $(left))) "$PYTHON" -m ln_repro.bench --rounds "${ROUNDS:-3}" --json "$out/bench.json" \
         exp="${corpus%14}_preln_nowarm_anchored" model="$MODEL" "${source[@]}" "$@"
 done
 for seeds in 1 3; do

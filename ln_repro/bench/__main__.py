@@ -13,6 +13,7 @@ from ln_repro.bench.trainings import WARM_UP, Workload
 from ln_repro.child import cores
 from ln_repro.compose import compose
 from ln_repro.corpus.prepare import prepare
+from ln_repro.disk import write_atomically
 from ln_repro.engine import process
 from ln_repro.engine.device import gpu, settle
 from ln_repro.experiment import build
@@ -37,17 +38,17 @@ def main() -> None:
     fixed = [f"train.log_every={WARM_UP}", "train.save_every=1000000", "tracker=none", "train.max_epoch=null"]
     experiment = settle(build(compose([*given, *fixed, f"train.max_update={options.updates}"])))
     work = Workload(experiment, prepare(experiment.data, experiment.paths.data, process.binarise, print).bin)
-    rows: list[dict[str, Any]] = []
     on = gpu().name if experiment.train.device != "cpu" else None
+    machine = {"gpu": on, "cores": cores(), **provenance.environment(on or platform.machine())}
+    rows: list[dict[str, Any]] = []
     for name in options.rows or (ROWS if on else USUAL):
         ratios = [round(ratio, 4) for ratio in ROWS[name](work, options.rounds)]
         rows.append({"name": name, "ratio": statistics.median(ratios), "rounds": ratios, "exp": experiment.exp})
         spread = f"{min(ratios):.3f} to {max(ratios):.3f}, {len(ratios)} rounds"
         print(f"{name:12} {rows[-1]['ratio']:.3f}   ({spread})", flush=True)
-    if options.json:
-        machine = {"gpu": on, "cores": cores(), **provenance.environment(on or platform.machine())}
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
+        if options.json:  # after every row: the time may end before the last
+            options.json.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(options.json, json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
