@@ -50,22 +50,24 @@ class RunFolder:
     @property
     def record(self) -> dict[str, Any] | None:
         """Return the record; None while the run is unfinished, as it is with a record that cannot be read."""
-        for _ in range(2):
-            with contextlib.suppress(LnReproError):
-                found = read_json(self.path / RECORD)
-                if found is None and self.path.is_dir():
-                    os.listdir(self.path)  # noqa: PTH208 - a network file system now looks whether it has come meanwhile
-                    continue
-                return found if isinstance(found, dict) and "status" in found else None
-        return None
+        found = self._read(RECORD)
+        if found is None and self.path.is_dir():
+            os.listdir(self.path)  # noqa: PTH208 - a network file system now looks whether it has come meanwhile
+            found = self._read(RECORD)
+        return found if found and "status" in found else None
 
     @property
     def experiment(self) -> dict[str, Any] | None:
         """Return the experiment as it was written down; None if it was not, or cannot be read."""
-        with contextlib.suppress(LnReproError):
-            found = read_json(self.path / "experiment.json")
-            return found if isinstance(found, dict) else None
-        return None
+        return self._read("experiment.json")
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        """Return what one of our JSON files holds; None when it is absent or damaged."""
+        try:
+            found = read_json(self.path / name)
+        except LnReproError:
+            return None
+        return found if isinstance(found, dict) else None
 
     def claim(self) -> AbstractContextManager[Lease]:
         """Own the directory for a while; the lease's descriptor is for the workers to inherit.
