@@ -60,7 +60,34 @@ ARMS = {  # ramp, decay, rate, optimizer (paper section 3.2 and 4.1, appendix H;
     "preln_nowarm_radam_anchored": (None, "anchored", "lr", "radam"),
     "postln_warm_radam": ("ramp", "inverse_sqrt", "lr", "radam"),
     "postln_nowarm_radam_anchored": (None, "anchored", "lr", "radam"),
+    "postln_warm_deep": ("ramp", "inverse_sqrt", "lr", "adam"),
+    "postln_warm_deeper": ("ramp", "inverse_sqrt", "lr", "adam"),
+    "deepnorm_warm": ("ramp", "inverse_sqrt", "lr", "adam"),
+    "deepnorm_nowarm": (None, "anchored", "lr", "adam"),
+    "deepnorm_warm_deep": ("ramp", "inverse_sqrt", "lr", "adam"),
+    "deepnorm_warm_deeper": ("ramp", "inverse_sqrt", "lr", "adam"),
+    "rezero_nowarm": (None, "anchored", "lr", "adam"),
+    "rezero_nowarm_step": (None, "step", "lr", "adam"),
+    "admin_warm": ("ramp", "inverse_sqrt", "lr", "adam"),
+    "admin_nowarm": (None, "anchored", "lr", "adam"),
+    "admin_warm_closed": ("ramp", "inverse_sqrt", "lr", "adam"),
+    "admin_warm_deeper": ("ramp", "inverse_sqrt", "lr", "adam"),
 }
+DEEPER = {"iwslt": (12, 18), "tatoeba": (12, 18), "wmt": (12, 18), "multi30k": (6, 12), "toy": (12, 24)}
+"""Layers of the arms whose names end in deep, and in deeper."""
+
+
+def layers(corpus: str, arm: str) -> int:
+    """Return the layers that an arm has on a corpus."""
+    deep, deeper = DEEPER[corpus]
+    return {"deep": deep, "deeper": deeper}.get(arm.split("_")[-1], MODELS[CORPORA[corpus][1]][1])
+
+
+def norm(arm: str) -> str:
+    """Return the norm of an arm."""
+    return "admin_closed" if arm.endswith("closed") else arm.split("_")[0]
+
+
 EXPECTED = [(corpus, arm) for corpus in CORPORA for arm in ARMS]
 
 
@@ -78,7 +105,7 @@ def test_an_experiment_is_what_its_name_says(corpus: str, arm: str) -> None:
     experiment = composed(f"exp={corpus}_{arm}")
     data, model, max_tokens, batches, epochs, step_epoch, reference = CORPORA[corpus]
     ramp, decay, rate, optimizer = ARMS[arm]
-    assert (experiment.norm, experiment.data.name) == (arm.split("_")[0], data)
+    assert (experiment.norm, experiment.data.name) == (norm(arm), data)
     assert experiment.lr == reference[rate]
     schedule = experiment.schedule
     if decay == "step" and corpus == "wmt":  # section 4.1: inverse square root after the 6th epoch
@@ -90,7 +117,9 @@ def test_an_experiment_is_what_its_name_says(corpus: str, arm: str) -> None:
     if decay.startswith("step"):
         assert schedule.step_epoch == step_epoch
     dimensions = experiment.model
-    assert (dimensions.name, dimensions.layers, dimensions.width, dimensions.ffn, dimensions.heads) == MODELS[model]
+    name, _, *widths = MODELS[model]
+    assert (dimensions.name, dimensions.layers) == (name, layers(corpus, arm))
+    assert [dimensions.width, dimensions.ffn, dimensions.heads] == widths
     train = experiment.train
     length = LONGER[corpus] if arm.endswith("fixed") else epochs
     assert (train.max_tokens, train.batches_per_update, train.max_epoch, train.max_update) == (
@@ -101,7 +130,8 @@ def test_an_experiment_is_what_its_name_says(corpus: str, arm: str) -> None:
     rule = experiment.optimizer
     betas = None if optimizer == "sgd" else (0.9, 0.98)
     assert (rule.name, rule.betas, rule.weight_decay) == (optimizer, betas, 0.0)
-    assert (experiment.seed, experiment.precision, experiment.init) == (1, "auto", "xavier_legacy")
+    init = "xavier" if norm(arm) == "deepnorm" else "xavier_legacy"
+    assert (experiment.seed, experiment.precision, experiment.init) == (1, "auto", init)
 
 
 @pytest.mark.parametrize("name", sorted(experiments()))
@@ -140,7 +170,7 @@ def test_the_environment_says_where_things_lie(monkeypatch: pytest.MonkeyPatch) 
     ("override", "message"),
     [
         ("exp=toy_prln_nowarm", r"^exp: there is no 'toy_prln_nowarm'; nearest: toy_preln_nowarm"),
-        ("exp=", r"^exp: there is no ''; known: iwslt_postln_nowarm"),
+        ("exp=", r"^exp: there is no ''; known: iwslt_admin_nowarm"),
         ("exp=null", r"^exp: there is no 'null'; known"),
         ("model=bse", r"^model: there is no 'bse'; nearest: base"),
         ("norm=prelm", r"^norm: there is no 'prelm'; nearest: preln"),

@@ -23,11 +23,7 @@ class Probing:
         self.trainer = trainer
         self.samples: list[Any] = []
         if self.every:
-            frozen, dataset = batches.frozen_batches, batches.dataset
-            number = min(cfg.task.probe_batches, len(frozen))
-            for chosen in np.random.RandomState(cfg.common.seed).choice(len(frozen), number, replace=False):
-                sample = dataset.collater([dataset[index] for index in frozen[chosen]])
-                self.samples.append(utils.move_to_cuda(sample) if trainer.cuda else sample)
+            self.samples = chosen_batches(batches, cfg.task.probe_batches, cfg.common.seed, trainer.cuda)
 
     def due(self, update: int) -> bool:
         """Return whether to look after so many updates; 0 is before the first."""
@@ -37,3 +33,11 @@ class Probing:
         """Return the values of a ``probe`` event."""
         values = probe(self.trainer.get_criterion(), self.trainer.get_model(), self.samples)
         return {"name": "gradients", "values": values, "batches": len(self.samples)}
+
+
+def chosen_batches(batches: Any, number: int, seed: int, cuda: bool) -> list[Any]:
+    """Return so many mini-batches of an epoch's iterator, or as many as it has: the same in every process of a run."""
+    frozen, dataset = batches.frozen_batches, batches.dataset
+    chosen = np.random.RandomState(seed).choice(len(frozen), min(number, len(frozen)), replace=False)
+    samples = [dataset.collater([dataset[index] for index in frozen[one]]) for one in chosen]
+    return [utils.move_to_cuda(sample) if cuda else sample for sample in samples]

@@ -18,7 +18,8 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from ln_repro.divergence import NOT_FINITE, RULES, Diverged, Rule
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.group import Group
-from ln_repro.engine.probing import Probing
+from ln_repro.engine.plugin.layers import measure
+from ln_repro.engine.probing import Probing, chosen_batches
 from ln_repro.engine.stop import INTERRUPTED, StopRequest
 from ln_repro.engine.trainer import StrictTrainer
 from ln_repro.events import Events
@@ -112,8 +113,15 @@ class Loop:
         )
         self.probing = Probing(cfg, self.trainer, self.batches)
         if self.update == 0:
+            self._measure()
             self._probe()
         self._open_window()
+
+    def _measure(self) -> None:
+        """Let a new model set itself by a mini-batch, if its norm placement starts so."""
+        model = self.trainer.get_model()
+        (sample,) = chosen_batches(self.batches, 1, self.cfg.common.seed, self.trainer.cuda)
+        measure(model, lambda: model(**sample["net_input"]))
 
     def _rule(self, state: list[float]) -> Rule:
         """Return the rule that says when the run is lost, as far as it had come."""

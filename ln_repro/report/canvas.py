@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 # Okabe and Ito's colours, told apart by colour-blind readers; norm decides the colour, the ramp the line.
-COLOURS = {"preln": "#0072B2", "postln": "#D55E00"}
+COLOURS = {
+    "preln": "#0072B2", "postln": "#D55E00", "deepnorm": "#009E73", "rezero": "#CC79A7", "admin": "#E69F00"
+}  # fmt: skip
 GREY = "#999999"
 DOTS = 130
 """An inch, in PNG."""

@@ -58,7 +58,11 @@ class Case:
 
     def tell(self, name: str, values: Sequence[float]) -> None:
         """Show numbers that the rule does not ask for."""
-        self.words.append(f"{name} {spoken(values)}")
+        self.say(f"{name} {spoken(values)}")
+
+    def say(self, words: str) -> None:
+        """Say something of what was found."""
+        self.words.append(words)
 
     def judged(self) -> Judged:
         """Return what the parts come to; too few seeds decide nothing."""

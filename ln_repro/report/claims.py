@@ -6,8 +6,8 @@ from typing import Any
 from rich.table import Table as TerminalTable
 from rich.text import Text
 
-from ln_repro.paper.claims import NO_EXPERIMENT_YET, OTHER_CORPORA, SEEDS, TRANSLATION, Claim
-from ln_repro.report import rules, rules_probes
+from ln_repro.paper.claims import NO_EXPERIMENT_YET, OTHER_CORPORA, SCHEMES, SEEDS, TRANSLATION, Claim
+from ln_repro.report import rules, rules_probes, rules_schemes
 from ln_repro.report.case import Judged, not_run
 from ln_repro.report.evidence import Evidence
 from ln_repro.report.rules import Rule
@@ -18,6 +18,10 @@ Row = dict[str, Any]
 Findings = Sequence[Mapping[str, Any]]
 HOURS = {"iwslt": 1.0, "wmt": 22.0}
 """GPU hours of a run, estimated: 16k updates of 4,096 tokens, and 20k of 131k, at five mini-batches a second."""
+DEEPER = {"deep": 2, "deeper": 3}
+"""How many times as long a run takes whose arm ends so."""
+PROBED = ("TH-10", "X-4")
+"""Claims that look at gradients during training."""
 
 RULES: dict[str, tuple[Rule, Rule | None]] = {
     "MT-1": (rules.warm_up_needed(literal=True), rules.warm_up_needed_elsewhere),
@@ -32,6 +36,13 @@ RULES: dict[str, tuple[Rule, Rule | None]] = {
     "WMT-1": (rules.comparable_on_wmt, None),
     "WMT-2": (rules.faster_on_wmt, None),
     "TH-10": (rules_probes.tiny_after_the_ramp, rules_probes.smaller_after_the_ramp),
+    "X-1": (rules_schemes.deeper(rules_schemes.by_bleu), rules_schemes.deeper(rules_schemes.by_progress)),
+    "X-2": (rules_schemes.without_norm(rules_schemes.by_bleu), rules_schemes.without_norm(rules_schemes.by_progress)),
+    "X-3": (rules_schemes.matches, rules_schemes.matches_elsewhere),
+    "X-4": (
+        rules_schemes.open_question(rules_schemes.by_bleu, on_bleu=True),
+        rules_schemes.open_question(rules_schemes.by_progress, on_bleu=False),
+    ),
 }
 """By claim: the rule on the paper's data, and the one on other data."""
 ELSEWHERE_ARMS: dict[str, Sequence[Sequence[str]]] = {
@@ -47,13 +58,14 @@ ELSEWHERE_ARMS: dict[str, Sequence[Sequence[str]]] = {
         ("postln_nowarm_radam", "preln_nowarm_radam", "preln_nowarm"),
         ("postln_nowarm_radam_anchored", "preln_nowarm_radam_anchored", "preln_nowarm_anchored"),
     ],
+    "X-3": [("admin_warm", "admin_warm_closed", "postln_warm")],
 }
 """Where other arms than the claim's own answer the question on other data: the first set that was run counts."""
 
 
 def claim_rows(evidence: Mapping[str, Evidence], findings: Findings) -> list[Row]:
     """Return every claim as the contract has it, with its rule and what is still needed beside."""
-    rows = [row_of(claim, evidence) for claim in TRANSLATION]
+    rows = [row_of(claim, evidence) for claim in (*TRANSLATION, *SCHEMES)]
     rows += [theory_row(found) for found in findings]
     rows += [bare_row(claim) | {"verdict": "not-run", "needs": "an experiment: there is none of it yet"}
              for claim in NO_EXPERIMENT_YET]  # fmt: skip
@@ -90,11 +102,12 @@ def row_of(claim: Claim, evidence: Mapping[str, Evidence]) -> Row:
             elsewhere.append({"data": corpus, "class": kind, "rule": claim.elsewhere, **as_dict(found)})
     experiments = ",".join(f"{claim.corpus}_{arm}" for arm in claim.arms)
     seeds = ",".join(map(str, range(1, SEEDS + 1)))
-    extra = " probe=gradients" if claim.id == "TH-10" else ""
+    extra = " probe=gradients" if claim.id in PROBED else ""
+    runs = SEEDS * sum(DEEPER.get(arm.split("_")[-1], 1) for arm in claim.arms)
     return bare_row(claim) | as_dict(here) | {
         "elsewhere": elsewhere,
         "command": f"ln-repro run -m exp={experiments} seed={seeds}{extra}",
-        "cost_gpu_hours": len(claim.arms) * SEEDS * HOURS[claim.corpus],
+        "cost_gpu_hours": runs * HOURS[claim.corpus],
     }  # fmt: skip
 
 

@@ -20,7 +20,10 @@ from ln_repro.store import read_json
 QUANTITIES: dict[Quantity, str] = {"loss": "validation loss (bits per token)", "bleu": "test BLEU (tokenised)"}
 RAMPS = {"literal": ":", "short": "-.", "nowarm": "--", "warm": "-"}
 """The line, by the first of these words that an arm's name has."""
-MARKS = {"RAdam": "D", "higher rate": "^", "lower rate": "v", "fixed rate": "s"}
+MARKS = {
+    "RAdam": "D", "higher rate": "^", "lower rate": "v", "fixed rate": "s", "closed form": "*", "step": "p",
+    "DeepNorm": "P", "ReZero": "d", "Admin": "h",
+}  # fmt: skip
 """The mark, by the words of the label; a circle if it has none. Pre-LN's are open, for print without colours."""
 THE_PAPERS = "the paper's, same marks in grey"
 ALL = {**FIGURES, **{f"grid_{name}": grid for name, grid in GRIDS.items()}}

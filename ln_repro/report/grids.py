@@ -9,12 +9,13 @@ POST_WARM, POST_NONE, POST_LITERAL = "Post-LN w/ warm-up", "Post-LN w/o warm-up"
 POST_SHORT = "Post-LN w/ short warm-up"
 
 
-def grid(title: str, columns: Mapping[str, Mapping[str, str]]) -> Figure:
+def grid(title: str, columns: Mapping[str, Mapping[str, str]], about: str = "") -> Figure:
     """Return the figure of a grid.
 
     Args:
         title: above the figure.
         columns: by heading, the label of each arm; a label means the same in all of them.
+        about: see `Figure`.
     """
     series = {heading: tuple(Series(arm, label) for arm, label in arms.items()) for heading, arms in columns.items()}
     return Figure(
@@ -23,6 +24,7 @@ def grid(title: str, columns: Mapping[str, Mapping[str, str]]) -> Figure:
             tuple(Panel(heading, "loss", curves) for heading, curves in series.items()),
             tuple(Panel("", "bleu", curves) for curves in series.values()),
         ),
+        about,
     )
 
 
@@ -73,4 +75,23 @@ GRIDS = {
             "postln_nowarm_linear": POST_NONE,
         },
     }),
+    "schemes": grid("What followed: schemes by depth, and without warm-up", {
+        "with warm-up": {
+            "postln_warm": POST_WARM, "postln_warm_high": f"{POST_WARM}, higher rate", "postln_warm_short": POST_SHORT,
+            "deepnorm_warm": "DeepNorm w/ warm-up", "admin_warm": "Admin w/ warm-up",
+            "admin_warm_closed": "Admin, closed form, w/ warm-up",
+        },
+        "deeper": {
+            "postln_warm_deep": POST_WARM, "deepnorm_warm_deep": "DeepNorm w/ warm-up",
+        },
+        "deeper still": {
+            "postln_warm_deeper": POST_WARM, "deepnorm_warm_deeper": "DeepNorm w/ warm-up",
+            "admin_warm_deeper": "Admin w/ warm-up",
+        },
+        "without warm-up": {
+            "preln_nowarm_anchored": PRE_NONE, "deepnorm_nowarm": "DeepNorm w/o warm-up",
+            "rezero_nowarm": "ReZero w/o warm-up", "rezero_nowarm_step": "ReZero w/o warm-up, step",
+            "admin_nowarm": "Admin w/o warm-up",
+        },
+    }, about="deepnorm_nowarm"),
 }  # fmt: skip

@@ -9,7 +9,8 @@ from ln_repro.record import Record
 
 POINTS = 100
 """At most so many points a training curve: what a chart of this size can show."""
-NAMES = {"postln": "Post-LN", "preln": "Pre-LN", "adam": "Adam", "radam": "RAdam", "sgd": "SGD", "iwslt14": "IWSLT14",
+NAMES = {"postln": "Post-LN", "preln": "Pre-LN", "deepnorm": "DeepNorm", "rezero": "ReZero", "admin": "Admin",
+         "admin_closed": "Admin, closed form", "adam": "Adam", "radam": "RAdam", "sgd": "SGD", "iwslt14": "IWSLT14",
          "wmt14": "WMT14", "multi30k": "Multi30k", "tatoeba": "Tatoeba", "toy": "Toy"}  # fmt: skip
 """How norms, optimizers and corpora are written; what is not here is shown as it is."""
 CORPORA = ("iwslt14", "wmt14", "multi30k", "tatoeba", "toy")

@@ -83,7 +83,7 @@ def words(given: Sequence[str]) -> Asked:
         else:
             settings.append(word)
     if not own.get("grid"):
-        raise UserError("grid: which grid? Give grid=NAME (design, section3_2, section4, init)")
+        raise UserError("grid: which grid? Give grid=NAME (design, section3_2, section4, init, schemes)")
     asked = Asked(**own, launcher_options=tuple(options), settings=tuple(settings))
     if options and asked.local:
         raise UserError(

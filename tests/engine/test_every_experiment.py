@@ -13,7 +13,7 @@ from ln_repro.engine.command import training_arguments
 from ln_repro.engine.device import settle
 from ln_repro.engine.plugin.model import LnTransformer
 from ln_repro.experiment import build
-from tests.test_compose import ARMS, CORPORA, EXPECTED, LONGER, MODELS
+from tests.test_compose import ARMS, CORPORA, EXPECTED, LONGER, MODELS, layers, norm
 
 UPDATES_PER_EPOCH = {"iwslt": 1080, "tatoeba": 419, "multi30k": 252, "toy": 441, "wmt": 1000}
 VOCABULARY = 1000
@@ -60,7 +60,8 @@ def total(decay, lr, ramp, anchor, full, updates):
 def test_an_experiment_reaches_fairseq_as_the_table_has_it(corpus, arm):
     experiment, given = configured(corpus, arm)
     _, model_name, max_tokens, batches, epochs, step_epoch, reference = CORPORA[corpus]
-    _, layers, width, ffn, heads = MODELS[model_name]
+    _, _, width, ffn, heads = MODELS[model_name]
+    depth = layers(corpus, arm)
     ramp_name, decay, rate, optimizer = ARMS[arm]
     ramp, lr = reference[ramp_name] if ramp_name else 0, reference[rate]
     if decay == "step" and corpus == "wmt":
@@ -84,13 +85,15 @@ def test_an_experiment_reaches_fairseq_as_the_table_has_it(corpus, arm):
     full = max(step_epoch * UPDATES_PER_EPOCH[corpus], ramp)  # tatoeba's ramp lasts longer than its 8 epochs
     assert schedule.sum() == pytest.approx(total(decay, lr, ramp, reference["ramp"], full, updates), rel=1e-3)
 
-    assert (given.norm, given.init, given.dropout) == (arm.split("_")[0], "xavier_legacy", 0.1)
+    init = "xavier" if arm.startswith("deepnorm") else "xavier_legacy"
+    assert (given.norm, given.init, given.dropout) == (norm(arm), init, 0.1)
     model = on_meta(given)
     assert all(parameter.is_meta for parameter in model.parameters())
     for stack in (model.encoder.stack, model.decoder.stack):
-        assert len(stack.layers) == layers
+        assert len(stack.layers) == depth
     attention, feed_forward = 4 * width * (width + 1), 2 * width * ffn + ffn + width
-    norms = (5 * layers + (2 if arm.startswith("preln") else 0)) * 2 * width
-    expected = VOCABULARY * width + layers * (3 * attention + 2 * feed_forward) + norms
+    own = {"rezero": 1, "admin": 3 * width}.get(arm.split("_")[0], 2 * width)
+    norms = 5 * depth * own + (4 * width if arm.startswith("preln") else 0)
+    expected = VOCABULARY * width + depth * (3 * attention + 2 * feed_forward) + norms
     assert sum(parameter.numel() for parameter in model.parameters()) == expected
     assert model.encoder.stack.layers[0].self_attn.heads == heads

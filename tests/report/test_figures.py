@@ -106,7 +106,8 @@ def test_figures_are_drawn_by_corpus_and_what_is_not_is_said(tmp_path: Path) -> 
     expected = [tmp_path / "a b" / "multi30k" / f"{name}.{kind}" for name in names for kind in ("png", "svg")]
     assert found.paths == expected and all(path.stat().st_size > 5000 for path in expected)
     assert found.left_out[0] == "multi30k/figure_2: 1 of its 14 arms run, which is nothing to compare"
-    assert [line.split(":")[0] for line in found.left_out[2:]] == [f"toy/{name}" for name in ALL]
+    others = [line.split(":")[0] for line in found.left_out if line.startswith("toy/")]
+    assert others == [f"toy/{name}" for name in ALL]
 
 
 def test_figure_6_is_not_drawn_without_the_run_that_it_is_about(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ import pytest
 
 from ln_repro.compose import compose, expand, named_axes
 from ln_repro.experiment import build
-from ln_repro.paper.claims import SEEDS, TRANSLATION
+from ln_repro.paper.claims import SCHEMES, SEEDS, TRANSLATION
 from ln_repro.report.claims import RULES, row_of
 from ln_repro.report.evidence import gather
 from tests.report.made_records import EPOCHS, made_evidence, made_run, made_runs, straight
 
 Arms = dict[str, dict[str, Any]]
-CLAIMS = {claim.id: claim for claim in TRANSLATION}
+CLAIMS = {claim.id: claim for claim in (*TRANSLATION, *SCHEMES)}
 EPOCH_NUMBERS = range(1, EPOCHS + 1)
 
 
@@ -37,6 +37,11 @@ PAPER: Arms = {  # what the paper found, by arm
     "preln_nowarm": {"bleu": 33.4, "loss": 4.0, "curve": FAST}, "preln_nowarm_high": {"bleu": 33.4, "curve": FAST},
     "postln_nowarm_radam": {"bleu": 32.1}, "preln_nowarm_radam": {"bleu": 33.5},
     "postln_nowarm_fixed": {"loss": 4.3},
+    "postln_warm_deep": {"bleu": 33.0}, "postln_warm_deeper": {"bleu": 2.0},
+    "deepnorm_warm_deep": {"bleu": 33.0}, "deepnorm_warm_deeper": {"bleu": 33.0}, "deepnorm_nowarm": {"bleu": 31.0},
+    "rezero_nowarm": {"bleu": 32.0}, "rezero_nowarm_step": {"bleu": 32.0}, "preln_nowarm_anchored": {"bleu": 33.0},
+    "admin_warm": {"bleu": 33.2}, "admin_warm_closed": {"bleu": 33.0}, "admin_warm_deeper": {"bleu": 33.0},
+    "admin_nowarm": {"bleu": 33.0, "probes": {0: [0.0, 0.0], 1000: [0.5, 1.0], 2000: [0.2, 0.5]}},
 }  # fmt: skip
 PROBES = {0: [0.1, 0.5, 1.6], 4000: [0.015, 0.015, 0.015]}
 PAPER["postln_warm"]["probes"] = PROBES
@@ -88,11 +93,41 @@ def test_what_the_paper_found_reproduces_the_claim_over_enough_seeds(id: str) ->
         ("WMT-2", "postln_warm", {"curve": FAST}),
         ("TH-10", "postln_warm", {"probes": {**PROBES, 4000: [0.015, 0.015, 0.12]}}),
         ("TH-10", "postln_warm", {"probes": {**PROBES, 4000: [0.09, 0.09, 0.09]}}),
+        ("X-1", "postln_warm_deeper", {"bleu": 31.0}),
+        ("X-1", "deepnorm_warm_deeper", {"bleu": 29.0}),
+        ("X-2", "rezero_nowarm", {"bleu": 29.5}),
+        ("X-2", "rezero_nowarm_step", {"bleu": 29.5}),
+        ("X-3", "admin_warm", {"bleu": 32.7}),
+        ("X-3", "admin_warm_closed", {"bleu": 32.7}),
+        ("X-3", "admin_warm_deeper", {"bleu": 29.0}),
+        ("X-3", "postln_warm_deeper", {"bleu": 31.0}),
     ],
 )
 def test_beyond_a_threshold_it_is_contradicted(id: str, arm: str, changed: dict[str, Any]) -> None:
     row = judged(id, {arm: changed})
     assert row["verdict"] == "contradicted", row["ours"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"bleu": 32.7}, {"bleu": 29.0}, {"probes": {0: [0.5, 1.0], 1000: [0.3, 1.0]}}, {"probes": {0: [0.0, 1.0]}}],
+)
+def test_the_open_question_takes_one_scheme_that_has_it_all(changed: dict[str, Any]) -> None:
+    others = {arm: {"probes": {0: [1.0, 4.0]}} for arm in ("preln_nowarm_anchored", "deepnorm_nowarm", "rezero_nowarm")}
+    assert judged("X-4", others)["verdict"] == "reproduced"
+    row = judged("X-4", {**others, "admin_nowarm": {**PAPER["admin_nowarm"], **changed}})
+    assert row["verdict"] == "contradicted", row["ours"]
+
+
+def test_a_scheme_that_was_not_probed_leaves_the_open_question_open() -> None:
+    row = judged("X-4", {"admin_nowarm": {"probes": {}}})
+    assert (row["verdict"], "admin: not probed in every seed" in row["ours"]) == ("inconclusive", True)
+
+
+def test_one_depth_at_which_deepnorm_alone_trains_is_enough() -> None:
+    assert judged("X-1", {"postln_warm_deep": {"bleu": 2.0}, "postln_warm_deeper": {"bleu": 33.0}})["verdict"] == (
+        "reproduced"
+    )
 
 
 def test_the_literal_reading_asks_for_the_papers_number_and_the_other_does_not() -> None:
@@ -149,6 +184,16 @@ ELSEWHERE: list[tuple[str, Arms, str, dict[str, Any]]] = [
     ("MT-7", {"postln_nowarm_fixed": {"loss": 4.0}, "postln_nowarm_literal_high": {"loss": 5.0},
               "postln_warm": {"loss": 2.0}, "preln_nowarm": {"loss": 2.0}}, "postln_warm", {"loss": 4.5}),
     ("TH-10", {"postln_warm": {"probes": {0: [1.0], 400: [0.1]}}}, "postln_warm", {"probes": {0: [1.0], 400: [0.3]}}),
+    ("X-1", {"postln_warm_deep": {"loss": 6.5}, "deepnorm_warm_deep": {"loss": 2.0},
+             "postln_warm_deeper": {"loss": 6.5}, "deepnorm_warm_deeper": {"loss": 6.5}},
+     "postln_warm_deep", {"loss": 2.0}),
+    ("X-2", {"rezero_nowarm": {"loss": 2.1}, "rezero_nowarm_step": {"loss": 2.1}, "postln_warm": {"loss": 2.0}},
+     "rezero_nowarm", {"loss": 4.0}),
+    ("X-3", {"admin_warm": {"loss": 2.0}, "admin_warm_closed": {"loss": 2.0}, "postln_warm": {"loss": 2.0}},
+     "admin_warm_closed", {"loss": 2.1}),
+    ("X-4", {"preln_nowarm_anchored": {"loss": 3.0}, "deepnorm_nowarm": {"loss": 3.0}, "rezero_nowarm": {"loss": 3.0},
+             "admin_nowarm": {"loss": 2.0, "probes": {0: [1.0, 2.0]}}, "postln_warm": {"loss": 2.0},
+             "postln_warm_high": {"loss": 2.5}, "postln_warm_short": {"loss": 2.5}}, "admin_nowarm", {"loss": 2.1}),
 ]  # fmt: skip
 
 

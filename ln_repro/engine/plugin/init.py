@@ -14,16 +14,16 @@ name               attention                           feed-forward             
 
 ``xavier_legacy`` is fairseq of the paper's time, ``theory`` the analysed setting (paper section 3.3), ``fairseq``
 what version 0.12.2 does, drawn in its order so that a seed gives the same model. Embeddings are N(0, 1/width) in all.
+A norm placement may then multiply the matrices of its branches (`Residual.gain`).
 """
 
 from collections.abc import Callable
-from itertools import chain
 
 import torch
 from torch import nn
 
 from ln_repro.engine.plugin.attention import Attention
-from ln_repro.engine.plugin.layers import FeedForward
+from ln_repro.engine.plugin.layers import FeedForward, Stack
 
 SQRT_HALF = 2**-0.5
 
@@ -75,7 +75,7 @@ SCHEMES: dict[str, Callable[[nn.Module], None]] = {
 }
 
 
-def initialise(embeddings: list[nn.Embedding], stacks: list[nn.Module], projection: nn.Linear, name: str) -> None:
+def initialise(embeddings: list[nn.Embedding], stacks: list[Stack], projection: nn.Linear, name: str) -> None:
     """Draw every parameter anew by the scheme ``name``, from torch's seed as it was last set.
 
     Starting the generator again makes the draw independent of what the constructors used up.
@@ -91,11 +91,23 @@ def initialise(embeddings: list[nn.Embedding], stacks: list[nn.Module], projecti
         embedding.reset_parameters()
         nn.init.normal_(embedding.weight, std=embedding.embedding_dim**-0.5)
         nn.init.zeros_(embedding.weight[embedding.padding_idx])
-    for module in chain.from_iterable(stack.modules() for stack in stacks):
-        SCHEMES[name](module)
+    for stack in stacks:
+        for module in stack.modules():
+            SCHEMES[name](module)
+            _multiply_branches(module, stack.gain)
     if all(projection.weight is not embedding.weight for embedding in embeddings):
         projection.reset_parameters()
         nn.init.normal_(projection.weight, std=projection.in_features**-0.5)
+
+
+def _multiply_branches(module: nn.Module, gain: float) -> None:
+    """Multiply what decides the size of a sub-layer's output; queries and keys only decide where it looks."""
+    if isinstance(module, Attention):
+        module.v_proj.weight.mul_(gain)
+        module.out_proj.weight.mul_(gain)
+    elif isinstance(module, FeedForward):
+        module.fc1.weight.mul_(gain)
+        module.fc2.weight.mul_(gain)
 
 
 def _xavier_attention(module: Attention, draw: Callable[..., object], inner_gain: float) -> None:

@@ -1,6 +1,8 @@
 """Encoder and decoder layers: sub-layers, each in its residual connection."""
 
 import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 
 import torch
@@ -8,12 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ln_repro.engine.plugin.attention import Attention, State
-from ln_repro.engine.plugin.residual import SCHEMES
+from ln_repro.engine.plugin.residual import SCHEMES, Place, Residual
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Dimensions of a stack of layers."""
+    """Dimensions of the two stacks of layers."""
 
     norm: str
     layers: int
@@ -21,6 +23,14 @@ class Shape:
     ffn: int
     heads: int
     dropout: float
+
+    def residual(self, decoder: bool) -> Residual:
+        """Return a new residual connection of one of the stacks."""
+        return SCHEMES[self.norm](self.width, self.dropout, self.place(decoder))
+
+    def place(self, decoder: bool) -> Place:
+        """Return where a residual connection of one of the stacks stands."""
+        return Place(decoder, self.layers, self.layers)
 
 
 class FeedForward(nn.Module):
@@ -40,11 +50,10 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        residual = SCHEMES[shape.norm]
         self.self_attn = Attention(shape.width, shape.heads)
         self.ffn = FeedForward(shape.width, shape.ffn)
-        self.self_attn_residual = residual(shape.width, shape.dropout)
-        self.ffn_residual = residual(shape.width, shape.dropout)
+        self.self_attn_residual = shape.residual(decoder=False)
+        self.ffn_residual = shape.residual(decoder=False)
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """Map (time, batch, width) to the same; ``mask`` hides the padding, see `Attention`."""
@@ -57,13 +66,12 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        residual = SCHEMES[shape.norm]
         self.self_attn = Attention(shape.width, shape.heads)
         self.cross_attn = Attention(shape.width, shape.heads, cross=True)
         self.ffn = FeedForward(shape.width, shape.ffn)
-        self.self_attn_residual = residual(shape.width, shape.dropout)
-        self.cross_attn_residual = residual(shape.width, shape.dropout)
-        self.ffn_residual = residual(shape.width, shape.dropout)
+        self.self_attn_residual = shape.residual(decoder=True)
+        self.cross_attn_residual = shape.residual(decoder=True)
+        self.ffn_residual = shape.residual(decoder=True)
 
     def forward(self, x: Tensor, memory: Tensor, memory_mask: Tensor | None, state: State | None) -> Tensor:
         """Map (time, batch, width) to the same, reading ``memory`` (source time, batch, width).
@@ -81,13 +89,36 @@ class Stack(nn.Module):
     def __init__(self, kind: type[EncoderLayer] | type[DecoderLayer], shape: Shape) -> None:
         super().__init__()
         self.layers = nn.ModuleList(kind(shape) for _ in range(shape.layers))
-        self.norm = nn.LayerNorm(shape.width) if SCHEMES[shape.norm].final_norm else nn.Identity()
+        self.scheme = SCHEMES[shape.norm]
+        self.norm = nn.LayerNorm(shape.width) if self.scheme.final_norm else nn.Identity()
+        self.gain = self.scheme.gain(shape.place(decoder=kind is DecoderLayer))
 
     def forward(self, x: Tensor, *context: object) -> Tensor:
         """Pass (time, batch, width) through every layer; ``context`` goes to each of them."""
         for layer in self.layers:
             x = layer(x, *context)
         return self.norm(x)
+
+    def measuring(self) -> AbstractContextManager[None]:
+        """Return a context in which a first mini-batch that passes sets what the scheme starts from."""
+        return self.scheme.measuring([module for module in self.modules() if isinstance(module, Residual)])
+
+
+@torch.no_grad()
+def measure(model: nn.Module, pass_one: Callable[[], object]) -> None:
+    """Let the stacks of a new model set themselves by a first mini-batch, without dropout, where their scheme does so.
+
+    Args:
+        model: is left in the mode it was in.
+        pass_one: passes a mini-batch through it.
+    """
+    was_training = model.training
+    model.eval()
+    with ExitStack() as contexts:
+        for stack in (module for module in model.modules() if isinstance(module, Stack)):
+            contexts.enter_context(stack.measuring())
+        pass_one()
+    model.train(was_training)
 
 
 class TokenEmbedding(nn.Module):
