@@ -3,39 +3,26 @@
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Self
+from typing import Any
 
 from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 
 from ln_repro.events import Event
 from ln_repro.experiment import Training
+from ln_repro.screen import Screen
 
 PLAIN_SECONDS = 5.0
 
 
-class Display:
+class Display(Screen):
     """Shows events as they come."""
 
     def __init__(self, title: str, length: Training, console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True, highlight=False)
         self.title = title
         self.progress = Progress(length)
-        self.live = Live(console=self.console, refresh_per_second=4, transient=True, get_renderable=self._table)
         self.last_line = 0.0
-
-    def __enter__(self) -> Self:
-        if self.console.is_terminal:
-            self.live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.live.stop()
-
-    def say(self, message: str) -> None:
-        """Print a line that stays."""
-        self.console.print(message, markup=False, soft_wrap=True)
+        super().__init__(console, refresh_per_second=4, get_renderable=self._table)
 
     def show(self, event: Event) -> None:
         """Take in one event; those that end an epoch stay on screen."""

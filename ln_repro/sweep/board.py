@@ -3,14 +3,13 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
 
 from rich.console import Console, Group
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from ln_repro.errors import Interrupted
+from ln_repro.screen import Screen
 from ln_repro.status import row, shown, summary
 from ln_repro.sweep.cell import reason
 from ln_repro.sweep.plan import Planned
@@ -19,7 +18,7 @@ REFRESH_SECONDS = 2.0
 COLUMNS = ("cell", "state", "update", "loss", "bleu")
 
 
-class Board:
+class Board(Screen):
     """All cells of a sweep: how many are in which state, and those at work one by one.
 
     Args:
@@ -30,26 +29,13 @@ class Board:
     def __init__(
         self, plan: Sequence[Planned], queue: Callable[[], Mapping[str, str]] = dict, console: Console | None = None
     ) -> None:
+        super().__init__(console, auto_refresh=False)
         self.plan = plan
         self.queue = queue
-        self.console = console or Console(stderr=True, highlight=False)
-        self.live = Live(console=self.console, auto_refresh=False, transient=True)
         self.troubles: list[str] = []
         """One line for each cell that has ended without a record."""
         self._drawn = 0.0
         self._settled: dict[str, str] = {}
-
-    def __enter__(self) -> Self:
-        if self.console.is_terminal:
-            self.live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.live.stop()
-
-    def say(self, message: str) -> None:
-        """Print a line that stays."""
-        self.console.print(message, markup=False, soft_wrap=True)
 
     def ended(self, planned: Planned, status: int = 0, log: Path | None = None) -> None:
         """Take note that a cell has ended."""
