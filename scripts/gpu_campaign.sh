@@ -3,8 +3,9 @@
 #
 #     scripts/gpu_campaign.sh MINUTES OUT [key=value ...]
 #
-# What works here, five updates, the benchmark (a third of the time at most), then the grids, those first that decide most. Typed again with the same
-# LN_REPRO_RUNS it goes on where it was. What is worth keeping (records, events, hypotheses, the benchmark) lies in OUT.
+# What works here, fifty updates in fp32 and in bf16, the benchmark (a third of the time at most), then the grids, those
+# first that decide most. Typed again with the same LN_REPRO_RUNS it goes on where it was. What is worth keeping (records,
+# events, hypotheses, the benchmark) lies in OUT.
 #
 # Corpora are taken as prepared, or from DATA/tatoeba, DATA/multi30k and DATA/iwslt14 if DATA is set; those that are
 # nowhere are left out. PYTHON is the interpreter (default: .venv's), MODEL the model (default: the paper's, iwslt), and
@@ -37,7 +38,9 @@ sweep() {  # GRID CORPUS SEEDS FOLDER [key=value ...]
 }
 
 ln_repro doctor
-ln_repro run exp=toy_preln_nowarm tracker=none train.max_epoch=null train.max_update=5 eval.beam=1 || exit
+for precision in fp32 bf16; do
+    ln_repro run exp=toy_preln_nowarm tracker=none train.max_epoch=null train.max_update=50 precision=$precision || exit
+done
 here=""
 for corpus in iwslt14 tatoeba multi30k; do
     find_source "$corpus"
