@@ -45,7 +45,7 @@ def main() -> None:
         ratios = [round(ratio, 4) for ratio in ROWS[name](work, options.rounds)]
         rows.append({"name": name, "ratio": statistics.median(ratios), "rounds": ratios, "exp": experiment.exp})
         spread = f"{min(ratios):.3f} to {max(ratios):.3f}, {len(ratios)} rounds"
-        print(f"{name:12} {rows[-1]['ratio']:.3f}   ({spread})", flush=True)
+        print(f"{name:18} {rows[-1]['ratio']:.3f}   ({spread})", flush=True)
         if options.json:  # after every row: the time may end before the last
             options.json.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(options.json, json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")

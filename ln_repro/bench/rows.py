@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 
-from ln_repro.bench.trainings import WARM_UP, Window, Workload
+from ln_repro.bench.trainings import PARTS, WARM_UP, Window, Workload
 
 Rounds = Callable[[Workload, int], list[float]]
 PROBED_WINDOWS = 4
@@ -69,9 +69,20 @@ def packed(runs: int, work: Workload, rounds: int) -> list[float]:
     return [work.ours(runs) / work.ours() for _ in range(rounds)]
 
 
+def without(part: str, work: Workload, rounds: int) -> list[float]:
+    """Ours beside ours with one part as stock fairseq has it; every second time that one comes first."""
+    ratios = []
+    for number in range(rounds):
+        plain = work.without(part) if number % 2 else None
+        ours = work.ours()
+        ratios.append(ours / (plain or work.without(part)))
+    return ratios
+
+
 ROWS: dict[str, Rounds] = {
     "stock/run": stock_run, "bare/run": bare_run, "stock/sweep": stock_sweep, "probes/run": probes_run,
     "peak/run": peak_run, **{f"packed/{runs}": partial(packed, runs) for runs in (2, 4, 8)},
+    **{f"without/{part}": partial(without, part) for part in PARTS},
 }  # fmt: skip
 USUAL = ("stock/run", "bare/run", "stock/sweep", "probes/run", "peak/run", "packed/2")
 """What is measured unless said otherwise; on a GPU everything is."""

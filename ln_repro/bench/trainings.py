@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.engine.command import training_arguments
-from ln_repro.engine.process import Worker
+from ln_repro.engine.process import KEEP_MEMORY, Worker
 from ln_repro.experiment import Experiment
 
 WARM_UP = 10
 """Updates at the start that are not timed; also the length of a window."""
+
+PARTS = ("attention", "loss", "optimizer", "reading", "memory")
+"""Of an update: what ours does otherwise than stock fairseq, and can be put back (`ln_repro.engine.plain`)."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,14 @@ class Workload:
             workers = [self._start_ours(folder, threads) for folder in folders]
             _finish(workers)
             return sum(speed(self.windows(folder)) for folder in folders)
+
+    def without(self, part: str) -> float:
+        """Return our target tokens per second with one of `PARTS` as stock fairseq has it."""
+        job, settings = (("train",), {}) if part == "memory" else (("without", part), KEEP_MEMORY)
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name) / "run"
+            _finish([self._start_ours(folder, 1, job, settings)])
+            return speed(self.windows(folder))
 
     def our_windows(self) -> list[Window]:
         """Train once; return every window."""
@@ -79,10 +90,12 @@ class Workload:
         events = map(json.loads, _lines(folder / "events.jsonl"))
         return [Window(e["update"], e["tokens"], e["seconds"]) for e in events if e["kind"] == "train"]
 
-    def _start_ours(self, folder: Path, threads: int) -> Worker:
+    def _start_ours(
+        self, folder: Path, threads: int, job: Sequence[str] = ("train",), settings: Mapping[str, str] = KEEP_MEMORY
+    ) -> Worker:
         folder.mkdir()
-        arguments = training_arguments(self.experiment, self.corpus, folder / "checkpoints")
-        return Worker("train", arguments, folder / "train.log", threads)
+        arguments = [*job[1:], *training_arguments(self.experiment, self.corpus, folder / "checkpoints")]
+        return Worker(job[0], arguments, folder / "train.log", threads, settings=settings)
 
 
 def speed(windows: Iterable[Window]) -> float:

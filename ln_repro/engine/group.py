@@ -1,5 +1,6 @@
 """The trainers of one run talking to each other. With one process every call is free."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -38,6 +39,15 @@ class Group:
         flags = torch.tensor(int(flag))
         distributed.all_reduce(flags, distributed.ReduceOp.MAX)
         return bool(flags)
+
+    def same(self, values: Sequence[float]) -> bool:
+        """Return whether all processes have these numbers, to a millionth of each."""
+        if self.rank.size == 1:
+            return True
+        own = torch.tensor(values, dtype=torch.double).nan_to_num()
+        most = torch.stack([own, -own])
+        distributed.all_reduce(most, distributed.ReduceOp.MAX)
+        return bool((most.sum(dim=0) <= 1e-6 * most[0].abs()).all())
 
     def close(self) -> None:
         """Wait until all are here, so that none is gone while the first still saves."""

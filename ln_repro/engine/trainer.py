@@ -1,42 +1,74 @@
-"""fairseq's trainer, with what it forgets: the gradient norm, peak memory, one meaning on any number of GPUs."""
+"""fairseq's trainer, with an update of our own that means the same on any number of GPUs."""
 
-from pathlib import Path
+import logging
 from typing import Any
 
 import torch
+from fairseq import utils
 from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
 from fairseq.trainer import Trainer
+
+from ln_repro.engine.ledger import Update
 
 FIRST_LOSS_SCALE = 2.0**7
 LOSS_SCALE_WINDOW = 2**14
 """Updates without an overflow after which fp16's loss scale doubles (both are fairseq's)."""
 STREAMS_APART = 2**32
 """Between the dropout seeds of an update's mini-batches: further than any seed plus update."""
+logger = logging.getLogger(__name__)
 
 
 class StrictTrainer(Trainer):
-    """fairseq's trainer, keeping the gradient norm at full precision and leaving no crash files behind."""
+    """fairseq's trainer, with an update that never waits for the device."""
 
-    gnorm: torch.Tensor
-    peak_bytes = 0
+    def begin_epoch(self, epoch: int) -> None:
+        """Begin an epoch; a validation has gone before, without dropout."""
+        super().begin_epoch(epoch)
+        self.model.train()
+        self.criterion.train()
 
-    def clip_grad_norm(self, clip_norm: float) -> torch.Tensor:
-        """Clip (0: only measure) and remember the norm."""
-        self.gnorm = super().clip_grad_norm(clip_norm)
-        return self.gnorm
+    def update(self, samples: list[Any]) -> Update | None:
+        """Take one update over mini-batches of `own_dropout`, as fairseq's ``train_step`` does, but read no number.
 
-    def set_num_updates(self, num_updates: int) -> None:
-        """Take note of the GPU's peak memory, which fairseq forgets after every update."""
-        if self.cuda:
-            self.peak_bytes = max(self.peak_bytes, torch.cuda.max_memory_allocated())
-        super().set_num_updates(num_updates)
+        fairseq looks at the losses and at the gradient's norm after every update, and so waits until it is done.
+
+        Returns:
+            What is left to be read, or None if fp16 has left the update out.
+        """
+        lr = self.get_lr()
+        self.zero_grad()
+        logs, tokens = self._add_up_gradients(samples)
+        self.optimizer.all_reduce_grads(self.model)
+        self.optimizer.multiply_grads(self.data_parallel_world_size / tokens)
+        try:
+            gnorm = self.clip_grad_norm(self.cfg.optimization.clip_norm)
+        except OverflowError as error:
+            logger.info(f"gradient overflow, this update is left out: {error}")
+            return None
+        self.optimizer.step()
+        self.set_num_updates(self.get_num_updates() + 1)
+        return Update(self.get_num_updates(), lr, logs, gnorm)
+
+    def _add_up_gradients(self, samples: list[Any]) -> tuple[list[dict[str, Any]], torch.Tensor | float]:
+        """Return what the mini-batches log, and their target tokens: those of all processes."""
+        logs, tokens, ignored = [], 0, False
+        for sample in samples:
+            sample, ignored = self._prepare_sample(sample)
+            if "seed" in sample:
+                utils.set_torch_seed(sample["seed"])
+            loss, size, log = self.criterion(self.model, sample)
+            self.optimizer.backward(loss * 0 if ignored else loss)
+            logs.append(log)
+            tokens += size
+        if self.data_parallel_world_size > 1:
+            logs, (tokens,) = self._aggregate_logging_outputs(logs, 0 if ignored else tokens, ignore=ignored)
+        return logs, tokens
 
     def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
-        """Save, but not the dump of several hundred megabytes that fairseq leaves after a NaN."""
-        if Path(filename).name != "crash.pt":
-            extra_state = {**extra_state, "processes": self.data_parallel_world_size, "loss_scale": self.loss_scale}
-            self.consolidate_optimizer()
-            super().save_checkpoint(filename, extra_state)
+        """Save, also what a resume with more or fewer processes, or in fp16, needs."""
+        extra_state = {**extra_state, "processes": self.data_parallel_world_size, "loss_scale": self.loss_scale}
+        self.consolidate_optimizer()
+        super().save_checkpoint(filename, extra_state)
 
     def load_checkpoint(self, filename: str, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
         """Load, also where there are more or fewer processes now: each is as far into its share of the epoch."""

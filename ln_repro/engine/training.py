@@ -1,6 +1,5 @@
 """The training loop: fairseq's trainer, data and task; our events, checkpoints and stops."""
 
-import copy
 import importlib
 import logging
 import resource
@@ -15,9 +14,10 @@ from fairseq import checkpoint_utils, options, tasks, utils
 from fairseq.data import iterators
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from ln_repro.divergence import NOT_FINITE, RULES, Diverged, Rule
+from ln_repro.divergence import NOT_FINITE, RULES, Diverged
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.group import Group
+from ln_repro.engine.ledger import Ledger
 from ln_repro.engine.plugin.layers import measure
 from ln_repro.engine.probing import Probing, chosen_batches
 from ln_repro.engine.stop import INTERRUPTED, StopRequest
@@ -101,8 +101,7 @@ class Loop:
         self.trainer.get_valid_iterator("valid")  # a corpus that cannot be validated on is better known at once
         self.updates_per_epoch = -(-len(self.batches) // cfg.optimization.update_freq[0])
         self.trainer.lr_scheduler.plan(self.updates_per_epoch, self._total())
-        self.last_loss: float | None = (saved or {}).get("last_loss")
-        self.rule = self._rule((saved or {}).get("rule", []))
+        self.ledger = self._ledger(saved or {})
         self._status(
             "resumed" if self.update else "started",
             parameters=sum(p.numel() for p in model.parameters()),
@@ -114,7 +113,8 @@ class Loop:
         self.probing = Probing(cfg, self.trainer, self.batches)
         if self.update == 0:
             self._measure()
-            self._probe()
+            if self.probing.due(0):
+                self._probe()
         self._open_window()
 
     def _measure(self) -> None:
@@ -123,13 +123,13 @@ class Loop:
         (sample,) = chosen_batches(self.batches, 1, self.cfg.common.seed, self.trainer.cuda)
         measure(model, lambda: model(**sample["net_input"]))
 
-    def _rule(self, state: list[float]) -> Rule:
-        """Return the rule that says when the run is lost, as far as it had come."""
+    def _ledger(self, saved: dict[str, Any]) -> Ledger:
+        """Return the judge of the updates to come, with what it knew when the state was saved."""
         name = self.cfg.task.divergence_rule
         entropy = unigram_entropy(self.task.dataset("train").tgt) if name != "never" else 0.0
         rule = RULES[name](entropy, self.cfg.lr_scheduler.warmup_updates, self.cfg.task.divergence_updates)
-        rule.resume(state)
-        return rule
+        rule.resume(saved.get("rule", []))
+        return Ledger(self.update, name, rule, saved.get("last_loss"))
 
     @property
     def update(self) -> int:
@@ -160,14 +160,15 @@ class Loop:
             self._status("trained", peak_memory_mb=self._peak_memory_mb())
 
     def diverged(self, verdict: Diverged) -> None:
-        """Write down that the run is lost: a result, not an error."""
+        """Write down that the run is lost: a result, not an error. What was trained beyond does not count."""
+        self.trainer.set_num_updates(self.ledger.last.number)
         if self.update > self.opened_at:
             self._report()
         self._status(
             "diverged",
             rule=verdict.kind,
             reason=str(verdict),
-            last_finite_loss=self.last_loss,
+            last_finite_loss=self.ledger.last_loss,
             peak_memory_mb=self._peak_memory_mb(),
         )
 
@@ -179,19 +180,20 @@ class Loop:
         yield from self.updates_left
 
     def _update(self, samples: list[Any]) -> None:
-        """Take one update and write down what is due after it."""
-        self.lr = self.trainer.get_lr()
-        before, done = copy.copy(self.task.sums), self.update
-        self.trainer.train_step(self.trainer.own_dropout(samples), raise_oom=True)
-        if self.update > done:  # fp16 leaves out an update that overflows
-            self._judge((self.task.sums - before).per_token(), before)
+        """Take one update and write down what is due after it; only then are numbers read off the device."""
+        taken = self.trainer.update(self.trainer.own_dropout(samples))
+        if taken:  # fp16 leaves out an update that overflows
+            self.ledger.add(taken)
         at_end = not self.updates_left.has_next() or self.finished
-        due = self.update % self.cfg.common.log_interval == 0
         stop = self.group.any(bool(self.stop))
         save = stop or self.update % self.cfg.checkpoint.save_interval_updates == 0
-        if self.update > self.opened_at and (due or save or at_end):
+        report = save or at_end or self.update % self.cfg.common.log_interval == 0
+        probe = taken is not None and self.probing.due(self.update)
+        if report or probe:
+            self.ledger.settle(self.group)
+        if report and self.update > self.opened_at:
             self._report()
-        if self.update > done:
+        if probe:
             self._probe()
         if at_end:
             self._end_epoch()
@@ -200,23 +202,8 @@ class Loop:
         self.stopped = self.stopped or (stop and not self.finished)
 
     def _probe(self) -> None:
-        """Write down the layers' gradients if they are due."""
-        if self.probing.due(self.update):
-            self._write("probe", self.batches.epoch, **self.probing.look())
-
-    def _judge(self, losses: dict[str, float], before: Any) -> None:
-        """Look at the losses of one update, in bits.
-
-        Raises:
-            FloatingPointError: they are not finite (and are taken out of the sums, which go back to ``before``).
-            Diverged: the rule calls the run lost.
-        """
-        if not np.isfinite(losses["loss"]):
-            self.task.sums = before
-            raise FloatingPointError("the loss is not finite")
-        self.last_loss = losses["loss"]
-        if reason := self.rule.look(self.update, losses["nll_loss"]):
-            raise Diverged(self.cfg.task.divergence_rule, reason)
+        """Write down the layers' gradients."""
+        self._write("probe", self.batches.epoch, **self.probing.look())
 
     def _end_epoch(self) -> None:
         """Validate, then save the weights, then the state: the epoch is done once the state is on disk."""
@@ -243,23 +230,23 @@ class Loop:
     def _report(self) -> None:
         """Write down the updates since the last report, and open a new window."""
         now = time.monotonic()
-        seconds, updates, tokens = now - self.opened, self.update - self.opened_at, self.task.sums.tokens
-        values = self.task.sums.per_token()
+        seconds, updates, tokens = now - self.opened, self.update - self.opened_at, self.ledger.sums.tokens
+        values = self.ledger.sums.per_token()
         speed = {"tokens_per_s": round(tokens / seconds, 1), "updates_per_s": round(updates / seconds, 3)}
         self._write(
-            "train", self.batches.epoch, **values, lr=self.lr, gnorm=float(self.trainer.gnorm),
+            "train", self.batches.epoch, **values, lr=self.ledger.last.lr, gnorm=self.ledger.last.gnorm,
             tokens=tokens, seconds=round(seconds, 3), **speed,
         )  # fmt: skip
         self._open_window()
 
     def _open_window(self) -> None:
-        self.task.sums.clear()
+        self.ledger.sums.clear()
         self.opened, self.opened_at = time.monotonic(), self.update
 
     def _save_state(self) -> None:
         """Save everything that an exact resume needs. The events up to here are on disk first."""
         position = self.batches.state_dict()
-        extra = {"train_iterator": position, "last_loss": self.last_loss, "rule": self.rule.state()}
+        extra = {"train_iterator": position, "last_loss": self.ledger.last_loss, "rule": self.ledger.rule.state()}
         if self.group.rank.leads:
             self.events.sync()
             self.checkpoints.save(
@@ -273,7 +260,7 @@ class Loop:
 
     def _peak_memory_mb(self) -> int:
         if self.trainer.cuda:
-            return self.trainer.peak_bytes // 2**20
+            return torch.cuda.max_memory_allocated() // 2**20
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
     def _status(self, state: str, **values: Any) -> None:

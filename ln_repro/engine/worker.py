@@ -3,7 +3,8 @@
 fairseq stays in here. It changes global state (Hydra's, the seeds), can die in C++, and is stopped by closing its
 standard input: the command that started it holds the other end, so a worker never outlives its command.
 
-JOB is ``binarise``, ``decode`` or ``train``; to measure by, ``stock``, ``bare`` and ``arithmetic``; under torchrun also
+JOB is ``binarise``, ``decode`` or ``train``; to measure by, ``stock``, ``bare``, ``arithmetic`` and ``without``;
+under torchrun also
 ``join`` (train with the arguments that the first process gives to its ``train``) and ``dismiss`` (tell those that join
 that there is nothing to train).
 """
@@ -33,7 +34,7 @@ def main() -> int:
 
         stop.catch_signals()
         return decode(arguments, stop)
-    if job in ("stock", "bare", "arithmetic"):
+    if job in ("stock", "bare", "arithmetic", "without"):
         from ln_repro.engine import yardsticks
 
         return int(getattr(yardsticks, job)(arguments))

@@ -1,4 +1,4 @@
-"""Two other ways to train on the same batches, to measure ours by: stock fairseq, and nothing around the model."""
+"""Other ways to train on the same batches, to measure ours by: stock fairseq, a part of it, nothing but the model."""
 
 import json
 import sys
@@ -12,15 +12,19 @@ from fairseq import options, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from torch.utils.flop_counter import FlopCounterMode
 
-from ln_repro.engine.training import configuration
+from ln_repro.engine.group import Group
+from ln_repro.engine.plain import PARTS
+from ln_repro.engine.stop import StopRequest
+from ln_repro.engine.training import configuration, train
+from ln_repro.ranks import Rank
 
 
 def stock(arguments: list[str]) -> int:
     """Train as `fairseq-train` does, by its own command line."""
-    from fairseq_cli import train
+    from fairseq_cli import train as program
 
     sys.argv = ["fairseq-train", *arguments]
-    train.main(convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), arguments)))
+    program.main(convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), arguments)))
     return 0
 
 
@@ -55,6 +59,13 @@ def bare(arguments: list[str]) -> int:
             print(json.dumps({"update": update, "tokens": tokens, "seconds": now - began}), flush=True)
             began, tokens = now, 0
     return 0
+
+
+def without(arguments: list[str]) -> int:
+    """Train as ``train`` does, but with one part, the first argument, as stock fairseq has it."""
+    part, *rest = arguments
+    PARTS[part]()
+    return train(rest, StopRequest(), Group(Rank()))
 
 
 def arithmetic(arguments: list[str]) -> int:

@@ -11,25 +11,28 @@ from ln_repro.engine import compat
 
 compat.apply()
 
-from fairseq.tasks.fairseq_task import FairseqTask  # noqa: E402
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion  # noqa: E402
 
 from ln_repro.engine.group import Group  # noqa: E402
+from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy  # noqa: E402
 from ln_repro.engine.stop import StopRequest  # noqa: E402
 from ln_repro.engine.training import configuration, train  # noqa: E402
 from ln_repro.ranks import Rank  # noqa: E402
 
 losses: list[float] = []
-original = FairseqTask.train_step
+who, *arguments = sys.argv[1:]
+criterion = LabelSmoothedCrossEntropy if who == "ours" else LabelSmoothedCrossEntropyCriterion
+original = criterion.forward
 
 
 def recording(self, *args, **kwargs):
     loss, sample_size, log = original(self, *args, **kwargs)
-    losses.append(float(loss) / sample_size / math.log(2))
+    if self.training:
+        losses.append(float(loss) / sample_size / math.log(2))
     return loss, sample_size, log
 
 
-FairseqTask.train_step = recording
-who, *arguments = sys.argv[1:]
+criterion.forward = recording
 if who == "ours":
     train(arguments, StopRequest(), Group(Rank()))
 else:

@@ -4,8 +4,8 @@ from collections.abc import MutableMapping
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
 
 State = MutableMapping[Any, tuple[Tensor, Tensor]]
 """Keys and values of each attention so far, (batch, heads, time, width/heads); fairseq's incremental state."""
@@ -37,7 +37,7 @@ class Attention(nn.Module):
         """
         q = self._split(self.q_proj(query))
         k, v = self._keys_and_values(source) if state is None else self._remembered(source, state)
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
+        mixed = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
         return self.out_proj(mixed.permute(2, 0, 1, 3).reshape(query.shape))
 
     def _split(self, x: Tensor) -> Tensor:

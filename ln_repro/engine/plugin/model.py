@@ -12,7 +12,7 @@ from ln_repro.engine.plugin import init
 from ln_repro.engine.plugin.attention import State
 from ln_repro.engine.plugin.layers import DecoderLayer, EncoderLayer, Shape, Stack, TokenEmbedding
 
-Memory = dict[str, Tensor | None]
+Memory = dict[str, Tensor]
 
 MAX_POSITIONS = 1024
 
@@ -67,24 +67,18 @@ class Encoder(FairseqEncoder):
         """Encode ``src_tokens`` (batch, time).
 
         Returns:
-            ``x`` (time, batch, width) and ``mask`` (batch, 1, 1, time): 0, or -inf at padding; None without any.
+            ``x`` (time, batch, width) and ``mask`` (batch, 1, 1, time): 0, or -inf at padding. Whether there is any
+            padding is not asked: the answer would have to be waited for.
         """
         padding = src_tokens.eq(self.dictionary.pad())
-        x = self.embed(src_tokens)
-        mask = None
-        if padding.any():
-            x = x.masked_fill(padding[:, :, None], 0.0)
-            mask = torch.zeros_like(padding, dtype=x.dtype).masked_fill_(padding, float("-inf"))[:, None, None, :]
+        x = self.embed(src_tokens).masked_fill(padding[:, :, None], 0.0)
+        mask = torch.zeros_like(padding, dtype=x.dtype).masked_fill_(padding, float("-inf"))[:, None, None, :]
         return {"x": self.stack(x.transpose(0, 1), mask), "mask": mask}
 
     def reorder_encoder_out(self, encoder_out: Memory, new_order: Tensor) -> Memory:
         """Select the sentences ``new_order`` (the generator spreads them over the beam, and drops finished ones)."""
         x, mask = encoder_out["x"], encoder_out["mask"]
-        assert x is not None
-        return {
-            "x": x.index_select(1, new_order),
-            "mask": None if mask is None else mask.index_select(0, new_order),
-        }
+        return {"x": x.index_select(1, new_order), "mask": mask.index_select(0, new_order)}
 
     def max_positions(self) -> int:
         """Return the longest source sentence, in tokens."""

@@ -10,6 +10,7 @@ from fairseq.optim import FairseqOptimizer, register_optimizer
 from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
 from omegaconf import II
 from torch import Tensor
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 
 @dataclass
@@ -40,6 +41,10 @@ class TorchOptimizer(FairseqOptimizer):
         """Add up the gradients of ``loss``, scaled."""
         super().backward(loss if self.scaler is None else self.scaler.scale(loss))
 
+    def multiply_grads(self, c: Tensor | float) -> None:
+        """Multiply all gradients by ``c``, together and not one by one."""
+        torch._foreach_mul_(self._gradients(), c)
+
     def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Any = None) -> Tensor:
         """Undo the scale, clip (0: only measure) and return the norm.
 
@@ -49,11 +54,16 @@ class TorchOptimizer(FairseqOptimizer):
         """
         if self.scaler is not None:
             self.multiply_grads(1 / self.scaler.loss_scale)
-        norm: Tensor = super().clip_grad_norm(max_norm, aggregate_norm_fn)
+        norm = get_total_norm(self._gradients())
+        if max_norm > 0:
+            clip_grads_with_norm_(self.params, max_norm, norm)
         if self.scaler is not None:
             self.scaler.check_overflow(float(norm))
             self.scaler.update()
         return norm
+
+    def _gradients(self) -> list[Tensor]:
+        return [parameter.grad for parameter in self.params if parameter.grad is not None]
 
     @property
     def optimizer_config(self) -> dict[str, Any]:

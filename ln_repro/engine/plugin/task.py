@@ -1,9 +1,9 @@
 """The translation task with mixed precision, and sums that can be read at full precision."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairseq import utils
 from fairseq.logging import metrics
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
@@ -25,26 +25,21 @@ class LnTranslationConfig(TranslationConfig):
 class Sums:
     """Loss in nats and target tokens, added up since the last `clear`."""
 
-    def __init__(self) -> None:
+    def __init__(self, logs: Iterable[Mapping[str, Any]] = ()) -> None:
         self.clear()
+        for log in logs:
+            self.add(log)
 
     def clear(self) -> None:
         """Start again."""
         self.loss = self.nll_loss = 0.0
         self.tokens = 0
 
-    def add(self, log: dict[str, Any]) -> None:
+    def add(self, log: Mapping[str, Any]) -> None:
         """Add what one mini-batch logged."""
         self.loss += float(log["loss"])
         self.nll_loss += float(log["nll_loss"])
         self.tokens += int(log["sample_size"])
-
-    def __sub__(self, earlier: "Sums") -> "Sums":
-        """Return what has been added since ``earlier``, a copy."""
-        since = Sums()
-        since.loss, since.nll_loss = self.loss - earlier.loss, self.nll_loss - earlier.nll_loss
-        since.tokens = self.tokens - earlier.tokens
-        return since
 
     def per_token(self) -> dict[str, float]:
         """Return both losses in bits per target token."""
@@ -60,14 +55,8 @@ class LnTranslation(TranslationTask):
         super().__init__(cfg, src_dict, tgt_dict)
         self.sums = Sums()
 
-    def train_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Take the mini-batch with the dropout that belongs to it, whichever process it landed in."""
-        if "seed" in sample:
-            utils.set_torch_seed(sample["seed"])
-        return super().train_step(sample, *args, **kwargs)
-
     def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:
-        """Add up the losses of an update; fairseq's own meters get a copy."""
+        """Add up the losses of a validation; fairseq's own meters get a copy."""
         for log in logging_outputs:
             self.sums.add(log)
         metrics.log_scalar("loss", self.sums.per_token()["loss"])

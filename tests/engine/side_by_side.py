@@ -1,0 +1,131 @@
+"""Train stock fairseq and ours on the same mini-batches in one process, and print how far they are apart.
+
+    python -m tests.engine.side_by_side CORPUS UPDATES [key=value ...]
+
+CORPUS is binarised (the folder `bin` of a prepared one); the settings are those of `ln-repro run`, such as
+``exp=multi30k_preln_nowarm_anchored``. Both start from the same parameters and have the same dropout. One JSON object
+an update, all losses in bits per token:
+
+- ``loss``: stock fairseq's;
+- ``free``: how far ours is from it, each on its own way;
+- ``nudged``: how far stock fairseq is from itself after a change of its first parameters by rounding alone;
+- ``step``, ``parameters``: the loss, and the largest difference of a parameter after the update, where ours begins
+  every update at stock fairseq's parameters and moments.
+"""
+
+import json
+import math
+import sys
+import tempfile
+from itertools import islice
+from pathlib import Path
+
+import torch
+from hydra import version
+
+from ln_repro.bench.trainings import stock_arguments
+from ln_repro.compose import compose
+from ln_repro.engine import compat
+from ln_repro.engine.command import training_arguments
+from ln_repro.experiment import build
+
+corpus, updates, *overrides = sys.argv[1:]
+FIXED = ["train.device=cpu", "precision=fp32", "tracker=none", "train.max_epoch=null", f"train.max_update={updates}"]
+experiment = build(compose([*overrides, *FIXED]))  # before fairseq fills Hydra's store with its own settings
+version.setbase("1.1")  # which fairseq asks for
+compat.apply()
+
+from fairseq import checkpoint_utils, tasks, utils  # noqa: E402
+from fairseq.trainer import Trainer  # noqa: E402
+
+from ln_repro.engine.ledger import on_host  # noqa: E402
+from ln_repro.engine.trainer import StrictTrainer  # noqa: E402
+from ln_repro.engine.training import configuration  # noqa: E402
+
+NAMES = [  # stock fairseq's, in ours
+    ("embed.embedding.", "embed_tokens."), ("stack.layers.", "layers."), ("stack.norm.", "layer_norm."),
+    ("decoder.projection.", "decoder.output_projection."), ("cross_attn.", "encoder_attn."),
+    ("self_attn_residual.norm.", "self_attn_layer_norm."), ("cross_attn_residual.norm.", "encoder_attn_layer_norm."),
+    ("ffn_residual.norm.", "final_layer_norm."), ("ffn.fc", "fc"),
+]  # fmt: skip
+ONE_ROUNDING = 2.0**-24
+
+
+def stock_name(name):
+    """Return what stock fairseq calls a parameter of ours."""
+    for here, there in NAMES:
+        name = name.replace(here, there)
+    return name
+
+
+class Side:
+    """One training: a trainer, and its parameters under stock fairseq's names."""
+
+    def __init__(self, kind, arguments):
+        cfg = configuration(arguments)
+        task = tasks.setup_task(cfg.task)
+        self.trainer = kind(cfg, task, task.build_model(cfg.model), task.build_criterion(cfg.criterion))
+        self.trainer.model.train()
+        own = self.trainer.model.named_parameters()
+        self.parameters = {stock_name(name) if kind is StrictTrainer else name: p for name, p in own}
+
+    @property
+    def moments(self):
+        """Return the optimizer's state by parameter."""
+        return self.trainer.optimizer.optimizer.state
+
+    @torch.no_grad()
+    def follow(self, other, rounding=0.0):
+        """Take over another side's parameters, changed by so much of each at random, and its moments."""
+        for name in self.parameters.keys() & other.parameters.keys():
+            parameter = self.parameters[name]
+            theirs = other.parameters[name]
+            parameter.copy_(theirs * (1 + rounding * torch.randn_like(theirs)) if rounding else theirs)
+            if theirs in other.moments:
+                for moment in ("exp_avg", "exp_avg_sq"):
+                    self.moments[parameter][moment].copy_(other.moments[theirs][moment])
+
+    def update(self, sample, rate):
+        """Take one update; return its loss."""
+        trainer, (kept, criterion) = self.trainer, ([], self.trainer.criterion)
+        if isinstance(trainer, StrictTrainer):
+            (log,) = on_host(list(trainer.update(trainer.own_dropout([sample])).logs))
+        else:
+            hook = criterion.register_forward_hook(lambda module, given, result: kept.append(result[2]))
+            trainer.optimizer.set_lr(rate)
+            trainer.train_step([sample])
+            hook.remove()
+            (log,) = kept
+        return float(log["loss"]) / log["sample_size"] / math.log(2)
+
+
+def main():
+    """Print the differences, update by update."""
+    with tempfile.TemporaryDirectory() as name:
+        theirs = stock_arguments(experiment, corpus, Path(name))
+        stock, nudged = Side(Trainer, theirs), Side(Trainer, theirs)
+        arguments = training_arguments(experiment, corpus, Path(name))
+        free, step = Side(StrictTrainer, arguments), Side(StrictTrainer, arguments)
+    _, batches = checkpoint_utils.load_checkpoint(free.trainer.cfg.checkpoint, free.trainer)
+    for side in (free, step):
+        side.trainer.lr_scheduler.plan(len(batches), int(updates))
+    assert step.parameters.keys() <= stock.parameters.keys()  # which has idle copies of some
+    utils.set_torch_seed(1)
+    free.follow(stock)
+    nudged.follow(stock, rounding=ONE_ROUNDING)
+    for sample in islice(batches.next_epoch_itr(shuffle=True), int(updates)):
+        step.follow(stock)
+        rate = free.trainer.get_lr()
+        loss = stock.update(sample, rate)
+        found = {"loss": loss, "free": free.update(sample, rate) - loss, "nudged": nudged.update(sample, rate) - loss,
+                 "step": step.update(sample, rate) - loss}  # fmt: skip
+        apart = [
+            float((step.parameters[name] - p).detach().abs().max())
+            for name, p in stock.parameters.items()
+            if name in step.parameters
+        ]
+        print(json.dumps({**found, "parameters": max(apart)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
