@@ -36,6 +36,8 @@ class Board:
         self.live = Live(console=self.console, auto_refresh=False, transient=True)
         self.troubles: list[str] = []
         """One line for each cell that has ended without a record."""
+        self.note = ""
+        """How many run where, and how fast."""
         self._drawn = 0.0
         self._settled: dict[str, str] = {}
 
@@ -82,7 +84,7 @@ class Board:
         for planned in self.plan:
             if states[planned.name] == "running":
                 table.add_row(*shown({**row(planned.folder), "cell": planned.name}, COLUMNS))
-        return Group(Text(summary(states.values())), table)
+        return Group(Text(summary(states.values())), *([Text(self.note)] if self.note else []), table)
 
 
 def _trouble(planned: Planned, status: int, log: Path | None) -> str:
