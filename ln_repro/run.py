@@ -12,6 +12,7 @@ from ln_repro.disk import MEGABYTE, explained, require_room
 from ln_repro.display import Display
 from ln_repro.engine import command, process
 from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
+from ln_repro.engine.decoder import Decoder
 from ln_repro.errors import Interrupted, UserError
 from ln_repro.events import Events
 from ln_repro.experiment import Experiment
@@ -109,27 +110,33 @@ class Run:
         mirror.finish(record, self._samples(record))
 
     def _train_and_decode(self, display: Display, mirror: Mirror, stop: threading.Event) -> None:
-        """Keep a trainer and, whenever an epoch waits for it, a decoder at work until both are done."""
+        """Keep a trainer and, whenever an epoch waits for it, a decoder at work until both are done.
+
+        The trainer never waits. One decoder takes the epochs that have ended meanwhile, so that after the last update
+        only the last ones are left.
+        """
         arguments = self._resume()
         follower = self.events.follow()
         list(follower.new())  # of an earlier session
         trainer = process.Worker(
             "train", arguments, self.folder.log, self.experiment.train.threads, self.lease.descriptor
         )
-        decoder: Decoder | None = None
+        decoder = Decoder(self.experiment.eval, arguments, self.folder.path / "decode.log", self.lease.descriptor)
+        asked: tuple[str, Weights] | None = None
         try:
             while True:
                 training = trainer.poll() is None
                 for event in follower.new():
                     display.show(event)
                     mirror.event(event)
-                if decoder is not None and decoder.worker.poll() is not None:
-                    self._score(decoder)
-                    decoder = None
-                elif decoder is None and (waiting := self._undecoded(not training)):
-                    decoder = self._decode(*waiting, arguments)
-                elif decoder is None and not training:
+                if asked and decoder.done():
+                    self._score(*asked)
+                    asked = None
+                elif not asked and (asked := self._undecoded(not training)):
+                    self._decode(decoder, *asked)
+                elif not asked and not training:
                     break
+                decoder.rest()
                 stop.wait(POLL_SECONDS)
                 if stop.is_set():
                     self.say("stopping: the trainer saves its state")
@@ -142,8 +149,7 @@ class Run:
             if (trained := len(self._last())) < (wanted := self.experiment.eval.average):
                 self.say(f"no average is scored: eval.average={wanted}, epochs trained: {trained}")
         finally:
-            if decoder is not None:
-                decoder.worker.stop()
+            decoder.stop()
             trainer.stop()
 
     def _resume(self) -> list[str]:
@@ -183,20 +189,17 @@ class Run:
                 return split, waiting
         return None
 
-    def _decode(self, split: str, weights: Weights, arguments: list[str]) -> "Decoder":
+    def _decode(self, decoder: Decoder, split: str, weights: Weights) -> None:
         files = {
             self.folder.hypotheses(split, epoch, tokenised=True): [self.folder.checkpoints / one.file for one in of]
             for epoch, of in weights.items()
         }
-        decoding = command.decoding_arguments(corpus_split(split), self.experiment.eval, files, arguments)
-        worker = process.Worker("decode", decoding, self.folder.path / "decode.log", 1, self.lease.descriptor)
-        return Decoder(worker, split, weights)
+        decoder.ask(corpus_split(split), files)
 
-    def _score(self, decoder: "Decoder") -> None:
+    def _score(self, split: str, decoded: Weights) -> None:
         """Score what the decoder wrote; the last flavour written marks the epoch as done."""
-        decoder.worker.check()
-        split, data = decoder.split, corpus_split(decoder.split)
-        for epoch, weights in decoder.weights.items():
+        data = corpus_split(split)
+        for epoch, weights in decoded.items():
             tokenised = read_lines(self.folder.hypotheses(split, epoch, tokenised=True))
             plain = score.detokenise(tokenised, self.corpus.target_lang)
             text = "".join(f"{line}\n" for line in plain)
@@ -226,15 +229,6 @@ class Run:
         hypotheses = read_lines(self.folder.hypotheses("test", best["epoch"]))
         rows = zip(self.corpus.sources("test"), self.corpus.references("test"), hypotheses, strict=True)
         return list(rows)[:SAMPLES]
-
-
-class Decoder:
-    """A decoder at work: its split, and the weights it decodes."""
-
-    def __init__(self, worker: process.Worker, split: str, weights: Weights) -> None:
-        self.worker = worker
-        self.split = split
-        self.weights = weights
 
 
 def corpus_split(split: str) -> str:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 
+from ln_repro.bench.decodings import epoch_decoding, stock_decoding
 from ln_repro.bench.trainings import PARTS, WARM_UP, Window, Workload
 
 Rounds = Callable[[Workload, int], list[float]]
@@ -81,8 +82,9 @@ def without(part: str, work: Workload, rounds: int) -> list[float]:
 
 ROWS: dict[str, Rounds] = {
     "stock/run": stock_run, "bare/run": bare_run, "stock/sweep": stock_sweep, "probes/run": probes_run,
-    "peak/run": peak_run, **{f"packed/{runs}": partial(packed, runs) for runs in (2, 4, 8)},
+    "peak/run": peak_run, "decode/stock": stock_decoding, "decode/epoch": epoch_decoding,
+    **{f"packed/{runs}": partial(packed, runs) for runs in (2, 4, 8)},
     **{f"without/{part}": partial(without, part) for part in PARTS},
 }  # fmt: skip
-USUAL = ("stock/run", "bare/run", "stock/sweep", "probes/run", "peak/run", "packed/2")
+USUAL = ("stock/run", "bare/run", "stock/sweep", "probes/run", "peak/run", "decode/stock", "decode/epoch", "packed/2")
 """What is measured unless said otherwise; on a GPU everything is."""

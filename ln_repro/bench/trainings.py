@@ -53,8 +53,12 @@ class Workload:
     def our_windows(self) -> list[Window]:
         """Train once; return every window."""
         with tempfile.TemporaryDirectory() as name:
-            _finish([self._start_ours(Path(name) / "run", 1)])
+            self.train(Path(name) / "run")
             return self.windows(Path(name) / "run")
+
+    def train(self, folder: Path) -> None:
+        """Train once, in ``folder``."""
+        _finish([self._start_ours(folder, 1)])
 
     def stock(self, threads: int = 1) -> float:
         """Return stock fairseq's target tokens per second."""

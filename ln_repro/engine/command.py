@@ -1,6 +1,6 @@
 """Experiment to the trainer's command line: a list of arguments, never a shell string."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ln_repro.experiment import Evaluation, Experiment, Optimizer
@@ -44,13 +44,9 @@ def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resum
     return [str(argument) for argument in arguments]
 
 
-def decoding_arguments(
-    split: str, search: Evaluation, weights: Mapping[Path, Sequence[Path]], training: Sequence[str]
-) -> list[str]:
-    """Return what `worker decode` gets, for the files of weights by output file: of several, the mean is decoded."""
-    head: list[object] = [split, search.beam, search.lenpen, search.max_len_a, search.max_len_b]
-    outputs = [part for out, files in weights.items() for part in (out, len(files), *files)]
-    return [str(part) for part in [*head, *outputs, "--", *training]]
+def decoding_arguments(search: Evaluation, training: Sequence[str]) -> list[str]:
+    """Return what `worker decode` gets."""
+    return [str(part) for part in [search.beam, search.lenpen, search.max_len_a, search.max_len_b, "--", *training]]
 
 
 def _optimizer(optimizer: Optimizer) -> list[object]:

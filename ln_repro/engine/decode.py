@@ -1,8 +1,9 @@
 """Checkpoint to hypotheses, in the engine's process: fairseq's beam search over one split."""
 
+import json
+import time
 from argparse import Namespace
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,32 +15,42 @@ from ln_repro.engine.training import configuration
 
 BPE = "@@ "
 TOKENS_PER_BATCH = {"cpu": 3000, "cuda": 24000}
+SCORES_PER_STEP = 2**27
+"""A step of the search scores every word of the vocabulary for each hypothesis in the beams: at most so many, 0.5 GB
+(several copies are at hand)."""
 
 
 def decode(arguments: list[str], stop: StopRequest) -> int:
-    """Decode ``SPLIT BEAM LENPEN A B (OUT N WEIGHTS...)... -- TRAINING ARGUMENTS``.
+    """Decode with ``BEAM LENPEN A B -- TRAINING ARGUMENTS`` what standard input asks for, until we are to end.
 
-    Each OUT is what the mean of its N files of weights makes of SPLIT: one tokenised hypothesis a line, BPE undone, in
-    corpus order. It appears when it is whole.
+    A line there is an object: ``out`` is what the mean of the files ``weights`` makes of ``split``, one tokenised
+    hypothesis a line, BPE undone, in corpus order. It appears when it is whole.
     """
     ours, training = arguments[: (cut := arguments.index("--"))], arguments[cut + 1 :]
-    split, beam, lenpen, max_len_a, max_len_b, *outputs = ours
+    beam, lenpen, max_len_a, max_len_b = ours
     search = Namespace(beam=int(beam), lenpen=float(lenpen), max_len_a=float(max_len_a), max_len_b=int(max_len_b))
     cfg = configuration(training)
     task = tasks.setup_task(cfg.task)
-    task.load_dataset(split)
-    model = task.build_model(cfg.model).eval()
     device = "cuda" if torch.cuda.is_available() and not cfg.common.cpu else "cpu"
-    rest = iter(outputs)
-    for out in rest:
-        model.load_state_dict(mean_weights(list(islice(rest, int(next(rest))))))
-        lines = translate(task, model.to(device), split, search, device, stop)
+    model = task.build_model(cfg.model).eval().to(device)
+    for line in stop.asked():
+        request = json.loads(line)
+        if request["split"] not in task.datasets:
+            task.load_dataset(request["split"])
+        model.load_state_dict(mean_weights(request["weights"]))
+        print(f"decoding {request['out']}", flush=True)
+        began = time.monotonic()
+        lines = translate(task, model, request["split"], search, device, stop)
         if stop:
-            return INTERRUPTED
-        part = Path(f"{out}.part")
+            break
+        report = {"sentences": len(lines), "words": sum(map(len, map(str.split, lines)))}
+        print(json.dumps({**report, "seconds": round(time.monotonic() - began, 3)}), flush=True)
+        part = Path(f"{request['out']}.part")
         part.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        part.replace(out)
-    return 0
+        part.replace(request["out"])
+        if device == "cuda":
+            torch.cuda.empty_cache()  # the GPU is shared, with the trainer at least
+    return INTERRUPTED
 
 
 def mean_weights(files: Sequence[Path | str]) -> dict[str, torch.Tensor]:
@@ -51,6 +62,12 @@ def mean_weights(files: Sequence[Path | str]) -> dict[str, torch.Tensor]:
     return {name: total / len(files) for name, total in mean.items()}
 
 
+def batch_limits(device: str, beam: int, vocabulary: int) -> dict[str, int]:
+    """Return how large a batch may be: in source tokens, padding included, and in sentences."""
+    sentences = max(1, SCORES_PER_STEP // (beam * vocabulary))
+    return {"max_tokens": TOKENS_PER_BATCH[device], "max_sentences": sentences}
+
+
 @torch.inference_mode()
 def translate(task: Any, model: Any, split: str, search: Namespace, device: str, stop: StopRequest) -> list[str]:
     """Return the best hypothesis for every sentence of ``split``; empty for one too long for the model."""
@@ -58,7 +75,7 @@ def translate(task: Any, model: Any, split: str, search: Namespace, device: str,
     dataset = task.dataset(split)
     batches = task.get_batch_iterator(
         dataset,
-        max_tokens=TOKENS_PER_BATCH[device],
+        **batch_limits(device, search.beam, len(task.target_dictionary)),
         max_positions=utils.resolve_max_positions(task.max_positions(), model.max_positions()),
         ignore_invalid_inputs=True,
     ).next_epoch_itr(shuffle=False)
@@ -68,5 +85,5 @@ def translate(task: Any, model: Any, split: str, search: Namespace, device: str,
             break
         sample = utils.move_to_cuda(batch) if device == "cuda" else batch
         for index, beams in zip(sample["id"].tolist(), generator.generate([model], sample), strict=True):
-            lines[index] = task.target_dictionary.string(beams[0]["tokens"], BPE)
+            lines[index] = task.target_dictionary.string(beams[0]["tokens"].tolist(), BPE)
     return lines

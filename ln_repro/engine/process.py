@@ -1,5 +1,6 @@
 """Start, watch and stop the engine's processes. Neither torch nor fairseq is imported here."""
 
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -57,6 +58,13 @@ class Worker:
     def poll(self) -> int | None:
         """Return the exit status, or None while the worker runs."""
         return self.process.poll()
+
+    def ask(self, line: str) -> None:
+        """Ask for something that the job understands. A worker that is no more does not hear it: see `check`."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(f"{line}\n".encode())
+            self.process.stdin.flush()
 
     def wait(self) -> int:
         """Wait for the end and return the exit status."""

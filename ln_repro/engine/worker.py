@@ -3,10 +3,9 @@
 fairseq stays in here. It changes global state (Hydra's, the seeds), can die in C++, and is stopped by closing its
 standard input: the command that started it holds the other end, so a worker never outlives its command.
 
-JOB is ``binarise``, ``decode`` or ``train``; to measure by, ``stock``, ``bare``, ``arithmetic`` and ``without``;
-under torchrun also
-``join`` (train with the arguments that the first process gives to its ``train``) and ``dismiss`` (tell those that join
-that there is nothing to train).
+JOB is ``binarise``, ``decode`` or ``train``; to measure by, ``stock``, ``generate``, ``bare``, ``arithmetic`` and
+``without``; under torchrun also ``join`` (train with the arguments that the first process gives to its ``train``) and
+``dismiss`` (tell those that join that there is nothing to train).
 """
 
 import os
@@ -34,6 +33,10 @@ def main() -> int:
 
         stop.catch_signals()
         return decode(arguments, stop)
+    if job == "generate":
+        from ln_repro.engine.stock_decoding import generate
+
+        return generate(arguments)
     if job in ("stock", "bare", "arithmetic", "without"):
         from ln_repro.engine import yardsticks
 

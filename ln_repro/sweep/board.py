@@ -34,6 +34,8 @@ class Board(Screen):
         self.queue = queue
         self.troubles: list[str] = []
         """One line for each cell that has ended without a record."""
+        self.note = ""
+        """How many run where, and how fast."""
         self._drawn = 0.0
         self._settled: dict[str, str] = {}
 
@@ -68,7 +70,7 @@ class Board(Screen):
         for planned in self.plan:
             if states[planned.name] == "running":
                 table.add_row(*shown({**row(planned.folder), "cell": planned.name}, COLUMNS))
-        return Group(Text(summary(states.values())), table)
+        return Group(Text(summary(states.values())), *([Text(self.note)] if self.note else []), table)
 
 
 def _trouble(planned: Planned, status: int, log: Path | None) -> str:

@@ -60,8 +60,11 @@ class Budget:
             return
         self._next_look = self.clock() + LOOK_SECONDS
         self._done = {cell.name: _last(cell, "update") for cell in self.plan}
-        speeds = [speed for cell in self.plan if (speed := _last(cell, "updates_per_s"))]
-        self._speed = statistics.median(speeds) if speeds else 0.0
+        at_work = [cell for cell in self.plan if cell.state == "running"]  # as many at a time as now
+        for cells in (at_work, self.plan):
+            if speeds := [speed for cell in cells if (speed := _last(cell, "updates_per_s"))]:
+                self._speed = statistics.median(speeds)
+                return
 
 
 def _last(planned: Planned, what: str) -> float:

@@ -10,6 +10,7 @@ from ln_repro.errors import Interrupted
 from ln_repro.sweep import cell
 from ln_repro.sweep.board import Board
 from ln_repro.sweep.budget import Budget
+from ln_repro.sweep.pace import Pace
 from ln_repro.sweep.places import Place
 from ln_repro.sweep.plan import Planned
 from ln_repro.sweep.requests import Requests
@@ -61,6 +62,7 @@ class Pool:
         self.budget = budget
         self.waiting: list[Waiting] = []
         self.running: list[Running] = []
+        self.paces = {place.name: Pace(place.packing) for place in places}
 
     def run(self, plan: Sequence[Planned]) -> None:
         """Bring every cell to an end, here or, where another sweep is at work on it, there.
@@ -72,6 +74,7 @@ class Pool:
         try:
             while self.waiting or self.running:
                 self._collect()
+                self._measure()
                 self._obey()
                 while self._start_one():
                     pass
@@ -89,13 +92,24 @@ class Pool:
     def _start_one(self) -> bool:
         """Start the first waiting cell that nobody is at work on, if there is room; return whether one was."""
         for place in self.places:
-            here = [running.process.pid for running in self.running if running.place is place]
+            here = [running.process.pid for running in self._at(place)]
             if self.waiting and place.has_room(here) and (waiting := self._next()):
                 self.waiting.remove(waiting)
                 process = cell.start(waiting.planned.cell.overrides, self._log(waiting), place.environment)
                 self.running.append(Running(waiting, place, process))
                 return True
         return False
+
+    def _at(self, place: Place) -> list[Running]:
+        return [running for running in self.running if running.place is place]
+
+    def _measure(self) -> None:
+        """Let every place see how fast its runs are, and so how many of them it is to take."""
+        for place in self.places:
+            here = {running.waiting.planned.name: running.waiting.planned.folder.events for running in self._at(place)}
+            if self.paces[place.name].look(here):
+                self.board.say(f"{place.name}: {place.packing}")
+        self.board.note = "; ".join(f"{place.name}: {place.packing}" for place in self.places if place.packing.measured)
 
     def _next(self) -> Waiting | None:
         now = time.monotonic()
@@ -122,6 +136,7 @@ class Pool:
             self.running.remove(running)
             waiting, holder = running.waiting, running.waiting.planned.folder.holder
             if waiting.planned.done:
+                self.paces[running.place.name].finished(waiting.planned.name)
                 self.board.ended(waiting.planned)
             elif holder and not (holder.here and holder.pid == running.process.pid):  # another was quicker
                 self.waiting.append(waiting)

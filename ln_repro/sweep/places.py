@@ -1,6 +1,7 @@
 """Where the runs of a local sweep go: the machine's cores or its GPUs, as many to each as its memory holds.
 
-How much a run needs is measured on those at work, so the first ones tell how many can follow.
+How much a run needs is measured on those at work, so the first ones tell how many can follow. How many a GPU is best
+given is measured too (`ln_repro.sweep.packing`); a core is given one.
 """
 
 import os
@@ -13,12 +14,12 @@ from pathlib import Path
 import psutil
 
 from ln_repro.child import cores
+from ln_repro.sweep.packing import Packing
 
 GIGABYTE = 1e9
 HOST_GUESS, GPU_GUESS = 1 * GIGABYTE, 6 * GIGABYTE
 """What a run is taken to need until those at work need more."""
 MARGIN = 1.2
-MAX_PER_GPU = 4
 CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -44,10 +45,10 @@ class Memory:
 
 @dataclass
 class Place:
-    """Takes up to ``slots`` runs at a time; ``environment`` is what leads a run there."""
+    """Takes as many runs at a time as ``packing`` says; ``environment`` is what leads a run there."""
 
     name: str
-    slots: int
+    packing: Packing
     memories: list[Memory]
     environment: Mapping[str, str] = field(default_factory=dict)
 
@@ -55,22 +56,25 @@ class Place:
         """Return whether one more run can start beside those that are here (process ids)."""
         pids = list(here)
         room = [memory.has_room(pids) for memory in self.memories]  # each takes its measure
-        return len(pids) < self.slots and all(room)
+        return len(pids) < self.packing.runs and all(room)
 
 
-def places(on_gpu: bool, threads: int, jobs: int | None, jobs_per_gpu: int | None) -> list[Place]:
-    """Return the places of this machine: one a GPU, or its cores, ``threads`` of them a run."""
+def places(on_gpu: bool, threads: int, jobs: int | None, jobs_per_gpu: int | None, first: int = 1) -> list[Place]:
+    """Return the places of this machine: one a GPU, or its cores, ``threads`` of them a run.
+
+    A GPU begins with ``first`` runs, and takes no more than there are cores for.
+    """
     host = Memory(host_free, host_taken, HOST_GUESS)
     if not on_gpu:
-        return [Place("cpu", jobs or max(1, cores() // threads), [host])]
+        return [Place("cpu", Packing.fixed(jobs or max(1, cores() // threads)), [host])]
     found = gpus()
     if not found:  # torch sees one, but nothing tells its memory: not NVIDIA's
-        return [Place("gpu", jobs_per_gpu or 1, [host])]
-    slots = jobs_per_gpu or max(1, min(MAX_PER_GPU, cores() // len(found)))
+        return [Place("gpu", Packing.fixed(jobs_per_gpu or 1), [host])]
+    most = max(1, cores() // threads // len(found))
     return [
         Place(
             f"gpu {gpu}",
-            slots,
+            Packing.fixed(jobs_per_gpu) if jobs_per_gpu else Packing(most, first),
             [gpu_memory(gpu), host],
             {"CUDA_VISIBLE_DEVICES": gpu, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
         )

@@ -32,6 +32,12 @@ class Planned:
         return f"{self.cell.exp}-s{self.cell.seed}-{self.id or '?'}"
 
     @property
+    def size(self) -> str:
+        """Return what decides how much of a GPU the run takes, in words."""
+        model, batch = self.experiment.model, self.experiment.train.max_tokens
+        return f"{model.layers}x{model.width}x{model.ffn}, {batch} tokens, {self.experiment.precision}"
+
+    @property
     def folder(self) -> RunFolder:
         """Return where the run lives; its corpus has to be there."""
         assert self.data is not None

@@ -162,14 +162,20 @@ def _run_here(asked: "Asked", plan: Sequence["Planned"], requests: "Requests", b
     from ln_repro.engine.device import gpu
     from ln_repro.sweep.budget import Budget
     from ln_repro.sweep.local import Pool
+    from ln_repro.sweep.packing import first_try, remember
     from ln_repro.sweep.places import places
 
-    train, runs = plan[0].experiment.train, plan[0].experiment.paths.runs
+    train, folder = plan[0].experiment.train, plan[0].experiment.paths.runs / "sweep"
     on_gpu = train.device != "cpu" and gpu().name is not None
-    where = places(on_gpu, train.threads, asked.jobs, asked.jobs_per_gpu)
-    say(f"at most {sum(place.slots for place in where)} at a time on {', '.join(place.name for place in where)}")
-    with board:
-        Pool(where, asked.retries, runs / "sweep", requests, board, Budget(asked.budget_minutes, plan)).run(plan)
+    work = f"{plan[0].size} on {gpu().name}"
+    where = places(on_gpu, train.threads, asked.jobs, asked.jobs_per_gpu, first_try(folder, work))
+    say(f"at most {sum(place.packing.most for place in where)} at a time on {', '.join(place.name for place in where)}")
+    try:
+        with board:
+            Pool(where, asked.retries, folder, requests, board, Budget(asked.budget_minutes, plan)).run(plan)
+    finally:
+        if on_gpu and not asked.jobs_per_gpu:
+            remember(folder, work, max((place.packing for place in where), key=lambda packing: packing.good))
 
 
 def _leave(runs: Path) -> int:

@@ -9,9 +9,12 @@ import pytest
 from ln_repro.corpus.prepare import prepare
 from ln_repro.engine import command as engine
 from ln_repro.engine import process
+from ln_repro.engine.decoder import Decoder
 from ln_repro.experiment import build
+from tests.e2e.conftest import Command, _escaped
 from tests.e2e.test_interruptions import outcome, wait_until_alone
 
+MANY = 40
 KEYS = {"test", "test_tokenised", "test_average", "test_average_tokenised"}
 
 
@@ -22,23 +25,29 @@ def events(run):
 def wait_for_the_average(run):
     """Return once a decoder is at work on the average."""
     deadline = time.monotonic() + 120
-    while not any("test_average" in arguments for arguments in run.workers().values()):
+    while not any("test_average" in log.read_text() for log in run.runs.glob("*/decode.log")):
         assert time.monotonic() < deadline, "the average was never decoded"
         time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")
-def averaged(sentences, tmp_path_factory):
-    from tests.e2e.conftest import Command
+def settings(sentences):
+    """Return those of an average; its test set is large enough for a decoder to be met at work."""
+    for side in ("de", "en"):
+        (sentences / f"many.{side}").write_text((sentences / f"test.{side}").read_text() * MANY)
+    return ["eval.average=2", f'data.test="{_escaped(sentences / "many")}"']
 
+
+@pytest.fixture(scope="module")
+def averaged(sentences, settings, tmp_path_factory):
     data, runs = tmp_path_factory.getbasetemp() / "prepared data", tmp_path_factory.mktemp("averaged")
-    run = Command(sentences, data, runs, ["eval.average=2"])
+    run = Command(sentences, data, runs, settings)
     status, _, error = run.finish()
     assert status == 0, error
     return run
 
 
-def test_an_average_is_scored_beside_the_single_epochs(averaged, command):
+def test_an_average_is_scored_beside_the_single_epochs(averaged, command, settings):
     record = json.loads((averaged.folder / "record.json").read_text())
     bleu = record["bleu"]
     assert set(bleu) == KEYS
@@ -55,10 +64,10 @@ def test_an_average_is_scored_beside_the_single_epochs(averaged, command):
     assert all(event["update"] == record["updates"] for event in means)
     assert all("epochs" not in event for event in scored if event not in means)
     hypotheses = averaged.folder / "hyps"
-    assert len((hypotheses / "test_average.epoch4.txt").read_text().splitlines()) == 25
+    assert len((hypotheses / "test_average.epoch4.txt").read_text().splitlines()) == 25 * MANY
     assert not list(hypotheses.glob("test_average.epoch[123].*"))
 
-    plain = command("plain")
+    plain = command("plain", *settings[1:])
     assert plain.finish()[0] == 0
     single = json.loads((plain.folder / "record.json").read_text())
     assert single["epochs"] == record["epochs"]
@@ -77,11 +86,12 @@ def test_the_average_of_copies_translates_like_the_original(averaged, tmp_path):
         tmp_path / "copies": [checkpoints / "epoch4.pt"] * 3,
         tmp_path / "mean": [checkpoints / "epoch3.pt", checkpoints / "epoch4.pt"],
     }
-    worker = process.Worker(
-        "decode", engine.decoding_arguments("test", experiment.eval, weights, training), tmp_path / "log"
-    )
-    worker.wait()
-    worker.check()
+    with (tmp_path / "lock").open("w") as lock:
+        decoder = Decoder(experiment.eval, training, tmp_path / "log", lock.fileno())
+        decoder.ask("test", weights)
+        while not decoder.done():
+            time.sleep(0.05)
+        decoder.stop()
     one, copies, mean = (path.read_text() for path in weights)
     assert one == copies == (averaged.folder / "hyps" / "test.epoch4.tok.txt").read_text()
     assert mean == (averaged.folder / "hyps" / "test_average.epoch4.tok.txt").read_text()
@@ -89,8 +99,8 @@ def test_the_average_of_copies_translates_like_the_original(averaged, tmp_path):
 
 
 @pytest.mark.parametrize(("how", "damaged"), [(signal.SIGKILL, False), (signal.SIGINT, False), (signal.SIGKILL, True)])
-def test_an_interrupted_average_is_finished_by_the_same_command(command, averaged, how, damaged):
-    run = command("runs", "eval.average=2")
+def test_an_interrupted_average_is_finished_by_the_same_command(command, averaged, settings, how, damaged):
+    run = command("runs", *settings)
     process = run.start()
     wait_for_the_average(run)
     process.send_signal(how)

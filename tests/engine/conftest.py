@@ -2,6 +2,7 @@
 
 import copy
 import importlib
+import random
 import sys
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ import torch
 from hydra.core.config_store import ConfigStore
 
 from ln_repro.engine import compat
+from ln_repro.engine.process import binarise
 
 store = ConfigStore.instance()
 ours = copy.deepcopy(store.repo)
@@ -39,3 +41,22 @@ def build_model():
         return LnTransformer.build_model(LnTransformerConfig(**settings), task)
 
     return build
+
+
+@pytest.fixture(scope="session")
+def letters(tmp_path_factory):
+    """Return a small binarised corpus: letters, to be reversed."""
+    folder = tmp_path_factory.mktemp("letters")
+    draw = random.Random(1)
+    (folder / "bpe").mkdir()
+    for split, size in (("train", 1500), ("valid", 20), ("test", 20)):
+        pairs = [
+            [draw.choice("abcdefghijklmnop") * draw.randint(1, 3) for _ in range(draw.randint(3, 12))]
+            for _ in range(size)
+        ]
+        (folder / "bpe" / f"{split}.de").write_text("".join(" ".join(words) + "\n" for words in pairs))
+        (folder / "bpe" / f"{split}.en").write_text(
+            "".join(" ".join(reversed(words)).upper() + "\n" for words in pairs)
+        )
+    binarise(folder / "bpe", folder / "bin", "de", "en")
+    return folder / "bin"

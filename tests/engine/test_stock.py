@@ -1,14 +1,11 @@
 """Our model, loss, optimizer and loop against stock fairseq's training program, update by update."""
 
 import json
-import random
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-from ln_repro.engine.process import binarise
 
 TRACE = Path(__file__).with_name("loss_trace.py")
 COMMON = (
@@ -27,25 +24,6 @@ OURS = (
 PRE = ["--encoder-normalize-before", "--decoder-normalize-before"]
 
 
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    """Return a small binarised corpus: letters, to be reversed."""
-    folder = tmp_path_factory.mktemp("letters")
-    draw = random.Random(1)
-    (folder / "bpe").mkdir()
-    for split, size in (("train", 1500), ("valid", 20), ("test", 20)):
-        pairs = [
-            [draw.choice("abcdefghijklmnop") * draw.randint(1, 3) for _ in range(draw.randint(3, 12))]
-            for _ in range(size)
-        ]
-        (folder / "bpe" / f"{split}.de").write_text("".join(" ".join(words) + "\n" for words in pairs))
-        (folder / "bpe" / f"{split}.en").write_text(
-            "".join(" ".join(reversed(words)).upper() + "\n" for words in pairs)
-        )
-    binarise(folder / "bpe", folder / "bin", "de", "en")
-    return folder / "bin"
-
-
 def losses(who, arguments):
     command = [sys.executable, str(TRACE), who, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -54,11 +32,11 @@ def losses(who, arguments):
 
 
 @pytest.mark.parametrize("norm", ["postln", "preln"])
-def test_first_twenty_losses_equal_stock_fairseqs(corpus, tmp_path, norm):
+def test_first_twenty_losses_equal_stock_fairseqs(letters, tmp_path, norm):
     """The same seed, dropout on, the IWSLT14 model: initialisation, masks, loss and steps all agree."""
-    stock = losses("stock", [corpus, *COMMON, *STOCK, "--adam-betas", "(0.9, 0.98)", "--save-dir", tmp_path,
+    stock = losses("stock", [letters, *COMMON, *STOCK, "--adam-betas", "(0.9, 0.98)", "--save-dir", tmp_path,
                              *(PRE if norm == "preln" else [])])  # fmt: skip
-    ours = losses("ours", [corpus, *COMMON, *OURS, "--norm", norm, "--save-dir", tmp_path / "checkpoints"])
+    ours = losses("ours", [letters, *COMMON, *OURS, "--norm", norm, "--save-dir", tmp_path / "checkpoints"])
     assert len(stock) == len(ours) == 20
     assert ours == pytest.approx(stock, abs=1e-4)
     assert max(stock) - min(stock) > 1  # it is a training run, not twenty equal numbers

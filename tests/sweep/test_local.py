@@ -19,6 +19,7 @@ from ln_repro.sweep.board import Board
 from ln_repro.sweep.budget import SAVE_SECONDS, Budget
 from ln_repro.sweep.grid import Cell
 from ln_repro.sweep.local import Pool
+from ln_repro.sweep.packing import Packing
 from ln_repro.sweep.places import Place
 from ln_repro.sweep.plan import Planned
 from ln_repro.sweep.requests import ALL, Requests
@@ -74,7 +75,7 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         board = Board(plan, console=Console(file=(tmp_path / "screen").open("w")))
         monkeypatch.setattr(board, "say", said.append)
         parts = (tmp_path / "sweep", Requests(tmp_path), board, Budget(None, plan))
-        return Pool([Place("cpu", slots, [])], retries, *parts), plan, said
+        return Pool([Place("cpu", Packing.fixed(slots), [])], retries, *parts), plan, said
 
     return make
 

@@ -78,6 +78,8 @@ class Encoder(FairseqEncoder):
     def reorder_encoder_out(self, encoder_out: Memory, new_order: Tensor) -> Memory:
         """Select the sentences ``new_order`` (the generator spreads them over the beam, and drops finished ones)."""
         x, mask = encoder_out["x"], encoder_out["mask"]
+        if x.size(1) == new_order.numel():
+            return encoder_out  # a beam only trades places within its own sentence
         return {"x": x.index_select(1, new_order), "mask": mask.index_select(0, new_order)}
 
     def max_positions(self) -> int:
@@ -104,6 +106,11 @@ class Decoder(FairseqIncrementalDecoder):
         x = self.embed(prev_output_tokens, newest_only=incremental_state is not None)
         x = self.stack(x.transpose(0, 1), encoder_out["x"], encoder_out["mask"], incremental_state)
         return self.projection(x.transpose(0, 1)), None
+
+    def reorder_incremental_state_scripting(self, incremental_state: State, new_order: Tensor) -> None:
+        """Let every cache follow the beam; fairseq would look for them in every module at every step."""
+        for attention in list(incremental_state):
+            attention.reorder_incremental_state(incremental_state, new_order)
 
     def max_positions(self) -> int:
         """Return the longest target sentence, in tokens."""

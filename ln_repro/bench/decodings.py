@@ -1,0 +1,108 @@
+"""What decoding the test set takes: ours, and fairseq's own generator with its own model on the same weights."""
+
+import json
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ln_repro.bench.trainings import Workload, speed, stock_arguments
+from ln_repro.engine.checkpoints import Checkpoints
+from ln_repro.engine.command import training_arguments
+from ln_repro.engine.decoder import Decoder
+from ln_repro.engine.process import Worker
+from ln_repro.events import Events
+
+POLL_SECONDS = 0.05
+TRANSLATED = re.compile(r"Translated .* in ([\d.]+)s")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model after the few updates of a benchmark: it has learnt frequencies, and often decodes up to the cap."""
+
+    work: Workload
+    folder: Path
+
+    @property
+    def weights(self) -> Path:
+        saved = Checkpoints(self.folder / "checkpoints")
+        return saved.folder / max(saved.weights().values(), key=lambda one: one.epoch).file
+
+    @property
+    def epoch(self) -> float:
+        """Return the seconds that an epoch's updates take at the speed of these."""
+        events = Events(self.folder / "events.jsonl").read()
+        updates = next(event["updates_per_epoch"] for event in events if event["kind"] == "status")
+        windows = self.work.windows(self.folder)
+        tokens = sum(window.tokens for window in windows) / windows[-1].update
+        return float(updates * tokens / speed(windows))
+
+    @contextmanager
+    def decoder(self) -> Iterator["Ours"]:
+        """Keep a decoder of ours at hand."""
+        with (self.folder / "lock").open("w") as lock:
+            arguments = training_arguments(self.work.experiment, self.work.corpus, self.folder / "checkpoints")
+            made = Decoder(self.work.experiment.eval, arguments, self.folder / "decode.log", lock.fileno())
+            try:
+                yield Ours(self, made)
+            finally:
+                made.stop()
+
+    def stock(self) -> tuple[float, dict[int, str]]:
+        """Decode as `fairseq-generate` does; return the seconds of its search, and the hypotheses by sentence."""
+        search, log = self.work.experiment.eval, self.folder / "generate.log"
+        log.unlink(missing_ok=True)
+        arguments = [
+            "test", search.beam, search.lenpen, search.max_len_a, search.max_len_b, self.weights,
+            self.folder / "stock.pt", "--", *stock_arguments(self.work.experiment, self.work.corpus, self.folder),
+        ]  # fmt: skip
+        worker = Worker("generate", [str(part) for part in arguments], log, settings={})
+        worker.wait()
+        worker.check()
+        text = log.read_text()
+        found = re.findall(r"^H-(\d+)\t\S+\t(.*)$", text, re.MULTILINE)
+        (seconds,) = TRANSLATED.findall(text)
+        return float(seconds), {int(number): line for number, line in found}
+
+
+@dataclass(frozen=True)
+class Ours:
+    """Our decoder at work on a trained model."""
+
+    trained: Trained
+    process: Decoder
+
+    def decode(self) -> tuple[float, dict[int, str]]:
+        """Decode the test set; return the seconds of the search, and the hypotheses by sentence."""
+        out = self.trained.folder / "hypotheses"
+        self.process.ask("test", {out: [self.trained.weights]})
+        while not self.process.done():
+            time.sleep(POLL_SECONDS)
+        report = json.loads((self.trained.folder / "decode.log").read_text().splitlines()[-1])
+        return float(report["seconds"]), dict(enumerate(out.read_text().splitlines()))
+
+
+@contextmanager
+def trained(work: Workload) -> Iterator[Trained]:
+    """Train for the benchmark's number of updates."""
+    with tempfile.TemporaryDirectory() as name:
+        work.train(Path(name) / "run")
+        yield Trained(work, Path(name) / "run")
+
+
+def stock_decoding(work: Workload, rounds: int) -> list[float]:
+    """Our decoding of the test set beside that of stock fairseq, from the same weights in the same batches."""
+    with trained(work) as model, model.decoder() as ours:
+        ours.decode()  # the process has to start
+        return [model.stock()[0] / ours.decode()[0] for _ in range(rounds)]
+
+
+def epoch_decoding(work: Workload, rounds: int) -> list[float]:
+    """An epoch of training beside the decoding of the test set after it, which 10 keeps at a tenth."""
+    with trained(work) as model, model.decoder() as ours:
+        ours.decode()
+        return [model.epoch / ours.decode()[0] for _ in range(rounds)]
