@@ -24,6 +24,7 @@ class Probing:
         self.samples: list[Any] = []
         if self.every:
             frozen, dataset = batches.frozen_batches, batches.dataset
+            dataset.set_epoch(1)  # whichever epoch a resumed run goes on with, and sets when it does
             number = min(cfg.task.probe_batches, len(frozen))
             for chosen in np.random.RandomState(cfg.common.seed).choice(len(frozen), number, replace=False):
                 sample = dataset.collater([dataset[index] for index in frozen[chosen]])
