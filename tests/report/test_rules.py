@@ -7,13 +7,13 @@ import pytest
 
 from ln_repro.compose import compose, expand, named_axes
 from ln_repro.experiment import build
-from ln_repro.paper.claims import SEEDS, TRANSLATION
+from ln_repro.paper.claims import PRETRAINING, SEEDS, TRANSLATION
 from ln_repro.report.claims import RULES, row_of
 from ln_repro.report.evidence import gather
 from tests.report.made_records import EPOCHS, made_evidence, made_run, made_runs, straight
 
 Arms = dict[str, dict[str, Any]]
-CLAIMS = {claim.id: claim for claim in TRANSLATION}
+CLAIMS = {claim.id: claim for claim in (*TRANSLATION, *PRETRAINING)}
 EPOCH_NUMBERS = range(1, EPOCHS + 1)
 
 
@@ -38,6 +38,14 @@ PAPER: Arms = {  # what the paper found, by arm
     "postln_nowarm_radam": {"bleu": 32.1}, "preln_nowarm_radam": {"bleu": 33.5},
     "postln_nowarm_fixed": {"loss": 4.3},
 }  # fmt: skip
+STEEP = straight(8.0, 3.0, range(1, EPOCHS + 1))
+"""A validation loss that falls as long as the run lasts."""
+FLAT = {epoch: STEEP[1] + (STEEP[EPOCHS] - STEEP[1]) * (epoch - 1) / 14 / 1.4 for epoch in STEEP}
+PAPER |= {
+    "postln_warm_linear": {"losses": FLAT},
+    "postln_warm_linear_high": {"loss": 7.0},
+    "preln_nowarm_linear_high": {"losses": STEEP},
+}
 PROBES = {0: [0.1, 0.5, 1.6], 4000: [0.015, 0.015, 0.015]}
 PAPER["postln_warm"]["probes"] = PROBES
 
@@ -170,7 +178,7 @@ def test_how_much_is_placement_alone_is_told_beside_the_speed() -> None:
 
 
 def test_every_claim_of_training_has_a_rule() -> None:
-    assert list(RULES) == list(CLAIMS)
+    assert set(RULES) == set(CLAIMS)
 
 
 def test_a_run_with_other_settings_than_its_name_says_is_no_evidence() -> None:
