@@ -12,12 +12,19 @@ from tests.e2e.outcomes import outcome
 from tests.e2e.test_interruptions import wait_until_alone
 
 MASKED = ["task=masked_lm", "train.block_tokens=16", "train.label_smoothing=0", "train.save_every=7"]
+PROBED = [*MASKED, "probe=gradients", "every=20"]
+
+
+def probes(run):
+    """Return the gradients of a run by update."""
+    events = [json.loads(line) for line in (run.folder / "events.jsonl").read_text().splitlines()]
+    return {event["update"]: event["values"] for event in events if event["kind"] == "probe"}
 
 
 @pytest.fixture(scope="module")
 def whole(sentences, tmp_path_factory):
     data = tmp_path_factory.getbasetemp() / "prepared data"
-    run = Command(sentences, data, tmp_path_factory.mktemp("masked"), MASKED)
+    run = Command(sentences, data, tmp_path_factory.mktemp("masked"), PROBED)
     status, _, error = run.finish()
     assert status == 0, error
     return run
@@ -39,8 +46,8 @@ def test_it_is_validated_after_every_epoch_and_scored_never(whole):
 
 @pytest.mark.parametrize("update", [1, 20, 45])
 def test_kill_9_changes_nothing(whole, command, update):
-    """In the middle of an epoch, whose masks are those of the epoch."""
-    run = command("runs", *MASKED)
+    """In the middle of an epoch, whose masks are those of the epoch; probes look at those of the first."""
+    run = command("runs", *PROBED)
     process = run.start()
     run.wait_for_update(update)
     process.kill()
@@ -51,6 +58,7 @@ def test_kill_9_changes_nothing(whole, command, update):
     status, _, error = run.finish()
     assert status == 0, error
     assert outcome(run.folder) == outcome(whole.folder)
+    assert probes(run) == probes(whole) != {}
 
 
 def test_every_verb_copes_with_a_run_that_has_no_score(whole, tmp_path):
