@@ -76,8 +76,8 @@ def named_axes(exp: str) -> Mapping[str, Any] | None:
         groups |= _chosen(path)
     merged = OmegaConf.merge(*map(_load, files))
     return {
-        "data": groups["data"], "model": groups["model"], "norm": groups["norm"], "init": merged.init,
-        "optimizer": groups["optimizer"], "lr": float(merged.lr),
+        "task": merged.task, "data": groups["data"], "model": groups["model"], "norm": groups["norm"],
+        "init": merged.init, "optimizer": groups["optimizer"], "lr": float(merged.lr),
         "warmup_updates": merged.schedule.warmup_updates, "decay": merged.schedule.decay,
     }  # fmt: skip
 

@@ -11,8 +11,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from ln_repro.data_settings import Data
 from ln_repro.divergence import RULES
 from ln_repro.schedule import LearningRate
+from ln_repro.tasks import TASKS, Task
 from ln_repro.validation import Count, Fraction, Natural, NotNegative, Positive, Section, validate
 from ln_repro.version import NUMERICS
 
@@ -21,31 +23,6 @@ Seed = Annotated[Count, Field(le=4000)]
 
 NOT_OF_THE_RUN = ("hydra", "reference")
 """Hydra's own settings, and what only interpolations read."""
-
-
-class Data(Section):
-    """A corpus and how it is prepared. ``source`` and ``only`` say where and how much, never what."""
-
-    name: Literal["toy", "multi30k", "tatoeba", "iwslt14", "wmt14", "files"]
-    source_lang: str = "de"
-    target_lang: str = "en"
-    lowercase: bool = True
-    bpe_merges: Natural
-    """Joint byte-pair merges; 0 leaves words whole."""
-    source: Path | None = None
-    """A file or folder the user already has, instead of a download."""
-    checksum: Literal["strict", "record"] = "strict"
-    """`record`: take raw files that differ from the known ones; their own checksums then decide the fingerprint."""
-    only: Literal["test"] | None = None
-    """Prepare the test side alone (no training text needed, and nothing to train on)."""
-    train: Path | None = None
-    """`files` only: the prefix of the two training sides, as are `valid` and `test`."""
-    valid: Path | None = None
-    test: Path | None = None
-
-    def recipe(self) -> dict[str, Any]:
-        """Return the settings that decide what the prepared corpus contains (paths left out)."""
-        return self.model_dump(mode="json", exclude={"source", "checksum", "only", "train", "valid", "test"})
 
 
 class Model(Section):
@@ -61,11 +38,18 @@ class Model(Section):
     share_embeddings: bool = True
     """One matrix for source, target and softmax (joint vocabulary)."""
 
-    def parameters(self, vocabulary: int) -> int:
-        """Return the number of parameters, the norms' own left out: weights and biases of every sub-layer."""
+    def parameters(self, vocabulary: int, attentions: int = 3, feed_forwards: int = 2, matrices: int = 3) -> int:
+        """Return the number of parameters, the norms' own left out: weights and biases of every sub-layer.
+
+        Args:
+            vocabulary: words.
+            attentions: in a layer of every stack together.
+            feed_forwards: the same.
+            matrices: of embeddings and softmax where they are not shared.
+        """
         attention, feed_forward = 4 * (self.width + 1) * self.width, (2 * self.width + 1) * self.ffn + self.width
-        embeddings = (1 if self.share_embeddings else 3) * vocabulary * self.width
-        return embeddings + self.layers * (3 * attention + 2 * feed_forward)
+        embeddings = (1 if self.share_embeddings else matrices) * vocabulary * self.width
+        return embeddings + self.layers * (attentions * attention + feed_forwards * feed_forward)
 
     @model_validator(mode="after")
     def _heads_divide_width(self) -> Self:
@@ -133,6 +117,8 @@ class Training(Section):
     max_epoch: Count | None = None
     max_update: Count | None = None
     max_tokens: Count = 4096
+    block_tokens: Annotated[Count, Field(le=1024)] = 512
+    """`masked_lm`: text is cut into blocks of so many tokens."""
     batches_per_update: Count = 1
     """Mini-batches whose gradients make one update (accumulated on one GPU, or spread over several)."""
     label_smoothing: Fraction = 0.1
@@ -206,6 +192,7 @@ class Experiment(Section):
     """One run, from corpus to record."""
 
     exp: str
+    task: Literal["translation", "masked_lm"] = "translation"
     seed: Seed
     norm: str
     """A scheme of the engine; the names are the files of `conf/norm`."""
@@ -239,11 +226,22 @@ class Experiment(Section):
             raise ValueError(f"eval.average: {average} epochs cannot be averaged when train.max_epoch is {epochs}")
         return self
 
+    @model_validator(mode="after")
+    def _the_task_can_be_done(self) -> Self:
+        if misfit := self.does.misfit(self):
+            raise ValueError(misfit)
+        return self
+
+    @property
+    def does(self) -> Task:
+        """Return the task."""
+        return TASKS[self.task]
+
     @property
     def axes(self) -> dict[str, Any]:
         """Return the axes of the study, as the record names them."""
         return {
-            "data": self.data.name, "model": self.model.name, "norm": self.norm, "init": self.init,
+            "task": self.task, "data": self.data.name, "model": self.model.name, "norm": self.norm, "init": self.init,
             "optimizer": self.optimizer.name, "lr": self.lr, "warmup_updates": self.schedule.warmup_updates,
             "decay": self.schedule.decay, "seed": self.seed, "precision": self.precision,
         }  # fmt: skip

@@ -14,6 +14,20 @@ AVERAGE = "test_average"
 Record = dict[str, Any]
 
 
+def task_of(record: Record) -> str:
+    """Return what a run learnt; records from before there was a choice do not say."""
+    return str(record["axes"].get("task", "translation"))
+
+
+def lowest_loss(record: Record) -> float | None:
+    """Return the validation loss of the scored epoch, or the lowest one of a run that is not scored."""
+    test = record["bleu"]["test_tokenised"]
+    if task_of(record) == "translation" and test is None:
+        return None
+    losses = [row["valid_loss"] for row in record["epochs"] if test is None or row["epoch"] == test["epoch"]]
+    return min((loss for loss in losses if loss is not None), default=None)
+
+
 def record_of(
     experiment: Experiment, run_id: str, data: Mapping[str, Any], code: Mapping[str, Any], events: Sequence[Event]
 ) -> Record:

@@ -88,7 +88,7 @@ class Run:
         self.checkpoints = Checkpoints(folder.checkpoints)
         self.code = provenance.code()  # of now: a checkout may change while a long run goes on
         self.scored: set[tuple[str, int]] = set()
-        self.splits = ("test", "valid") if experiment.eval.valid else ("test",)
+        self.splits = experiment.does.scored(experiment.eval)
 
     def go(self) -> None:
         """Train with decoding alongside, then write the record."""
@@ -238,7 +238,7 @@ def corpus_split(split: str) -> str:
 
 def room_for(experiment: Experiment, vocabulary: int) -> float:
     """Return the bytes that a run's checkpoints take: weights of each epoch, and three states with Adam's moments."""
-    weights = 4 * experiment.model.parameters(vocabulary)
+    weights = 4 * experiment.does.parameters(experiment.model, vocabulary)
     return 10 * MEGABYTE + weights * ((experiment.train.max_epoch or 10) + 3 * 3)
 
 

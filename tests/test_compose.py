@@ -89,6 +89,17 @@ def norm(arm: str) -> str:
 
 
 EXPECTED = [(corpus, arm) for corpus in CORPORA for arm in ARMS]
+BERTS = {  # data, layers, width, ffn, heads; block, tokens, batches an update; epochs, updates; rates and ramp
+    "bert": ("text", 12, 768, 3072, 12, 512, 256 * 512 // 8, 8, None, 1_000_000, 1e-4, 3e-4, 10_000),
+    "minibert": ("multi30k", 4, 128, 512, 4, 32, 2048, 1, 10, None, 1e-3, 3e-3, 200),
+    "toybert": ("toy", 6, 64, 128, 4, 16, 512, 1, 4, None, 1e-3, 3e-3, 100),
+}
+BERT_ARMS = {  # ramp, rate (paper section 4.1; then controls)
+    "postln_warm_linear": (True, "low"), "postln_warm_linear_high": (True, "high"),
+    "preln_nowarm_linear_high": (False, "high"),
+    "preln_nowarm_linear": (False, "low"), "preln_warm_linear": (True, "low"), "postln_nowarm_linear": (False, "low"),
+}  # fmt: skip
+BERT_EXPECTED = [(setting, arm) for setting in BERTS for arm in BERT_ARMS]
 
 
 def composed(*overrides: str) -> Experiment:
@@ -97,7 +108,7 @@ def composed(*overrides: str) -> Experiment:
 
 
 def test_the_named_experiments_are_those_of_the_table() -> None:
-    assert set(experiments()) == {f"{corpus}_{arm}" for corpus, arm in EXPECTED}
+    assert set(experiments()) == {f"{corpus}_{arm}" for corpus, arm in [*EXPECTED, *BERT_EXPECTED]}
 
 
 @pytest.mark.parametrize(("corpus", "arm"), EXPECTED)
@@ -134,11 +145,29 @@ def test_an_experiment_is_what_its_name_says(corpus: str, arm: str) -> None:
     assert (experiment.seed, experiment.precision, experiment.init) == (1, "auto", init)
 
 
+@pytest.mark.parametrize(("setting", "arm"), BERT_EXPECTED)
+def test_a_bert_is_what_its_name_says(setting: str, arm: str) -> None:
+    experiment = composed(f"exp={setting}_{arm}")
+    data, layers, width, ffn, heads, block, max_tokens, batches, epochs, updates, low, high, ramp = BERTS[setting]
+    ramped, rate = BERT_ARMS[arm]
+    assert (experiment.task, experiment.data.name, experiment.norm) == ("masked_lm", data, arm.split("_")[0])
+    model, train = experiment.model, experiment.train
+    assert (model.layers, model.width, model.ffn, model.heads, model.dropout) == (layers, width, ffn, heads, 0.1)
+    assert (train.block_tokens, train.max_tokens, train.batches_per_update) == (block, max_tokens, batches)
+    assert (train.max_epoch, train.max_update, train.label_smoothing, train.clip_norm) == (epochs, updates, 0.0, 0.0)
+    assert experiment.lr == (low if rate == "low" else high)
+    assert (experiment.schedule.warmup_updates, experiment.schedule.decay) == (ramp if ramped else 0, "linear")
+    assert ("_warm_" in arm) == ramped
+    rule = experiment.optimizer
+    assert (rule.name, rule.betas, rule.eps, rule.weight_decay) == ("adam", (0.9, 0.999), 1e-6, 0.01)
+
+
 @pytest.mark.parametrize("name", sorted(experiments()))
 def test_every_experiment_builds_under_its_own_name_and_says_how_it_is_run(name: str) -> None:
     assert composed(f"exp={name}").exp == name
     head = (CONF / "exp" / f"{name}.yaml").read_text().splitlines()[:3]
-    assert head[1] == f"# ln-repro run exp={name}"
+    own_text = " data.train=FILE data.valid=FILE" if name.startswith("bert_") else ""
+    assert head[1] == f"# ln-repro run exp={name}{own_text}"
     assert experiments()[name]
 
 
@@ -151,7 +180,8 @@ def test_every_file_of_a_group_can_be_chosen(path: Any) -> None:
     group = path.parent.name
     if group != "exp":
         sources = ["data.train=a", "data.valid=b", "data.test=c"] if path.stem == "files" else []
-        assert composed("exp=toy_preln_nowarm", f"{group}={path.stem}", *sources)
+        task = ["task=masked_lm"] if path.stem == "text" else []
+        assert composed("exp=toy_preln_nowarm", f"{group}={path.stem}", *sources, *task)
 
 
 def test_an_override_wins_over_the_experiment_and_numbers_stay_numbers() -> None:
@@ -170,7 +200,7 @@ def test_the_environment_says_where_things_lie(monkeypatch: pytest.MonkeyPatch) 
     ("override", "message"),
     [
         ("exp=toy_prln_nowarm", r"^exp: there is no 'toy_prln_nowarm'; nearest: toy_preln_nowarm"),
-        ("exp=", r"^exp: there is no ''; known: iwslt_admin_nowarm"),
+        ("exp=", r"^exp: there is no ''; known: bert_postln_nowarm"),
         ("exp=null", r"^exp: there is no 'null'; known"),
         ("model=bse", r"^model: there is no 'bse'; nearest: base"),
         ("norm=prelm", r"^norm: there is no 'prelm'; nearest: preln"),
@@ -229,7 +259,8 @@ def test_a_message_does_not_repeat_hydra_in_many_lines() -> None:
 
 
 def test_the_axes_of_every_experiment_are_known_without_hydra() -> None:
-    for exp in [f"{corpus}_{arm}" for corpus in ("toy", "wmt") for arm in ARMS if f"{corpus}_{arm}" in experiments()]:
+    named = [f"{corpus}_{arm}" for corpus in ("toy", "wmt") for arm in ARMS if f"{corpus}_{arm}" in experiments()]
+    for exp in [*named, *(f"{setting}_{arm}" for setting, arm in BERT_EXPECTED)]:
         axes = build(compose([f"exp={exp}"])).axes
         quick = named_axes(exp)
         assert quick == {name: axes[name] for name in quick or {}}, exp

@@ -27,7 +27,7 @@ CHANGES_THE_RESULT = [
     {"train__batches_per_update": 2},
     {"train__label_smoothing": 0.0}, {"train__clip_norm": 1.0},
     {"eval__beam": 4}, {"eval__lenpen": 1.0}, {"eval__max_len_a": 2.0}, {"eval__max_len_b": 20}, {"eval__valid": True},
-    {"eval__average": 2},
+    {"eval__average": 2}, {"task": "masked_lm"}, {"train__block_tokens": 128},
 ]  # fmt: skip
 CHANGES_NOTHING = [
     {"exp": "another_name"}, {"rerun": True},
@@ -167,6 +167,7 @@ def test_what_is_missing_is_named() -> None:
 
 def test_the_axes_of_a_record_are_those_of_the_contract() -> None:
     assert experiment(norm="preln", seed=3).axes == {
+        "task": "translation",
         "data": "toy", "model": "toy", "norm": "preln", "init": "xavier_legacy", "optimizer": "adam", "lr": 2e-3,
         "warmup_updates": 400, "decay": "constant", "seed": 3, "precision": "fp32",
     }  # fmt: skip

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from ln_repro.corpus.text import Sides, Splits
 from ln_repro.corpus.tokenise import Style
+from ln_repro.data_settings import Data
 from ln_repro.errors import UserError
-from ln_repro.experiment import Data
 
 
 @dataclass(frozen=True)

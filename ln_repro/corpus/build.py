@@ -14,9 +14,9 @@ from ln_repro.corpus.download import Report
 from ln_repro.corpus.prepared import MANIFEST, describe
 from ln_repro.corpus.text import Splits, length, pick, write_lines
 from ln_repro.corpus.tokenise import lower, tokenise_lines
+from ln_repro.data_settings import Data
 from ln_repro.disk import write_atomically
 from ln_repro.errors import UserError
-from ln_repro.experiment import Data
 
 
 def build(
@@ -106,7 +106,7 @@ def _segment(text: Splits, data: Data, report: Report) -> tuple[Splits, str]:
     if not data.bpe_merges:
         return dict(text), ""
     report(f"learning {data.bpe_merges} byte-pair merges")
-    languages = (data.source_lang, data.target_lang)
+    languages = dict.fromkeys((data.source_lang, data.target_lang))  # one of them, where there is one side
     codes = learn((text["train"][lang] for lang in languages), data.bpe_merges)
     if not codes:
         return dict(text), ""

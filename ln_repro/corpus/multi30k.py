@@ -6,7 +6,7 @@ from typing import ClassVar
 from ln_repro.corpus.base import Corpus, Found, Raw, wanted
 from ln_repro.corpus.text import Splits, read_pair
 from ln_repro.corpus.tokenise import Style
-from ln_repro.experiment import Data
+from ln_repro.data_settings import Data
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 

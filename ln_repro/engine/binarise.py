@@ -1,5 +1,7 @@
 """Text with a joint BPE to fairseq's binary format, in the engine's process."""
 
+from pathlib import Path
+
 from fairseq import options
 from fairseq_cli import preprocess
 
@@ -8,7 +10,9 @@ def binarise(arguments: list[str]) -> int:
     """Binarise the folder, into the folder, for the two languages that ``arguments`` name in this order."""
     text, out, source, target = arguments
     command = ["--source-lang", source, "--target-lang", target, "--destdir", out, "--joined-dictionary"]
+    command += ["--only-source"] if source == target else []  # one side, which is not to be written twice
     for split in ("train", "valid", "test"):
-        command += [f"--{split}pref", f"{text}/{split}"]
+        if Path(text, f"{split}.{target}").exists():
+            command += [f"--{split}pref", f"{text}/{split}"]
     preprocess.main(options.get_preprocessing_parser().parse_args([*command, "--workers", "1"]))
     return 0

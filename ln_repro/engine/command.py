@@ -1,6 +1,6 @@
 """Experiment to the trainer's command line: a list of arguments, never a shell string."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ln_repro.experiment import Evaluation, Experiment, Optimizer
@@ -17,9 +17,9 @@ def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resum
     """
     model, train, data = experiment.model, experiment.train, experiment.data
     arguments: list[object] = [
-        corpus, "--task", "ln_translation", "--source-lang", data.source_lang, "--target-lang", data.target_lang,
-        "--precision", experiment.precision,
-        "--arch", "ln_transformer", "--norm", experiment.norm, "--init", experiment.init,
+        corpus, *TASKS[experiment.task](experiment),
+        "--source-lang", data.source_lang, "--target-lang", data.target_lang,
+        "--precision", experiment.precision, "--norm", experiment.norm, "--init", experiment.init,
         "--layers", model.layers, "--width", model.width, "--ffn", model.ffn, "--heads", model.heads,
         "--dropout", model.dropout, *(["--share-embeddings"] if model.share_embeddings else []),
         "--criterion", "ln_cross_entropy", "--label-smoothing", train.label_smoothing,
@@ -47,6 +47,18 @@ def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resum
 def decoding_arguments(search: Evaluation, training: Sequence[str]) -> list[str]:
     """Return what `worker decode` gets."""
     return [str(part) for part in [search.beam, search.lenpen, search.max_len_a, search.max_len_b, "--", *training]]
+
+
+def _translation(experiment: Experiment) -> list[object]:
+    return ["--task", "ln_translation", "--arch", "ln_transformer"]
+
+
+def _masked_lm(experiment: Experiment) -> list[object]:
+    return ["--task", "ln_masked_lm", "--arch", "ln_encoder", "--block-tokens", experiment.train.block_tokens]
+
+
+TASKS: dict[str, Callable[[Experiment], list[object]]] = {"translation": _translation, "masked_lm": _masked_lm}
+"""The plug-ins of each task: its data, and its model."""
 
 
 def _optimizer(optimizer: Optimizer) -> list[object]:

@@ -38,6 +38,7 @@ class Probing:
 def chosen_batches(batches: Any, number: int, seed: int, cuda: bool) -> list[Any]:
     """Return so many mini-batches of an epoch's iterator, or as many as it has: the same in every process of a run."""
     frozen, dataset = batches.frozen_batches, batches.dataset
+    dataset.set_epoch(1)  # whichever epoch a resumed run goes on with, and sets when it does
     chosen = np.random.RandomState(seed).choice(len(frozen), min(number, len(frozen)), replace=False)
     samples = [dataset.collater([dataset[index] for index in frozen[one]]) for one in chosen]
     return [utils.move_to_cuda(sample) if cuda else sample for sample in samples]

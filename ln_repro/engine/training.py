@@ -25,7 +25,7 @@ from ln_repro.engine.trainer import StrictTrainer
 from ln_repro.events import Events
 from ln_repro.ranks import Rank
 
-PLUGINS = ("loss", "model", "optimizers", "schedules", "task")
+PLUGINS = ("encoder_only", "loss", "masked_lm", "model", "optimizers", "schedules", "task")
 KEPT_STATES = 2
 ENTROPY_SENTENCES = 50_000
 """The unigram entropy is estimated on so many."""
@@ -126,7 +126,7 @@ class Loop:
     def _ledger(self, saved: dict[str, Any]) -> Ledger:
         """Return the judge of the updates to come, with what it knew when the state was saved."""
         name = self.cfg.task.divergence_rule
-        entropy = unigram_entropy(self.task.dataset("train").tgt) if name != "never" else 0.0
+        entropy = unigram_entropy(self.task.targets("train")) if name != "never" else 0.0
         rule = RULES[name](entropy, self.cfg.lr_scheduler.warmup_updates, self.cfg.task.divergence_updates)
         rule.resume(saved.get("rule", []))
         return Ledger(self.update, name, rule, saved.get("last_loss"))

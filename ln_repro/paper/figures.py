@@ -57,11 +57,13 @@ class Figure:
 
     Attributes:
         about: the arm without which the figure would not show what it is about, if there is one.
+        corpora: those that have its arms; every one that is translated if not said.
     """
 
     title: str
     rows: tuple[tuple[Panel, ...], ...]
     about: str = ""
+    corpora: tuple[str, ...] = ()
 
 
 def read_off(points: Mapping[int, float], uncertainty: float = 0.1, words: str = "") -> Reading:

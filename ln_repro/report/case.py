@@ -8,7 +8,7 @@ from statistics import fmean
 from ln_repro.paper.claims import SEEDS
 from ln_repro.report.evidence import Evidence
 from ln_repro.statistics import Interval, mean_interval, standard_error
-from ln_repro.verdict import INCONCLUSIVE, NOT_RUN, REPRODUCED, together, verdict
+from ln_repro.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, together, verdict
 
 HOPELESS = 100
 """More runs than this are not worth asking for: the mean lies too near the edge of the rule."""
@@ -55,6 +55,11 @@ class Case:
         """Take in a part that is judged already."""
         self.parts.append(found)
         self.tell(name, values)
+
+    def count(self, name: str, hits: Sequence[bool], holds: bool) -> None:
+        """Take in a part that asks in how many seeds something happened."""
+        self.parts.append(REPRODUCED if holds else CONTRADICTED)
+        self.words.append(f"{name} in {sum(hits)} of {len(hits)}")
 
     def tell(self, name: str, values: Sequence[float]) -> None:
         """Show numbers that the rule does not ask for."""

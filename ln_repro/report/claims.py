@@ -6,8 +6,17 @@ from typing import Any
 from rich.table import Table as TerminalTable
 from rich.text import Text
 
-from ln_repro.paper.claims import NO_EXPERIMENT_YET, OTHER_CORPORA, SCHEMES, SEEDS, TRANSLATION, Claim
-from ln_repro.report import rules, rules_probes, rules_schemes
+from ln_repro.paper.claims import (
+    NO_EXPERIMENT_YET,
+    NOT_NAMED_ALIKE,
+    OTHER_CORPORA,
+    PRETRAINING,
+    SCHEMES,
+    SEEDS,
+    TRANSLATION,
+    Claim,
+)
+from ln_repro.report import rules, rules_bert, rules_probes, rules_schemes
 from ln_repro.report.case import Judged, not_run
 from ln_repro.report.evidence import Evidence
 from ln_repro.report.rules import Rule
@@ -16,12 +25,14 @@ from ln_repro.report.theory import STYLES, interval
 
 Row = dict[str, Any]
 Findings = Sequence[Mapping[str, Any]]
-HOURS = {"iwslt": 1.0, "wmt": 22.0}
-"""GPU hours of a run, estimated: 16k updates of 4,096 tokens, and 20k of 131k, at five mini-batches a second."""
+HOURS = {"iwslt": 1.0, "wmt": 22.0, "bert": 150.0}
+"""GPU hours of a run, estimated: 16k updates of 4,096 tokens, and 20k of 131k, at five mini-batches a second; of BERT
+1M updates of 131k tokens at 250k tokens a second."""
 DEEPER = {"deep": 2, "deeper": 3}
 """How many times as long a run takes whose arm ends so."""
-PROBED = ("TH-10", "X-4")
-"""Claims that look at gradients during training."""
+PROBED, TEXT = " probe=gradients", " data.train=FILE data.valid=FILE"
+SETTINGS = {"TH-10": PROBED, "X-4": PROBED, "BERT-1": TEXT, "BERT-2": TEXT}
+"""What a claim's runs are given besides their names."""
 
 RULES: dict[str, tuple[Rule, Rule | None]] = {
     "MT-1": (rules.warm_up_needed(literal=True), rules.warm_up_needed_elsewhere),
@@ -35,6 +46,8 @@ RULES: dict[str, tuple[Rule, Rule | None]] = {
     "MT-7": (rules.small_fixed_rate(absolute=True), rules.small_fixed_rate(absolute=False)),
     "WMT-1": (rules.comparable_on_wmt, None),
     "WMT-2": (rules.faster_on_wmt, None),
+    "BERT-1": (rules_bert.times_as_long, rules_bert.longer),
+    "BERT-2": (rules_bert.only_pre_ln_trains, rules_bert.only_pre_ln_trains),
     "TH-10": (rules_probes.tiny_after_the_ramp, rules_probes.smaller_after_the_ramp),
     "X-1": (rules_schemes.deeper(rules_schemes.by_bleu), rules_schemes.deeper(rules_schemes.by_progress)),
     "X-2": (rules_schemes.without_norm(rules_schemes.by_bleu), rules_schemes.without_norm(rules_schemes.by_progress)),
@@ -65,7 +78,7 @@ ELSEWHERE_ARMS: dict[str, Sequence[Sequence[str]]] = {
 
 def claim_rows(evidence: Mapping[str, Evidence], findings: Findings) -> list[Row]:
     """Return every claim as the contract has it, with its rule and what is still needed beside."""
-    rows = [row_of(claim, evidence) for claim in (*TRANSLATION, *SCHEMES)]
+    rows = [row_of(claim, evidence) for claim in (*TRANSLATION, *PRETRAINING, *SCHEMES)]
     rows += [theory_row(found) for found in findings]
     rows += [bare_row(claim) | {"verdict": "not-run", "needs": "an experiment: there is none of it yet"}
              for claim in NO_EXPERIMENT_YET]  # fmt: skip
@@ -96,17 +109,17 @@ def row_of(claim: Claim, evidence: Mapping[str, Evidence]) -> Row:
     elsewhere = []
     for corpus in OTHER_CORPORA if on_others else ():
         assert on_others
-        found = judge(on_others, evidence.get(corpus, Evidence(corpus)), ELSEWHERE_ARMS.get(claim.id, [claim.arms]))
+        setting = NOT_NAMED_ALIKE.get(claim.corpus, {}).get(corpus, corpus)
+        found = judge(on_others, evidence.get(setting, Evidence(setting)), ELSEWHERE_ARMS.get(claim.id, [claim.arms]))
         if found.evidence:
             kind = "toy" if corpus == "toy" else "adapted"
             elsewhere.append({"data": corpus, "class": kind, "rule": claim.elsewhere, **as_dict(found)})
     experiments = ",".join(f"{claim.corpus}_{arm}" for arm in claim.arms)
     seeds = ",".join(map(str, range(1, SEEDS + 1)))
-    extra = " probe=gradients" if claim.id in PROBED else ""
     runs = SEEDS * sum(DEEPER.get(arm.split("_")[-1], 1) for arm in claim.arms)
     return bare_row(claim) | as_dict(here) | {
         "elsewhere": elsewhere,
-        "command": f"ln-repro run -m exp={experiments} seed={seeds}{extra}",
+        "command": f"ln-repro run -m exp={experiments} seed={seeds}{SETTINGS.get(claim.id, '')}",
         "cost_gpu_hours": runs * HOURS[claim.corpus],
     }  # fmt: skip
 

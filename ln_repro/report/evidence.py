@@ -7,11 +7,11 @@ from statistics import fmean
 from typing import Any
 
 from ln_repro.events import Event
-from ln_repro.record import Record
+from ln_repro.record import Record, task_of
 
 UNIGRAM_ENTROPY = {"toy": 5.769, "multi30k": 8.171}
 """Bits per target token, the end of sentences included, of the training text's own word frequencies, by corpus."""
-AXES = ("data", "model", "norm", "init", "optimizer", "lr", "warmup_updates", "decay")
+AXES = ("task", "data", "model", "norm", "init", "optimizer", "lr", "warmup_updates", "decay")
 """What makes a record one of its named experiment: a run with something else by the same name is none."""
 
 
@@ -102,7 +102,7 @@ def gather(runs: Sequence[Run], named: Named) -> dict[str, Evidence]:
 
 def difference(run: Run, named: Named) -> str:
     """Return in what a run differs from the experiment that it is named after; nothing if it does not."""
-    expected, axes = named(run.record["exp"]), run.record["axes"]
+    expected, axes = named(run.record["exp"]), {**run.record["axes"], "task": task_of(run.record)}
     if expected is None:
         return "no experiment of that name"
     return ", ".join(f"{axis}={axes.get(axis)}" for axis in AXES if axes.get(axis) != expected[axis])

@@ -12,7 +12,7 @@ from ln_repro.paper.figures import FIGURES, Figure, Panel, Quantity, Reading
 from ln_repro.record import Record
 from ln_repro.report.canvas import COLOURS, GREY, canvas, legend_below, place, save, tidy
 from ln_repro.report.evidence import Evidence
-from ln_repro.report.grids import GRIDS
+from ln_repro.report.grids import GRIDS, PRETRAINED
 from ln_repro.report.series import Curve, curve
 from ln_repro.report.theory_figures import draw as draw_theory
 from ln_repro.store import read_json
@@ -65,7 +65,7 @@ def draw_runs(evidence: Mapping[str, Evidence], folder: Path) -> Drawn:
     paths, left_out = [], []
     with canvas() as pyplot:
         for corpus, found in sorted(evidence.items()):
-            for name, figure in ALL.items():
+            for name, figure in figures_of(corpus).items():
                 rows, arms = rows_for(figure, corpus), records_by_arm(found)
                 if reason := pointless(figure, rows, arms):
                     left_out.append(f"{corpus}/{name}: {reason}")
@@ -74,6 +74,15 @@ def draw_runs(evidence: Mapping[str, Evidence], folder: Path) -> Drawn:
                 paths += save(drawn, folder / corpus / name)
                 pyplot.close(drawn)
     return Drawn(paths, left_out)
+
+
+def figures_of(corpus: str) -> dict[str, Figure]:
+    """Return the figures of what is learnt of a corpus, translation or BERT's task, by name."""
+    return {
+        name: figure
+        for name, figure in ALL.items()
+        if (corpus in figure.corpora if figure.corpora else corpus not in PRETRAINED)
+    }
 
 
 def records_by_arm(evidence: Evidence) -> Arms:

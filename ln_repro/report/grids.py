@@ -6,6 +6,8 @@ from ln_repro.paper.figures import Figure, Panel, Series
 
 PRE_WARM, PRE_NONE, PRE_LITERAL = "Pre-LN w/ warm-up", "Pre-LN w/o warm-up", "Pre-LN w/o, literally T = 1"
 POST_WARM, POST_NONE, POST_LITERAL = "Post-LN w/ warm-up", "Post-LN w/o warm-up", "Post-LN w/o, literally T = 1"
+PRETRAINED = ("toybert", "minibert", "bert")
+"""Settings of BERT's task: nothing is decoded there, so their figure has no row of BLEUs."""
 POST_SHORT = "Post-LN w/ short warm-up"
 
 
@@ -95,3 +97,19 @@ GRIDS = {
         },
     }, about="deepnorm_nowarm"),
 }  # fmt: skip
+GRIDS["bert"] = Figure(
+    "Section 4.1: BERT's task by rate and warm-up",
+    (
+        (
+            Panel("lower rate", "loss", (
+                Series("preln_warm_linear", PRE_WARM), Series("preln_nowarm_linear", PRE_NONE),
+                Series("postln_warm_linear", POST_WARM), Series("postln_nowarm_linear", POST_NONE),
+            )),
+            Panel("higher rate", "loss", (
+                Series("preln_nowarm_linear_high", PRE_NONE), Series("postln_warm_linear_high", POST_WARM),
+            )),
+        ),
+    ),
+    about="preln_nowarm_linear_high",
+    corpora=PRETRAINED,
+)  # fmt: skip

@@ -85,7 +85,8 @@ def _shown(claim: Claim, arms: Sequence[Arm], found: Mapping[str, Any] | None, p
     runs = {corpus: [name for arm in used if arm["data"] == corpus for name in arm["ids"] if name in evidence]
             for corpus in corpora}  # fmt: skip
     numbers = number_table(found) if found else None
-    return {**claim, "arms": used, "runs": runs, "numbers": numbers, "panels": panels}
+    scored = {arm["data"] for arm in used if arm["bleu_mean"] >= 0}
+    return {**claim, "arms": used, "runs": runs, "scored": scored, "numbers": numbers, "panels": panels}
 
 
 def _grouped(claims: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:

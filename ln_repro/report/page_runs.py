@@ -5,14 +5,15 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from ln_repro.record import Record
+from ln_repro.record import Record, lowest_loss, task_of
 
 POINTS = 100
 """At most so many points a training curve: what a chart of this size can show."""
 NAMES = {"postln": "Post-LN", "preln": "Pre-LN", "deepnorm": "DeepNorm", "rezero": "ReZero", "admin": "Admin",
          "admin_closed": "Admin, closed form", "adam": "Adam", "radam": "RAdam", "sgd": "SGD", "iwslt14": "IWSLT14",
-         "wmt14": "WMT14", "multi30k": "Multi30k", "tatoeba": "Tatoeba", "toy": "Toy"}  # fmt: skip
-"""How norms, optimizers and corpora are written; what is not here is shown as it is."""
+         "wmt14": "WMT14", "multi30k": "Multi30k", "tatoeba": "Tatoeba", "toy": "Toy",
+         "masked_lm": "masked words"}  # fmt: skip
+"""How norms, optimizers, corpora and tasks are written; what is not here is shown as it is."""
 CORPORA = ("iwslt14", "wmt14", "multi30k", "tatoeba", "toy")
 """In the order in which they are shown: the paper's first."""
 Curve = dict[str, list[Any]]
@@ -47,9 +48,15 @@ def corpus_order(name: str) -> tuple[int, str]:
     return (CORPORA.index(name) if name in CORPORA else len(CORPORA), name)
 
 
+def corpus_of(record: Record) -> str:
+    """Return the corpus under which a run is shown; what else than translation was learnt of it stands apart."""
+    task = task_of(record)
+    return str(record["axes"]["data"]) if task == "translation" else f"{record['axes']['data']}, {task}"
+
+
 def named(word: str) -> str:
     """Return how a norm, an optimizer or a corpus is written."""
-    return NAMES.get(word, word)
+    return ", ".join(NAMES.get(part, part) for part in word.split(", "))
 
 
 def _arm(members: Sequence[Record]) -> Arm:
@@ -60,7 +67,7 @@ def _arm(members: Sequence[Record]) -> Arm:
     warmup = axes["warmup_updates"]
     return {
         "exp": members[0]["exp"],
-        "data": axes["data"],
+        "data": corpus_of(members[0]),
         "norm": axes["norm"],
         "optimizer": axes.get("optimizer", "adam"),
         "warm": warmup > 0,
@@ -79,10 +86,7 @@ def _arm(members: Sequence[Record]) -> Arm:
 def best(record: Record) -> tuple[float | None, float | None]:
     """Return validation loss and test BLEU, on tokens as the paper's, at the epoch of lowest validation loss."""
     test = record["bleu"]["test_tokenised"]
-    if test is None:
-        return None, None
-    losses = [row["valid_loss"] for row in record["epochs"] if row["epoch"] == test["epoch"]]
-    return (losses[0] if losses else None), test["score"]
+    return lowest_loss(record), test and test["score"]
 
 
 def spread(values: Sequence[float], digits: int) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ln_repro.record import AVERAGE, Record
+from ln_repro.record import AVERAGE, Record, lowest_loss, task_of
 
 Table = dict[str, Any]
 """``columns`` (names), ``rows`` (cells) and ``notes`` (lines below the table: the scores' signatures)."""
@@ -22,12 +22,12 @@ LATEX = str.maketrans(
 
 
 def run_tables(records: Sequence[Record]) -> dict[str, Table]:
-    """Return one table a corpus: every run with its scores, at the epoch of lowest validation loss."""
-    corpora = sorted({record["data"]["name"] for record in records})
-    return {
-        f"runs-{corpus}": runs_table([record for record in records if record["data"]["name"] == corpus])
-        for corpus in corpora
-    }
+    """Return one table for a corpus and what was learnt of it: every run, at the epoch of lowest validation loss."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        task = "" if task_of(record) == "translation" else f"-{task_of(record)}"
+        groups.setdefault(f"runs-{record['data']['name']}{task}", []).append(record)
+    return {name: runs_table(groups[name]) for name in sorted(groups)}
 
 
 def runs_table(records: Sequence[Record]) -> Table:
@@ -42,17 +42,17 @@ def runs_table(records: Sequence[Record]) -> Table:
 
 
 def _scores(records: Sequence[Record]) -> dict[str, str]:
-    return SCORES | {key: name for key, name in AVERAGES.items() if any(key in record["bleu"] for record in records)}
+    """Return the columns that some record has a score for, or may have one for."""
+    always = SCORES if any(task_of(record) == "translation" for record in records) else {}
+    return always | {key: name for key, name in AVERAGES.items() if any(key in record["bleu"] for record in records)}
 
 
 def _row(record: Record, scores: Sequence[str]) -> list[Any]:
     bleu = record["bleu"]
-    best = bleu["test"] and bleu["test"]["epoch"]
-    losses = [row["valid_loss"] for row in record["epochs"] if row["epoch"] == best]
     return [
         record["exp"],
         record["axes"]["seed"],
-        _rounded(losses[0] if losses else None, 3),
+        _rounded(lowest_loss(record), 3),
         *(_rounded((bleu.get(key) or {"score": None})["score"], 2) for key in scores),
         record["status"],
     ]

@@ -6,9 +6,11 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from ln_repro.record import task_of
 from ln_repro.report.claims import claim_rows, claims_table
 from ln_repro.report.evidence import Evidence, Named, Run, gather
 from ln_repro.report.records import read_kept, read_theory
+from ln_repro.report.rules import bleu, loss
 from ln_repro.report.tables import Table, render, run_tables
 from ln_repro.report.theory import findings_table
 from ln_repro.statistics import mean_interval
@@ -44,14 +46,18 @@ def all_tables(runs: Sequence[Run], findings: Sequence[Mapping[str, Any]], named
 
 def arms_table(evidence: Evidence) -> Table:
     """Return mean, standard deviation and 95 % interval over the seeds of every arm of a corpus."""
-    columns = ["arm", "seeds", "BLEU tok.", "sd", "95 % interval", "valid loss", "sd", "95 % interval"]
-    return {"columns": columns, "rows": [arm_row(arm, runs) for arm, runs in sorted(evidence.arms.items())]}
-
-
-def arm_row(arm: str, runs: Mapping[int, Run]) -> list[Any]:
-    """Return an arm's cells."""
-    scores, losses = [run.bleu for run in runs.values()], [run.loss for run in runs.values()]
-    return [arm, len(runs), *spread(scores, 2), *spread(losses, 3)]
+    scored = any(task_of(run.record) == "translation" for runs in evidence.arms.values() for run in runs.values())
+    quantities = [("BLEU tok.", bleu, 2)] * scored + [("valid loss", loss, 3)]
+    columns = ["arm", "seeds", *(head for name, *_ in quantities for head in (name, "sd", "95 % interval"))]
+    rows = [
+        [
+            arm,
+            len(runs),
+            *(cell for _, of, digits in quantities for cell in spread([of(r) for r in runs.values()], digits)),
+        ]
+        for arm, runs in sorted(evidence.arms.items())
+    ]
+    return {"columns": columns, "rows": rows}
 
 
 def spread(values: Sequence[float], digits: int) -> list[str | None]:

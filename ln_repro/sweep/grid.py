@@ -36,7 +36,8 @@ class Asked:
     """The words of a `sweep`: which grid, where, how often, how they are launched, and settings for every cell."""
 
     grid: str
-    corpus: str = "toy"
+    corpus: str | None = None
+    """None: the grid's own."""
     seeds: int = 1
     launcher: str = "local"
     """`local`, `slurm`, or a YAML file that says what is asked of Slurm."""
@@ -83,7 +84,7 @@ def words(given: Sequence[str]) -> Asked:
         else:
             settings.append(word)
     if not own.get("grid"):
-        raise UserError("grid: which grid? Give grid=NAME (design, section3_2, section4, init, schemes)")
+        raise UserError("grid: which grid? Give grid=NAME (design, section3_2, section4, init, schemes, bert)")
     asked = Asked(**own, launcher_options=tuple(options), settings=tuple(settings))
     if options and asked.local:
         raise UserError(

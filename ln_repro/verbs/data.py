@@ -14,8 +14,9 @@ def data_verb(options: argparse.Namespace) -> int:
     """`data list|prepare|verify`."""
     from ln_repro.compose import compose
     from ln_repro.corpus import prepare as corpus
+    from ln_repro.data_settings import Data
     from ln_repro.engine import process
-    from ln_repro.experiment import Data, Paths
+    from ln_repro.experiment import Paths
     from ln_repro.validation import validate
 
     if options.action != "list" and not any(o.startswith("data=") for o in options.overrides):

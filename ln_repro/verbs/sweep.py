@@ -135,7 +135,9 @@ def _compose(asked: "Asked", options: argparse.Namespace) -> "list[Composed]":
     from ln_repro.experiment import build
     from ln_repro.sweep.grid import cells, chosen
 
-    every = cells(grid(asked.grid), asked.corpus, asked.seeds, asked.settings, list(experiments()))
+    described = grid(asked.grid)
+    corpus = asked.corpus or described.get("corpus", "toy")
+    every = cells(described, corpus, asked.seeds, asked.settings, list(experiments()))
     composed = []
     for cell in chosen(every, options.only, options.but):
         settings = compose(cell.overrides)

@@ -11,9 +11,10 @@ from fairseq.data import Dictionary
 from ln_repro.compose import compose
 from ln_repro.engine.command import training_arguments
 from ln_repro.engine.device import settle
+from ln_repro.engine.plugin.encoder_only import LnEncoder
 from ln_repro.engine.plugin.model import LnTransformer
 from ln_repro.experiment import build
-from tests.test_compose import ARMS, CORPORA, EXPECTED, LONGER, MODELS, layers, norm
+from tests.test_compose import ARMS, BERT_ARMS, BERT_EXPECTED, BERTS, CORPORA, EXPECTED, LONGER, MODELS, layers, norm
 
 UPDATES_PER_EPOCH = {"iwslt": 1080, "tatoeba": 419, "multi30k": 252, "toy": 441, "wmt": 1000}
 VOCABULARY = 1000
@@ -28,13 +29,13 @@ def configured(corpus, arm):
     return experiment, options.parse_args_and_arch(options.get_training_parser(), arguments)
 
 
-def on_meta(given):
+def on_meta(given, kind=LnTransformer):
     """Return the model, without a single number in it."""
     words = Dictionary()
     for index in range(VOCABULARY - len(words)):
         words.add_symbol(f"w{index}")
     with torch.device("meta"):
-        return LnTransformer.build_model(given, SimpleNamespace(source_dictionary=words, target_dictionary=words))
+        return kind.build_model(given, SimpleNamespace(source_dictionary=words, target_dictionary=words))
 
 
 def roots(first, last):
@@ -97,3 +98,32 @@ def test_an_experiment_reaches_fairseq_as_the_table_has_it(corpus, arm):
     expected = VOCABULARY * width + depth * (3 * attention + 2 * feed_forward) + norms
     assert sum(parameter.numel() for parameter in model.parameters()) == expected
     assert model.encoder.stack.layers[0].self_attn.heads == heads
+
+
+@pytest.mark.parametrize(("setting", "arm"), BERT_EXPECTED)
+def test_a_bert_reaches_fairseq_as_the_table_has_it(setting, arm):
+    experiment, given = configured(setting, arm)
+    _, layers, width, ffn, heads, block, max_tokens, batches, epochs, updates, low, high, ramp = BERTS[setting]
+    ramped, rate = BERT_ARMS[arm]
+    lr, ramp = low if rate == "low" else high, ramp if ramped else 0
+
+    assert (given.task, given.arch, given.criterion) == ("ln_masked_lm", "ln_encoder", "ln_cross_entropy")
+    assert (given.lr, given.clip_norm, given.label_smoothing, given.weight_decay) == ([lr], 0.0, 0.0, 0.01)
+    assert (given.max_epoch, given.max_update) == (epochs or 0, updates or 0)
+    assert (given.block_tokens, given.max_tokens, given.update_freq) == (block, max_tokens, [batches])
+    assert (given.optimizer, given.beta1, given.beta2, given.adam_eps) == ("ln_adam", 0.9, 0.999, 1e-6)
+    assert (given.lr_scheduler, given.warmup_updates, given.decay) == ("ln_ramp_and_tail", ramp, "linear")
+
+    total = updates or 200 * epochs
+    schedule = experiment.learning_rate(200 if epochs else 10_000_000)
+    assert schedule.total == total and schedule.at(1) == (lr / ramp if ramp else lr)
+    tail = sum(total - update + 1 for update in range(ramp + 1, total + 1)) / total
+    assert schedule.sum() == pytest.approx(lr * (tail + (ramp + 1) / 2 * bool(ramp)))
+
+    model = on_meta(given, LnEncoder)
+    assert len(model.encoder.stack.layers) == layers
+    assert model.encoder.stack.layers[0].self_attn.heads == heads
+    norms = (2 * layers + arm.startswith("preln")) * 2 * width
+    without = experiment.does.parameters(experiment.model, VOCABULARY)
+    assert sum(parameter.numel() for parameter in model.parameters()) == without + norms
+    assert without == VOCABULARY * width + layers * (4 * width * (width + 1) + 2 * width * ffn + ffn + width)

@@ -12,12 +12,13 @@ NOISE = (-0.02, -0.01, 0.0, 0.01, 0.02)
 
 
 def made_run(exp: str, seed: int, bleu: float, loss: float, **more: Any) -> Run:
-    """Return a run that ends with these; ``curve`` is BLEU by epoch, ``falls`` training loss by update,
-    ``probes`` the gradients by update."""
+    """Return a run that ends with these; ``curve`` is BLEU by epoch, ``losses`` validation loss by epoch, ``falls``
+    training loss by update, ``probes`` the gradients by update."""
     axes = {**(named_axes(exp) or {}), "seed": seed, "precision": "fp32"}
     curve = more.get("curve") or dict.fromkeys(range(1, EPOCHS + 1), bleu)
     epochs = [
-        {"epoch": epoch, "update": 100 * epoch, "valid_loss": loss, "valid_nll_loss": loss - 1.0, "valid_bleu": None,
+        {"epoch": epoch, "update": 100 * epoch, "valid_loss": more.get("losses", {}).get(epoch, loss),
+         "valid_nll_loss": loss - 1.0, "valid_bleu": None,
          "test_bleu": value, "test_bleu_tokenised": value}
         for epoch, value in curve.items()
     ]  # fmt: skip

@@ -7,13 +7,13 @@ import pytest
 
 from ln_repro.compose import compose, expand, named_axes
 from ln_repro.experiment import build
-from ln_repro.paper.claims import SCHEMES, SEEDS, TRANSLATION
+from ln_repro.paper.claims import PRETRAINING, SCHEMES, SEEDS, TRANSLATION
 from ln_repro.report.claims import RULES, row_of
 from ln_repro.report.evidence import gather
 from tests.report.made_records import EPOCHS, made_evidence, made_run, made_runs, straight
 
 Arms = dict[str, dict[str, Any]]
-CLAIMS = {claim.id: claim for claim in (*TRANSLATION, *SCHEMES)}
+CLAIMS = {claim.id: claim for claim in (*TRANSLATION, *PRETRAINING, *SCHEMES)}
 EPOCH_NUMBERS = range(1, EPOCHS + 1)
 
 
@@ -43,6 +43,14 @@ PAPER: Arms = {  # what the paper found, by arm
     "admin_warm": {"bleu": 33.2}, "admin_warm_closed": {"bleu": 33.0}, "admin_warm_deeper": {"bleu": 33.0},
     "admin_nowarm": {"bleu": 33.0, "probes": {0: [0.0, 0.0], 1000: [0.5, 1.0], 2000: [0.2, 0.5]}},
 }  # fmt: skip
+STEEP = straight(8.0, 3.0, range(1, EPOCHS + 1))
+"""A validation loss that falls as long as the run lasts."""
+FLAT = {epoch: STEEP[1] + (STEEP[EPOCHS] - STEEP[1]) * (epoch - 1) / 14 / 1.4 for epoch in STEEP}
+PAPER |= {
+    "postln_warm_linear": {"losses": FLAT},
+    "postln_warm_linear_high": {"loss": 7.0},
+    "preln_nowarm_linear_high": {"losses": STEEP},
+}
 PROBES = {0: [0.1, 0.5, 1.6], 4000: [0.015, 0.015, 0.015]}
 PAPER["postln_warm"]["probes"] = PROBES
 
@@ -215,7 +223,7 @@ def test_how_much_is_placement_alone_is_told_beside_the_speed() -> None:
 
 
 def test_every_claim_of_training_has_a_rule() -> None:
-    assert list(RULES) == list(CLAIMS)
+    assert set(RULES) == set(CLAIMS)
 
 
 def test_a_run_with_other_settings_than_its_name_says_is_no_evidence() -> None:

@@ -12,16 +12,17 @@ from ln_repro.errors import UserError
 from ln_repro.experiment import build
 from ln_repro.sweep.grid import Asked, Cell, cells, chosen, words
 
-GRIDS = {"design": 12, "section3_2": 15, "section4": 11, "init": 14, "schemes": 16}
+GRIDS = {"design": 12, "section3_2": 15, "section4": 11, "init": 14, "schemes": 16, "bert": 6}
 CORPORA = ("toy", "multi30k", "tatoeba", "iwslt", "wmt")
+BERTS = ("toybert", "minibert", "bert")
+PLACES = [(name, corpus) for name in GRIDS for corpus in (BERTS if name == "bert" else CORPORA)]
 
 
 def test_the_grids_are_those_of_the_table() -> None:
     assert {path.stem for path in (CONF / "grid").glob("*.yaml")} == set(GRIDS)
 
 
-@pytest.mark.parametrize("corpus", CORPORA)
-@pytest.mark.parametrize("name", GRIDS)
+@pytest.mark.parametrize(("name", "corpus"), PLACES)
 def test_every_cell_of_every_grid_builds_on_every_corpus(name: str, corpus: str) -> None:
     found = cells(grid(name), corpus, 2, ["tracker=none"], list(experiments()))
     assert len(found) == 2 * GRIDS[name]
@@ -43,6 +44,19 @@ def test_the_design_grid_is_a_full_factorial() -> None:
     for experiment in built:  # the ramp is the only difference between warm-up and none
         rate = experiment.learning_rate(1080)
         assert rate.at(8000) == pytest.approx(experiment.lr * 0.5**0.5)
+
+
+def test_a_grid_knows_the_corpus_it_runs_on_unless_told_otherwise(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    for asked, corpus in (
+        (["grid=design"], "toy"), (["grid=bert"], "toybert"), (["grid=bert", "corpus=minibert"], "minibert"),
+    ):  # fmt: skip
+        assert cli.main(["sweep", *asked, "--dry-run"]) == 0
+        assert f"ln-repro run exp={corpus}_postln_warm" in capsys.readouterr().out
+    assert cli.main(["sweep", "grid=bert", "corpus=toy", "--dry-run"]) == 2
+    assert "postln_warm_linear" in capsys.readouterr().err
+    assert cli.main(["sweep", "grid=bert", "corpus=bert", "--dry-run"]) == 2
+    assert "data.train: is not given" in capsys.readouterr().err
 
 
 def test_a_corpus_without_an_arm_is_refused() -> None:

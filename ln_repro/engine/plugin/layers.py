@@ -15,7 +15,7 @@ from ln_repro.engine.plugin.residual import SCHEMES, Place, Residual
 
 @dataclass(frozen=True)
 class Shape:
-    """Dimensions of the two stacks of layers."""
+    """Dimensions of the two stacks of layers, or of an encoder that stands alone."""
 
     norm: str
     layers: int
@@ -23,6 +23,7 @@ class Shape:
     ffn: int
     heads: int
     dropout: float
+    alone: bool = False
 
     def residual(self, decoder: bool) -> Residual:
         """Return a new residual connection of one of the stacks."""
@@ -30,7 +31,7 @@ class Shape:
 
     def place(self, decoder: bool) -> Place:
         """Return where a residual connection of one of the stacks stands."""
-        return Place(decoder, self.layers, self.layers)
+        return Place(decoder, self.layers, 0 if self.alone else self.layers)
 
 
 class FeedForward(nn.Module):

@@ -54,6 +54,11 @@ class LnTransformer(FairseqEncoderDecoderModel):
             init.initialise(embeddings, [encoder.stack, decoder.stack], projection, cfg.init)
         return cls(encoder, decoder)
 
+    @property
+    def stacks(self) -> dict[str, Stack]:
+        """Return the stacks of layers by name."""
+        return {"encoder": self.encoder.stack, "decoder": self.decoder.stack}
+
 
 class Encoder(FairseqEncoder):
     """Source tokens to their representations."""

@@ -19,10 +19,11 @@ Weights = dict[str, list[nn.Parameter]]
 Norms = dict[str, list[float]]
 
 
-def layer_weights(encoder: Stack, decoder: Stack) -> Weights:
+def layer_weights(encoder: Stack, decoder: Stack | None = None) -> Weights:
     """Return the weights of each kind by layer, under names such as ``decoder.w2``."""
     found: Weights = {}
-    for name, stack in (("encoder", encoder), ("decoder", decoder)):
+    stacks = {"encoder": encoder} if decoder is None else {"encoder": encoder, "decoder": decoder}
+    for name, stack in stacks.items():
         for layer in stack.layers:
             modules = dict(layer.named_modules())
             for kind, path in MATRICES.items():
@@ -69,7 +70,7 @@ def probe(criterion: Any, model: Any, samples: Iterable[dict[str, Any]]) -> dict
     They are those of the loss itself: unscaled whatever the precision, and of one mini-batch at a time however many
     make an update. Neither the training's random numbers nor its parameters are touched.
     """
-    weights = layer_weights(model.encoder.stack, model.decoder.stack)
+    weights = layer_weights(**model.stacks)
 
     def loss(number: int, sample: dict[str, Any]) -> Tensor:
         torch.manual_seed(number)

@@ -1,19 +1,20 @@
-"""The translation task with mixed precision, and sums that can be read at full precision."""
+"""What every task has, mixed precision and sums that can be read at full precision; and the translation task."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
-from fairseq.tasks import register_task
+from fairseq.tasks import FairseqTask, register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from ln_repro.engine.plugin.loss import bits
 
 
 @dataclass
-class LnTranslationConfig(TranslationConfig):
-    """fairseq's translation task, the precision of the arithmetic, when to give up, and what to look at."""
+class LnTaskConfig(FairseqDataclass):
+    """The precision of the arithmetic, when to give up, and what to look at."""
 
     precision: str = field(default="fp32", metadata={"help": "fp32, or bf16, fp16: autocast over fp32 parameters"})
     divergence_rule: str = field(default="never", metadata={"help": "what counts as lost"})
@@ -47,16 +48,33 @@ class Sums:
         return {"loss": bits(self.loss / tokens), "nll_loss": bits(self.nll_loss / tokens)}
 
 
-@register_task("ln_translation", dataclass=LnTranslationConfig)
-class LnTranslation(TranslationTask):
-    """Translation, summing losses itself because fairseq's meters round to three digits."""
+class LnTask(FairseqTask):
+    """Sums losses itself, because fairseq's meters round to three digits."""
 
-    def __init__(self, cfg: LnTranslationConfig, src_dict: Any, tgt_dict: Any) -> None:
-        super().__init__(cfg, src_dict, tgt_dict)
+    def __init__(self, cfg: LnTaskConfig, *dictionaries: Any) -> None:
+        super().__init__(cfg, *dictionaries)
         self.sums = Sums()
+
+    def targets(self, split: str) -> Any:
+        """Return the sentences or blocks whose tokens are predicted, by index."""
+        raise NotImplementedError
 
     def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:
         """Add up the losses of a validation; fairseq's own meters get a copy."""
         for log in logging_outputs:
             self.sums.add(log)
         metrics.log_scalar("loss", self.sums.per_token()["loss"])
+
+
+@dataclass
+class LnTranslationConfig(LnTaskConfig, TranslationConfig):
+    """fairseq's translation task, and ours."""
+
+
+@register_task("ln_translation", dataclass=LnTranslationConfig)
+class LnTranslation(LnTask, TranslationTask):
+    """Translation; data and decoding are fairseq's."""
+
+    def targets(self, split: str) -> Any:
+        """Return the target sentences."""
+        return self.dataset(split).tgt

@@ -1,0 +1,211 @@
+"""Masked language modelling: what is hidden, when it changes, and the model that guesses it."""
+
+import math
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import Dictionary
+
+from ln_repro.engine.binarise import binarise
+from ln_repro.engine.plugin.encoder_only import LnEncoder
+from ln_repro.engine.plugin.layers import sinusoids
+from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
+from ln_repro.engine.plugin.masked_lm import LnMaskedLm, MaskedBlocks, MaskedLmConfig
+from ln_repro.engine.plugin.model import LnTransformerConfig
+from ln_repro.engine.plugin.probes import probe
+
+WORDS = 400
+SMALL = {"layers": 2, "width": 32, "ffn": 48, "heads": 4, "share_embeddings": True}
+
+
+class Text(list):
+    """Blocks that know their sizes."""
+
+    @property
+    def sizes(self):
+        return np.array([len(block) for block in self])
+
+    def set_epoch(self, epoch):
+        pass
+
+
+@pytest.fixture
+def words():
+    found = Dictionary()
+    for number in range(WORDS):
+        found.add_symbol(f"w{number}")
+    return found
+
+
+def blocks(words, text, seed=7, renewed=True):
+    mask = words.add_symbol("<mask>")
+    return MaskedBlocks(text, words, mask, seed, renewed), mask
+
+
+def some_text(number=300, length=128, seed=3):
+    draw = torch.Generator().manual_seed(seed)
+    return Text(torch.randint(4, 4 + WORDS, (length,), generator=draw) for _ in range(number))
+
+
+def test_fifteen_percent_is_asked_for_and_split_as_bert_does(words):
+    text = some_text()
+    found, mask = blocks(words, text)
+    shown = torch.stack([found[index][1] for index in range(len(found))])
+    hidden = torch.stack([found[index][2] for index in range(len(found))])
+    true, asked = torch.stack(list(text)), hidden.ne(words.pad())
+    number = int(asked.sum())
+
+    def near(count, share, of):
+        return abs(count - share * of) < 4 * math.sqrt(of * share * (1 - share))
+
+    assert number / asked.numel() == pytest.approx(0.15, abs=1 / 128)
+    assert torch.equal(hidden[asked], true[asked])  # the answers are the words themselves
+    assert torch.equal(shown[~asked], true[~asked])  # nothing else is touched
+    masked, same = shown[asked].eq(mask), shown[asked].eq(true[asked])
+    assert near(int(masked.sum()), 0.8, number)
+    assert near(int(same.sum()), 0.1 + 0.1 / WORDS, number)
+    assert near(int((~masked & ~same).sum()), 0.1 * (1 - 1 / WORDS), number)
+
+
+def test_masks_are_new_in_every_epoch_of_training_and_come_again_with_the_epoch(words):
+    text = some_text(20)
+    found, _ = blocks(words, text)
+
+    def of_epoch(epoch, of=found):
+        of.set_epoch(epoch)
+        return torch.stack([of[index][1] for index in range(len(of))])
+
+    first, second = of_epoch(1), of_epoch(2)
+    assert not torch.equal(first, second)
+    assert torch.equal(of_epoch(1), first)
+    assert torch.equal(of_epoch(2, blocks(words, text)[0]), second)  # of a process that began later
+    assert not torch.equal(of_epoch(1, blocks(words, text, seed=8)[0]), first)
+
+
+def test_validation_has_the_same_masks_every_time(words):
+    found, _ = blocks(words, some_text(20), renewed=False)
+    before = [found[index][1] for index in range(len(found))]
+    for epoch in (1, 2, 9):
+        found.set_epoch(epoch)
+        assert all(torch.equal(found[index][1], before[index]) for index in range(len(found)))
+
+
+def test_masks_do_not_depend_on_who_else_draws_them(words):
+    """Training and validation read ahead in threads of their own; NumPy's generator is the same for all."""
+    text = some_text(200)
+    alone = [item[1] for item in blocks(words, text)[0]]
+    together = {}
+
+    def read(name):
+        together[name] = [item[1] for item in blocks(words, text)[0]]
+
+    threads = [threading.Thread(target=read, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(torch.equal(a, b) for found in together.values() for a, b in zip(found, alone, strict=True))
+
+
+def test_a_mini_batch_asks_for_the_hidden_tokens_alone(words):
+    found, _ = blocks(words, Text([*some_text(3, 40), *some_text(1, 11)]))
+    samples = [found[index] for index in range(4)]
+    batch = found.collater(samples)
+    rows = batch["net_input"]["src_tokens"]
+    assert rows.shape == (4, 40) and rows[3, 11:].eq(words.pad()).all()
+    places = [divmod(int(at), 40) for at in batch["net_input"]["asked"]]
+    assert [int(samples[row][2][column]) for row, column in places] == batch["target"].tolist()
+    assert batch["ntokens"] == len(places) == sum(int(s[2].ne(words.pad()).sum()) for s in samples)
+
+
+def test_blocks_are_batched_with_their_like_and_not_with_their_neighbours(words):
+    found, _ = blocks(words, Text([*some_text(50, 16), *some_text(1, 5)]))
+    order = found.ordered_indices()
+    assert sorted(order) == list(range(51)) and order[0] == 50
+    assert sum(abs(np.diff(order)) == 1) < 10
+
+
+def test_text_is_cut_into_blocks_of_one_length(tmp_path):
+    sentences = [" ".join(f"w{(number * 7 + at) % 30}" for at in range(number % 5 + 1)) for number in range(60)]
+    for split in ("train", "valid"):
+        (tmp_path / f"{split}.en").write_text("\n".join(sentences) + "\n")
+    binarise([str(tmp_path), str(tmp_path / "bin"), "en", "en"])
+    made = {path.name for path in (tmp_path / "bin").glob("*.bin")}
+    assert made == {"train.en-en.en.bin", "valid.en-en.en.bin"}
+    task = LnMaskedLm.setup_task(MaskedLmConfig(str(tmp_path / "bin"), "en", "en", block_tokens=16, seed=1))
+    task.load_dataset("train")
+    task.load_dataset("valid")
+    text = task.dataset("train").text
+    assert [len(text[index]) for index in range(len(text) - 1)] == [16] * (len(text) - 1)
+    assert all(block[0] == task.dictionary.bos() for block in (text[index] for index in range(len(text))))
+    joined = torch.cat([text[index][1:] for index in range(len(text))])
+    assert task.dictionary.string(joined, include_eos=True) == "".join(f"{line} </s> " for line in sentences).strip()
+    assert (task.dataset("train").renewed, task.dataset("valid").renewed) == (True, False)
+    assert task.dataset("valid").seed != task.dataset("train").seed
+
+
+def model_of(words, norm="preln", **settings):
+    torch.manual_seed(1)
+    task = SimpleNamespace(source_dictionary=words)
+    return LnEncoder.build_model(LnTransformerConfig(norm=norm, **{**SMALL, **settings}), task)
+
+
+@pytest.mark.parametrize("norm", ["postln", "preln"])
+@torch.no_grad()
+def test_the_model_is_torchs_encoder_under_a_softmax(words, norm):
+    ours = model_of(words, norm).eval()
+    first = norm == "preln"
+    layer = torch.nn.TransformerEncoderLayer(32, 4, 48, activation="relu", batch_first=True, norm_first=first)
+    last = torch.nn.LayerNorm(32) if first else None
+    theirs = torch.nn.TransformerEncoder(layer, 2, last, enable_nested_tensor=False).eval()
+    for mine, other in zip(ours.encoder.stack.layers, theirs.layers, strict=True):
+        attention = mine.self_attn
+        projections = (attention.q_proj, attention.k_proj, attention.v_proj)
+        other.self_attn.in_proj_weight.copy_(torch.cat([one.weight for one in projections]))
+        other.self_attn.in_proj_bias.copy_(torch.cat([one.bias for one in projections]))
+        other.self_attn.out_proj.load_state_dict(attention.out_proj.state_dict())
+        other.linear1.load_state_dict(mine.ffn.fc1.state_dict())
+        other.linear2.load_state_dict(mine.ffn.fc2.state_dict())
+    tokens = torch.randint(4, WORDS, (3, 9))
+    tokens[2, 6:] = words.pad()
+    embedded = ours.encoder.embed.embedding(tokens) * 32**0.5
+    padding = tokens.eq(words.pad())
+    positions = torch.arange(1, 10) + words.pad()
+    embedded = embedded + sinusoids(40, 32, words.pad())[torch.where(padding, words.pad(), positions)]
+    expected = theirs(embedded, src_key_padding_mask=padding) @ ours.projection.weight.T
+    asked = torch.tensor([0, 4, 10, 17, 18, 23])
+    logits, _ = ours(tokens, asked)
+    torch.testing.assert_close(logits, expected.flatten(0, 1)[asked], atol=2e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("norm", ["postln", "preln"])
+@pytest.mark.parametrize("shared", [True, False])
+def test_parameter_count_is_the_closed_form(words, norm, shared):
+    model = model_of(words, norm, share_embeddings=shared)
+    attention, feed_forward, normed = 4 * 32 * 33, 2 * 32 * 48 + 48 + 32, 2 * 32
+    expected = (1 if shared else 2) * len(words) * 32
+    expected += 2 * (attention + feed_forward + 2 * normed) + (normed if norm == "preln" else 0)
+    assert sum(parameter.numel() for parameter in model.parameters()) == expected
+
+
+def test_the_loss_is_cross_entropy_over_the_hidden_tokens(words):
+    found, _ = blocks(words, some_text(4, 40))
+    model = model_of(words).eval()
+    batch = found.collater([found[index] for index in range(4)])
+    task = SimpleNamespace(target_dictionary=words, cfg=SimpleNamespace(precision="fp32"))
+    loss, size, _ = LabelSmoothedCrossEntropy(task, 0.0)(model, batch)
+    expected = torch.nn.functional.cross_entropy(model(**batch["net_input"])[0], batch["target"], reduction="sum")
+    torch.testing.assert_close(loss, expected)
+    assert size == batch["ntokens"]
+
+
+def test_every_layer_can_be_probed(words):
+    found, _ = blocks(words, some_text(4, 40))
+    task = SimpleNamespace(target_dictionary=words, cfg=SimpleNamespace(precision="fp32"))
+    batch = found.collater([found[index] for index in range(4)])
+    norms = probe(LabelSmoothedCrossEntropy(task, 0.0), model_of(words), [batch])["norm_of_mean"]
+    assert set(norms) == {"encoder.w1", "encoder.w2", *(f"encoder.self.{name}" for name in ("q", "k", "v", "out"))}
+    assert all(len(values) == 2 and min(values) > 0 for values in norms.values())
