@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from ln_repro.paper.claims import TRAINS
-from ln_repro.report.case import Case, Judged, any_of, interval
+from ln_repro.report.case import Case, Judged, any_of
 from ln_repro.report.evidence import Evidence, Run
 from ln_repro.report.rules import Rule, bleu, loss
 from ln_repro.report.rules_probes import probes
-from ln_repro.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, verdict
+from ln_repro.verdict import INCONCLUSIVE, together
 
 TRAINED_BLEU = 30.0
 """BLEU on IWSLT14 of a run that has trained."""
@@ -20,17 +20,19 @@ EVEN = 3.0
 NON_INFERIOR_BLEU, NON_INFERIOR_LOSS = -0.3, 1.02
 """The difference in BLEU, and the ratio of losses, down to which a scheme matches Post-LN."""
 
-Trained = Callable[[Evidence, str], list[float]]
+ANY = 1
+"""Seeds that a part of a rule takes: whether there are enough is asked of the whole."""
+Trained = Callable[[Evidence, str], list[bool]]
 
 
-def by_bleu(evidence: Evidence, arm: str) -> list[float]:
-    """Return 1 for every run of an arm that has trained, 0 for the others: on the paper's data."""
-    return evidence.of(arm, lambda run: float(run.bleu >= TRAINED_BLEU))
+def by_bleu(evidence: Evidence, arm: str) -> list[bool]:
+    """Return whether each run of an arm has trained: on the paper's data."""
+    return [score >= TRAINED_BLEU for score in evidence.of(arm, bleu)]
 
 
-def by_progress(evidence: Evidence, arm: str) -> list[float]:
+def by_progress(evidence: Evidence, arm: str) -> list[bool]:
     """Return the same on other data."""
-    return [float(p >= TRAINS) for p in evidence.progress(arm)]
+    return [p >= TRAINS for p in evidence.progress(arm)]
 
 
 def deeper(trained: Trained) -> Rule:
@@ -39,9 +41,11 @@ def deeper(trained: Trained) -> Rule:
     def rule(evidence: Evidence, arms: Sequence[str]) -> Judged:
         case, depths = Case(evidence, arms), []
         for name, post, deep in (("deep", *arms[:2]), ("deeper", *arms[2:])):
-            shares = {arm: fmean(trained(evidence, arm)) for arm in (post, deep)}
-            case.say(f"{name}: Post-LN trains in {shares[post]:.0%}, DeepNorm in {shares[deep]:.0%}")
-            depths.append(holds(shares[post] <= FEW and shares[deep] == 1))
+            one = Case(evidence, arms)
+            one.count(f"{name}: Post-LN trains", trained(evidence, post), few(trained(evidence, post)))
+            one.count("DeepNorm", trained(evidence, deep), all(trained(evidence, deep)))
+            case.say(", ".join(one.words))
+            depths.append(together(one.parts, ANY, ANY))
         case.parts.append(any_of(depths))
         return case.judged()
 
@@ -53,8 +57,8 @@ def without_norm(trained: Trained) -> Rule:
 
     def rule(evidence: Evidence, arms: Sequence[str]) -> Judged:
         case, (anchored, step, post) = Case(evidence, arms), arms
-        for name, arm in (("ramp's tail", anchored), ("step's tail", step)):
-            all_train(case, name, trained(evidence, arm))
+        for name, arm in (("ramp's tail: trains", anchored), ("step's tail", step)):
+            case.count(name, trained(evidence, arm), all(trained(evidence, arm)))
         case.tell("BLEU minus Post-LN's with warm-up", evidence.difference(anchored, post, bleu))
         return case.judged()
 
@@ -66,10 +70,8 @@ def matches(evidence: Evidence, arms: Sequence[str]) -> Judged:
     case, (measured, closed, post, deep, post_deep) = Case(evidence, arms), arms
     for name, arm in (("measured", measured), ("closed form", closed)):
         case.within(f"{name}: BLEU minus Post-LN's", evidence.difference(arm, post, bleu), NON_INFERIOR_BLEU)
-    all_train(case, "deeper", by_bleu(evidence, deep))
-    share = fmean(by_bleu(evidence, post_deep))
-    case.say(f"Post-LN there in {share:.0%}")
-    case.parts.append(holds(share <= FEW))
+    case.count("deeper: trains", by_bleu(evidence, deep), all(by_bleu(evidence, deep)))
+    case.count("Post-LN", by_bleu(evidence, post_deep), few(by_bleu(evidence, post_deep)))
     return case.judged()
 
 
@@ -91,22 +93,26 @@ def open_question(trained: Trained, on_bleu: bool) -> Rule:
         best = min(tuned, key=lambda arm: fmean(evidence.of(arm, lambda run: -run.bleu if on_bleu else run.loss)))
         found = []
         for arm in (arm for arm in arms if arm not in tuned):
-            parts = [even(case, arm), holds(all(trained(evidence, arm))), as_good(case, arm, best, on_bleu)]
-            found.append(next((word for word in (CONTRADICTED, INCONCLUSIVE) if word in parts), REPRODUCED))
+            one = Case(evidence, [arm])
+            even(one, arm)
+            one.count("trains", trained(evidence, arm), all(trained(evidence, arm)))
+            as_good(one, arm, best, on_bleu)
+            case.say(f"{arm.split('_')[0]}: {', '.join(one.words)}")
+            found.append(together(one.parts, ANY, ANY))
         case.parts.append(any_of(found))
         return case.judged()
 
     return rule
 
 
-def even(case: Case, arm: str) -> str:
-    """Judge how evenly the layers' gradients are spread; a scheme that was not probed is undecided."""
+def even(case: Case, arm: str) -> None:
+    """Ask that the layers' gradients are spread evenly; a scheme that was not probed is undecided."""
     ratios = case.evidence.of(arm, unevenness)
     if any(map(math.isnan, ratios)):
-        case.say(f"{arm.split('_')[0]}: not probed in every seed")
-        return INCONCLUSIVE
-    case.tell(f"{arm.split('_')[0]}: largest over smallest gradient", ratios)
-    return verdict(interval(ratios), (0, EVEN))
+        case.parts.append(INCONCLUSIVE)
+        case.say("not probed in every seed")
+    else:
+        case.within("largest over smallest gradient", ratios, most=EVEN)
 
 
 def unevenness(run: Run) -> float:
@@ -118,24 +124,15 @@ def unevenness(run: Run) -> float:
     return max(seen, default=math.nan)
 
 
-def as_good(case: Case, arm: str, post: str, on_bleu: bool) -> str:
-    """Judge whether an arm ends where the best Post-LN does."""
+def as_good(case: Case, arm: str, post: str, on_bleu: bool) -> None:
+    """Ask that an arm ends where the best Post-LN does."""
     if on_bleu:
-        values, region = case.evidence.difference(arm, post, bleu), (NON_INFERIOR_BLEU, math.inf)
-        case.tell("BLEU minus the best Post-LN's", values)
+        case.within("BLEU minus the best Post-LN's", case.evidence.difference(arm, post, bleu), NON_INFERIOR_BLEU)
     else:
-        values = case.evidence.together((arm, post), lambda one, other: loss(one) / loss(other))
-        region = (0.0, NON_INFERIOR_LOSS)
-        case.tell("loss over the best Post-LN's", values)
-    return verdict(interval(values), region)
+        ratios = case.evidence.together((arm, post), lambda one, other: loss(one) / loss(other))
+        case.within("loss over the best Post-LN's", ratios, most=NON_INFERIOR_LOSS)
 
 
-def all_train(case: Case, name: str, trained: Sequence[float]) -> None:
-    """Ask that every run has trained."""
-    case.say(f"{name}: trains in {fmean(trained):.0%}")
-    case.parts.append(holds(all(trained)))
-
-
-def holds(true: bool) -> str:
-    """Judge what is counted, not estimated."""
-    return REPRODUCED if true else CONTRADICTED
+def few(trained: Sequence[bool]) -> bool:
+    """Return whether so few runs have trained that their arm fails."""
+    return sum(trained) <= FEW * len(trained)
