@@ -27,9 +27,15 @@ Findings = Sequence[Mapping[str, Any]]
 HOURS = {"iwslt": 1.0, "wmt": 22.0, "bert": 150.0}
 """GPU hours of a run, estimated: 16k updates of 4,096 tokens, and 20k of 131k, at five mini-batches a second; of BERT
 1M updates of 131k tokens at 250k tokens a second."""
-SETTINGS = {"TH-10": " probe=gradients", "BERT-1": " data.train=FILE data.valid=FILE"}
-SETTINGS["BERT-2"] = SETTINGS["BERT-1"]
+OWN_TEXT = " data.train=FILE data.valid=FILE"
+SETTINGS = {"TH-10": " probe=gradients", "BERT-1": OWN_TEXT, "BERT-2": OWN_TEXT}
 """What a claim's runs are given besides their names."""
+NOTHING_YET = "an experiment: there is none of it yet"
+MISSING = {
+    "BERT-3": "an experiment: a classifier on GLUE's data that starts from the weights of BERT-1's runs, and accuracy "
+    "as its score; there is none of it yet"
+}
+"""What claims without an experiment lack, where more is known of it."""
 
 RULES: dict[str, tuple[Rule, Rule | None]] = {
     "MT-1": (rules.warm_up_needed(literal=True), rules.warm_up_needed_elsewhere),
@@ -69,7 +75,7 @@ def claim_rows(evidence: Mapping[str, Evidence], findings: Findings) -> list[Row
     """Return every claim as the contract has it, with its rule and what is still needed beside."""
     rows = [row_of(claim, evidence) for claim in (*TRANSLATION, *PRETRAINING)]
     rows += [theory_row(found) for found in findings]
-    rows += [bare_row(claim) | {"verdict": "not-run", "needs": "an experiment: there is none of it yet"}
+    rows += [bare_row(claim) | {"verdict": "not-run", "needs": MISSING.get(claim.id, NOTHING_YET)}
              for claim in NO_EXPERIMENT_YET]  # fmt: skip
     return sorted(rows, key=lambda row: order(row["id"]))
 
