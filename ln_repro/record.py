@@ -7,6 +7,7 @@ from ln_repro import provenance
 from ln_repro.errors import LnReproError
 from ln_repro.events import Event
 from ln_repro.experiment import Experiment
+from ln_repro.tasks import TASKS
 
 SCHEMA = 1
 AVERAGE = "test_average"
@@ -19,10 +20,15 @@ def task_of(record: Record) -> str:
     return str(record["axes"].get("task", "translation"))
 
 
+def decoded(record: Record) -> bool:
+    """Return whether a run had anything to score."""
+    return TASKS[task_of(record)].decodes
+
+
 def lowest_loss(record: Record) -> float | None:
     """Return the validation loss of the scored epoch, or the lowest one of a run that is not scored."""
     test = record["bleu"]["test_tokenised"]
-    if task_of(record) == "translation" and test is None:
+    if decoded(record) and test is None:
         return None
     losses = [row["valid_loss"] for row in record["epochs"] if test is None or row["epoch"] == test["epoch"]]
     return min((loss for loss in losses if loss is not None), default=None)

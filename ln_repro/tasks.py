@@ -1,7 +1,7 @@
 """What a run learns to do, and what follows from it outside the trainer; the trainer's side is in its plug-ins."""
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from ln_repro.experiment import Evaluation, Experiment, Model
@@ -9,6 +9,9 @@ if TYPE_CHECKING:
 
 class Task(ABC):
     """What the axis ``task`` of an experiment names."""
+
+    decodes: ClassVar[bool]
+    """Whether its runs write hypotheses, and get a BLEU for them."""
 
     @abstractmethod
     def misfit(self, experiment: "Experiment") -> str | None:
@@ -25,6 +28,8 @@ class Task(ABC):
 
 class Translation(Task):
     """One language into another, by an encoder and a decoder."""
+
+    decodes = True
 
     def misfit(self, experiment: "Experiment") -> str | None:
         """Return that there is one language, if so."""
@@ -43,6 +48,8 @@ class Translation(Task):
 
 class MaskedLm(Task):
     """Hidden words of one language, the corpus's target side, by an encoder alone: BERT's task (section 4.1)."""
+
+    decodes = False
 
     def misfit(self, experiment: "Experiment") -> str | None:
         """Return that something is to be decoded, or that a block of text has no room in a mini-batch."""

@@ -140,7 +140,7 @@ PRETRAINING = (
         "diverged and trained (text; whether Post-LN had its warm-up is not stated)",
         "Post-LN with warm-up diverges, or ends 0.5 nats (0.72 bits) or more above its loss at 1e-4, in most seeds; "
         "Pre-LN without does so in none",
-        "the same at the two rates of the small model, which are also 1 to 3",
+        "the same at the two rates of the small model, which are about 1 to 3, too",
         corpus="bert", arms=("postln_warm_linear_high", "preln_nowarm_linear_high", "postln_warm_linear"),
     ),
 )  # fmt: skip

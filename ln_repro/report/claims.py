@@ -30,9 +30,14 @@ HOURS = {"iwslt": 1.0, "wmt": 22.0, "bert": 150.0}
 1M updates of 131k tokens at 250k tokens a second."""
 DEEPER = {"deep": 2, "deeper": 3}
 """How many times as long a run takes whose arm ends so."""
-PROBED, TEXT = " probe=gradients", " data.train=FILE data.valid=FILE"
-SETTINGS = {"TH-10": PROBED, "X-4": PROBED, "BERT-1": TEXT, "BERT-2": TEXT}
+PROBED, OWN_TEXT = " probe=gradients", " data.train=FILE data.valid=FILE"
+SETTINGS = {"TH-10": PROBED, "X-4": PROBED, "BERT-1": OWN_TEXT, "BERT-2": OWN_TEXT}
 """What a claim's runs are given besides their names."""
+MISSING = {
+    "BERT-3": "an experiment: a classifier on GLUE's data that starts from the weights of BERT-1's runs, and accuracy as "
+    "its score; there is none of it yet"
+}
+"""What claims without an experiment lack."""
 
 RULES: dict[str, tuple[Rule, Rule | None]] = {
     "MT-1": (rules.warm_up_needed(literal=True), rules.warm_up_needed_elsewhere),
@@ -80,7 +85,7 @@ def claim_rows(evidence: Mapping[str, Evidence], findings: Findings) -> list[Row
     """Return every claim as the contract has it, with its rule and what is still needed beside."""
     rows = [row_of(claim, evidence) for claim in (*TRANSLATION, *PRETRAINING, *SCHEMES)]
     rows += [theory_row(found) for found in findings]
-    rows += [bare_row(claim) | {"verdict": "not-run", "needs": "an experiment: there is none of it yet"}
+    rows += [bare_row(claim) | {"verdict": "not-run", "needs": MISSING[claim.id]}
              for claim in NO_EXPERIMENT_YET]  # fmt: skip
     return sorted(rows, key=lambda row: order(row["id"]))
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from ln_repro.record import Record, lowest_loss, task_of
+from ln_repro.record import Record, decoded, lowest_loss, task_of
 
 POINTS = 100
 """At most so many points a training curve: what a chart of this size can show."""
@@ -50,8 +50,8 @@ def corpus_order(name: str) -> tuple[int, str]:
 
 def corpus_of(record: Record) -> str:
     """Return the corpus under which a run is shown; what else than translation was learnt of it stands apart."""
-    task = task_of(record)
-    return str(record["axes"]["data"]) if task == "translation" else f"{record['axes']['data']}, {task}"
+    corpus = str(record["axes"]["data"])
+    return corpus if decoded(record) else f"{corpus}, {task_of(record)}"
 
 
 def named(word: str) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ln_repro.record import AVERAGE, Record, lowest_loss, task_of
+from ln_repro.record import AVERAGE, Record, decoded, lowest_loss, task_of
 
 Table = dict[str, Any]
 """``columns`` (names), ``rows`` (cells) and ``notes`` (lines below the table: the scores' signatures)."""
@@ -25,7 +25,7 @@ def run_tables(records: Sequence[Record]) -> dict[str, Table]:
     """Return one table for a corpus and what was learnt of it: every run, at the epoch of lowest validation loss."""
     groups: dict[str, list[Record]] = {}
     for record in records:
-        task = "" if task_of(record) == "translation" else f"-{task_of(record)}"
+        task = "" if decoded(record) else f"-{task_of(record)}"
         groups.setdefault(f"runs-{record['data']['name']}{task}", []).append(record)
     return {name: runs_table(groups[name]) for name in sorted(groups)}
 
@@ -43,7 +43,7 @@ def runs_table(records: Sequence[Record]) -> Table:
 
 def _scores(records: Sequence[Record]) -> dict[str, str]:
     """Return the columns that some record has a score for, or may have one for."""
-    always = SCORES if any(task_of(record) == "translation" for record in records) else {}
+    always = SCORES if any(map(decoded, records)) else {}
     return always | {key: name for key, name in AVERAGES.items() if any(key in record["bleu"] for record in records)}
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from ln_repro.record import task_of
+from ln_repro.record import decoded
 from ln_repro.report.claims import claim_rows, claims_table
-from ln_repro.report.evidence import Evidence, Named, Run, gather
+from ln_repro.report.evidence import Evidence, Named, Quantity, Run, gather
 from ln_repro.report.records import read_kept, read_theory
 from ln_repro.report.rules import bleu, loss
 from ln_repro.report.tables import Table, render, run_tables
@@ -46,18 +46,17 @@ def all_tables(runs: Sequence[Run], findings: Sequence[Mapping[str, Any]], named
 
 def arms_table(evidence: Evidence) -> Table:
     """Return mean, standard deviation and 95 % interval over the seeds of every arm of a corpus."""
-    scored = any(task_of(run.record) == "translation" for runs in evidence.arms.values() for run in runs.values())
-    quantities = [("BLEU tok.", bleu, 2)] * scored + [("valid loss", loss, 3)]
+    quantities = [("valid loss", loss, 3)]
+    if any(decoded(run.record) for runs in evidence.arms.values() for run in runs.values()):
+        quantities.insert(0, ("BLEU tok.", bleu, 2))
     columns = ["arm", "seeds", *(head for name, *_ in quantities for head in (name, "sd", "95 % interval"))]
-    rows = [
-        [
-            arm,
-            len(runs),
-            *(cell for _, of, digits in quantities for cell in spread([of(r) for r in runs.values()], digits)),
-        ]
-        for arm, runs in sorted(evidence.arms.items())
-    ]
-    return {"columns": columns, "rows": rows}
+    return {"columns": columns, "rows": [arm_row(arm, evidence, quantities) for arm in sorted(evidence.arms)]}
+
+
+def arm_row(arm: str, evidence: Evidence, quantities: Sequence[tuple[str, Quantity, int]]) -> list[Any]:
+    """Return an arm's cells: the quantities by name, what they are of a run, and their digits."""
+    of_all = (spread(evidence.of(arm, of), digits) for _, of, digits in quantities)
+    return [arm, len(evidence.arms[arm]), *(cell for of_one in of_all for cell in of_one)]
 
 
 def spread(values: Sequence[float], digits: int) -> list[str | None]:

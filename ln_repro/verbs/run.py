@@ -95,14 +95,18 @@ def _total_rate(experiment: Any, updates_per_epoch: int) -> str:
 def _run_help() -> int:
     from ln_repro.compose import experiments
 
-    corpora: dict[str, None] = {}
-    arms: dict[str, str] = {}
+    arms: dict[str, dict[str, str]] = {}
     for name, text in experiments().items():
         corpus, _, arm = name.partition("_")
-        corpora[corpus], arms[arm] = None, text
+        arms.setdefault(corpus, {})[arm] = text
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for corpus, of_corpus in arms.items():
+        alike.setdefault(tuple(of_corpus), []).append(corpus)
     print("usage: ln-repro run exp=CORPUS_ARM [key=value ...] [--cfg job] [-m exp=A,B seed=1,2]\n")
-    print(f"CORPUS is one of {', '.join(corpora)}; ARM is one of\n")
-    for arm, text in arms.items():
-        print(f"  {arm}\n      {text}")
-    print("\n--cfg job prints every setting of an experiment; any of them can be given as key=value.")
+    for corpora in sorted(alike.values(), key=len, reverse=True):
+        print(f"CORPUS is one of {', '.join(corpora)}; ARM is one of\n")
+        for arm, text in arms[corpora[0]].items():
+            print(f"  {arm}\n      {text}")
+        print()
+    print("--cfg job prints every setting of an experiment; any of them can be given as key=value.")
     return 0

@@ -109,3 +109,36 @@ def test_words_of_one_letter_have_nothing_to_merge(made: Made, tmp_path: Path) -
 def test_a_carriage_return_inside_a_line_does_not_end_it(tmp_path: Path) -> None:
     (tmp_path / "text.en").write_bytes(b"one\rtwo\r\nthree\n")
     assert read_lines(tmp_path / "text.en") == ["one two", "three"]
+
+
+def test_text_in_one_language(made: Made, root: Path, tmp_path: Path) -> None:
+    """Blank lines, which keep documents apart, are passed over; paths start from ``data.source``."""
+    for split in ("train", "valid", "test"):
+        write(tmp_path / f"{split}.txt", *SENTENCES["en"][:2], "", SENTENCES["en"][2])
+    places = {split: Path(f"{split}.txt") for split in ("train", "valid", "test")}
+    given = {"source": tmp_path, "source_lang": "en", "target_lang": "en", **places}
+    prepared = made("text", **given)
+    assert dict(prepared.pairs) == {"train": 3, "valid": 3, "test": 3}
+    assert prepared.tokenised("train") == ["this is a house .", "that is a tree .", "here is a dog ."]
+    assert sorted(path.name for path in (prepared.folder / "bpe").iterdir()) == [
+        "codes", "test.en", "train.en", "valid.en",
+    ]  # fmt: skip
+    assert verify(settings("text", **given), root) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"train": None}, r"data\.train: is not given; give data\.train=FILE"),
+        ({"valid": Path("nothing.txt")}, r"valid\.en: not found there"),
+        ({"source_lang": "nl"}, "text is in one language, give it twice; got nl and en"),
+        ({"train": Path("blank.txt")}, r"blank\.txt: the file is empty"),
+    ],
+)
+def test_text_in_one_language_that_is_refused(made: Made, tmp_path: Path, changed: dict[str, Any], told: str) -> None:
+    write(tmp_path / "some.txt", *SENTENCES["en"])
+    write(tmp_path / "blank.txt", "", "  ")
+    given = {"source": tmp_path, "source_lang": "en", "target_lang": "en"}
+    given |= {split: Path("some.txt") for split in ("train", "valid", "test")}
+    with pytest.raises(UserError, match=told):
+        made("text", **given | changed)

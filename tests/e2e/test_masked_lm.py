@@ -1,5 +1,6 @@
 """A masked language model from text to record: one side of any corpus, no hypotheses, exact after a kill."""
 
+import gzip
 import json
 import os
 import signal
@@ -76,11 +77,11 @@ def test_every_verb_copes_with_a_run_that_has_no_score(whole, tmp_path):
 
 @pytest.fixture
 def lines(sentences, tmp_path) -> list[str]:
-    """Return settings that name text in one language, with blank lines in it."""
+    """Return settings that name text in one language, packed, with blank lines in it."""
     for split in ("train", "valid"):
         text = (sentences / f"{split}.en").read_text().replace("\n", "\n\n")
-        (tmp_path / f"{split}.txt").write_text(text)
-    return [f"data.train={tmp_path}/train.txt", f"data.valid={tmp_path}/valid.txt", "data.test=null", "data=text"]
+        (tmp_path / f"{split}.txt.gz").write_bytes(gzip.compress(text.encode()))
+    return [f"data.train={tmp_path}/train.txt.gz", f"data.valid={tmp_path}/valid.txt", "data.test=null", "data=text"]
 
 
 def test_text_in_one_language_is_enough(command, lines):

@@ -5,10 +5,12 @@ import io
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ln_repro import cli
+from ln_repro.report.page_runs import arms_of, named
 from ln_repro.report.records import read_kept
 from ln_repro.report.tables import latex, render, run_tables, runs_table, signatures
 from tests.examples import SIGNATURE, diverged, record
@@ -66,6 +68,33 @@ def test_a_corpus_has_a_table_of_its_own() -> None:
     tables = run_tables([record(), record(data={"name": "iwslt14"})])
     assert list(tables) == ["runs-iwslt14", "runs-toy"]
     assert all(len(table["rows"]) == 1 for table in tables.values())
+
+
+def masked() -> dict[str, Any]:
+    """Return the record of a run that decodes nothing; its best epoch is the first."""
+    epochs = [row | {"test_bleu": None, "test_bleu_tokenised": None, "valid_loss": loss}
+              for row, loss in zip(record()["epochs"], (2.5, 3.5), strict=True)]  # fmt: skip
+    axes = record()["axes"] | {"task": "masked_lm"}
+    return record(id="1", axes=axes, epochs=epochs, bleu={"test": None, "test_tokenised": None})
+
+
+def test_a_task_without_scores_has_a_table_of_its_own_without_them() -> None:
+    tables = run_tables([record(), masked()])
+    assert list(tables) == ["runs-toy", "runs-toy-masked_lm"]
+    assert tables["runs-toy"]["rows"] == [FINISHED_ROW]
+    assert tables["runs-toy-masked_lm"] == {
+        "columns": ["exp", "seed", "valid loss", "status"],
+        "rows": [["toy_preln_nowarm", 1, "2.500", "finished"]],
+        "notes": [],
+    }
+
+
+def test_the_page_shows_it_apart() -> None:
+    arms = arms_of([record(), masked()])
+    assert {(arm["data"], arm["loss"], arm["bleu"]) for arm in arms} == {
+        ("toy", "2.12", "43.2"), ("toy, masked_lm", "2.50", "–"),
+    }  # fmt: skip
+    assert named("toy, masked_lm") == "Toy, masked words"
 
 
 def test_json_is_columns_and_rows(folder: Path) -> None:
