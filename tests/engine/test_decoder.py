@@ -1,0 +1,87 @@
+"""The decoding process as the runner keeps it: one at a time, kept between epochs, given up when it is long idle."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ln_repro import child
+from ln_repro.engine import decoder as room
+from ln_repro.engine.decoder import Decoder
+from ln_repro.errors import LnReproError
+from tests.examples import experiment
+
+WORKER = """
+import json, pathlib, os, signal, sys
+signal.signal(signal.SIGTERM, lambda *_: os._exit(130))
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["split"] == "bad":
+        sys.exit("the reason")
+    part = pathlib.Path(asked["out"] + ".part")
+    part.write_text(f"{os.getpid()} {asked['split']} {len(asked['weights'])}")
+    part.replace(asked["out"])
+"""
+
+
+@pytest.fixture
+def decoder(tmp_path, monkeypatch):
+    """Return a decoder whose process only says who it is."""
+    script = tmp_path / "worker.py"
+    script.write_text(WORKER)
+    monkeypatch.setattr(child, "SELF", [sys.executable, str(script)])
+    with (tmp_path / "lock").open("w") as lock:
+        made = Decoder(experiment().eval, [], tmp_path / "log", lock.fileno())
+        yield made
+        made.stop()
+
+
+def answers(decoder, split, outs):
+    """Ask, wait, and return who answered what."""
+    decoder.ask(split, outs)
+    assert decoder.busy
+    deadline = time.monotonic() + 20
+    while not decoder.done():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert not decoder.busy and not decoder.done()
+    return [out.read_text().split() for out in outs]
+
+
+def test_one_process_takes_one_epoch_after_another(decoder, tmp_path):
+    old = tmp_path / "2"
+    old.write_text("of a session that was killed")
+    (first,) = answers(decoder, "test", {tmp_path / "1": [Path("a")]})
+    second, third = answers(decoder, "valid", {old: [Path("b")], tmp_path / "3": [Path("a"), Path("b")]})
+    assert first[0] == second[0] == third[0]
+    assert [first[1:], second[1:], third[1:]] == [["test", "1"], ["valid", "1"], ["valid", "2"]]
+
+
+def test_one_that_has_long_had_nothing_to_do_ends_and_comes_back(decoder, tmp_path, monkeypatch):
+    ((before, *_),) = answers(decoder, "test", {tmp_path / "1": []})
+    decoder.rest()
+    assert decoder.worker is not None
+    monkeypatch.setattr(room, "KEEP_SECONDS", 0.0)
+    decoder.rest()
+    assert decoder.worker is None
+    ((after, *_),) = answers(decoder, "test", {tmp_path / "2": []})
+    assert before != after
+
+
+def test_one_killed_while_idle_is_replaced(decoder, tmp_path):
+    ((before, *_),) = answers(decoder, "test", {tmp_path / "1": []})
+    os.kill(int(before), signal.SIGKILL)
+    decoder.worker.wait()
+    ((after, *_),) = answers(decoder, "test", {tmp_path / "2": []})
+    assert before != after
+
+
+def test_one_that_fails_at_work_is_an_error(decoder, tmp_path):
+    decoder.ask("bad", {tmp_path / "1": []})
+    with pytest.raises(LnReproError, match=r"decode failed \(exit 1\): the reason"):
+        for _ in range(1000):
+            decoder.done()
+            time.sleep(0.01)
