@@ -34,8 +34,8 @@ PROBED, OWN_TEXT = " probe=gradients", " data.train=FILE data.valid=FILE"
 SETTINGS = {"TH-10": PROBED, "X-4": PROBED, "BERT-1": OWN_TEXT, "BERT-2": OWN_TEXT}
 """What a claim's runs are given besides their names."""
 MISSING = {
-    "BERT-3": "an experiment: a classifier on GLUE's data that starts from the weights of BERT-1's runs, and accuracy as "
-    "its score; there is none of it yet"
+    "BERT-3": "an experiment: a classifier on GLUE's data that starts from the weights of BERT-1's runs, and accuracy "
+    "as its score; there is none of it yet"
 }
 """What claims without an experiment lack."""
 
