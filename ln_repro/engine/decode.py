@@ -70,7 +70,12 @@ def batch_limits(device: str, beam: int, vocabulary: int) -> dict[str, int]:
 
 @torch.inference_mode()
 def translate(task: Any, model: Any, split: str, search: Namespace, device: str, stop: StopRequest) -> list[str]:
-    """Return the best hypothesis for every sentence of ``split``; empty for one too long for the model."""
+    """Return the best hypothesis for every sentence of ``split``; empty for one too long for the model.
+
+    Weights and scores are in fp32 whatever the training's precision. A sentence leaves the batch once it has as many
+    finished hypotheses as the beam is wide. To leave once nothing unfinished can win any more would save nothing: a
+    length penalty above 1 bounds what unfinished ones could reach too loosely.
+    """
     generator = task.build_generator([model], search)
     dataset = task.dataset(split)
     batches = task.get_batch_iterator(
