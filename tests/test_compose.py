@@ -92,7 +92,7 @@ EXPECTED = [(corpus, arm) for corpus in CORPORA for arm in ARMS]
 BERTS = {  # data, layers, width, ffn, heads; block, tokens, batches an update; epochs, updates; rates and ramp
     "bert": ("text", 12, 768, 3072, 12, 512, 256 * 512 // 8, 8, None, 1_000_000, 1e-4, 3e-4, 10_000),
     "minibert": ("multi30k", 4, 128, 512, 4, 32, 2048, 1, 10, None, 1e-3, 3e-3, 200),
-    "toybert": ("toy", 6, 64, 128, 4, 16, 512, 1, 4, None, 3e-3, 1e-2, 100),
+    "toybert": ("toy", 6, 64, 128, 4, 16, 512, 1, 4, None, 1e-3, 3e-3, 100),
 }
 BERT_ARMS = {  # ramp, rate (paper section 4.1; then controls)
     "postln_warm_linear": (True, "low"), "postln_warm_linear_high": (True, "high"),
