@@ -34,7 +34,9 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Workload:
     return Workload(some.model_copy(update={"model": model, "train": train, "precision": "fp32"}), folder / "bin")
 
 
-@pytest.mark.parametrize("row", ["stock/sweep", "probes/run", "peak/run"])  # the others are made of the same
+@pytest.mark.parametrize(
+    "row", ["stock/sweep", "probes/run", "peak/run", "without/memory"]
+)  # the others are made of the same
 def test_every_row_gives_a_ratio_a_round(work: Workload, row: str) -> None:
     ratios = ROWS[row](work, 1)
     assert len(ratios) == 1 and 0 < ratios[0] < 100
