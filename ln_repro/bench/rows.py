@@ -86,5 +86,8 @@ ROWS: dict[str, Rounds] = {
     **{f"packed/{runs}": partial(packed, runs) for runs in (2, 4, 8)},
     **{f"without/{part}": partial(without, part) for part in PARTS},
 }  # fmt: skip
-USUAL = ("stock/run", "bare/run", "stock/sweep", "probes/run", "peak/run", "decode/stock", "decode/epoch", "packed/2")
+USUAL = (
+    "stock/run", "bare/run", "stock/sweep", "probes/run", "peak/run", "decode/stock", "decode/epoch", "packed/2",
+    *(f"without/{part}" for part in PARTS if part != "reading"),
+)  # fmt: skip
 """What is measured unless said otherwise; on a GPU everything is."""

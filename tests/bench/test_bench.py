@@ -35,7 +35,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Workload:
 
 
 @pytest.mark.parametrize(
-    "row", ["stock/sweep", "probes/run", "peak/run", "decode/stock", "decode/epoch"]
+    "row", ["stock/sweep", "probes/run", "peak/run", "decode/stock", "decode/epoch", "without/memory"]
 )  # the others are made of the same
 def test_every_row_gives_a_ratio_a_round(work: Workload, row: str) -> None:
     ratios = ROWS[row](work, 1)

@@ -1,19 +1,24 @@
 """Print, for every update of a training run given by its arguments, what asked for a number of a tensor on the way.
 
-On a GPU each of these waits until everything before it is done. The CPU runs the same Python.
+On a GPU each of these waits until everything before it is done. The CPU runs the same Python. Making a mini-batch,
+another thread's work, counts as well. Also printed: whether mini-batches lie in memory that a GPU copies from.
 """
 
 import functools
 import json
 import sys
+import threading
 from collections import Counter
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.data import DataLoader
 
 from ln_repro.engine import compat
 
 compat.apply()
+
+from fairseq.data import LanguagePairDataset  # noqa: E402
 
 from ln_repro.engine.group import Group  # noqa: E402
 from ln_repro.engine.stop import StopRequest  # noqa: E402
@@ -23,6 +28,7 @@ from ln_repro.ranks import Rank  # noqa: E402
 WAIT = ("_local_scalar_dense", "nonzero", "equal", "unique", "masked_select", "bincount")
 reads: Counter[str] = Counter()
 by_update: dict[int, dict[str, int]] = {}
+pinned: set[bool] = set()
 
 
 class Watch(TorchDispatchMode):
@@ -60,5 +66,20 @@ def update(self, samples):
 
 
 Loop._update = update
+original_collater, original_loader = LanguagePairDataset.collater, DataLoader.__init__
+
+
+def collater(self, *args, **kwargs):
+    if threading.current_thread() is threading.main_thread():
+        reads["collater"] += 1
+    return original_collater(self, *args, **kwargs)
+
+
+def loader(self, *args, **kwargs):
+    original_loader(self, *args, **kwargs)
+    pinned.add(self.pin_memory)
+
+
+LanguagePairDataset.collater, DataLoader.__init__ = collater, loader
 train(sys.argv[1:], StopRequest(), Group(Rank()))
-print(json.dumps(by_update))
+print(json.dumps([by_update, sorted(pinned)]))

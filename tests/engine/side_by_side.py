@@ -10,14 +10,16 @@ an update, all losses in bits per token:
 - ``free``: how far ours is from it, each on its own way;
 - ``nudged``: how far stock fairseq is from itself after a change of its first parameters by rounding alone;
 - ``step``, ``parameters``: the loss, and the largest difference of a parameter after the update, where ours begins
-  every update at stock fairseq's parameters and moments.
+  every update at stock fairseq's parameters and moments;
+- ``noise``: the same for parameters whose gradient is no more than rounding, of which Adam's first steps make steps of
+  the full rate: it divides by the gradient's own size.
 """
 
 import json
 import math
 import sys
 import tempfile
-from itertools import islice
+from itertools import chain, count, islice
 from pathlib import Path
 
 import torch
@@ -49,6 +51,8 @@ NAMES = [  # stock fairseq's, in ours
     ("ffn_residual.norm.", "final_layer_norm."), ("ffn.fc", "fc"),
 ]  # fmt: skip
 ONE_ROUNDING = 2.0**-24
+NOISE = 1e-7
+"""A gradient below is the difference of larger numbers, hardly more than their rounding."""
 
 
 def stock_name(name):
@@ -113,18 +117,25 @@ def main():
     utils.set_torch_seed(1)
     free.follow(stock)
     nudged.follow(stock, rounding=ONE_ROUNDING)
-    for sample in islice(batches.next_epoch_itr(shuffle=True), int(updates)):
+    epochs = (batches.next_epoch_itr(shuffle=True) for _ in count())
+    for sample in islice(chain.from_iterable(epochs), int(updates)):
         step.follow(stock)
         rate = free.trainer.get_lr()
         loss = stock.update(sample, rate)
         found = {"loss": loss, "free": free.update(sample, rate) - loss, "nudged": nudged.update(sample, rate) - loss,
                  "step": step.update(sample, rate) - loss}  # fmt: skip
-        apart = [
-            float((step.parameters[name] - p).detach().abs().max())
-            for name, p in stock.parameters.items()
-            if name in step.parameters
-        ]
-        print(json.dumps({**found, "parameters": max(apart)}), flush=True)
+        print(json.dumps({**found, **distances(stock, step)}), flush=True)
+
+
+def distances(stock, step):
+    """Return the largest difference of a parameter, by whether its gradient tells anything."""
+    found = {"parameters": 0.0, "noise": 0.0}
+    for name, parameter in step.parameters.items():
+        theirs = stock.parameters[name]
+        apart, telling = (parameter - theirs).detach().abs(), theirs.grad.abs() > NOISE
+        for kind, of_kind in (("parameters", apart[telling]), ("noise", apart[~telling])):
+            found[kind] = max(found[kind], float(of_kind.max()) if of_kind.numel() else 0.0)
+    return found
 
 
 if __name__ == "__main__":

@@ -40,7 +40,9 @@ def test_only_updates_after_which_something_is_due_read_numbers(corpus, tmp_path
     command = [sys.executable, SCRIPT, corpus, *SMALL, "--optimizer", rule, "--save-dir", tmp_path / "checkpoints"]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    reads = {int(update): found for update, found in json.loads(done.stdout.splitlines()[-1]).items()}
+    by_update, pinned = json.loads(done.stdout.splitlines()[-1])
+    assert pinned == [True]
+    reads = {int(update): found for update, found in by_update.items()}
     events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
     ends = {event["update"] for event in events if event["kind"] == "valid"}
     assert list(reads) == list(range(1, 25)) and ends

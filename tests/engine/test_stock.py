@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
 TRACE = Path(__file__).with_name("loss_trace.py")
 COMMON = (
     "--source-lang de --target-lang en --label-smoothing 0.1 --lr 1e-4 --clip-norm 0 --seed 7 --max-tokens 120 "
@@ -40,3 +41,21 @@ def test_first_twenty_losses_equal_stock_fairseqs(letters, tmp_path, norm):
     assert len(stock) == len(ours) == 20
     assert ours == pytest.approx(stock, abs=1e-4)
     assert max(stock) - min(stock) > 1  # it is a training run, not twenty equal numbers
+
+
+@pytest.mark.parametrize("exp", ["multi30k_preln_nowarm_anchored", "multi30k_postln_warm"])
+def test_every_one_of_two_hundred_updates_is_stock_fairseqs(corpus, exp):
+    """Begun at the same parameters and moments, an update ends at the same; apart, both drift as rounding makes them.
+
+    Before Adam has moments to speak of, a parameter whose gradient is nothing but rounding may go either way.
+    """
+    tiny = ["model.layers=1", "model.width=16", "model.ffn=32", "model.heads=2", "train.max_tokens=120"]
+    command = [sys.executable, "-m", "tests.engine.side_by_side", str(corpus), "200", f"exp={exp}", *tiny]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
+    updates = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert len(updates) == 200 and updates[0]["loss"] - updates[-1]["loss"] > 0.5
+    most = {name: max(abs(update[name]) for update in updates) for name in updates[0]}
+    assert most["step"] < 1e-5 and most["parameters"] < 1e-4
+    assert max(abs(update["noise"]) for update in updates[20:]) < 1e-4
+    assert most["free"] < 1e-4 + 100 * most["nudged"]
