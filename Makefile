@@ -36,7 +36,7 @@ check: $(READY)  ## lint, types and tests: what CI runs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 --durations 15
+	$(BIN)/python -m pytest -n 3 --dist worksteal --durations 15
 
 bench: $(READY)  ## training speed beside stock fairseq and a bare loop, in pairs (ARGS=...)
 	$(BIN)/python -m ln_repro.bench --json results/bench/$(if $(wildcard /dev/nvidia0),gpu,cpu).json $(ARGS)
