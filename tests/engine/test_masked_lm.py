@@ -17,6 +17,7 @@ from ln_repro.engine.plugin.masked_lm import LnMaskedLm, MaskedBlocks, MaskedLmC
 from ln_repro.engine.plugin.model import LnTransformerConfig
 from ln_repro.engine.plugin.probes import probe
 
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation")  # fairseq copies a tensor by NumPy
 WORDS = 400
 SMALL = {"layers": 2, "width": 32, "ffn": 48, "heads": 4, "share_embeddings": True}
 
