@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -38,6 +39,11 @@ def made_up_corpus(folder: Path) -> Path:
     return folder
 
 
+def hear_ctrl_c() -> None:
+    """Undo what a shell does to what it starts in the background, the tests perhaps: to let it ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Command:
     """`ln-repro run` of the tiny experiment, in a runs folder of its own."""
 
@@ -51,7 +57,7 @@ class Command:
         """Start it and go on."""
         return subprocess.Popen(
             [sys.executable, "-m", "ln_repro.cli", "run", *self.arguments, *extra],
-            env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c,
         )  # fmt: skip
 
     def finish(self, *extra: str) -> tuple[int, str, str]:

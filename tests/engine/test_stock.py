@@ -44,13 +44,13 @@ def test_first_twenty_losses_equal_stock_fairseqs(letters, tmp_path, norm):
 
 
 @pytest.mark.parametrize("exp", ["multi30k_preln_nowarm_anchored", "multi30k_postln_warm"])
-def test_every_one_of_two_hundred_updates_is_stock_fairseqs(corpus, exp):
+def test_every_one_of_two_hundred_updates_is_stock_fairseqs(letters, exp):
     """Begun at the same parameters and moments, an update ends at the same; apart, both drift as rounding makes them.
 
     Before Adam has moments to speak of, a parameter whose gradient is nothing but rounding may go either way.
     """
     tiny = ["model.layers=1", "model.width=16", "model.ffn=32", "model.heads=2", "train.max_tokens=120"]
-    command = [sys.executable, "-m", "tests.engine.side_by_side", str(corpus), "200", f"exp={exp}", *tiny]
+    command = [sys.executable, "-m", "tests.engine.side_by_side", str(letters), "200", f"exp={exp}", *tiny]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-2000:]
     updates = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
