@@ -9,7 +9,7 @@ from ln_repro.validation import Natural, Section
 class Data(Section):
     """A corpus and how it is prepared. ``source`` and ``only`` say where and how much, never what."""
 
-    name: Literal["toy", "multi30k", "tatoeba", "iwslt14", "wmt14", "files", "text"]
+    name: Literal["toy", "multi30k", "tatoeba", "iwslt14", "wmt14", "files", "text", "mrpc", "rte"]
     source_lang: str = "de"
     target_lang: str = "en"
     lowercase: bool = True
@@ -19,6 +19,8 @@ class Data(Section):
     """A file or folder the user already has, instead of a download."""
     checksum: Literal["strict", "record"] = "strict"
     """`record`: take raw files that differ from the known ones; their own checksums then decide the fingerprint."""
+    vocabulary: str | None = None
+    """The fingerprint of a prepared corpus whose merges and dictionary are taken; None: they are learnt."""
     only: Literal["test"] | None = None
     """Prepare the test side alone (no training text needed, and nothing to train on)."""
     train: Path | None = None
@@ -28,4 +30,7 @@ class Data(Section):
 
     def recipe(self) -> dict[str, Any]:
         """Return the settings that decide what the prepared corpus contains (paths left out)."""
-        return self.model_dump(mode="json", exclude={"source", "checksum", "only", "train", "valid", "test"})
+        left_out = {"source", "checksum", "only", "train", "valid", "test"}
+        if self.vocabulary is None:
+            left_out.add("vocabulary")
+        return self.model_dump(mode="json", exclude=left_out)

@@ -28,7 +28,8 @@ class Display(Screen):
         """Take in one event; those that end an epoch stay on screen."""
         self.progress.take(event)
         if event["kind"] == "valid":
-            self.say(f"epoch {event['epoch']}  update {event['update']}  valid loss {_bits(event['loss'])} bits")
+            right = f"  accuracy {100 * event['accuracy']:.1f} %" if "accuracy" in event else ""
+            self.say(f"epoch {event['epoch']}  update {event['update']}  valid loss {_bits(event['loss'])} bits{right}")
         elif event["kind"] == "status" and "device" in event:
             processes = f"{event['processes']} x " if event.get("processes", 1) > 1 else ""
             self.say(f"{event['state']} on {processes}{event['device']}: {event['parameters']:,} parameters")

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from ln_repro.data_settings import Data
 from ln_repro.divergence import RULES
+from ln_repro.model_settings import Model, Start
 from ln_repro.schedule import LearningRate
 from ln_repro.tasks import TASKS, Task
 from ln_repro.validation import Count, Fraction, Natural, NotNegative, Positive, Section, validate
@@ -23,41 +24,6 @@ Seed = Annotated[Count, Field(le=4000)]
 
 NOT_OF_THE_RUN = ("hydra", "reference")
 """Hydra's own settings, and what only interpolations read."""
-
-
-class Model(Section):
-    """Dimensions of the Transformer; every one is written out, never left to a preset of fairseq."""
-
-    name: str
-    layers: Count
-    """Encoder layers, and as many decoder layers."""
-    width: Count
-    ffn: Count
-    heads: Count
-    dropout: Fraction = 0.1
-    share_embeddings: bool = True
-    """One matrix for source, target and softmax (joint vocabulary)."""
-
-    def parameters(self, vocabulary: int, attentions: int = 3, feed_forwards: int = 2, matrices: int = 3) -> int:
-        """Return the number of parameters, the norms' own left out: weights and biases of every sub-layer.
-
-        Args:
-            vocabulary: words.
-            attentions: in a layer of every stack together.
-            feed_forwards: the same.
-            matrices: of embeddings and softmax where they are not shared.
-        """
-        attention, feed_forward = 4 * (self.width + 1) * self.width, (2 * self.width + 1) * self.ffn + self.width
-        embeddings = (1 if self.share_embeddings else matrices) * vocabulary * self.width
-        return embeddings + self.layers * (attentions * attention + feed_forwards * feed_forward)
-
-    @model_validator(mode="after")
-    def _heads_divide_width(self) -> Self:
-        if self.width % self.heads:
-            raise ValueError(f"model.heads: {self.heads} does not divide model.width {self.width}")
-        if self.width % 2 or self.width < 4:
-            raise ValueError(f"model.width: sinusoidal positions need an even width of at least 4, got {self.width}")
-        return self
 
 
 class Optimizer(Section):
@@ -117,6 +83,8 @@ class Training(Section):
     max_epoch: Count | None = None
     max_update: Count | None = None
     max_tokens: Count = 4096
+    max_sentences: Count | None = None
+    """Sentences of a mini-batch at most; None: as many as ``max_tokens`` holds."""
     block_tokens: Annotated[Count, Field(le=1024)] = 512
     """`masked_lm`: text is cut into blocks of so many tokens."""
     batches_per_update: Count = 1
@@ -192,7 +160,7 @@ class Experiment(Section):
     """One run, from corpus to record."""
 
     exp: str
-    task: Literal["translation", "masked_lm"] = "translation"
+    task: Literal["translation", "masked_lm", "classification"] = "translation"
     seed: Seed
     norm: str
     """A scheme of the engine; the names are the files of `conf/norm`."""
@@ -202,6 +170,8 @@ class Experiment(Section):
     """`auto` is settled before a run has an id (`ln_repro.engine.device`)."""
     data: Data
     model: Model
+    start: Start | None = None
+    """The weights it begins with, RUN@EPOCH; None: it draws its own."""
     optimizer: Optimizer
     schedule: Schedule
     train: Training
@@ -244,6 +214,7 @@ class Experiment(Section):
             "task": self.task, "data": self.data.name, "model": self.model.name, "norm": self.norm, "init": self.init,
             "optimizer": self.optimizer.name, "lr": self.lr, "warmup_updates": self.schedule.warmup_updates,
             "decay": self.schedule.decay, "seed": self.seed, "precision": self.precision,
+            **({"start": f"{self.start.exp}@{self.start.update}"} if self.start else {}),
         }  # fmt: skip
 
     @property
@@ -266,7 +237,8 @@ class Experiment(Section):
 
     def settings(self) -> dict[str, Any]:
         """Return the settings without where things lie and who watches: what a record keeps."""
-        settings = self.model_dump(mode="json", exclude={"paths", "tracker", "rerun", "data"})
+        left_out: Any = {"paths": True, "tracker": True, "rerun": True, "data": True, "start": {"given", "path"}}
+        settings = self.model_dump(mode="json", exclude=left_out)
         return {**settings, "data": self.data.recipe()}
 
     def id(self, data_fingerprint: str) -> str:
@@ -275,7 +247,7 @@ class Experiment(Section):
         Settings at their default are left out, so that a new axis does not rename the runs that came before it.
         When a lost run is given up is not part of it: the updates that were taken are the same.
         """
-        assert self.precision != "auto"
+        assert self.precision != "auto" and (self.start is None or self.start.sha256)
         kept = self.model_dump(
             mode="json",
             exclude_defaults=True,
@@ -283,6 +255,7 @@ class Experiment(Section):
                 "exp": True, "tracker": True, "paths": True, "rerun": True, "data": True,
                 "divergence": True, "stop_on_divergence": True, "probe": True, "every": True, "probe_batches": True,
                 "model": {"name"}, "train": {"log_every", "save_every", "threads", "device"},
+                "start": {*Start.model_fields} - {"sha256"},
             },
         )  # fmt: skip
         text = json.dumps([NUMERICS, data_fingerprint, kept], sort_keys=True)

@@ -34,6 +34,11 @@ def lowest_loss(record: Record) -> float | None:
     return min((loss for loss in losses if loss is not None), default=None)
 
 
+def accuracy(record: Record) -> float | None:
+    """Return a classifier's share of right answers after its last epoch; None of other runs, and of one without any."""
+    return record["epochs"][-1].get("valid_accuracy") if record["epochs"] else None
+
+
 def record_of(
     experiment: Experiment, run_id: str, data: Mapping[str, Any], code: Mapping[str, Any], events: Sequence[Event]
 ) -> Record:
@@ -84,13 +89,17 @@ def results_of(events: Sequence[Event], average: bool) -> dict[str, Any]:
 
 
 def _epochs(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Return one row an epoch: validation loss in bits per token, and the BLEUs (None where not scored)."""
+    """Return one row an epoch: validation loss in bits per token, and the BLEUs (None where not scored).
+
+    A classifier's has the share of right answers, too.
+    """
     rows = {
         event["epoch"]: {
             "epoch": event["epoch"],
             "update": event["update"],
             "valid_loss": event["loss"],
             "valid_nll_loss": event["nll_loss"],
+            **({"valid_accuracy": event["accuracy"]} if "accuracy" in event else {}),
             "valid_bleu": None,
             "test_bleu": None,
             "test_bleu_tokenised": None,

@@ -20,6 +20,7 @@ from ln_repro.lease import Lease
 from ln_repro.ranks import this_rank
 from ln_repro.record import AVERAGE, Record, record_of
 from ln_repro.signals import note_when_asked
+from ln_repro.start import begun
 from ln_repro.store import RunFolder, write_json
 from ln_repro.tracking.mirror import Mirror, open_mirror
 
@@ -48,6 +49,7 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
             f"train.batches_per_update: {experiment.train.batches_per_update} cannot be spread over {rank.size} "
             f"processes; give a multiple of {rank.size}"
         )
+    experiment = begun(experiment)
     corpus = prepare(experiment.data, experiment.paths.data, process.binarise, say)
     run_id = experiment.id(corpus.fingerprint)
     folder = RunFolder.of(experiment, run_id)

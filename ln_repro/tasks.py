@@ -4,7 +4,12 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from ln_repro.experiment import Evaluation, Experiment, Model
+    from ln_repro.experiment import Evaluation, Experiment
+    from ln_repro.model_settings import Model
+
+
+LABELLED = ("mrpc", "rte")
+"""Corpora of pairs of sentences in one language, each with a class."""
 
 
 class Task(ABC):
@@ -32,7 +37,9 @@ class Translation(Task):
     decodes = True
 
     def misfit(self, experiment: "Experiment") -> str | None:
-        """Return that there is one language, if so."""
+        """Return that there is one language, if so, or that there are weights to start from."""
+        if misfit := only_for_classification(experiment):
+            return misfit
         if experiment.data.name == "text":
             return "data.name: text is in one language, which task=masked_lm learns from; translation takes two"
         return None
@@ -53,6 +60,8 @@ class MaskedLm(Task):
 
     def misfit(self, experiment: "Experiment") -> str | None:
         """Return that something is to be decoded, or that a block of text has no room in a mini-batch."""
+        if misfit := only_for_classification(experiment):
+            return misfit
         if experiment.eval.valid or experiment.eval.average:
             return "eval.valid, eval.average: task=masked_lm decodes nothing; leave them out"
         if experiment.train.max_tokens < experiment.train.block_tokens:
@@ -71,4 +80,37 @@ class MaskedLm(Task):
         return ()
 
 
-TASKS: dict[str, Task] = {"translation": Translation(), "masked_lm": MaskedLm()}
+class Classification(Task):
+    """Which of two classes a pair of sentences is of, by an encoder and one matrix (section 4.2, figure 5(b, c))."""
+
+    decodes = False
+
+    def misfit(self, experiment: "Experiment") -> str | None:
+        """Return that the corpus has no classes, or that something is to be decoded."""
+        if experiment.data.name not in LABELLED:
+            return (
+                f"data.name: task=classification takes {' or '.join(LABELLED)}; {experiment.data.name} has no classes"
+            )
+        if experiment.eval.valid or experiment.eval.average:
+            return "eval.valid, eval.average: task=classification decodes nothing; leave them out"
+        return None
+
+    def parameters(self, model: "Model", vocabulary: int) -> int:
+        """Return those of one stack under a classifier."""
+        return model.parameters(vocabulary, attentions=1, feed_forwards=1, matrices=1) + 2 * (model.width + 1)
+
+    def scored(self, evaluation: "Evaluation") -> tuple[str, ...]:
+        """Return nothing: there are no hypotheses."""
+        return ()
+
+
+def only_for_classification(experiment: "Experiment") -> str | None:
+    """Return what of the settings makes sense for a classifier alone."""
+    if experiment.start is not None:
+        return f"start: is for task=classification, this is task={experiment.task}"
+    if experiment.data.name in LABELLED:
+        return f"data.name: {experiment.data.name} is for task=classification, this is task={experiment.task}"
+    return None
+
+
+TASKS: dict[str, Task] = {"translation": Translation(), "masked_lm": MaskedLm(), "classification": Classification()}

@@ -205,9 +205,10 @@ def test_a_shell_completes_experiments(empty_place: Path) -> None:
 def test_the_help_of_run_lists_corpora_and_arms(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["run", "--help"]) == 0
     out = capsys.readouterr().out
-    translated, pretrained = out.split("CORPUS is one of ")[1:]
+    translated, pretrained, fine_tuned = out.split("CORPUS is one of ")[1:]
     assert translated.startswith("iwslt, multi30k, tatoeba, toy, wmt;") and "  preln_warm\n" in translated
     assert pretrained.startswith("bert, minibert, toybert;") and "  preln_warm\n" not in pretrained
+    assert fine_tuned.startswith("mrpc, rte;") and "  preln_nowarm_linear\n" in fine_tuned
     for name, text in experiments().items():
         assert f"  {name.partition('_')[2]}\n      {text}\n" in out
 
@@ -260,7 +261,9 @@ def test_every_verb_of_the_help_is_there() -> None:
 def test_data_list_has_a_row_a_corpus(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["data", "list"]) == 0
     rows = capsys.readouterr().out.splitlines()
-    assert [row.split()[0] for row in rows] == ["toy", "multi30k", "tatoeba", "iwslt14", "wmt14", "files", "text"]
+    assert [row.split()[0] for row in rows] == [
+        "toy", "multi30k", "tatoeba", "iwslt14", "wmt14", "files", "text", "mrpc", "rte",
+    ]  # fmt: skip
 
 
 def test_status_of_no_runs(capsys: pytest.CaptureFixture[str]) -> None:

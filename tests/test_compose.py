@@ -101,6 +101,8 @@ BERT_ARMS = {  # ramp, rate (paper section 4.1; then controls)
 }  # fmt: skip
 BERT_EXPECTED = [(setting, arm) for setting in BERTS for arm in BERT_ARMS]
 
+FINE_TUNED = [(setting, f"{norm}_nowarm_linear") for setting in ("mrpc", "rte") for norm in ("preln", "postln")]
+
 
 def composed(*overrides: str) -> Experiment:
     """Return the experiment that overrides describe."""
@@ -108,7 +110,7 @@ def composed(*overrides: str) -> Experiment:
 
 
 def test_the_named_experiments_are_those_of_the_table() -> None:
-    assert set(experiments()) == {f"{corpus}_{arm}" for corpus, arm in [*EXPECTED, *BERT_EXPECTED]}
+    assert set(experiments()) == {f"{corpus}_{arm}" for corpus, arm in [*EXPECTED, *BERT_EXPECTED, *FINE_TUNED]}
 
 
 @pytest.mark.parametrize(("corpus", "arm"), EXPECTED)
@@ -162,12 +164,26 @@ def test_a_bert_is_what_its_name_says(setting: str, arm: str) -> None:
     assert (rule.name, rule.betas, rule.eps, rule.weight_decay) == ("adam", (0.9, 0.999), 1e-6, 0.01)
 
 
+@pytest.mark.parametrize(("setting", "arm"), FINE_TUNED)
+def test_a_fine_tuning_is_what_its_name_says(setting: str, arm: str) -> None:
+    experiment = composed(f"exp={setting}_{arm}", "start=some/run@3")
+    bert = composed("exp=bert_preln_nowarm_linear")
+    assert (experiment.task, experiment.data.name, experiment.norm) == ("classification", setting, arm.split("_")[0])
+    assert (experiment.model, experiment.optimizer, experiment.init) == (bert.model, bert.optimizer, bert.init)
+    train = experiment.train
+    assert (train.max_sentences, train.batches_per_update, train.max_epoch, train.label_smoothing) == (32, 1, 3, 0.0)
+    assert (experiment.lr, experiment.schedule.warmup_updates, experiment.schedule.decay) == (5e-5, 0, "linear")
+    assert experiment.start is not None and experiment.start.given == "some/run@3"
+
+
 @pytest.mark.parametrize("name", sorted(experiments()))
 def test_every_experiment_builds_under_its_own_name_and_says_how_it_is_run(name: str) -> None:
     assert composed(f"exp={name}").exp == name
     head = (CONF / "exp" / f"{name}.yaml").read_text().splitlines()[:3]
-    own_text = " data.train=FILE data.valid=FILE" if name.startswith("bert_") else ""
-    assert head[1] == f"# ln-repro run exp={name}{own_text}"
+    given = {"bert": " data.train=FILE data.valid=FILE"} | dict.fromkeys(
+        ("mrpc", "rte"), " start=RUN@EPOCH data.source=FOLDER"
+    )
+    assert head[1] == f"# ln-repro run exp={name}{given.get(name.partition('_')[0], '')}"
     assert experiments()[name]
 
 
@@ -180,7 +196,8 @@ def test_every_file_of_a_group_can_be_chosen(path: Any) -> None:
     group = path.parent.name
     if group != "exp":
         sources = ["data.train=a", "data.valid=b", "data.test=c"] if path.stem == "files" else []
-        task = ["task=masked_lm"] if path.stem == "text" else []
+        tasks = {"text": "masked_lm", "mrpc": "classification", "rte": "classification"}
+        task = [f"task={tasks[path.stem]}"] if group == "data" and path.stem in tasks else []
         assert composed("exp=toy_preln_nowarm", f"{group}={path.stem}", *sources, *task)
 
 

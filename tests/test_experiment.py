@@ -14,6 +14,16 @@ from tests.examples import experiment, settings
 
 DATA = "sha256:" + "0" * 64
 
+WEIGHTS: dict[str, Any] = {
+    "given": "run@1",
+    "sha256": "a",
+    "run": "0123456789",
+    "exp": "toybert_preln_nowarm_linear",
+    "data": "sha256:1",
+    "epoch": 1,
+    "update": 9,
+}
+STARTED: dict[str, Any] = {"task": "classification", "data__name": "mrpc", "start": WEIGHTS}
 CHANGES_THE_RESULT = [
     {"seed": 2}, {"norm": "preln"}, {"lr": 1e-3}, {"precision": "bf16"}, {"precision": "fp16"},
     *({"init": init} for init in ("xavier", "theory", "fairseq")),
@@ -28,6 +38,7 @@ CHANGES_THE_RESULT = [
     {"train__label_smoothing": 0.0}, {"train__clip_norm": 1.0},
     {"eval__beam": 4}, {"eval__lenpen": 1.0}, {"eval__max_len_a": 2.0}, {"eval__max_len_b": 20}, {"eval__valid": True},
     {"eval__average": 2}, {"task": "masked_lm"}, {"train__block_tokens": 128},
+    {"train__max_sentences": 16}, STARTED, {**STARTED, "start": {**WEIGHTS, "sha256": "b"}},
 ]  # fmt: skip
 CHANGES_NOTHING = [
     {"exp": "another_name"}, {"rerun": True},
@@ -50,6 +61,19 @@ def test_ids_differ_whenever_a_result_could() -> None:
 @pytest.mark.parametrize("change", CHANGES_NOTHING, ids=str)
 def test_ids_are_equal_for_what_changes_no_result(change: dict[str, Any]) -> None:
     assert experiment(**change).id(DATA) == experiment().id(DATA)
+
+
+@pytest.mark.parametrize(
+    "change", [{"given": "elsewhere/epoch1.pt"}, {"path": "/x"}, {"epoch": 2}, {"run": "1"}], ids=str
+)
+def test_an_id_depends_on_what_the_weights_are_and_not_on_where_they_lie(change: dict[str, Any]) -> None:
+    assert experiment(**{**STARTED, "start": {**WEIGHTS, **change}}).id(DATA) == experiment(**STARTED).id(DATA)
+
+
+def test_a_record_says_where_a_run_started_and_names_no_place() -> None:
+    one = experiment(**{**STARTED, "start": {**WEIGHTS, "path": "/private/x", "given": "/private/x"}})
+    assert one.axes["start"] == "toybert_preln_nowarm_linear@9" and "start" not in experiment().axes
+    assert one.settings()["start"]["sha256"] == "a" and "private" not in json.dumps(one.settings())
 
 
 def test_an_id_does_not_know_a_setting_at_its_default() -> None:
@@ -145,6 +169,12 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy() -> None:
         ({"optimizer__betas": [0.9, 1.0]}, "optimizer.betas.1: input should be less than 1, got 1.0"),
         ({"precision": "fp8"}, "precision: input should be 'auto', 'fp32', 'bf16' or 'fp16', got 'fp8'"),
         ({"divergence__rule": "luck"}, "divergence.rule: there is no 'luck'; known: stuck, never"),
+        ({"start": "run@1"}, "start: is for task=classification, this is task=translation"),
+        ({"task": "masked_lm", "data__name": "rte"},
+         "data.name: rte is for task=classification, this is task=masked_lm"),
+        ({"task": "classification"}, "data.name: task=classification takes mrpc or rte; toy has no classes"),
+        ({**STARTED, "eval__average": 2},
+         "eval.valid, eval.average: task=classification decodes nothing; leave them out"),
         ({"norm": None}, "norm: input should be a valid string, got None"),
         ({"train__nope": 1}, "train.nope: no such setting"),
         ({"nope": 1}, "nope: no such setting"),

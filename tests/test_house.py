@@ -20,7 +20,7 @@ MAY_IMPORT = {  # what each room may import of the others
     "verbs": {"sweep", "run", "corpus", "engine", "score", "store", "tracking", "compose", "theory", "report",
               "status", "doctor"},
     "sweep": {"run", "store", "status"},
-    "run": {"corpus", "engine", "score", "store", "tracking"},
+    "run": {"corpus", "engine", "score", "store", "tracking", "start"}, "start": {"engine", "store"},
     "corpus": set(), "engine": set(), "score": set(), "store": set(), "tracking": set(), "paper": set(),
     "report": {"store", "score", "paper"},
     "theory": {"engine"}, "bench": {"engine", "corpus", "compose"},

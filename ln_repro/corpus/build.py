@@ -11,7 +11,7 @@ from typing import Any
 from ln_repro.corpus.base import Arranged, Corpus, Found
 from ln_repro.corpus.bpe import learn, segment_lines
 from ln_repro.corpus.download import Report
-from ln_repro.corpus.prepared import MANIFEST, describe
+from ln_repro.corpus.prepared import MANIFEST, Prepared, describe
 from ln_repro.corpus.text import Splits, length, pick, write_lines
 from ln_repro.corpus.tokenise import lower, tokenise_lines
 from ln_repro.data_settings import Data
@@ -27,16 +27,18 @@ def build(
     identity: Mapping[str, Any],
     binarise: Callable[[Path, Path, str, str], None],
     report: Report,
+    learnt: Prepared | None = None,
 ) -> None:
     """Prepare a corpus beside ``folder`` and move it there when it is complete.
 
+    Merges and dictionary are those of ``learnt``, where there is such a corpus.
     The caller holds the lock of ``folder``, so a staging folder found here belongs to nobody any more.
     """
     staging = folder.with_name(f".{folder.name}.staging")
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
     try:
-        facts = _fill(corpus, data, found, staging, binarise, report)
+        facts = _fill(corpus, data, found, staging, binarise, report, learnt)
         manifest = {**identity, **facts, "versions": _versions(), "files": describe(staging)}
         write_atomically(staging / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
         if folder.exists():  # damaged, or it would have been used
@@ -54,6 +56,7 @@ def _fill(
     staging: Path,
     binarise: Callable[[Path, Path, str, str], None],
     report: Report,
+    learnt: Prepared | None,
 ) -> dict[str, Any]:
     """Write raw/, text/, bpe/ and bin/; return what the manifest says about them."""
     arranged = _words(corpus, data, found, report)
@@ -65,7 +68,7 @@ def _fill(
         _check(corpus, data, text)
         _write(staging / "text", text)
         return _facts(text, {}, arranged.remarks)
-    bpe, codes = _segment(text, data, report)
+    bpe, codes = _segment(text, data, report, learnt)
     kept = corpus.keep(bpe["train"])
     if kept is not None:
         report(f"cleaning: {len(kept)} of {length(bpe['train'])} training pairs kept")
@@ -75,10 +78,12 @@ def _fill(
     _write(staging / "bpe", bpe)
     if codes:
         (staging / "bpe" / "codes").write_text(codes, encoding="utf-8")
+    if learnt:
+        shutil.copyfile(learnt.dictionary, staging / "bpe" / "dict.txt")  # which the binariser looks for
     report("binarising")
     (staging / "bin").mkdir()
     binarise(staging / "bpe", staging / "bin", data.source_lang, data.target_lang)
-    facts = _facts(text, bpe, arranged.remarks)
+    facts = _facts(text, bpe, arranged.remarks) | ({"vocabulary": learnt.vocabulary} if learnt else {})
     _compare_tokens(corpus, data, facts, report)
     return facts
 
@@ -101,13 +106,16 @@ def _lowered(text: Splits) -> Splits:
     }
 
 
-def _segment(text: Splits, data: Data, report: Report) -> tuple[Splits, str]:
-    """Return the splits in subwords and the merge table, learnt on both training sides together."""
-    if not data.bpe_merges:
-        return dict(text), ""
-    report(f"learning {data.bpe_merges} byte-pair merges")
-    languages = dict.fromkeys((data.source_lang, data.target_lang))  # one of them, where there is one side
-    codes = learn((text["train"][lang] for lang in languages), data.bpe_merges)
+def _segment(text: Splits, data: Data, report: Report, learnt: Prepared | None) -> tuple[Splits, str]:
+    """Return the splits in subwords and the merge table, learnt on both training sides together if on no others."""
+    if learnt:
+        codes = learnt.codes
+    elif data.bpe_merges:
+        report(f"learning {data.bpe_merges} byte-pair merges")
+        languages = dict.fromkeys((data.source_lang, data.target_lang))  # one of them, where there is one side
+        codes = learn((text["train"][lang] for lang in languages), data.bpe_merges)
+    else:
+        codes = ""
     if not codes:
         return dict(text), ""
     report("segmenting")

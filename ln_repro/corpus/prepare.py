@@ -67,7 +67,8 @@ def prepare(data: Data, root: Path, binarise: Binarise, report: Report) -> Prepa
             if ready := opened(folder, known):  # another process was faster
                 return ready
             require_room(root, room_for(found.values()), "paths.data")
-            build(corpus, data, found, folder, _identity(data, known, root, found), binarise, report)
+            learnt = _learnt(data, root)
+            build(corpus, data, found, folder, _identity(data, known, root, found), binarise, report, learnt)
     ready = opened(folder, known)
     assert ready is not None
     return ready
@@ -106,6 +107,23 @@ def listing(root: Path) -> list[dict[str, Any]]:
         for name, corpus in CORPORA.items()
         for folders in [_prepared(root, name)]
     ]
+
+
+def _learnt(data: Data, root: Path) -> Prepared | None:
+    """Return the corpus whose merges and dictionary are taken, None where they are learnt.
+
+    Raises:
+        UserError: it is not there any more.
+    """
+    if data.vocabulary is None:
+        return None
+    for folder in root.glob(f"prepared/*-{data.vocabulary.removeprefix('sha256:')[:12]}"):
+        if (ready := opened(folder, data.vocabulary)) and not _is_test_only(folder):
+            return ready
+    raise UserError(
+        f"data.vocabulary: no corpus {data.vocabulary} is prepared under {root}; prepare that of the run you start "
+        "from, or set paths.data to where it lies"
+    )
 
 
 def _folder(data: Data, root: Path, known: str) -> Path:

@@ -34,6 +34,17 @@ class Prepared:
         """Return the folder that fairseq reads."""
         return self.folder / "bin"
 
+    @property
+    def dictionary(self) -> Path:
+        """Return the joint dictionary's file."""
+        return self.bin / f"dict.{self.target_lang}.txt"
+
+    @property
+    def codes(self) -> str:
+        """Return the merge table; empty where words are whole."""
+        path = self.folder / "bpe" / "codes"
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+
     def references(self, split: str) -> list[str]:
         """Return the untokenised target lines of valid or test."""
         return stored_lines(self.folder / "raw" / f"{split}.{self.target_lang}")

@@ -7,10 +7,15 @@ from fairseq_cli import preprocess
 
 
 def binarise(arguments: list[str]) -> int:
-    """Binarise the folder, into the folder, for the two languages that ``arguments`` name in this order."""
+    """Binarise the folder, into the folder, for the two languages that ``arguments`` name in this order.
+
+    The dictionary is made from the training split, unless the folder has a ``dict.txt``.
+    """
     text, out, source, target = arguments
     command = ["--source-lang", source, "--target-lang", target, "--destdir", out, "--joined-dictionary"]
     command += ["--only-source"] if source == target else []  # one side, which is not to be written twice
+    if (words := Path(text, "dict.txt")).exists():
+        command += ["--srcdict", str(words)]
     for split in ("train", "valid", "test"):
         if Path(text, f"{split}.{target}").exists():
             command += [f"--{split}pref", f"{text}/{split}"]

@@ -22,7 +22,7 @@ def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resum
         "--precision", experiment.precision, "--norm", experiment.norm, "--init", experiment.init,
         "--layers", model.layers, "--width", model.width, "--ffn", model.ffn, "--heads", model.heads,
         "--dropout", model.dropout, *(["--share-embeddings"] if model.share_embeddings else []),
-        "--criterion", "ln_cross_entropy", "--label-smoothing", train.label_smoothing,
+        "--label-smoothing", train.label_smoothing,
         *_optimizer(experiment.optimizer),
         "--lr", experiment.lr, "--clip-norm", train.clip_norm, *_schedule(experiment),
         "--seed", experiment.torch_seed, "--max-tokens", train.max_tokens,
@@ -32,6 +32,8 @@ def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resum
         "--save-dir", folder, "--save-interval-updates", train.save_every,
         "--num-workers", 0, "--distributed-world-size", 1, "--ddp-backend", "legacy_ddp",
     ]  # fmt: skip
+    if train.max_sentences is not None:
+        arguments += ["--batch-size", train.max_sentences]
     if experiment.probe != "none":
         arguments += ["--probe-every", experiment.every, "--probe-batches", experiment.probe_batches]
     if experiment.stop_on_divergence:
@@ -50,15 +52,23 @@ def decoding_arguments(search: Evaluation, training: Sequence[str]) -> list[str]
 
 
 def _translation(experiment: Experiment) -> list[object]:
-    return ["--task", "ln_translation", "--arch", "ln_transformer"]
+    return ["--task", "ln_translation", "--arch", "ln_transformer", "--criterion", "ln_cross_entropy"]
 
 
 def _masked_lm(experiment: Experiment) -> list[object]:
-    return ["--task", "ln_masked_lm", "--arch", "ln_encoder", "--block-tokens", experiment.train.block_tokens]
+    plugins = ["--task", "ln_masked_lm", "--arch", "ln_encoder", "--criterion", "ln_cross_entropy"]
+    return [*plugins, "--block-tokens", experiment.train.block_tokens]
 
 
-TASKS: dict[str, Callable[[Experiment], list[object]]] = {"translation": _translation, "masked_lm": _masked_lm}
-"""The plug-ins of each task: its data, and its model."""
+def _classification(experiment: Experiment) -> list[object]:
+    plugins = ["--task", "ln_classification", "--arch", "ln_classifier", "--criterion", "ln_classification"]
+    return [*plugins, *(["--start", experiment.start.path] if experiment.start else [])]
+
+
+TASKS: dict[str, Callable[[Experiment], list[object]]] = {
+    "translation": _translation, "masked_lm": _masked_lm, "classification": _classification,
+}  # fmt: skip
+"""The plug-ins of each task: its data, its model, and its loss."""
 
 
 def _optimizer(optimizer: Optimizer) -> list[object]:

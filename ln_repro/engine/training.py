@@ -25,7 +25,7 @@ from ln_repro.engine.trainer import StrictTrainer
 from ln_repro.events import Events
 from ln_repro.ranks import Rank
 
-PLUGINS = ("encoder_only", "loss", "masked_lm", "model", "optimizers", "schedules", "task")
+PLUGINS = ("classification", "encoder_only", "loss", "masked_lm", "model", "optimizers", "schedules", "task")
 KEPT_STATES = 2
 ENTROPY_SENTENCES = 50_000
 """The unigram entropy is estimated on so many."""
@@ -119,6 +119,8 @@ class Loop:
 
     def _measure(self) -> None:
         """Let a new model set itself by a mini-batch, if its norm placement starts so."""
+        if self.task.start:
+            return  # it is not new: it has learnt what it was set to
         model = self.trainer.get_model()
         (sample,) = chosen_batches(self.batches, 1, self.cfg.common.seed, self.trainer.cuda)
         measure(model, lambda: model(**sample["net_input"]))

@@ -43,6 +43,10 @@ class Case:
     words: list[str] = field(default_factory=list)
     more: list[float] = field(default_factory=list)
     """Estimates of how many seeds would decide the parts that are open."""
+    shared: int | None = None
+    """Seeds that count; None: all that the arms share."""
+    wanted: int = SEEDS
+    """Seeds that a verdict needs at least."""
 
     def within(self, name: str, values: Sequence[float], least: float = -math.inf, most: float = math.inf) -> None:
         """Ask that the mean of ``values``, one a seed, lies inside a region."""
@@ -71,19 +75,19 @@ class Case:
 
     def judged(self) -> Judged:
         """Return what the parts come to; too few seeds decide nothing."""
-        seeds = self.evidence.seeds(self.arms)
-        found = together(self.parts, seeds, SEEDS)
+        seeds = self.evidence.seeds(self.arms) if self.shared is None else self.shared
+        found = together(self.parts, seeds, self.wanted)
         return Judged(found, "; ".join(self.words), seeds, self.evidence.records(self.arms), self._needs(found, seeds))
 
     def _needs(self, found: str, seeds: int) -> str | None:
         if found != INCONCLUSIVE:
             return None
-        if seeds < SEEDS:
-            return more_seeds(SEEDS - seeds)
-        wanted = max(self.more, default=math.inf)
-        if wanted > HOPELESS:
+        if seeds < self.wanted:
+            return more_seeds(self.wanted - seeds)
+        enough = max(self.more, default=math.inf)
+        if enough > HOPELESS:
             return "the mean lies too near the edge of the rule to be decided by more seeds"
-        return f"about {more_seeds(math.ceil(wanted) - seeds)}"
+        return f"about {more_seeds(math.ceil(enough) - seeds)}"
 
 
 def more_seeds(number: int) -> str:

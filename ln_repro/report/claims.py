@@ -7,7 +7,8 @@ from rich.table import Table as TerminalTable
 from rich.text import Text
 
 from ln_repro.paper.claims import (
-    NO_EXPERIMENT_YET,
+    FINE_TUNING,
+    FINE_TUNING_SEEDS,
     NOT_NAMED_ALIKE,
     OTHER_CORPORA,
     PRETRAINING,
@@ -25,19 +26,20 @@ from ln_repro.report.theory import STYLES, interval
 
 Row = dict[str, Any]
 Findings = Sequence[Mapping[str, Any]]
-HOURS = {"iwslt": 1.0, "wmt": 22.0, "bert": 150.0}
+HOURS = {"iwslt": 1.0, "wmt": 22.0, "bert": 150.0, "mrpc": 0.3, "rte": 0.3}
 """GPU hours of a run, estimated: 16k updates of 4,096 tokens, and 20k of 131k, at five mini-batches a second; of BERT
-1M updates of 131k tokens at 250k tokens a second."""
+1M updates of 131k tokens at 250k tokens a second; of fine-tuning ten checkpoints, two minutes each."""
 DEEPER = {"deep": 2, "deeper": 3}
 """How many times as long a run takes whose arm ends so."""
 PROBED, OWN_TEXT = " probe=gradients", " data.train=FILE data.valid=FILE"
 SETTINGS = {"TH-10": PROBED, "X-4": PROBED, "BERT-1": OWN_TEXT, "BERT-2": OWN_TEXT}
 """What a claim's runs are given besides their names."""
-MISSING = {
-    "BERT-3": "an experiment: a classifier on GLUE's data that starts from the weights of BERT-1's runs, and accuracy "
-    "as its score; there is none of it yet"
-}
-"""What claims without an experiment lack."""
+PRETRAINED = {"preln_nowarm_linear": "PRELN", "postln_nowarm_linear": "POSTLN"}
+"""By arm of the fine-tuning, a placeholder for the run of BERT-1 that it starts from."""
+FILL_IN = (
+    "PRELN and POSTLN are BERT-1's runs (names or ids), @EPOCH the same epochs of both, ten of them for example, and "
+    "FOLDER is GLUE's"
+)
 
 RULES: dict[str, tuple[Rule, Rule | None]] = {
     "MT-1": (rules.warm_up_needed(literal=True), rules.warm_up_needed_elsewhere),
@@ -53,6 +55,8 @@ RULES: dict[str, tuple[Rule, Rule | None]] = {
     "WMT-2": (rules.faster_on_wmt, None),
     "BERT-1": (rules_bert.times_as_long, rules_bert.longer),
     "BERT-2": (rules_bert.only_pre_ln_trains, rules_bert.only_pre_ln_trains),
+    "BERT-3": (rules_bert.fine_tunes_faster, None),
+    "BERT-3.rte": (rules_bert.fine_tunes_faster, None),
     "TH-10": (rules_probes.tiny_after_the_ramp, rules_probes.smaller_after_the_ramp),
     "X-1": (rules_schemes.deeper(rules_schemes.by_bleu), rules_schemes.deeper(rules_schemes.by_progress)),
     "X-2": (rules_schemes.without_norm(rules_schemes.by_bleu), rules_schemes.without_norm(rules_schemes.by_progress)),
@@ -83,10 +87,8 @@ ELSEWHERE_ARMS: dict[str, Sequence[Sequence[str]]] = {
 
 def claim_rows(evidence: Mapping[str, Evidence], findings: Findings) -> list[Row]:
     """Return every claim as the contract has it, with its rule and what is still needed beside."""
-    rows = [row_of(claim, evidence) for claim in (*TRANSLATION, *PRETRAINING, *SCHEMES)]
+    rows = [row_of(claim, evidence) for claim in (*TRANSLATION, *PRETRAINING, *FINE_TUNING, *SCHEMES)]
     rows += [theory_row(found) for found in findings]
-    rows += [bare_row(claim) | {"verdict": "not-run", "needs": MISSING[claim.id]}
-             for claim in NO_EXPERIMENT_YET]  # fmt: skip
     return sorted(rows, key=lambda row: order(row["id"]))
 
 
@@ -119,14 +121,38 @@ def row_of(claim: Claim, evidence: Mapping[str, Evidence]) -> Row:
         if found.evidence:
             kind = "toy" if corpus == "toy" else "adapted"
             elsewhere.append({"data": corpus, "class": kind, "rule": claim.elsewhere, **as_dict(found)})
+    return bare_row(claim) | as_dict(here) | {"elsewhere": elsewhere, **to_run(claim, here)}
+
+
+def to_run(claim: Claim, here: Judged) -> Row:
+    """Return the command that runs what a claim needs, and its cost."""
+    if claim in FINE_TUNING:
+        return to_fine_tune(claim, here)
     experiments = ",".join(f"{claim.corpus}_{arm}" for arm in claim.arms)
-    seeds = ",".join(map(str, range(1, SEEDS + 1)))
     runs = SEEDS * sum(DEEPER.get(arm.split("_")[-1], 1) for arm in claim.arms)
-    return bare_row(claim) | as_dict(here) | {
-        "elsewhere": elsewhere,
-        "command": f"ln-repro run -m exp={experiments} seed={seeds}{SETTINGS.get(claim.id, '')}",
+    return {
+        "command": f"ln-repro run -m exp={experiments} seed={listed(SEEDS)}{SETTINGS.get(claim.id, '')}",
         "cost_gpu_hours": runs * HOURS[claim.corpus],
-    }  # fmt: skip
+    }
+
+
+def to_fine_tune(claim: Claim, here: Judged) -> Row:
+    """Return the same where each arm starts from runs of its own, and what the user has to fill in."""
+    commands = [
+        f"ln-repro run -m exp={claim.corpus}_{arm} seed={listed(FINE_TUNING_SEEDS)} "
+        f"start={PRETRAINED[arm]}@EPOCH,{PRETRAINED[arm]}@EPOCH data.source=FOLDER"
+        for arm in claim.arms
+    ]
+    return {
+        "command": " && ".join(commands),
+        "cost_gpu_hours": round(FINE_TUNING_SEEDS * len(claim.arms) * HOURS[claim.corpus], 1),
+        "needs": f"{here.needs}; {FILL_IN}" if here.needs else None,
+    }
+
+
+def listed(seeds: int) -> str:
+    """Return the seeds as Hydra takes them."""
+    return ",".join(map(str, range(1, seeds + 1)))
 
 
 def judge(rule: Rule, evidence: Evidence, choices: Sequence[Sequence[str]]) -> Judged:

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from ln_repro.events import Event
-from ln_repro.record import Record, task_of
+from ln_repro.record import Record, accuracy, task_of
 
 UNIGRAM_ENTROPY = {"toy": 5.769, "multi30k": 8.171}
 """Bits per target token, the end of sentences included, of the training text's own word frequencies, by corpus."""
@@ -39,6 +39,17 @@ class Run:
         rows = [(row["valid_loss"], row["valid_nll_loss"]) for row in self.record["epochs"]]
         return float(min(rows)[1]) if rows else float("inf")
 
+    @property
+    def accuracy(self) -> float:
+        """Share of right answers after the last epoch; 0 for a run that never got so far."""
+        return accuracy(self.record) or 0.0
+
+    @property
+    def started(self) -> int | None:
+        """Updates of pre-training that it began with; None where there was none."""
+        start = self.record.get("experiment", {}).get("start")
+        return int(start["update"]) if start else None
+
     def curve(self, name: str) -> dict[int, float]:
         """Return a column of the record's epochs."""
         return {row["epoch"]: float(row[name]) for row in self.record["epochs"] if row.get(name) is not None}
@@ -53,6 +64,9 @@ class Evidence:
 
     corpus: str
     arms: Mapping[str, Mapping[int, Run]] = field(default_factory=dict)
+    starts: Mapping[int, "Evidence"] = field(default_factory=dict)
+    """Of runs that began with others' weights: by the updates that those were trained for. Of a seed that was run from
+    several, `arms` has one."""
 
     def missing(self, arms: Sequence[str]) -> list[str]:
         """Return the arms without a run."""
@@ -63,8 +77,14 @@ class Evidence:
         return len(set.intersection(*({*self.arms.get(arm, {})} for arm in arms)))
 
     def records(self, arms: Sequence[str]) -> list[str]:
-        """Return the ids of the arms' records."""
-        return [run.record["id"] for arm in arms for _, run in sorted(self.arms.get(arm, {}).items())]
+        """Return the ids of the arms' records, from whatever start."""
+        runs = [run for arm in arms for one in self.by_start for _, run in sorted(one.arms.get(arm, {}).items())]
+        return [run.record["id"] for run in runs]
+
+    @property
+    def by_start(self) -> Sequence["Evidence"]:
+        """Return the parts of it, one for every start; itself where runs begin with no others' weights."""
+        return list(self.starts.values()) or [self]
 
     def of(self, arm: str, quantity: Quantity) -> list[float]:
         """Return a quantity of every run of an arm, by seed."""
@@ -91,13 +111,26 @@ Named = Callable[[str], Mapping[str, Any] | None]
 
 
 def gather(runs: Sequence[Run], named: Named) -> dict[str, Evidence]:
-    """Return the evidence by corpus: runs that are what their name says, one a seed."""
-    found: dict[str, dict[str, dict[int, Run]]] = {}
+    """Return the evidence by corpus: runs that are what their name says, one a seed and start."""
+    found: dict[str, dict[int | None, dict[str, dict[int, Run]]]] = {}
     for run in runs:
         corpus, _, arm = run.record["exp"].partition("_")
         if not difference(run, named):
-            found.setdefault(corpus, {}).setdefault(arm, {}).setdefault(run.record["axes"]["seed"], run)
-    return {corpus: Evidence(corpus, arms) for corpus, arms in found.items()}
+            arms = found.setdefault(corpus, {}).setdefault(run.started, {})
+            arms.setdefault(arm, {}).setdefault(run.record["axes"]["seed"], run)
+    return {corpus: _by_start(corpus, starts) for corpus, starts in found.items()}
+
+
+def _by_start(corpus: str, found: Mapping[int | None, Mapping[str, Mapping[int, Run]]]) -> Evidence:
+    """Return the evidence of one corpus; if runs of it have a start, of these alone."""
+    starts = {update: Evidence(corpus, found[update]) for update in found if update is not None}
+    if not starts:
+        return Evidence(corpus, found[None])
+    merged: dict[str, dict[int, Run]] = {}
+    for one in starts.values():
+        for arm, runs in one.arms.items():
+            merged[arm] = {**runs, **merged.get(arm, {})}
+    return Evidence(corpus, merged, dict(sorted(starts.items())))
 
 
 def difference(run: Run, named: Named) -> str:
@@ -110,9 +143,7 @@ def difference(run: Run, named: Named) -> str:
 
 def strays(runs: Sequence[Run], named: Named) -> list[str]:
     """Return a line for every kind of run that is no evidence: other settings than its name says, or a seed again."""
-    counted = {
-        run.record["id"] for one in gather(runs, named).values() for arm in one.arms.values() for run in arm.values()
-    }
+    counted = {id for one in gather(runs, named).values() for id in one.records(list(one.arms))}
     told = Counter(
         f"{run.record['exp']}: {difference(run, named) or 'a seed again'}"
         for run in runs

@@ -12,7 +12,7 @@ POINTS = 100
 NAMES = {"postln": "Post-LN", "preln": "Pre-LN", "deepnorm": "DeepNorm", "rezero": "ReZero", "admin": "Admin",
          "admin_closed": "Admin, closed form", "adam": "Adam", "radam": "RAdam", "sgd": "SGD", "iwslt14": "IWSLT14",
          "wmt14": "WMT14", "multi30k": "Multi30k", "tatoeba": "Tatoeba", "toy": "Toy",
-         "masked_lm": "masked words"}  # fmt: skip
+         "mrpc": "MRPC", "rte": "RTE", "masked_lm": "masked words"}  # fmt: skip
 """How norms, optimizers, corpora and tasks are written; what is not here is shown as it is."""
 CORPORA = ("iwslt14", "wmt14", "multi30k", "tatoeba", "toy")
 """In the order in which they are shown: the paper's first."""

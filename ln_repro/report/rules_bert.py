@@ -1,16 +1,21 @@
-"""The rules on pre-training (section 4.1 and 4.2, figure 5(a)); losses in bits, as everywhere."""
+"""The rules on pre-training and fine-tuning (section 4.1 and 4.2, figure 5); losses in bits, as everywhere."""
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 
-from ln_repro.report.case import Case, Judged
+from ln_repro.paper.claims import FINE_TUNING_SEEDS
+from ln_repro.report.case import Case, Judged, not_run
 from ln_repro.report.evidence import Evidence, Run
 from ln_repro.report.rules import reached
+from ln_repro.verdict import CONTRADICTED, REPRODUCED
 
 PART_OF_RUN = 0.7
 """Of Post-LN's updates, after which its loss is the one to reach: the paper's 700k of a little over 1,000k."""
 LOST = 0.5 / math.log(2)
 """Bits (half a nat) above Post-LN's loss at the low rate at which a run has not been trained."""
+PART_OF_CHECKPOINTS = 2 / 3
+"""Of the checkpoints, in which Pre-LN's accuracy has to be the higher."""
 CONTROLS = {
     "both at the low rate": ("preln_nowarm_linear", "postln_warm_linear"),
     "both at the low rate with warm-up": ("preln_warm_linear", "postln_warm_linear"),
@@ -37,6 +42,27 @@ def only_pre_ln_trains(evidence: Evidence, arms: Sequence[str]) -> Judged:
     case.count("Pre-LN lost", pres, not any(pres))
     for name, arm in (("bits: Post-LN", post), ("Pre-LN", pre), ("Post-LN at the low rate", low)):
         case.tell(name, evidence.of(arm, lambda run: run.loss))
+    return case.judged()
+
+
+def fine_tunes_faster(evidence: Evidence, arms: Sequence[str]) -> Judged:
+    """BERT-3: from equally long pre-training, Pre-LN's accuracy is the higher.
+
+    A checkpoint is compared if both arms began with it; a seed counts if it was run from all of them.
+    """
+    compared = [one for one in evidence.by_start if not one.missing(arms)]
+    seeds = set.intersection(*({*one.arms[arm]} for one in compared for arm in arms)) if compared else set()
+    if not seeds:
+        return not_run([f"{' and '.join(arms)} with the same seed from equally long pre-training"])
+    case = Case(evidence, arms, shared=len(seeds), wanted=FINE_TUNING_SEEDS)
+    pre, post = ([[100 * one.arms[arm][seed].accuracy for seed in sorted(seeds)] for one in compared] for arm in arms)
+    above = [fmean(first) > fmean(second) for first, second in zip(pre, post, strict=True)]
+    case.parts.append(REPRODUCED if sum(above) >= PART_OF_CHECKPOINTS * len(above) else CONTRADICTED)
+    case.say(f"Pre-LN above at {sum(above)} of {len(above)} checkpoints")
+    pooled = [[fmean(of_seed) for of_seed in zip(*arm, strict=True)] for arm in (pre, post)]
+    case.within("points, Pre-LN over Post-LN", [first - second for first, second in zip(*pooled, strict=True)], 0)
+    for name, values in zip(("Pre-LN %", "Post-LN %"), pooled, strict=True):
+        case.tell(name, values)
     return case.judged()
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ln_repro.record import AVERAGE, Record, decoded, lowest_loss, task_of
+from ln_repro.record import AVERAGE, Record, accuracy, decoded, lowest_loss, task_of
 
 Table = dict[str, Any]
 """``columns`` (names), ``rows`` (cells) and ``notes`` (lines below the table: the scores' signatures)."""
@@ -33,10 +33,11 @@ def run_tables(records: Sequence[Record]) -> dict[str, Table]:
 def runs_table(records: Sequence[Record]) -> Table:
     """Return the scores of each run, at the epoch of lowest validation loss; averages in columns of their own."""
     scores = _scores(records)
-    columns = ["exp", "seed", "valid loss", *scores.values(), "status"]
+    classified = any(accuracy(record) is not None for record in records)
+    columns = ["exp", "seed", "valid loss", *(["accuracy"] if classified else []), *scores.values(), "status"]
     return {
         "columns": columns,
-        "rows": [_row(record, list(scores)) for record in records],
+        "rows": [_row(record, list(scores), classified) for record in records],
         "notes": signatures(records),
     }
 
@@ -47,12 +48,13 @@ def _scores(records: Sequence[Record]) -> dict[str, str]:
     return always | {key: name for key, name in AVERAGES.items() if any(key in record["bleu"] for record in records)}
 
 
-def _row(record: Record, scores: Sequence[str]) -> list[Any]:
+def _row(record: Record, scores: Sequence[str], classified: bool) -> list[Any]:
     bleu = record["bleu"]
     return [
         record["exp"],
         record["axes"]["seed"],
         _rounded(lowest_loss(record), 3),
+        *([_rounded(accuracy(record), 4)] if classified else []),
         *(_rounded((bleu.get(key) or {"score": None})["score"], 2) for key in scores),
         record["status"],
     ]

@@ -34,11 +34,14 @@ def written(files: Files) -> dict[str, str]:
 
 
 def all_tables(runs: Sequence[Run], findings: Sequence[Mapping[str, Any]], named: Named) -> Files:
-    """Return the tables of claims, of arms, of runs and of the theory."""
+    """Return the tables of claims, of arms, of runs and of the theory.
+
+    Runs that start from others' weights have no table of arms: an arm of theirs is as many as it has starts.
+    """
     evidence = gather(runs, named)
     return {
         "claims": {"claims": claims_table(claim_rows(evidence, findings))},
-        "arms": {f"arms-{corpus}": arms_table(one) for corpus, one in sorted(evidence.items())},
+        "arms": {f"arms-{corpus}": arms_table(one) for corpus, one in sorted(evidence.items()) if not one.starts},
         "runs": run_tables([run.record for run in runs]),
         "theory": {"theory": findings_table(findings)} if findings else {},
     }

@@ -142,6 +142,10 @@ def _compose(asked: "Asked", options: argparse.Namespace) -> "list[Composed]":
     for cell in chosen(every, options.only, options.but):
         settings = compose(cell.overrides)
         experiment = settle(build(settings))
+        if experiment.start is not None:
+            raise UserError(
+                "start: is no one start for every norm of a grid; `ln-repro run -m exp=NAME start=A,B` takes it"
+            )
         composed.append((cell, experiment, experiment.learning_rate(settings["reference"]["updates_per_epoch"])))
     return composed
 

@@ -13,7 +13,8 @@ def copy_files(bpe: Path, out: Path, source: str, target: str) -> None:
     """Stand in for fairseq's binariser."""
     for split in ("train", "valid", "test"):
         for lang in (source, target):
-            shutil.copy(bpe / f"{split}.{lang}", out / f"{split}.{lang}")
+            if (bpe / f"{split}.{lang}").exists():
+                shutil.copy(bpe / f"{split}.{lang}", out / f"{split}.{lang}")
 
 
 def settings(name: str, **changes: Any) -> Data:

@@ -104,7 +104,7 @@ def test_text_in_one_language_is_enough(command, lines):
         (["data=text", "data.train=nowhere.txt"], "nowhere.txt"),
         (["data=text", "data.source_lang=de"], "text is in one language, give it twice; got de and en"),
         (["data=text", "task=translation"], "data.name: text is in one language, which task=masked_lm learns from"),
-        (["task=reading"], "task: input should be 'translation' or 'masked_lm'"),
+        (["task=reading"], "task: input should be 'translation', 'masked_lm' or 'classification'"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_line(command, settings: list[str], message: str) -> None:

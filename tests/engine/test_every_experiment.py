@@ -11,10 +11,22 @@ from fairseq.data import Dictionary
 from ln_repro.compose import compose
 from ln_repro.engine.command import training_arguments
 from ln_repro.engine.device import settle
-from ln_repro.engine.plugin.encoder_only import LnEncoder
+from ln_repro.engine.plugin.encoder_only import LnClassifier, LnEncoder
 from ln_repro.engine.plugin.model import LnTransformer
 from ln_repro.experiment import build
-from tests.test_compose import ARMS, BERT_ARMS, BERT_EXPECTED, BERTS, CORPORA, EXPECTED, LONGER, MODELS, layers, norm
+from tests.test_compose import (
+    ARMS,
+    BERT_ARMS,
+    BERT_EXPECTED,
+    BERTS,
+    CORPORA,
+    EXPECTED,
+    FINE_TUNED,
+    LONGER,
+    MODELS,
+    layers,
+    norm,
+)
 
 UPDATES_PER_EPOCH = {"iwslt": 1080, "tatoeba": 419, "multi30k": 252, "toy": 441, "wmt": 1000}
 VOCABULARY = 1000
@@ -127,3 +139,19 @@ def test_a_bert_reaches_fairseq_as_the_table_has_it(setting, arm):
     without = experiment.does.parameters(experiment.model, VOCABULARY)
     assert sum(parameter.numel() for parameter in model.parameters()) == without + norms
     assert without == VOCABULARY * width + layers * (4 * width * (width + 1) + 2 * width * ffn + ffn + width)
+
+
+@pytest.mark.parametrize(("setting", "arm"), FINE_TUNED)
+def test_a_fine_tuning_reaches_fairseq_as_the_table_has_it(setting, arm):
+    _, given = configured(setting, arm)
+    assert (given.task, given.arch, given.criterion) == ("ln_classification", "ln_classifier", "ln_classification")
+    assert (given.lr, given.label_smoothing, given.weight_decay, given.start) == ([5e-5], 0.0, 0.01, "")
+    assert (given.max_epoch, given.batch_size, given.update_freq) == (3, 32, [1])
+    assert (given.lr_scheduler, given.warmup_updates, given.decay) == ("ln_ramp_and_tail", 0, "linear")
+    with torch.device("meta"):
+        words = Dictionary()
+        model = LnClassifier.build_model(given, SimpleNamespace(source_dictionary=words, start=""))
+    assert len(model.encoder.stack.layers) == 12
+    layer = 4 * 768 * 769 + 2 * 768 * 3072 + 3072 + 768 + 2 * 2 * 768
+    final = 2 * 768 * arm.startswith("preln")
+    assert sum(p.numel() for p in model.parameters()) == len(words) * 768 + 12 * layer + final + 2 * 769

@@ -136,8 +136,9 @@ def test_text_is_cut_into_blocks_of_one_length(tmp_path):
     binarise([str(tmp_path), str(tmp_path / "bin"), "en", "en"])
     made = {path.name for path in (tmp_path / "bin").glob("*.bin")}
     assert made == {"train.en-en.en.bin", "valid.en-en.en.bin"}
-    given = {"data": str(tmp_path / "bin"), "source_lang": "en", "target_lang": "en", "block_tokens": 16, "seed": 1}
-    task = LnMaskedLm.setup_task(MaskedLmConfig(**given))
+    folder = str(tmp_path / "bin")
+    cfg = MaskedLmConfig(data=folder, source_lang="en", target_lang="en", block_tokens=16, seed=1)
+    task = LnMaskedLm.setup_task(cfg)
     task.load_dataset("train")
     task.load_dataset("valid")
     text = task.dataset("train").text

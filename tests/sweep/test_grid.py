@@ -177,3 +177,10 @@ def test_a_path_with_a_space_is_quoted_in_the_command(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     assert cli.main(["sweep", "grid=design", "--dry-run", "--only", "postln_warm", "paths.runs='my runs'"]) == 0
     assert "'paths.runs='" in capsys.readouterr().out
+
+
+def test_a_sweep_starts_from_no_other_runs_weights(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = ["task=classification", "data=mrpc", "start=run@1"]
+    assert cli.main(["sweep", "grid=bert", "--dry-run", *given]) == 2
+    assert capsys.readouterr().err.startswith("ln-repro: start: is no one start for every norm of a grid")

@@ -1,5 +1,6 @@
-"""The encoder alone under a softmax: a masked language model of the very layers that translate."""
+"""The encoder alone, of the very layers that translate: under a softmax, or under a classifier."""
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -9,6 +10,9 @@ from torch import Tensor, nn
 from ln_repro.engine.plugin import init
 from ln_repro.engine.plugin.layers import EncoderLayer, Shape, Stack, TokenEmbedding
 from ln_repro.engine.plugin.model import MAX_POSITIONS, Encoder, LnTransformerConfig
+
+CLASSES = 2
+OF_ENCODER = "encoder."
 
 
 @register_model("ln_encoder", dataclass=LnTransformerConfig)
@@ -23,13 +27,11 @@ class LnEncoder(BaseFairseqModel):
     @classmethod
     def build_model(cls, cfg: LnTransformerConfig, task: Any) -> "LnEncoder":
         """Build and initialise the model for the dictionary of ``task``."""
-        words = task.source_dictionary
-        shape = Shape(cfg.norm, cfg.layers, cfg.width, cfg.ffn, cfg.heads, cfg.dropout, alone=True)
-        embedding = nn.Embedding(len(words), cfg.width, words.pad())
-        projection = nn.Linear(cfg.width, len(words), bias=False)
+        encoder = build_encoder(cfg, task.source_dictionary)
+        embedding = encoder.embed.embedding
+        projection = nn.Linear(cfg.width, embedding.num_embeddings, bias=False)
         if cfg.share_embeddings:
             projection.weight = embedding.weight
-        encoder = Encoder(words, TokenEmbedding(embedding, cfg.dropout), Stack(EncoderLayer, shape))
         with torch.no_grad():
             init.initialise([embedding], [encoder.stack], projection, cfg.init)
         return cls(encoder, projection)
@@ -50,3 +52,51 @@ class LnEncoder(BaseFairseqModel):
     def max_positions(self) -> int:
         """Return the longest block of text, in tokens."""
         return MAX_POSITIONS
+
+
+@register_model("ln_classifier", dataclass=LnTransformerConfig)
+class LnClassifier(BaseFairseqModel):
+    """Encoder and a linear classifier of the first token's final state."""
+
+    def __init__(self, encoder: Encoder, classifier: nn.Linear) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.classifier = classifier
+
+    @classmethod
+    def build_model(cls, cfg: LnTransformerConfig, task: Any) -> "LnClassifier":
+        """Build and initialise the model, and put the weights that ``task`` starts from in the encoder's place."""
+        encoder = build_encoder(cfg, task.source_dictionary)
+        classifier = nn.Linear(cfg.width, CLASSES)
+        with torch.no_grad():
+            init.initialise([encoder.embed.embedding], [encoder.stack], classifier, cfg.init)
+            nn.init.zeros_(classifier.bias)
+        if task.start:
+            encoder.load_state_dict(encoder_weights(Path(task.start)))
+        return cls(encoder, classifier)
+
+    def forward(self, src_tokens: Tensor) -> tuple[Tensor, None]:
+        """Return the logits (batch, classes) of ``src_tokens`` (batch, time)."""
+        return self.classifier(self.encoder(src_tokens)["x"][0]), None
+
+    @property
+    def stacks(self) -> dict[str, Stack]:
+        """Return the stacks of layers by name."""
+        return {"encoder": self.encoder.stack}
+
+    def max_positions(self) -> int:
+        """Return the longest pair of sentences, in tokens."""
+        return MAX_POSITIONS
+
+
+def build_encoder(cfg: LnTransformerConfig, words: Any) -> Encoder:
+    """Return an encoder for a dictionary; its weights are yet to be drawn."""
+    shape = Shape(cfg.norm, cfg.layers, cfg.width, cfg.ffn, cfg.heads, cfg.dropout, alone=True)
+    embedding = nn.Embedding(len(words), cfg.width, words.pad())
+    return Encoder(words, TokenEmbedding(embedding, cfg.dropout), Stack(EncoderLayer, shape))
+
+
+def encoder_weights(path: Path) -> dict[str, Tensor]:
+    """Return the encoder's part of a file of weights."""
+    saved = torch.load(path, map_location="cpu", weights_only=True)["model"]
+    return {name.removeprefix(OF_ENCODER): weight for name, weight in saved.items() if name.startswith(OF_ENCODER)}

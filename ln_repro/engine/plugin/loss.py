@@ -86,7 +86,11 @@ class LabelSmoothedCrossEntropy(FairseqCriterion):
         )
         tokens = sample["ntokens"]
         log = {"loss": loss.detach(), "nll_loss": nll.detach(), "ntokens": tokens, "sample_size": tokens}
-        return loss, tokens, log
+        return loss, tokens, {**log, **self.counted(logits, target)}
+
+    def counted(self, logits: Tensor, target: Tensor) -> dict[str, Tensor]:
+        """Return what is logged besides."""
+        return {}
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:

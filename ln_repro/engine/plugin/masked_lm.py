@@ -26,6 +26,7 @@ from ln_repro.engine.plugin.task import LnTask, LnTaskConfig
 HIDDEN, LEFT, SWAPPED = 0.15, 0.1, 0.1
 """BERT's: the share of tokens that is asked for; of these a tenth is left as it is, a tenth is any other word, and the
 rest is the mask."""
+MASK = "<mask>"
 VALIDATION_SEED = 0
 """Of the masks that every run is validated with, after every epoch."""
 Item = tuple[int, Tensor, Tensor]
@@ -119,7 +120,7 @@ class LnMaskedLm(LnTask):
     def __init__(self, cfg: MaskedLmConfig, dictionary: Dictionary) -> None:
         super().__init__(cfg)
         self.dictionary = dictionary
-        self.mask = dictionary.add_symbol("<mask>")
+        self.mask = dictionary.add_symbol(MASK)
 
     @classmethod
     def setup_task(cls, cfg: MaskedLmConfig, **_: Any) -> "LnMaskedLm":

@@ -54,6 +54,8 @@ class LnTask(FairseqTask):
     def __init__(self, cfg: LnTaskConfig, *dictionaries: Any) -> None:
         super().__init__(cfg, *dictionaries)
         self.sums = Sums()
+        self.start = ""
+        """The file of the weights that the model begins with, if there is one."""
 
     def targets(self, split: str) -> Any:
         """Return the sentences or blocks whose tokens are predicted, by index."""

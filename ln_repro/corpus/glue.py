@@ -1,0 +1,93 @@
+"""Two tasks of GLUE: pairs of English sentences, each with one of two classes."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from ln_repro.corpus.base import Corpus, Found, Raw
+from ln_repro.corpus.text import Splits, read_lines
+from ln_repro.data_settings import Data
+from ln_repro.errors import UserError
+
+SIDES = ("sentence1", "sentence2")
+LABEL = "label"
+"""The third side of a split: 0 or 1 a line, which no later step changes."""
+
+
+class Glue(Corpus):
+    """GLUE's own layout: ``train.tsv`` and ``dev.tsv``, with a line of column names. The test set has no classes."""
+
+    origin = "https://gluebenchmark.com"
+    languages = frozenset(SIDES)
+    columns: ClassVar[tuple[str, str, str]]
+    """Of the two sentences, and of the class."""
+    classes: ClassVar[Mapping[str, str]]
+    """What stands in the last column, and the class that it is."""
+
+    def inputs(self, data: Data) -> list[Raw]:
+        """Return the files of the two splits."""
+        return [Raw("train.tsv"), Raw("dev.tsv")]
+
+    def read(self, data: Data, found: Found) -> Splits:
+        """Return training and validation set; beside the sentences, the classes."""
+        return {split: self._sides(found[name]) for split, name in (("train", "train.tsv"), ("valid", "dev.tsv"))}
+
+    def check(self, data: Data) -> None:
+        """Refuse other sides, and a test set.
+
+        Raises:
+            UserError: either is asked for.
+        """
+        super().check(data)
+        if data.only is not None:
+            raise UserError(f"data.only: {self.name} has no {data.only} set with classes; leave it out")
+
+    def _sides(self, path: Path) -> dict[str, list[str]]:
+        """Return the columns of a file.
+
+        Raises:
+            UserError: a column is missing, or a line is not like the others.
+        """
+        head, *lines = read_lines(path) or [""]
+        names = head.split("\t")
+        if missing := [name for name in self.columns if name not in names]:
+            raise UserError(f"{path}:1: no column {missing[0]!r}, which {self.name} has; {self.by_hand}")
+        places = [names.index(name) for name in self.columns]
+        sides: dict[str, list[str]] = {name: [] for name in (*SIDES, LABEL)}
+        for number, line in enumerate(lines, 2):
+            cells = line.split("\t")
+            found = [cells[place].strip() for place in places] if len(cells) == len(names) else [""]
+            if "" in found or found[-1] not in self.classes:
+                wanted = f"{len(names)} columns, two sentences and one of {', '.join(self.classes)} among them"
+                raise UserError(f"{path}:{number}: is not {wanted}")
+            for side, cell in zip(sides.values(), [*found[:2], self.classes[found[2]]], strict=True):
+                side.append(cell)
+        return sides
+
+
+class Mrpc(Glue):
+    """Whether two sentences of the news say the same."""
+
+    name = "mrpc"
+    description = "GLUE's MRPC, for task=classification: do two sentences say the same?"
+    licence = "Microsoft Research's, for research"
+    by_hand = (
+        "get MRPC from https://gluebenchmark.com and give data.source=FOLDER, in which MRPC/train.tsv and dev.tsv lie"
+    )
+    folders = (".", "MRPC")
+    columns = ("#1 String", "#2 String", "Quality")
+    classes: ClassVar[Mapping[str, str]] = {"0": "0", "1": "1"}
+
+
+class Rte(Glue):
+    """Whether one sentence follows from another."""
+
+    name = "rte"
+    description = "GLUE's RTE, for task=classification: does one sentence follow from the other?"
+    licence = "of the RTE challenges, for research"
+    by_hand = (
+        "get RTE from https://gluebenchmark.com and give data.source=FOLDER, in which RTE/train.tsv and dev.tsv lie"
+    )
+    folders = (".", "RTE")
+    columns = (*SIDES, "label")
+    classes: ClassVar[Mapping[str, str]] = {"not_entailment": "0", "entailment": "1"}

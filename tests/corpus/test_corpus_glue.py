@@ -1,0 +1,98 @@
+"""MRPC and RTE from a folder in GLUE's layout, with a vocabulary of their own or of another corpus."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpus_helpers import settings, write
+
+from ln_repro.corpus.prepare import Prepared, fingerprint, verify
+from ln_repro.corpus.text import stored_lines
+from ln_repro.errors import UserError
+
+Made = Callable[..., Prepared]
+SIDES = {"source_lang": "sentence1", "target_lang": "sentence2"}
+MRPC = (
+    "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String",
+    '1\t7\t8\tThe "cat" sat.\tA cat sat.',
+    "0\t9\t10\tNo.\tYes.",
+)
+RTE = ("index\tsentence1\tsentence2\tlabel", "0\tA cat sat.\tIt sat.\tentailment", "1\tNo.\tYes.\tnot_entailment")
+
+
+@pytest.fixture
+def glue(tmp_path: Path) -> Path:
+    """Return a folder with both."""
+    for split in ("train", "dev"):
+        write(tmp_path / "my glue" / "MRPC" / f"{split}.tsv", *MRPC)
+        write(tmp_path / "my glue" / "RTE" / f"{split}.tsv", *RTE)
+    return tmp_path / "my glue"
+
+
+@pytest.mark.parametrize("name", ["mrpc", "rte"])
+def test_sentences_and_classes_stay_together(made: Made, root: Path, glue: Path, name: str) -> None:
+    prepared = made(name, source=glue, **SIDES)
+    assert dict(prepared.pairs) == {"train": 2, "valid": 2}
+    assert stored_lines(prepared.folder / "text" / "train.label") == ["1", "0"]
+    assert stored_lines(prepared.folder / "raw" / "valid.label") == ["1", "0"]
+    assert prepared.tokenised("valid") == ["a cat sat ." if name == "mrpc" else "it sat .", "yes ."]
+    assert verify(settings(name, source=glue, **SIDES), root) == []
+    assert made(name, source=glue / name.upper(), **SIDES).fingerprint == prepared.fingerprint
+
+
+def test_merges_and_dictionary_of_another_corpus_are_taken(made: Made, root: Path, glue: Path, small_toy: None) -> None:
+    other = made("toy", bpe_merges=40)
+    (other.bin / "dict.en.txt").write_text("a 1\n")  # what the binariser, which is not at work here, would write
+    given: dict[str, Any] = {"source": glue, "vocabulary": other.fingerprint, **SIDES}
+    with pytest.raises(FileNotFoundError):
+        other.dictionary.with_name("dict.de.txt").read_text()
+    prepared = made("mrpc", **given)
+    assert prepared.codes == other.codes != ""
+    assert (prepared.folder / "bpe" / "dict.txt").read_text() == "a 1\n"
+    assert prepared.vocabulary == other.vocabulary
+    own = made("mrpc", source=glue, **SIDES)
+    assert own.codes != other.codes and own.fingerprint != prepared.fingerprint
+    assert not (own.folder / "bpe" / "dict.txt").exists()
+
+
+def test_a_vocabulary_that_is_not_there_is_named(made: Made, root: Path, glue: Path) -> None:
+    with pytest.raises(UserError, match=r"data\.vocabulary: no corpus sha256:0123 is prepared under"):
+        made("mrpc", source=glue, vocabulary="sha256:0123", **SIDES)
+
+
+def test_a_fingerprint_without_a_vocabulary_is_what_it_was() -> None:
+    assert "vocabulary" not in settings("toy").recipe()
+    assert settings("rte", vocabulary="sha256:1").recipe()["vocabulary"] == "sha256:1"
+
+
+def test_what_is_absent_says_where_it_is_to_be_had(made: Made, tmp_path: Path) -> None:
+    wanted = r"train\.tsv, dev\.tsv: not found.*get MRPC from https://gluebenchmark\.com and give data\.source=FOLDER"
+    (tmp_path / "empty").mkdir()
+    for source in (None, tmp_path / "empty"):
+        with pytest.raises(UserError, match=wanted):
+            made("mrpc", source=source, **SIDES)
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (RTE, r"train\.tsv:1: no column '#1 String', which mrpc has"),
+        ((), r"train\.tsv:1: no column '#1 String'"),
+        ((*MRPC, "2\t1\t2\tA.\tB."), r"train\.tsv:4: is not 5 columns, two sentences and one of 0, 1 among them"),
+        ((*MRPC, "1\t1\t2\tA."), r"train\.tsv:4: is not 5 columns"),
+        ((*MRPC, "1\t1\t2\t \tB."), r"train\.tsv:4: is not 5 columns"),
+    ],
+    ids=["another", "empty", "class", "column", "sentence"],
+)
+def test_what_is_not_glues_is_refused_by_line(made: Made, glue: Path, lines: tuple[str, ...], told: str) -> None:
+    write(glue / "MRPC" / "train.tsv", *lines)
+    with pytest.raises(UserError, match=told):
+        made("mrpc", source=glue, **SIDES)
+
+
+def test_other_sides_and_a_test_set_are_refused(made: Made, root: Path, glue: Path) -> None:
+    with pytest.raises(UserError, match="rte is in sentence1 and sentence2, got de and en"):
+        made("rte", source=glue)
+    with pytest.raises(UserError, match=r"data\.only: rte has no test set with classes"):
+        fingerprint(settings("rte", source=glue, only="test", **SIDES), root)

@@ -1,0 +1,167 @@
+"""From masked words to a classifier: the weights of one run are the start of another, which has an accuracy."""
+
+import json
+import os
+import random
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import WORDS, Command
+from tests.e2e.outcomes import outcome
+from tests.e2e.test_interruptions import wait_until_alone
+
+PRETRAINED = ["task=masked_lm", "train.block_tokens=16", "train.label_smoothing=0", "train.max_epoch=2"]
+TUNED = (
+    "exp=mrpc_preln_nowarm_linear task=classification data=mrpc train.max_tokens=4096 train.max_sentences=16 lr=3e-3 "
+    "train.label_smoothing=0 train.save_every=7 train.max_epoch=4 data.train=null data.valid=null data.test=null"
+).split()
+
+
+@pytest.fixture(scope="module")
+def glue(tmp_path_factory) -> Path:
+    """Return MRPC made up: pairs of the first half of all words are of class 1, those of the second half of class 0."""
+    folder, draw = tmp_path_factory.mktemp("glue") / "MRPC", random.Random(8)
+    folder.mkdir()
+    for split, size in (("train", 400), ("dev", 60)):
+        lines = ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"]
+        for number in range(size):
+            kind = draw.randrange(2)
+            known = WORDS[:20] if kind else WORDS[20:]
+            sides = [" ".join(draw.choices(known, k=draw.randint(2, 6))) for _ in range(2)]
+            lines.append("\t".join([str(kind), str(number), str(number), *sides]))
+        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    return folder.parent
+
+
+@pytest.fixture(scope="module")
+def pretrained(sentences, tmp_path_factory) -> Command:
+    data = tmp_path_factory.getbasetemp() / "prepared data"
+    run = Command(sentences, data, tmp_path_factory.mktemp("pretrained"), PRETRAINED)
+    status, _, error = run.finish()
+    assert status == 0, error
+    return run
+
+
+def tuning(sentences: Path, data: Path, runs: Path, glue: Path, start: str) -> Command:
+    return Command(sentences, data, runs, [*TUNED, f"data.source='{glue}'", f"start='{start}'"])
+
+
+@pytest.fixture(scope="module")
+def whole(sentences, pretrained, glue, tmp_path_factory) -> Command:
+    data = tmp_path_factory.getbasetemp() / "prepared data"
+    run = tuning(sentences, data, tmp_path_factory.mktemp("tuned"), glue, f"{pretrained.folder}@2")
+    status, _, error = run.finish()
+    assert status == 0, error
+    assert "accuracy" in error
+    return run
+
+
+def test_it_learns_and_its_accuracy_is_on_record(whole, pretrained):
+    record = json.loads((whole.folder / "record.json").read_text())
+    accuracies = [row["valid_accuracy"] for row in record["epochs"]]
+    assert len(accuracies) == 4 and accuracies[-1] > 0.8
+    assert all((60 * accuracy) == pytest.approx(round(60 * accuracy)) for accuracy in accuracies)
+    events = [json.loads(line) for line in (whole.folder / "events.jsonl").read_text().splitlines()]
+    assert [event["accuracy"] for event in events if event["kind"] == "valid"] == accuracies
+    before = json.loads((pretrained.folder / "record.json").read_text())
+    listed = json.loads((pretrained.folder / "checkpoints" / "manifest.json").read_text())
+    (weights,) = (entry for entry in listed if entry["kind"] == "weights" and entry["epoch"] == 2)
+    start = record["experiment"]["start"]
+    assert (start["run"], start["sha256"], start["update"]) == (before["id"], weights["sha256"], before["updates"])
+    assert start["data"] == before["data"]["fingerprint"] == record["experiment"]["data"]["vocabulary"]
+    assert record["axes"]["start"] == f"{before['exp']}@{before['updates']}"
+    assert str(whole.runs) not in json.dumps(record) and str(pretrained.runs) not in json.dumps(record)
+    assert "valid_accuracy" not in before["epochs"][0] and "start" not in before["axes"]
+
+
+@pytest.mark.parametrize("form", ["path", "id"])
+def test_the_same_weights_are_the_same_run_however_they_are_named(whole, pretrained, glue, sentences, tmp_path, form):
+    """A copy of them elsewhere is the same start; other weights are another."""
+    copied = tmp_path / "copied" / pretrained.folder.name
+    shutil.copytree(pretrained.folder, copied)
+    given = f"{copied}/checkpoints/epoch2.pt" if form == "path" else f"{copied.name.rpartition('-')[2]}@2"
+    runs = tmp_path / "copied"
+    run = tuning(sentences, Path(whole.environment["LN_REPRO_DATA"]), runs, glue, given)
+    assert run.finish()[0] == 0
+    (folder,) = runs.glob("mrpc_*")
+    assert folder.name == whole.folder.name and outcome(folder) == outcome(whole.folder)
+    assert run.finish(f"start={copied.name}@1", "train.max_epoch=1")[0] == 0
+    assert len({path.name.rpartition("-")[2] for path in runs.glob("mrpc_*")}) == 2
+
+
+def test_kill_9_changes_nothing(whole, pretrained, glue, sentences, tmp_path):
+    data = Path(whole.environment["LN_REPRO_DATA"])
+    run = tuning(sentences, data, tmp_path / "runs", glue, f"{pretrained.folder}@2")
+    process = run.start()
+    run.wait_for_update(45)
+    process.kill()
+    for pid in run.workers():
+        os.kill(pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    wait_until_alone(run)
+    status, _, error = run.finish()
+    assert status == 0, error
+    assert outcome(run.folder) == outcome(whole.folder)
+
+
+def test_every_verb_copes_with_it(whole, tmp_path):
+    kept = tmp_path / "records"
+    assert whole.call("collect", "--records", str(kept))[0] == 0
+    status, said, error = whole.call("verify", "--records", str(kept))
+    assert status == 0 and said.startswith("1 records are sound"), error
+    status, said, _ = whole.call("tables", "--records", str(kept))
+    assert status == 0 and "### runs-mrpc-classification" in said and "| accuracy |" in said
+    (row,) = json.loads(whole.call("status", "--json")[1])
+    assert row["state"] == "finished" and row["bleu"] is None
+    assert whole.call("claims", "--records", str(kept))[0] == 0
+    assert whole.call("figures", "--records", str(kept), "--out", str(tmp_path / "figures"))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["start={run}@7"], "has no weights of epoch 7; it has those of 1, 2"),
+        (["start=nowhere@1"], "start: there is no run 'nowhere', neither as a path nor under"),
+        (["start=nowhere.pt"], "start: 'nowhere.pt' is no file of weights that a manifest.json beside it lists"),
+        (["start={run}@2", "norm=postln"], "has norm=preln, this run postln; the two have to be the same"),
+        (["start={run}@2", "model.layers=2"], "has model.layers=1, this run 2; the two have to be the same"),
+        (["start={run}@2", "model.width=32"], "has model.width=16, this run 32; the two have to be the same"),
+        (["start={run}@2", "data.vocabulary=sha256:1"], "has another vocabulary than data.vocabulary; leave that out"),
+        (["start={run}@2", "data.source=null"], "get MRPC from https://gluebenchmark.com and give data.source=FOLDER"),
+        (["start={tuned}@1"], "is a run of task=classification; give start=RUN@EPOCH"),
+    ],
+)
+def test_a_start_that_does_not_fit_is_one_line(whole, pretrained, glue, sentences, tmp_path, settings, message):
+    data = Path(whole.environment["LN_REPRO_DATA"])
+    run = Command(sentences, data, tmp_path / "runs", [*TUNED, f"data.source='{glue}'"])
+    places = {"run": pretrained.folder, "tuned": whole.folder}
+    status, _, error = run.finish(*(setting.format(**places) for setting in settings))
+    assert status == 2 and message in error and error.count("\n") == 1, error
+    assert not list(tmp_path.glob("runs/*"))
+
+
+def test_damaged_or_unfinished_starts_are_refused(whole, pretrained, glue, sentences, tmp_path):
+    copied = tmp_path / "copied" / pretrained.folder.name
+    shutil.copytree(pretrained.folder, copied)
+    run = tuning(sentences, Path(whole.environment["LN_REPRO_DATA"]), tmp_path / "runs", glue, f"{copied}@2")
+    weights = copied / "checkpoints" / "epoch2.pt"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
+    status, _, error = run.finish()
+    assert status == 2 and "epoch2.pt is gone or does not match its checksum" in error and error.count("\n") == 1
+    (copied / "record.json").unlink()
+    status, _, error = run.finish()
+    assert status == 2 and "is no finished run" in error and error.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_it_can_be_trained_without_a_start(glue, sentences, whole, tmp_path):
+    data = Path(whole.environment["LN_REPRO_DATA"])
+    settings = [*TUNED, f"data.source='{glue}'", "train.max_epoch=1"]
+    run = Command(sentences, data, tmp_path / "runs", settings)
+    status, _, error = run.finish()
+    assert status == 0, error
+    record = json.loads((run.folder / "record.json").read_text())
+    assert record["experiment"]["start"] is None and record["epochs"][0]["valid_accuracy"] > 0

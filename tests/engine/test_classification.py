@@ -1,0 +1,162 @@
+"""Classification: what a block is made of, how right answers are counted, and the weights that a model starts from."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import Dictionary
+
+from ln_repro.engine.plugin.classification import (
+    Answers,
+    ClassificationConfig,
+    Classified,
+    LabelledPairs,
+    LnClassification,
+)
+from ln_repro.engine.plugin.encoder_only import LnClassifier, LnEncoder
+from ln_repro.engine.plugin.masked_lm import MASK
+from ln_repro.engine.plugin.model import LnTransformerConfig
+from ln_repro.engine.plugin.probes import probe
+from ln_repro.engine.process import binarise
+
+SMALL = {"layers": 2, "width": 32, "ffn": 48, "heads": 4, "share_embeddings": True}
+
+
+class Side(list):
+    """Sentences that know their sizes."""
+
+    @property
+    def sizes(self):
+        return np.array([len(sentence) for sentence in self])
+
+
+@pytest.fixture
+def words():
+    found = Dictionary()
+    for number in range(50):
+        found.add_symbol(f"w{number}")
+    found.add_symbol(MASK)
+    return found
+
+
+def some_pairs(words, number=40, seed=3):
+    """Return pairs of sentences of 1 to 6 words, and classes by turns."""
+    draw = torch.Generator().manual_seed(seed)
+
+    def side():
+        lengths = torch.randint(1, 7, (number,), generator=draw).tolist()
+        sentences = [torch.randint(4, 54, (length,), generator=draw) for length in lengths]
+        return Side(torch.cat([sentence, torch.tensor([words.eos()])]) for sentence in sentences)
+
+    return LabelledPairs(side(), side(), [index % 2 for index in range(number)], words, seed)
+
+
+def model_of(words, norm="preln", start="", seed=1, kind=LnClassifier):
+    torch.manual_seed(seed)
+    return kind.build_model(
+        LnTransformerConfig(norm=norm, **SMALL), SimpleNamespace(source_dictionary=words, start=start)
+    )
+
+
+def criterion():
+    return Classified(SimpleNamespace(target_dictionary=None, cfg=SimpleNamespace(precision="fp32")), 0.0)
+
+
+def test_a_block_is_both_sentences_behind_a_mark(words):
+    pairs = some_pairs(words)
+    index, block, label = pairs[3]
+    assert (index, label) == (3, 1)
+    assert block.tolist() == [words.bos(), *pairs.first[3].tolist(), *pairs.second[3].tolist()]
+    assert block[-1] == words.eos() and int(block.eq(words.eos()).sum()) == 2
+    assert [len(pair[1]) for pair in pairs] == pairs.sizes.tolist() == [pairs.num_tokens(at) for at in range(40)]
+
+
+def test_a_mini_batch_counts_pairs_and_pads_their_end(words):
+    pairs = some_pairs(words)
+    samples = [pairs[index] for index in (0, 1, 5)]
+    batch = pairs.collater(samples)
+    assert (batch["ntokens"], batch["nsentences"], batch["target"].tolist()) == (3, 3, [0, 1, 1])
+    for row, (_, block, _) in zip(batch["net_input"]["src_tokens"], samples, strict=True):
+        assert torch.equal(row[: len(block)], block) and row[len(block) :].eq(words.pad()).all()
+
+
+def test_pairs_come_in_an_order_of_the_seed(words):
+    orders = [some_pairs(words, seed=seed).ordered_indices().tolist() for seed in (3, 3, 4)]
+    assert orders[0] == orders[1] != orders[2] and sorted(orders[2]) == list(range(40)) != orders[0]
+
+
+@torch.no_grad()
+def test_accuracy_is_counted_over_all_mini_batches_and_class_one_is_no_padding(words):
+    """Mini-batches of unequal size: a mean of their accuracies would be another number."""
+    pairs, model, loss = some_pairs(words, 41), model_of(words).eval(), criterion()
+    sums, right, nats = Answers(), 0, 0.0
+    for first in range(0, 41, 16):
+        batch = pairs.collater([pairs[index] for index in range(first, min(first + 16, 41))])
+        _, size, log = loss(model, batch)
+        assert size == len(batch["target"])
+        sums.add(log)
+    for index, block, label in pairs:  # one by one, with torch's own loss
+        logits = model(block[None])[0]
+        assert logits.shape == (1, 2) and label == index % 2
+        right += int(logits[0].argmax()) == label
+        nats += float(torch.nn.functional.cross_entropy(logits, torch.tensor([label])))
+    values = sums.per_token()
+    assert 0 < right < 41 and values["accuracy"] == right / 41
+    assert values["loss"] == values["nll_loss"] == pytest.approx(nats / 41 / np.log(2), rel=1e-5)
+    sums.clear()
+    assert sums.per_token()["accuracy"] == 0
+
+
+@pytest.mark.parametrize("norm", ["postln", "preln"])
+def test_the_first_tokens_final_state_is_classified(words, norm):
+    model = model_of(words, norm).eval()
+    batch = some_pairs(words).collater([some_pairs(words)[index] for index in range(5)])
+    states = model.encoder(**batch["net_input"])["x"]
+    expected = states[0] @ model.classifier.weight.T
+    torch.testing.assert_close(model(**batch["net_input"])[0], expected)
+    assert not model.classifier.bias.any()
+    attention, feed_forward, normed = 4 * 32 * 33, 2 * 32 * 48 + 48 + 32, 2 * 32
+    layers = 2 * (attention + feed_forward + 2 * normed) + (normed if norm == "preln" else 0)
+    assert sum(p.numel() for p in model.parameters()) == len(words) * 32 + layers + 2 * 33
+
+
+@pytest.mark.parametrize("norm", ["postln", "preln"])
+def test_a_start_is_the_whole_encoder_and_the_classifier_is_new(words, norm, tmp_path):
+    other = model_of(words, norm, seed=5, kind=LnEncoder)
+    torch.save({"model": other.state_dict()}, tmp_path / "epoch1.pt")
+    plain, started = model_of(words, norm), model_of(words, norm, start=str(tmp_path / "epoch1.pt"))
+    theirs = other.encoder.state_dict()
+    assert all(torch.equal(weight, theirs[name]) for name, weight in started.encoder.state_dict().items())
+    assert torch.equal(started.classifier.weight, plain.classifier.weight)
+    assert not torch.equal(started.encoder.embed.embedding.weight, plain.encoder.embed.embedding.weight)
+    with pytest.raises(RuntimeError, match="norm"):
+        model_of(words, "postln" if norm == "preln" else "preln", start=str(tmp_path / "epoch1.pt"))
+
+
+def test_the_task_reads_what_was_prepared_with_anothers_dictionary(tmp_path):
+    (tmp_path / "bpe").mkdir()
+    (tmp_path / "text").mkdir()
+    words = Dictionary()
+    for number in range(30):
+        words.add_symbol(f"w{number}", 100 - number)
+    words.save(str(tmp_path / "bpe" / "dict.txt"))
+    (tmp_path / "bpe" / "train.sentence1").write_text("w3 w4\nw29\n")
+    (tmp_path / "bpe" / "train.sentence2").write_text("w5\nstrange w1\n")
+    (tmp_path / "text" / "train.label").write_text("1\n0\n")
+    binarise(tmp_path / "bpe", tmp_path / "bin", "sentence1", "sentence2")
+    folder = str(tmp_path / "bin")
+    cfg = ClassificationConfig(data=folder, source_lang="sentence1", target_lang="sentence2", seed=1)
+    task = LnClassification.setup_task(cfg)
+    task.load_dataset("train")
+    assert [task.dictionary.index(f"w{number}") for number in range(30)] == [*range(4, 34)]
+    assert task.dictionary.index(MASK) == len(task.dictionary) - 1
+    blocks = [(block.tolist(), label) for _, block, label in task.dataset("train")]
+    assert blocks == [([0, 7, 8, 2, 9, 2], 1), ([0, 33, 2, 3, 5, 2], 0)]
+    assert [one.tolist() for one in task.targets("train")] == [[1], [0]]
+
+
+def test_every_layer_can_be_probed(words):
+    pairs = some_pairs(words)
+    norms = probe(criterion(), model_of(words), [pairs.collater([pairs[0], pairs[1]])])["norm_of_mean"]
+    assert len(norms) == 6 and all(len(values) == 2 and min(values) > 0 for values in norms.values())
