@@ -11,6 +11,11 @@ os.environ.setdefault("WANDB_MODE", "offline")
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with those that take minutes: at the end, one process would be left alone with them."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture
 def real_data() -> Path:
     """Return the folder of real corpora beside the checkout, or skip."""

@@ -19,7 +19,7 @@ STRAY_SIGNALS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 INTERRUPTED = Interrupted.exit_code
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
 """Lets glibc keep large blocks. It would give them back at every update and get them again page by page, which takes a
-tenth to a quarter of an update on a CPU."""
+tenth of an update on a CPU (`results/bench`, ``without/memory``)."""
 STOP_SECONDS = 60.0
 """How long a worker gets to save before it is killed."""
 

@@ -3,6 +3,8 @@
 import json
 import time
 
+import pytest
+
 SHORT = ("train.max_epoch=1", "eval.beam=1")
 
 
@@ -22,6 +24,7 @@ def test_a_multirun_runs_the_product_of_what_it_is_given(command):
     assert sum(line.startswith(str(run.runs)) for line in out.splitlines()) == 4
 
 
+@pytest.mark.slow
 def test_every_cell_of_the_design_grid_runs_to_a_record(command):
     run = command("runs", *SHORT)
     status, _, error = run.call("sweep", "grid=design", *run.settings)
@@ -40,6 +43,7 @@ def test_every_cell_of_the_design_grid_runs_to_a_record(command):
     assert records(run) == found
 
 
+@pytest.mark.slow
 def test_a_sweep_that_was_left_is_found_cancelled_and_goes_on(command):
     """`--detach`, `status`, `cancel`, and a second sweep: nothing lost, and the pool obeys too."""
     run = command("runs", "train.max_epoch=12", "eval.beam=1")

@@ -12,6 +12,7 @@ import pytest
 from tests.e2e.outcomes import outcomes
 from tests.sweep.slurm_cluster import Cluster, missing
 
+pytestmark = pytest.mark.slow
 ASKED = ("launcher.cpus_per_task=1", "launcher.mem_gb=1", "launcher.timeout_min=60")
 CELLS = ("sweep", "grid=design", "--only", "p*_warm*")
 LONG = "train.max_epoch=12"

@@ -12,6 +12,7 @@ from hydra.core.config_store import ConfigStore
 
 from ln_repro.engine import compat
 from ln_repro.engine.process import binarise
+from tests.e2e.conftest import made_up_corpus
 
 store = ConfigStore.instance()
 ours = copy.deepcopy(store.repo)
@@ -41,6 +42,14 @@ def build_model():
         return LnTransformer.build_model(LnTransformerConfig(**settings), task)
 
     return build
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory):
+    """Return a small binarised corpus: made-up words, to be reversed."""
+    folder = tmp_path_factory.mktemp("corpus")
+    binarise(made_up_corpus(folder / "text"), folder / "bin", "de", "en")
+    return folder / "bin"
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,8 @@
 from itertools import pairwise
 from statistics import fmean
 
-from tests.engine.test_reads import corpus  # noqa: F401 - a fixture
+import pytest
+
 from tests.engine.test_stock import losses
 
 SMALL = (
@@ -14,7 +15,7 @@ SMALL = (
 ).split()
 
 
-def course(corpus, folder, seed, precision="fp32"):  # noqa: F811
+def course(corpus, folder, seed, precision="fp32"):
     """Return the mean loss of every twenty updates."""
     where = ["--save-dir", folder / f"{precision}-{seed}" / "checkpoints"]
     where[1].parent.mkdir()
@@ -22,7 +23,8 @@ def course(corpus, folder, seed, precision="fp32"):  # noqa: F811
     return [fmean(every[start:end]) for start, end in pairwise(range(0, 121, 20))]
 
 
-def test_courses_in_bf16_and_fp32_lie_within_what_a_seed_changes(corpus, tmp_path):  # noqa: F811
+@pytest.mark.slow
+def test_courses_in_bf16_and_fp32_lie_within_what_a_seed_changes(corpus, tmp_path):
     seeds = [course(corpus, tmp_path, seed) for seed in (7, 1_000_010, 2_000_013)]
     low = course(corpus, tmp_path, 7, "bf16")
     by_seed = max(max(values) - min(values) for values in zip(*seeds, strict=True))

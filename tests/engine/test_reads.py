@@ -13,9 +13,7 @@ from ln_repro.engine.group import Group
 from ln_repro.engine.ledger import Ledger, Update, on_host
 from ln_repro.engine.plugin.loss import label_smoothed_nll
 from ln_repro.engine.plugin.optimizers import Sgd
-from ln_repro.engine.process import binarise
 from ln_repro.ranks import Rank
-from tests.e2e.conftest import made_up_corpus
 
 SCRIPT = Path(__file__).with_name("reads.py")
 SMALL = (
@@ -26,13 +24,6 @@ SMALL = (
 ).split()
 DUE = {7, 10, 14, 20, 21}
 """Updates after which a report or a state is due."""
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("reads")
-    binarise(made_up_corpus(folder / "text"), folder / "bin", "de", "en")
-    return folder / "bin"
 
 
 @pytest.mark.parametrize("rule", ["ln_adam", "ln_sgd"])

@@ -41,7 +41,8 @@ def label_smoothed_nll(logits: Tensor, target: Tensor, epsilon: float, pad: int)
 class SmoothedNll(torch.autograd.Function):
     """The loss with its gradient in closed form, ``p_v - (1 - eps - each) [v = target] - each``; ``each``: eps/(V-1).
 
-    Autograd would go over all (tokens, vocabulary) numbers twice as often: a tenth of an update at this study's sizes.
+    Autograd would go over all (tokens, vocabulary) numbers twice as often, and keep more of them. On a CPU that is no
+    slower (`results/bench`, ``without/loss``); a GPU waits for its memory.
     """
 
     @staticmethod
