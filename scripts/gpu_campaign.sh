@@ -11,7 +11,7 @@
 # nowhere are left out. PYTHON is the interpreter (default: .venv's), MODEL the model (default: the paper's, iwslt), and
 # key=value goes to every run: the whole course is rehearsed on a CPU by
 #
-#     ROUNDS=1 MODEL=toy DATA=... scripts/gpu_campaign.sh 10 rehearsal train.max_epoch=null train.max_update=20 eval.beam=1
+#     ROUNDS=1 UPDATES=40 MODEL=toy DATA=... scripts/gpu_campaign.sh 10 rehearsal train.max_epoch=null train.max_update=20 eval.beam=1
 set -uo pipefail
 cd "$(dirname "$0")/.."
 minutes=${1:?MINUTES OUT [key=value ...]} out=${2:?MINUTES OUT [key=value ...]}
@@ -48,7 +48,8 @@ for corpus in iwslt14 tatoeba multi30k; do
 done
 for corpus in $here; do
     find_source "$corpus"
-    [ -e "$out/bench.json" ] || timeout $((20 * $(left))) "$PYTHON" -m ln_repro.bench --rounds "${ROUNDS:-3}" --json "$out/bench.json" \
+    [ -e "$out/bench.json" ] || timeout $((20 * $(left))) "$PYTHON" -m ln_repro.bench \
+        --rounds "${ROUNDS:-3}" --updates "${UPDATES:-400}" --json "$out/bench.json" \
         exp="${corpus%14}_preln_nowarm_anchored" model="$MODEL" "${source[@]}" "$@"
 done
 for seeds in 1 3; do
