@@ -13,6 +13,8 @@ UNIGRAM_ENTROPY = {"toy": 5.769, "multi30k": 8.171}
 """Bits per target token, the end of sentences included, of the training text's own word frequencies, by corpus."""
 AXES = ("task", "data", "model", "norm", "init", "optimizer", "lr", "warmup_updates", "decay")
 """What makes a record one of its named experiment: a run with something else by the same name is none."""
+PRETRAINED = {"preln": "preln_nowarm_linear_high", "postln": "postln_warm_linear"}
+"""The arm of pre-training that the paper fine-tunes from (figure 5), by norm placement."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,8 @@ def difference(run: Run, named: Named) -> str:
     expected, axes = named(run.record["exp"]), {**run.record["axes"], "task": task_of(run.record)}
     if expected is None:
         return "no experiment of that name"
+    if (start := axes.get("start")) and PRETRAINED.get(axes["norm"]) != start.partition("@")[0].partition("_")[2]:
+        return f"{start=!s}"
     return ", ".join(f"{axis}={axes.get(axis)}" for axis in AXES if axes.get(axis) != expected[axis])
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from tests.e2e.outcomes import outcome
 
+WITHIN_SECONDS = 12
 WORDS = [f"wort{number}" for number in range(40)]
 TINY = (
     "exp=toy_preln_nowarm data=files data.bpe_merges=0 model.layers=1 model.width=16 model.ffn=32 model.heads=2 "
@@ -94,6 +96,32 @@ class Command:
                     return
             time.sleep(0.02)
         raise TimeoutError(f"update {update} was never reached")
+
+    def kill_at(self, update: int, victim: str = "both") -> None:
+        """Start it, and kill -9 the command, the trainer or both of them once it has reported ``update``."""
+        process = self.start()
+        self.wait_for_update(update)
+        assert self.workers()
+        if victim != "trainer":
+            process.kill()
+        if victim != "command":
+            self.signal_workers(signal.SIGKILL)
+        process.communicate(timeout=60)
+        self.wait_until_alone()
+
+    def signal_workers(self, number: signal.Signals, *names: str) -> None:
+        """Send a signal to the workers, or to those of some runs alone; SIGSTOP holds them where they are."""
+        for pid, args in self.workers().items():
+            if not names or any(name in args for name in names):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+
+    def wait_until_alone(self) -> None:
+        """Return once no worker is left; a trainer whose command is gone ends within seconds."""
+        deadline = time.monotonic() + WITHIN_SECONDS
+        while self.workers():
+            assert time.monotonic() < deadline, "a worker outlived its command"
+            time.sleep(0.1)
 
     def workers(self) -> dict[int, str]:
         """Return the engine's processes of this run: their command lines by process id."""

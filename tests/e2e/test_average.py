@@ -12,7 +12,7 @@ from ln_repro.engine import process
 from ln_repro.engine.decoder import Decoder
 from ln_repro.experiment import build
 from tests.e2e.conftest import Command, _escaped
-from tests.e2e.test_interruptions import outcome, wait_until_alone
+from tests.e2e.test_interruptions import outcome
 
 MANY = 40
 KEYS = {"test", "test_tokenised", "test_average", "test_average_tokenised"}
@@ -106,7 +106,7 @@ def test_an_interrupted_average_is_finished_by_the_same_command(command, average
     process.send_signal(how)
     process.communicate(timeout=60)
     assert process.returncode != 0
-    wait_until_alone(run)
+    run.wait_until_alone()
     assert not list(run.folder.glob("record.json"))
     if damaged:  # weights whose own BLEU is known, but not yet that of the average
         weights = run.folder / "checkpoints" / "epoch3.pt"

@@ -1,17 +1,14 @@
 """From masked words to a classifier: the weights of one run are the start of another, which has an accuracy."""
 
 import json
-import os
 import random
 import shutil
-import signal
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import WORDS, Command
 from tests.e2e.outcomes import outcome
-from tests.e2e.test_interruptions import wait_until_alone
 
 PRETRAINED = ["task=masked_lm", "train.block_tokens=16", "train.label_smoothing=0", "train.max_epoch=2"]
 TUNED = (
@@ -95,13 +92,7 @@ def test_the_same_weights_are_the_same_run_however_they_are_named(whole, pretrai
 def test_kill_9_changes_nothing(whole, pretrained, glue, sentences, tmp_path):
     data = Path(whole.environment["LN_REPRO_DATA"])
     run = tuning(sentences, data, tmp_path / "runs", glue, f"{pretrained.folder}@2")
-    process = run.start()
-    run.wait_for_update(45)
-    process.kill()
-    for pid in run.workers():
-        os.kill(pid, signal.SIGKILL)
-    process.communicate(timeout=60)
-    wait_until_alone(run)
+    run.kill_at(45)
     status, _, error = run.finish()
     assert status == 0, error
     assert outcome(run.folder) == outcome(whole.folder)

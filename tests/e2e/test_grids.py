@@ -1,6 +1,7 @@
 """Many runs by one command: Hydra's multirun and a sweep, each cell to its record."""
 
 import json
+import signal
 import time
 
 import pytest
@@ -46,13 +47,15 @@ def test_every_cell_of_the_design_grid_runs_to_a_record(command):
 @pytest.mark.slow
 def test_a_sweep_that_was_left_is_found_cancelled_and_goes_on(command):
     """`--detach`, `status`, `cancel`, and a second sweep: nothing lost, and the pool obeys too."""
-    run = command("runs", "train.max_epoch=12", "eval.beam=1")
+    run = command("runs", "train.max_epoch=4", "eval.beam=1")
     words = ("grid=design", "--only", "p*_warm_sgd", "--only", "p*_warm", *run.settings)
     status, out, error = run.call("sweep", *words, "jobs=1", "--detach")
     assert status == 0 and out.strip() == str(run.runs) and "to stop it: ln-repro cancel" in error
     run.wait_for_update(30)
+    run.signal_workers(signal.SIGSTOP)
     assert sorted(states(run, *words)) == ["planned", "planned", "planned", "running"]
     status, out, _ = run.call("cancel", *words)
+    run.signal_workers(signal.SIGCONT)
     assert status == 0 and "asked to save and end" in out and "until a sweep is started again" in out
     deadline = time.monotonic() + 60
     while "running" in states(run, *words) or run.workers():

@@ -3,40 +3,20 @@
 import json
 import os
 import signal
-import time
 
 import pytest
 
 from tests.e2e import outcomes
-
-WITHIN_SECONDS = 12
 
 
 def outcome(run):
     return outcomes.outcome(run.folder)
 
 
-def wait_until_alone(run):
-    deadline = time.monotonic() + WITHIN_SECONDS
-    while run.workers():
-        assert time.monotonic() < deadline, "a worker outlived its command"
-        time.sleep(0.1)
-
-
 @pytest.mark.parametrize(("victim", "update"), [("both", 3), ("command", 40), ("trainer", 75), ("both", 130)])
 def test_kill_9_changes_nothing(command, expected, victim, update):
     run = command()
-    process = run.start()
-    run.wait_for_update(update)
-    workers = run.workers()
-    assert workers
-    if victim != "trainer":
-        process.kill()
-    if victim != "command":
-        for pid in workers:
-            os.kill(pid, signal.SIGKILL)
-    process.communicate(timeout=60)
-    wait_until_alone(run)
+    run.kill_at(update, victim)
     status, _, error = run.finish()
     assert status == 0, error
     assert outcome(run) == expected
@@ -50,7 +30,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(command, expected):
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in error
-    wait_until_alone(run)
+    run.wait_until_alone()
     status, _, error = run.finish()
     assert status == 0, error
     assert "resuming after update" in error
@@ -84,11 +64,7 @@ def test_signals_meant_for_the_job_do_not_kill_the_trainer(command, expected):
 
 def test_a_damaged_checkpoint_costs_one_checkpoint(command, expected):
     run = command()
-    process = run.start()
-    run.wait_for_update(60)
-    process.kill()
-    process.communicate()
-    wait_until_alone(run)
+    run.kill_at(60, "command")
     states = sorted((run.folder / "checkpoints").glob("update*.pt"), key=lambda path: path.stat().st_mtime)
     states[-1].write_bytes(states[-1].read_bytes()[:1000])
     status, _, error = run.finish()

@@ -2,15 +2,12 @@
 
 import gzip
 import json
-import os
-import signal
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import Command
 from tests.e2e.outcomes import outcome
-from tests.e2e.test_interruptions import wait_until_alone
 
 MASKED = ["task=masked_lm", "train.block_tokens=16", "train.label_smoothing=0", "train.save_every=7"]
 PROBED = [*MASKED, "probe=gradients", "every=20"]
@@ -49,13 +46,7 @@ def test_it_is_validated_after_every_epoch_and_scored_never(whole):
 def test_kill_9_changes_nothing(whole, command, update):
     """In the middle of an epoch, whose masks are those of the epoch; probes look at those of the first."""
     run = command("runs", *PROBED)
-    process = run.start()
-    run.wait_for_update(update)
-    process.kill()
-    for pid in run.workers():
-        os.kill(pid, signal.SIGKILL)
-    process.communicate(timeout=60)
-    wait_until_alone(run)
+    run.kill_at(update)
     status, _, error = run.finish()
     assert status == 0, error
     assert outcome(run.folder) == outcome(whole.folder)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -64,6 +65,14 @@ def training(run, name, update=20):
     )
 
 
+def hold_what_trains(run) -> int:
+    """Stop every trainer that has come to its twentieth update, before it is done; return how many there are."""
+    names = [path.parent.name for path in run.runs.glob("*/events.jsonl") if training(run, path.parent.name)]
+    if names:
+        run.signal_workers(signal.SIGSTOP, *names)
+    return len(names)
+
+
 def test_six_cells_survive_a_preemption_a_cancellation_and_a_node_that_dies(run, command, cluster):
     status, _, error = run.call(*CELLS, "launcher=slurm", "--detach", *ASKED, *run.settings, WANDB_API_KEY=CANARY)
     assert status == 0 and "6 handed to Slurm, 0 there already" in error
@@ -71,15 +80,17 @@ def test_six_cells_survive_a_preemption_a_cancellation_and_a_node_that_dies(run,
     status, _, error = run.call(*CELLS, "launcher=slurm", "--detach", *ASKED, *run.settings)
     assert status == 0 and "0 handed to Slurm, 6 there already" in error
 
-    until(lambda: all(len(on_node(cluster, run, node)) == 2 for node in ("node1", "node2")))
+    until(lambda: hold_what_trains(run) == 4)
     preempted, lost = on_node(cluster, run, "node1"), on_node(cluster, run, "node2")
-    until(lambda: all(training(run, name) for name in (*preempted, *lost)))
+    assert len(preempted) == len(lost) == 2
     both = ("-p", "urgent", "-w", "node1", "-n", "1", "--gres=gpu:2")
     cluster.ask("sbatch", *both, "--output=/dev/null", "--wrap", "sleep 3")
     status, out, _ = run.call("cancel", str(run.runs / lost[0]))
     assert status == 0 and f"{lost[0]}: job" in out
+    run.signal_workers(signal.SIGCONT, *preempted, lost[0])
     until(lambda: "REQUEUE" in "".join(path.read_text() for path in run.runs.glob("sweep/slurm/*.err")))
     cluster.kill_node("node2")
+    run.signal_workers(signal.SIGCONT, lost[1])
     time.sleep(1)
     cluster.start_node("node2")
 

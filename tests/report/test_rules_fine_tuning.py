@@ -8,7 +8,7 @@ from ln_repro.compose import compose, expand, named_axes
 from ln_repro.experiment import build
 from ln_repro.paper.claims import FINE_TUNING
 from ln_repro.report.claims import row_of
-from ln_repro.report.evidence import Run, gather, strays
+from ln_repro.report.evidence import PRETRAINED, Run, gather, strays
 from tests.report.made_records import made_run
 
 MRPC, RTE = FINE_TUNING
@@ -16,11 +16,12 @@ PRE, POST = MRPC.arms
 SIX = (1, 2, 3, 4, 5, 6)
 
 
-def tuned(arm: str, seed: int, start: int, accuracy: float, corpus: str = "mrpc") -> Run:
-    """Return a run that began after so many updates of pre-training."""
+def tuned(arm: str, seed: int, start: int, accuracy: float, corpus: str = "mrpc", begun: str = "") -> Run:
+    """Return a run that began after so many updates of pre-training, the paper's or another arm's."""
     run = made_run(f"{corpus}_{arm}", seed, 0, 1.0)
     run.record["id"] += f"-{start}"
     run.record["experiment"] = {"start": {"update": start}}
+    run.record["axes"]["start"] = f"bert_{begun or PRETRAINED[run.record['axes']['norm']]}@{start}"
     for row in run.record["epochs"]:
         row["valid_accuracy"] = 0.1  # what an early epoch had does not count
     run.record["epochs"][-1]["valid_accuracy"] = accuracy
@@ -85,6 +86,10 @@ def test_runs_from_several_starts_are_no_doubles() -> None:
     runs = runs_of({100: 0.03, 200: 0.03})
     assert strays(runs, named_axes) == []
     assert len(strays([*runs, made_run(f"mrpc_{PRE}", 1, 0, 1.0)], named_axes)) == 1  # a control without a start
+    other = tuned(POST, 1, 300, 0.9, begun="postln_warm_linear_high")
+    assert strays([*runs, other], named_axes) == [
+        f"mrpc_{POST}: start=bert_postln_warm_linear_high@300 (1 of its records)"
+    ]
     small = made_run(f"mrpc_{PRE}", 1, 0, 1.0, axes={"model": "toy"})
     assert gather([small], named_axes) == {}
 

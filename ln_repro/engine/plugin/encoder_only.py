@@ -15,13 +15,29 @@ CLASSES = 2
 OF_ENCODER = "encoder."
 
 
+class EncoderOnly(BaseFairseqModel):
+    """An encoder, and what is on top of it."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    @property
+    def stacks(self) -> dict[str, Stack]:
+        """Return the stacks of layers by name."""
+        return {"encoder": self.encoder.stack}
+
+    def max_positions(self) -> int:
+        """Return the longest text, in tokens."""
+        return MAX_POSITIONS
+
+
 @register_model("ln_encoder", dataclass=LnTransformerConfig)
-class LnEncoder(BaseFairseqModel):
+class LnEncoder(EncoderOnly):
     """Encoder and softmax, with the norm placement and initialisation as parameters."""
 
     def __init__(self, encoder: Encoder, projection: nn.Linear) -> None:
-        super().__init__()
-        self.encoder = encoder
+        super().__init__(encoder)
         self.projection = projection
 
     @classmethod
@@ -44,23 +60,13 @@ class LnEncoder(BaseFairseqModel):
         x = self.encoder(src_tokens)["x"].transpose(0, 1)
         return self.projection(x.flatten(0, 1).index_select(0, asked)), None
 
-    @property
-    def stacks(self) -> dict[str, Stack]:
-        """Return the stacks of layers by name."""
-        return {"encoder": self.encoder.stack}
-
-    def max_positions(self) -> int:
-        """Return the longest block of text, in tokens."""
-        return MAX_POSITIONS
-
 
 @register_model("ln_classifier", dataclass=LnTransformerConfig)
-class LnClassifier(BaseFairseqModel):
+class LnClassifier(EncoderOnly):
     """Encoder and a linear classifier of the first token's final state."""
 
     def __init__(self, encoder: Encoder, classifier: nn.Linear) -> None:
-        super().__init__()
-        self.encoder = encoder
+        super().__init__(encoder)
         self.classifier = classifier
 
     @classmethod
@@ -78,15 +84,6 @@ class LnClassifier(BaseFairseqModel):
     def forward(self, src_tokens: Tensor) -> tuple[Tensor, None]:
         """Return the logits (batch, classes) of ``src_tokens`` (batch, time)."""
         return self.classifier(self.encoder(src_tokens)["x"][0]), None
-
-    @property
-    def stacks(self) -> dict[str, Stack]:
-        """Return the stacks of layers by name."""
-        return {"encoder": self.encoder.stack}
-
-    def max_positions(self) -> int:
-        """Return the longest pair of sentences, in tokens."""
-        return MAX_POSITIONS
 
 
 def build_encoder(cfg: LnTransformerConfig, words: Any) -> Encoder:

@@ -122,18 +122,26 @@ class ReZero(Residual):
         return x + self.alpha * self.drop(branch(x))
 
 
-class Admin(Residual):
-    """Post-LN with a learnt weight a feature on the stream; a first mini-batch sets it (Liu et al. 2020).
+class AdminClosed(Residual):
+    """Post-LN with a learnt weight a feature on the stream, from the depth (Liu et al. 2020, their later package).
 
-    omega is the standard deviation that the stream and the branches before this one have gathered.
+    omega^2 = (K+1) / ln(K+1) - 1, for K sub-layers in the stack.
     """
 
     def __init__(self, width: int, dropout: float, place: Place) -> None:
         super().__init__(width, dropout, place)
-        self.omega = nn.Parameter(torch.ones(width))
+        above = place.sub_layers + 1
+        self.omega = nn.Parameter(torch.full((width,), math.sqrt(above / math.log(above) - 1)))
 
     def forward(self, x: Tensor, branch: Branch) -> Tensor:
         return self.norm(self.omega * x + self.drop(branch(x)))
+
+
+class Admin(AdminClosed):
+    """The same with omega from a first mini-batch (Liu et al. 2020).
+
+    omega is the standard deviation that the stream and the branches before this one have gathered.
+    """
 
     @classmethod
     @contextmanager
@@ -153,20 +161,6 @@ class Admin(Residual):
         finally:
             for hook in hooks:
                 hook.remove()
-
-
-class AdminClosed(Admin):
-    """Admin from the depth alone, as in its authors' later package: omega^2 = (K+1) / ln(K+1) - 1, K sub-layers."""
-
-    def __init__(self, width: int, dropout: float, place: Place) -> None:
-        super().__init__(width, dropout, place)
-        above = place.sub_layers + 1
-        nn.init.constant_(self.omega, math.sqrt(above / math.log(above) - 1))
-
-    @classmethod
-    @contextmanager
-    def measuring(cls, residuals: Sequence[Residual]) -> Iterator[None]:
-        yield
 
 
 SCHEMES: dict[str, type[Residual]] = {
