@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ln_repro.bench.decodings import epoch_decoding, stock_decoding
-from ln_repro.bench.trainings import PARTS, WARM_UP, Window, Workload
+from ln_repro.bench.trainings import CANDIDATES, PARTS, WARM_UP, Window, Workload
 
 Rounds = Callable[[Workload, int], list[float]]
 PROBED_WINDOWS = 4
@@ -70,13 +70,13 @@ def packed(runs: int, work: Workload, rounds: int) -> list[float]:
     return [work.ours(runs) / work.ours() for _ in range(rounds)]
 
 
-def without(part: str, work: Workload, rounds: int) -> list[float]:
-    """Ours beside ours with one part as stock fairseq has it; every second time that one comes first."""
+def unaltered(change: str, work: Workload, rounds: int) -> list[float]:
+    """Ours beside ours with one thing otherwise; every second time that one comes first."""
     ratios = []
     for number in range(rounds):
-        plain = work.without(part) if number % 2 else None
+        other = work.altered(change) if number % 2 else None
         ours = work.ours()
-        ratios.append(ours / (plain or work.without(part)))
+        ratios.append(ours / (other or work.altered(change)))
     return ratios
 
 
@@ -84,7 +84,8 @@ ROWS: dict[str, Rounds] = {
     "stock/run": stock_run, "bare/run": bare_run, "stock/sweep": stock_sweep, "probes/run": probes_run,
     "peak/run": peak_run, "decode/stock": stock_decoding, "decode/epoch": epoch_decoding,
     **{f"packed/{runs}": partial(packed, runs) for runs in (2, 4, 8)},
-    **{f"without/{part}": partial(without, part) for part in PARTS},
+    **{f"without/{part}": partial(unaltered, part) for part in PARTS},
+    **{f"with/{candidate}": partial(unaltered, candidate) for candidate in CANDIDATES},
 }  # fmt: skip
 USUAL = (
     "stock/run", "bare/run", "stock/sweep", "probes/run", "peak/run", "decode/stock", "decode/epoch", "packed/2",

@@ -16,6 +16,8 @@ WARM_UP = 10
 
 PARTS = ("attention", "loss", "optimizer", "reading", "memory")
 """Of an update: what ours does otherwise than stock fairseq, and can be put back (`ln_repro.engine.plain`)."""
+CANDIDATES = ("projections", "compile")
+"""What ours might do besides (`ln_repro.engine.candidates`)."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,9 @@ class Workload:
             _finish(workers)
             return sum(speed(self.windows(folder)) for folder in folders)
 
-    def without(self, part: str) -> float:
-        """Return our target tokens per second with one of `PARTS` as stock fairseq has it."""
-        job, settings = (("train",), {}) if part == "memory" else (("without", part), KEEP_MEMORY)
+    def altered(self, change: str) -> float:
+        """Return our target tokens per second with one of `PARTS` as stock fairseq has it, or one of `CANDIDATES`."""
+        job, settings = (("train",), {}) if change == "memory" else (("altered", change), KEEP_MEMORY)
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name) / "run"
             _finish([self._start_ours(folder, 1, job, settings)])

@@ -4,7 +4,7 @@ fairseq stays in here. It changes global state (Hydra's, the seeds), can die in 
 standard input: the command that started it holds the other end, so a worker never outlives its command.
 
 JOB is ``binarise``, ``decode`` or ``train``; to measure by, ``stock``, ``generate``, ``bare``, ``arithmetic`` and
-``without``; under torchrun also ``join`` (train with the arguments that the first process gives to its ``train``) and
+``altered``; under torchrun also ``join`` (train with the arguments that the first process gives to its ``train``) and
 ``dismiss`` (tell those that join that there is nothing to train).
 """
 
@@ -37,7 +37,7 @@ def main() -> int:
         from ln_repro.engine.stock_decoding import generate
 
         return generate(arguments)
-    if job in ("stock", "bare", "arithmetic", "without"):
+    if job in ("stock", "bare", "arithmetic", "altered"):
         from ln_repro.engine import yardsticks
 
         return int(getattr(yardsticks, job)(arguments))

@@ -12,6 +12,7 @@ from fairseq import options, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from torch.utils.flop_counter import FlopCounterMode
 
+from ln_repro.engine.candidates import CANDIDATES
 from ln_repro.engine.group import Group
 from ln_repro.engine.plain import PARTS
 from ln_repro.engine.stop import StopRequest
@@ -61,10 +62,10 @@ def bare(arguments: list[str]) -> int:
     return 0
 
 
-def without(arguments: list[str]) -> int:
-    """Train as ``train`` does, but with one part, the first argument, as stock fairseq has it."""
-    part, *rest = arguments
-    PARTS[part]()
+def altered(arguments: list[str]) -> int:
+    """Train as ``train`` does, but with one thing, the first argument, as stock fairseq has it or as it might be."""
+    change, *rest = arguments
+    {**PARTS, **CANDIDATES}[change]()
     return train(rest, StopRequest(), Group(Rank()))
 
 

@@ -35,18 +35,22 @@ class Attention(nn.Module):
         ``mask`` is added to the scores (batch, 1, 1, source time), -inf at padding; ``causal`` hides later
         positions. With ``state``, keys and values of earlier calls are reused and extended.
         """
-        q = self._split(self.q_proj(query))
-        k, v = self._keys_and_values(source) if state is None else self._remembered(source, state)
+        q, k, v = self.heads_of(query, source, state)
         mixed = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
         return self.out_proj(mixed.permute(2, 0, 1, 3).reshape(query.shape))
 
-    def _split(self, x: Tensor) -> Tensor:
+    def heads_of(self, query: Tensor, source: Tensor, state: State | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries, keys and values, each (batch, heads, time, width/heads)."""
+        q = self.split(self.q_proj(query))
+        return q, *(self._keys_and_values(source) if state is None else self._remembered(source, state))
+
+    def split(self, x: Tensor) -> Tensor:
         """(time, batch, width) -> (batch, heads, time, width/heads)."""
         time, batch, width = x.shape
         return x.view(time, batch, self.heads, width // self.heads).permute(1, 2, 0, 3)
 
     def _keys_and_values(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        return self._split(self.k_proj(source)), self._split(self.v_proj(source))
+        return self.split(self.k_proj(source)), self.split(self.v_proj(source))
 
     def _remembered(self, source: Tensor, state: State) -> tuple[Tensor, Tensor]:
         if self.cross and self in state:

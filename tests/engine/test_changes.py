@@ -1,4 +1,4 @@
-"""A part that is put back to what stock fairseq does changes how fast an update is, and nothing else."""
+"""What is put back to stock fairseq's ways, or put in besides, changes how fast an update is, and nothing else."""
 
 import json
 from pathlib import Path
@@ -7,14 +7,15 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ln_repro.bench.trainings import PARTS, Workload, _finish
+from ln_repro.bench.trainings import CANDIDATES, PARTS, Workload, _finish
 from tests.bench.test_bench import work  # noqa: F401 - a fixture
 
 
-def test_every_part_can_be_put_back() -> None:
-    from ln_repro.engine import plain
+def test_every_change_can_be_made() -> None:
+    from ln_repro.engine import candidates, plain
 
     assert {*plain.PARTS, "memory"} == set(PARTS)  # memory is the process's, and is settled before it starts
+    assert {*candidates.CANDIDATES} == set(CANDIDATES)
 
 
 def losses(work: Workload, folder: Path, *job: str) -> list[float]:  # noqa: F811
@@ -29,7 +30,16 @@ def test_with_a_part_put_back_the_losses_are_the_same(work: Workload, tmp_path: 
     assert len(ours) == 6
     for part in PARTS:
         if part != "memory":
-            assert losses(work, tmp_path / part, "without", part) == pytest.approx(ours, abs=1e-5), part
+            assert losses(work, tmp_path / part, "altered", part) == pytest.approx(ours, abs=1e-5), part
+
+
+def test_with_a_candidate_the_losses_are_the_same(work: Workload, tmp_path: Path) -> None:  # noqa: F811
+    """Without dropout, which a compiled layer draws otherwise."""
+    model = work.experiment.model.model_copy(update={"dropout": 0.0})
+    work = Workload(work.experiment.model_copy(update={"model": model}), work.corpus)
+    ours = losses(work, tmp_path / "ours", "train")
+    for candidate in CANDIDATES:
+        assert losses(work, tmp_path / candidate, "altered", candidate) == pytest.approx(ours, abs=1e-5), candidate
 
 
 @pytest.mark.parametrize("causal", [True, False])
