@@ -14,7 +14,7 @@ from ln_repro.experiment import Experiment
 WARM_UP = 10
 """Updates at the start that are not timed; also the length of a window."""
 
-PARTS = ("attention", "loss", "optimizer", "reading", "memory")
+PARTS = ("attention", "loss", "optimizer", "batches", "reading", "memory")
 """Of an update: what ours does otherwise than stock fairseq, and can be put back (`ln_repro.engine.plain`)."""
 CANDIDATES = ("projections", "compile")
 """What ours might do besides (`ln_repro.engine.candidates`)."""

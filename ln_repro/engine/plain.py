@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ln_repro.engine.group import Group
 from ln_repro.engine.ledger import Ledger, Update
-from ln_repro.engine.plugin import attention, loss, optimizers
+from ln_repro.engine.plugin import attention, loss, optimizers, task
 from ln_repro.ranks import Rank
 
 
@@ -61,6 +61,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "attention": lambda: setattr(attention, "scaled_dot_product_attention", dense_attention),
     "loss": lambda: setattr(loss, "label_smoothed_nll", smoothed_nll),
     "optimizer": use_fairseqs_adam,
+    "batches": lambda: setattr(task, "Pairs", lambda pairs: pairs),
     "reading": read_after_every_update,
 }
 """By name: what takes a part of ours out, in this process and for good."""

@@ -10,6 +10,7 @@ from fairseq.tasks import FairseqTask, register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from ln_repro.engine.plugin.loss import bits
+from ln_repro.engine.plugin.pairs import Pairs
 
 
 @dataclass
@@ -76,6 +77,11 @@ class LnTranslationConfig(LnTaskConfig, TranslationConfig):
 @register_task("ln_translation", dataclass=LnTranslationConfig)
 class LnTranslation(LnTask, TranslationTask):
     """Translation; data and decoding are fairseq's."""
+
+    def load_dataset(self, split: str, *given: Any, **settings: Any) -> None:
+        """Load the pairs of sentences of ``split``."""
+        super().load_dataset(split, *given, **settings)
+        self.datasets[split] = Pairs(self.datasets[split])
 
     def targets(self, split: str) -> Any:
         """Return the target sentences."""

