@@ -2,13 +2,16 @@
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ln_repro.errors import UserError
+
+if TYPE_CHECKING:
+    from ln_repro.experiment import Experiment
 
 HERE = Path(__file__).resolve().parent
 CONF = next(path for path in (HERE / "conf", HERE.parent / "conf") if path.is_dir())  # wheel, else checkout
@@ -62,41 +65,11 @@ def launcher(name: str, options: Sequence[str]) -> dict[str, Any]:
 
 
 @cache
-def named_axes(exp: str) -> Mapping[str, Any] | None:
-    """Return the axes of the study of a named experiment, None if there is none; quicker than Hydra, and the same."""
-    from omegaconf import OmegaConf
+def named(exp: str) -> "Experiment | None":
+    """Return a named experiment; None if there is no such name."""
+    from ln_repro.experiment import build
 
-    files = [CONF / f"{PRIMARY}.yaml", CONF / "exp" / f"{exp}.yaml"]
-    if not files[1].is_file():
-        return None
-    parts = _chosen(files[1])
-    files[1:1] = [CONF / "setting" / f"{parts['setting']}.yaml", CONF / "arm" / f"{parts['arm']}.yaml"]
-    groups: dict[str, str] = {}
-    for path in files:
-        groups |= _chosen(path)
-    merged = OmegaConf.merge(*map(_load, files))
-    return {
-        "task": merged.task, "data": groups["data"], "model": groups["model"], "norm": groups["norm"],
-        "init": merged.init, "optimizer": groups["optimizer"], "lr": float(merged.lr),
-        "warmup_updates": merged.schedule.warmup_updates, "decay": merged.schedule.decay,
-    }  # fmt: skip
-
-
-@cache
-def _load(path: Path) -> Any:
-    """Return a YAML file as it stands."""
-    from omegaconf import OmegaConf
-
-    return OmegaConf.load(path)
-
-
-def _chosen(path: Path) -> dict[str, str]:
-    """Return what a file's defaults list chooses, by group."""
-    from omegaconf import OmegaConf
-
-    content: Any = OmegaConf.to_container(_load(path))
-    listed = content.get("defaults", [])
-    return {group.split()[-1].strip("/"): name for part in listed if part != "_self_" for group, name in part.items()}
+    return build(compose([f"exp={exp}"])) if (CONF / "exp" / f"{exp}.yaml").is_file() else None
 
 
 def compose(overrides: Sequence[str]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ln_repro.compose import CONF, compose, expand, experiments, named_axes
+from ln_repro.compose import CONF, compose, expand, experiments, named
 from ln_repro.errors import UserError
 from ln_repro.experiment import Experiment, build
 
@@ -66,10 +66,13 @@ ARMS = {  # ramp, decay, rate, optimizer (paper section 3.2 and 4.1, appendix H;
     "deepnorm_nowarm": (None, "anchored", "lr", "adam"),
     "deepnorm_warm_deep": ("ramp", "inverse_sqrt", "lr", "adam"),
     "deepnorm_warm_deeper": ("ramp", "inverse_sqrt", "lr", "adam"),
+    "deepnorm_nowarm_high": (None, "anchored", "high", "adam"),
     "rezero_nowarm": (None, "anchored", "lr", "adam"),
+    "rezero_nowarm_high": (None, "anchored", "high", "adam"),
     "rezero_nowarm_step": (None, "step", "lr", "adam"),
     "admin_warm": ("ramp", "inverse_sqrt", "lr", "adam"),
     "admin_nowarm": (None, "anchored", "lr", "adam"),
+    "admin_nowarm_high": (None, "anchored", "high", "adam"),
     "admin_warm_closed": ("ramp", "inverse_sqrt", "lr", "adam"),
     "admin_warm_deeper": ("ramp", "inverse_sqrt", "lr", "adam"),
 }
@@ -275,10 +278,7 @@ def test_a_message_does_not_repeat_hydra_in_many_lines() -> None:
     assert re.match(r"Ambiguous value for argument 'seed=1,2'", str(caught.value)) and "\n" not in str(caught.value)
 
 
-def test_the_axes_of_every_experiment_are_known_without_hydra() -> None:
-    named = [f"{corpus}_{arm}" for corpus in ("toy", "wmt") for arm in ARMS if f"{corpus}_{arm}" in experiments()]
-    for exp in [*named, *(f"{setting}_{arm}" for setting, arm in BERT_EXPECTED)]:
-        axes = build(compose([f"exp={exp}"])).axes
-        quick = named_axes(exp)
-        assert quick == {name: axes[name] for name in quick or {}}, exp
-    assert named_axes("toy_nothing") is None
+def test_an_experiment_is_found_by_its_name_alone() -> None:
+    found = named("toy_postln_warm")
+    assert found and found == build(compose(["exp=toy_postln_warm"]))
+    assert named("toy_nothing") is None

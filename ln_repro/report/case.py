@@ -1,7 +1,7 @@
 """A case: the parts of a rule, each judged by its interval over seeds, and what they come to."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -10,6 +10,22 @@ from ln_repro.report.evidence import Evidence
 from ln_repro.statistics import Interval, mean_interval, standard_error
 from ln_repro.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, together, verdict
 
+
+@dataclass(frozen=True)
+class Scale:
+    """What means and intervals are taken on: the numbers themselves, or their logarithms."""
+
+    to: Callable[[float], float]
+    back: Callable[[float], float]
+    least: float
+    """Numbers have to lie above it."""
+
+
+TOO_LARGE = 700.0
+"""For `math.exp`."""
+PLAIN = Scale(float, float, -math.inf)
+RATIO = Scale(math.log, lambda x: math.exp(x) if x < TOO_LARGE else math.inf, 0.0)
+"""Of ratios: twice as long and half as long are equally far from even."""
 HOPELESS = 100
 """More runs than this are not worth asking for: the mean lies too near the edge of the rule."""
 
@@ -48,26 +64,28 @@ class Case:
     wanted: int = SEEDS
     """Seeds that a verdict needs at least."""
 
-    def within(self, name: str, values: Sequence[float], least: float = -math.inf, most: float = math.inf) -> None:
+    def within(
+        self, name: str, values: Sequence[float], least: float = -math.inf, most: float = math.inf, scale: Scale = PLAIN
+    ) -> None:
         """Ask that the mean of ``values``, one a seed, lies inside a region."""
-        found = verdict(interval(values), (least, most))
-        self.add(name, values, found)
+        found = verdict(interval(values, scale), (least, most))
+        self.add(name, values, found, scale)
         if found == INCONCLUSIVE:
-            self.more.append(seeds_to_decide(values, (least, most)))
+            self.more.append(seeds_to_decide(values, (least, most), scale))
 
-    def add(self, name: str, values: Sequence[float], found: str) -> None:
+    def add(self, name: str, values: Sequence[float], found: str, scale: Scale = PLAIN) -> None:
         """Take in a part that is judged already."""
         self.parts.append(found)
-        self.tell(name, values)
+        self.tell(name, values, scale)
 
     def count(self, name: str, hits: Sequence[bool], holds: bool) -> None:
         """Take in a part that asks in how many seeds something happened."""
         self.parts.append(REPRODUCED if holds else CONTRADICTED)
         self.words.append(f"{name} in {sum(hits)} of {len(hits)}")
 
-    def tell(self, name: str, values: Sequence[float]) -> None:
+    def tell(self, name: str, values: Sequence[float], scale: Scale = PLAIN) -> None:
         """Show numbers that the rule does not ask for."""
-        self.say(f"{name} {spoken(values)}")
+        self.say(f"{name} {spoken(values, scale)}")
 
     def say(self, words: str) -> None:
         """Say something of what was found."""
@@ -100,22 +118,37 @@ def not_run(missing: Sequence[str]) -> Judged:
     return Judged(NOT_RUN, needs=f"no run of {', '.join(missing)}")
 
 
-def interval(values: Sequence[float]) -> Interval:
-    """Return the interval of the mean; of values that are not all finite, the span: a rule has to hold for each."""
-    return mean_interval(values) if all(map(math.isfinite, values)) else (min(values), max(values))
+def interval(values: Sequence[float], scale: Scale = PLAIN) -> Interval:
+    """Return the interval of the mean; where a value is infinite, the span, since a rule has to hold for each.
+
+    What is no number at all, as the difference of two infinities, decides nothing.
+    """
+    if any(map(math.isnan, values)):
+        return -math.inf, math.inf
+    if not averages(values, scale):
+        return min(values), max(values)
+    low, high = mean_interval([scale.to(value) for value in values])
+    return scale.back(low), scale.back(high)
 
 
-def spoken(values: Sequence[float]) -> str:
+def averages(values: Sequence[float], scale: Scale) -> bool:
+    """Return whether there is a mean: every value is finite and has its place on the scale."""
+    return all(scale.least < value < math.inf for value in values)
+
+
+def spoken(values: Sequence[float], scale: Scale = PLAIN) -> str:
     """Return a mean with its interval, in words."""
-    low, high = interval(values)
-    return f"{fmean(values):.3g}" + (f" [{low:.3g}, {high:.3g}]" if math.isfinite(low) else "")
+    low, high = interval(values, scale)
+    mean = scale.back(fmean(map(scale.to, values))) if averages(values, scale) else fmean(values)
+    return f"{mean:.3g}" + (f" [{low:.3g}, {high:.3g}]" if math.isfinite(high) else "")
 
 
-def seeds_to_decide(values: Sequence[float], region: Interval) -> float:
+def seeds_to_decide(values: Sequence[float], region: Interval, scale: Scale = PLAIN) -> float:
     """Return how many seeds bring the interval to one side of the nearest edge, if the mean stays where it is."""
-    if len(values) < 2 or not all(map(math.isfinite, values)):
+    if len(values) < 2 or not averages(values, scale):
         return math.inf
-    distance = min(abs(fmean(values) - edge) for edge in region)
+    values = [scale.to(value) for value in values]
+    distance = min(abs(fmean(values) - scale.to(edge)) for edge in region if scale.least < edge < math.inf)
     spread = standard_error(values) * math.sqrt(len(values))
     return max((2 * spread / distance) ** 2, len(values) + 1) if distance else math.inf
 

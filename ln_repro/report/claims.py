@@ -42,8 +42,8 @@ FILL_IN = (
 )
 
 RULES: dict[str, tuple[Rule, Rule | None]] = {
-    "MT-1": (rules.warm_up_needed(literal=True), rules.warm_up_needed_elsewhere),
-    "MT-1.anchored": (rules.warm_up_needed(literal=False), rules.warm_up_needed_elsewhere),
+    "MT-1": (rules.warm_up_needed(literal=True), rules.warm_up_needed_elsewhere(literal=True)),
+    "MT-1.anchored": (rules.warm_up_needed(literal=False), rules.warm_up_needed_elsewhere(literal=False)),
     "MT-2": (rules.ramp_length, rules.ramp_length_elsewhere),
     "MT-3": (rules.same_under_sgd, rules.same_under_sgd_elsewhere),
     "MT-3.anchored": (rules.same_under_sgd, rules.same_under_sgd_elsewhere),
@@ -128,8 +128,9 @@ def to_run(claim: Claim, here: Judged) -> Row:
     """Return the command that runs what a claim needs, and its cost."""
     if claim in FINE_TUNING:
         return to_fine_tune(claim, here)
-    experiments = ",".join(f"{claim.corpus}_{arm}" for arm in claim.arms)
-    runs = SEEDS * sum(DEEPER.get(arm.split("_")[-1], 1) for arm in claim.arms)
+    arms = (*claim.arms, *claim.controls)
+    experiments = ",".join(f"{claim.corpus}_{arm}" for arm in arms)
+    runs = SEEDS * sum(DEEPER.get(arm.split("_")[-1], 1) for arm in arms)
     return {
         "command": f"ln-repro run -m exp={experiments} seed={listed(SEEDS)}{SETTINGS.get(claim.id, '')}",
         "cost_gpu_hours": runs * HOURS[claim.corpus],

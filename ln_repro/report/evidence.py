@@ -1,18 +1,28 @@
 """Records as evidence: the runs of one corpus by arm and seed, and what rules ask of them."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any
 
+from ln_repro.divergence import NOT_FINITE
 from ln_repro.events import Event
+from ln_repro.experiment import Experiment
 from ln_repro.record import Record, accuracy, task_of
 
-UNIGRAM_ENTROPY = {"toy": 5.769, "multi30k": 8.171}
+UNIGRAM_ENTROPY = {"toy": 5.769, "multi30k": 8.171, "tatoeba": 8.165}
 """Bits per target token, the end of sentences included, of the training text's own word frequencies, by corpus."""
 AXES = ("task", "data", "model", "norm", "init", "optimizer", "lr", "warmup_updates", "decay")
 """What makes a record one of its named experiment: a run with something else by the same name is none."""
+SECTIONS = ("data", "model", "optimizer", "schedule", "train", "eval")
+ANY_VALUE = {
+    "data": {"name"}, "model": {"name"}, "optimizer": {"name"}, "schedule": {"warmup_updates", "decay"},
+    "train": {"log_every", "save_every", "threads", "device"}, "eval": {"valid", "average"},
+}  # fmt: skip
+"""Of each section: what the axes have already, and what changes no result."""
+READ_BY = {"anchor": "anchored", "step_epoch": "step"}
+"""Of the schedule: what only tails of this name look at."""
 PRETRAINED = {"preln": "preln_nowarm_linear_high", "postln": "postln_warm_linear"}
 """The arm of pre-training that the paper fine-tunes from (figure 5), by norm placement."""
 
@@ -25,21 +35,36 @@ class Run:
     events: Sequence[Event] = ()
 
     @property
+    def lost(self) -> bool:
+        """Whether it diverged, by numbers that are not finite or by the rule that watched it."""
+        return bool(self.record["status"] == "diverged")
+
+    @property
+    def finite(self) -> bool:
+        """Whether it ended with a model: one whose numbers are not finite has failed, whatever it was before."""
+        return not self.lost or (self.record.get("divergence") or {}).get("rule") != NOT_FINITE
+
+    @property
     def bleu(self) -> float:
-        """BLEU at the epoch of lowest validation loss, as the paper scores; 0 for a run that never got so far."""
+        """BLEU at the epoch of lowest validation loss, as the paper scores; 0 for a run that never got so far, or that
+        ended without a model."""
         best = self.record["bleu"]["test_tokenised"]
-        return float(best["score"]) if best else 0.0
+        return float(best["score"]) if best and self.finite else 0.0
 
     @property
     def loss(self) -> float:
-        """Lowest validation loss, bits per token."""
-        return min((float(row["valid_loss"]) for row in self.record["epochs"]), default=float("inf"))
+        """Lowest validation loss, bits per token; infinite where there is none, or no model in the end."""
+        return self._lowest[0]
 
     @property
     def nll(self) -> float:
         """Validation loss without label smoothing, where the smoothed one is lowest."""
-        rows = [(row["valid_loss"], row["valid_nll_loss"]) for row in self.record["epochs"]]
-        return float(min(rows)[1]) if rows else float("inf")
+        return self._lowest[1]
+
+    @property
+    def _lowest(self) -> tuple[float, float]:
+        rows = [(row["valid_loss"], row["valid_nll_loss"]) for row in self.record["epochs"] if self.finite]
+        return min((row for row in rows if None not in row), default=(math.inf, math.inf))
 
     @property
     def accuracy(self) -> float:
@@ -102,14 +127,14 @@ class Evidence:
         return self.together((first, second), lambda one, other: quantity(one) - quantity(other))
 
     def progress(self, arm: str) -> list[float]:
-        """Return how far each run came from the unigram entropy (0) to the best arm's loss (1)."""
+        """Return how far each run came from the unigram entropy (0) to the best arm's loss (1); one that is lost: 0."""
         entropy = UNIGRAM_ENTROPY[self.corpus]
         best = min(fmean(run.nll for run in runs.values()) for runs in self.arms.values())
-        return self.of(arm, lambda run: (entropy - run.nll) / (entropy - best))
+        return self.of(arm, lambda run: 0.0 if run.lost else (entropy - run.nll) / (entropy - best))
 
 
-Named = Callable[[str], Mapping[str, Any] | None]
-"""The axes of a named experiment; None if there is no such name."""
+Named = Callable[[str], Experiment | None]
+"""The experiment of a name; None if there is none."""
 
 
 def gather(runs: Sequence[Run], named: Named) -> dict[str, Evidence]:
@@ -142,7 +167,14 @@ def difference(run: Run, named: Named) -> str:
         return "no experiment of that name"
     if (start := axes.get("start")) and PRETRAINED.get(axes["norm"]) != start.partition("@")[0].partition("_")[2]:
         return f"{start=!s}"
-    return ", ".join(f"{axis}={axes.get(axis)}" for axis in AXES if axes.get(axis) != expected[axis])
+    apart = {axis: axes.get(axis) for axis in AXES if axes.get(axis) != expected.axes[axis]}
+    wanted = expected.settings()
+    for section in SECTIONS[1:] if start else SECTIONS:  # a start brings its own vocabulary
+        found = run.record.get("experiment", {}).get(section, {})
+        free = ANY_VALUE[section] | {name for name, decay in READ_BY.items() if not axes["decay"].startswith(decay)}
+        differing = {name for name in wanted[section].keys() & found if wanted[section][name] != found[name]}
+        apart |= {f"{section}.{name}": found[name] for name in sorted(differing - free)}
+    return ", ".join(f"{name}={value}" for name, value in apart.items())
 
 
 def strays(runs: Sequence[Run], named: Named) -> list[str]:

@@ -95,6 +95,10 @@ GRIDS = {
             "rezero_nowarm": "ReZero w/o warm-up", "rezero_nowarm_step": "ReZero w/o warm-up, step",
             "admin_nowarm": "Admin w/o warm-up",
         },
+        "without warm-up, higher rate": {
+            "preln_nowarm_anchored_high": PRE_NONE, "deepnorm_nowarm_high": "DeepNorm w/o warm-up",
+            "rezero_nowarm_high": "ReZero w/o warm-up", "admin_nowarm_high": "Admin w/o warm-up",
+        },
     }, about="deepnorm_nowarm"),
 }  # fmt: skip
 GRIDS["bert"] = Figure(

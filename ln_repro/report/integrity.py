@@ -55,6 +55,8 @@ def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Even
     if path.stem != record["id"]:
         raise Unsound(f"a double of {record['id']}, which is the id that it holds")
     events = Events(path.with_suffix(".events.jsonl")).read()
+    if not events and path.with_suffix(".events.jsonl").name in (kept or {}):
+        raise Unsound("its events are gone")
     for file in (path, path.with_suffix(".events.jsonl")):
         if kept is not None and file.exists() and kept.get(file.name) != digest(file):
             raise Unsound(f"{file.name} was changed after it was collected ({CHECKSUMS})")

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from ln_repro.paper.claims import FINE_TUNING_SEEDS
-from ln_repro.report.case import Case, Judged, not_run
+from ln_repro.report.case import RATIO, Case, Judged, not_run
 from ln_repro.report.evidence import Evidence, Run
-from ln_repro.report.rules import reached
+from ln_repro.report.rules import reached, times
 from ln_repro.verdict import CONTRADICTED, REPRODUCED
 
 PART_OF_RUN = 0.7
@@ -80,7 +80,7 @@ def updates_ratio(pre: Run, post: Run) -> float:
     if not curves[1]:
         return math.inf
     target = at(curves[1], PART_OF_RUN * max(curves[1]))
-    return reached(curves[1], target) / reached(curves[0], target)
+    return times(reached(curves[1], target), reached(curves[0], target))
 
 
 def at(curve: dict[int, float], place: float) -> float:
@@ -94,8 +94,8 @@ def at(curve: dict[int, float], place: float) -> float:
 def _compared(evidence: Evidence, arms: Sequence[str], least: float, most: float = math.inf) -> Judged:
     """Judge Post-LN's updates over Pre-LN's, and tell how much of it is placement alone."""
     case = Case(evidence, arms)
-    case.within("updates, Post-LN over Pre-LN", evidence.together(arms, updates_ratio), least, most)
+    case.within("updates, Post-LN over Pre-LN", evidence.together(arms, updates_ratio), least, most, RATIO)
     for name, pair in CONTROLS.items():
         if not evidence.missing(pair) and evidence.seeds(pair):
-            case.tell(name, evidence.together(pair, updates_ratio))
+            case.tell(name, evidence.together(pair, updates_ratio), RATIO)
     return case.judged()

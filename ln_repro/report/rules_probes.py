@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ln_repro.report.case import Case, Judged, not_run
+from ln_repro.report.case import RATIO, Case, Judged, not_run
 from ln_repro.report.evidence import Evidence, Run
 
 WEIGHT = "decoder.w2"
@@ -15,7 +15,7 @@ def tiny_after_the_ramp(evidence: Evidence, arms: Sequence[str]) -> Judged:
     case = Case(probed, arms)
     case.within("largest after the ramp", probed.of(arms[0], lambda run: max(after_ramp(run))), most=0.1)
     ratios = probed.of(arms[0], lambda run: max(after_ramp(run)) / at_start(run)[-1])
-    case.within("over the last layer's at initialisation", ratios, most=1 / 20)
+    case.within("over the last layer's at initialisation", ratios, most=1 / 20, scale=RATIO)
     return case.judged()
 
 
@@ -26,7 +26,7 @@ def smaller_after_the_ramp(evidence: Evidence, arms: Sequence[str]) -> Judged:
     case = Case(probed, arms)
     case.tell("last layer at initialisation", probed.of(arms[0], lambda run: at_start(run)[-1]))
     ratios = probed.of(arms[0], lambda run: after_ramp(run)[-1] / at_start(run)[-1])
-    case.within("after the ramp over that", ratios, most=1 / 5)
+    case.within("after the ramp over that", ratios, most=1 / 5, scale=RATIO)
     return case.judged()
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from ln_repro.paper.claims import TRAINS
-from ln_repro.report.case import Case, Judged, any_of
+from ln_repro.report.case import RATIO, Case, Judged, any_of
 from ln_repro.report.evidence import Evidence, Run
 from ln_repro.report.rules import Rule, bleu, loss
 from ln_repro.report.rules_probes import probes
@@ -27,7 +27,7 @@ Trained = Callable[[Evidence, str], list[bool]]
 
 def by_bleu(evidence: Evidence, arm: str) -> list[bool]:
     """Return whether each run of an arm has trained: on the paper's data."""
-    return [score >= TRAINED_BLEU for score in evidence.of(arm, bleu)]
+    return [not run.lost and run.bleu >= TRAINED_BLEU for _, run in sorted(evidence.arms[arm].items())]
 
 
 def by_progress(evidence: Evidence, arm: str) -> list[bool]:
@@ -80,22 +80,23 @@ def matches_elsewhere(evidence: Evidence, arms: Sequence[str]) -> Judged:
     case, (measured, closed, post) = Case(evidence, arms), arms
     for name, arm in (("measured", measured), ("closed form", closed)):
         ratios = evidence.together((arm, post), lambda one, other: one.loss / other.loss)
-        case.within(f"{name}: loss over Post-LN's", ratios, most=NON_INFERIOR_LOSS)
+        case.within(f"{name}: loss over Post-LN's", ratios, most=NON_INFERIOR_LOSS, scale=RATIO)
     return case.judged()
 
 
 def open_question(trained: Trained, on_bleu: bool) -> Rule:
-    """X-4: a scheme that has all three; one is enough."""
+    """X-4: a scheme that has all three, training at the higher rate, too; one is enough."""
 
     def rule(evidence: Evidence, arms: Sequence[str]) -> Judged:
         case = Case(evidence, arms)
         tuned = [arm for arm in arms if arm.startswith("postln")]
         best = min(tuned, key=lambda arm: fmean(evidence.of(arm, lambda run: -run.bleu if on_bleu else run.loss)))
         found = []
-        for arm in (arm for arm in arms if arm not in tuned):
+        for arm in (arm for arm in arms if f"{arm}_high" in arms and arm not in tuned):
             one = Case(evidence, [arm])
             even(one, arm)
-            one.count("trains", trained(evidence, arm), all(trained(evidence, arm)))
+            for rate, run_at in (("", arm), (" at the higher rate", f"{arm}_high")):
+                one.count(f"trains{rate}", trained(evidence, run_at), all(trained(evidence, run_at)))
             as_good(one, arm, best, on_bleu)
             case.say(f"{arm.split('_')[0]}: {', '.join(one.words)}")
             found.append(together(one.parts, ANY, ANY))
@@ -112,7 +113,7 @@ def even(case: Case, arm: str) -> None:
         case.parts.append(INCONCLUSIVE)
         case.say("not probed in every seed")
     else:
-        case.within("largest over smallest gradient", ratios, most=EVEN)
+        case.within("largest over smallest gradient", ratios, most=EVEN, scale=RATIO)
 
 
 def unevenness(run: Run) -> float:
@@ -130,7 +131,7 @@ def as_good(case: Case, arm: str, post: str, on_bleu: bool) -> None:
         case.within("BLEU minus the best Post-LN's", case.evidence.difference(arm, post, bleu), NON_INFERIOR_BLEU)
     else:
         ratios = case.evidence.together((arm, post), lambda one, other: loss(one) / loss(other))
-        case.within("loss over the best Post-LN's", ratios, most=NON_INFERIOR_LOSS)
+        case.within("loss over the best Post-LN's", ratios, most=NON_INFERIOR_LOSS, scale=RATIO)
 
 
 def few(trained: Sequence[bool]) -> bool:

@@ -1,5 +1,6 @@
 """Every table that is written to files, by file."""
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -63,7 +64,12 @@ def arm_row(arm: str, evidence: Evidence, quantities: Sequence[tuple[str, Quanti
 
 
 def spread(values: Sequence[float], digits: int) -> list[str | None]:
-    """Return mean, standard deviation and interval; the last two take more than one value."""
+    """Return mean, standard deviation and interval; the last two take more than one value.
+
+    Where runs ended without a number there is no mean of them all: how many did is said instead.
+    """
+    if lost := sum(not math.isfinite(value) for value in values):
+        return [f"lost in {lost} of {len(values)}", None, None]
     if len(values) < 2:
         return [f"{values[0]:.{digits}f}", None, None]
     low, high = mean_interval(values)

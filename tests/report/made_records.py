@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ln_repro.compose import named_axes
+from ln_repro.compose import named
 from ln_repro.report.evidence import Evidence, Run, gather
+from tests.examples import axes_of
 
 EPOCHS = 15
 NOISE = (-0.02, -0.01, 0.0, 0.01, 0.02)
@@ -14,7 +15,7 @@ NOISE = (-0.02, -0.01, 0.0, 0.01, 0.02)
 def made_run(exp: str, seed: int, bleu: float, loss: float, **more: Any) -> Run:
     """Return a run that ends with these; ``curve`` is BLEU by epoch, ``losses`` validation loss by epoch, ``falls``
     training loss by update, ``probes`` the gradients by update."""
-    axes = {**(named_axes(exp) or {}), "seed": seed, "precision": "fp32"}
+    axes = {**axes_of(exp), "seed": seed, "precision": "fp32"}
     curve = more.get("curve") or dict.fromkeys(range(1, EPOCHS + 1), bleu)
     epochs = [
         {"epoch": epoch, "update": 100 * epoch, "valid_loss": more.get("losses", {}).get(epoch, loss),
@@ -43,7 +44,7 @@ def made_runs(corpus: str, arms: Mapping[str, Mapping[str, Any]], seeds: int = 5
 
 def made_evidence(corpus: str, arms: Mapping[str, Mapping[str, Any]], seeds: int = 5) -> dict[str, Evidence]:
     """Return them as evidence."""
-    return gather(made_runs(corpus, arms, seeds), named_axes)
+    return gather(made_runs(corpus, arms, seeds), named)
 
 
 def straight(first: float, last: float, points: Sequence[int]) -> dict[int, float]:

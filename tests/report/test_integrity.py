@@ -72,6 +72,7 @@ DAMAGE = {
     "an edited loss": (edited(lambda r: r["epochs"][0].update(valid_loss=1.0)), "epochs is not what its events say"),
     "a double": (double, f"a double of {BROKEN}"),
     "a lost file": (lose, "is gone"),
+    "lost events": (lambda place: (place / f"{BROKEN}.events.jsonl").unlink(), "its events are gone"),
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ln_repro.compose import named_axes
+from ln_repro.compose import named
 from ln_repro.report.page import page, page_of
 from ln_repro.report.page_runs import arms_of, thinned
 from ln_repro.report.page_theory import number_table, theory_panels
@@ -55,7 +55,7 @@ def theory() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def text(theory: dict[str, Any]) -> str:
     """Return the page of the committed records."""
-    return page_of(read_kept(RESULTS / "records").runs, theory, named_axes)
+    return page_of(read_kept(RESULTS / "records").runs, theory, named)
 
 
 def test_what_is_committed_is_what_the_records_give(text: str) -> None:

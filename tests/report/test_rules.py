@@ -1,15 +1,17 @@
 """Every rule on both sides of each of its thresholds, with made-up runs."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from ln_repro.compose import compose, expand, named_axes
+from ln_repro.compose import compose, expand, named
 from ln_repro.experiment import build
-from ln_repro.paper.claims import FINE_TUNING, PRETRAINING, SCHEMES, SEEDS, TRANSLATION
+from ln_repro.paper.claims import FINE_TUNING, OTHER_CORPORA, PRETRAINING, SCHEMES, SEEDS, TRANSLATION
+from ln_repro.report.case import RATIO, interval
 from ln_repro.report.claims import RULES, row_of
-from ln_repro.report.evidence import gather
+from ln_repro.report.evidence import Evidence, Run, gather
 from tests.report.made_records import EPOCHS, made_evidence, made_run, made_runs, straight
 
 Arms = dict[str, dict[str, Any]]
@@ -44,6 +46,8 @@ PAPER: Arms = {  # what the paper found, by arm
     "rezero_nowarm": {"bleu": 32.0}, "rezero_nowarm_step": {"bleu": 32.0}, "preln_nowarm_anchored": {"bleu": 33.0},
     "admin_warm": {"bleu": 33.2}, "admin_warm_closed": {"bleu": 33.0}, "admin_warm_deeper": {"bleu": 33.0},
     "admin_nowarm": {"bleu": 33.0, "probes": {0: [0.0, 0.0], 1000: [0.5, 1.0], 2000: [0.2, 0.5]}},
+    "preln_nowarm_anchored_high": {"bleu": 33.0}, "deepnorm_nowarm_high": {"bleu": 8.0},
+    "rezero_nowarm_high": {"bleu": 8.0}, "admin_nowarm_high": {"bleu": 32.0}, "preln_nowarm_literal": {"bleu": 15.6},
 }  # fmt: skip
 STEEP = straight(8.0, 3.0, range(1, EPOCHS + 1))
 """A validation loss that falls as long as the run lasts."""
@@ -129,6 +133,12 @@ def test_the_open_question_takes_one_scheme_that_has_it_all(changed: dict[str, A
     assert row["verdict"] == "contradicted", row["ours"]
 
 
+def test_the_scheme_has_to_train_at_the_higher_rate_too() -> None:
+    others = {arm: {"probes": {0: [1.0, 4.0]}} for arm in ("preln_nowarm_anchored", "deepnorm_nowarm", "rezero_nowarm")}
+    row = judged("X-4", {**others, "admin_nowarm_high": {"bleu": 29.0}})
+    assert row["verdict"] == "contradicted" and "trains at the higher rate in 0 of 5" in row["ours"]
+
+
 def test_a_scheme_that_was_not_probed_leaves_the_open_question_open() -> None:
     row = judged("X-4", {"admin_nowarm": {"probes": {}}})
     assert (row["verdict"], "admin: not probed in every seed, trains in 5 of 5" in row["ours"]) == (
@@ -155,10 +165,10 @@ def test_where_an_interval_holds_the_edge_more_seeds_are_asked_for() -> None:
 
 
 def test_without_a_run_of_an_arm_the_claim_is_not_run_and_says_what_to_run() -> None:
-    claim = CLAIMS["MT-1"]
+    claim = CLAIMS["MT-1.anchored"]
     row = row_of(claim, made_evidence("iwslt", {"postln_warm": PAPER["postln_warm"]}))
-    assert (row["verdict"], row["needs"]) == ("not-run", "no run of postln_nowarm_literal")
-    assert row["command"] == "ln-repro run -m exp=iwslt_postln_warm,iwslt_postln_nowarm_literal seed=1,2,3,4,5"
+    assert (row["verdict"], row["needs"]) == ("not-run", "no run of postln_nowarm")
+    assert row["command"] == "ln-repro run -m exp=iwslt_postln_warm,iwslt_postln_nowarm seed=1,2,3,4,5"
     assert row["cost_gpu_hours"] == 10
 
 
@@ -167,8 +177,9 @@ def test_what_a_claim_says_to_run_can_be_run(id: str) -> None:
     program, verb, multirun, *overrides = row_of(CLAIMS[id], {})["command"].split(" ")
     assert (program, verb, multirun) == ("ln-repro", "run", "-m")
     runs = expand(overrides)
-    assert len(runs) == len(CLAIMS[id].arms) * SEEDS
-    for arm, run in zip(CLAIMS[id].arms, runs[::SEEDS], strict=True):
+    arms = (*CLAIMS[id].arms, *CLAIMS[id].controls)
+    assert len(runs) == len(arms) * SEEDS
+    for arm, run in zip(arms, runs[::SEEDS], strict=True):
         assert build(compose(run)).exp == f"{CLAIMS[id].corpus}_{arm}"
 
 
@@ -206,6 +217,8 @@ ELSEWHERE: list[tuple[str, Arms, str, dict[str, Any]]] = [
      "admin_warm_closed", {"loss": 2.1}),
     ("X-4", {"preln_nowarm_anchored": {"loss": 3.0}, "deepnorm_nowarm": {"loss": 3.0}, "rezero_nowarm": {"loss": 3.0},
              "admin_nowarm": {"loss": 2.0, "probes": {0: [1.0, 2.0]}}, "postln_warm": {"loss": 2.0},
+             "preln_nowarm_anchored_high": {"loss": 6.5}, "deepnorm_nowarm_high": {"loss": 6.5},
+             "rezero_nowarm_high": {"loss": 6.5}, "admin_nowarm_high": {"loss": 2.4},
              "postln_warm_high": {"loss": 2.5}, "postln_warm_short": {"loss": 2.5}}, "admin_nowarm", {"loss": 2.1}),
 ]  # fmt: skip
 
@@ -236,7 +249,92 @@ def test_a_run_with_other_settings_than_its_name_says_is_no_evidence() -> None:
     other = made_run("iwslt_postln_warm", 9, 30.0, 4.0, axes={"init": "fairseq"})
     nameless = made_run("iwslt_postln_warm", 10, 30.0, 4.0)
     nameless.record["exp"] = "mine"
-    assert set(gather([*runs, other, nameless], named_axes)["iwslt"].arms["postln_warm"]) == {1, 2, 3, 4, 5}
+    assert set(gather([*runs, other, nameless], named)["iwslt"].arms["postln_warm"]) == {1, 2, 3, 4, 5}
+
+
+def lost(run: Run, rule: str = "not_finite") -> Run:
+    """Return a run as one that diverged after it had learnt."""
+    run.record.update(status="diverged", divergence={"rule": rule})
+    return run
+
+
+def test_a_run_whose_numbers_broke_has_failed_whatever_it_was_before() -> None:
+    """Section 8.1 of the claims' rules: a run fails below 15 BLEU, or if its numbers are not finite."""
+    broken = lost(made_run("iwslt_rezero_nowarm", 1, 31.0, 4.0))
+    assert (broken.bleu, broken.loss, broken.nll) == (0.0, math.inf, math.inf)
+    stuck = lost(made_run("iwslt_rezero_nowarm", 1, 31.0, 4.0), "stuck")
+    assert (stuck.bleu, stuck.loss) == (31.0, 4.0)
+    runs = made_runs("iwslt", {arm: PAPER[arm] for arm in CLAIMS["X-2"].arms})
+    for rule in ("not_finite", "stuck"):
+        row = row_of(
+            CLAIMS["X-2"], gather([lost(run, rule) if "step" in run.record["exp"] else run for run in runs], named)
+        )
+        assert row["verdict"] == "contradicted" and "step's tail in 0 of 5" in row["ours"]
+
+
+@pytest.mark.parametrize("id", [id for id in MEASURED if id != "TH-10"])
+@pytest.mark.parametrize("kept", [0, 3])
+def test_every_rule_can_be_asked_when_a_run_of_any_arm_was_lost(id: str, kept: int) -> None:
+    """After some epochs, or before the first; its last loss was no number, and no arm is as it was."""
+    for arm in CLAIMS[id].arms:
+        runs = made_runs(CLAIMS[id].corpus, {name: PAPER[name] for name in CLAIMS[id].arms})
+        for run in runs:
+            if run.record["exp"].endswith(f"_{arm}") and run.record["axes"]["seed"] == 3:
+                lost(run).record["epochs"][kept:] = [{**run.record["epochs"][kept], "valid_loss": None}]
+        row = row_of(CLAIMS[id], gather(runs, named))
+        assert row["verdict"] != "not-run"
+        for others in ("toy", "tatoeba"):
+            moved = [
+                Run({**run.record, "exp": run.record["exp"].replace(CLAIMS[id].corpus, others, 1)}) for run in runs
+            ]
+            assert row_of(CLAIMS[id], {others: gather_all(moved)}) is not None
+
+
+def gather_all(runs: list[Run]) -> Evidence:
+    """Return runs as evidence whatever their axes are."""
+    found: dict[str, dict[int, Run]] = {}
+    for run in runs:
+        corpus, _, arm = run.record["exp"].partition("_")
+        found.setdefault(arm, {})[run.record["axes"]["seed"]] = run
+    return Evidence(corpus, found)
+
+
+@pytest.mark.parametrize("corpus", OTHER_CORPORA)
+def test_progress_is_known_on_every_corpus(corpus: str) -> None:
+    """Also that of a run that was lost: none."""
+    runs = made_runs(corpus, {"postln_warm": {"loss": 3.0}, "postln_nowarm": {"loss": 3.0}})
+    evidence = gather_all([lost(run, "stuck") if "nowarm" in run.record["exp"] else run for run in runs])
+    assert evidence.progress("postln_warm") == pytest.approx([1.0] * 5, abs=0.02)
+    assert evidence.progress("postln_nowarm") == [0.0] * 5
+
+
+def test_two_runs_lost_alike_say_nothing_of_their_difference() -> None:
+    arms = {arm: {"loss": 2.0} for arm in CLAIMS["MT-2"].arms} | {"postln_warm_short_high": {"loss": 4.0}}
+    runs = made_runs("toy", arms)
+    (found,) = row_of(CLAIMS["MT-2"], gather(runs, named))["elsewhere"]
+    assert found["verdict"] == "reproduced"
+    for run in runs:
+        if run.record["axes"]["seed"] == 3 and "high" in run.record["exp"]:
+            lost(run)
+    (found,) = row_of(CLAIMS["MT-2"], gather(runs, named))["elsewhere"]
+    assert found["verdict"] == "inconclusive", found["ours"]
+
+
+@pytest.mark.parametrize(("low", "says"), [(8.0, True), (15.6, False)])
+def test_a_pre_ln_that_fails_alike_takes_the_explanation_away(low: float, says: bool) -> None:
+    arms = {arm: PAPER[arm] for arm in CLAIMS["MT-1"].arms} | {"preln_nowarm_literal": {"bleu": low}}
+    row = row_of(CLAIMS["MT-1"], made_evidence("iwslt", arms))
+    assert (row["verdict"], "starves explains the number" in row["ours"]) == ("reproduced", says)
+    assert "iwslt_preln_nowarm_literal" in row["command"]
+
+
+def test_ratios_are_judged_on_a_log_scale() -> None:
+    ratios = [1.3, 1.4, 1.6, 3.0, 5.0]
+    assert interval(ratios)[0] < 1 < interval(ratios, RATIO)[0]
+    assert interval([0.5, 2.0, 1.0], RATIO)[0] == pytest.approx(1 / interval([0.5, 2.0, 1.0], RATIO)[1])
+    assert interval([1.0, 2.0, math.inf], RATIO) == (1.0, math.inf)
+    assert interval([0.0, 2.0, 1.0], RATIO) == (0.0, 2.0)
+    assert interval([1.0, math.nan, 2.0]) == interval([1.0, math.nan, 2.0], RATIO) == (-math.inf, math.inf)
 
 
 def test_a_run_that_diverged_counts_as_what_it_is() -> None:
@@ -246,6 +344,6 @@ def test_a_run_that_diverged_counts_as_what_it_is() -> None:
     assert (failed.bleu, failed.loss) == (0.0, float("inf"))
     arms = {arm: PAPER[arm] for arm in ("postln_warm", "postln_nowarm")}
     runs = [run if run.record["id"] != "iwslt_postln_nowarm-1" else failed for run in made_runs("iwslt", arms)]
-    row = row_of(CLAIMS["MT-1.anchored"], gather(runs, named_axes))
+    row = row_of(CLAIMS["MT-1.anchored"], gather(runs, named))
     assert (row["verdict"], row["seeds"]) == ("reproduced", 5)
     assert "without 6.8" in row["ours"], "the mean of 0 and four around 8.5"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ln_repro.compose import compose, expand, named_axes
+from ln_repro.compose import compose, expand, named
 from ln_repro.experiment import build
 from ln_repro.paper.claims import FINE_TUNING
 from ln_repro.report.claims import row_of
@@ -39,7 +39,7 @@ def runs_of(gains: dict[int, float], noise: float = 0.004, seeds: Any = SIX) -> 
 
 
 def judged(runs: list[Run]) -> Any:
-    return row_of(MRPC, gather(runs, named_axes))
+    return row_of(MRPC, gather(runs, named))
 
 
 @pytest.mark.parametrize(
@@ -84,14 +84,12 @@ def test_only_equally_long_pre_training_is_compared() -> None:
 
 def test_runs_from_several_starts_are_no_doubles() -> None:
     runs = runs_of({100: 0.03, 200: 0.03})
-    assert strays(runs, named_axes) == []
-    assert len(strays([*runs, made_run(f"mrpc_{PRE}", 1, 0, 1.0)], named_axes)) == 1  # a control without a start
+    assert strays(runs, named) == []
+    assert len(strays([*runs, made_run(f"mrpc_{PRE}", 1, 0, 1.0)], named)) == 1  # a control without a start
     other = tuned(POST, 1, 300, 0.9, begun="postln_warm_linear_high")
-    assert strays([*runs, other], named_axes) == [
-        f"mrpc_{POST}: start=bert_postln_warm_linear_high@300 (1 of its records)"
-    ]
+    assert strays([*runs, other], named) == [f"mrpc_{POST}: start=bert_postln_warm_linear_high@300 (1 of its records)"]
     small = made_run(f"mrpc_{PRE}", 1, 0, 1.0, axes={"model": "toy"})
-    assert gather([small], named_axes) == {}
+    assert gather([small], named) == {}
 
 
 @pytest.mark.parametrize("claim", FINE_TUNING)
