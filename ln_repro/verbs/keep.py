@@ -12,7 +12,6 @@ from ln_repro.verbs.report import complaints
 
 def collect_verb(options: argparse.Namespace) -> int:
     """`collect`: copy record, events and the scored hypotheses of finished runs; others are passed over."""
-    from ln_repro.report.integrity import write_checksums
     from ln_repro.report.records import records_folder
     from ln_repro.store import RunFolder, runs_under
 
@@ -25,12 +24,14 @@ def collect_verb(options: argparse.Namespace) -> int:
     for folder in folders:
         if folder.record is not None:
             print(f"{folder.path}: {keep(folder, folder.record, place, options.replace)}")
-    write_checksums(place)
     return 0
 
 
 def keep(folder: Any, record: dict[str, Any], place: Path, replace: bool) -> str:
-    """Copy a run's files; return what was done, in words."""
+    """Copy a run's files, the record last, and note their checksums; return what was done, in words."""
+    from ln_repro.disk import write_atomically
+    from ln_repro.report.integrity import write_checksums
+
     files = {"": "record.json", ".events": "events.jsonl"}
     if best := record["bleu"]["test"]:
         files |= {".test": folder.hypotheses("test", best["epoch"]).relative_to(folder.path)}
@@ -40,8 +41,9 @@ def keep(folder: Any, record: dict[str, Any], place: Path, replace: bool) -> str
     first = next(iter(copies))
     if first.exists() and first.read_bytes() != (folder.path / "record.json").read_bytes() and not replace:
         return f"not kept: another record of {record['id']} is there (--replace takes its place)"
-    for target, source in copies.items():
-        target.write_bytes(source.read_bytes())
+    for target, source in reversed(copies.items()):
+        write_atomically(target, source.read_bytes())
+    write_checksums(place, [target.name for target in copies])
     return f"kept as {record['id']}"
 
 
