@@ -57,6 +57,12 @@ class Asked:
 
 COUNTS = {"seeds": 1, "jobs": 1, "jobs_per_gpu": 1, "retries": 0, "budget_minutes": 1}
 """Words that take a number, and the least that makes sense."""
+REFUSED = {
+    "exp": "the cells of a grid are experiments already; --only CELL takes some of them (--only '*_sgd')",
+    "seed": "the cells of a grid have theirs already; seeds=N says how many, --only '*-s2' takes one of them",
+    "rerun": "a sweep goes on with what is there; `ln-repro run exp=NAME rerun=true` starts one afresh",
+}
+"""Settings of a run that are none of a sweep, and what to give instead."""
 
 
 def words(given: Sequence[str]) -> Asked:
@@ -75,10 +81,8 @@ def words(given: Sequence[str]) -> Asked:
             own[key] = _count(key, value)
         elif key in ("grid", "corpus", LAUNCHER):
             own[key] = value
-        elif key == "rerun":
-            raise UserError(
-                "rerun: a sweep goes on with what is there; `ln-repro run exp=NAME rerun=true` starts one afresh"
-            )
+        elif (name := key.lstrip("+~")) in REFUSED:
+            raise UserError(f"{name}: {REFUSED[name]}")
         elif key.startswith(f"{LAUNCHER}."):
             options.append(word.partition(".")[2])
         else:
