@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,11 +131,10 @@ def cancel_verb(options: argparse.Namespace) -> int:
 def _compose(asked: "Asked", options: argparse.Namespace) -> "list[Composed]":
     """Return the cells of a grid that were asked for, each with its experiment and its learning rate."""
     from ln_repro.compose import compose, experiments, grid
-    from ln_repro.engine.device import settle
     from ln_repro.experiment import build
     from ln_repro.sweep.grid import cells, chosen
 
-    described = grid(asked.grid)
+    settle, described = _settle(asked), grid(asked.grid)
     corpus = asked.corpus or described.get("corpus", "toy")
     every = cells(described, corpus, asked.seeds, asked.settings, list(experiments()))
     composed = []
@@ -148,6 +147,29 @@ def _compose(asked: "Asked", options: argparse.Namespace) -> "list[Composed]":
             )
         composed.append((cell, experiment, experiment.learning_rate(settings["reference"]["updates_per_epoch"])))
     return composed
+
+
+def _settle(asked: "Asked") -> "Callable[[Experiment], Experiment]":
+    """Return what settles an experiment's precision: for this machine, or for the nodes that it is handed to."""
+    from ln_repro.compose import launcher
+    from ln_repro.engine.device import gpu, settle
+    from ln_repro.sweep.slurm import asks_for_gpus
+
+    if asked.local or not asks_for_gpus(launcher(asked.launcher, asked.launcher_options)):
+        return settle
+
+    def there(experiment: "Experiment") -> "Experiment":
+        if experiment.train.device == "cpu":
+            return settle(experiment)
+        if experiment.precision != "auto":  # the node says whether it has it
+            return experiment
+        if gpu().name is None:
+            raise UserError(
+                "precision: auto goes by the GPU, and there is none here; give precision=bf16 or precision=fp32"
+            )
+        return settle(experiment)
+
+    return there
 
 
 def _plan(composed: "list[Composed]", prepared: bool) -> list["Planned"]:
