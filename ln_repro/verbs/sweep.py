@@ -35,6 +35,7 @@ def sweep_verb(options: argparse.Namespace) -> int:
     from ln_repro.sweep.plan import table
     from ln_repro.sweep.requests import Requests
 
+    began = time.monotonic()
     if this_rank().size > 1:
         raise UserError("torchrun: starts one run at a time; a sweep starts its runs itself")
     asked = words(options.words)
@@ -51,7 +52,7 @@ def sweep_verb(options: argparse.Namespace) -> int:
     say(f"{len(plan)} cells, {done} finished already")
     if asked.local:
         board = Board(plan)
-        _run_here(asked, plan, requests, board)
+        _run_here(asked, plan, requests, board, began)
     else:
         from ln_repro.compose import launcher
         from ln_repro.sweep.cluster import hand_over, queued, watch
@@ -186,7 +187,7 @@ def _plan(composed: "list[Composed]", prepared: bool) -> list["Planned"]:
     return [Planned(*parts, source) for parts in composed]
 
 
-def _run_here(asked: "Asked", plan: Sequence["Planned"], requests: "Requests", board: "Board") -> None:
+def _run_here(asked: "Asked", plan: Sequence["Planned"], requests: "Requests", board: "Board", began: float) -> None:
     from ln_repro.engine.device import gpu
     from ln_repro.sweep.budget import Budget
     from ln_repro.sweep.local import Pool
@@ -200,7 +201,7 @@ def _run_here(asked: "Asked", plan: Sequence["Planned"], requests: "Requests", b
     say(f"at most {sum(place.packing.most for place in where)} at a time on {', '.join(place.name for place in where)}")
     try:
         with board:
-            Pool(where, asked.retries, folder, requests, board, Budget(asked.budget_minutes, plan)).run(plan)
+            Pool(where, asked.retries, folder, requests, board, Budget(asked.budget_minutes, plan, began)).run(plan)
     finally:
         if on_gpu and not asked.jobs_per_gpu:
             remember(folder, work, max((place.packing for place in where), key=lambda packing: packing.good))
