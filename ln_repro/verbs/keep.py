@@ -1,12 +1,12 @@
 """`ln-repro collect` and `verify`: records that are kept, and whether they can be trusted."""
 
 import argparse
-import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from ln_repro.errors import UserError
+from ln_repro.folders import data_folder, runs_folder
 from ln_repro.verbs.report import complaints
 
 
@@ -16,7 +16,7 @@ def collect_verb(options: argparse.Namespace) -> int:
     from ln_repro.store import RunFolder, runs_under
 
     place = options.records or records_folder()
-    runs = Path(os.environ.get("LN_REPRO_RUNS", "./runs"))
+    runs = runs_folder()
     folders = [RunFolder(path) for path in options.runs] or runs_under(runs)
     if unfinished := [str(folder.path) for folder in folders if options.runs and folder.record is None]:
         raise UserError(f"collect: {', '.join(unfinished)}: no finished run (it has no record.json)")
@@ -89,7 +89,7 @@ def translated(folder: Path, record: dict[str, Any]) -> tuple[list[str], list[st
     from ln_repro.corpus.prepared import opened
 
     fingerprint = record["data"]["fingerprint"]
-    data = Path(os.environ.get("LN_REPRO_DATA", "./data")) / "prepared"
+    data = data_folder() / "prepared"
     short = f"{record['data']['name']}-{fingerprint.removeprefix('sha256:')[:12]}"
     corpus, hypotheses = opened(data / short, fingerprint), folder / f"{record['id']}.test.txt"
     if corpus is None or not hypotheses.exists():

@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import json
-import os
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ln_repro.errors import LnReproError, UserError
+from ln_repro.folders import runs_folder
 from ln_repro.verbs.messages import complain, say
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def cancel_verb(options: argparse.Namespace) -> int:
     """`cancel`: stop cells, wherever they wait or run; each saves its state first."""
     from ln_repro.sweep.cancel import cancel
 
-    here = Path(os.environ.get("LN_REPRO_RUNS", "./runs"))
+    here = runs_folder()
     chosen: dict[Path, list[str] | None] = {}
     if options.all and (options.words or options.only or options.but):
         raise UserError("--all: stops everything; leave it out to stop some cells")
@@ -238,7 +238,7 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
             for p in plan
         ]
         return with_queue(found, _queue(runs))
-    runs = Path(os.environ.get("LN_REPRO_RUNS", "./runs"))
+    runs = runs_folder()
     found, queue = rows(runs), _queue(runs)
     there = {Path(one["dir"]).name for one in found}
     found += [

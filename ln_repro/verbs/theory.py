@@ -2,14 +2,13 @@
 
 import argparse
 import json
-import os
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 from ln_repro.errors import UserError
+from ln_repro.folders import runs_folder
 
 LEAST_SEEDS = 5
 
@@ -37,7 +36,7 @@ def theory_verb(options: argparse.Namespace) -> int:
             raise UserError(f"--seeds: a verdict needs an interval over at least {LEAST_SEEDS}, got {options.seeds}")
         scale = replace(scale, seeds=options.seeds)
     planned, code = units(scale, ids), code_of_now()
-    kept = Path(os.environ.get("LN_REPRO_RUNS", "./runs")) / "theory" / "measurements.jsonl"
+    kept = runs_folder() / "theory" / "measurements.jsonl"
     with bar() as progress:
         measured = measure(planned, kept, cores(), progress)
     findings = [finding.as_dict() for finding in judge(measured, ids)]
