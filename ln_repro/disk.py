@@ -12,7 +12,7 @@ from ln_repro.errors import UserError
 
 MEGABYTE = 1e6
 FULL = (errno.ENOSPC, errno.EDQUOT)
-REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
+REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:

@@ -114,6 +114,18 @@ def test_wrong_input_is_one_line_exit_code_2_and_nothing_written(
     assert list(empty_place.iterdir()) == []
 
 
+@pytest.mark.parametrize("line", ["figures --out", "theory --only TH-1 --out", "collect --records"])
+@pytest.mark.parametrize("below", [False, True])
+def test_a_folder_to_write_into_that_is_a_file_is_one_line(
+    line: str, below: bool, empty_place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = empty_place / "taken"
+    place.touch()
+    assert cli.main([*line.split(), str(place / "x" if below else place)]) == 2
+    out, err = capfd.readouterr()
+    assert out == "" and str(place) in err and err.startswith("ln-repro: ") and err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("line", "variable"),
     [

@@ -12,6 +12,7 @@ from ln_repro.verbs.report import complaints
 
 def collect_verb(options: argparse.Namespace) -> int:
     """`collect`: copy record, events and the scored hypotheses of finished runs; others are passed over."""
+    from ln_repro.disk import explained
     from ln_repro.report.records import records_folder
     from ln_repro.store import RunFolder, runs_under
 
@@ -20,10 +21,11 @@ def collect_verb(options: argparse.Namespace) -> int:
     folders = [RunFolder(path) for path in options.runs] or runs_under(runs)
     if unfinished := [str(folder.path) for folder in folders if options.runs and folder.record is None]:
         raise UserError(f"collect: {', '.join(unfinished)}: no finished run (it has no record.json)")
-    place.mkdir(parents=True, exist_ok=True)
-    for folder in folders:
-        if folder.record is not None:
-            print(f"{folder.path}: {keep(folder, folder.record, place, options.replace)}")
+    with explained(place, "--records"):
+        place.mkdir(parents=True, exist_ok=True)
+        for folder in folders:
+            if folder.record is not None:
+                print(f"{folder.path}: {keep(folder, folder.record, place, options.replace)}")
     return 0
 
 

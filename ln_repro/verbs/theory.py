@@ -18,7 +18,7 @@ def theory_verb(options: argparse.Namespace) -> int:
     from rich.console import Console
 
     from ln_repro.child import cores
-    from ln_repro.disk import write_atomically
+    from ln_repro.disk import explained, write_atomically
     from ln_repro.provenance import code as code_of_now
     from ln_repro.provenance import environment
     from ln_repro.report.theory import terminal_table
@@ -35,6 +35,9 @@ def theory_verb(options: argparse.Namespace) -> int:
         if options.seeds < LEAST_SEEDS:
             raise UserError(f"--seeds: a verdict needs an interval over at least {LEAST_SEEDS}, got {options.seeds}")
         scale = replace(scale, seeds=options.seeds)
+    if options.out:
+        with explained(options.out, "--out"):
+            options.out.mkdir(parents=True, exist_ok=True)
     planned, code = units(scale, ids), code_of_now()
     kept = runs_folder() / "theory" / "measurements.jsonl"
     with bar() as progress:

@@ -189,7 +189,7 @@ def test_a_copy_that_is_cut_short_leaves_no_part_and_no_record(tmp_path: Path, m
         return replace(path, target)
 
     monkeypatch.setattr(Path, "replace", full)
-    assert cli.main(["collect", str(run), "--records", str(place)]) == 1
+    assert cli.main(["collect", str(run), "--records", str(place)]) == 2
     assert not (place / "0123456789.json").exists() and not (place / "0123456789.events.jsonl").exists()
     monkeypatch.undo()
     assert cli.main(["collect", str(run), "--records", str(place)]) == 0
