@@ -1,5 +1,6 @@
 """A grid: arms, the corpus they run on, seeds, and settings that all or some of its cells share."""
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -123,10 +124,19 @@ def cells(
         known: the experiments that exist.
 
     Raises:
-        UserError: an arm does not exist on this corpus.
+        UserError: there is no such corpus, or an arm does not exist on it.
     """
+    corpora = sorted({name.partition("_")[0] for name in known})
+    if corpus not in corpora:
+        close = difflib.get_close_matches(corpus, corpora, n=3, cutoff=0.5)
+        nearest = f"nearest: {', '.join(close)}; " if close else ""
+        raise UserError(f"corpus: there is no {corpus!r}; {nearest}known: {', '.join(corpora)}")
     if missing := [arm for arm in grid["arms"] if f"{corpus}_{arm}" not in known]:
-        raise UserError(f"grid: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not defined for {corpus}")
+        whole = [name for name in corpora if all(f"{name}_{arm}" in known for arm in grid["arms"])]
+        raise UserError(
+            f"grid: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not defined for {corpus}; "
+            f"the grid takes corpus={' or '.join(whole) or 'none'}"
+        )
     return [
         Cell(f"{corpus}_{arm}", seed, (*shared, *settings))
         for seed in range(1, seeds + 1)
