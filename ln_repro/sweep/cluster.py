@@ -42,7 +42,6 @@ def hand_over(plan: Sequence[Planned], runs: Path, options: Mapping[str, Any], r
         UserError: Slurm, or submitit, refuses what is asked of it.
         LnReproError: Slurm does not answer, or another sweep is handing over.
     """
-    slurm.require()
     jobs = Jobs(runs)
     with jobs.mine():
         there = queued(runs)

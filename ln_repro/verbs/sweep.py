@@ -30,6 +30,7 @@ WATCH_SECONDS = 2.0
 def sweep_verb(options: argparse.Namespace) -> int:
     """`sweep`."""
     from ln_repro.ranks import this_rank
+    from ln_repro.sweep import slurm
     from ln_repro.sweep.board import Board
     from ln_repro.sweep.grid import words
     from ln_repro.sweep.plan import table
@@ -44,6 +45,8 @@ def sweep_verb(options: argparse.Namespace) -> int:
     requests = Requests(runs)  # those made from now on count, also while the corpus is prepared
     if options.detach and asked.local and not options.dry_run:
         return _leave(runs)
+    if not asked.local and not options.dry_run:
+        slurm.require()
     plan = _plan(composed, prepared=not options.dry_run)
     if options.dry_run:
         print(table(plan, _queue(runs)))

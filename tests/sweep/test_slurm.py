@@ -161,7 +161,6 @@ def test_a_cell_is_handed_over_with_the_precision_that_its_id_was_made_of(
     precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handed: list[CellJob] = []
-    monkeypatch.setattr(slurm, "require", lambda: None)
     monkeypatch.setattr(slurm, "submit", lambda jobs, *_: handed.extend(jobs))
     made = experiment().model_copy(update={"precision": precision})
     made = made.model_copy(update={"paths": made.paths.model_copy(update={"runs": tmp_path})})
@@ -198,3 +197,23 @@ def test_jobs_ask_for_gpus_in_several_ways() -> None:
     assert all(map(asks_for_gpus, ({"gpus_per_node": 1}, {"gpus_per_task": 2}, {"gres": "gpu:a100:1"}, more)))
     none = {"gpus_per_node": 0, "gpus_per_task": None, "gres": "scratch:1", "cpus_per_gpu": 4}
     assert not asks_for_gpus(none) and not asks_for_gpus({"additional_parameters": None})
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["launcher=nowhere.yaml"], "launcher: there is no file nowhere.yaml"),
+        (["launcher=slurm", "precision=fp32"], "launcher: there is no sbatch here"),
+    ],
+)
+def test_a_launcher_that_cannot_be_used_is_refused_before_anything_is_prepared(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("submitit")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("LN_REPRO_DATA", raising=False)
+    assert cli.main(["sweep", "grid=design", *words]) == 2
+    said = capfd.readouterr().err
+    assert said.startswith(f"ln-repro: {message}") and said.count("\n") == 1
+    assert not (tmp_path / "data").exists()
