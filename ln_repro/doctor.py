@@ -8,12 +8,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from ln_repro import child, provenance
 from ln_repro.disk import free_at
 from ln_repro.engine.compat import INSTALL
+from ln_repro.folders import data_folder, runs_folder
 
 ROOM_GB = 5
 
@@ -66,7 +66,7 @@ def fairseq() -> Check:
 
 def disk() -> Check:
     """Room where runs are written."""
-    free = free_at(Path(os.environ.get("LN_REPRO_RUNS", "."))) / 2**30
+    free = free_at(runs_folder()) / 2**30
     advice = "" if free > ROOM_GB else "set LN_REPRO_RUNS and LN_REPRO_DATA to a larger disk"
     return Check("disk", free > ROOM_GB, f"{free:.0f} GiB free", advice)
 
@@ -75,7 +75,7 @@ def data() -> Check:
     """Which corpora are prepared."""
     from ln_repro.corpus.prepare import listing
 
-    ready = [row["name"] for row in listing(Path(os.environ.get("LN_REPRO_DATA", "./data"))) if row["prepared"]]
+    ready = [row["name"] for row in listing(data_folder()) if row["prepared"]]
     advice = "" if ready else "a run prepares what it needs; or: ln-repro data prepare data=toy"
     return Check("data", bool(ready), ", ".join(ready) or "nothing prepared yet", advice, needed=False)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from ln_repro.data_settings import Data
 from ln_repro.divergence import RULES
@@ -154,6 +154,15 @@ class Paths(Section):
 
     runs: Path
     data: Path
+
+    @field_validator("runs", "data", mode="before")
+    @classmethod
+    def _named(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse nothing at all, which would be the folder that we are in."""
+        if isinstance(value, str) and not value.strip():
+            name = f"{info.field_name}"
+            raise ValueError(f"paths.{name}: is empty; name a folder (unset LN_REPRO_{name.upper()} for ./{name})")
+        return value
 
 
 class Experiment(Section):

@@ -77,6 +77,9 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         (f"run {TOY} train.max_epoch=0", "train.max_epoch: input should be greater than or equal to 1, got 0"),
         (f"run {TOY} lr", "'lr': is no key=value"),
         (f"run {TOY} lr=[1", "cannot be read: no viable alternative"),
+        (f"run {TOY} paths.runs=", "paths.runs: is empty; name a folder (unset LN_REPRO_RUNS for ./runs)"),
+        (f"run {TOY} paths.data=", "paths.data: is empty; name a folder (unset LN_REPRO_DATA for ./data)"),
+        ("sweep grid=design paths.runs=", "paths.runs: is empty; name a folder"),
         (f"run {TOY} data.only=test", "data.only: a run needs the whole corpus"),
         (f"run {TOY} --cfg everything", "argument -c/--cfg: invalid choice: 'everything'"),
         (f"run {TOY} --cgf job", "unrecognized arguments: --cgf"),
@@ -108,6 +111,37 @@ def test_wrong_input_is_one_line_exit_code_2_and_nothing_written(
     out, err = capfd.readouterr()
     assert out == ""
     assert err.startswith(f"ln-repro: {message}") and err.endswith("\n") and err.count("\n") == 1
+    assert list(empty_place.iterdir()) == []
+
+
+@pytest.mark.parametrize("line", ["figures --out", "theory --only TH-1 --out", "collect --records"])
+@pytest.mark.parametrize("below", [False, True])
+def test_a_folder_to_write_into_that_is_a_file_is_one_line(
+    line: str, below: bool, empty_place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = empty_place / "taken"
+    place.touch()
+    assert cli.main([*line.split(), str(place / "x" if below else place)]) == 2
+    out, err = capfd.readouterr()
+    assert out == "" and str(place) in err and err.startswith("ln-repro: ") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "variable"),
+    [
+        (f"run {TOY}", "LN_REPRO_RUNS"),
+        (f"run {TOY}", "LN_REPRO_DATA"),
+        *((line, "LN_REPRO_RUNS") for line in ("sweep grid=design", "status", "collect", "sync", "theory", "doctor")),
+        *((line, "LN_REPRO_DATA") for line in ("data list", "data prepare", "doctor")),
+    ],
+)
+def test_a_variable_that_is_set_to_nothing_is_no_folder(
+    line: str, variable: str, empty_place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(variable, "")
+    assert cli.main(line.split()) == 2
+    out, err = capfd.readouterr()
+    assert out == "" and "is empty; name a folder" in err and variable in err and err.count("\n") == 1
     assert list(empty_place.iterdir()) == []
 
 

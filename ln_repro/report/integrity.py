@@ -2,10 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ln_repro.disk import write_atomically
 from ln_repro.events import Event, Events
 from ln_repro.record import SCHEMA, Record, results_of
 
@@ -29,11 +30,16 @@ def checksums(folder: Path) -> dict[str, str] | None:
     return {name: digest for digest, _, name in (line.partition("  ") for line in kept.read_text().splitlines())}
 
 
-def write_checksums(folder: Path) -> None:
-    """Write down the checksum of every record, its events and its hypotheses."""
-    files = sorted(path for path in folder.iterdir() if path.suffix in (".json", ".jsonl", ".txt"))
-    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
-    (folder / CHECKSUMS).write_text("".join(lines))
+def write_checksums(folder: Path, copied: Iterable[str]) -> None:
+    """Write down the checksums of files that were just copied; the others keep theirs, whatever became of them.
+
+    Where none are kept yet, every record, its events and its hypotheses get one.
+    """
+    kept = checksums(folder)
+    if kept is None:
+        kept, copied = {}, [path.name for path in folder.iterdir() if path.suffix in (".json", ".jsonl", ".txt")]
+    kept |= {name: digest(folder / name) for name in copied}
+    write_atomically(folder / CHECKSUMS, "".join(f"{kept[name]}  {name}\n" for name in sorted(kept)))
 
 
 def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Event]]:

@@ -3,14 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 from itertools import product
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 from ln_repro.record import decoded
 from ln_repro.report.claims import claim_rows, claims_table
 from ln_repro.report.evidence import Evidence, Named, Quantity, Run, gather
-from ln_repro.report.records import read_kept, read_theory
 from ln_repro.report.rules import bleu, loss
 from ln_repro.report.tables import Table, render, run_tables
 from ln_repro.report.theory import findings_table
@@ -19,11 +17,6 @@ from ln_repro.statistics import mean_interval
 SUFFIXES = {"md": "md", "csv": "csv", "latex": "tex", "json": "json"}
 Files = dict[str, dict[str, Table]]
 """Tables by the file that they share."""
-
-
-def tables_of(folder: Path, named: Named) -> Files:
-    """Return the tables that a folder of records gives; records that cannot be trusted are left out."""
-    return all_tables(read_kept(folder).runs, read_theory(folder), named)
 
 
 def written(files: Files) -> dict[str, str]:

@@ -17,19 +17,25 @@ SLACK = 1.15
 
 
 class Budget:
-    """Some minutes from now; without any, for ever.
+    """Some minutes; without any, for ever.
 
     Args:
         minutes: how many, or None.
         plan: all cells of the sweep, which share their model and corpus: the speed of one tells that of the others.
+        began: when they began to count, by the clock.
+        clock: tells the time in seconds.
     """
 
     def __init__(
-        self, minutes: float | None, plan: Sequence[Planned], clock: Callable[[], float] = time.monotonic
+        self,
+        minutes: float | None,
+        plan: Sequence[Planned],
+        began: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.plan = plan
         self.clock = clock
-        self.end = math.inf if minutes is None else clock() + 60 * minutes
+        self.end = math.inf if minutes is None else began + 60 * minutes
         self._done: dict[str, float] = {}
         self._speed = 0.0
         self._next_look = -math.inf

@@ -42,14 +42,13 @@ def hand_over(plan: Sequence[Planned], runs: Path, options: Mapping[str, Any], r
         UserError: Slurm, or submitit, refuses what is asked of it.
         LnReproError: Slurm does not answer, or another sweep is handing over.
     """
-    slurm.require()
     jobs = Jobs(runs)
     with jobs.mine():
         there = queued(runs)
         todo = [p for p in plan if not p.done and p.name not in there and not p.folder.holder]
         if todo:
             tag = jobs.announce((p.name, p.cell.exp, p.cell.seed) for p in todo)
-            cells = [slurm.CellJob(p.name, p.cell.overrides, str(runs.absolute()), retries) for p in todo]
+            cells = [slurm.CellJob(p.name, p.settled, str(runs.absolute()), retries) for p in todo]
             slurm.submit(cells, tag, options, runs.absolute() / "sweep" / "slurm")
     return len(todo)
 

@@ -1,5 +1,6 @@
 """A grid: arms, the corpus they run on, seeds, and settings that all or some of its cells share."""
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -57,6 +58,12 @@ class Asked:
 
 COUNTS = {"seeds": 1, "jobs": 1, "jobs_per_gpu": 1, "retries": 0, "budget_minutes": 1}
 """Words that take a number, and the least that makes sense."""
+REFUSED = {
+    "exp": "the cells of a grid are experiments already; --only CELL takes some of them (--only '*_sgd')",
+    "seed": "the cells of a grid have theirs already; seeds=N says how many, --only '*-s2' takes one of them",
+    "rerun": "a sweep goes on with what is there; `ln-repro run exp=NAME rerun=true` starts one afresh",
+}
+"""Settings of a run that are none of a sweep, and what to give instead."""
 
 
 def words(given: Sequence[str]) -> Asked:
@@ -75,10 +82,8 @@ def words(given: Sequence[str]) -> Asked:
             own[key] = _count(key, value)
         elif key in ("grid", "corpus", LAUNCHER):
             own[key] = value
-        elif key == "rerun":
-            raise UserError(
-                "rerun: a sweep goes on with what is there; `ln-repro run exp=NAME rerun=true` starts one afresh"
-            )
+        elif (name := key.lstrip("+~")) in REFUSED:
+            raise UserError(f"{name}: {REFUSED[name]}")
         elif key.startswith(f"{LAUNCHER}."):
             options.append(word.partition(".")[2])
         else:
@@ -119,10 +124,19 @@ def cells(
         known: the experiments that exist.
 
     Raises:
-        UserError: an arm does not exist on this corpus.
+        UserError: there is no such corpus, or an arm does not exist on it.
     """
+    corpora = sorted({name.partition("_")[0] for name in known})
+    if corpus not in corpora:
+        close = difflib.get_close_matches(corpus, corpora, n=3, cutoff=0.5)
+        nearest = f"nearest: {', '.join(close)}; " if close else ""
+        raise UserError(f"corpus: there is no {corpus!r}; {nearest}known: {', '.join(corpora)}")
     if missing := [arm for arm in grid["arms"] if f"{corpus}_{arm}" not in known]:
-        raise UserError(f"grid: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not defined for {corpus}")
+        whole = [name for name in corpora if all(f"{name}_{arm}" in known for arm in grid["arms"])]
+        raise UserError(
+            f"grid: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not defined for {corpus}; "
+            f"the grid takes corpus={' or '.join(whole) or 'none'}"
+        )
     return [
         Cell(f"{corpus}_{arm}", seed, (*shared, *settings))
         for seed in range(1, seeds + 1)

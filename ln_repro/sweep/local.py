@@ -164,9 +164,10 @@ class Pool:
             Interrupted: what is left is for the next time; every run has saved its state.
         """
         if self.budget.over or (self.waiting and not self.running and not any(map(self._fits, self.waiting))):
-            left = len(self.waiting) + len(self.running)
             self._stop()
-            raise Interrupted(f"the time is used up with {left} cells left; the same sweep goes on")
+            cells = [*self.waiting, *(running.waiting for running in self.running)]
+            if left := sum(not waiting.planned.done for waiting in cells):
+                raise Interrupted(f"the time is used up with {left} cells left; the same sweep goes on")
 
     def _fits(self, waiting: Waiting) -> bool:
         return self.budget.fits(waiting.planned)

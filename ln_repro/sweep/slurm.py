@@ -110,6 +110,15 @@ def require() -> None:
         raise UserError("launcher: there is no sbatch here; start the sweep on a login node of the cluster, or locally")
 
 
+def asks_for_gpus(options: Mapping[str, Any]) -> bool:
+    """Return whether jobs with these options get a GPU, in whatever way they ask for one."""
+    more = options.get("additional_parameters")
+    asked = {**options, **(more if isinstance(more, Mapping) else {})}
+    return "gpu" in str(asked.get("gres")) or any(
+        value for key, value in asked.items() if str(key).startswith(("gpus", "num_gpus"))
+    )
+
+
 def submit(jobs: Sequence[CellJob], tag: str, options: Mapping[str, Any], folder: Path) -> None:
     """Hand jobs over as one array, held back by ``array_parallelism``; job N is the N-th of it.
 

@@ -1,12 +1,11 @@
 """`ln-repro data`: corpora."""
 
 import argparse
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from ln_repro.errors import UserError
+from ln_repro.folders import data_folder
 from ln_repro.verbs.messages import say
 
 
@@ -20,7 +19,7 @@ def data_verb(options: argparse.Namespace) -> int:
     from ln_repro.validation import validate
 
     if options.action != "list" and not any(o.startswith("data=") for o in options.overrides):
-        raise UserError(f"data: which corpus? Give data=NAME ({_names(corpus.listing(_data_root()))})")
+        raise UserError(f"data: which corpus? Give data=NAME ({_names(corpus.listing(data_folder()))})")
     settings = compose(["~exp", *options.overrides])
     data = validate(Data, settings["data"], "data")
     root = validate(Paths, settings["paths"], "paths").data
@@ -45,7 +44,3 @@ def data_verb(options: argparse.Namespace) -> int:
 
 def _names(rows: Sequence[dict[str, Any]]) -> str:
     return ", ".join(row["name"] for row in rows)
-
-
-def _data_root() -> Path:
-    return Path(os.environ.get("LN_REPRO_DATA", "./data"))

@@ -1,36 +1,39 @@
 """`ln-repro collect` and `verify`: records that are kept, and whether they can be trusted."""
 
 import argparse
-import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from ln_repro.errors import UserError
+from ln_repro.folders import data_folder, runs_folder
 from ln_repro.verbs.report import complaints
 
 
 def collect_verb(options: argparse.Namespace) -> int:
     """`collect`: copy record, events and the scored hypotheses of finished runs; others are passed over."""
-    from ln_repro.report.integrity import write_checksums
+    from ln_repro.disk import explained
     from ln_repro.report.records import records_folder
     from ln_repro.store import RunFolder, runs_under
 
     place = options.records or records_folder()
-    runs = Path(os.environ.get("LN_REPRO_RUNS", "./runs"))
+    runs = runs_folder()
     folders = [RunFolder(path) for path in options.runs] or runs_under(runs)
     if unfinished := [str(folder.path) for folder in folders if options.runs and folder.record is None]:
         raise UserError(f"collect: {', '.join(unfinished)}: no finished run (it has no record.json)")
-    place.mkdir(parents=True, exist_ok=True)
-    for folder in folders:
-        if folder.record is not None:
-            print(f"{folder.path}: {keep(folder, folder.record, place, options.replace)}")
-    write_checksums(place)
+    with explained(place, "--records"):
+        place.mkdir(parents=True, exist_ok=True)
+        for folder in folders:
+            if folder.record is not None:
+                print(f"{folder.path}: {keep(folder, folder.record, place, options.replace)}")
     return 0
 
 
 def keep(folder: Any, record: dict[str, Any], place: Path, replace: bool) -> str:
-    """Copy a run's files; return what was done, in words."""
+    """Copy a run's files, the record last, and note their checksums; return what was done, in words."""
+    from ln_repro.disk import write_atomically
+    from ln_repro.report.integrity import write_checksums
+
     files = {"": "record.json", ".events": "events.jsonl"}
     if best := record["bleu"]["test"]:
         files |= {".test": folder.hypotheses("test", best["epoch"]).relative_to(folder.path)}
@@ -40,8 +43,9 @@ def keep(folder: Any, record: dict[str, Any], place: Path, replace: bool) -> str
     first = next(iter(copies))
     if first.exists() and first.read_bytes() != (folder.path / "record.json").read_bytes() and not replace:
         return f"not kept: another record of {record['id']} is there (--replace takes its place)"
-    for target, source in copies.items():
-        target.write_bytes(source.read_bytes())
+    for target, source in reversed(copies.items()):
+        write_atomically(target, source.read_bytes())
+    write_checksums(place, [target.name for target in copies])
     return f"kept as {record['id']}"
 
 
@@ -87,7 +91,7 @@ def translated(folder: Path, record: dict[str, Any]) -> tuple[list[str], list[st
     from ln_repro.corpus.prepared import opened
 
     fingerprint = record["data"]["fingerprint"]
-    data = Path(os.environ.get("LN_REPRO_DATA", "./data")) / "prepared"
+    data = data_folder() / "prepared"
     short = f"{record['data']['name']}-{fingerprint.removeprefix('sha256:')[:12]}"
     corpus, hypotheses = opened(data / short, fingerprint), folder / f"{record['id']}.test.txt"
     if corpus is None or not hypotheses.exists():

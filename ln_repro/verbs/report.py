@@ -26,6 +26,7 @@ def tables_verb(options: argparse.Namespace) -> int:
 def figures_verb(options: argparse.Namespace) -> int:
     """`figures`."""
     from ln_repro.compose import named
+    from ln_repro.disk import explained
     from ln_repro.report.evidence import gather, strays
     from ln_repro.report.figures import draw_all
     from ln_repro.report.records import read_kept, records_folder
@@ -33,7 +34,8 @@ def figures_verb(options: argparse.Namespace) -> int:
     folder = options.records or records_folder()
     kept, results = read_kept(folder), folder.parent
     out = options.out or results / "figures"
-    drawn = draw_all(gather(kept.runs, named), results / "theory.json", out)
+    with explained(out, "--out"):
+        drawn = draw_all(gather(kept.runs, named), results / "theory.json", out)
     for line in (*strays(kept.runs, named), *drawn.left_out):
         say(f"not drawn: {line}")
     print(*drawn.paths, sep="\n")

@@ -2,10 +2,9 @@
 
 import argparse
 import json
-import os
-from pathlib import Path
 
 from ln_repro.errors import LnReproError, UserError
+from ln_repro.folders import runs_folder
 from ln_repro.verbs.messages import complain
 
 
@@ -15,7 +14,7 @@ def sync_verb(options: argparse.Namespace) -> int:
     from ln_repro.store import RunFolder, runs_under
     from ln_repro.tracking.mirror import sync
 
-    folders = [RunFolder(path) for path in options.runs] or runs_under(Path(os.environ.get("LN_REPRO_RUNS", "./runs")))
+    folders = [RunFolder(path) for path in options.runs] or runs_under(runs_folder())
     failed = 0
     for folder in folders:
         settings = folder.experiment

@@ -3,15 +3,15 @@
 import argparse
 import contextlib
 import json
-import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ln_repro.errors import LnReproError, UserError
+from ln_repro.folders import runs_folder
 from ln_repro.verbs.messages import complain, say
 
 if TYPE_CHECKING:
@@ -30,11 +30,13 @@ WATCH_SECONDS = 2.0
 def sweep_verb(options: argparse.Namespace) -> int:
     """`sweep`."""
     from ln_repro.ranks import this_rank
+    from ln_repro.sweep import slurm
     from ln_repro.sweep.board import Board
     from ln_repro.sweep.grid import words
     from ln_repro.sweep.plan import table
     from ln_repro.sweep.requests import Requests
 
+    began = time.monotonic()
     if this_rank().size > 1:
         raise UserError("torchrun: starts one run at a time; a sweep starts its runs itself")
     asked = words(options.words)
@@ -43,6 +45,8 @@ def sweep_verb(options: argparse.Namespace) -> int:
     requests = Requests(runs)  # those made from now on count, also while the corpus is prepared
     if options.detach and asked.local and not options.dry_run:
         return _leave(runs)
+    if not asked.local and not options.dry_run:
+        slurm.require()
     plan = _plan(composed, prepared=not options.dry_run)
     if options.dry_run:
         print(table(plan, _queue(runs)))
@@ -51,7 +55,7 @@ def sweep_verb(options: argparse.Namespace) -> int:
     say(f"{len(plan)} cells, {done} finished already")
     if asked.local:
         board = Board(plan)
-        _run_here(asked, plan, requests, board)
+        _run_here(asked, plan, requests, board, began)
     else:
         from ln_repro.compose import launcher
         from ln_repro.sweep.cluster import hand_over, queued, watch
@@ -104,7 +108,7 @@ def cancel_verb(options: argparse.Namespace) -> int:
     """`cancel`: stop cells, wherever they wait or run; each saves its state first."""
     from ln_repro.sweep.cancel import cancel
 
-    here = Path(os.environ.get("LN_REPRO_RUNS", "./runs"))
+    here = runs_folder()
     chosen: dict[Path, list[str] | None] = {}
     if options.all and (options.words or options.only or options.but):
         raise UserError("--all: stops everything; leave it out to stop some cells")
@@ -131,11 +135,10 @@ def cancel_verb(options: argparse.Namespace) -> int:
 def _compose(asked: "Asked", options: argparse.Namespace) -> "list[Composed]":
     """Return the cells of a grid that were asked for, each with its experiment and its learning rate."""
     from ln_repro.compose import compose, experiments, grid
-    from ln_repro.engine.device import settle
     from ln_repro.experiment import build
     from ln_repro.sweep.grid import cells, chosen
 
-    described = grid(asked.grid)
+    settle, described = _settle(asked), grid(asked.grid)
     corpus = asked.corpus or described.get("corpus", "toy")
     every = cells(described, corpus, asked.seeds, asked.settings, list(experiments()))
     composed = []
@@ -148,6 +151,29 @@ def _compose(asked: "Asked", options: argparse.Namespace) -> "list[Composed]":
             )
         composed.append((cell, experiment, experiment.learning_rate(settings["reference"]["updates_per_epoch"])))
     return composed
+
+
+def _settle(asked: "Asked") -> "Callable[[Experiment], Experiment]":
+    """Return what settles an experiment's precision: for this machine, or for the nodes that it is handed to."""
+    from ln_repro.compose import launcher
+    from ln_repro.engine.device import gpu, settle
+    from ln_repro.sweep.slurm import asks_for_gpus
+
+    if asked.local or not asks_for_gpus(launcher(asked.launcher, asked.launcher_options)):
+        return settle
+
+    def there(experiment: "Experiment") -> "Experiment":
+        if experiment.train.device == "cpu":
+            return settle(experiment)
+        if experiment.precision != "auto":  # the node says whether it has it
+            return experiment
+        if gpu().name is None:
+            raise UserError(
+                "precision: auto goes by the GPU, and there is none here; give precision=bf16 or precision=fp32"
+            )
+        return settle(experiment)
+
+    return there
 
 
 def _plan(composed: "list[Composed]", prepared: bool) -> list["Planned"]:
@@ -164,7 +190,7 @@ def _plan(composed: "list[Composed]", prepared: bool) -> list["Planned"]:
     return [Planned(*parts, source) for parts in composed]
 
 
-def _run_here(asked: "Asked", plan: Sequence["Planned"], requests: "Requests", board: "Board") -> None:
+def _run_here(asked: "Asked", plan: Sequence["Planned"], requests: "Requests", board: "Board", began: float) -> None:
     from ln_repro.engine.device import gpu
     from ln_repro.sweep.budget import Budget
     from ln_repro.sweep.local import Pool
@@ -178,7 +204,7 @@ def _run_here(asked: "Asked", plan: Sequence["Planned"], requests: "Requests", b
     say(f"at most {sum(place.packing.most for place in where)} at a time on {', '.join(place.name for place in where)}")
     try:
         with board:
-            Pool(where, asked.retries, folder, requests, board, Budget(asked.budget_minutes, plan)).run(plan)
+            Pool(where, asked.retries, folder, requests, board, Budget(asked.budget_minutes, plan, began)).run(plan)
     finally:
         if on_gpu and not asked.jobs_per_gpu:
             remember(folder, work, max((place.packing for place in where), key=lambda packing: packing.good))
@@ -215,7 +241,7 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
             for p in plan
         ]
         return with_queue(found, _queue(runs))
-    runs = Path(os.environ.get("LN_REPRO_RUNS", "./runs"))
+    runs = runs_folder()
     found, queue = rows(runs), _queue(runs)
     there = {Path(one["dir"]).name for one in found}
     found += [

@@ -2,14 +2,13 @@
 
 import argparse
 import json
-import os
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 from ln_repro.errors import UserError
+from ln_repro.folders import runs_folder
 
 LEAST_SEEDS = 5
 
@@ -19,7 +18,7 @@ def theory_verb(options: argparse.Namespace) -> int:
     from rich.console import Console
 
     from ln_repro.child import cores
-    from ln_repro.disk import write_atomically
+    from ln_repro.disk import explained, write_atomically
     from ln_repro.provenance import code as code_of_now
     from ln_repro.provenance import environment
     from ln_repro.report.theory import terminal_table
@@ -36,8 +35,11 @@ def theory_verb(options: argparse.Namespace) -> int:
         if options.seeds < LEAST_SEEDS:
             raise UserError(f"--seeds: a verdict needs an interval over at least {LEAST_SEEDS}, got {options.seeds}")
         scale = replace(scale, seeds=options.seeds)
+    if options.out:
+        with explained(options.out, "--out"):
+            options.out.mkdir(parents=True, exist_ok=True)
     planned, code = units(scale, ids), code_of_now()
-    kept = Path(os.environ.get("LN_REPRO_RUNS", "./runs")) / "theory" / "measurements.jsonl"
+    kept = runs_folder() / "theory" / "measurements.jsonl"
     with bar() as progress:
         measured = measure(planned, kept, cores(), progress)
     findings = [finding.as_dict() for finding in judge(measured, ids)]

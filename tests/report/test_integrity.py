@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
     for id in (BROKEN, OTHER):
         for suffix in (".json", ".events.jsonl"):
             shutil.copy(KEPT / f"{id}{suffix}", place)
-    write_checksums(place)
+    write_checksums(place, [])
     return place
 
 
@@ -38,7 +38,7 @@ def edited(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
         record = json.loads(path.read_text())
         change(record)
         path.write_text(json.dumps(record))
-        write_checksums(place)
+        write_checksums(place, [path.name])
 
     return edit
 
@@ -55,7 +55,7 @@ def touch(place: Path) -> None:
 
 def double(place: Path) -> None:
     (place / f"{BROKEN}.json").rename(place / "copy.json")
-    write_checksums(place)
+    write_checksums(place, ["copy.json"])
 
 
 def lose(place: Path) -> None:
@@ -163,6 +163,38 @@ def test_another_record_of_the_same_id_is_not_overwritten(tmp_path: Path, capsys
     assert cli.main([*collect, "--replace"]) == 0
     assert (place / "0123456789.json").read_bytes() != before
     assert cli.main(["collect", str(tmp_path), "--records", str(place)]) == 2
+
+
+def test_what_is_collected_later_makes_nothing_sound_that_was_changed_or_lost(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = (folder / CHECKSUMS).read_text().splitlines()
+    touch(folder)
+    (folder / f"{OTHER}.json").unlink()
+    assert cli.main(["collect", str(run_folder(tmp_path)), "--records", str(folder)]) == 0
+    now = (folder / CHECKSUMS).read_text().splitlines()
+    assert set(lines) < set(now) and len(now) == len(lines) + 3
+    kept = read_kept(folder)
+    assert [record["id"] for record in kept.records] == ["0123456789"]
+    assert any("was changed after it was collected" in problem for problem in kept.problems)
+    assert any(f"{OTHER}.json: is gone" in problem for problem in kept.problems)
+
+
+def test_a_copy_that_is_cut_short_leaves_no_part_and_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, place = run_folder(tmp_path), tmp_path / "kept"
+    replace = Path.replace
+
+    def full(path: Path, target: Path) -> Path:
+        if target.name.endswith(".events.jsonl"):
+            raise OSError(28, "No space left on device", str(target))
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", full)
+    assert cli.main(["collect", str(run), "--records", str(place)]) == 2
+    assert not (place / "0123456789.json").exists() and not (place / "0123456789.events.jsonl").exists()
+    monkeypatch.undo()
+    assert cli.main(["collect", str(run), "--records", str(place)]) == 0
+    assert read_kept(place).problems == []
 
 
 def test_two_records_are_compared_by_what_they_translated(

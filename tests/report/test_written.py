@@ -7,14 +7,15 @@ from ln_repro.report.board import BEGIN, END, readme, with_board
 from ln_repro.report.claims import claim_rows
 from ln_repro.report.evidence import Run, gather
 from ln_repro.report.records import read_kept, read_theory, records_folder
-from ln_repro.report.written import arms_table, tables_of, written
+from ln_repro.report.written import all_tables, arms_table, written
 from tests.report.made_records import made_evidence
 from tests.report.made_up import run
 
 
 def test_what_is_committed_is_what_the_records_give() -> None:
-    results = records_folder().parent
-    for name, text in written(tables_of(records_folder(), named)).items():
+    folder = records_folder()
+    results, files = folder.parent, all_tables(read_kept(folder).runs, read_theory(folder), named)
+    for name, text in written(files).items():
         assert (results / "tables" / name).read_text() == text, f"{name} is stale: make reproduce-tables"
 
 

@@ -60,8 +60,23 @@ def test_a_grid_knows_the_corpus_it_runs_on_unless_told_otherwise(tmp_path: Path
 
 
 def test_a_corpus_without_an_arm_is_refused() -> None:
-    with pytest.raises(UserError, match=r"grid: preln_warm is not defined for nowhere"):
-        cells({"arms": ["preln_warm"]}, "nowhere", 1, [], list(experiments()))
+    with pytest.raises(
+        UserError, match=r"grid: preln_warm is not defined for mrpc; the grid takes corpus=iwslt or multi30k"
+    ):
+        cells({"arms": ["preln_warm"]}, "mrpc", 1, [], list(experiments()))
+
+
+@pytest.mark.parametrize(
+    ("corpus", "message"),
+    [
+        ("iwslt14", "corpus: there is no 'iwslt14'; nearest: iwslt; known: bert, iwslt, minibert, mrpc, multi30k, "),
+        ("", "corpus: there is no ''; known: bert, iwslt, "),
+    ],
+)
+def test_a_corpus_that_there_is_not_is_named_with_those_that_there_are(corpus: str, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        cells(grid("design"), corpus, 1, [], list(experiments()))
+    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +90,9 @@ def test_a_corpus_without_an_arm_is_refused() -> None:
         (["grid=design", "launcher.partition=gpu"], "is for launcher=slurm"),
         (["grid=design", "launcher=slurm", "jobs=2"], "are for launcher=local"),
         (["grid=design", "rerun=true"], "rerun: a sweep goes on"),
+        (["grid=design", "exp=toy_preln_warm"], "exp: the cells of a grid are experiments already; --only CELL"),
+        (["grid=design", "seed=3"], "seed: the cells of a grid have theirs already; seeds=N"),
+        (["grid=design", "++seed=3"], "seed: the cells of a grid"),
         (["grid=design", "retries=-1"], "retries: how many, at least 0"),
         (["grid=design", "jobs_per_gpu=0"], "jobs_per_gpu: how many, at least 1"),
     ],

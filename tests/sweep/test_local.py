@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from ln_repro import cli
 from ln_repro.errors import Interrupted
 from ln_repro.experiment import Experiment
 from ln_repro.lease import Holder, machine, taken
@@ -23,6 +24,7 @@ from ln_repro.sweep.packing import Packing
 from ln_repro.sweep.places import Place
 from ln_repro.sweep.plan import Planned
 from ln_repro.sweep.requests import ALL, Requests
+from ln_repro.verbs import sweep as verb
 from tests.examples import experiment
 
 RUN = """
@@ -74,7 +76,7 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         said: list[str] = []
         board = Board(plan, console=Console(file=(tmp_path / "screen").open("w")))
         monkeypatch.setattr(board, "say", said.append)
-        parts = (tmp_path / "sweep", Requests(tmp_path), board, Budget(None, plan))
+        parts = (tmp_path / "sweep", Requests(tmp_path), board, Budget(None, plan, 0.0))
         return Pool([Place("cpu", Packing.fixed(slots), [])], retries, *parts), plan, said
 
     return make
@@ -220,7 +222,7 @@ def test_ctrl_c_stops_the_runs(pool, monkeypatch) -> None:
 def test_what_cannot_end_in_time_is_not_started(pool) -> None:
     made, plan, _ = pool("good", "good", "good", slots=1)
     now = [0.0]
-    made.budget = Budget(10, plan, lambda: now[0])
+    made.budget = Budget(10, plan, 0.0, lambda: now[0])
     slow = plan[0].folder
     slow.path.mkdir(parents=True)
     for update, seconds in ((1, 0.0), (4, 300.0)):
@@ -235,7 +237,7 @@ def test_what_cannot_end_in_time_is_not_started(pool) -> None:
 def test_at_the_end_of_the_time_what_runs_is_saved(pool) -> None:
     made, plan, _ = pool("slow", "good", slots=1)
     now = [0.0]
-    made.budget = Budget(2, plan, lambda: now[0])
+    made.budget = Budget(2, plan, 0.0, lambda: now[0])
     show = made.board.show
 
     def later() -> None:
@@ -247,3 +249,39 @@ def test_at_the_end_of_the_time_what_runs_is_saved(pool) -> None:
         made.run(plan)
     assert 120 - SAVE_SECONDS <= now[0] < 120
     assert all(running.process.poll() is not None for running in made.running)
+
+
+def test_what_ends_after_the_time_but_leaves_nothing_has_ended(pool) -> None:
+    made, plan, _ = pool("good", "good")
+    now = [0.0]
+    made.budget = Budget(2, plan, 0.0, lambda: now[0])
+
+    def late() -> None:
+        """Let what runs end unnoticed, and the time be over then."""
+        for running in made.running:
+            running.process.wait()
+            now[0] = 1000.0
+
+    made._obey = late
+    made.run(plan)
+    assert [one.state for one in plan] == ["finished"] * 2 and not made.running
+
+
+def test_the_time_of_a_sweep_begins_where_it_is_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now, budgets = [100.0], []
+
+    def prepared(*_: object, **__: object) -> list[Planned]:
+        now[0] += 500.0  # of work on the corpus
+        return [planned(tmp_path, "good")]
+
+    class Noted(Pool):
+        def run(self, plan: object) -> None:
+            budgets.append(self.budget)
+
+    monkeypatch.setattr(verb, "_plan", prepared)
+    monkeypatch.setattr(verb.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(local, "Pool", Noted)
+    assert cli.main(["sweep", "grid=design", "--only", "postln_warm", "budget_minutes=20", "train.device=cpu"]) == 0
+    assert [budget.end for budget in budgets] == [100.0 + 20 * 60]

@@ -127,7 +127,7 @@ def test_a_pool_finds_how_many_runs_fill_a_gpu(tmp_path: Path, monkeypatch: pyte
     board = Board(plan, console=Console(file=(tmp_path / "screen").open("w")))
     place, said = Place("gpu 0", Packing(4), []), []
     monkeypatch.setattr(board, "say", said.append)
-    pool = Pool([place], 0, tmp_path / "sweep", Requests(tmp_path), board, Budget(None, plan))
+    pool = Pool([place], 0, tmp_path / "sweep", Requests(tmp_path), board, Budget(None, plan, 0.0))
     pool.run(plan)
     assert all(one.done for one in plan)
     assert most == 4 and place.packing.settled and place.packing.runs == 2

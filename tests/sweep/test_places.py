@@ -132,7 +132,7 @@ def test_a_sweep_hands_on_what_it_found(two_gpus, tmp_path: Path, monkeypatch: p
     for width, per_gpu in ((64, None), (64, None), (32, None), (64, 3), (64, None)):
         made = experiment(model__width=width, paths__runs=str(tmp_path))
         plan = [Planned(Cell("toy", 1), made, made.learning_rate(10), "data")]
-        _run_here(Asked("design", jobs_per_gpu=per_gpu), plan, Requests(tmp_path), Board(plan))
+        _run_here(Asked("design", jobs_per_gpu=per_gpu), plan, Requests(tmp_path), Board(plan), 0.0)
     assert asked_for == [[1, 1], [4, 4], [1, 1], [3, 3], [4, 4]]
 
 

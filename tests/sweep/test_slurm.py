@@ -8,12 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from ln_repro import cli
 from ln_repro.compose import launcher
+from ln_repro.engine import device
+from ln_repro.engine.device import Gpu
 from ln_repro.errors import LnReproError, UserError
+from ln_repro.schedule import LearningRate
 from ln_repro.sweep import cell, cluster, slurm
+from ln_repro.sweep.grid import Cell
 from ln_repro.sweep.jobs import Jobs
+from ln_repro.sweep.plan import Planned
 from ln_repro.sweep.requests import Requests
-from ln_repro.sweep.slurm import CellJob, Job
+from ln_repro.sweep.slurm import CellJob, Job, asks_for_gpus
+from tests.examples import experiment
 
 SQUEUE = """#!{python}
 import pathlib, sys
@@ -147,3 +154,66 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path, text: str, messa
     with pytest.raises(UserError, match=message) as caught:
         launcher(str(mine), [])
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_cell_is_handed_over_with_the_precision_that_its_id_was_made_of(
+    precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handed: list[CellJob] = []
+    monkeypatch.setattr(slurm, "submit", lambda jobs, *_: handed.extend(jobs))
+    made = experiment().model_copy(update={"precision": precision})
+    made = made.model_copy(update={"paths": made.paths.model_copy(update={"runs": tmp_path})})
+    planned = Planned(Cell("toy", 1, ("lr=1",)), made, LearningRate(1.0, 0, "constant", 4000, None, 10, 10), "data")
+    assert cluster.hand_over([planned], tmp_path, {}, 0) == 1
+    assert handed[0].overrides == [*planned.cell.overrides, f"precision={precision}"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["launcher=slurm"], 2),
+        (["launcher=slurm", "precision=bf16"], 0),
+        (["launcher=slurm", "precision=fp16"], 0),
+        (["launcher=slurm", "train.device=cuda", "precision=fp32"], 0),
+        (["launcher=slurm", "launcher.gpus_per_node=0"], 0),
+        (["launcher=slurm", "launcher.gpus_per_node=0", "launcher.gres=gpu:1"], 2),
+        (["launcher=slurm", "train.device=cpu"], 0),
+        (["launcher=local"], 0),
+    ],
+)
+def test_where_no_gpu_is_the_precision_of_jobs_that_get_one_has_to_be_said(
+    words: list[str], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(device, "gpu", lambda: Gpu(None, False))
+    assert cli.main(["sweep", "grid=design", "--only", "postln_warm", "--dry-run", *words]) == code
+    said = capsys.readouterr().err
+    assert said == "" if code == 0 else ("give precision=bf16 or precision=fp32" in said and said.count("\n") == 1)
+
+
+def test_jobs_ask_for_gpus_in_several_ways() -> None:
+    more = {"additional_parameters": {"gpus": 1}}
+    assert all(map(asks_for_gpus, ({"gpus_per_node": 1}, {"gpus_per_task": 2}, {"gres": "gpu:a100:1"}, more)))
+    none = {"gpus_per_node": 0, "gpus_per_task": None, "gres": "scratch:1", "cpus_per_gpu": 4}
+    assert not asks_for_gpus(none) and not asks_for_gpus({"additional_parameters": None})
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["launcher=nowhere.yaml"], "launcher: there is no file nowhere.yaml"),
+        (["launcher=slurm", "precision=fp32"], "launcher: there is no sbatch here"),
+    ],
+)
+def test_a_launcher_that_cannot_be_used_is_refused_before_anything_is_prepared(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("submitit")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("LN_REPRO_DATA", raising=False)
+    assert cli.main(["sweep", "grid=design", *words]) == 2
+    said = capfd.readouterr().err
+    assert said.startswith(f"ln-repro: {message}") and said.count("\n") == 1
+    assert not (tmp_path / "data").exists()

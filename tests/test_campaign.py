@@ -1,0 +1,89 @@
+"""The campaign on a GPU that is there for a while, rehearsed with a stand-in for the interpreter."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+CAMPAIGN = Path(__file__).resolve().parents[1] / "scripts" / "gpu_campaign.sh"
+STAND_IN = """#!/bin/bash
+echo "${LN_REPRO_RUNS-} $*" >> "$CALLS"
+case "$*" in
+    *precision=bf16*) exit "$BF16" ;;
+    *ln_repro.bench*)
+        while [ "$1" != --json ]; do shift; done
+        [ "$BENCH" = 1 ] || echo '{}' > "$2"
+        exit "$BENCH" ;;
+esac
+"""
+"""Says what it was called for. BF16 is how the run in bf16 ends, BENCH how the benchmark does: 1 is before any row."""
+Campaign = Callable[..., tuple[int, list[str]]]
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "what is kept"
+
+
+@pytest.fixture
+def campaign(tmp_path: Path, out: Path) -> Campaign:
+    """Return a function that goes through a campaign; it returns the exit code and what was called."""
+    if not shutil.which("timeout"):
+        pytest.skip("no timeout")
+    stand_in = tmp_path / "python"
+    stand_in.write_text(STAND_IN)
+    stand_in.chmod(0o755)
+
+    def go(minutes: int = 60, bf16: int = 0, bench: int = 0, *words: str) -> tuple[int, list[str]]:
+        calls = tmp_path / "calls"
+        calls.write_text("")
+        settings = {"PYTHON": stand_in, "CALLS": calls, "BF16": bf16, "BENCH": bench, "LN_REPRO_RUNS": "the-runs"}
+        done = subprocess.run(
+            [CAMPAIGN, str(minutes), out, *words], capture_output=True, text=True, check=False,
+            env={**os.environ, **{name: str(value) for name, value in settings.items()}},
+        )  # fmt: skip
+        return done.returncode, calls.read_text().splitlines()
+
+    return go
+
+
+def those(calls: list[str], what: str) -> list[str]:
+    return [call for call in calls if what in call]
+
+
+def test_the_checks_are_no_evidence(campaign: Campaign, out: Path) -> None:
+    status, calls = campaign()
+    assert status == 0 and len(those(calls, "max_update=50")) == 2
+    assert all(call.startswith(f"{out}/check ") for call in those(calls, "max_update=50"))
+    assert len(those(calls, " sweep ")) == 18
+    assert all(call.startswith("the-runs ") for call in (*those(calls, " sweep "), *those(calls, " collect ")))
+
+
+def test_the_benchmark_is_tried_once_and_what_was_cut_off_is_measured_again(campaign: Campaign, out: Path) -> None:
+    assert len(those(campaign(bench=1)[1], "ln_repro.bench")) == 1
+    assert len(those(campaign(bench=124)[1], "ln_repro.bench")) == 1
+    assert (out / "bench.part.json").exists() and not (out / "bench.json").exists()
+    assert len(those(campaign()[1], "ln_repro.bench")) == 1
+    assert (out / "bench.json").exists() and not (out / "bench.part.json").exists()
+    assert those(campaign()[1], "ln_repro.bench") == []
+
+
+def test_in_its_last_minute_nothing_is_begun(campaign: Campaign) -> None:
+    status, calls = campaign(minutes=1)
+    assert status == 0 and those(calls, "ln_repro.bench") == those(calls, " sweep ") == []
+
+
+def test_without_bf16_everything_runs_in_fp32_unless_told_otherwise(campaign: Campaign) -> None:
+    status, calls = campaign(60, 2, 0, "precision=fp16")
+    work = those(calls, "ln_repro.bench") + those(calls, " sweep ")
+    assert status == 0 and len(work) == 19
+    assert all(call.endswith("precision=fp32 precision=fp16") for call in work)
+    assert not those(campaign()[1], " sweep ")[0].endswith("precision=fp32")
+
+
+def test_ctrl_c_in_a_check_ends_the_campaign(campaign: Campaign) -> None:
+    status, calls = campaign(bf16=130)
+    assert status == 130 and those(calls, " sweep ") == []
