@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -168,12 +169,16 @@ def _settle(asked: "Asked") -> "Callable[[Experiment], Experiment]":
         if experiment.precision != "auto":  # the node says whether it has it
             return experiment
         if gpu().name is None:
-            raise UserError(
-                "precision: auto goes by the GPU, and there is none here; give precision=bf16 or precision=fp32"
-            )
+            _say_once("precision=auto goes by the GPU, and there is none here: the jobs run in fp32, unless you give "
+                      "precision=bf16")  # fmt: skip
         return settle(experiment)
 
     return there
+
+
+@cache
+def _say_once(line: str) -> None:
+    say(line)
 
 
 def _plan(composed: "list[Composed]", prepared: bool) -> list["Planned"]:

@@ -32,7 +32,7 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture
 def run(command, cluster):
-    made = command("runs with spaces", LONG, "precision=fp32")  # the nodes' GPUs are there by name only
+    made = command("runs with spaces", LONG)
     made.arguments = [word for word in made.arguments if word != "tracker=none"] + ["tracker.mode=offline"]
     made.environment |= {"SLURM_CONF": cluster.environment["SLURM_CONF"], "PATH": cluster.environment["PATH"]}
     return made
