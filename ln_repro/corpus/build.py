@@ -93,7 +93,9 @@ def _words(corpus: Corpus, data: Data, found: Found, report: Report) -> Arranged
     raw = corpus.read(data, found)
     report(f"tokenising {sum(length(sides) for sides in raw.values())} pairs")
     text: Splits = {
-        split: {lang: tokenise_lines(lines, lang, corpus.style(split)) for lang, lines in sides.items()}
+        split: {
+            side: tokenise_lines(lines, corpus.language(side), corpus.style(split)) for side, lines in sides.items()
+        }
         for split, sides in raw.items()
     }
     return corpus.arrange(raw, text)
