@@ -13,8 +13,10 @@ from ln_repro.engine.ledger import Update
 FIRST_LOSS_SCALE = 2.0**7
 LOSS_SCALE_WINDOW = 2**14
 """Updates without an overflow after which fp16's loss scale doubles (both are fairseq's)."""
-STREAMS_APART = 2**32
-"""Between the dropout seeds of an update's mini-batches: further than any seed plus update."""
+STREAMS_APART = 2**32 + 2_654_435_769
+"""Between the dropout seeds of an update's mini-batches: further than any seed plus update, also by the low 32 bits, of
+which alone a CPU's generator takes notice. These go round 2^32 in steps of the golden section: the first thousand
+multiples lie more than a million updates apart."""
 logger = logging.getLogger(__name__)
 
 

@@ -1,10 +1,12 @@
 """fp16's loss scale, each mini-batch's own dropout, and the unigram entropy."""
 
 import math
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
 import torch
+from fairseq import utils
 from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
 
 from ln_repro.engine import training
@@ -76,11 +78,18 @@ def test_every_mini_batch_has_the_same_dropout_on_one_process_as_on_two():
     assert shared == alone
 
 
-def test_no_seed_is_met_again_at_another_update():
-    seeds = [
-        sample["seed"] for updates in range(100) for sample in trainer(updates=updates).own_dropout([{"a": 1}] * 3)
-    ]
-    assert len(set(seeds)) == 300 and max(seeds) < 3 * STREAMS_APART
+def test_no_two_mini_batches_have_the_same_dropout():
+    drawn = set()
+    for updates in range(100):
+        for sample in trainer(updates=updates).own_dropout([{"a": 1}] * 16):
+            utils.set_torch_seed(sample["seed"])
+            drawn.add(tuple(torch.rand(4).tolist()))
+    assert len(drawn) == 1600
+
+
+def test_the_dropout_of_a_mini_batch_is_that_of_no_update_near_it():
+    low = [0, *sorted(number * STREAMS_APART % 2**32 for number in range(1, 1000)), 2**32]
+    assert min(after - before for before, after in pairwise(low)) > 1_000_003  # between neighbouring seeds
 
 
 def test_what_fills_up_a_share_is_left_out_unless_it_is_all():
