@@ -1,0 +1,67 @@
+"""What happens at the end of an epoch: stops, kills and weights that are lost."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ln_repro.engine.checkpoints import Checkpoints
+from ln_repro.engine.stop import INTERRUPTED
+from ln_repro.events import Events
+
+SCRIPT = Path(__file__).with_name("disturbed.py")
+SMALL = (
+    "--task ln_translation --arch ln_transformer --layers 1 --width 16 --ffn 32 --heads 2 --source-lang de "
+    "--target-lang en --criterion ln_cross_entropy --lr-scheduler ln_ramp_and_tail --lr 1e-3 --max-tokens 120 "
+    "--max-epoch 2 --num-workers 0 --log-format none --log-interval 10 --save-interval-updates 1000 "
+    "--optimizer ln_adam"
+).split()
+OF_THE_CLOCK = {"time", "seconds", "tokens_per_s", "updates_per_s", "peak_memory_mb"}
+
+
+@pytest.fixture
+def trained(corpus):
+    """Return a function that trains in a folder, disturbed, from where it got to; it returns the exit status."""
+
+    def run(folder, what="stop", method="valid_step", number=0):
+        folder.mkdir(exist_ok=True)
+        point = Checkpoints(folder / "checkpoints").resume_point(pytest.fail)
+        Checkpoints(folder / "checkpoints").forget_after(point.update if point else -1)
+        resume = ["--restore-file", folder / "checkpoints" / point.file] if point else []
+        command = [SCRIPT, what, method, number, corpus, *SMALL, "--save-dir", folder / "checkpoints", *resume]
+        done = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, check=False)
+        assert done.returncode != 1, done.stderr[-2000:]
+        return done.returncode
+
+    return run
+
+
+def came_to(folder):
+    """Return the events that count, and the checksums of the weights."""
+    events = [
+        {key: value for key, value in event.items() if key not in OF_THE_CLOCK}
+        for event in Events(folder / "events.jsonl").read()
+        if event.get("state") not in ("started", "resumed")
+    ]
+    weights = Checkpoints(folder / "checkpoints").weights()
+    return events, {epoch: (entry.update, entry.sha256) for epoch, entry in weights.items()}
+
+
+def test_a_stop_or_a_kill_in_a_validation_changes_and_costs_nothing(trained, tmp_path):
+    assert trained(tmp_path / "whole") == 0
+    ends = [event["update"] for event in Events(tmp_path / "whole" / "events.jsonl").read() if event["kind"] == "valid"]
+    folder, points = tmp_path / "disturbed", []
+    for disturbance, status in (
+        (("stop", "update", ends[0]), INTERRUPTED),
+        (("stop", "valid_step", 1), INTERRUPTED),
+        (("kill", "valid_step", 2), -9),
+        (("kill", "_write_weights", 1), -9),
+        (("kill", "_write_weights", 2), -9),
+        (("stop", "valid_step", 1), INTERRUPTED),
+        (("stop", "valid_step", 0), 0),
+    ):
+        assert trained(folder, *disturbance) == status
+        points.append(Checkpoints(folder / "checkpoints").resume_point(pytest.fail).update)
+    assert points == [ends[0]] * 4 + [ends[1]] * 3
+    assert came_to(folder) == came_to(tmp_path / "whole")
