@@ -2,6 +2,7 @@
 
 import importlib
 import logging
+import math
 import resource
 import time
 from collections.abc import Iterator
@@ -224,7 +225,11 @@ class Loop:
             self.checkpoints.save("weights", self.update, self.epoch, self._write_weights)
 
     def _validate(self) -> bool:
-        """Write down the validation loss; return False when a stop came in between."""
+        """Write down the validation loss; return False when a stop came in between.
+
+        Raises:
+            FloatingPointError: the loss is not finite, as after an epoch whose last update has ruined the weights.
+        """
         self.task.sums.clear()
         for sample in self.trainer.get_valid_iterator("valid").next_epoch_itr(shuffle=False):
             if self.group.any(bool(self.stop)):
@@ -233,6 +238,8 @@ class Loop:
             self.trainer.valid_step(sample)
         values = self.task.sums.per_token()
         self._write("valid", **values, ppl=2 ** min(values["nll_loss"], 1000.0))
+        if not math.isfinite(values["loss"]):
+            raise FloatingPointError("the validation loss is not finite")
         self._open_window()
         return True
 

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from ln_repro.divergence import NOT_FINITE
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.stop import INTERRUPTED
 from ln_repro.events import Events
+from ln_repro.record import results_of
 
 SCRIPT = Path(__file__).with_name("disturbed.py")
 SMALL = (
@@ -46,6 +48,18 @@ def came_to(folder):
     ]
     weights = Checkpoints(folder / "checkpoints").weights()
     return events, {epoch: (entry.update, entry.sha256) for epoch, entry in weights.items()}
+
+
+def test_weights_that_are_lost_in_the_last_update_of_an_epoch_are_a_divergence(trained, tmp_path):
+    assert trained(tmp_path / "run", "spoil", "valid_step", 1) == 0
+    events, weights = came_to(tmp_path / "run")
+    validation, end = events[-2:]
+    assert validation["kind"] == "valid" and validation["loss"] is None
+    assert end["state"] == "diverged" and end["rule"] == NOT_FINITE
+    assert end["reason"] == "the validation loss is not finite" and end["last_finite_loss"] > 0
+    assert weights == {}
+    results = results_of(events, average=False)
+    assert [row["valid_loss"] for row in results["epochs"]] == [None] and results["bleu"]["test"] is None
 
 
 def test_a_stop_or_a_kill_in_a_validation_changes_and_costs_nothing(trained, tmp_path):
