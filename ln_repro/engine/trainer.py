@@ -52,7 +52,7 @@ class StrictTrainer(Trainer):
         return Update(self.get_num_updates(), lr, logs, gnorm)
 
     def _add_up_gradients(self, samples: list[Any]) -> tuple[list[dict[str, Any]], torch.Tensor | float]:
-        """Return what the mini-batches log, and their target tokens: those of all processes."""
+        """Return what the mini-batches log, and their target tokens: those of all processes, 1 where there are none."""
         logs, tokens, ignored = [], 0, False
         for sample in samples:
             sample, ignored = self._prepare_sample(sample)
@@ -64,7 +64,7 @@ class StrictTrainer(Trainer):
             tokens += size
         if self.data_parallel_world_size > 1:
             logs, (tokens,) = self._aggregate_logging_outputs(logs, 0 if ignored else tokens, ignore=ignored)
-        return logs, tokens
+        return logs, tokens.clamp(min=1) if isinstance(tokens, torch.Tensor) else max(tokens, 1)
 
     def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
         """Save, also what a resume with more or fewer processes, or in fp16, needs."""

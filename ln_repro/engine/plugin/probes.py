@@ -75,7 +75,7 @@ def probe(criterion: Any, model: Any, samples: Iterable[dict[str, Any]]) -> dict
     def loss(number: int, sample: dict[str, Any]) -> Tensor:
         torch.manual_seed(number)
         total, tokens, _ = criterion(model, sample)
-        mean: Tensor = total / tokens
+        mean: Tensor = total / max(tokens, 1)
         return mean
 
     with torch.random.fork_rng():
