@@ -151,6 +151,7 @@ class Run:
             if (trained := len(self._last())) < (wanted := self.experiment.eval.average):
                 self.say(f"no average is scored: eval.average={wanted}, epochs trained: {trained}")
         finally:
+            trainer.ask_to_end()  # it saves while the decoder is waited for
             decoder.stop()
             trainer.stop()
 
