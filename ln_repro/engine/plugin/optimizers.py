@@ -33,7 +33,6 @@ class AdamConfig(SgdConfig):
 class TorchOptimizer(FairseqOptimizer):
     """What fairseq asks of an optimizer, for one of torch's."""
 
-    supports_flat_params = True
     scaler: DynamicLossScaler | None = None
     """fp16's loss scale; its gradients would vanish without one."""
 
