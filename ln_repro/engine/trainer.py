@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class StrictTrainer(Trainer):
-    """fairseq's trainer, with an update that never waits for the device."""
+    """fairseq's trainer, with an update that does not wait for the device, except in fp16."""
 
     def begin_epoch(self, epoch: int) -> None:
         """Begin an epoch; a validation has gone before, without dropout."""
@@ -32,7 +32,8 @@ class StrictTrainer(Trainer):
     def update(self, samples: list[Any]) -> Update | None:
         """Take one update over mini-batches of `own_dropout`, as fairseq's ``train_step`` does, but read no number.
 
-        fairseq looks at the losses and at the gradient's norm after every update, and so waits until it is done.
+        fairseq looks at the losses and at the gradient's norm after every update, and so waits until it is done. In
+        fp16 the norm is read here too: the loss scale depends on it.
 
         Returns:
             What is left to be read, or None if fp16 has left the update out.

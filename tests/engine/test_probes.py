@@ -32,7 +32,10 @@ def test_the_norm_is_that_of_the_mean_and_not_the_mean_of_norms(build_model):
     def loss(batch):
         return model(batch, torch.tensor([5, 5]), batch)[0].square().mean()
 
+    kept = model.decoder.stack.layers[1].ffn.fc2.weight
+    kept.grad = torch.ones_like(kept)
     found = gradient_norms(weights, [lambda b=b: loss(b) for b in tokens])
+    assert kept.grad.eq(1).all()
     each = []
     for batch in tokens:
         model.zero_grad()

@@ -66,7 +66,7 @@ class TorchOptimizer(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """Return torch's keyword arguments; fairseq also applies them over a loaded checkpoint."""
+        """Return torch's keyword arguments; those of a loaded checkpoint take their place."""
         return {"lr": self.cfg.lr[0], "weight_decay": self.cfg.weight_decay}
 
 

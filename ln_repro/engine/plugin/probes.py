@@ -38,7 +38,7 @@ def gradient_norms(weights: Weights, losses: Sequence[Callable[[], Tensor]]) -> 
     """Return, for every kind of weight, two numbers a layer.
 
     ``norm_of_mean`` is the paper's: the gradient is averaged over mini-batches element by element, and the Frobenius
-    norm is taken of that. ``mean_of_norms`` is what it is often mistaken for. Gradients that were there are lost.
+    norm is taken of that. ``mean_of_norms`` is what it is often mistaken for. Gradients that were there stay there.
 
     Args:
         weights: of `layer_weights`.
