@@ -13,6 +13,8 @@ from ln_repro.engine.ledger import Update
 FIRST_LOSS_SCALE = 2.0**7
 LOSS_SCALE_WINDOW = 2**14
 """Updates without an overflow after which fp16's loss scale doubles (both are fairseq's)."""
+SCALER_STATE = ("loss_scale", "_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_since_rescale")
+"""What changes in fairseq's scaler: the scale, and the updates at which it overflowed and changed."""
 STREAMS_APART = 2**32 + 2_654_435_769
 """Between the dropout seeds of an update's mini-batches: further than any seed plus update, also by the low 32 bits, of
 which alone a CPU's generator takes notice. These go round 2^32 in steps of the golden section: the first thousand
@@ -69,7 +71,9 @@ class StrictTrainer(Trainer):
 
     def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
         """Save, also what a resume with more or fewer processes, or in fp16, needs."""
-        extra_state = {**extra_state, "processes": self.data_parallel_world_size, "loss_scale": self.loss_scale}
+        scaler = self.optimizer.scaler
+        known = {name: getattr(scaler, name) for name in SCALER_STATE} if scaler is not None else {}
+        extra_state = {**extra_state, "processes": self.data_parallel_world_size, "scaler": known}
         self.consolidate_optimizer()
         super().save_checkpoint(filename, extra_state)
 
@@ -80,8 +84,8 @@ class StrictTrainer(Trainer):
             position = extra["train_iterator"]
             batches = position["iterations_in_epoch"] * extra.get("processes", 1)
             position["iterations_in_epoch"] = batches // self.data_parallel_world_size
-            if self.optimizer.scaler is not None and extra.get("loss_scale"):
-                self.optimizer.scaler.loss_scale = extra["loss_scale"]
+            for name, value in extra.get("scaler", {}).items():
+                setattr(self.optimizer.scaler, name, value)
         return extra
 
     @property

@@ -8,6 +8,7 @@ import pytest
 import torch
 from fairseq import utils
 from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
+from fairseq.trainer import Trainer
 
 from ln_repro.engine import training
 from ln_repro.engine.plugin.optimizers import Sgd, SgdConfig
@@ -51,6 +52,35 @@ def test_the_scale_has_a_minimum():
     optimizer.backward(param.sum() * math.nan)
     with pytest.raises(FloatingPointError, match="Minimum loss scale"):
         optimizer.clip_grad_norm(0)
+
+
+def test_a_resumed_scaler_changes_the_scale_at_the_same_update(monkeypatch):
+    saved = {}
+    monkeypatch.setattr(Trainer, "consolidate_optimizer", lambda self: None)
+    monkeypatch.setattr(Trainer, "save_checkpoint", lambda self, name, extra: saved.update(extra))
+    monkeypatch.setattr(Trainer, "load_checkpoint", lambda self, name: saved)
+
+    def scales(made, updates):
+        """Return the scale after each of some updates, the third of which overflows."""
+        scaler = made.optimizer.scaler
+        for update in updates:
+            if update == 3:
+                with pytest.raises(OverflowError):
+                    scaler.check_overflow(math.inf)
+            else:
+                scaler.update()
+            yield scaler.loss_scale
+
+    whole, first, second = (trainer() for _ in range(3))
+    for made in (whole, first, second):
+        made._optimizer, _ = sgd(8.0)
+        made._optimizer.scaler.scale_window = 5
+    expected = list(scales(whole, range(1, 20)))
+    begun = list(scales(first, range(1, 6)))
+    first.save_checkpoint("state", {"train_iterator": {"iterations_in_epoch": 0}})
+    second.load_checkpoint("state")
+    assert begun + list(scales(second, range(6, 20))) == expected
+    assert len(set(expected)) > 3
 
 
 def trainer(rank=0, processes=1, updates=5):
