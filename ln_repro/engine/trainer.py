@@ -22,6 +22,10 @@ multiples lie more than a million updates apart."""
 logger = logging.getLogger(__name__)
 
 
+class Underflow(Exception):
+    """fp16's loss scale has fallen to its minimum."""
+
+
 class StrictTrainer(Trainer):
     """fairseq's trainer, with an update that does not wait for the device, except in fp16."""
 
@@ -39,6 +43,9 @@ class StrictTrainer(Trainer):
 
         Returns:
             What is left to be read, or None if fp16 has left the update out.
+
+        Raises:
+            Underflow: fp16 has left out so many that the loss scale cannot get any smaller.
         """
         lr = self.get_lr()
         self.zero_grad()
@@ -50,6 +57,8 @@ class StrictTrainer(Trainer):
         except OverflowError as error:
             logger.info(f"gradient overflow, this update is left out: {error}")
             return None
+        except FloatingPointError as error:
+            raise Underflow(str(error)) from error
         self.optimizer.step()
         self.set_num_updates(self.get_num_updates() + 1)
         return Update(self.get_num_updates(), lr, logs, gnorm)

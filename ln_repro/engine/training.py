@@ -22,7 +22,7 @@ from ln_repro.engine.ledger import Ledger
 from ln_repro.engine.plugin.layers import measure
 from ln_repro.engine.probing import Probing, chosen_batches
 from ln_repro.engine.stop import INTERRUPTED, StopRequest
-from ln_repro.engine.trainer import StrictTrainer
+from ln_repro.engine.trainer import StrictTrainer, Underflow
 from ln_repro.events import Events
 from ln_repro.ranks import Rank
 
@@ -53,9 +53,9 @@ def train(arguments: list[str], stop: StopRequest, group: Group) -> int:
     loop = Loop(cfg, stop, group)
     try:
         loop.run()
+    except Underflow as error:
+        raise SystemExit(UNDERFLOW.format(update=loop.update)) from error
     except FloatingPointError as error:
-        if cfg.task.precision == "fp16":
-            raise SystemExit(UNDERFLOW.format(update=loop.update)) from error
         loop.diverged(Diverged(NOT_FINITE, str(error)))
     except Diverged as verdict:
         loop.diverged(verdict)

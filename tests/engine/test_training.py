@@ -26,14 +26,15 @@ OF_THE_CLOCK = {"time", "seconds", "tokens_per_s", "updates_per_s", "peak_memory
 def trained(corpus):
     """Return a function that trains in a folder, disturbed, from where it got to; it returns the exit status."""
 
-    def run(folder, what="stop", method="valid_step", number=0):
+    def run(folder, what="stop", method="valid_step", number=0, extra=(), fails=None):
         folder.mkdir(exist_ok=True)
         point = Checkpoints(folder / "checkpoints").resume_point(pytest.fail)
         Checkpoints(folder / "checkpoints").forget_after(point.update if point else -1)
         resume = ["--restore-file", folder / "checkpoints" / point.file] if point else []
-        command = [SCRIPT, what, method, number, corpus, *SMALL, "--save-dir", folder / "checkpoints", *resume]
-        done = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, check=False)
-        assert done.returncode != 1, done.stderr[-2000:]
+        command = [SCRIPT, what, method, number, corpus, *SMALL, *extra, "--save-dir", folder / "checkpoints"]
+        command = [sys.executable, *map(str, command + resume)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode != 1 or (fails and fails in done.stderr), done.stderr[-2000:]
         return done.returncode
 
     return run
@@ -50,8 +51,9 @@ def came_to(folder):
     return events, {epoch: (entry.update, entry.sha256) for epoch, entry in weights.items()}
 
 
-def test_weights_that_are_lost_in_the_last_update_of_an_epoch_are_a_divergence(trained, tmp_path):
-    assert trained(tmp_path / "run", "spoil", "valid_step", 1) == 0
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_weights_that_are_lost_in_the_last_update_of_an_epoch_are_a_divergence(trained, tmp_path, precision):
+    assert trained(tmp_path / "run", "spoil", "valid_step", 1, ["--precision", precision]) == 0
     events, weights = came_to(tmp_path / "run")
     validation, end = events[-2:]
     assert validation["kind"] == "valid" and validation["loss"] is None
@@ -60,6 +62,13 @@ def test_weights_that_are_lost_in_the_last_update_of_an_epoch_are_a_divergence(t
     assert weights == {}
     results = results_of(events, average=False)
     assert [row["valid_loss"] for row in results["epochs"]] == [None] and results["bleu"]["test"] is None
+
+
+def test_a_loss_scale_that_has_no_room_is_no_divergence(trained, tmp_path):
+    words = "fp16: the loss scale has fallen to its minimum at update 4."
+    assert trained(tmp_path / "run", "spoil", "update", 5, ["--precision", "fp16"], fails=words) == 1
+    events, _ = came_to(tmp_path / "run")
+    assert all(event["kind"] != "status" for event in events)
 
 
 def test_a_stop_or_a_kill_in_a_validation_changes_and_costs_nothing(trained, tmp_path):
