@@ -41,7 +41,7 @@ class Events:
             if event["kind"] == "status" and event["state"] == "started":
                 counted = []
             elif event["kind"] == "status" and event["state"] == "resumed":
-                counted = [earlier for earlier in counted if _before(earlier, event["update"])]
+                counted = [earlier for earlier in counted if _before(earlier, event)]
             counted.append(event)
         return counted
 
@@ -56,10 +56,11 @@ class Events:
                 os.fsync(file.fileno())
 
 
-def _before(event: Event, update: int) -> bool:
-    """Return whether an event stays when training goes on after ``update``; how it ended is open again."""
+def _before(event: Event, resumed: Event) -> bool:
+    """Return whether an event stays when training goes on: how it ended is open again, and so is a validation owed."""
     ended = event["kind"] == "status" and event["state"] in ("trained", "diverged")
-    return bool(event["update"] <= update) and not ended
+    again = event["kind"] == "valid" and event["epoch"] == resumed["epoch"] and resumed.get("owed", False)
+    return bool(event["update"] <= resumed["update"]) and not ended and not again
 
 
 class Follower:

@@ -1,5 +1,6 @@
 """One experiment from data to record: the only place that sees corpus, engine, score, store and tracking together."""
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
 from ln_repro.engine.decoder import Decoder
 from ln_repro.errors import Interrupted, UserError
 from ln_repro.events import Events
-from ln_repro.experiment import Experiment
+from ln_repro.experiment import Experiment, Training
 from ln_repro.lease import Lease
 from ln_repro.ranks import this_rank
 from ln_repro.record import AVERAGE, Record, record_of
@@ -62,7 +63,7 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
             if rank.size > 1:
                 process.dismiss(folder.log)
             return folder.path
-        require_room(experiment.paths.runs, room_for(experiment, corpus.vocabulary), "paths.runs")
+        require_room(experiment.paths.runs, room_for(experiment, corpus), "paths.runs")
         with folder.claim() as lease:
             if folder.record is None:
                 folder.begin(say)
@@ -151,6 +152,7 @@ class Run:
             if (trained := len(self._last())) < (wanted := self.experiment.eval.average):
                 self.say(f"no average is scored: eval.average={wanted}, epochs trained: {trained}")
         finally:
+            trainer.ask_to_end()  # it saves while the decoder is waited for
             decoder.stop()
             trainer.stop()
 
@@ -238,10 +240,17 @@ def corpus_split(split: str) -> str:
     return "test" if split == AVERAGE else split
 
 
-def room_for(experiment: Experiment, vocabulary: int) -> float:
+def room_for(experiment: Experiment, corpus: Prepared) -> float:
     """Return the bytes that a run's checkpoints take: weights of each epoch, and three states with Adam's moments."""
-    weights = 4 * experiment.does.parameters(experiment.model, vocabulary)
-    return 10 * MEGABYTE + weights * ((experiment.train.max_epoch or 10) + 3 * 3)
+    weights = 4 * experiment.does.parameters(experiment.model, corpus.vocabulary)
+    return 10 * MEGABYTE + weights * (most_epochs(experiment.train, corpus.target_tokens) + 3 * 3)
+
+
+def most_epochs(train: Training, target_tokens: int) -> int:
+    """Return how many epochs a run has at most: mini-batches are never fuller than they may be."""
+    updates_per_epoch = max(target_tokens / (train.max_tokens * train.batches_per_update), 1)
+    ends = (train.max_epoch, train.max_update and math.ceil(train.max_update / updates_per_epoch))
+    return min(end for end in ends if end)
 
 
 @contextmanager

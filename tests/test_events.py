@@ -128,3 +128,12 @@ def test_how_a_run_ended_is_open_again_once_it_is_resumed(tmp_path: Path) -> Non
     events.write("status", 40, 1, state="diverged")
     events.write("status", 40, 1, state="resumed")
     assert [event.get("state", event["kind"]) for event in events.read()] == ["started", "valid", "resumed"]
+
+
+def test_a_validation_that_is_owed_is_open_again(events: Events) -> None:
+    for epoch in (1, 2):
+        events.write("train", 20 * epoch, epoch)
+        events.write("valid", 20 * epoch, epoch, loss=2.0)
+    events.write("status", 40, 2, state="resumed", owed=True)
+    events.write("valid", 40, 2, loss=2.0)
+    assert updates(events) == [("train", 20), ("valid", 20), ("train", 40), ("resumed", 40), ("valid", 40)]

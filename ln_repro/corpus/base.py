@@ -65,6 +65,10 @@ class Corpus(ABC):
     def read(self, data: Data, found: Found) -> Splits:
         """Return the raw lines of the splits (of the test split alone if ``data.only`` says so)."""
 
+    def language(self, side: str) -> str:
+        """Return the language whose rules of tokenising a side follows; a side is named by it unless told otherwise."""
+        return side
+
     def style(self, split: str) -> Style:
         """Return how the lines that `read` gave as this split are tokenised."""
         return Style()

@@ -65,15 +65,17 @@ def _fill(
     text = _lowered(arranged.text) if data.lowercase else arranged.text
     _write(staging / "raw", {split: sides for split, sides in arranged.raw.items() if split != "train"})
     if data.only == "test":
-        _check(corpus, data, text)
+        _check(corpus, data, arranged.raw, text)
         _write(staging / "text", text)
         return _facts(text, {}, arranged.remarks)
     bpe, codes = _segment(text, data, report, learnt)
     kept = corpus.keep(bpe["train"])
+    raw = arranged.raw
     if kept is not None:
         report(f"cleaning: {len(kept)} of {length(bpe['train'])} training pairs kept")
         text["train"], bpe["train"] = pick(text["train"], kept), pick(bpe["train"], kept)
-    _check(corpus, data, text)
+        raw = {**raw, "train": pick(raw["train"], kept)}
+    _check(corpus, data, raw, text)
     _write(staging / "text", text)
     _write(staging / "bpe", bpe)
     if codes:
@@ -93,7 +95,9 @@ def _words(corpus: Corpus, data: Data, found: Found, report: Report) -> Arranged
     raw = corpus.read(data, found)
     report(f"tokenising {sum(length(sides) for sides in raw.values())} pairs")
     text: Splits = {
-        split: {lang: tokenise_lines(lines, lang, corpus.style(split)) for lang, lines in sides.items()}
+        split: {
+            side: tokenise_lines(lines, corpus.language(side), corpus.style(split)) for side, lines in sides.items()
+        }
         for split, sides in raw.items()
     }
     return corpus.arrange(raw, text)
@@ -125,13 +129,14 @@ def _segment(text: Splits, data: Data, report: Report, learnt: Prepared | None) 
     return bpe, codes
 
 
-def _check(corpus: Corpus, data: Data, text: Splits) -> None:
+def _check(corpus: Corpus, data: Data, raw: Splits, text: Splits) -> None:
     """Compare the number of pairs with the known one, and refuse lines of which nothing is left.
 
     Raises:
-        UserError: expected and found number, or the first blank line.
+        UserError: expected and found number, or the first line without text.
     """
     for split, sides in text.items():
+        one = "sentence pair" if len(sides) > 1 else "sentence"
         expected = corpus.expected(data).get(split)
         if expected is not None and length(sides) != expected:
             raise UserError(
@@ -139,11 +144,13 @@ def _check(corpus: Corpus, data: Data, text: Splits) -> None:
                 f"is not the known one: get it again from {corpus.origin}"
             )
         if not length(sides):
-            raise UserError(f"{corpus.name}: {split}: no sentence pair is left; give more text")
+            raise UserError(f"{corpus.name}: {split}: no {one} is left; give more text")
         for lang, lines in sides.items():
             if "" in lines:
-                number = lines.index("") + 1
-                raise UserError(f"{corpus.name}: {split}.{lang}: line {number} has no printable text; remove the pair")
+                line = raw[split][lang][lines.index("")]
+                raise UserError(
+                    f"{corpus.name}: {split}.{lang}: the line {line!r} has no printable text; remove the {one}"
+                )
 
 
 def _write(folder: Path, splits: Splits) -> None:

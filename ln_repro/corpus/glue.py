@@ -19,6 +19,7 @@ class Glue(Corpus):
 
     origin = "https://gluebenchmark.com"
     languages = frozenset(SIDES)
+    revision = 2
     columns: ClassVar[tuple[str, str, str]]
     """Of the two sentences, and of the class."""
     classes: ClassVar[Mapping[str, str]]
@@ -31,6 +32,10 @@ class Glue(Corpus):
     def read(self, data: Data, found: Found) -> Splits:
         """Return training and validation set; beside the sentences, the classes."""
         return {split: self._sides(found[name]) for split, name in (("train", "train.tsv"), ("valid", "dev.tsv"))}
+
+    def language(self, side: str) -> str:
+        """Return English, the language of both sentences; a class has none."""
+        return "en"
 
     def check(self, data: Data) -> None:
         """Refuse other sides, and a test set.

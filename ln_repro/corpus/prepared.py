@@ -45,6 +45,12 @@ class Prepared:
         path = self.folder / "bpe" / "codes"
         return path.read_text(encoding="utf-8") if path.is_file() else ""
 
+    @property
+    def target_tokens(self) -> int:
+        """Return the subwords of the training set's target side; 0 where only the test side was prepared."""
+        counts = (read_manifest(self.folder) or {}).get("tokens", {})
+        return int(counts.get("train", {}).get(self.target_lang, 0))
+
     def references(self, split: str) -> list[str]:
         """Return the untokenised target lines of valid or test."""
         return stored_lines(self.folder / "raw" / f"{split}.{self.target_lang}")

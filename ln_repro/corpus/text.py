@@ -82,7 +82,7 @@ def refuse_empty(paths: Mapping[str, Path], sides: Sides) -> None:
     """
     for lang, lines in sides.items():
         if not lines:
-            raise UserError(f"{paths[lang]}: the file is empty; give at least one sentence pair")
+            raise UserError(f"{paths[lang]}: the file is empty; give at least one sentence")
         if "" in lines:
             raise UserError(f"{paths[lang]}:{lines.index('') + 1}: empty line; remove the pair from both sides")
 

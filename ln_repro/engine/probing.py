@@ -31,7 +31,8 @@ class Probing:
 
     def look(self) -> dict[str, Any]:
         """Return the values of a ``probe`` event."""
-        values = probe(self.trainer.get_criterion(), self.trainer.get_model(), self.samples)
+        of = (self.trainer.get_criterion(), self.trainer.get_model())
+        values = probe(*of, self.samples, self.trainer.loss_scale)
         return {"name": "gradients", "values": values, "batches": len(self.samples)}
 
 

@@ -70,10 +70,14 @@ class Worker:
         """Wait for the end and return the exit status."""
         return self.process.wait()
 
+    def ask_to_end(self) -> None:
+        """Ask the worker to save and end; that may be asked again."""
+        self.process.terminate()
+
     def stop(self) -> None:
         """Ask the worker to save and end, and wait for it; kill it if it does not."""
         if self.poll() is None:
-            self.process.terminate()
+            self.ask_to_end()
             try:
                 self.process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:

@@ -13,13 +13,21 @@ from ln_repro.engine.ledger import Update
 FIRST_LOSS_SCALE = 2.0**7
 LOSS_SCALE_WINDOW = 2**14
 """Updates without an overflow after which fp16's loss scale doubles (both are fairseq's)."""
-STREAMS_APART = 2**32
-"""Between the dropout seeds of an update's mini-batches: further than any seed plus update."""
+SCALER_STATE = ("loss_scale", "_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_since_rescale")
+"""What changes in fairseq's scaler: the scale, and the updates at which it overflowed and changed."""
+STREAMS_APART = 2**32 + 2_654_435_769
+"""Between the dropout seeds of an update's mini-batches: further than any seed plus update, also by the low 32 bits, of
+which alone a CPU's generator takes notice. These go round 2^32 in steps of the golden section: the first thousand
+multiples lie more than a million updates apart."""
 logger = logging.getLogger(__name__)
 
 
+class Underflow(Exception):
+    """fp16's loss scale has fallen to its minimum."""
+
+
 class StrictTrainer(Trainer):
-    """fairseq's trainer, with an update that never waits for the device."""
+    """fairseq's trainer, with an update that does not wait for the device, except in fp16."""
 
     def begin_epoch(self, epoch: int) -> None:
         """Begin an epoch; a validation has gone before, without dropout."""
@@ -30,10 +38,14 @@ class StrictTrainer(Trainer):
     def update(self, samples: list[Any]) -> Update | None:
         """Take one update over mini-batches of `own_dropout`, as fairseq's ``train_step`` does, but read no number.
 
-        fairseq looks at the losses and at the gradient's norm after every update, and so waits until it is done.
+        fairseq looks at the losses and at the gradient's norm after every update, and so waits until it is done. In
+        fp16 the norm is read here too: the loss scale depends on it.
 
         Returns:
             What is left to be read, or None if fp16 has left the update out.
+
+        Raises:
+            Underflow: fp16 has left out so many that the loss scale cannot get any smaller.
         """
         lr = self.get_lr()
         self.zero_grad()
@@ -45,12 +57,14 @@ class StrictTrainer(Trainer):
         except OverflowError as error:
             logger.info(f"gradient overflow, this update is left out: {error}")
             return None
+        except FloatingPointError as error:
+            raise Underflow(str(error)) from error
         self.optimizer.step()
         self.set_num_updates(self.get_num_updates() + 1)
         return Update(self.get_num_updates(), lr, logs, gnorm)
 
     def _add_up_gradients(self, samples: list[Any]) -> tuple[list[dict[str, Any]], torch.Tensor | float]:
-        """Return what the mini-batches log, and their target tokens: those of all processes."""
+        """Return what the mini-batches log, and their target tokens: those of all processes, 1 where there are none."""
         logs, tokens, ignored = [], 0, False
         for sample in samples:
             sample, ignored = self._prepare_sample(sample)
@@ -62,11 +76,13 @@ class StrictTrainer(Trainer):
             tokens += size
         if self.data_parallel_world_size > 1:
             logs, (tokens,) = self._aggregate_logging_outputs(logs, 0 if ignored else tokens, ignore=ignored)
-        return logs, tokens
+        return logs, tokens.clamp(min=1) if isinstance(tokens, torch.Tensor) else max(tokens, 1)
 
     def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
         """Save, also what a resume with more or fewer processes, or in fp16, needs."""
-        extra_state = {**extra_state, "processes": self.data_parallel_world_size, "loss_scale": self.loss_scale}
+        scaler = self.optimizer.scaler
+        known = {name: getattr(scaler, name) for name in SCALER_STATE} if scaler is not None else {}
+        extra_state = {**extra_state, "processes": self.data_parallel_world_size, "scaler": known}
         self.consolidate_optimizer()
         super().save_checkpoint(filename, extra_state)
 
@@ -77,8 +93,8 @@ class StrictTrainer(Trainer):
             position = extra["train_iterator"]
             batches = position["iterations_in_epoch"] * extra.get("processes", 1)
             position["iterations_in_epoch"] = batches // self.data_parallel_world_size
-            if self.optimizer.scaler is not None and extra.get("loss_scale"):
-                self.optimizer.scaler.loss_scale = extra["loss_scale"]
+            for name, value in extra.get("scaler", {}).items():
+                setattr(self.optimizer.scaler, name, value)
         return extra
 
     @property

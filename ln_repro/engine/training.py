@@ -2,6 +2,7 @@
 
 import importlib
 import logging
+import math
 import resource
 import time
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from ln_repro.engine.ledger import Ledger
 from ln_repro.engine.plugin.layers import measure
 from ln_repro.engine.probing import Probing, chosen_batches
 from ln_repro.engine.stop import INTERRUPTED, StopRequest
-from ln_repro.engine.trainer import StrictTrainer
+from ln_repro.engine.trainer import StrictTrainer, Underflow
 from ln_repro.events import Events
 from ln_repro.ranks import Rank
 
@@ -52,9 +53,9 @@ def train(arguments: list[str], stop: StopRequest, group: Group) -> int:
     loop = Loop(cfg, stop, group)
     try:
         loop.run()
+    except Underflow as error:
+        raise SystemExit(UNDERFLOW.format(update=loop.update)) from error
     except FloatingPointError as error:
-        if cfg.task.precision == "fp16":
-            raise SystemExit(UNDERFLOW.format(update=loop.update)) from error
         loop.diverged(Diverged(NOT_FINITE, str(error)))
     except Diverged as verdict:
         loop.diverged(verdict)
@@ -102,8 +103,13 @@ class Loop:
         self.updates_per_epoch = -(-len(self.batches) // cfg.optimization.update_freq[0])
         self.trainer.lr_scheduler.plan(self.updates_per_epoch, self._total())
         self.ledger = self._ledger(saved or {})
+        ended = (saved or {}).get("ended")
+        self.epoch: int = ended or self.batches.epoch
+        self.owed: bool = group.share(ended is not None and ended not in self.checkpoints.weights())
+        """Whether the epoch has ended in an earlier session that did not validate it and save its weights."""
         self._status(
             "resumed" if self.update else "started",
+            owed=self.owed,
             parameters=sum(p.numel() for p in model.parameters()),
             device=torch.cuda.get_device_name() if self.trainer.cuda else "cpu",
             instructions=torch.backends.cpu.get_cpu_capability(),
@@ -152,7 +158,9 @@ class Loop:
         )
 
     def run(self) -> None:
-        """Train epoch by epoch; each ends with a validation and a checkpoint."""
+        """Train epoch by epoch; each ends with a checkpoint and a validation."""
+        if self.owed:
+            self._end_epoch()
         while not self.finished and not self.stopped:
             for samples in self._epoch():
                 self._update(samples)
@@ -177,8 +185,9 @@ class Loop:
     def _epoch(self) -> Iterator[list[Any]]:
         """Yield the mini-batches of each update of the next epoch."""
         batches = self.batches.next_epoch_itr(fix_batches_to_gpus=False, shuffle=True)
+        self.epoch = self.batches.epoch
         self.updates_left = iterators.GroupedIterator(batches, self.cfg.optimization.update_freq[0])
-        self.trainer.begin_epoch(self.batches.epoch)
+        self.trainer.begin_epoch(self.epoch)
         yield from self.updates_left
 
     def _update(self, samples: list[Any]) -> None:
@@ -197,27 +206,30 @@ class Loop:
             self._report()
         if probe:
             self._probe()
+        if save or at_end:
+            self._save_state(at_end)
         if at_end:
             self._end_epoch()
-        elif save:
-            self._save_state()
         self.stopped = self.stopped or (stop and not self.finished)
 
     def _probe(self) -> None:
         """Write down the layers' gradients."""
-        self._write("probe", self.batches.epoch, **self.probing.look())
+        self._write("probe", **self.probing.look())
 
     def _end_epoch(self) -> None:
-        """Validate, then save the weights, then the state: the epoch is done once the state is on disk."""
-        epoch = self.batches.epoch
-        if not self._validate(epoch):
+        """Validate, then save the weights: the epoch is done once they are on disk, after the state and the events."""
+        if not self._validate():
             return
         if self.group.rank.leads:
-            self.checkpoints.save("weights", self.update, epoch, self._write_weights)
-        self._save_state()
+            self.events.sync()
+            self.checkpoints.save("weights", self.update, self.epoch, self._write_weights)
 
-    def _validate(self, epoch: int) -> bool:
-        """Write down the validation loss; return False when a stop came in between."""
+    def _validate(self) -> bool:
+        """Write down the validation loss; return False when a stop came in between.
+
+        Raises:
+            FloatingPointError: the loss is not finite, as after an epoch whose last update has ruined the weights.
+        """
         self.task.sums.clear()
         for sample in self.trainer.get_valid_iterator("valid").next_epoch_itr(shuffle=False):
             if self.group.any(bool(self.stop)):
@@ -225,7 +237,9 @@ class Loop:
                 return False
             self.trainer.valid_step(sample)
         values = self.task.sums.per_token()
-        self._write("valid", epoch, **values, ppl=2 ** min(values["nll_loss"], 1000.0))
+        self._write("valid", **values, ppl=2 ** min(values["nll_loss"], 1000.0))
+        if not math.isfinite(values["loss"]):
+            raise FloatingPointError("the validation loss is not finite")
         self._open_window()
         return True
 
@@ -236,7 +250,7 @@ class Loop:
         values = self.ledger.sums.per_token()
         speed = {"tokens_per_s": round(tokens / seconds, 1), "updates_per_s": round(updates / seconds, 3)}
         self._write(
-            "train", self.batches.epoch, **values, lr=self.ledger.last.lr, gnorm=self.ledger.last.gnorm,
+            "train", **values, lr=self.ledger.last.lr, gnorm=self.ledger.last.gnorm,
             tokens=tokens, seconds=round(seconds, 3), **speed,
         )  # fmt: skip
         self._open_window()
@@ -245,14 +259,15 @@ class Loop:
         self.ledger.sums.clear()
         self.opened, self.opened_at = time.monotonic(), self.update
 
-    def _save_state(self) -> None:
+    def _save_state(self, ended: bool) -> None:
         """Save everything that an exact resume needs. The events up to here are on disk first."""
         position = self.batches.state_dict()
-        extra = {"train_iterator": position, "last_loss": self.ledger.last_loss, "rule": self.ledger.rule.state()}
+        known = {"last_loss": self.ledger.last_loss, "rule": self.ledger.rule.state()}
+        extra = {"train_iterator": position, "ended": self.epoch if ended else None, **known}
         if self.group.rank.leads:
             self.events.sync()
             self.checkpoints.save(
-                "state", self.update, self.batches.epoch,
+                "state", self.update, self.epoch,
                 lambda path: self.trainer.save_checkpoint(str(path), extra), keep=KEPT_STATES,
             )  # fmt: skip
         self.opened = time.monotonic()
@@ -266,9 +281,9 @@ class Loop:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
     def _status(self, state: str, **values: Any) -> None:
-        self._write("status", self.batches.epoch, state=state, **values)
+        self._write("status", state=state, **values)
 
-    def _write(self, kind: str, epoch: int, **values: Any) -> None:
+    def _write(self, kind: str, **values: Any) -> None:
         """Write an event, once however many processes train."""
         if self.group.rank.leads:
-            self.events.write(kind, self.update, epoch, **values)
+            self.events.write(kind, self.update, self.epoch, **values)

@@ -65,7 +65,7 @@ def test_odd_but_good_text(made: Made, text: dict[str, Any]) -> None:
         (b"One.\n   \t\nThree.\n", r"train\.en:2: empty line"),
         (b"One.\nTwo \xff.\nThree.\n", r"train\.en:2: not valid UTF-8"),
         (b"One.\nTwo.\n", r"train\.nl has 3 lines, .*train\.en has 2 lines"),
-        (b"One.\n\x01\x02\nThree.\n", r"train\.en: line 2 has no printable text"),
+        (b"One.\n\x01\x02\nThree.\n", r"train\.en: the line '\\x01\\x02' has no .* text; remove the sentence pair"),
         (b"", r"train\.nl has 3 lines, .*train\.en has 0 lines"),
     ],
 )
@@ -132,12 +132,14 @@ def test_text_in_one_language(made: Made, root: Path, tmp_path: Path) -> None:
         ({"train": None}, r"data\.train: is not given; give data\.train=FILE"),
         ({"valid": Path("nothing.txt")}, r"valid\.en: not found there"),
         ({"source_lang": "nl"}, "text is in one language, give it twice; got nl and en"),
-        ({"train": Path("blank.txt")}, r"blank\.txt: the file is empty"),
+        ({"train": Path("blank.txt")}, r"blank\.txt: the file is empty; give at least one sentence$"),
+        ({"train": Path("signs.txt")}, r"train\.en: the line '\\x01\\x02' has no printable text; remove the sentence$"),
     ],
 )
 def test_text_in_one_language_that_is_refused(made: Made, tmp_path: Path, changed: dict[str, Any], told: str) -> None:
     write(tmp_path / "some.txt", *SENTENCES["en"])
     write(tmp_path / "blank.txt", "", "  ")
+    write(tmp_path / "signs.txt", "One.", "", "\x01\x02")
     given = {"source": tmp_path, "source_lang": "en", "target_lang": "en"}
     given |= {split: Path("some.txt") for split in ("train", "valid", "test")}
     with pytest.raises(UserError, match=told):

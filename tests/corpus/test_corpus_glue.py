@@ -41,6 +41,14 @@ def test_sentences_and_classes_stay_together(made: Made, root: Path, glue: Path,
     assert made(name, source=glue / name.upper(), **SIDES).fingerprint == prepared.fingerprint
 
 
+def test_the_sentences_are_tokenised_as_english(made: Made, glue: Path) -> None:
+    write(glue / "RTE" / "train.tsv", *RTE, "2\tI don't.\tThe cat's is John's (U.S.).\tentailment")
+    text = made("rte", source=glue, **SIDES).folder / "text"
+    assert stored_lines(text / "train.sentence1")[-1] == "i don &apos;t ."
+    assert stored_lines(text / "train.sentence2")[-1] == "the cat &apos;s is john &apos;s ( u.s. ) ."
+    assert stored_lines(text / "train.label") == ["1", "0", "1"]
+
+
 def test_merges_and_dictionary_of_another_corpus_are_taken(made: Made, root: Path, glue: Path, small_toy: None) -> None:
     other = made("toy", bpe_merges=40)
     (other.bin / "dict.en.txt").write_text("a 1\n")  # what the binariser, which is not at work here, would write

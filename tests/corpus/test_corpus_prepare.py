@@ -56,6 +56,7 @@ def test_the_whole_folder(made: Made, root: Path, small_toy: None) -> None:
     assert manifest["files"]["text/test.de"]["lines"] == 20
     assert manifest["vocabulary"] > 100
     assert manifest["tokens"]["train"]["de"] > 1000
+    assert prepared.target_tokens == manifest["tokens"]["train"]["en"]
     assert prepared.sources("test")[0][0].isupper()
     assert prepared.tokenised("test")[0] == prepared.references("test")[0].lower().replace(".", " .")
     assert not (prepared.folder / "raw" / "train.de").exists()
@@ -92,7 +93,7 @@ def test_segments_are_the_words_again(made: Made, small_toy: None) -> None:
 
 def test_only_the_test_side(made: Made, root: Path, small_toy: None) -> None:
     full, test = made("toy"), made("toy", only="test")
-    assert dict(test.pairs) == {"test": 20}
+    assert dict(test.pairs) == {"test": 20} and test.target_tokens == 0
     assert test.folder != full.folder
     assert test.references("test") == full.references("test")
     assert sorted(path.name for path in test.folder.iterdir()) == ["manifest.json", "raw", "text"]

@@ -3,14 +3,29 @@
 import json
 import os
 import signal
+import time
 
 import pytest
 
 from tests.e2e import outcomes
+from tests.e2e.conftest import WITHIN_SECONDS
 
 
 def outcome(run):
     return outcomes.outcome(run.folder)
+
+
+def jobs(run):
+    """Return what the workers of a run do."""
+    return {args.split("ln_repro.engine.worker ")[1].split()[0] for args in run.workers().values()}
+
+
+def within(seconds, condition):
+    """Wait until something is so."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(("victim", "update"), [("both", 3), ("command", 40), ("trainer", 75), ("both", 130)])
@@ -35,6 +50,18 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(command, expected):
     assert status == 0, error
     assert "resuming after update" in error
     assert outcome(run) == expected
+
+
+def test_the_trainer_need_not_wait_for_a_decoder_that_does_not_end(command):
+    run = command("runs", "train.max_epoch=40")
+    process = run.start()
+    within(120, lambda: jobs(run) == {"train", "decode"})
+    run.signal_workers(signal.SIGSTOP, "worker decode")
+    process.send_signal(signal.SIGINT)
+    within(WITHIN_SECONDS, lambda: jobs(run) == {"decode"})
+    run.signal_workers(signal.SIGCONT, "worker decode")
+    process.communicate(timeout=60)
+    assert process.returncode == 130
 
 
 def test_sigterm_is_as_good_as_ctrl_c(command, expected):

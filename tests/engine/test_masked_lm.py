@@ -15,7 +15,9 @@ from ln_repro.engine.plugin.layers import sinusoids
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
 from ln_repro.engine.plugin.masked_lm import LnMaskedLm, MaskedBlocks, MaskedLmConfig
 from ln_repro.engine.plugin.model import LnTransformerConfig
+from ln_repro.engine.plugin.optimizers import Sgd, SgdConfig
 from ln_repro.engine.plugin.probes import probe
+from ln_repro.engine.trainer import StrictTrainer
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation")  # fairseq copies a tensor by NumPy
 WORDS = 400
@@ -203,6 +205,24 @@ def test_the_loss_is_cross_entropy_over_the_hidden_tokens(words):
     expected = torch.nn.functional.cross_entropy(model(**batch["net_input"])[0], batch["target"], reduction="sum")
     torch.testing.assert_close(loss, expected)
     assert size == batch["ntokens"]
+
+
+def test_a_mini_batch_of_which_nothing_is_hidden_has_no_loss_and_no_gradient(words):
+    found, _ = blocks(words, some_text(1, 12))
+    shown = found[0][1]
+    batch = found.collater([(0, shown, torch.full_like(shown, words.pad()))])
+    assert batch["ntokens"] == 0
+    model, task = model_of(words), SimpleNamespace(target_dictionary=words, cfg=SimpleNamespace(precision="fp32"))
+    criterion = LabelSmoothedCrossEntropy(task, 0.1)
+    trainer = SimpleNamespace(
+        model=model, criterion=criterion, optimizer=Sgd(SgdConfig(lr=[0.5]), list(model.parameters())),
+        data_parallel_world_size=1, _prepare_sample=lambda sample: (sample, False),
+    )  # fmt: skip
+    (log,), tokens = StrictTrainer._add_up_gradients(trainer, [batch])
+    assert (float(log["loss"]), float(log["nll_loss"]), log["ntokens"], tokens) == (0, 0, 0, 1)
+    assert all(not parameter.grad.any() for parameter in model.parameters())
+    norms = probe(criterion, model, [batch])["norm_of_mean"]
+    assert not any(value for values in norms.values() for value in values)
 
 
 def test_every_layer_can_be_probed(words):

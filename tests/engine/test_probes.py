@@ -1,9 +1,12 @@
 """The gradients that a probe reports, against the mean written out; and that it leaves the training alone."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
-from ln_repro.engine.plugin.probes import gradient_norms, layer_weights
+from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
+from ln_repro.engine.plugin.probes import gradient_norms, layer_weights, probe
 
 SIZE = {"norm": "postln", "layers": 3, "width": 16, "ffn": 32, "heads": 2}
 
@@ -32,7 +35,10 @@ def test_the_norm_is_that_of_the_mean_and_not_the_mean_of_norms(build_model):
     def loss(batch):
         return model(batch, torch.tensor([5, 5]), batch)[0].square().mean()
 
+    kept = model.decoder.stack.layers[1].ffn.fc2.weight
+    kept.grad = torch.ones_like(kept)
     found = gradient_norms(weights, [lambda b=b: loss(b) for b in tokens])
+    assert kept.grad.eq(1).all()
     each = []
     for batch in tokens:
         model.zero_grad()
@@ -43,3 +49,21 @@ def test_the_norm_is_that_of_the_mean_and_not_the_mean_of_norms(build_model):
     mistaken = torch.stack([gradient.norm() for gradient in each]).mean().item()
     assert found["mean_of_norms"]["decoder.w2"][1] == pytest.approx(mistaken, rel=1e-5)
     assert mistaken > expected * 1.01
+
+
+def test_gradients_that_fp16_cannot_hold_are_scaled_on_the_way(build_model):
+    model = build_model(**SIZE, dropout=0.0)
+    tokens = torch.randint(4, 40, (2, 5), generator=torch.Generator().manual_seed(1))
+    inputs = {"src_tokens": tokens, "src_lengths": torch.tensor([5, 5]), "prev_output_tokens": tokens}
+    sample = {"net_input": inputs, "target": tokens, "ntokens": 2**26}  # so that the mean's gradients are tiny
+
+    def norms(precision, loss_scale=None):
+        task = SimpleNamespace(
+            target_dictionary=SimpleNamespace(pad=lambda: 1), cfg=SimpleNamespace(precision=precision)
+        )
+        values = probe(LabelSmoothedCrossEntropy(task, 0.1), model, [sample], loss_scale)["norm_of_mean"]
+        return torch.tensor([norm for of_kind in values.values() for norm in of_kind])
+
+    expected = norms("fp32")
+    assert norms("fp16").min() == 0 < expected.min()
+    torch.testing.assert_close(norms("fp16", 2.0**7), expected, rtol=0.05, atol=0)

@@ -1,11 +1,14 @@
 """fp16's loss scale, each mini-batch's own dropout, and the unigram entropy."""
 
 import math
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
 import torch
+from fairseq import utils
 from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
+from fairseq.trainer import Trainer
 
 from ln_repro.engine import training
 from ln_repro.engine.plugin.optimizers import Sgd, SgdConfig
@@ -51,6 +54,35 @@ def test_the_scale_has_a_minimum():
         optimizer.clip_grad_norm(0)
 
 
+def test_a_resumed_scaler_changes_the_scale_at_the_same_update(monkeypatch):
+    saved = {}
+    monkeypatch.setattr(Trainer, "consolidate_optimizer", lambda self: None)
+    monkeypatch.setattr(Trainer, "save_checkpoint", lambda self, name, extra: saved.update(extra))
+    monkeypatch.setattr(Trainer, "load_checkpoint", lambda self, name: saved)
+
+    def scales(made, updates):
+        """Return the scale after each of some updates, the third of which overflows."""
+        scaler = made.optimizer.scaler
+        for update in updates:
+            if update == 3:
+                with pytest.raises(OverflowError):
+                    scaler.check_overflow(math.inf)
+            else:
+                scaler.update()
+            yield scaler.loss_scale
+
+    whole, first, second = (trainer() for _ in range(3))
+    for made in (whole, first, second):
+        made._optimizer, _ = sgd(8.0)
+        made._optimizer.scaler.scale_window = 5
+    expected = list(scales(whole, range(1, 20)))
+    begun = list(scales(first, range(1, 6)))
+    first.save_checkpoint("state", {"train_iterator": {"iterations_in_epoch": 0}})
+    second.load_checkpoint("state")
+    assert begun + list(scales(second, range(6, 20))) == expected
+    assert len(set(expected)) > 3
+
+
 def trainer(rank=0, processes=1, updates=5):
     made = object.__new__(StrictTrainer)
     made.cfg = SimpleNamespace(
@@ -76,11 +108,18 @@ def test_every_mini_batch_has_the_same_dropout_on_one_process_as_on_two():
     assert shared == alone
 
 
-def test_no_seed_is_met_again_at_another_update():
-    seeds = [
-        sample["seed"] for updates in range(100) for sample in trainer(updates=updates).own_dropout([{"a": 1}] * 3)
-    ]
-    assert len(set(seeds)) == 300 and max(seeds) < 3 * STREAMS_APART
+def test_no_two_mini_batches_have_the_same_dropout():
+    drawn = set()
+    for updates in range(100):
+        for sample in trainer(updates=updates).own_dropout([{"a": 1}] * 16):
+            utils.set_torch_seed(sample["seed"])
+            drawn.add(tuple(torch.rand(4).tolist()))
+    assert len(drawn) == 1600
+
+
+def test_the_dropout_of_a_mini_batch_is_that_of_no_update_near_it():
+    low = [0, *sorted(number * STREAMS_APART % 2**32 for number in range(1, 1000)), 2**32]
+    assert min(after - before for before, after in pairwise(low)) > 1_000_003  # between neighbouring seeds
 
 
 def test_what_fills_up_a_share_is_left_out_unless_it_is_all():

@@ -62,9 +62,7 @@ class Attention(nn.Module):
         return k, v
 
     def reorder_incremental_state(self, state: State, order: Tensor) -> None:
-        """Follow the beam: row i becomes what row ``order[i]`` was (called by fairseq's generator)."""
-        if self not in state:
-            return
+        """Follow the beam: row i becomes what row ``order[i]`` was (the decoder calls it for all that have a cache)."""
         k, v = state[self]
         if self.cross and k.size(0) == order.numel():
             return  # a beam only trades places within its own sentence, whose encoder output is the same

@@ -82,9 +82,7 @@ class LabelSmoothedCrossEntropy(FairseqCriterion):
         target = sample["target"].reshape(-1)
         with torch.autocast(target.device.type, self.low_precision, enabled=self.low_precision is not None):
             logits, _ = model(**sample["net_input"])
-        loss, nll = label_smoothed_nll(
-            logits.reshape(target.numel(), -1), target, self.label_smoothing, self.padding_idx
-        )
+        loss, nll = label_smoothed_nll(logits.flatten(0, -2), target, self.label_smoothing, self.padding_idx)
         tokens = sample["ntokens"]
         log = {"loss": loss.detach(), "nll_loss": nll.detach(), "ntokens": tokens, "sample_size": tokens}
         return loss, tokens, {**log, **self.counted(logits, target)}

@@ -33,7 +33,6 @@ class AdamConfig(SgdConfig):
 class TorchOptimizer(FairseqOptimizer):
     """What fairseq asks of an optimizer, for one of torch's."""
 
-    supports_flat_params = True
     scaler: DynamicLossScaler | None = None
     """fp16's loss scale; its gradients would vanish without one."""
 
@@ -67,7 +66,7 @@ class TorchOptimizer(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """Return torch's keyword arguments; fairseq also applies them over a loaded checkpoint."""
+        """Return torch's keyword arguments; those of a loaded checkpoint take their place."""
         return {"lr": self.cfg.lr[0], "weight_decay": self.cfg.weight_decay}
 
 

@@ -1,7 +1,8 @@
 """What a model's gradients are at one moment of training, layer by layer (paper section 3.4, figure 3)."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -34,21 +35,26 @@ def layer_weights(encoder: Stack, decoder: Stack | None = None) -> Weights:
     return found
 
 
-def gradient_norms(weights: Weights, losses: Sequence[Callable[[], Tensor]]) -> dict[str, Norms]:
+def gradient_norms(
+    weights: Weights, losses: Sequence[Callable[[], Tensor]], scales: Sequence[float] = ()
+) -> dict[str, Norms]:
     """Return, for every kind of weight, two numbers a layer.
 
     ``norm_of_mean`` is the paper's: the gradient is averaged over mini-batches element by element, and the Frobenius
-    norm is taken of that. ``mean_of_norms`` is what it is often mistaken for. Gradients that were there are lost.
+    norm is taken of that. ``mean_of_norms`` is what it is often mistaken for. Gradients that were there stay there.
 
     Args:
         weights: of `layer_weights`.
         losses: one call a mini-batch that returns its mean loss per target token, in nats.
+        scales: what each loss is multiplied by, if it is; the numbers are those without.
     """
     of_all = [weight for of_kind in weights.values() for weight in of_kind]
     total = [torch.zeros_like(weight) for weight in of_all]
     norms = [torch.zeros((), device=weight.device) for weight in of_all]
-    for loss in losses:
+    for loss, scale in zip_longest(losses, scales):
         gradients = torch.autograd.grad(loss(), of_all)
+        if scale is not None:
+            gradients = torch._foreach_div(gradients, scale)
         torch._foreach_add_(total, gradients)
         torch._foreach_add_(norms, torch._foreach_norm(gradients))
     means = torch.stack(torch._foreach_norm(total)) / len(losses)
@@ -64,19 +70,23 @@ def _by_layer(weights: Weights, values: Tensor) -> Norms:
     return {name: [flat.pop(0) for _ in of_kind] for name, of_kind in weights.items()}
 
 
-def probe(criterion: Any, model: Any, samples: Iterable[dict[str, Any]]) -> dict[str, Norms]:
+def probe(
+    criterion: Any, model: Any, samples: Sequence[dict[str, Any]], loss_scale: float | None = None
+) -> dict[str, Norms]:
     """Return the `gradient_norms` of a model in training over prepared mini-batches, with dropout.
 
     They are those of the loss itself: unscaled whatever the precision, and of one mini-batch at a time however many
-    make an update. Neither the training's random numbers nor its parameters are touched.
+    make an update. Neither the training's random numbers nor its parameters are touched. ``loss_scale`` is fp16's, in
+    which the gradients of a mean would vanish on their way down.
     """
     weights = layer_weights(**model.stacks)
 
     def loss(number: int, sample: dict[str, Any]) -> Tensor:
         torch.manual_seed(number)
         total, tokens, _ = criterion(model, sample)
-        mean: Tensor = total / tokens
-        return mean
+        scaled: Tensor = total * loss_scale if loss_scale else total / max(tokens, 1)
+        return scaled
 
+    scales = [loss_scale * max(sample["ntokens"], 1) for sample in samples] if loss_scale else []
     with torch.random.fork_rng():
-        return gradient_norms(weights, [partial(loss, *numbered) for numbered in enumerate(samples, 1)])
+        return gradient_norms(weights, [partial(loss, *numbered) for numbered in enumerate(samples, 1)], scales)

@@ -1,0 +1,52 @@
+"""Train by the arguments behind the first three, and meet with something on the way.
+
+`python disturbed.py stop|kill|spoil METHOD NUMBER ARGUMENTS...`: a stop is asked for, the process is killed, or the
+model's weights become NaN, when the trainer's or the loop's METHOD is called for the NUMBER-th time.
+"""
+
+import os
+import signal
+import sys
+
+import torch
+
+from ln_repro.engine import compat
+
+compat.apply()
+
+from ln_repro.engine.group import Group  # noqa: E402
+from ln_repro.engine.stop import StopRequest  # noqa: E402
+from ln_repro.engine.trainer import StrictTrainer  # noqa: E402
+from ln_repro.engine.training import Loop, train  # noqa: E402
+from ln_repro.ranks import Rank  # noqa: E402
+
+what, method, number, *arguments = sys.argv[1:]
+stop = StopRequest()
+left = int(number)
+owner = StrictTrainer if hasattr(StrictTrainer, method) else Loop
+original = getattr(owner, method)
+
+
+@torch.no_grad()
+def strike(disturbed):
+    if what == "stop":
+        stop.requested.set()
+    elif what == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    else:
+        for parameter in disturbed.model.parameters():
+            parameter.fill_(torch.nan)
+
+
+def counting(self, *args, **kwargs):
+    global left
+    left -= 1
+    if left == 0:
+        strike(self)
+    return original(self, *args, **kwargs)
+
+
+setattr(owner, method, counting)
+status = train(arguments, stop, Group(Rank()))
+sys.stderr.flush()
+os._exit(status)

@@ -1,0 +1,90 @@
+"""What happens at the end of an epoch: stops, kills and weights that are lost."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ln_repro.divergence import NOT_FINITE
+from ln_repro.engine.checkpoints import Checkpoints
+from ln_repro.engine.stop import INTERRUPTED
+from ln_repro.events import Events
+from ln_repro.record import results_of
+
+SCRIPT = Path(__file__).with_name("disturbed.py")
+SMALL = (
+    "--task ln_translation --arch ln_transformer --layers 1 --width 16 --ffn 32 --heads 2 --source-lang de "
+    "--target-lang en --criterion ln_cross_entropy --lr-scheduler ln_ramp_and_tail --lr 1e-3 --max-tokens 120 "
+    "--max-epoch 2 --num-workers 0 --log-format none --log-interval 10 --save-interval-updates 1000 "
+    "--optimizer ln_adam"
+).split()
+OF_THE_CLOCK = {"time", "seconds", "tokens_per_s", "updates_per_s", "peak_memory_mb"}
+
+
+@pytest.fixture
+def trained(corpus):
+    """Return a function that trains in a folder, disturbed, from where it got to; it returns the exit status."""
+
+    def run(folder, what="stop", method="valid_step", number=0, extra=(), fails=None):
+        folder.mkdir(exist_ok=True)
+        point = Checkpoints(folder / "checkpoints").resume_point(pytest.fail)
+        Checkpoints(folder / "checkpoints").forget_after(point.update if point else -1)
+        resume = ["--restore-file", folder / "checkpoints" / point.file] if point else []
+        command = [SCRIPT, what, method, number, corpus, *SMALL, *extra, "--save-dir", folder / "checkpoints"]
+        command = [sys.executable, *map(str, command + resume)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode != 1 or (fails and fails in done.stderr), done.stderr[-2000:]
+        return done.returncode
+
+    return run
+
+
+def came_to(folder):
+    """Return the events that count, and the checksums of the weights."""
+    events = [
+        {key: value for key, value in event.items() if key not in OF_THE_CLOCK}
+        for event in Events(folder / "events.jsonl").read()
+        if event.get("state") not in ("started", "resumed")
+    ]
+    weights = Checkpoints(folder / "checkpoints").weights()
+    return events, {epoch: (entry.update, entry.sha256) for epoch, entry in weights.items()}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_weights_that_are_lost_in_the_last_update_of_an_epoch_are_a_divergence(trained, tmp_path, precision):
+    assert trained(tmp_path / "run", "spoil", "valid_step", 1, ["--precision", precision]) == 0
+    events, weights = came_to(tmp_path / "run")
+    validation, end = events[-2:]
+    assert validation["kind"] == "valid" and validation["loss"] is None
+    assert end["state"] == "diverged" and end["rule"] == NOT_FINITE
+    assert end["reason"] == "the validation loss is not finite" and end["last_finite_loss"] > 0
+    assert weights == {}
+    results = results_of(events, average=False)
+    assert [row["valid_loss"] for row in results["epochs"]] == [None] and results["bleu"]["test"] is None
+
+
+def test_a_loss_scale_that_has_no_room_is_no_divergence(trained, tmp_path):
+    words = "fp16: the loss scale has fallen to its minimum at update 4."
+    assert trained(tmp_path / "run", "spoil", "update", 5, ["--precision", "fp16"], fails=words) == 1
+    events, _ = came_to(tmp_path / "run")
+    assert all(event["kind"] != "status" for event in events)
+
+
+def test_a_stop_or_a_kill_in_a_validation_changes_and_costs_nothing(trained, tmp_path):
+    assert trained(tmp_path / "whole") == 0
+    ends = [event["update"] for event in Events(tmp_path / "whole" / "events.jsonl").read() if event["kind"] == "valid"]
+    folder, points = tmp_path / "disturbed", []
+    for disturbance, status in (
+        (("stop", "update", ends[0]), INTERRUPTED),
+        (("stop", "valid_step", 1), INTERRUPTED),
+        (("kill", "valid_step", 2), -9),
+        (("kill", "_write_weights", 1), -9),
+        (("kill", "_write_weights", 2), -9),
+        (("stop", "valid_step", 1), INTERRUPTED),
+        (("stop", "valid_step", 0), 0),
+    ):
+        assert trained(folder, *disturbance) == status
+        points.append(Checkpoints(folder / "checkpoints").resume_point(pytest.fail).update)
+    assert points == [ends[0]] * 4 + [ends[1]] * 3
+    assert came_to(folder) == came_to(tmp_path / "whole")

@@ -1,0 +1,33 @@
+"""The room that a run's checkpoints are asked for before it begins."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from ln_repro.disk import MEGABYTE
+from ln_repro.run import most_epochs, room_for
+from tests.examples import experiment
+
+
+@pytest.mark.parametrize(
+    ("changes", "epochs"),
+    [
+        ({"max_update": 1000}, 40),
+        ({"max_update": 1001}, 41),
+        ({"max_update": 1000, "max_epoch": 7}, 7),
+        ({"max_update": None, "max_epoch": 300}, 300),
+        ({"max_update": 1000, "batches_per_update": 5}, 200),
+        ({"max_update": 1000, "max_tokens": 10**6}, 1000),
+    ],
+)
+def test_epochs_are_counted_by_the_fullest_mini_batches(changes: dict[str, int], epochs: int) -> None:
+    train = {"max_tokens": 4000, **changes}
+    assert most_epochs(experiment(train=train).train, target_tokens=100_000) == epochs
+
+
+def test_every_epoch_keeps_its_weights() -> None:
+    corpus = SimpleNamespace(vocabulary=100, target_tokens=100_000)
+    many, few = (
+        room_for(experiment(train={"max_tokens": 4000, "max_update": updates}), corpus) for updates in (1000, 25)
+    )
+    assert (many - 10 * MEGABYTE) / (few - 10 * MEGABYTE) == pytest.approx((40 + 9) / (1 + 9))
