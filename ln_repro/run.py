@@ -59,7 +59,8 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
             with folder.claim():
                 say(f"the run so far is set aside as {folder.set_aside()}")
         if folder.record is not None:
-            say("this experiment is finished already (rerun=true starts afresh)")
+            lacking = f", without probe={experiment.probe}" if unprobed(experiment, folder.record) else ""
+            say(f"this experiment is finished already{lacking} (rerun=true starts afresh)")
             if rank.size > 1:
                 process.dismiss(folder.log)
             return folder.path
@@ -233,6 +234,11 @@ class Run:
         hypotheses = read_lines(self.folder.hypotheses("test", best["epoch"]))
         rows = zip(self.corpus.sources("test"), self.corpus.references("test"), hypotheses, strict=True)
         return list(rows)[:SAMPLES]
+
+
+def unprobed(experiment: Experiment, record: Record) -> bool:
+    """Return whether probes are asked for that a finished run was not given; they are no part of its id."""
+    return experiment.probe not in ("none", record["experiment"].get("probe"))
 
 
 def corpus_split(split: str) -> str:

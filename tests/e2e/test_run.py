@@ -44,6 +44,7 @@ def test_a_run_end_to_end(command):
     again, out, error = run.finish()  # a finished experiment is left alone
     assert again == 0
     assert "finished already" in error
+    assert "finished already, without probe=gradients" in run.finish("probe=gradients")[2]
     assert out.splitlines()[-1] == str(folder)
     assert json.loads((folder / "record.json").read_text()) == record
 
