@@ -1,7 +1,8 @@
 """Print, for every update of a training run given by its arguments, what asked for a number of a tensor on the way.
 
-On a GPU each of these waits until everything before it is done. The CPU runs the same Python. Making a mini-batch,
-another thread's work, counts as well. Also printed: whether mini-batches lie in memory that a GPU copies from.
+On a GPU each of these waits until everything before it is done. The CPU runs the same Python. Mini-batches are
+made by another thread, and not on the device; one that is made by the training's own counts as well. Also printed:
+whether mini-batches lie in memory that a GPU copies from.
 """
 
 import functools
@@ -18,9 +19,8 @@ from ln_repro.engine import compat
 
 compat.apply()
 
-from fairseq.data import LanguagePairDataset  # noqa: E402
-
 from ln_repro.engine.group import Group  # noqa: E402
+from ln_repro.engine.plugin.pairs import Pairs  # noqa: E402
 from ln_repro.engine.stop import StopRequest  # noqa: E402
 from ln_repro.engine.training import Loop, train  # noqa: E402
 from ln_repro.ranks import Rank  # noqa: E402
@@ -47,7 +47,8 @@ def watch_method(name):
 
     @functools.wraps(original)
     def watched(self, *args, **kwargs):
-        reads[name] += 1
+        if threading.current_thread() is threading.main_thread():
+            reads[name] += 1
         return original(self, *args, **kwargs)
 
     setattr(torch.Tensor, name, watched)
@@ -66,7 +67,7 @@ def update(self, samples):
 
 
 Loop._update = update
-original_collater, original_loader = LanguagePairDataset.collater, DataLoader.__init__
+original_collater, original_loader = Pairs.collater, DataLoader.__init__
 
 
 def collater(self, *args, **kwargs):
@@ -80,6 +81,6 @@ def loader(self, *args, **kwargs):
     pinned.add(self.pin_memory)
 
 
-LanguagePairDataset.collater, DataLoader.__init__ = collater, loader
+Pairs.collater, DataLoader.__init__ = collater, loader
 train(sys.argv[1:], StopRequest(), Group(Rank()))
 print(json.dumps([by_update, sorted(pinned)]))
