@@ -25,6 +25,11 @@ def decoded(record: Record) -> bool:
     return TASKS[task_of(record)].decodes
 
 
+def unprobed(experiment: Experiment, record: Record) -> bool:
+    """Return whether probes are asked for that a finished run was not given; they are no part of its id."""
+    return experiment.probe not in ("none", record["experiment"].get("probe"))
+
+
 def lowest_loss(record: Record) -> float | None:
     """Return the validation loss of the scored epoch, or the lowest one of a run that is not scored."""
     test = record["bleu"]["test_tokenised"]

@@ -19,7 +19,7 @@ from ln_repro.events import Events
 from ln_repro.experiment import Experiment, Training
 from ln_repro.lease import Lease
 from ln_repro.ranks import this_rank
-from ln_repro.record import AVERAGE, Record, record_of
+from ln_repro.record import AVERAGE, Record, record_of, unprobed
 from ln_repro.signals import note_when_asked
 from ln_repro.start import begun
 from ln_repro.store import RunFolder, write_json
@@ -234,11 +234,6 @@ class Run:
         hypotheses = read_lines(self.folder.hypotheses("test", best["epoch"]))
         rows = zip(self.corpus.sources("test"), self.corpus.references("test"), hypotheses, strict=True)
         return list(rows)[:SAMPLES]
-
-
-def unprobed(experiment: Experiment, record: Record) -> bool:
-    """Return whether probes are asked for that a finished run was not given; they are no part of its id."""
-    return experiment.probe not in ("none", record["experiment"].get("probe"))
 
 
 def corpus_split(split: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ln_repro.experiment import Experiment
+from ln_repro.record import unprobed
 from ln_repro.schedule import LearningRate
 from ln_repro.store import RunFolder
 from ln_repro.sweep.grid import Cell
@@ -57,6 +58,12 @@ class Planned:
     def done(self) -> bool:
         """Return whether there is nothing left to run."""
         return self.state in ("finished", "diverged")
+
+    @property
+    def unprobed(self) -> bool:
+        """Return whether it has a record, but not the probes that are asked for; only `rerun=true` takes them."""
+        record = self.folder.record
+        return record is not None and unprobed(self.experiment, record)
 
     def row(self, queue: Mapping[str, str]) -> tuple[str, ...]:
         """Return the cells of the table; the cost is the number of tokens in training batches, padding included.

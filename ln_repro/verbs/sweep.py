@@ -53,7 +53,11 @@ def sweep_verb(options: argparse.Namespace) -> int:
         print(table(plan, _queue(runs)))
         return 0
     done = sum(planned.done for planned in plan)
-    say(f"{len(plan)} cells, {done} finished already")
+    unprobed = sum(planned.unprobed for planned in plan)
+    say(
+        f"{len(plan)} cells, {done} finished already"
+        + (f", {unprobed} without the probes asked for" if unprobed else "")
+    )
     if asked.local:
         board = Board(plan)
         _run_here(asked, plan, requests, board, began)

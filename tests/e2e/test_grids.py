@@ -40,7 +40,11 @@ def test_every_cell_of_the_design_grid_runs_to_a_record(command):
 
     status, _, error = run.call("sweep", "grid=design", *run.settings)  # nothing is left to do
     assert status == 0
-    assert "12 cells, 12 finished already" in error
+    assert "12 cells, 12 finished already\n" in error
+    assert (
+        "12 finished already, 12 without the probes asked for"
+        in (run.call("sweep", "grid=design", *run.settings, "probe=gradients")[2])
+    )
     assert records(run) == found
 
 
