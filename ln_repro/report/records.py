@@ -9,7 +9,7 @@ from typing import Any
 from ln_repro.errors import UserError
 from ln_repro.record import Record
 from ln_repro.report.evidence import Run
-from ln_repro.report.integrity import Unsound, checksums, sound
+from ln_repro.report.integrity import CHECKSUMS, Unsound, checksums, sound
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def read_kept(folder: Path) -> Kept:
         except Unsound as error:
             problems.append(f"{path}: {error}; left out")
     missing = sorted(name for name in kept or {} if not (folder / name).exists())
-    problems += [f"{folder / name}: is gone" for name in missing]
+    problems += [f"{folder / name}: is gone; bring it back, or take its line out of {CHECKSUMS}" for name in missing]
     return Kept(sorted(runs, key=order), problems)
 
 
