@@ -91,7 +91,8 @@ def open_question(trained: Trained, on_bleu: bool) -> Rule:
         case = Case(evidence, arms)
         tuned = [arm for arm in arms if arm.startswith("postln")]
         best = min(tuned, key=lambda arm: fmean(evidence.of(arm, lambda run: -run.bleu if on_bleu else run.loss)))
-        found = []
+        found: list[str] = []
+        open_ones: list[float] = []
         for arm in (arm for arm in arms if f"{arm}_high" in arms and arm not in tuned):
             one = Case(evidence, [arm])
             even(one, arm)
@@ -100,7 +101,10 @@ def open_question(trained: Trained, on_bleu: bool) -> Rule:
             as_good(one, arm, best, on_bleu)
             case.say(f"{arm.split('_')[0]}: {', '.join(one.words)}")
             found.append(together(one.parts, ANY, ANY))
+            if found[-1] == INCONCLUSIVE:
+                open_ones.append(max(one.more, default=math.inf))
         case.parts.append(any_of(found))
+        case.more += [min(open_ones)] if open_ones else []  # the scheme that takes the fewest seeds
         return case.judged()
 
     return rule
