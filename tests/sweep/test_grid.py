@@ -12,7 +12,7 @@ from ln_repro.errors import UserError
 from ln_repro.experiment import build
 from ln_repro.sweep.grid import Asked, Cell, cells, chosen, words
 
-GRIDS = {"design": 12, "section3_2": 15, "section4": 11, "init": 14, "schemes": 16, "bert": 6}
+GRIDS = {"design": 12, "section3_2": 15, "section4": 11, "init": 14, "schemes": 20, "bert": 6}
 CORPORA = ("toy", "multi30k", "tatoeba", "iwslt", "wmt")
 BERTS = ("toybert", "minibert", "bert")
 PLACES = [(name, corpus) for name in GRIDS for corpus in (BERTS if name == "bert" else CORPORA)]
