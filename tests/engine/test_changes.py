@@ -33,6 +33,7 @@ def test_with_a_part_put_back_the_losses_are_the_same(work: Workload, tmp_path: 
             assert losses(work, tmp_path / part, "altered", part) == pytest.approx(ours, abs=1e-5), part
 
 
+@pytest.mark.slow
 def test_with_a_candidate_the_losses_are_the_same(work: Workload, tmp_path: Path) -> None:  # noqa: F811
     """Without dropout, which a compiled layer draws otherwise."""
     model = work.experiment.model.model_copy(update={"dropout": 0.0})
