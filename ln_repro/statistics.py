@@ -8,6 +8,8 @@ from scipy.special import stdtrit
 
 Interval = tuple[float, float]
 LEVEL = 0.95
+TOO_LARGE = 700.0
+"""For `math.exp`."""
 
 
 def standard_error(values: Sequence[float]) -> float:
@@ -26,7 +28,7 @@ def mean_interval(values: Sequence[float]) -> Interval:
 def ratio_interval(ratios: Sequence[float]) -> Interval:
     """Return the interval of the geometric mean of positive ratios."""
     low, high = mean_interval([math.log(ratio) for ratio in ratios])
-    return math.exp(low), math.exp(high)
+    return math.exp(low), math.exp(high) if high < TOO_LARGE else math.inf
 
 
 def exponent(curve: Mapping[int, float]) -> float:

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
+from statistics import fmean, geometric_mean
 
 from ln_repro.paper.claims import SEEDS
 from ln_repro.report.evidence import Evidence
-from ln_repro.statistics import Interval, mean_interval, standard_error
+from ln_repro.statistics import Interval, mean_interval, ratio_interval, standard_error
 from ln_repro.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, together, verdict
 
 
@@ -15,16 +15,16 @@ from ln_repro.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, to
 class Scale:
     """What means and intervals are taken on: the numbers themselves, or their logarithms."""
 
+    mean: Callable[[Sequence[float]], float]
+    interval: Callable[[Sequence[float]], Interval]
     to: Callable[[float], float]
-    back: Callable[[float], float]
+    """Takes a number there."""
     least: float
     """Numbers have to lie above it."""
 
 
-TOO_LARGE = 700.0
-"""For `math.exp`."""
-PLAIN = Scale(float, float, -math.inf)
-RATIO = Scale(math.log, lambda x: math.exp(x) if x < TOO_LARGE else math.inf, 0.0)
+PLAIN = Scale(fmean, mean_interval, float, -math.inf)
+RATIO = Scale(geometric_mean, ratio_interval, math.log, 0.0)
 """Of ratios: twice as long and half as long are equally far from even."""
 HOPELESS = 100
 """More runs than this are not worth asking for: the mean lies too near the edge of the rule."""
@@ -125,10 +125,7 @@ def interval(values: Sequence[float], scale: Scale = PLAIN) -> Interval:
     """
     if any(map(math.isnan, values)):
         return -math.inf, math.inf
-    if not averages(values, scale):
-        return min(values), max(values)
-    low, high = mean_interval([scale.to(value) for value in values])
-    return scale.back(low), scale.back(high)
+    return scale.interval(values) if averages(values, scale) else (min(values), max(values))
 
 
 def averages(values: Sequence[float], scale: Scale) -> bool:
@@ -139,7 +136,7 @@ def averages(values: Sequence[float], scale: Scale) -> bool:
 def spoken(values: Sequence[float], scale: Scale = PLAIN) -> str:
     """Return a mean with its interval, in words."""
     low, high = interval(values, scale)
-    mean = scale.back(fmean(map(scale.to, values))) if averages(values, scale) else fmean(values)
+    mean = scale.mean(values) if averages(values, scale) else fmean(values)
     return f"{mean:.3g}" + (f" [{low:.3g}, {high:.3g}]" if math.isfinite(high) else "")
 
 
