@@ -23,7 +23,7 @@ ANY_VALUE = {
 """Of each section: what the axes have already, and what changes no result."""
 READ_BY = {"anchor": "anchored", "step_epoch": "step"}
 """Of the schedule: what only tails of this name look at."""
-PRETRAINED = {"preln": "preln_nowarm_linear_high", "postln": "postln_warm_linear"}
+FINE_TUNED_FROM = {"preln": "preln_nowarm_linear_high", "postln": "postln_warm_linear"}
 """The arm of pre-training that the paper fine-tunes from (figure 5), by norm placement."""
 
 
@@ -165,7 +165,7 @@ def difference(run: Run, named: Named) -> str:
     expected, axes = named(run.record["exp"]), {**run.record["axes"], "task": task_of(run.record)}
     if expected is None:
         return "no experiment of that name"
-    if (start := axes.get("start")) and PRETRAINED.get(axes["norm"]) != start.partition("@")[0].partition("_")[2]:
+    if (start := axes.get("start")) and FINE_TUNED_FROM.get(axes["norm"]) != start.partition("@")[0].partition("_")[2]:
         return f"{start=!s}"
     apart = {axis: axes.get(axis) for axis in AXES if axes.get(axis) != expected.axes[axis]}
     wanted = expected.settings()

@@ -8,7 +8,7 @@ from ln_repro.compose import compose, expand, named
 from ln_repro.experiment import build
 from ln_repro.paper.claims import FINE_TUNING
 from ln_repro.report.claims import row_of
-from ln_repro.report.evidence import PRETRAINED, Run, gather, strays
+from ln_repro.report.evidence import FINE_TUNED_FROM, Run, gather, strays
 from tests.report.made_records import made_run
 
 MRPC, RTE = FINE_TUNING
@@ -21,7 +21,7 @@ def tuned(arm: str, seed: int, start: int, accuracy: float, corpus: str = "mrpc"
     run = made_run(f"{corpus}_{arm}", seed, 0, 1.0)
     run.record["id"] += f"-{start}"
     run.record["experiment"] = {"start": {"update": start}}
-    run.record["axes"]["start"] = f"bert_{begun or PRETRAINED[run.record['axes']['norm']]}@{start}"
+    run.record["axes"]["start"] = f"bert_{begun or FINE_TUNED_FROM[run.record['axes']['norm']]}@{start}"
     for row in run.record["epochs"]:
         row["valid_accuracy"] = 0.1  # what an early epoch had does not count
     run.record["epochs"][-1]["valid_accuracy"] = accuracy
