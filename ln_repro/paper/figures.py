@@ -1,6 +1,6 @@
-"""Figures 2, 4 and 6 of the paper: which arm each curve is, and which of its numbers are known.
+"""Figures 2, 4, 5 and 6 of the paper: which arm each curve is, and which of its numbers are known.
 
-The curves of figures 2, 4(c), 4(d) and 6 could not be read; of figures 2 and 6 the text gives some numbers.
+The curves of figures 2, 4(c), 4(d), 5(b), 5(c) and 6 could not be read; of figures 2 and 6 the text gives some numbers.
 """
 
 from collections.abc import Mapping
@@ -9,8 +9,9 @@ from typing import Literal
 
 Source = Literal["text", "read off", "second hand", "unstated"]
 """How a number was obtained: printed, digitised, from somebody's description of the figure, or not at all."""
-Quantity = Literal["loss", "bleu"]
-"""Validation loss in bits per target token (the unit is inferred: 4 nats would not fit 33 BLEU), or test BLEU."""
+Quantity = Literal["loss", "bleu", "accuracy"]
+"""Validation loss in bits per target token (the unit is inferred: 4 nats would not fit 33 BLEU), test BLEU, or the share
+of right answers in per cent."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes; the x axis is the epoch."""
+    """One pair of axes; the x axis is the epoch, that of accuracy the updates of pre-training before it."""
 
     title: str
     quantity: Quantity
@@ -179,6 +180,13 @@ FIGURE_4 = Figure(
     ),
 )
 
+FIGURE_5 = Figure(
+    "Figure 5(b, c): fine-tuning by length of pre-training",
+    ((Panel("", "accuracy", (Series("preln_nowarm_linear", "Pre-LN"), Series("postln_nowarm_linear", "Post-LN"))),),),
+    corpora=("mrpc", "rte"),
+)
+"""Figure 5(a), the pre-training itself, is the grid's (`ln_repro.report.grids`)."""
+
 FIGURE_6 = Figure(
     "Figure 6: Post-LN at a small fixed rate",
     ((Panel("", "loss", (
@@ -194,4 +202,4 @@ FIGURE_6 = Figure(
 )  # fmt: skip
 """Which runs the paper's other two curves are is not stated: the last two here, of which one is its "best"."""
 
-FIGURES = {"figure_2": FIGURE_2, "figure_4": FIGURE_4, "figure_6": FIGURE_6}
+FIGURES = {"figure_2": FIGURE_2, "figure_4": FIGURE_4, "figure_5": FIGURE_5, "figure_6": FIGURE_6}

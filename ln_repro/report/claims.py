@@ -34,7 +34,7 @@ DEEPER = {"deep": 2, "deeper": 3}
 PROBED, OWN_TEXT = " probe=gradients", " data.train=FILE data.valid=FILE"
 SETTINGS = {"TH-10": PROBED, "X-4": PROBED, "BERT-1": OWN_TEXT, "BERT-2": OWN_TEXT}
 """What a claim's runs are given besides their names."""
-PRETRAINED = {"preln_nowarm_linear": "PRELN", "postln_nowarm_linear": "POSTLN"}
+PLACEHOLDERS = {"preln_nowarm_linear": "PRELN", "postln_nowarm_linear": "POSTLN"}
 """By arm of the fine-tuning, a placeholder for the run of BERT-1 that it starts from."""
 FILL_IN = (
     "PRELN and POSTLN are BERT-1's runs (names or ids), @EPOCH the same epochs of both, ten of them for example, and "
@@ -141,7 +141,7 @@ def to_fine_tune(claim: Claim, here: Judged) -> Row:
     """Return the same where each arm starts from runs of its own, and what the user has to fill in."""
     commands = [
         f"ln-repro run -m exp={claim.corpus}_{arm} seed={listed(FINE_TUNING_SEEDS)} "
-        f"start={PRETRAINED[arm]}@EPOCH,{PRETRAINED[arm]}@EPOCH data.source=FOLDER"
+        f"start={PLACEHOLDERS[arm]}@EPOCH,{PLACEHOLDERS[arm]}@EPOCH data.source=FOLDER"
         for arm in claim.arms
     ]
     return {

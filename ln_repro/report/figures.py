@@ -1,4 +1,4 @@
-"""The paper's figures 2, 4 and 6, and those of our grids, from records."""
+"""The paper's figures 2, 4, 5(b, c) and 6, and those of our grids, from records."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -12,12 +12,14 @@ from ln_repro.paper.figures import FIGURES, Figure, Panel, Quantity, Reading
 from ln_repro.record import Record
 from ln_repro.report.canvas import COLOURS, GREY, canvas, legend_below, place, save, tidy
 from ln_repro.report.evidence import Evidence
-from ln_repro.report.grids import GRIDS, PRETRAINED
+from ln_repro.report.grids import GRIDS
 from ln_repro.report.series import Curve, curve
 from ln_repro.report.theory_figures import draw as draw_theory
 from ln_repro.store import read_json
 
-QUANTITIES: dict[Quantity, str] = {"loss": "validation loss (bits per token)", "bleu": "test BLEU (tokenised)"}
+QUANTITIES: dict[Quantity, str] = {
+    "loss": "validation loss (bits per token)", "bleu": "test BLEU (tokenised)", "accuracy": "accuracy (%)"
+}  # fmt: skip
 RAMPS = {"literal": ":", "short": "-.", "nowarm": "--", "warm": "-"}
 """The line, by the first of these words that an arm's name has."""
 MARKS = {
@@ -27,10 +29,11 @@ MARKS = {
 """The mark, by the words of the label; a circle if it has none. Pre-LN's are open, for print without colours."""
 THE_PAPERS = "the paper's, same marks in grey"
 ALL = {**FIGURES, **{f"grid_{name}": grid for name, grid in GRIDS.items()}}
+NOT_TRANSLATED = {corpus for figure in ALL.values() for corpus in figure.corpora}
 WIDTHS = {1: 6.0, 2: 2.9, 3: 2.6, 4: 2.0, 5: 2.0}
 """Of a panel in inches, by the number of columns."""
 Arms = Mapping[str, Sequence[Record]]
-"""By arm, one record a seed."""
+"""By arm, one record a seed; one a seed and start where runs begin with others' weights."""
 LOST = "run not finite or given up"
 OF_THE_PAPER = "iwslt"
 """The corpus that the paper's numbers stand beside; beside others they would mean nothing."""
@@ -81,13 +84,16 @@ def figures_of(corpus: str) -> dict[str, Figure]:
     return {
         name: figure
         for name, figure in ALL.items()
-        if (corpus in figure.corpora if figure.corpora else corpus not in PRETRAINED)
+        if (corpus in figure.corpora if figure.corpora else corpus not in NOT_TRANSLATED)
     }
 
 
 def records_by_arm(evidence: Evidence) -> Arms:
-    """Return the records of every arm, one a seed."""
-    return {arm: [run.record for run in runs.values()] for arm, runs in evidence.arms.items()}
+    """Return the records of every arm, one a seed and start."""
+    return {
+        arm: [run.record for one in evidence.by_start for run in one.arms.get(arm, {}).values()]
+        for arm in evidence.arms
+    }
 
 
 def rows_for(figure: Figure, corpus: str) -> list[tuple[Panel, ...]]:
@@ -118,8 +124,8 @@ def draw_figure(pyplot: Any, title: str, rows: Sequence[Sequence[Panel]], corpus
             seeds |= draw_panel(axis, panel, corpus, arms)
             if not alike or axis is of_row[0]:
                 axis.set_ylabel(QUANTITIES[panel.quantity])
-    for axis in axes[-1]:
-        axis.set_xlabel("epoch")
+    for panel, axis in zip(rows[-1], axes[-1], strict=True):
+        axis.set_xlabel("updates of pre-training" if panel.quantity == "accuracy" else "epoch")
     figure.suptitle(f"{title}\n{corpus}, {number_of(seeds)}", fontsize="medium")
     note = signature(rows, arms)
     below = 0.12 * len(note.splitlines()) + legend_below(

@@ -1,4 +1,4 @@
-"""Records of one arm to a curve by epoch: mean over seeds, interval, and where runs were lost."""
+"""Records of one arm to a curve: mean over seeds, interval, and where runs were lost."""
 
 import math
 from collections.abc import Sequence
@@ -6,22 +6,22 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ln_repro.paper.figures import Quantity
-from ln_repro.record import Record
+from ln_repro.record import Record, accuracy
 from ln_repro.statistics import Interval, mean_interval
 
 FIELDS: dict[Quantity, str] = {"loss": "valid_loss", "bleu": "test_bleu_tokenised"}
 """What is drawn of an epoch; the tokenised BLEU is the one that can stand beside the paper's."""
-RANGES: dict[Quantity, Interval] = {"loss": (0, math.inf), "bleu": (0, 100)}
+RANGES: dict[Quantity, Interval] = {"loss": (0, math.inf), "bleu": (0, 100), "accuracy": (0, 100)}
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A quantity by epoch.
+    """A quantity by epoch; accuracy by the updates of pre-training.
 
     Attributes:
-        means: over the seeds that reached the epoch.
+        means: over the seeds that have the point.
         intervals: at 95 %, within what the quantity can be; none for one seed.
-        lost: the last epoch and value of every run that was not finite or given up.
+        lost: the last point of every run that was not finite or given up.
         seeds: how many there are.
     """
 
@@ -32,17 +32,17 @@ class Curve:
 
 
 def curve(records: Sequence[Record], quantity: Quantity) -> Curve | None:
-    """Return a quantity by epoch over the seeds of an arm; None if no epoch has it."""
+    """Return a quantity over the seeds of an arm; None if no run has it."""
     runs = [points(record, quantity) for record in records]
-    values = {epoch: [run[epoch] for run in runs if epoch in run] for epoch in sorted(set().union(*runs))}
+    values = {x: [run[x] for run in runs if x in run] for x in sorted(set().union(*runs))}
     ended = [list(run.items()) for record, run in zip(records, runs, strict=True) if record["status"] == "diverged"]
     if not values:
         return None
     return Curve(
-        means={epoch: fmean(of_epoch) for epoch, of_epoch in values.items()},
-        intervals={epoch: band(seeds, RANGES[quantity]) for epoch, seeds in values.items() if len(seeds) > 1},
+        means={x: fmean(seeds) for x, seeds in values.items()},
+        intervals={x: band(seeds, RANGES[quantity]) for x, seeds in values.items() if len(seeds) > 1},
         lost=[run[-1] for run in ended if run],
-        seeds=len(records),
+        seeds=len({record["axes"]["seed"] for record in records}),
     )
 
 
@@ -53,6 +53,9 @@ def band(values: Sequence[float], within: Interval) -> Interval:
 
 
 def points(record: Record, quantity: Quantity) -> dict[int, float]:
-    """Return a run's values by epoch, without those that are not finite or were not scored."""
+    """Return a run's values by epoch, without those that are not finite or were not scored; or its one accuracy."""
+    if quantity == "accuracy":
+        start, share = record["experiment"].get("start"), accuracy(record)
+        return {start["update"]: 100 * share} if start and share is not None else {}
     found = {row["epoch"]: row.get(FIELDS[quantity]) for row in record["epochs"]}
     return {epoch: value for epoch, value in found.items() if value is not None}

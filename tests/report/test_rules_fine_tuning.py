@@ -1,5 +1,6 @@
-"""The rule on fine-tuning, on both sides of its thresholds, with made-up runs."""
+"""The rule on fine-tuning, on both sides of its thresholds, and its figure, with made-up runs."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from ln_repro.experiment import build
 from ln_repro.paper.claims import FINE_TUNING
 from ln_repro.report.claims import row_of
 from ln_repro.report.evidence import FINE_TUNED_FROM, Run, gather, strays
+from ln_repro.report.figures import draw_runs, records_by_arm
+from ln_repro.report.series import curve
 from tests.report.made_records import made_run
 
 MRPC, RTE = FINE_TUNING
@@ -90,6 +93,19 @@ def test_runs_from_several_starts_are_no_doubles() -> None:
     assert strays([*runs, other], named) == [f"mrpc_{POST}: start=bert_postln_warm_linear_high@300 (1 of its records)"]
     small = made_run(f"mrpc_{PRE}", 1, 0, 1.0, axes={"model": "toy"})
     assert gather([small], named) == {}
+
+
+def test_the_figure_is_accuracy_by_length_of_pre_training(tmp_path: Path) -> None:
+    evidence = gather([*runs_of({100: 0.03, 200: 0.05}), tuned(POST, 1, 300, 0.5)], named)
+    arms = records_by_arm(evidence["mrpc"])
+    pre, post = (curve(arms[arm], "accuracy") for arm in (PRE, POST))
+    assert pre and pre.seeds == 6 and pre.means == {100: pytest.approx(73.01), 200: pytest.approx(75.02)}
+    assert post and post.means[300] == 50.0 and [*post.intervals] == [100, 200]
+    assert draw_runs(evidence, tmp_path).paths == [tmp_path / "mrpc" / f"figure_5.{kind}" for kind in ("png", "svg")]
+
+
+def test_a_run_without_a_start_is_no_point_of_the_figure() -> None:
+    assert curve([tuned(PRE, 1, 100, 0.9).record | {"experiment": {"start": None}}], "accuracy") is None
 
 
 @pytest.mark.parametrize("claim", FINE_TUNING)
