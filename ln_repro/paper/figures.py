@@ -10,8 +10,8 @@ from typing import Literal
 Source = Literal["text", "read off", "second hand", "unstated"]
 """How a number was obtained: printed, digitised, from somebody's description of the figure, or not at all."""
 Quantity = Literal["loss", "bleu", "accuracy"]
-"""Validation loss in bits per target token (the unit is inferred: 4 nats would not fit 33 BLEU), test BLEU, or the share
-of right answers in per cent."""
+"""Validation loss in bits per target token (the unit is inferred: 4 nats would not fit 33 BLEU), test BLEU, or right
+answers in per cent."""
 
 
 @dataclass(frozen=True)
