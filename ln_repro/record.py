@@ -44,6 +44,12 @@ def accuracy(record: Record) -> float | None:
     return record["epochs"][-1].get("valid_accuracy") if record["epochs"] else None
 
 
+def started(record: Record) -> int | None:
+    """Return the updates of pre-training that a run began with; None where there was none."""
+    start = record.get("experiment", {}).get("start")
+    return int(start["update"]) if start else None
+
+
 def record_of(
     experiment: Experiment, run_id: str, data: Mapping[str, Any], code: Mapping[str, Any], events: Sequence[Event]
 ) -> Record:

@@ -9,7 +9,7 @@ from statistics import fmean
 from ln_repro.divergence import NOT_FINITE
 from ln_repro.events import Event
 from ln_repro.experiment import Experiment
-from ln_repro.record import Record, accuracy, task_of
+from ln_repro.record import Record, accuracy, started, task_of
 
 UNIGRAM_ENTROPY = {"toy": 5.769, "multi30k": 8.171, "tatoeba": 8.165}
 """Bits per target token, the end of sentences included, of the training text's own word frequencies, by corpus."""
@@ -74,8 +74,7 @@ class Run:
     @property
     def started(self) -> int | None:
         """Updates of pre-training that it began with; None where there was none."""
-        start = self.record.get("experiment", {}).get("start")
-        return int(start["update"]) if start else None
+        return started(self.record)
 
     def curve(self, name: str) -> dict[int, float]:
         """Return a column of the record's epochs."""

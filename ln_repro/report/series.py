@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ln_repro.paper.figures import Quantity
-from ln_repro.record import Record, accuracy
+from ln_repro.record import Record, accuracy, started
 from ln_repro.statistics import Interval, mean_interval
 
 FIELDS: dict[Quantity, str] = {"loss": "valid_loss", "bleu": "test_bleu_tokenised"}
@@ -55,7 +55,7 @@ def band(values: Sequence[float], within: Interval) -> Interval:
 def points(record: Record, quantity: Quantity) -> dict[int, float]:
     """Return a run's values by epoch, without those that are not finite or were not scored; or its one accuracy."""
     if quantity == "accuracy":
-        start, share = record["experiment"].get("start"), accuracy(record)
-        return {start["update"]: 100 * share} if start and share is not None else {}
+        start, share = started(record), accuracy(record)
+        return {} if start is None or share is None else {start: 100 * share}
     found = {row["epoch"]: row.get(FIELDS[quantity]) for row in record["epochs"]}
     return {epoch: value for epoch, value in found.items() if value is not None}
