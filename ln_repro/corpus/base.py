@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from ln_repro.corpus.text import Sides, Splits
-from ln_repro.corpus.tokenise import Style
 from ln_repro.data_settings import Data
 from ln_repro.errors import UserError
 
@@ -31,6 +30,18 @@ class Arranged:
     text: Splits
     remarks: tuple[str, ...] = ()
     """What was left out and why, for the user and the manifest."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """What a recipe asks for besides splitting words; the literature's choice, not the user's."""
+
+    normalise: bool = False
+    """Normalise punctuation first (normalize-punctuation.perl, then remove-non-printing-char.perl)."""
+    aggressive: bool = False
+    """Split at hyphens, ``foo @-@ bar`` (tokenizer.perl -a)."""
+    apostrophes: bool = False
+    """Typewriter apostrophes first, as fairseq's scripts do in evaluation sets alone."""
 
 
 Found = Mapping[str, Path]

@@ -12,8 +12,8 @@ from ln_repro.corpus.base import Arranged, Corpus, Found
 from ln_repro.corpus.bpe import learn, segment_lines
 from ln_repro.corpus.download import Report
 from ln_repro.corpus.prepared import MANIFEST, Prepared, describe
-from ln_repro.corpus.text import Splits, length, pick, write_lines
-from ln_repro.corpus.tokenise import lower, tokenise_lines
+from ln_repro.corpus.text import Splits, length, lower, pick, write_lines
+from ln_repro.corpus.tokenise import tokenise_lines
 from ln_repro.data_settings import Data
 from ln_repro.disk import write_atomically
 from ln_repro.errors import UserError

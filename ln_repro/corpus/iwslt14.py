@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from ln_repro.corpus.base import Arranged, Corpus, Found, Raw, wanted
+from ln_repro.corpus.base import Arranged, Corpus, Found, Raw, Style, wanted
 from ln_repro.corpus.clean import well_matched
 from ln_repro.corpus.text import Sides, Splits, pick, read_lines, require_parallel
-from ln_repro.corpus.tokenise import Style
 from ln_repro.data_settings import Data
 
 TRAIN = {

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from ln_repro.corpus.base import Corpus, Found, Raw, wanted
+from ln_repro.corpus.base import Corpus, Found, Raw, Style, wanted
 from ln_repro.corpus.text import Splits, read_pair
-from ln_repro.corpus.tokenise import Style
 from ln_repro.data_settings import Data
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.corpus.base import Corpus, Found
-from ln_repro.corpus.build import build
 from ln_repro.corpus.download import Report
 from ln_repro.corpus.locate import locate, present, require_source
 from ln_repro.corpus.prepared import Prepared, mismatches, opened
@@ -67,6 +66,8 @@ def prepare(data: Data, root: Path, binarise: Binarise, report: Report) -> Prepa
             if ready := opened(folder, known):  # another process was faster
                 return ready
             require_room(root, room_for(found.values()), "paths.data")
+            from ln_repro.corpus.build import build  # imports the tokenizer, for which the prepared need not wait
+
             learnt = _learnt(data, root)
             build(corpus, data, found, folder, _identity(data, known, root, found), binarise, report, learnt)
     ready = opened(folder, known)

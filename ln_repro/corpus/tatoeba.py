@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ln_repro.corpus.base import Arranged, Corpus, Found, Raw
-from ln_repro.corpus.text import Sides, Splits, pick
-from ln_repro.corpus.tokenise import lower
+from ln_repro.corpus.text import Sides, Splits, lower, pick
 from ln_repro.data_settings import Data
 from ln_repro.errors import UserError
 

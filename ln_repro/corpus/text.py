@@ -113,3 +113,8 @@ def pick(sides: Sides, kept: list[int]) -> Sides:
 def length(sides: Sides) -> int:
     """Return the number of pairs."""
     return len(next(iter(sides.values())))
+
+
+def lower(text: str) -> str:
+    """Return the text in lower case as Perl's ``lc`` gives it (Python alone knows a word-final sigma)."""
+    return text.replace("\u03a3", "\u03c3").lower()

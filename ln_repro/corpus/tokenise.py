@@ -2,27 +2,15 @@
 
 import re
 import unicodedata
-from dataclasses import dataclass
 
 from sacremoses.normalize import MosesPunctNormalizer
 from sacremoses.tokenize import MosesTokenizer
 
+from ln_repro.corpus.base import Style
 from ln_repro.corpus.parallel import Line, over_lines
 
 SPACE = re.compile(r"\s")
 DIGITS = frozenset("0123456789")
-
-
-@dataclass(frozen=True)
-class Style:
-    """What a recipe asks for besides splitting words; the literature's choice, not the user's."""
-
-    normalise: bool = False
-    """Normalise punctuation first (normalize-punctuation.perl, then remove-non-printing-char.perl)."""
-    aggressive: bool = False
-    """Split at hyphens, ``foo @-@ bar`` (tokenizer.perl -a)."""
-    apostrophes: bool = False
-    """Typewriter apostrophes first, as fairseq's scripts do in evaluation sets alone."""
 
 
 class ExactTokenizer(MosesTokenizer):
@@ -84,8 +72,3 @@ def _printable(text: str) -> str:
 def tokenise_lines(lines: list[str], lang: str, style: Style) -> list[str]:
     """Return the lines, tokenised; case is kept."""
     return over_lines(tokeniser, (lang, style), lines)
-
-
-def lower(text: str) -> str:
-    """Return the text in lower case as Perl's ``lc`` gives it (Python alone knows a word-final sigma)."""
-    return text.replace("\u03a3", "\u03c3").lower()

@@ -23,6 +23,7 @@ def apply() -> None:
     quiet_warnings()
     import_with_hashable_dataclasses()
     trust_checkpoint_types()
+    leave_the_compiler_out()
 
 
 def hide_trackers() -> None:
@@ -73,3 +74,16 @@ def trust_checkpoint_types() -> None:
     import torch
 
     torch.serialization.add_safe_globals([argparse.Namespace])
+
+
+def leave_the_compiler_out() -> None:
+    """Keep torch's optimizers from importing its compiler, a second of CPU each time a training starts.
+
+    They do it to exempt some of their methods from being compiled, and no optimizer is ever compiled here. torch keeps
+    the exempt form of a function with it, which here is the function itself.
+    """
+    import torch
+
+    for method in vars(torch.optim.Optimizer).values():
+        if plain := getattr(method, "__wrapped__", None):
+            plain.__dynamo_disable = plain

@@ -11,8 +11,10 @@ import pytest
 from corpus_helpers import settings, write
 
 from ln_repro.corpus import parallel
+from ln_repro.corpus.base import Style
 from ln_repro.corpus.prepare import prepare
-from ln_repro.corpus.tokenise import Style, lower, tokenise_lines, tokeniser
+from ln_repro.corpus.text import lower
+from ln_repro.corpus.tokenise import tokenise_lines, tokeniser
 
 #: The test side of IWSLT14 as tokenizer.perl and lowercase.perl give it (fairseq's prepare-iwslt14.sh, before BPE).
 IWSLT14_TEST = {

@@ -97,3 +97,24 @@ def test_no_warnings_of_fairseqs_reach_the_log():
     quiet = subprocess.run([sys.executable, "-c", loud.format(fix=code)], capture_output=True, text=True, check=False)
     assert "torch.cuda.amp.autocast" in plain.stderr
     assert quiet.stderr == ""
+
+
+def test_an_optimizer_imports_no_compiler():
+    code = """
+import sys, torch
+from ln_repro.engine import compat
+compat.import_with_hashable_dataclasses()
+from ln_repro.engine.plugin.optimizers import Adam, AdamConfig, RAdam, Sgd, SgdConfig
+{fix}
+for kind, config in ((Adam, AdamConfig), (RAdam, AdamConfig), (Sgd, SgdConfig)):
+    parameter = torch.nn.Parameter(torch.ones(3))
+    optimizer = kind(config(lr=[0.1]), [parameter])
+    parameter.sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert (parameter < 1).all()
+print("torch._dynamo" in sys.modules)
+"""
+    assert python(code.format(fix="")).stdout.strip() == "True"
+    assert python(code.format(fix="compat.leave_the_compiler_out()")).stdout.strip() == "False"

@@ -1,5 +1,6 @@
 """Optimizers, torch's own, behind fairseq's registry."""
 
+import inspect
 import math
 from dataclasses import dataclass, field
 from typing import Any, List  # noqa: UP035 - fairseq reads the annotation as text
@@ -61,6 +62,11 @@ class TorchOptimizer(FairseqOptimizer):
             self.scaler.update()
         return norm
 
+    def step(self, closure: Any = None, scale: float = 1.0, groups: Any = None) -> None:
+        """Take one step: torch's own, without its wrapper, which imports the compiler."""
+        with torch.no_grad():
+            inspect.unwrap(type(self._optimizer).step)(self._optimizer)
+
     def _gradients(self) -> list[Tensor]:
         return [parameter.grad for parameter in self.params if parameter.grad is not None]
 
@@ -116,7 +122,7 @@ class Adam(WithMoments):
         self.steps += 1
         for group in self.param_groups:
             group["eps"] = self.cfg.adam_eps / math.sqrt(1 - self.cfg.beta2**self.steps)
-        super().step(closure, scale, groups)
+        super().step()
 
     def load_state_dict(self, state_dict: dict[str, Any], optimizer_overrides: Any = None) -> None:
         """Go on from a checkpoint, where torch has kept count of the steps."""
