@@ -3,6 +3,7 @@
 SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := $(VENV)/bin/python -m pytest -n 3 --dist worksteal
 READY := $(VENV)/.ready
 TORCH ?= torch==2.13.0
 FAIRSEQ := fairseq==0.12.2
@@ -29,14 +30,14 @@ $(READY): pyproject.toml
 demo: $(READY)  ## train four small arms on the CPU and print the table that is the paper's point
 	$(BIN)/python scripts/demo.py
 
-test: $(READY)  ## run the tests
-	$(BIN)/python -m pytest -n 2
+test: $(READY)  ## run the tests, all but the slow ones
+	$(PYTEST) -m "not slow"
 
-check: $(READY)  ## lint, types and tests: what CI runs
+check: $(READY)  ## lint, types and all tests, in twice the time: what CI runs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 3 --dist worksteal --durations 15
+	$(PYTEST) --durations 15
 
 bench: $(READY)  ## training speed beside stock fairseq and a bare loop, in pairs (ARGS=...)
 	$(BIN)/python -m ln_repro.bench --json results/bench/$(if $(wildcard /dev/nvidia0),gpu,cpu).json $(ARGS)

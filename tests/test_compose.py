@@ -112,13 +112,27 @@ def composed(*overrides: str) -> Experiment:
     return build(compose(overrides))
 
 
+def known(setting: str, arm: str, *overrides: str) -> Experiment:
+    """Return a named experiment; its file has to say how it is run."""
+    name = f"{setting}_{arm}"
+    given = {"bert": " data.train=FILE data.valid=FILE"} | dict.fromkeys(
+        ("mrpc", "rte"), " start=RUN@EPOCH data.source=FOLDER"
+    )
+    head = (CONF / "exp" / f"{name}.yaml").read_text().splitlines()[:3]
+    assert head[1] == f"# ln-repro run exp={name}{given.get(setting, '')}"
+    assert experiments()[name]
+    found = composed(f"exp={name}", *overrides)
+    assert found.exp == name
+    return found
+
+
 def test_the_named_experiments_are_those_of_the_table() -> None:
     assert set(experiments()) == {f"{corpus}_{arm}" for corpus, arm in [*EXPECTED, *BERT_EXPECTED, *FINE_TUNED]}
 
 
 @pytest.mark.parametrize(("corpus", "arm"), EXPECTED)
 def test_an_experiment_is_what_its_name_says(corpus: str, arm: str) -> None:
-    experiment = composed(f"exp={corpus}_{arm}")
+    experiment = known(corpus, arm)
     data, model, max_tokens, batches, epochs, step_epoch, reference = CORPORA[corpus]
     ramp, decay, rate, optimizer = ARMS[arm]
     assert (experiment.norm, experiment.data.name) == (norm(arm), data)
@@ -152,7 +166,7 @@ def test_an_experiment_is_what_its_name_says(corpus: str, arm: str) -> None:
 
 @pytest.mark.parametrize(("setting", "arm"), BERT_EXPECTED)
 def test_a_bert_is_what_its_name_says(setting: str, arm: str) -> None:
-    experiment = composed(f"exp={setting}_{arm}")
+    experiment = known(setting, arm)
     data, layers, width, ffn, heads, block, max_tokens, batches, epochs, updates, low, high, ramp = BERTS[setting]
     ramped, rate = BERT_ARMS[arm]
     assert (experiment.task, experiment.data.name, experiment.norm) == ("masked_lm", data, arm.split("_")[0])
@@ -169,7 +183,7 @@ def test_a_bert_is_what_its_name_says(setting: str, arm: str) -> None:
 
 @pytest.mark.parametrize(("setting", "arm"), FINE_TUNED)
 def test_a_fine_tuning_is_what_its_name_says(setting: str, arm: str) -> None:
-    experiment = composed(f"exp={setting}_{arm}", "start=some/run@3")
+    experiment = known(setting, arm, "start=some/run@3")
     bert = composed("exp=bert_preln_nowarm_linear")
     assert (experiment.task, experiment.data.name, experiment.norm) == ("classification", setting, arm.split("_")[0])
     assert (experiment.model, experiment.optimizer, experiment.init) == (bert.model, bert.optimizer, bert.init)
@@ -179,29 +193,17 @@ def test_a_fine_tuning_is_what_its_name_says(setting: str, arm: str) -> None:
     assert experiment.start is not None and experiment.start.given == "some/run@3"
 
 
-@pytest.mark.parametrize("name", sorted(experiments()))
-def test_every_experiment_builds_under_its_own_name_and_says_how_it_is_run(name: str) -> None:
-    assert composed(f"exp={name}").exp == name
-    head = (CONF / "exp" / f"{name}.yaml").read_text().splitlines()[:3]
-    given = {"bert": " data.train=FILE data.valid=FILE"} | dict.fromkeys(
-        ("mrpc", "rte"), " start=RUN@EPOCH data.source=FOLDER"
-    )
-    assert head[1] == f"# ln-repro run exp={name}{given.get(name.partition('_')[0], '')}"
-    assert experiments()[name]
-
-
 @pytest.mark.parametrize(
     "path",
-    sorted(path for path in CONF.glob("*/*.yaml") if path.parent.name != "grid"),
+    sorted(path for path in CONF.glob("*/*.yaml") if path.parent.name not in ("exp", "grid")),
     ids=lambda path: f"{path.parent.name}/{path.stem}",
 )
 def test_every_file_of_a_group_can_be_chosen(path: Any) -> None:
     group = path.parent.name
-    if group != "exp":
-        sources = ["data.train=a", "data.valid=b", "data.test=c"] if path.stem == "files" else []
-        tasks = {"text": "masked_lm", "mrpc": "classification", "rte": "classification"}
-        task = [f"task={tasks[path.stem]}"] if group == "data" and path.stem in tasks else []
-        assert composed("exp=toy_preln_nowarm", f"{group}={path.stem}", *sources, *task)
+    sources = ["data.train=a", "data.valid=b", "data.test=c"] if path.stem == "files" else []
+    tasks = {"text": "masked_lm", "mrpc": "classification", "rte": "classification"}
+    task = [f"task={tasks[path.stem]}"] if group == "data" and path.stem in tasks else []
+    assert composed("exp=toy_preln_nowarm", f"{group}={path.stem}", *sources, *task)
 
 
 def test_an_override_wins_over_the_experiment_and_numbers_stay_numbers() -> None:

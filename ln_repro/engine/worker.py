@@ -8,6 +8,7 @@ JOB is ``binarise``, ``decode`` or ``train``; to measure by, ``stock``, ``genera
 ``dismiss`` (tell those that join that there is nothing to train).
 """
 
+import gc
 import os
 import sys
 import traceback
@@ -23,7 +24,10 @@ def main() -> int:
     stop = StopRequest()
     if job != "join":  # which torchrun has started, and ends
         stop.watch_command()
+    gc.disable()  # nothing that is imported is garbage, and there is much of it to look through
     compat.apply()
+    gc.freeze()
+    gc.enable()
     if job == "binarise":
         from ln_repro.engine.binarise import binarise
 

@@ -35,7 +35,15 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Workload:
 
 
 @pytest.mark.parametrize(
-    "row", ["stock/sweep", "probes/run", "peak/run", "decode/stock", "decode/epoch", "without/memory"]
+    "row",
+    [
+        pytest.param("stock/sweep", marks=pytest.mark.slow),
+        "probes/run",
+        pytest.param("peak/run", marks=pytest.mark.slow),
+        pytest.param("decode/stock", marks=pytest.mark.slow),
+        "decode/epoch",
+        "without/memory",
+    ],
 )  # the others are made of the same
 def test_every_row_gives_a_ratio_a_round(work: Workload, row: str) -> None:
     ratios = ROWS[row](work, 1)

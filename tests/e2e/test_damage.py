@@ -70,6 +70,7 @@ def test_a_disk_that_fills_up_is_one_line_and_the_same_command_goes_on(command, 
     assert outcome(run.folder) == expected
 
 
+@pytest.mark.slow
 def test_a_disk_that_may_not_be_written_is_one_line(command, expected, small_disk):
     _, remount = small_disk
     run = command("small/runs")

@@ -28,7 +28,15 @@ def within(seconds, condition):
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize(("victim", "update"), [("both", 3), ("command", 40), ("trainer", 75), ("both", 130)])
+@pytest.mark.parametrize(
+    ("victim", "update"),
+    [
+        ("both", 3),
+        ("command", 40),
+        pytest.param("trainer", 75, marks=pytest.mark.slow),
+        pytest.param("both", 130, marks=pytest.mark.slow),
+    ],
+)
 def test_kill_9_changes_nothing(command, expected, victim, update):
     run = command()
     run.kill_at(update, victim)
@@ -64,6 +72,7 @@ def test_the_trainer_need_not_wait_for_a_decoder_that_does_not_end(command):
     assert process.returncode == 130
 
 
+@pytest.mark.slow
 def test_sigterm_is_as_good_as_ctrl_c(command, expected):
     run = command()
     process = run.start()

@@ -42,7 +42,9 @@ def test_it_is_validated_after_every_epoch_and_scored_never(whole):
     assert 0.1 * words < record["target_tokens"] < 0.16 * words
 
 
-@pytest.mark.parametrize("update", [1, 20, 45])
+@pytest.mark.parametrize(
+    "update", [pytest.param(1, marks=pytest.mark.slow), 20, pytest.param(45, marks=pytest.mark.slow)]
+)
 def test_kill_9_changes_nothing(whole, command, update):
     """In the middle of an epoch, whose masks are those of the epoch; probes look at those of the first."""
     run = command("runs", *PROBED)

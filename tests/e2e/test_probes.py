@@ -39,6 +39,7 @@ def test_a_probed_run_is_the_same_run(command, plain):
             assert len(mean) == 1 and 0 < mean[0] <= norms[0] * (1 + 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", [("precision=bf16",), ("train.batches_per_update=2",)])
 def test_precision_and_accumulation_do_not_change_what_is_measured(command, changed):
     """Before the first update the model is the same, so the gradients have to be."""

@@ -53,6 +53,7 @@ def test_two_processes_train_as_one_does_with_twice_the_batch(command, settings)
     assert again.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_run_stopped_in_two_processes_goes_on_in_one(command, settings):
     settings = [*settings, "train.max_epoch=6"]
     whole, stopped = command("whole", *settings), command("stopped", *settings)

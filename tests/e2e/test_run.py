@@ -6,6 +6,8 @@ import os
 import re
 import signal
 
+import pytest
+
 
 def test_a_run_end_to_end(command):
     run = command()
@@ -94,6 +96,7 @@ def test_a_run_is_not_given_up_unless_asked(command):
     assert (record["status"], record["divergence"]) == ("finished", None)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_is_given_up_at_the_same_update(command):
     settings = [*STUCK, "train.save_every=15", "divergence.updates=150"]
     whole, run = command("whole", *settings), command("runs", *settings)
@@ -110,6 +113,7 @@ def test_a_resumed_run_is_given_up_at_the_same_update(command):
     assert verdicts[0] == verdicts[1] and verdicts[0]["rule"] == "stuck"
 
 
+@pytest.mark.slow
 def test_bf16_trains(command):
     run = command("runs", "precision=bf16", "train.max_epoch=2")
     status, _, error = run.finish()

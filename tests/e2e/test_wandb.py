@@ -21,7 +21,7 @@ def mirrored(command, tmp_path):
         yield run, server
 
 
-@pytest.mark.parametrize("mode", ["online", "offline"])
+@pytest.mark.parametrize("mode", ["online", pytest.param("offline", marks=pytest.mark.slow)])
 def test_killed_twice_it_arrives_as_one(mirrored, mode):
     run, server = mirrored
     setting = f"tracker.mode={mode}"

@@ -25,6 +25,7 @@ def losses(work: Workload, folder: Path, *job: str) -> list[float]:  # noqa: F81
     return [value for event in events if event["kind"] == "train" for value in (event["loss"], event["gnorm"])]
 
 
+@pytest.mark.slow
 def test_with_a_part_put_back_the_losses_are_the_same(work: Workload, tmp_path: Path) -> None:  # noqa: F811
     ours = losses(work, tmp_path / "ours", "train")
     assert len(ours) == 6

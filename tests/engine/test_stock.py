@@ -32,6 +32,7 @@ def losses(who, arguments):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["postln", "preln"])
 def test_first_twenty_losses_equal_stock_fairseqs(letters, tmp_path, norm):
     """The same seed, dropout on, the IWSLT14 model: initialisation, masks, loss and steps all agree."""
