@@ -98,14 +98,8 @@ def test_the_average_of_copies_translates_like_the_original(averaged, tmp_path):
     assert mean != one
 
 
-@pytest.mark.parametrize(
-    ("how", "damaged"),
-    [
-        (signal.SIGKILL, False),
-        pytest.param(signal.SIGINT, False, marks=pytest.mark.slow),
-        pytest.param(signal.SIGKILL, True, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("how", "damaged"), [(signal.SIGKILL, False), (signal.SIGINT, False), (signal.SIGKILL, True)])
 def test_an_interrupted_average_is_finished_by_the_same_command(command, averaged, settings, how, damaged):
     run = command("runs", *settings)
     process = run.start()

@@ -74,7 +74,7 @@ def test_it_learns_and_its_accuracy_is_on_record(whole, pretrained):
     assert "valid_accuracy" not in before["epochs"][0] and "start" not in before["axes"]
 
 
-@pytest.mark.parametrize("form", ["path", "id"])
+@pytest.mark.parametrize("form", [pytest.param("path", marks=pytest.mark.slow), "id"])
 def test_the_same_weights_are_the_same_run_however_they_are_named(whole, pretrained, glue, sentences, tmp_path, form):
     """A copy of them elsewhere is the same start; other weights are another."""
     copied = tmp_path / "copied" / pretrained.folder.name

@@ -42,7 +42,7 @@ def test_the_mean_of_copies_is_the_original_bit_for_bit(build_model, tmp_path):
         assert all(torch.equal(mean[name].float(), values) for name, values in state.items())
 
 
-@pytest.mark.parametrize("norm", ["preln", "postln"])
+@pytest.mark.parametrize("norm", ["preln", pytest.param("postln", marks=pytest.mark.slow)])
 def test_every_hypothesis_is_fairseqs_own(letters, norm):
     """Stock `fairseq-generate` with stock fairseq's Transformer, given what a short training of ours has learnt."""
     model = {"model__layers": 2, "model__width": 32, "model__ffn": 64, "model__heads": 2}

@@ -69,7 +69,10 @@ def total(decay, lr, ramp, anchor, full, updates):
     return lr * ((ramp + 1) / 2 * bool(ramp) + tail())
 
 
-@pytest.mark.parametrize(("corpus", "arm"), EXPECTED)
+@pytest.mark.parametrize(
+    ("corpus", "arm"),
+    [pytest.param(*which, marks=[] if which[0] == "iwslt" else pytest.mark.slow) for which in EXPECTED],
+)
 def test_an_experiment_reaches_fairseq_as_the_table_has_it(corpus, arm):
     experiment, given = configured(corpus, arm)
     _, model_name, max_tokens, batches, epochs, step_epoch, reference = CORPORA[corpus]

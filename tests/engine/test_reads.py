@@ -26,7 +26,7 @@ DUE = {7, 10, 14, 20, 21}
 """Updates after which a report or a state is due."""
 
 
-@pytest.mark.parametrize("rule", ["ln_adam", "ln_sgd"])
+@pytest.mark.parametrize("rule", ["ln_adam", pytest.param("ln_sgd", marks=pytest.mark.slow)])
 def test_only_updates_after_which_something_is_due_read_numbers(corpus, tmp_path, rule):
     command = [sys.executable, SCRIPT, corpus, *SMALL, "--optimizer", rule, "--save-dir", tmp_path / "checkpoints"]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)

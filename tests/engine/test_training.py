@@ -71,6 +71,7 @@ def test_a_loss_scale_that_has_no_room_is_no_divergence(trained, tmp_path):
     assert all(event["kind"] != "status" for event in events)
 
 
+@pytest.mark.slow
 def test_a_stop_or_a_kill_in_a_validation_changes_and_costs_nothing(trained, tmp_path):
     assert trained(tmp_path / "whole") == 0
     ends = [event["update"] for event in Events(tmp_path / "whole" / "events.jsonl").read() if event["kind"] == "valid"]

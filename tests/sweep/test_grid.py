@@ -15,7 +15,10 @@ from ln_repro.sweep.grid import Asked, Cell, cells, chosen, words
 GRIDS = {"design": 12, "section3_2": 15, "section4": 11, "init": 14, "schemes": 20, "bert": 6}
 CORPORA = ("toy", "multi30k", "tatoeba", "iwslt", "wmt")
 BERTS = ("toybert", "minibert", "bert")
-PLACES = [(name, corpus) for name in GRIDS for corpus in (BERTS if name == "bert" else CORPORA)]
+PLACES = [
+    pytest.param(name, corpus, marks=[] if corpus.startswith("toy") else pytest.mark.slow)
+    for name in GRIDS for corpus in (BERTS if name == "bert" else CORPORA)
+]  # fmt: skip
 
 
 def test_the_grids_are_those_of_the_table() -> None:

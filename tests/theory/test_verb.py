@@ -36,6 +36,7 @@ def test_json_holds_the_findings_that_were_asked_for(place: Path, capsys: pytest
     assert [found["id"] for found in json.loads((place / "out" / "theory.json").read_text())["findings"]] == ["TH-1"]
 
 
+@pytest.mark.slow
 def test_everything_is_measured_judged_and_drawn(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
