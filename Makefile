@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
-PYTEST := $(VENV)/bin/python -m pytest -n 4 --dist worksteal
+PYTEST := $(VENV)/bin/python -m pytest -n 3 --dist worksteal
 READY := $(VENV)/.ready
 TORCH ?= torch==2.13.0
 FAIRSEQ := fairseq==0.12.2
