@@ -11,11 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.e2e.outcomes import outcome
 
 WITHIN_SECONDS = 12
+HELD = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
 WORDS = [f"wort{number}" for number in range(40)]
 TINY = (
     "exp=toy_preln_nowarm data=files data.bpe_merges=0 model.layers=1 model.width=16 model.ffn=32 model.heads=2 "
@@ -110,11 +112,16 @@ class Command:
         self.wait_until_alone()
 
     def signal_workers(self, number: signal.Signals, *names: str) -> None:
-        """Send a signal to the workers, or to those of some runs alone; SIGSTOP holds them where they are."""
+        """Send a signal to the workers, or to those of some runs alone; SIGSTOP holds them where they are.
+
+        It holds them when this returns: one that has not come to stop yet can still be ended by the next signal.
+        """
         for pid, args in self.workers().items():
             if not names or any(name in args for name in names):
-                with suppress(ProcessLookupError):
+                with suppress(ProcessLookupError, psutil.NoSuchProcess):
                     os.kill(pid, number)
+                    while number == signal.SIGSTOP and psutil.Process(pid).status() not in HELD:
+                        time.sleep(0.01)
 
     def wait_until_alone(self) -> None:
         """Return once no worker is left; a trainer whose command is gone ends within seconds."""

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from ln_repro.engine.process import STOP_SECONDS
 from tests.e2e import outcomes
+from tests.e2e.conftest import WITHIN_SECONDS
 
 
 def outcome(run):
@@ -66,7 +66,7 @@ def test_the_trainer_need_not_wait_for_a_decoder_that_does_not_end(command):
     within(120, lambda: jobs(run) == {"train", "decode"})
     run.signal_workers(signal.SIGSTOP, "worker decode")
     process.send_signal(signal.SIGINT)
-    within(STOP_SECONDS / 2, lambda: jobs(run) == {"decode"})
+    within(WITHIN_SECONDS, lambda: jobs(run) == {"decode"})
     run.signal_workers(signal.SIGCONT, "worker decode")
     process.communicate(timeout=60)
     assert process.returncode == 130
