@@ -35,18 +35,14 @@ def sacre_bleu(
 
     ``averaged`` is the number of epochs whose mean weights made the hypotheses.
     """
-    from sacrebleu.metrics.bleu import BLEU
-
-    return _bleu(BLEU(lowercase=experiment.data.lowercase), hypotheses, references, experiment, split, averaged)
+    return _bleu(_metric(lowercase=experiment.data.lowercase), hypotheses, references, experiment, split, averaged)
 
 
 def paper_bleu(
     hypotheses: Sequence[str], references: Sequence[str], experiment: Experiment, split: str, averaged: int = 1
 ) -> Score:
     """Score Moses-tokenised, lower-cased text as it is: what fairseq's scorer gave in the paper's time."""
-    from sacrebleu.metrics.bleu import BLEU
-
-    metric = BLEU(lowercase=True, tokenize="none", smooth_method="none", force=True)
+    metric = _metric(lowercase=True, tokenize="none", smooth_method="none", force=True)
     return _bleu(metric, hypotheses, references, experiment, split, averaged)
 
 
@@ -67,11 +63,10 @@ def paired_bootstrap(
 
     It counts the samples whose difference is larger than the observed one, and so would call equal scores different.
     """
-    from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.significance import PairedTest
 
     systems = [("first", first), ("second", second)]
-    test = PairedTest(systems, {"BLEU": BLEU(lowercase=lowercase)}, [references], "bs", samples)
+    test = PairedTest(systems, {"BLEU": _metric(lowercase=lowercase)}, [references], "bs", samples)
     one, other = test()[1]["BLEU"]
     assert not isinstance(one, str) and not isinstance(other, str) and other.p_value is not None
     p_value = 1.0 if one.score == other.score else other.p_value
@@ -84,6 +79,12 @@ def detokenise(lines: Sequence[str], language: str) -> list[str]:
 
     moses = MosesDetokenizer(lang=language)
     return [moses.detokenize(line.split()) for line in lines]
+
+
+def _metric(**options: Any) -> "BLEU":
+    from sacrebleu.metrics.bleu import BLEU
+
+    return BLEU(**options)
 
 
 def _bleu(
