@@ -195,3 +195,9 @@ def _keys() -> list[str]:
 def _nearest(name: str, names: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     return f"; nearest: {', '.join(close)}" if close else f"; known: {', '.join(list(names)[:30])}"
+
+
+def sources() -> list[Path]:
+    """Return the files that decide what a named experiment is: YAML, and the code of its settings."""
+    settings = ("experiment", "model_settings", "data_settings")
+    return [*CONF.rglob("*.yaml"), *(HERE / f"{name}.py" for name in settings)]

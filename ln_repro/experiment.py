@@ -257,18 +257,36 @@ class Experiment(Section):
         When a lost run is given up is not part of it: the updates that were taken are the same.
         """
         assert self.precision != "auto" and (self.start is None or self.start.sha256)
-        kept = self.model_dump(
+        kept = self._decisive({"exp": True, "start": {*Start.model_fields} - {"sha256"}})
+        text = json.dumps([NUMERICS, data_fingerprint, kept], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+    def arm_key(self) -> str:
+        """Return a hash that the runs of one arm share, whatever their seed, peak learning rate and precision.
+
+        Variations of an arm (its initialisation, scaled gradients), the weights that it starts from and what a tail
+        does not read are set aside, too.
+        """
+        unread = {"anchor"} if self.schedule.decay != "anchored" else set()
+        unread |= set() if self.schedule.decay.startswith("step") else {"step_epoch"}
+        kept = self._decisive({
+            "exp": True, "seed": True, "lr": True, "precision": True, "start": True, "init": True, "schedule": unread,
+            "optimizer": {"equal_layer_norms"}, "eval": {"valid", "average"},
+        })  # fmt: skip
+        corpus = {} if self.start else self.data.recipe()
+        return hashlib.sha256(json.dumps([corpus, kept], sort_keys=True).encode()).hexdigest()[:10]
+
+    def _decisive(self, but: dict[str, Any]) -> dict[str, Any]:
+        """Return the settings that can change a result, ``but`` some; those at their default are left out."""
+        return self.model_dump(
             mode="json",
             exclude_defaults=True,
             exclude={
-                "exp": True, "tracker": True, "paths": True, "rerun": True, "data": True,
+                "tracker": True, "paths": True, "rerun": True, "data": True,
                 "divergence": True, "stop_on_divergence": True, "probe": True, "every": True, "probe_batches": True,
-                "model": {"name"}, "train": {"log_every", "save_every", "threads", "device"},
-                "start": {*Start.model_fields} - {"sha256"},
+                "model": {"name"}, "train": {"log_every", "save_every", "threads", "device"}, **but,
             },
         )  # fmt: skip
-        text = json.dumps([NUMERICS, data_fingerprint, kept], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
 def build(settings: Mapping[str, Any]) -> Experiment:
@@ -278,3 +296,11 @@ def build(settings: Mapping[str, Any]) -> Experiment:
         UserError: one line with the key, what is accepted, and what was found.
     """
     return validate(Experiment, {key: value for key, value in settings.items() if key not in NOT_OF_THE_RUN})
+
+
+def recorded(settings: Mapping[str, Any]) -> Experiment:
+    """Return the experiment of a record's settings, which do not say where things lie and who watches.
+
+    A setting that did not exist when the record was made takes its default, which leaves a run as it was before.
+    """
+    return validate(Experiment, {**settings, "tracker": {"name": "none"}, "paths": {"runs": "runs", "data": "data"}})

@@ -30,3 +30,14 @@ def together(parts: Iterable[str], seeds: int, minimum: int) -> str:
     if seeds < minimum or not found:
         return INCONCLUSIVE
     return next((word for word in (CONTRADICTED, INCONCLUSIVE) if word in found), REPRODUCED)
+
+
+def all_of(found: Iterable[str]) -> str:
+    """Judge what has several parts that all have to hold: one that is contradicted decides."""
+    verdicts = set(found)
+    return next((word for word in (CONTRADICTED, INCONCLUSIVE) if word in verdicts), REPRODUCED)
+
+
+def any_of(found: Sequence[str]) -> str:
+    """Judge what one of several parts has to meet: the best of them decides."""
+    return next((word for word in (REPRODUCED, INCONCLUSIVE) if word in found), CONTRADICTED)

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from ln_repro.paper.claims import OTHER_CORPORA
-from ln_repro.report.claims import Row
+from ln_repro.claims.judge import OTHER_CORPORA, Row
 from ln_repro.report.tables import Table, markdown
 
 BEGIN, END = "<!-- verdicts: written by `make reproduce-tables` -->\n", "<!-- /verdicts -->\n"

@@ -7,11 +7,11 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
+from ln_repro.claims.evidence import Evidence
 from ln_repro.errors import UserError
 from ln_repro.paper.figures import FIGURES, Figure, Panel, Quantity, Reading
 from ln_repro.record import Record
 from ln_repro.report.canvas import COLOURS, GREY, canvas, legend_below, place, save, tidy
-from ln_repro.report.evidence import Evidence
 from ln_repro.report.grids import GRIDS
 from ln_repro.report.series import Curve, curve
 from ln_repro.report.theory_figures import draw as draw_theory

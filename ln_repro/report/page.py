@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ln_repro.claims.evidence import Run
 from ln_repro.record import Record
-from ln_repro.report.claims import claim_rows
-from ln_repro.report.evidence import Named, Run, gather
 from ln_repro.report.page_runs import Arm, Curve, arms_of, chart_data, corpus_order, named, thinned
 from ln_repro.report.page_theory import number_table, theory_panels
 from ln_repro.report.tables import signatures
@@ -35,9 +34,8 @@ Claim = Mapping[str, Any]
 ``seeds``, ``evidence``, ``rule`` and ``needs``."""
 
 
-def page_of(runs: Sequence[Run], theory: Mapping[str, Any], known: Named) -> str:
-    """Return the page of kept runs and of what is kept of the theory; ``known`` are the named experiments."""
-    claims = claim_rows(gather(runs, known), theory["findings"])
+def page_of(runs: Sequence[Run], claims: Sequence[Claim], theory: Mapping[str, Any]) -> str:
+    """Return the page of kept runs, of what is judged by them, and of what is kept of the theory."""
     curves = {run.record["id"]: thinned(run.events) for run in runs if run.events}
     return page(claims, [run.record for run in runs], curves, theory)
 

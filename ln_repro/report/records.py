@@ -1,14 +1,14 @@
 """The records that tables, figures and verdicts are made of."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ln_repro.claims.evidence import Run
 from ln_repro.errors import UserError
 from ln_repro.record import Record
-from ln_repro.report.evidence import Run
 from ln_repro.report.integrity import CHECKSUMS, Unsound, checksums, sound
 
 
@@ -18,6 +18,8 @@ class Kept:
 
     runs: Sequence[Run]
     problems: Sequence[str]
+    corpora: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By fingerprint, what is known of a corpus."""
 
     @property
     def records(self) -> list[Record]:

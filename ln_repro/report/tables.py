@@ -6,6 +6,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from rich.table import Table as TerminalTable
+from rich.text import Text
+
+from ln_repro.claims.judge import OTHER_CORPORA, Row
 from ln_repro.record import AVERAGE, Record, accuracy, decoded, lowest_loss, task_of
 
 Table = dict[str, Any]
@@ -15,6 +19,8 @@ SCORES = {"test": "BLEU", "test_tokenised": "BLEU tok."}
 AVERAGES = {AVERAGE: "BLEU avg.", f"{AVERAGE}_tokenised": "BLEU avg. tok."}
 """Columns by their key in a record; an average has one only where some record has it."""
 
+STYLES = {"reproduced": "green", "contradicted": "red", "inconclusive": "yellow"}
+"""Of verdicts, in a terminal."""
 LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "_%&$#{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -119,3 +125,30 @@ def _is_number(cell: str) -> bool:
 
 def _rounded(value: float | None, digits: int) -> str | None:
     return None if value is None else f"{value:.{digits}f}"
+
+
+def claims_terminal(rows: Sequence[Row]) -> TerminalTable:
+    """Return one row a claim, made for 80 columns; below it the same question on other data, or what is needed."""
+    table = TerminalTable(box=None, padding=(0, 2, 1, 0), pad_edge=False)
+    table.add_column("claim", no_wrap=True)
+    table.add_column("statement", ratio=1)
+    table.add_column("ours", ratio=1, overflow="fold")
+    for row in rows:
+        claim = Text(f"{row['id']}\n").append(row["verdict"], STYLES.get(row["verdict"], "dim"))
+        lines = [row["ours"] or row["needs"], *(f"{o['data']}: {o['verdict']} ({o['ours']})" for o in row["elsewhere"])]
+        if row["verdict"] == "not-run" and row["command"]:
+            lines.append(f"{row['command']} (about {row['cost_gpu_hours']:g} GPU hours)")
+        table.add_row(claim, f"{row['claim']}\npaper: {row['paper']}", "\n".join(lines))
+    return table
+
+
+def claims_table(rows: Sequence[Row]) -> Table:
+    """Return one row a claim, for files."""
+    columns = ["id", "claim", *OTHER_CORPORA, "paper's data", "paper", "ours"]
+    return {"columns": columns, "rows": [claim_cells(row) for row in rows]}
+
+
+def claim_cells(row: Row) -> list[Any]:
+    """Return a claim's cells; on other data, the verdict and over how many seeds."""
+    others = {other["data"]: f"{other['verdict']} ({other['seeds']})" for other in row["elsewhere"]}
+    return [row["id"], row["claim"], *map(others.get, OTHER_CORPORA), row["verdict"], row["paper"], row["ours"]]

@@ -6,10 +6,9 @@ from typing import Any
 from rich.table import Table as TerminalTable
 from rich.text import Text
 
-from ln_repro.report.tables import Table
+from ln_repro.report.tables import STYLES, Table
 
 Findings = Sequence[Mapping[str, Any]]
-STYLES = {"reproduced": "green", "contradicted": "red", "inconclusive": "yellow"}
 
 
 def terminal_table(findings: Findings) -> TerminalTable:

@@ -3,16 +3,18 @@
 import math
 from collections.abc import Mapping, Sequence
 from itertools import product
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
+from ln_repro.claims.evidence import Evidence, Run
+from ln_repro.claims.judge import Row
+from ln_repro.claims.rates import Ceiling, ceiling
+from ln_repro.claims.sensitivity import LEAST_RATES, sensitivity, sensitivity_interval
+from ln_repro.claims.words import spoken
 from ln_repro.record import decoded
-from ln_repro.report.claims import claim_rows, claims_table
-from ln_repro.report.evidence import Evidence, Named, Quantity, Run, gather
-from ln_repro.report.rules import bleu, loss
-from ln_repro.report.tables import Table, render, run_tables
+from ln_repro.report.tables import Table, claims_table, render, run_tables
 from ln_repro.report.theory import findings_table
-from ln_repro.statistics import mean_interval
+from ln_repro.statistics import LINEAR, PERCENT, Scale
 
 SUFFIXES = {"md": "md", "csv": "csv", "latex": "tex", "json": "json"}
 Files = dict[str, dict[str, Table]]
@@ -27,43 +29,108 @@ def written(files: Files) -> dict[str, str]:
     }
 
 
-def all_tables(runs: Sequence[Run], findings: Sequence[Mapping[str, Any]], named: Named) -> Files:
-    """Return the tables of claims, of arms, of runs and of the theory.
+def all_tables(
+    runs: Sequence[Run], rows: Sequence[Row], evidence: Mapping[str, Evidence], findings: Sequence[Mapping[str, Any]]
+) -> Files:
+    """Return the tables of claims, of arms, of learning rates, of runs and of the theory.
 
-    Runs that start from others' weights have no table of arms: an arm of theirs is as many as it has starts.
+    Args:
+        runs: the records.
+        rows: the claims (`ln_repro.claims.judge.claim_rows`).
+        evidence: the runs by setting. Those that start from others' weights have no table of arms: an arm of theirs is
+            as many as it has starts.
+        findings: of the theory.
     """
-    evidence = gather(runs, named)
+    whole = {name: one for name, one in sorted(evidence.items()) if not one.starts}
+    parts = {f"{name}{'-' * bool(what)}{what}": part for name, one in whole.items()
+             for what, part in {"": one, **one.others}.items()}  # fmt: skip
+    rates = {f"rates-{name}": table for name, part in parts.items() if (table := rates_table(part))["rows"]}
     return {
-        "claims": {"claims": claims_table(claim_rows(evidence, findings))},
-        "arms": {f"arms-{corpus}": arms_table(one) for corpus, one in sorted(evidence.items()) if not one.starts},
+        "claims": {"claims": claims_table(rows)},
+        "arms": {f"arms-{name}": arms_table(one) for name, one in whole.items()},
+        **({"rates": rates} if rates else {}),
         "runs": run_tables([run.record for run in runs]),
         "theory": {"theory": findings_table(findings)} if findings else {},
     }
 
 
 def arms_table(evidence: Evidence) -> Table:
-    """Return mean, standard deviation and 95 % interval over the seeds of every arm of a corpus."""
-    quantities = [("valid loss", loss, 3)]
-    if any(decoded(run.record) for runs in evidence.arms.values() for run in runs.values()):
-        quantities.insert(0, ("BLEU tok.", bleu, 2))
-    columns = ["arm", "seeds", *(head for name, *_ in quantities for head in (name, "sd", "95 % interval"))]
-    return {"columns": columns, "rows": [arm_row(arm, evidence, quantities) for arm in sorted(evidence.arms)]}
+    """Return every arm of a setting over its seeds: how many train, BLEU, NLL, skill, and learning-rate sensitivity."""
+    columns = ["arm", "seeds", "BLEU tok.", "valid loss", "NLL"]
+    if scored := _scored(evidence):
+        columns += ["trains", "skill", "ceiling", "LR sensitivity"]
+    return {"columns": columns, "rows": [arm_row(arm, evidence, scored) for arm in sorted(evidence.arms)]}
 
 
-def arm_row(arm: str, evidence: Evidence, quantities: Sequence[tuple[str, Quantity, int]]) -> list[Any]:
-    """Return an arm's cells: the quantities by name, what they are of a run, and their digits."""
-    of_all = (spread(evidence.of(arm, of), digits) for _, of, digits in quantities)
-    return [arm, len(evidence.arms[arm]), *(cell for of_one in of_all for cell in of_one)]
+def arm_row(arm: str, evidence: Evidence, scored: bool) -> list[Any]:
+    """Return an arm's cells."""
+    runs = [run for _, run in sorted(evidence.arms[arm].items())]
+    cells = [arm, len(runs), cell([run.bleu for run in runs], PERCENT) if scored else None,
+             cell([run.loss for run in runs]), cell([run.nll for run in runs])]  # fmt: skip
+    if not scored:
+        return cells
+    found = ceiling(evidence, arm)
+    return [
+        *cells,
+        trains(evidence, runs),
+        skill(evidence, runs),
+        shown_ceiling(found),
+        shown_sensitivity(evidence, arm),
+    ]
 
 
-def spread(values: Sequence[float], digits: int) -> list[str | None]:
-    """Return mean, standard deviation and interval; the last two take more than one value.
+def rates_table(evidence: Evidence) -> Table:
+    """Return every arm that was run at several rates: at each, how many seeds train and fail, BLEU, NLL and skill."""
+    columns = ["arm", "peak rate", "seeds", "trains", "fails", "BLEU tok.", "NLL", "skill"]
+    rows, seen = [], set()
+    for arm in sorted(evidence.rates):
+        curve = evidence.curve(arm)
+        ids = tuple(run.record["id"] for runs in curve.values() for run in runs)
+        if len(curve) < LEAST_RATES or ids in seen or not _scored(evidence):
+            continue  # an arm of another name is the same at another rate
+        seen.add(ids)
+        for rate, runs in curve.items():
+            failed = sum(map(evidence.failed, runs))
+            rows.append([arm, f"{rate:g}", len(runs), trains(evidence, runs), f"{failed}/{len(runs)}",
+                         cell([run.bleu for run in runs], PERCENT), cell([run.nll for run in runs]),
+                         skill(evidence, runs)])  # fmt: skip
+    return {"columns": columns, "rows": rows}
 
-    Where runs ended without a number there is no mean of them all: how many did is said instead.
-    """
+
+def _scored(evidence: Evidence) -> bool:
+    """Return whether anything was translated."""
+    return any(decoded(run.record) for runs in evidence.arms.values() for run in runs.values())
+
+
+def cell(values: Sequence[float], scale: Scale = LINEAR) -> str:
+    """Return the mean with its interval; where runs ended without a number, how many did."""
     if lost := sum(not math.isfinite(value) for value in values):
-        return [f"lost in {lost} of {len(values)}", None, None]
-    if len(values) < 2:
-        return [f"{values[0]:.{digits}f}", None, None]
-    low, high = mean_interval(values)
-    return [f"{fmean(values):.{digits}f}", f"{stdev(values):.{digits}f}", f"{low:.{digits}f} .. {high:.{digits}f}"]
+        return f"none in {lost} of {len(values)}"
+    return spoken(values, scale)
+
+
+def trains(evidence: Evidence, runs: Sequence[Run]) -> str:
+    """Return how many of the runs train."""
+    return f"{sum(map(evidence.trained, runs))}/{len(runs)}"
+
+
+def skill(evidence: Evidence, runs: Sequence[Run]) -> str | None:
+    """Return the mean skill; None where it is not known."""
+    values = [evidence.skill(run) for run in runs if math.isfinite(run.nll)]
+    return None if not values or any(map(math.isnan, values)) else f"{fmean(values):.2f}"
+
+
+def shown_ceiling(found: Ceiling) -> str | None:
+    """Return a ceiling in words; None where too few rates were run."""
+    return found.words() if len(found.rates) >= LEAST_RATES else None
+
+
+def shown_sensitivity(evidence: Evidence, arm: str) -> str | None:
+    """Return an arm's learning-rate sensitivity in bits with its interval; None where too few rates were run."""
+    curve = {rate: [run.nll for run in runs] for rate, runs in evidence.curve(arm).items()}
+    limit = evidence.entropies.get("source_blind_bits")
+    if len(curve) < LEAST_RATES or limit is None:
+        return None
+    low, high = sensitivity_interval(curve, limit)
+    interval = f" [{low:.2f}, {high:.2f}]" if math.isfinite(low) else ""
+    return f"{sensitivity(curve, limit):.2f}{interval}"

@@ -1,0 +1,210 @@
+"""TH-10, on gradients after the ramp, and X-1 to X-4, on the schemes that followed, each by its authors' claim."""
+
+import math
+from dataclasses import dataclass
+from statistics import fmean
+
+from ln_repro.claims.criteria import Any, Claim, Finding, Metric, Report, Rule, Trains, Within
+from ln_repro.claims.evidence import Evidence, Run
+from ln_repro.claims.metrics import BLEU, FINAL_LOSS, FINAL_NLL
+from ln_repro.claims.translation import AMENDED, AMENDMENT, FIRST, REGISTRY, TRAINED_BLEU
+from ln_repro.claims.words import arm_words, spoken
+from ln_repro.statistics import LOG, interval
+from ln_repro.verdict import INCONCLUSIVE, verdict
+
+WRITTEN = "2026-11-21T19:51Z"
+"""When the rules for the schemes were written: before any run of a scheme."""
+WEIGHT = "decoder.w2"
+PROBE_BATCHES = 100
+"""Mini-batches that a probe has to average over: the noise of the mean gradient falls with their root."""
+EVEN = 3.0
+"""Largest over smallest gradient of a scheme that is well-conditioned."""
+NON_INFERIOR_BLEU, NON_INFERIOR_LOSS = -0.3, 1.02
+"""The difference in BLEU, and the ratio of losses, down to which a scheme matches Post-LN."""
+FEW = 1 / 3
+"""The share of seeds that train at most where a scheme fails."""
+CHECKPOINTS = (0.0, 1 / 15, 1 / 3, 1.0)
+"""Parts of a run after which the gradients are compared: the start and epochs 1, 5 and 15 of 15."""
+
+
+def gradients(run: Run, update: int, kind: str = "norm_of_mean") -> list[float]:
+    """Return W2's gradient in the decoder's layers at the probe nearest to an update; empty without fine probes."""
+    probes = [event for event in run.events if event["kind"] == "probe" and event["batches"] >= PROBE_BATCHES]
+    nearest = min(probes, key=lambda event: abs(event["update"] - update), default=None)
+    return list(nearest["values"][kind][WEIGHT]) if nearest else []
+
+
+def _after_ramp(run: Run, kind: str = "norm_of_mean") -> list[float]:
+    return gradients(run, int(run.record["axes"]["warmup_updates"]), kind)
+
+
+def _largest(run: Run) -> float:
+    return max(_after_ramp(run), default=math.nan)
+
+
+def _largest_over_start(run: Run) -> float:
+    start = gradients(run, 0)
+    return _largest(run) / start[-1] if start else math.nan
+
+
+def _last_over_start(run: Run, kind: str = "norm_of_mean") -> float:
+    start, after = gradients(run, 0, kind), _after_ramp(run, kind)
+    return after[-1] / start[-1] if start else math.nan
+
+
+def _last_over_start_of_norms(run: Run) -> float:
+    return _last_over_start(run, "mean_of_norms")
+
+
+def unevenness(run: Run, part: float) -> float:
+    """Return the largest over the smallest gradient of a layer after a part of a run; NaN without fine probes.
+
+    Layers that all have none, as ReZero's before training, are even.
+    """
+    layers = gradients(run, round(part * run.record["updates"]))
+    if not layers:
+        return math.nan
+    return (max(layers) / min(layers) if min(layers) else math.inf) if max(layers) else 1.0
+
+
+UNEVENNESS = tuple(
+    Metric(
+        f"largest over smallest gradient of a layer of {{}} {name}", lambda run, part=part: unevenness(run, part), LOG
+    )
+    for part, name in zip(CHECKPOINTS, ("at the start", "after 1/15", "after 1/3", "at the end"), strict=True)
+)
+AFTER_RAMP = f"(W2 of the decoder, mean gradient of {PROBE_BATCHES} batches)"
+LARGEST = Metric(f"largest gradient of a layer of {{}} after the ramp {AFTER_RAMP}", _largest)
+LARGEST_RATIO = Metric(f"the same of {{}} over the last layer's at the start {AFTER_RAMP}", _largest_over_start, LOG)
+LAST_RATIO = Metric(f"last layer's gradient of {{}} after the ramp over that at the start {AFTER_RAMP}",
+                    _last_over_start, LOG)  # fmt: skip
+LAST_RATIO_OF_NORMS = Metric("the same of {} with the mean of the batches' norms", _last_over_start_of_norms, LOG)
+
+
+@dataclass(frozen=True)
+class MatchesBest:
+    """An arm's BLEU or final loss is no worse than the best tuned Post-LN arm's.
+
+    Code of its own: the arm beside which it is measured is chosen by its loss.
+    """
+
+    arm: str
+    tuned: tuple[str, ...]
+    bleu: bool
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """All of them."""
+        return self.arm, *self.tuned
+
+    def _margin(self) -> Within:
+        metric = BLEU.minus() if self.bleu else FINAL_LOSS.over()
+        low, high = (NON_INFERIOR_BLEU, math.inf) if self.bleu else (-math.inf, NON_INFERIOR_LOSS)
+        return Within(metric, (self.arm, self.tuned[0]), low, high)
+
+    def sentence(self) -> str:
+        """Return the condition in words."""
+        return self._margin().sentence().replace(arm_words(self.tuned[0]), "the best Post-LN with warm-up")
+
+    def judge(self, evidence: Evidence) -> Finding:
+        """Return what the evidence says of it."""
+        best = min(self.tuned, key=lambda arm: fmean(evidence.values((arm,), lambda run: run.loss)))
+        margin = self._margin()
+        return Within(margin.metric, (self.arm, best), margin.low, margin.high).judge(evidence)
+
+
+@dataclass(frozen=True)
+class Even:
+    """The gradients of an arm's layers are at most so many times apart, at every checkpoint."""
+
+    arm: str
+    most: float = EVEN
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arm."""
+        return (self.arm,)
+
+    def sentence(self) -> str:
+        """Return the condition in words."""
+        return (
+            f"W2's gradient in the decoder's layers of {arm_words(self.arm)} (mean of {PROBE_BATCHES} batches) at most "
+            f"{self.most:g} times as large in one as in another, at the start and after 1/15, 1/3 and all of the run"
+        )
+
+    def judge(self, evidence: Evidence) -> Finding:
+        """Return what the evidence says of it: the checkpoint where it is worst decides."""
+        values = [evidence.values(self.arms, metric.of) for metric in UNEVENNESS]
+        if any(math.isnan(value) for of_checkpoint in values for value in of_checkpoint):
+            return Finding(
+                INCONCLUSIVE, "", f"{self.arm} with probe=gradients probe_batches={PROBE_BATCHES} in every seed"
+            )
+        worst = max(values, key=lambda of_checkpoint: interval(of_checkpoint, LOG)[1])
+        found = verdict(interval(worst, LOG), (0.0, self.most))
+        return Finding(found, f"gradients of {arm_words(self.arm)} {spoken(worst, LOG)} times apart",
+                       None if found != INCONCLUSIVE else "more seeds: the interval crosses the edge")  # fmt: skip
+
+
+def _deeper(bleu: float | None) -> Any:
+    pairs = [(f"postln_warm_{depth}", f"deepnorm_warm_{depth}") for depth in ("deep", "deeper")]
+    return Any(
+        tuple((Trains(post, most=FEW, bleu=bleu), Trains(deep, least=1, bleu=bleu)) for post, deep in pairs),
+        "at one of the two greater depths",
+    )
+
+
+def _rezero(bleu: float | None) -> tuple[Trains | Report, ...]:
+    return (
+        *(Trains(arm, least=1, bleu=bleu) for arm in ("rezero_nowarm", "rezero_nowarm_step")),
+        Report(BLEU.minus(), ("rezero_nowarm", "postln_warm")),
+    )
+
+
+def _open_question(bleu: float | None) -> Any:
+    tuned = ("postln_warm", "postln_warm_high", "postln_warm_short")
+    arms = ("preln_nowarm_anchored", "deepnorm_nowarm", "rezero_nowarm", "admin_nowarm")
+    parts = tuple(
+        (Even(arm), Trains(arm, least=1, bleu=bleu), Trains(f"{arm}_high", least=1, bleu=bleu),
+         MatchesBest(arm, tuned, bleu is not None))
+        for arm in arms
+    )  # fmt: skip
+    return Any(parts, "for one of these schemes", arms)
+
+
+SCHEMES = (
+    Claim(
+        "TH-10", "Post-LN: gradients are tiny after warm-up", "section 3.4, figure 3(a, b)",
+        "about 0.015 in every layer, 110 times below layer 6 at initialisation (read off)",
+        Rule((Within(LARGEST, ("postln_warm",), high=0.1), Within(LARGEST_RATIO, ("postln_warm",), high=1 / 20),
+              Report(LAST_RATIO_OF_NORMS, ("postln_warm",))), FIRST, REGISTRY),
+        Rule((Within(LAST_RATIO, ("postln_warm",), high=1 / 5), Report(LAST_RATIO_OF_NORMS, ("postln_warm",))),
+             AMENDED, "one of the first rules; the number of batches as the amendment asks"),
+    ),
+    Claim(
+        "X-1", "DeepNorm trains at depths where Post-LN fails", "Wang et al. 2022; Liu et al. 2020",
+        "Post-LN fails at 18-18 on WMT14; DeepNorm 28.8, 29.0, 28.9 at 18, 50, 100 on WMT17",
+        Rule((_deeper(TRAINED_BLEU),), WRITTEN, REGISTRY), Rule((_deeper(None),), AMENDED, AMENDMENT),
+    ),
+    Claim(
+        "X-2", "ReZero needs neither warm-up nor norm", "Bachlechner et al. 2020",
+        "34.66 on IWSLT14, 1 to 2 below others",
+        Rule(_rezero(TRAINED_BLEU), WRITTEN, REGISTRY), Rule(_rezero(None), AMENDED, AMENDMENT),
+    ),
+    Claim(
+        "X-3", "Admin matches or betters Post-LN", "Liu et al. 2020",
+        "35.67 +- 0.15 and 35.64 +- 0.23 on IWSLT14; trains at 18-18 on WMT14, where Post-LN does not",
+        Rule((*(Within(BLEU.minus(), (arm, "postln_warm"), NON_INFERIOR_BLEU)
+                for arm in ("admin_warm", "admin_warm_closed")),
+              Trains("admin_warm_deeper", least=1, bleu=TRAINED_BLEU),
+              Trains("postln_warm_deeper", most=FEW, bleu=TRAINED_BLEU)), WRITTEN, REGISTRY),
+        Rule((*(Within(FINAL_LOSS.over(), (arm, "postln_warm"), high=NON_INFERIOR_LOSS)
+                for arm in ("admin_warm", "admin_warm_closed")),
+              *(Report(FINAL_NLL.over(), (arm, "postln_warm")) for arm in ("admin_warm", "admin_warm_closed"))),
+             AMENDED, AMENDMENT),
+    ),
+    Claim(
+        "X-4", "A scheme with even gradients throughout training and Post-LN's final quality exists",
+        "open question", "none claimed",
+        Rule((_open_question(TRAINED_BLEU),), WRITTEN, REGISTRY), Rule((_open_question(None),), AMENDED, AMENDMENT),
+    ),
+)  # fmt: skip
