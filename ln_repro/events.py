@@ -4,6 +4,7 @@ The trainer and the runner both append. A line is one write in append mode, so t
 interrupted and resumed goes on in the same file, so some updates may stand there twice; `Events.read` knows.
 """
 
+import gzip
 import json
 import math
 import os
@@ -64,7 +65,7 @@ def _before(event: Event, resumed: Event) -> bool:
 
 
 class Follower:
-    """Reads a growing file of events."""
+    """Reads a growing file of events, or a compressed one that is complete."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -74,7 +75,7 @@ class Follower:
         """Yield the events that are whole and have not been yielded."""
         if not self.path.exists():
             return
-        with self.path.open("rb") as file:
+        with gzip.open(self.path) if self.path.suffix == ".gz" else self.path.open("rb") as file:
             file.seek(self.offset)
             for line in file:
                 if not line.endswith(b"\n"):

@@ -1,5 +1,6 @@
 """Whether a kept record can be trusted: whole, of our schema, as it was collected, and as its events say."""
 
+import gzip
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -11,7 +12,9 @@ from ln_repro.events import Event, Events
 from ln_repro.record import SCHEMA, Record, results_of
 
 CHECKSUMS = "SHA256SUMS"
-"""The file that holds them, as `sha256sum --check` reads it."""
+"""The file that holds them, one a folder, as `sha256sum --check` reads it."""
+EVENTS, HYPOTHESES = ".events.jsonl", ".test.txt"
+"""How the names of the files beside a record end, after its id; `.gz` follows where they are compressed."""
 FIELDS: Mapping[str, type] = {
     "id": str, "exp": str, "status": str, "axes": dict, "epochs": list, "bleu": dict, "data": dict, "parameters": int,
     "updates": int, "target_tokens": int, "environment": dict, "code": dict, "experiment": dict,
@@ -30,6 +33,19 @@ def checksums(folder: Path) -> dict[str, str] | None:
     return {name: digest for digest, _, name in (line.partition("  ") for line in kept.read_text().splitlines())}
 
 
+def beside(record: Path, ending: str) -> Path:
+    """Return the file beside a record, compressed or not, that ends so; it may be absent."""
+    plain = record.with_name(f"{record.stem}{ending}")
+    packed = plain.with_name(f"{plain.name}.gz")
+    return packed if packed.exists() else plain
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a file, compressed or not."""
+    data = path.read_bytes()
+    return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+
+
 def write_checksums(folder: Path, copied: Iterable[str]) -> None:
     """Write down the checksums of files that were just copied; the others keep theirs, whatever became of them.
 
@@ -37,7 +53,7 @@ def write_checksums(folder: Path, copied: Iterable[str]) -> None:
     """
     kept = checksums(folder)
     if kept is None:
-        kept, copied = {}, [path.name for path in folder.iterdir() if path.suffix in (".json", ".jsonl", ".txt")]
+        kept, copied = {}, [path.name for path in folder.iterdir() if path.suffix in (".json", ".jsonl", ".txt", ".gz")]
     kept |= {name: digest(folder / name) for name in copied}
     write_atomically(folder / CHECKSUMS, "".join(f"{kept[name]}  {name}\n" for name in sorted(kept)))
 
@@ -60,12 +76,13 @@ def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Even
             raise Unsound(f"{name} is missing, or no {kind.__name__}")
     if path.stem != record["id"]:
         raise Unsound(f"a double of {record['id']}, which is the id that it holds")
-    events = Events(path.with_suffix(".events.jsonl")).read()
-    if not events and path.with_suffix(".events.jsonl").name in (kept or {}):
-        raise Unsound("its events are gone")
-    for file in (path, path.with_suffix(".events.jsonl")):
+    files = [path, *(beside(path, ending) for ending in (EVENTS, HYPOTHESES))]
+    for file in files:
         if kept is not None and file.exists() and kept.get(file.name) != digest(file):
             raise Unsound(f"{file.name} was changed after it was collected ({CHECKSUMS})")
+    events = Events(files[1]).read()
+    if not events and {f"{path.stem}{EVENTS}", f"{path.stem}{EVENTS}.gz"} & {*(kept or {})}:
+        raise Unsound("its events are gone")
     if events:
         compare(record, results_of(events, bool(record["experiment"]["eval"].get("average"))))
     return record, events

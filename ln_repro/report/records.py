@@ -33,22 +33,29 @@ def records_folder() -> Path:
 
 
 def read_kept(folder: Path) -> Kept:
-    """Return the records in ``folder``; one that cannot be trusted is left out and named.
+    """Return the records in ``folder`` and below; one that cannot be trusted is left out and named.
 
     Raises:
         UserError: there is no such folder.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder of records (they are kept in a checkout, or give --records DIR)")
-    runs, problems, kept = [], [], checksums(folder)
-    for path in sorted(folder.glob("*.json")):
-        try:
-            runs.append(Run(*sound(path, kept)))
-        except Unsound as error:
-            problems.append(f"{path}: {error}; left out")
-    missing = sorted(name for name in kept or {} if not (folder / name).exists())
-    problems += [f"{folder / name}: is gone; bring it back, or take its line out of {CHECKSUMS}" for name in missing]
+    runs, problems = [], []
+    for place in sorted({path.parent for path in (*folder.rglob("*.json"), *folder.rglob(CHECKSUMS))}):
+        kept = checksums(place)
+        for path in sorted(place.glob("*.json")):
+            try:
+                runs.append(Run(*sound(path, kept)))
+            except Unsound as error:
+                problems.append(f"{path}: {error}; left out")
+        gone = sorted(name for name in kept or {} if not (place / name).exists())
+        problems += [f"{place / name}: is gone; bring it back, or take its line out of {CHECKSUMS}" for name in gone]
     return Kept(sorted(runs, key=order), problems)
+
+
+def find(folder: Path, id: str) -> Path | None:
+    """Return the file of the record with this id; None if there is none."""
+    return next(folder.rglob(f"{id}.json"), None)
 
 
 def order(run: Run) -> tuple[str, int, str]:

@@ -1,6 +1,7 @@
 """`ln-repro collect` and `verify`: records that are kept, and whether they can be trusted."""
 
 import argparse
+import gzip
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,21 +33,24 @@ def collect_verb(options: argparse.Namespace) -> int:
 def keep(folder: Any, record: dict[str, Any], place: Path, replace: bool) -> str:
     """Copy a run's files, the record last, and note their checksums; return what was done, in words."""
     from ln_repro.disk import write_atomically
-    from ln_repro.report.integrity import write_checksums
+    from ln_repro.report.integrity import EVENTS, HYPOTHESES, write_checksums
+    from ln_repro.report.records import find
 
-    files = {"": "record.json", ".events": "events.jsonl"}
+    id, target = record["id"], find(place, record["id"])
+    target = target or place / record["exp"].partition("_")[0] / f"{id}.json"
+    whole = (folder.path / "record.json").read_bytes()
+    if target.exists() and target.read_bytes() != whole and not replace:
+        return f"not kept: another record of {id} is there (--replace takes its place)"
+    target.parent.mkdir(exist_ok=True)
+    sources = {EVENTS: folder.path / "events.jsonl"}
     if best := record["bleu"]["test"]:
-        files |= {".test": folder.hypotheses("test", best["epoch"]).relative_to(folder.path)}
-    copies = {
-        place / f"{record['id']}{middle}{Path(name).suffix}": folder.path / name for middle, name in files.items()
-    }
-    first = next(iter(copies))
-    if first.exists() and first.read_bytes() != (folder.path / "record.json").read_bytes() and not replace:
-        return f"not kept: another record of {record['id']} is there (--replace takes its place)"
-    for target, source in reversed(copies.items()):
-        write_atomically(target, source.read_bytes())
-    write_checksums(place, [target.name for target in copies])
-    return f"kept as {record['id']}"
+        sources[HYPOTHESES] = folder.hypotheses("test", best["epoch"])
+    copies = [target.with_name(f"{id}{ending}.gz") for ending in sources]
+    for copy, source in zip(copies, sources.values(), strict=True):
+        write_atomically(copy, gzip.compress(source.read_bytes(), mtime=0))
+    write_atomically(target, whole)
+    write_checksums(target.parent, [target.name, *(copy.name for copy in copies)])
+    return f"kept as {id}"
 
 
 def verify_verb(options: argparse.Namespace) -> int:
@@ -89,14 +93,16 @@ def compare_verb(options: argparse.Namespace) -> int:
 def translated(folder: Path, record: dict[str, Any]) -> tuple[list[str], list[str]] | None:
     """Return a record's hypotheses and their references; None where either is not here."""
     from ln_repro.corpus.prepared import opened
+    from ln_repro.report.integrity import HYPOTHESES, beside, text_of
+    from ln_repro.report.records import find
 
     fingerprint = record["data"]["fingerprint"]
     data = data_folder() / "prepared"
     short = f"{record['data']['name']}-{fingerprint.removeprefix('sha256:')[:12]}"
-    corpus, hypotheses = opened(data / short, fingerprint), folder / f"{record['id']}.test.txt"
-    if corpus is None or not hypotheses.exists():
+    corpus, kept = opened(data / short, fingerprint), find(folder, record["id"])
+    if corpus is None or kept is None or not (hypotheses := beside(kept, HYPOTHESES)).exists():
         return None
-    return hypotheses.read_text(encoding="utf-8").split("\n")[:-1], corpus.references("test")
+    return text_of(hypotheses).split("\n")[:-1], corpus.references("test")
 
 
 def scored_again(folder: Path, record: dict[str, Any]) -> str | None:
