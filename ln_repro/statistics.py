@@ -57,6 +57,7 @@ LINEAR = Scale(fmean, mean_interval)
 LOG = Scale(geometric_mean, ratio_interval, (0.0, math.inf))
 """Of ratios: twice as long and half as long are equally far from even."""
 PERCENT = Scale(fmean, mean_interval, (0.0, 100.0))
+NOT_NEGATIVE = Scale(fmean, mean_interval, (0.0, math.inf))
 
 
 def interval(values: Sequence[float], scale: Scale = LINEAR, level: float = LEVEL) -> Interval:

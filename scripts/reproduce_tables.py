@@ -4,6 +4,7 @@ import json
 import sys
 
 from ln_repro.claims.judge import claim_rows, evidence_of
+from ln_repro.report import figure_rates
 from ln_repro.report.board import readme, with_board
 from ln_repro.report.figures import draw_all
 from ln_repro.report.page import page_of
@@ -26,10 +27,12 @@ def main() -> int:
         (results / "tables" / name).write_text(text)
     print(f"{sum(map(len, files.values()))} tables written to results/tables")
     readme().write_text(with_board(readme().read_text(), rows))
-    (results / "report.html").write_text(page_of(kept.runs, rows, theory), encoding="utf-8")
-    print("the page written to results/report.html")
     drawn = draw_all(evidence, results / "theory.json", results / "figures")
     print(f"{len(drawn.paths)} figures written to results/figures")
+    picture = results / "figures" / f"{figure_rates.NAME}.svg"
+    page = page_of(kept.runs, rows, theory, picture.read_text(encoding="utf-8") if picture.exists() else "")
+    (results / "report.html").write_text(page, encoding="utf-8")
+    print("the page written to results/report.html")
     return complaints(kept.problems)
 
 

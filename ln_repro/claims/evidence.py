@@ -179,26 +179,35 @@ class Evidence:
                 for of_rate in arm.values()]  # fmt: skip
         return [group for group in runs if group]
 
-    def best(self, run: Run, quantity: Callable[[Run], float], better: Callable[..., float]) -> float:
-        """Return the best mean of any arm at any rate with this run's model size and at most its epochs."""
-        return better(
-            fmean(map(quantity, group)) for group in self._groups
-            if group[0].size == run.size and group[0].epochs <= run.epochs
-        )  # fmt: skip
+    @cached_property
+    def _bests(self) -> dict[tuple[tuple[int, ...], float], tuple[float, float]]:
+        return {}
+
+    def best(self, run: Run) -> tuple[float, float]:
+        """Return the highest mean BLEU and lowest mean NLL of any arm at any rate, with the run's model size and at most
+        its epochs."""
+        key = (run.size, run.epochs)
+        if key not in self._bests:
+            groups = [group for group in self._groups if group[0].size == run.size and group[0].epochs <= run.epochs]
+            self._bests[key] = (
+                max(fmean(one.bleu for one in group) for group in groups),
+                min(fmean(one.nll for one in group) for group in groups),
+            )
+        return self._bests[key]
 
     def relative_bleu(self, run: Run) -> float:
-        """Return a run's BLEU over that of the best arm (size and epochs as in `best`)."""
-        best = self.best(run, lambda one: one.bleu, max)
+        """Return a run's BLEU over that of the best arm."""
+        best, _ = self.best(run)
         return run.bleu / best if best else 0.0
 
     def progress(self, run: Run) -> float:
         """Return how far a run of masked words came from the unigram entropy (0) to the best arm's loss (1)."""
-        entropy, best = self.entropies.get("unigram_bits", math.nan), self.best(run, lambda one: one.nll, min)
+        entropy, (_, best) = self.entropies.get("unigram_bits", math.nan), self.best(run)
         return (entropy - run.nll) / (entropy - best) if run.finite else 0.0
 
     def skill(self, run: Run) -> float:
         """Return how far a run came from a model that never sees the source (0) to the best arm (1); NaN if unknown."""
-        entropy, best = self.entropies.get("source_blind_bits", math.nan), self.best(run, lambda one: one.nll, min)
+        entropy, (_, best) = self.entropies.get("source_blind_bits", math.nan), self.best(run)
         return (entropy - run.nll) / (entropy - best)
 
     def trained(self, run: Run) -> bool:

@@ -84,7 +84,7 @@ class Ceilings:
         """Return what the evidence says of it."""
         high, low = ceiling(evidence, self.high), ceiling(evidence, self.low)
         runs = [run for arm in (self.high, self.low) for of_rate in evidence.curve(arm).values() for run in of_rate]
-        words = f"ceiling {high.words()} {arm_words(self.high)}, {low.words()} {arm_words(self.low)}"
+        words = f"ceiling {high.words()} for {arm_words(self.high)}, {low.words()} for {arm_words(self.low)}"
         if not high.rates or not low.rates:
             return Finding(INCONCLUSIVE, words, f"{CURVE_SEEDS} seeds at every rate (grid=rates)", runs)
         if high.rate is None and low.rate is None:

@@ -30,16 +30,16 @@ def region_words(low: float, high: float) -> str:
     return f"at least {low:.3g}" if math.isinf(high) else f"in [{low:.3g}, {high:.3g}]"
 
 
-def spoken(values: Sequence[float], scale: Scale = LINEAR) -> str:
+def spoken(values: Sequence[float], scale: Scale = LINEAR, mixed: bool = False) -> str:
     """Return a mean with its 95 % interval, in words.
 
-    Where the interval reaches beyond what is possible, as over seeds of which some train and some do not, or where a
-    value is infinite, it would mean nothing: least and greatest are given.
+    Over seeds of which some train and some do not (``mixed``), where the interval reaches beyond what is possible, or
+    where a value is infinite, it would mean nothing: least and greatest are given.
     """
     mean = scale.mean(values) if scale.has(values) else fmean(values)
     low, high = interval(values, scale)
     if len(values) < 2 or math.isnan(mean):
         return f"{mean:.3g}"
-    if not scale.has(values) or low < scale.possible[0] or high > scale.possible[1]:
+    if mixed or not scale.has(values) or low < scale.possible[0] or high > scale.possible[1]:
         return f"{mean:.3g} ({min(values):.3g} to {max(values):.3g})"
     return f"{mean:.3g} [{low:.3g}, {high:.3g}]"

@@ -12,6 +12,7 @@ from ln_repro.errors import UserError
 from ln_repro.paper.figures import FIGURES, Figure, Panel, Quantity, Reading
 from ln_repro.record import Record
 from ln_repro.report.canvas import COLOURS, GREY, canvas, legend_below, place, save, tidy
+from ln_repro.report.figure_rates import draw_rates
 from ln_repro.report.grids import GRIDS
 from ln_repro.report.series import Curve, curve
 from ln_repro.report.theory_figures import draw as draw_theory
@@ -59,7 +60,9 @@ def draw_all(evidence: Mapping[str, Evidence], theory: Path, out: Path) -> Drawn
     with ProcessPoolExecutor() as pool:  # drawing takes most of the time that the tables and figures take
         of_theory = pool.submit(draw_theory, found["figures"], out) if found else None
         of_runs = list(pool.map(draw_runs, [{corpus: runs} for corpus, runs in sorted(evidence.items())], repeat(out)))
-        paths = [path for drawn in of_runs for path in drawn.paths] + (of_theory.result() if of_theory else [])
+        rates = pool.submit(draw_rates, evidence, out)
+        paths = [path for drawn in of_runs for path in drawn.paths] + rates.result()
+        paths += of_theory.result() if of_theory else []
     return Drawn(paths, [line for drawn in of_runs for line in drawn.left_out])
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.claims.evidence import Run
+from ln_repro.claims.judge import OTHER_CORPORA
 from ln_repro.record import Record
+from ln_repro.report.board import headlines
 from ln_repro.report.page_runs import Arm, Curve, arms_of, chart_data, corpus_order, named, thinned
 from ln_repro.report.page_theory import number_table, theory_panels
 from ln_repro.report.tables import signatures
@@ -34,14 +36,18 @@ Claim = Mapping[str, Any]
 ``seeds``, ``evidence``, ``rule`` and ``needs``."""
 
 
-def page_of(runs: Sequence[Run], claims: Sequence[Claim], theory: Mapping[str, Any]) -> str:
-    """Return the page of kept runs, of what is judged by them, and of what is kept of the theory."""
+def page_of(runs: Sequence[Run], claims: Sequence[Claim], theory: Mapping[str, Any], figure: str = "") -> str:
+    """Return the page of kept runs, what is judged by them, what is kept of the theory, and the first picture."""
     curves = {run.record["id"]: thinned(run.events) for run in runs if run.events}
-    return page(claims, [run.record for run in runs], curves, theory)
+    return page(claims, [run.record for run in runs], curves, theory, figure)
 
 
 def page(
-    claims: Sequence[Claim], records: Sequence[Record], curves: Mapping[str, Curve], theory: Mapping[str, Any]
+    claims: Sequence[Claim],
+    records: Sequence[Record],
+    curves: Mapping[str, Curve],
+    theory: Mapping[str, Any],
+    figure: str = "",
 ) -> str:
     """Return the page as HTML; the same arguments give the same text.
 
@@ -50,6 +56,7 @@ def page(
         records: the runs.
         curves: training losses by record id, as `page_runs.thinned` returns them.
         theory: ``findings`` and ``figures`` of `ln-repro theory`; a claim with a finding's id has its numbers.
+        figure: the page's first picture, as SVG.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -66,6 +73,9 @@ def page(
         groups=_grouped(shown),
         tally={verdict: sum(claim["verdict"] == verdict for claim in claims) for verdict in VERDICTS},
         verdicts=VERDICTS,
+        headlines=headlines(claims),
+        figure=figure[figure.find("<svg") :] if figure else "",
+        others=[name for name in OTHER_CORPORA if any(o["data"] == name for c in claims for o in c["elsewhere"])],
         arms=arms,
         filters=_filters(arms),
         runs=len(records),

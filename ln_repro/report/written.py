@@ -14,7 +14,7 @@ from ln_repro.claims.words import spoken
 from ln_repro.record import decoded
 from ln_repro.report.tables import Table, claims_table, render, run_tables
 from ln_repro.report.theory import findings_table
-from ln_repro.statistics import LINEAR, PERCENT, Scale
+from ln_repro.statistics import NOT_NEGATIVE, PERCENT, Scale
 
 SUFFIXES = {"md": "md", "csv": "csv", "latex": "tex", "json": "json"}
 Files = dict[str, dict[str, Table]]
@@ -65,8 +65,9 @@ def arms_table(evidence: Evidence) -> Table:
 def arm_row(arm: str, evidence: Evidence, scored: bool) -> list[Any]:
     """Return an arm's cells."""
     runs = [run for _, run in sorted(evidence.arms[arm].items())]
-    cells = [arm, len(runs), cell([run.bleu for run in runs], PERCENT) if scored else None,
-             cell([run.loss for run in runs]), cell([run.nll for run in runs])]  # fmt: skip
+    mixed = scored and 0 < sum(map(evidence.trained, runs)) < len(runs)
+    cells = [arm, len(runs), cell([run.bleu for run in runs], PERCENT, mixed) if scored else None,
+             cell([run.loss for run in runs], mixed=mixed), cell([run.nll for run in runs], mixed=mixed)]  # fmt: skip
     if not scored:
         return cells
     found = ceiling(evidence, arm)
@@ -90,9 +91,10 @@ def rates_table(evidence: Evidence) -> Table:
             continue  # an arm of another name is the same at another rate
         seen.add(ids)
         for rate, runs in curve.items():
-            failed = sum(map(evidence.failed, runs))
+            hits, failed = sum(map(evidence.trained, runs)), sum(map(evidence.failed, runs))
+            mixed = 0 < hits < len(runs)
             rows.append([arm, f"{rate:g}", len(runs), trains(evidence, runs), f"{failed}/{len(runs)}",
-                         cell([run.bleu for run in runs], PERCENT), cell([run.nll for run in runs]),
+                         cell([run.bleu for run in runs], PERCENT, mixed), cell([run.nll for run in runs], mixed=mixed),
                          skill(evidence, runs)])  # fmt: skip
     return {"columns": columns, "rows": rows}
 
@@ -102,11 +104,11 @@ def _scored(evidence: Evidence) -> bool:
     return any(decoded(run.record) for runs in evidence.arms.values() for run in runs.values())
 
 
-def cell(values: Sequence[float], scale: Scale = LINEAR) -> str:
+def cell(values: Sequence[float], scale: Scale = NOT_NEGATIVE, mixed: bool = False) -> str:
     """Return the mean with its interval; where runs ended without a number, how many did."""
     if lost := sum(not math.isfinite(value) for value in values):
         return f"none in {lost} of {len(values)}"
-    return spoken(values, scale)
+    return spoken(values, scale, mixed)
 
 
 def trains(evidence: Evidence, runs: Sequence[Run]) -> str:

@@ -1,0 +1,90 @@
+"""The figure of learning rates: BLEU and NLL against the peak rate, by norm placement and warm-up, ceilings marked."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from ln_repro.claims.evidence import FAILS, TRAINS, Evidence, Run
+from ln_repro.claims.rates import ceiling
+from ln_repro.report.canvas import COLOURS, GREY, canvas, legend_below, place, save, tidy
+
+NAME = "figure_rates"
+SETTINGS = {"toy": "toy, 6+6 layers", "multi30k6": "Multi30k, 6+6 layers", "iwslt": "IWSLT14"}
+"""Settings that have a column, with their headings."""
+ARMS = {
+    "postln_warm": "Post-LN with warm-up", "postln_nowarm": "Post-LN without",
+    "preln_warm": "Pre-LN with warm-up", "preln_nowarm_anchored": "Pre-LN without",
+}  # fmt: skip
+LEAST_RATES = 3
+CEILING = "ceiling: the largest rate at which at least 4 of 5 seeds train"
+
+
+def draw_rates(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
+    """Draw the figure into a folder and return its files; none where no setting was run at several rates."""
+    settings = [name for name in SETTINGS if name in evidence and _rates(evidence[name])]
+    if not settings:
+        return []
+    with canvas() as pyplot:
+        figure, axes = pyplot.subplots(2, len(settings), squeeze=False, sharex="col")
+        for column, setting in enumerate(settings):
+            _draw_setting(axes[:, column], evidence[setting], SETTINGS[setting])
+        axes[0, 0].set_ylabel("test BLEU (tokenised)")
+        axes[1, 0].set_ylabel("validation NLL (bits per token)")
+        below = legend_below(figure, axes.flat, 4 if len(settings) > 1 else 1, last=[CEILING])
+        place(figure, axes, (4.2, 2.3), (0.6, 0.25), above=0.75, below=below)
+        paths = save(figure, out / NAME)
+        pyplot.close(figure)
+    return paths
+
+
+def _rates(evidence: Evidence) -> bool:
+    return any(len(evidence.curve(arm)) >= LEAST_RATES for arm in ARMS)
+
+
+def _draw_setting(axes: Sequence[Any], evidence: Evidence, title: str) -> None:
+    """Draw one setting: BLEU above, NLL below."""
+    above, below = axes
+    runs = [run for arm in ARMS for of_rate in evidence.curve(arm).values() for run in of_rate]
+    best = max(evidence.best(run)[0] for run in runs)
+    for share, name in ((TRAINS, "trains"), (FAILS, "fails")):
+        above.axhline(share * best, color=GREY, linewidth=0.8, linestyle=":")
+        above.annotate(name, (1, share * best), xycoords=("axes fraction", "data"), ha="right", color=GREY, fontsize=7,
+                       va="bottom" if name == "trains" else "top")  # fmt: skip
+    for number, (arm, label) in enumerate(ARMS.items()):
+        if curve := evidence.curve(arm):
+            norm, warm = arm.split("_")[:2]
+            look = {"color": COLOURS[norm], "linestyle": "-" if warm == "warm" else "--"}
+            _draw_curve(above, curve, "bleu", label, look)
+            _draw_curve(below, curve, "nll", label, look)
+            if (rate := ceiling(evidence, arm).rate) is not None:
+                fill = COLOURS[norm] if warm == "warm" else "white"
+                above.plot([rate], [1.04 + 0.05 * number], "v", color=COLOURS[norm], markerfacecolor=fill, markersize=6,
+                           transform=above.get_xaxis_transform(), clip_on=False)  # fmt: skip
+    above.plot([], [], "v", color=GREY, linestyle="none", label=CEILING)
+    if (blind := evidence.entropies.get("source_blind_bits")) is not None:
+        below.axhline(blind, color=GREY, linewidth=0.8, linestyle=":")
+        below.annotate("without seeing the source", (1, blind), xycoords=("axes fraction", "data"), ha="right",
+                       va="bottom", color=GREY, fontsize=7)  # fmt: skip
+    above.set_title(title, fontsize="medium", pad=28)
+    above.set_ylim(bottom=0)
+    below.set_ylim(bottom=0)
+    below.set_xlabel("peak learning rate")
+    rates = sorted({rate for arm in ARMS for rate in evidence.curve(arm)})
+    for axis in axes:
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(rates, [f"{rate:g}" for rate in rates], fontsize=8)
+        axis.minorticks_off()
+        tidy(axis)
+
+
+def _draw_curve(
+    axis: Any, curve: Mapping[float, Sequence[Run]], quantity: str, label: str, look: dict[str, Any]
+) -> None:
+    """Draw every seed as a point, and the line of the means."""
+    points = [(rate, getattr(run, quantity)) for rate, runs in curve.items() for run in runs]
+    finite = [(rate, value) for rate, value in points if math.isfinite(value)]
+    axis.plot(*zip(*finite, strict=True), ".", color=look["color"], alpha=0.5, markersize=4)
+    means = {rate: fmean(value for at, value in finite if at == rate) for rate in dict(finite)}
+    axis.plot([*means], [*means.values()], label=label, linewidth=1.6, **look)
