@@ -184,7 +184,7 @@ class Evidence:
         return {}
 
     def best(self, run: Run) -> tuple[float, float]:
-        """Return the highest mean BLEU and the lowest mean NLL of any arm and rate (of this size, at most these epochs)."""
+        """Return the highest mean BLEU and lowest mean NLL of any arm and rate (of this size, at most these epochs)."""
         key = (run.size, run.epochs)
         if key not in self._bests:
             groups = [group for group in self._groups if group[0].size == run.size and group[0].epochs <= run.epochs]
