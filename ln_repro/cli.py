@@ -70,13 +70,19 @@ def parser() -> argparse.ArgumentParser:
             "words",
             nargs="*",
             metavar="key=value",
-            help="grid=NAME [corpus=NAME] [seeds=N] [launcher=slurm] [key=value ...]",
+            help="grid=NAME [corpus=NAME] [seeds=N] [arms=A,B] [rates=X,Y] [launcher=slurm] [key=value ...]",
         )
         grid.add_argument(
-            "--only", action="append", default=[], metavar="CELL", help="these cells: '*sgd*', 'postln_warm-s2'"
+            "--only", action="append", default=[], metavar="CELL[,CELL]",
+            help="these cells, patterns separated by commas: '*sgd*,postln_warm-s2,*-lr0.001*'",
+        )  # fmt: skip
+        grid.add_argument(
+            "--except", action="append", default=[], metavar="CELL[,CELL]", dest="but", help="all but these"
         )
-        grid.add_argument("--except", action="append", default=[], metavar="CELL", dest="but", help="all but these")
         if name == "sweep":
+            grid.add_argument(
+                "--skip-recorded", action="store_true", help="leave out cells whose record is in results/records"
+            )
             grid.add_argument("--dry-run", action="store_true", help="print one row per cell and start nothing")
             grid.add_argument("--detach", action="store_true", help="start and leave; status and cancel find it")
         elif name == "status":

@@ -28,9 +28,11 @@ def experiments() -> dict[str, str]:
 
 
 def grid(name: str) -> dict[str, Any]:
-    """Return a grid's file: ``arms`` and perhaps ``overrides``."""
+    """Return a grid's file: ``arms``, and perhaps ``corpus``, ``rates`` (a key of the setting's) and ``overrides``."""
     from omegaconf import OmegaConf
 
+    if not name:
+        raise UserError(f"grid: which grid? Give grid=NAME ({', '.join(_choices('grid'))})")
     _check_choices([f"grid={name}"])
     found = OmegaConf.to_container(OmegaConf.load(CONF / "grid" / f"{name}.yaml"))
     assert isinstance(found, dict)
@@ -147,13 +149,15 @@ def _check_choices(overrides: Sequence[str]) -> None:
     for override in overrides:
         group, equals, choice = override.partition("=")
         if not group.strip("+~") or not (equals or group.startswith("~")):
-            raise UserError(f"{override!r}: is no key=value")
-        folder = CONF / group
-        if not re.fullmatch(r"\w+", group) or not folder.is_dir():
-            continue
-        options = sorted(path.stem for path in folder.glob("*.yaml"))
-        if choice not in options:
+            raise UserError(f"expected key=value, got {override!r}")
+        options = _choices(group) if re.fullmatch(r"\w+", group) else []
+        if options and choice not in options:
             raise UserError(f"{group}: there is no {choice!r}{_nearest(choice, options)}")
+
+
+def _choices(group: str) -> list[str]:
+    """Return the names that can be given for a group; none for what is no group."""
+    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
 
 
 def _complaints() -> tuple[type[Exception], ...]:

@@ -48,14 +48,18 @@ def sweep_verb(options: argparse.Namespace) -> int:
         return _leave(runs)
     if not asked.local and not options.dry_run:
         slurm.require()
-    plan = _plan(composed, prepared=not options.dry_run)
+    plan = _plan(composed, prepared=not options.dry_run, skipped=_recorded() if options.skip_recorded else frozenset())
     if options.dry_run:
+        if options.skip_recorded and plan[0].id is None:
+            say("which cells are recorded shows once the corpus is here: ln-repro data prepare")
         print(table(plan, _queue(runs)))
         return 0
     done = sum(planned.done for planned in plan)
+    recorded = sum(planned.state == "recorded" for planned in plan)
     unprobed = sum(planned.unprobed for planned in plan)
     say(
-        f"{len(plan)} cells, {done} finished already"
+        f"{len(plan)} cells, {done - recorded} finished already"
+        + (f", {recorded} recorded" if options.skip_recorded else "")
         + (f", {unprobed} without the probes asked for" if unprobed else "")
     )
     if asked.local:
@@ -141,13 +145,21 @@ def _compose(asked: "Asked", options: argparse.Namespace) -> "list[Composed]":
     """Return the cells of a grid that were asked for, each with its experiment and its learning rate."""
     from ln_repro.compose import compose, experiments, grid
     from ln_repro.experiment import build
-    from ln_repro.sweep.grid import cells, chosen
+    from ln_repro.sweep.grid import by_rate, cells, chosen
 
     settle, described = _settle(asked), grid(asked.grid)
     corpus = asked.corpus or described.get("corpus", "toy")
+    described["arms"] = asked.arms or described["arms"]
     every = cells(described, corpus, asked.seeds, asked.settings, list(experiments()))
+    rates: Sequence[float] = asked.rates
+    if not rates and (key := described.get("rates")):
+        rates = compose(every[0].overrides)["reference"].get(key)
+        if not rates:
+            raise UserError(f"rates: the setting of {corpus} has no reference.{key}; give rates=A,B,C")
+    if rates:
+        every = by_rate(every, rates)
     composed = []
-    for cell in chosen(every, options.only, options.but):
+    for cell in chosen(every, _patterns(options.only), _patterns(options.but)):
         settings = compose(cell.overrides)
         experiment = settle(build(settings))
         if experiment.start is not None:
@@ -156,6 +168,17 @@ def _compose(asked: "Asked", options: argparse.Namespace) -> "list[Composed]":
             )
         composed.append((cell, experiment, experiment.learning_rate(settings["reference"]["updates_per_epoch"])))
     return composed
+
+
+def _patterns(given: Sequence[str]) -> list[str]:
+    return [pattern for words in given for pattern in words.split(",")]
+
+
+def _recorded() -> frozenset[str]:
+    """Return the ids of the committed records."""
+    from ln_repro.report.records import ids, records_folder
+
+    return ids(records_folder())
 
 
 def _settle(asked: "Asked") -> "Callable[[Experiment], Experiment]":
@@ -185,8 +208,14 @@ def _say_once(line: str) -> None:
     say(line)
 
 
-def _plan(composed: "list[Composed]", prepared: bool) -> list["Planned"]:
-    """Return the plan of these cells; ``prepared``: prepare the corpus, once and not by every cell."""
+def _plan(composed: "list[Composed]", prepared: bool, skipped: frozenset[str] = frozenset()) -> list["Planned"]:
+    """Return the plan of these cells.
+
+    Args:
+        composed: the cells, with experiments and rates.
+        prepared: prepare the corpus, once and not by every cell.
+        skipped: the ids of cells that need no run.
+    """
     from ln_repro.corpus.prepare import fingerprint, prepare
     from ln_repro.engine import process
     from ln_repro.sweep.plan import Planned
@@ -196,7 +225,7 @@ def _plan(composed: "list[Composed]", prepared: bool) -> list["Planned"]:
         source: str | None = prepare(first.data, first.paths.data, process.binarise, say).fingerprint
     else:
         source = fingerprint(first.data, first.paths.data)
-    return [Planned(*parts, source) for parts in composed]
+    return [Planned(*parts, source, skipped) for parts in composed]
 
 
 def _run_here(asked: "Asked", plan: Sequence["Planned"], requests: "Requests", board: "Board", began: float) -> None:
@@ -246,7 +275,9 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
         plan = _plan(_compose(words(options.words), options), prepared=False)
         runs = plan[0].experiment.paths.runs
         found = [
-            row(p.folder) if p.state != "planned" else waiting_row(p.name, p.cell.exp, p.cell.seed, p.id, "planned")
+            row(p.folder)
+            if p.state != "planned"
+            else waiting_row(p.name, p.cell.exp, p.cell.seed, p.experiment.lr, p.id, "planned")
             for p in plan
         ]
         return with_queue(found, _queue(runs))
@@ -254,7 +285,7 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
     found, queue = rows(runs), _queue(runs)
     there = {Path(one["dir"]).name for one in found}
     found += [
-        waiting_row(name, handed.exp, handed.seed, name.rpartition("-")[2], "queued")
+        waiting_row(name, handed.exp, handed.seed, None, name.rpartition("-")[2], "queued")
         for name, handed in Jobs(runs).read().items()
         if name in queue and name not in there
     ]
