@@ -45,7 +45,7 @@ def sweep_verb(options: argparse.Namespace) -> int:
     runs = composed[0][1].paths.runs
     requests = Requests(runs)  # those made from now on count, also while the corpus is prepared
     if options.detach and asked.local and not options.dry_run:
-        return _leave(runs)
+        return _leave(runs, options.config_dir)
     if not asked.local and not options.dry_run:
         slurm.require()
     plan = _plan(composed, prepared=not options.dry_run, skipped=_recorded() if options.skip_recorded else frozenset())
@@ -143,17 +143,18 @@ def cancel_verb(options: argparse.Namespace) -> int:
 
 def _compose(asked: "Asked", options: argparse.Namespace) -> "list[Composed]":
     """Return the cells of a grid that were asked for, each with its experiment and its learning rate."""
-    from ln_repro.compose import compose, experiments, grid
+    from ln_repro.compose import compose, experiments, grid, search_also
     from ln_repro.experiment import build
     from ln_repro.sweep.grid import by_rate, cells, chosen
 
+    search_also(options.config_dir)
     settle, described = _settle(asked), grid(asked.grid)
     corpus = asked.corpus or described.get("corpus", "toy")
     described["arms"] = asked.arms or described["arms"]
     every = cells(described, corpus, asked.seeds, asked.settings, list(experiments()))
     rates: Sequence[float] = asked.rates
     if not rates and (key := described.get("rates")):
-        rates = compose(every[0].overrides)["reference"].get(key)
+        rates = compose(every[0].overrides).get("reference", {}).get(key)
         if not rates:
             raise UserError(f"rates: the setting of {corpus} has no reference.{key}; give rates=A,B,C")
     if rates:
@@ -166,7 +167,9 @@ def _compose(asked: "Asked", options: argparse.Namespace) -> "list[Composed]":
             raise UserError(
                 "start: is no one start for every norm of a grid; `ln-repro run -m exp=NAME start=A,B` takes it"
             )
-        composed.append((cell, experiment, experiment.learning_rate(settings["reference"]["updates_per_epoch"])))
+        if not (updates_per_epoch := settings.get("reference", {}).get("updates_per_epoch")):
+            raise UserError(f"reference.updates_per_epoch: is not set by {cell.exp}; a sweep counts its updates by it")
+        composed.append((cell, experiment, experiment.learning_rate(updates_per_epoch)))
     return composed
 
 
@@ -248,13 +251,14 @@ def _run_here(asked: "Asked", plan: Sequence["Planned"], requests: "Requests", b
             remember(folder, work, max((place.packing for place in where), key=lambda packing: packing.good))
 
 
-def _leave(runs: Path) -> int:
+def _leave(runs: Path, own: Path | None) -> int:
     """Start the same sweep once more, in the background, and leave it."""
     from ln_repro import child
 
     log = runs.absolute() / "sweep" / f"sweep-{time.strftime('%Y%m%d-%H%M%S')}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     again = [argument for argument in sys.argv[1:] if argument != "--detach"]
+    again += [f"--config-dir={own.resolve()}"] if own else []  # the last one counts
     with log.open("ab") as output:
         subprocess.Popen(
             [*child.SELF, "-m", "ln_repro.cli", *again], env=child.environment(), stdin=subprocess.DEVNULL,
