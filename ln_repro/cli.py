@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.signals import raise_when_asked
-from ln_repro.verbs.messages import OneLineParser, complain, crashed
+from ln_repro.verbs.messages import OneLineParser, complain, crashed, own_folder
 from ln_repro.version import __version__
 
 EPILOG = """\
@@ -23,13 +23,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     raise_when_asked()
     try:
-        if arguments[:1] in (["run"], ["-sc"]):  # -sc is what the completion that Hydra installs in a shell asks
-            from ln_repro.verbs.run import run_verb
-
-            return run_verb(arguments[arguments[0] == "run" :])
-        options, more = parser().parse_known_args(arguments)
-        _take_words(options, more)
-        return int(options.verb(options) or 0)
+        try:
+            return _verb(arguments)
+        finally:
+            sys.stdout.flush()  # that a reader has left is noticed here, and not by Python at its end
     except LnReproError as error:
         return complain(error)
     except KeyboardInterrupt:
@@ -43,6 +40,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except Exception as error:
         return crashed(error)
+
+
+def _verb(arguments: list[str]) -> int:
+    if arguments[:1] in (["run"], ["-sc"]):  # -sc is what the completion that Hydra installs in a shell asks
+        from ln_repro.verbs.run import run_verb
+
+        return run_verb(arguments[arguments[0] == "run" :])
+    options, more = parser().parse_known_args(arguments)
+    _take_words(options, more)
+    return int(options.verb(options) or 0)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -70,13 +77,20 @@ def parser() -> argparse.ArgumentParser:
             "words",
             nargs="*",
             metavar="key=value",
-            help="grid=NAME [corpus=NAME] [seeds=N] [launcher=slurm] [key=value ...]",
+            help="grid=NAME [corpus=NAME] [seeds=N] [arms=A,B] [rates=X,Y] [launcher=slurm] [key=value ...]",
         )
         grid.add_argument(
-            "--only", action="append", default=[], metavar="CELL", help="these cells: '*sgd*', 'postln_warm-s2'"
+            "--only", action="append", default=[], metavar="CELL[,CELL]",
+            help="these cells, patterns separated by commas: '*sgd*,postln_warm-s2,*-lr0.001*'",
+        )  # fmt: skip
+        grid.add_argument(
+            "--except", action="append", default=[], metavar="CELL[,CELL]", dest="but", help="all but these"
         )
-        grid.add_argument("--except", action="append", default=[], metavar="CELL", dest="but", help="all but these")
+        own_folder(grid)
         if name == "sweep":
+            grid.add_argument(
+                "--skip-recorded", action="store_true", help="leave out cells whose record is in results/records"
+            )
             grid.add_argument("--dry-run", action="store_true", help="print one row per cell and start nothing")
             grid.add_argument("--detach", action="store_true", help="start and leave; status and cancel find it")
         elif name == "status":
@@ -87,6 +101,7 @@ def parser() -> argparse.ArgumentParser:
     data = verb("data", "data", "corpora: list them, prepare one, verify its checksums and counts")
     data.add_argument("action", choices=["list", "prepare", "verify"])
     data.add_argument("overrides", nargs="*", metavar="key=value", help="data=NAME [data.source=PATH ...]")
+    own_folder(data)
     tables = verb("tables", "report", "claims, theory, arms and runs, in numbers")
     tables.add_argument("--format", choices=["md", "csv", "latex", "json"], default="md")
     tables.add_argument("--records", type=Path, default=None, metavar="DIR", help="default: results/records")

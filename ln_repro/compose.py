@@ -16,23 +16,63 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 CONF = next(path for path in (HERE / "conf", HERE.parent / "conf") if path.is_dir())  # wheel, else checkout
 PRIMARY = "config"
+_own: Path | None = None
+
+
+def search_also(folder: Path | None) -> None:
+    """Find files of the user's own in ``folder`` from now on, below those that are registered; None: no longer.
+
+    Raises:
+        UserError: there is no such folder.
+    """
+    global _own
+    if folder and not folder.is_dir():
+        raise UserError(f"--config-dir: {folder} is no folder; give the one that has your exp/NAME.yaml")
+    _own = folder and folder.resolve()
+    if _own:
+        from hydra.core.plugins import Plugins
+
+        Plugins.instance().register(_search_path())
+
+
+@cache
+def _search_path() -> type[Any]:
+    """Return the plug-in that tells Hydra where else to look: `hydra.main` and `hydra.compose` both ask it."""
+    from hydra.core.config_search_path import ConfigSearchPath
+    from hydra.plugins.search_path_plugin import SearchPathPlugin
+
+    class OwnFolder(SearchPathPlugin):
+        def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+            if _own:
+                search_path.append("--config-dir", f"file://{_own}")
+
+    return OwnFolder
+
+
+def _files(group: str) -> dict[str, Path]:
+    """Return the files of a group by the names that can be given for it; none for what is no group."""
+    folders = [_own, CONF] if _own else [CONF]
+    found = {path.stem: path for folder in folders for path in (folder / group).glob("*.yaml")}
+    return dict(sorted(found.items()))
 
 
 def experiments() -> dict[str, str]:
     """Return every named experiment and what its file says of it."""
     found = {}
-    for path in sorted((CONF / "exp").glob("*.yaml")):
+    for name, path in _files("exp").items():
         comments = [line[2:] for line in path.read_text().splitlines() if line.startswith("# ")]
-        found[path.stem] = comments[-1]
+        found[name] = comments[-1] if comments else ""
     return found
 
 
 def grid(name: str) -> dict[str, Any]:
-    """Return a grid's file: ``arms`` and perhaps ``overrides``."""
+    """Return a grid's file: ``arms``, and perhaps ``corpus``, ``rates`` (a key of the setting's) and ``overrides``."""
     from omegaconf import OmegaConf
 
+    if not name:
+        raise UserError(f"grid: which grid? Give grid=NAME ({', '.join(_files('grid'))})")
     _check_choices([f"grid={name}"])
-    found = OmegaConf.to_container(OmegaConf.load(CONF / "grid" / f"{name}.yaml"))
+    found = OmegaConf.to_container(OmegaConf.load(_files("grid")[name]))
     assert isinstance(found, dict)
     return {str(key): value for key, value in found.items()}
 
@@ -48,16 +88,14 @@ def launcher(name: str, options: Sequence[str]) -> dict[str, Any]:
         UserError: the file or an option cannot be read.
     """
     from omegaconf import OmegaConf
-    from yaml import YAMLError
 
-    complaints: tuple[type[Exception], ...] = (*_complaints(), YAMLError)
     try:
         files = [CONF / "hydra" / "launcher" / "slurm.yaml", *([] if name == "slurm" else [Path(name)])]
         merged = OmegaConf.merge(*map(OmegaConf.load, files), OmegaConf.from_dotlist(list(options)))
         found = OmegaConf.to_container(merged, resolve=True)
     except FileNotFoundError:
         raise UserError(f"launcher: there is no file {name}") from None
-    except complaints as error:
+    except _complaints() as error:
         raise UserError(f"launcher: {_one_line(error)}") from None
     if not isinstance(found, dict):
         raise UserError(f"launcher: {name} is no list of KEY: VALUE")
@@ -124,6 +162,7 @@ def multirun(arguments: Sequence[str], job: Any) -> None:
         UserError: Hydra cannot use them.
         Exception: whatever a job raises that another process or machine has run.
     """
+    import logging
     import os
     import sys
 
@@ -134,34 +173,36 @@ def multirun(arguments: Sequence[str], job: Any) -> None:
     def task(cfg: Any) -> None:
         job(OmegaConf.to_container(cfg, resolve=True))
 
+    logging.raiseExceptions = False  # Hydra prints by way of logging, which has much to say of a reader that leaves
     sys.argv = ["ln-repro", *arguments]
     os.environ["HYDRA_FULL_ERROR"] = "1"  # what is raised comes to us, instead of being printed at length
     try:
         task()
+    except BrokenPipeError:
+        raise
     except _complaints() as error:
         raise UserError(_one_line(error)) from None
 
 
 def _check_choices(overrides: Sequence[str]) -> None:
-    """Refuse a group's option that has no file, naming the nearest one."""
+    """Refuse a group's option that has no file, naming the nearest one; with a search path, that is left to Hydra."""
+    elsewhere = any(override.startswith("hydra.searchpath=") for override in overrides)
     for override in overrides:
         group, equals, choice = override.partition("=")
         if not group.strip("+~") or not (equals or group.startswith("~")):
-            raise UserError(f"{override!r}: is no key=value")
-        folder = CONF / group
-        if not re.fullmatch(r"\w+", group) or not folder.is_dir():
-            continue
-        options = sorted(path.stem for path in folder.glob("*.yaml"))
-        if choice not in options:
-            raise UserError(f"{group}: there is no {choice!r}{_nearest(choice, options)}")
+            raise UserError(f"expected key=value, got {override!r}")
+        options = _files(group) if re.fullmatch(r"\w+", group) else {}
+        if options and choice not in options and not elsewhere:
+            raise UserError(f"{group}: there is no {choice!r}{_nearest(choice, list(options))}")
 
 
 def _complaints() -> tuple[type[Exception], ...]:
     """Return what Hydra and OmegaConf raise for overrides that they cannot use."""
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
 
-    return HydraException, OmegaConfBaseException, ValueError, OSError
+    return HydraException, OmegaConfBaseException, YAMLError, ValueError, OSError
 
 
 def _one_line(error: Exception) -> str:

@@ -9,7 +9,7 @@ from ln_repro.store import RunFolder, runs_under
 
 Row = dict[str, Any]
 COLUMNS = ("exp", "seed", "state", "update", "loss", "bleu", "id")
-STATES = ("running", "queued", "planned", "interrupted", "failed", "diverged", "finished")
+STATES = ("running", "queued", "planned", "interrupted", "failed", "diverged", "finished", "recorded")
 
 
 def rows(folder: Path) -> list[Row]:
@@ -18,7 +18,7 @@ def rows(folder: Path) -> list[Row]:
 
 
 def row(run: RunFolder) -> Row:
-    """Return id, exp, seed, state, update, last training loss (bits), test BLEU and directory of one run."""
+    """Return what is told of one run; ``loss`` is the last training loss, in bits, ``bleu`` the test set's."""
     experiment, state = run.experiment or {}, run.state
     record = run.record if state in ("finished", "diverged") else None
     losses = [event for event in run.events.read() if event["kind"] == "train"]
@@ -28,6 +28,7 @@ def row(run: RunFolder) -> Row:
         "id": experiment.get("id"),
         "exp": experiment.get("exp"),
         "seed": experiment.get("seed"),
+        "lr": experiment.get("lr"),
         "state": state,
         "update": last["update"],
         "loss": last["loss"],
@@ -36,12 +37,13 @@ def row(run: RunFolder) -> Row:
     }
 
 
-def waiting_row(name: str, exp: str, seed: int, run_id: str | None, state: str) -> Row:
+def waiting_row(name: str, exp: str, seed: int, lr: float | None, run_id: str | None, state: str) -> Row:
     """Return the row of a cell that has no directory yet; ``name`` is that of the directory it will have."""
     return {
         "id": run_id,
         "exp": exp,
         "seed": seed,
+        "lr": lr,
         "state": state,
         "update": 0,
         "loss": None,
@@ -72,20 +74,24 @@ def summary(states: Iterable[str]) -> str:
 
 
 def table(found: Sequence[Row]) -> str:
-    """Return the rows as text, 80 columns wide at most for usual names."""
+    """Return the rows as text, 80 columns wide for usual names; with the rate where an experiment has several."""
     if not found:
         return "no runs yet (ln-repro run exp=NAME starts one)"
-    cells = [COLUMNS, *(shown(row, COLUMNS) for row in found)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(COLUMNS))]
+    several = len({(row["exp"], row["lr"]) for row in found}) > len({row["exp"] for row in found})
+    columns = ("exp", "lr", *COLUMNS[1:]) if several else COLUMNS
+    cells = [columns, *(shown(row, columns) for row in found)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells)
 
 
 def shown(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
     """Return some columns of a row as text."""
-    return tuple(_text(row[column]) for column in columns)
+    return tuple(_text(column, row[column]) for column in columns)
 
 
-def _text(value: Any) -> str:
+def _text(column: str, value: Any) -> str:
     if value is None:
         return "-"
+    if column == "lr":
+        return f"{value:g}"
     return f"{value:.2f}" if isinstance(value, float) else str(value)

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ln_repro import cli
-from ln_repro.compose import experiments
+from ln_repro.compose import CONF, experiments
 from ln_repro.errors import Interrupted, LnReproError
 from ln_repro.experiment import Experiment
 from ln_repro.version import __version__
@@ -75,7 +76,7 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         (f"run {TOY} model.heads=5", "model.heads: 5 does not divide model.width 64"),
         (f"run {TOY} train.max_epoch=null", "train: give train.max_epoch or train.max_update"),
         (f"run {TOY} train.max_epoch=0", "train.max_epoch: input should be greater than or equal to 1, got 0"),
-        (f"run {TOY} lr", "'lr': is no key=value"),
+        (f"run {TOY} lr", "expected key=value, got 'lr'"),
         (f"run {TOY} lr=[1", "cannot be read: no viable alternative"),
         (f"run {TOY} paths.runs=", "paths.runs: is empty; name a folder (unset LN_REPRO_RUNS for ./runs)"),
         (f"run {TOY} paths.data=", "paths.data: is empty; name a folder (unset LN_REPRO_DATA for ./data)"),
@@ -90,7 +91,7 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         ("rum", "argument VERB: invalid choice: 'rum'"),
         ("", "the following arguments are required: VERB"),
         ("status --bogus", "unrecognized arguments: --bogus"),
-        ("status two\nlines", "'two\\nlines' is not key=value"),
+        ("status two\nlines", "expected key=value, got 'two\\nlines'"),
         ("tables --format xml", "argument --format: invalid choice: 'xml'"),
         ("tables --records nowhere", "nowhere: no such folder of records"),
         ("figures --records nowhere", "nowhere: no such folder of records"),
@@ -219,6 +220,84 @@ def test_cfg_prints_the_settings_and_runs_nothing(
     assert err == "" and runs == []
 
 
+def test_cfg_of_a_multirun_prints_the_settings_of_each_job(runs: list[Experiment], capfd) -> None:
+    assert cli.main(["run", "-m", "exp=toy_preln_nowarm,toy_postln_nowarm", "seed=3", "--cfg", "job"]) == 0
+    out, err = capfd.readouterr()
+    documents = list(yaml.safe_load_all(out))
+    assert [(one["exp"], one["norm"], one["seed"]) for one in documents] == [
+        ("toy_preln_nowarm", "preln", 3), ("toy_postln_nowarm", "postln", 3),
+    ]  # fmt: skip
+    assert "# ln-repro run exp=toy_postln_nowarm seed=3\n# total learning rate: " in out
+    assert err == "" and runs == []
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """Return a folder of a user's own experiments, in a setting of their own; one has a registered name."""
+    folder = tmp_path / "my own"
+    for group in ("exp", "setting"):
+        (folder / group).mkdir(parents=True)
+    toy = (CONF / "setting" / "toy.yaml").read_text()
+    (folder / "setting" / "mine.yaml").write_text(toy.replace("  lr: 2e-3\n", "  lr: 7e-3\n"))
+    for name in ("mine_postln_warm", "mine_preln_warm", "toy_postln_warm"):
+        arm = name.partition("_")[2]
+        (folder / "exp" / f"{name}.yaml").write_text(
+            f"# @package _global_\n# My {arm}.\n"
+            f"defaults:\n  - /setting: mine\n  - /arm: {arm}\n  - _self_\nexp: {name}\n"
+        )
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("exp=mine_postln_warm", [("mine_postln_warm", 7e-3)]),
+        ("-m exp=mine_postln_warm,toy_preln_warm", [("mine_postln_warm", 7e-3), ("toy_preln_warm", 2e-3)]),
+        ("-m exp=glob(mine_*)", [("mine_postln_warm", 7e-3), ("mine_preln_warm", 7e-3)]),
+        ("exp=toy_postln_warm", [("toy_postln_warm", 2e-3)]),  # the registered file wins
+    ],
+)
+def test_experiments_of_ones_own_are_run_like_registered_ones(
+    line: str, found: list[tuple[str, float]], own: Path, runs: list[Experiment]
+) -> None:
+    assert cli.main(["run", *line.split(), "--config-dir", "my own"]) == 0
+    assert [(run.exp, run.lr) for run in runs] == found
+
+
+def test_experiments_of_ones_own_are_listed_shown_and_swept(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "--help", "--config-dir=my own"]) == 0
+    assert "CORPUS is one of mine; ARM is one of\n\n  postln_warm\n      My postln_warm." in capsys.readouterr().out
+    assert cli.main(["run", "exp=mine_postln_wram", "--config-dir", "my own"]) == 2
+    assert "nearest: mine_postln_warm" in capsys.readouterr().err
+    assert cli.main(["run", "exp=mine_postln_warm", "--cfg", "job", "--config-dir", "my own"]) == 0
+    assert "\nlr: 0.007\n" in capsys.readouterr().out
+    grid = ["grid=rates", "corpus=mine", "arms=postln_warm,preln_warm", "rates=1e-3"]
+    assert cli.main(["sweep", *grid, "--dry-run", "--config-dir", "my own"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1 + 2
+    assert cli.main(["run", "exp=mine_postln_warm"]) == 2  # only where it is asked for
+
+
+def test_hydras_own_search_path_is_taken(own: Path, runs: list[Experiment]) -> None:
+    assert cli.main(["run", "exp=mine_postln_warm", "hydra.searchpath=['my own']"]) == 0
+    assert [(run.exp, run.lr) for run in runs] == [("mine_postln_warm", 7e-3)]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--config-dir", "nowhere", TOY], "--config-dir: nowhere is no folder"),
+        (["--config-dir", "my own", "exp=torn"], "while parsing a flow node"),
+    ],
+)
+def test_a_folder_of_ones_own_that_cannot_be_used_is_one_line(
+    words: list[str], message: str, own: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (own / "exp" / "torn.yaml").write_text("exp: [\n")
+    assert cli.main(["run", *words]) == 2
+    out, err = capfd.readouterr()
+    assert out == "" and err.startswith(f"ln-repro: {message}") and err.count("\n") == 1
+
+
 def test_hydras_other_flags_print_too() -> None:
     part = command("run", TOY, "--cfg", "job", "-p", "train")
     assert part.returncode == 0 and "max_tokens: 560" in part.stdout and "seed" not in part.stdout
@@ -276,9 +355,13 @@ def test_help_and_version_are_no_errors(capsys: pytest.CaptureFixture[str]) -> N
     assert __version__ in capsys.readouterr().out
 
 
-def test_a_reader_that_leaves_early_is_no_traceback() -> None:
+@pytest.mark.parametrize(
+    "line",
+    ["run --help", "sweep --help", f"run {TOY} --info defaults", f"run {TOY} --cfg job", "sweep grid=init --dry-run"],
+)
+def test_a_reader_that_leaves_early_is_no_traceback(line: str) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    arguments = [sys.executable, "-m", "ln_repro.cli", "run", "--help"]
+    arguments = [sys.executable, "-m", "ln_repro.cli", *line.split()]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
     assert process.stdout and process.stderr
     process.stdout.close()

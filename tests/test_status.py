@@ -9,7 +9,7 @@ from ln_repro.status import rows, table
 from ln_repro.store import RunFolder, write_json
 from tests.examples import diverged, record
 
-SHAPE = {"id", "exp", "seed", "state", "update", "loss", "bleu", "dir"}
+SHAPE = {"id", "exp", "seed", "lr", "state", "update", "loss", "bleu", "dir"}
 
 
 @pytest.fixture
@@ -20,11 +20,13 @@ def place(tmp_path: Path) -> Path:
     return folder
 
 
-def make(place: Path, exp: str, losses: dict[int, float | None], finished: dict[str, Any] | None = None) -> RunFolder:
+def make(
+    place: Path, exp: str, losses: dict[int, float | None], finished: dict[str, Any] | None = None, lr: float = 2e-3
+) -> RunFolder:
     """Make a run directory."""
-    run = RunFolder(place / f"{exp}-s1-0123456789")
+    run = RunFolder(place / f"{exp}-s1-{abs(hash(lr)) % 10**10:010}")
     run.path.mkdir()
-    write_json(run.path / "experiment.json", {"exp": exp, "seed": 1, "id": "0123456789"})
+    write_json(run.path / "experiment.json", {"exp": exp, "seed": 1, "lr": lr, "id": "0123456789"})
     run.events.write("status", 0, 1, state="started")
     for update, loss in losses.items():
         run.events.write("train", update, 1, loss=loss)
@@ -43,8 +45,8 @@ def only(place: Path) -> dict[str, Any]:
 def test_a_finished_run(place: Path) -> None:
     run = make(place, "toy_preln_nowarm", {20: 9.0, 40: 2.5}, record())
     assert only(place) == {
-        "id": "0123456789", "exp": "toy_preln_nowarm", "seed": 1, "state": "finished", "update": 40, "loss": 2.5,
-        "bleu": 41.512, "dir": str(run.path),
+        "id": "0123456789", "exp": "toy_preln_nowarm", "seed": 1, "lr": 0.002, "state": "finished", "update": 40,
+        "loss": 2.5, "bleu": 41.512, "dir": str(run.path),
     }  # fmt: skip
 
 
@@ -77,6 +79,13 @@ def test_the_table_fits_80_columns_and_has_a_row_a_run(place: Path) -> None:
     assert len(lines) == 5 and max(map(len, lines)) <= 80
     assert lines[1].split() == ["iwslt_preln_warm", "1", "finished", "123456", "12.35", "41.51", "0123456789"]
     assert lines[-1].split()[-5:] == ["interrupted", "0", "-", "-", "0123456789"]
+
+
+def test_the_table_has_the_rates_of_an_experiment_that_has_several(place: Path) -> None:
+    for lr in (1e-3, 2.5e-4):
+        make(place, "toy_preln_nowarm", {20: 9.0}, lr=lr)
+    head, *lines = table(rows(place)).splitlines()
+    assert head.split()[:2] == ["exp", "lr"] and {line.split()[1] for line in lines} == {"0.001", "0.00025"}
 
 
 def test_no_runs_says_how_to_start_one(place: Path) -> None:

@@ -32,6 +32,17 @@ def records_folder() -> Path:
     return Path(__file__).resolve().parents[2] / "results" / "records"
 
 
+def ids(folder: Path) -> frozenset[str]:
+    """Return the ids of the records in ``folder``.
+
+    Raises:
+        UserError: there is no such folder.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder of records (they are kept in a checkout)")
+    return frozenset(path.stem for path in folder.rglob("*.json"))
+
+
 def read_kept(folder: Path) -> Kept:
     """Return the records in ``folder`` and below; one that cannot be trusted is left out and named.
 

@@ -43,9 +43,9 @@ class Board(Screen):
         """Take note that a cell has ended."""
         if status == 0:
             bleu = row(planned.folder)["bleu"]
-            self.say(f"{planned.name}: {planned.state}" + ("" if bleu is None else f", test BLEU {bleu:.2f}"))
+            self.say(f"{planned.label}: {planned.state}" + ("" if bleu is None else f", test BLEU {bleu:.2f}"))
             return
-        self.troubles.append(f"{planned.name}: {_trouble(planned, status, log)}")
+        self.troubles.append(f"{planned.label}: {_trouble(planned, status, log)}")
         self.say(self.troubles[-1])
 
     def states(self) -> dict[str, str]:
@@ -69,7 +69,7 @@ class Board(Screen):
             table.add_column(name, justify="left" if name in ("cell", "state") else "right")
         for planned in self.plan:
             if states[planned.name] == "running":
-                table.add_row(*shown({**row(planned.folder), "cell": planned.name}, COLUMNS))
+                table.add_row(*shown({**row(planned.folder), "cell": planned.label}, COLUMNS))
         return Group(Text(summary(states.values())), *([Text(self.note)] if self.note else []), table)
 
 

@@ -1,14 +1,14 @@
-"""A grid: arms, the corpus they run on, seeds, and settings that all or some of its cells share."""
+"""A grid: arms, the corpus they run on, seeds, learning rates, and settings that all or some of its cells share."""
 
 import difflib
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 from ln_repro.errors import UserError
 
-GIVE_UP = "stop_on_divergence"
 LAUNCHER = "launcher"
 
 
@@ -19,24 +19,40 @@ class Cell:
     exp: str
     seed: int
     settings: tuple[str, ...] = ()
+    rate: float | None = None
+    """The learning rate, where it is an axis of the grid; None: the experiment's own."""
 
     @property
     def overrides(self) -> list[str]:
-        """Return what follows `ln-repro run`. A sweep gives up lost runs unless told otherwise."""
-        given = any(setting.startswith(f"{GIVE_UP}=") for setting in self.settings)
-        return [f"exp={self.exp}", f"seed={self.seed}", *([] if given else [f"{GIVE_UP}=true"]), *self.settings]
+        """Return what follows `ln-repro run`."""
+        rate = [] if self.rate is None else [f"lr={_text(self.rate)}"]
+        return [f"exp={self.exp}", f"seed={self.seed}", *rate, *self.settings]
+
+    @property
+    def name(self) -> str:
+        """Return its name in the grid, ``toy_postln_warm-lr0.001-s1``; only a grid with rates names the rate."""
+        return f"{self.group}-s{self.seed}"
+
+    @property
+    def group(self) -> str:
+        """Return the part of its name that all seeds share."""
+        return self.exp if self.rate is None else f"{self.exp}-lr{_text(self.rate)}"
 
     def matches(self, pattern: str) -> bool:
-        """Return whether ``pattern`` (with ``*``) names it: the experiment or its arm, with or without the seed."""
-        names = (self.exp, f"{self.exp}-s{self.seed}")
+        """Return whether ``pattern`` (with ``*``) names it: its experiment or arm, with or without rate and seed."""
+        names = (self.exp, f"{self.exp}-s{self.seed}", self.group, self.name)
         return any(fnmatchcase(name, pattern) or fnmatchcase(name.partition("_")[2], pattern) for name in names)
+
+
+def _text(rate: float) -> str:
+    return f"{rate:.12g}"
 
 
 @dataclass(frozen=True)
 class Asked:
     """The words of a `sweep`: which grid, where, how often, how they are launched, and settings for every cell."""
 
-    grid: str
+    grid: str = ""
     corpus: str | None = None
     """None: the grid's own."""
     seeds: int = 1
@@ -48,6 +64,10 @@ class Asked:
     jobs_per_gpu: int | None = None
     retries: int = 2
     budget_minutes: int | None = None
+    arms: tuple[str, ...] = ()
+    """Instead of the grid's own."""
+    rates: tuple[float, ...] = ()
+    """Learning rates, instead of the setting's."""
     settings: tuple[str, ...] = ()
 
     @property
@@ -67,29 +87,31 @@ REFUSED = {
 
 
 def words(given: Sequence[str]) -> Asked:
-    """Read ``grid=NAME corpus=NAME seeds=N launcher=NAME launcher.KEY=VALUE jobs=N retries=N key=value ...``.
+    """Read ``grid=NAME corpus=NAME seeds=N arms=A,B rates=X,Y launcher=NAME launcher.KEY=VALUE jobs=N key=value ...``.
 
     Raises:
-        UserError: no grid, or a word that is none of these.
+        UserError: a word is none of these.
     """
     own: dict[str, Any] = {}
     options, settings = [], []
     for word in given:
         key, equals, value = word.partition("=")
         if not equals:
-            raise UserError(f"{word!r} is not key=value")
+            raise UserError(f"expected key=value, got {word!r}")
         if key in COUNTS:
             own[key] = _count(key, value)
         elif key in ("grid", "corpus", LAUNCHER):
             own[key] = value
+        elif key == "arms":
+            own[key] = tuple(value.split(","))
+        elif key == "rates":
+            own[key] = tuple(map(_rate, value.split(",")))
         elif (name := key.lstrip("+~")) in REFUSED:
             raise UserError(f"{name}: {REFUSED[name]}")
         elif key.startswith(f"{LAUNCHER}."):
             options.append(word.partition(".")[2])
         else:
             settings.append(word)
-    if not own.get("grid"):
-        raise UserError("grid: which grid? Give grid=NAME (design, section3_2, section4, init, schemes, bert)")
     asked = Asked(**own, launcher_options=tuple(options), settings=tuple(settings))
     if options and asked.local:
         raise UserError(
@@ -109,6 +131,27 @@ def _count(key: str, value: str) -> int:
     if not value.isdecimal() or int(value) < COUNTS[key]:
         raise UserError(f"{key}: how many, at least {COUNTS[key]}; got {value!r}")
     return int(value)
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = math.nan
+    if not 0 < rate < math.inf:
+        raise UserError(f"rates: expected numbers above 0, separated by commas, got {text!r}")
+    return rate
+
+
+def by_rate(found: Sequence[Cell], rates: Sequence[float]) -> list[Cell]:
+    """Return each cell at each of these learning rates.
+
+    Raises:
+        UserError: the cells are given a rate of their own.
+    """
+    if any(setting.lstrip("+").startswith("lr=") for cell in found for setting in cell.settings):
+        raise UserError("lr: is an axis of this grid; give rates=A,B,C, or rates=A for a single one")
+    return [replace(cell, rate=rate) for cell in found for rate in rates]
 
 
 def cells(
@@ -154,7 +197,7 @@ def chosen(found: Sequence[Cell], only: Sequence[str], but: Sequence[str]) -> li
     for pattern in (*only, *but):
         if not any(cell.matches(pattern) for cell in found):
             raise UserError(
-                f"{pattern!r} names no cell of the grid; the cells are {', '.join(sorted({c.exp for c in found}))}"
+                f"{pattern!r} names no cell of the grid; the cells are {', '.join(sorted({c.group for c in found}))}"
             )
     kept = [
         cell

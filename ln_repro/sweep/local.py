@@ -142,7 +142,7 @@ class Pool:
                 self.waiting.append(waiting)
             elif cell.worth_retrying(status) and waiting.failures < self.retries:
                 waiting.failures += 1
-                self.board.say(f"{waiting.planned.name}: {cell.reason(status, self._log(waiting))}; once more")
+                self.board.say(f"{waiting.planned.label}: {cell.reason(status, self._log(waiting))}; once more")
                 self.waiting.append(waiting)
             else:
                 self.board.ended(waiting.planned, status, self._log(waiting))

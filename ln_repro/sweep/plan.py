@@ -10,17 +10,21 @@ from ln_repro.schedule import LearningRate
 from ln_repro.store import RunFolder
 from ln_repro.sweep.grid import Cell
 
-COLUMNS = ("id", "state", "updates", "M tokens", "total lr", "command")
+COLUMNS = ("id", "state", "lr", "updates", "M tokens", "total lr", "command")
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A cell, composed. ``data`` is the corpus's fingerprint, None while the corpus is not there."""
+    """A cell, composed. ``data`` is the corpus's fingerprint, None while the corpus is not there.
+
+    ``skipped`` are the ids of records that need no run.
+    """
 
     cell: Cell
     experiment: Experiment
     rate: LearningRate
     data: str | None
+    skipped: frozenset[str] = frozenset()
 
     @property
     def id(self) -> str | None:
@@ -31,6 +35,11 @@ class Planned:
     def name(self) -> str:
         """Return the name of the run's directory; it ends in the id."""
         return f"{self.cell.exp}-s{self.cell.seed}-{self.id or '?'}"
+
+    @property
+    def label(self) -> str:
+        """Return what the cell is called on the screen: its name in the grid, and the id."""
+        return f"{self.cell.name}-{self.id or '?'}"
 
     @property
     def settled(self) -> list[str]:
@@ -51,13 +60,15 @@ class Planned:
 
     @property
     def state(self) -> str:
-        """Return ``planned``, or where the run stands."""
+        """Return ``planned``, ``recorded``, or where the run stands."""
+        if self.id in self.skipped:
+            return "recorded"
         return self.folder.state if self.data else "planned"
 
     @property
     def done(self) -> bool:
         """Return whether there is nothing left to run."""
-        return self.state in ("finished", "diverged")
+        return self.state in ("finished", "diverged", "recorded")
 
     @property
     def unprobed(self) -> bool:
@@ -75,8 +86,8 @@ class Planned:
         tokens = self.rate.total * train.max_tokens * train.batches_per_update / 1e6
         command = shlex.join(["ln-repro", "run", *self.cell.overrides])
         return (
-            self.id or "-", queue.get(self.name, self.state), str(self.rate.total), f"{tokens:.1f}",
-            f"{self.rate.sum():.4g}", command,
+            self.id or "-", queue.get(self.name, self.state), f"{self.experiment.lr:g}", str(self.rate.total),
+            f"{tokens:.1f}", f"{self.rate.sum():.4g}", command,
         )  # fmt: skip
 
 

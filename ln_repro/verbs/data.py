@@ -11,13 +11,14 @@ from ln_repro.verbs.messages import say
 
 def data_verb(options: argparse.Namespace) -> int:
     """`data list|prepare|verify`."""
-    from ln_repro.compose import compose
+    from ln_repro.compose import compose, search_also
     from ln_repro.corpus import prepare as corpus
     from ln_repro.data_settings import Data
     from ln_repro.engine import process
     from ln_repro.experiment import Paths
     from ln_repro.validation import validate
 
+    search_also(options.config_dir)
     if options.action != "list" and not any(o.startswith("data=") for o in options.overrides):
         raise UserError(f"data: which corpus? Give data=NAME ({_names(corpus.listing(data_folder()))})")
     settings = compose(["~exp", *options.overrides])

@@ -4,6 +4,7 @@ import argparse
 import sys
 import tempfile
 import traceback
+from pathlib import Path
 from typing import Any, NoReturn
 
 from ln_repro.errors import LnReproError, UserError
@@ -17,6 +18,13 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message} ({self.prog} --help)")
+
+
+def own_folder(parser: argparse.ArgumentParser) -> None:
+    """Add the flag for a folder of the user's own settings."""
+    parser.add_argument(
+        "--config-dir", type=Path, metavar="DIR", help="a folder with exp/NAME.yaml (data/, setting/, ...) of your own"
+    )
 
 
 def say(message: str) -> None:

@@ -2,11 +2,13 @@
 
 import argparse
 import os
+import shlex
 import socket
+import sys
 from typing import Any
 
 from ln_repro.errors import Interrupted, LnReproError, UserError
-from ln_repro.verbs.messages import OneLineParser, complain, crashed, say
+from ln_repro.verbs.messages import OneLineParser, complain, crashed, own_folder, say
 
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 """What Hydra's `--info` can show."""
@@ -28,12 +30,16 @@ def run_parser() -> argparse.ArgumentParser:
 
 def run_verb(arguments: list[str]) -> int:
     """`run`: one experiment directly, or Hydra's own machinery where its flags ask for it."""
-    from ln_repro.compose import compose, expand, multirun
+    from ln_repro.compose import compose, expand, multirun, search_also
     from ln_repro.disk import explained
     from ln_repro.engine import process
     from ln_repro.experiment import build
     from ln_repro.ranks import this_rank
 
+    ours = OneLineParser(prog="ln-repro run", add_help=False)
+    own_folder(ours)
+    own, arguments = ours.parse_known_args(arguments)
+    search_also(own.config_dir)
     assignments = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
     flags = [argument for argument in arguments if argument not in assignments]
     options = run_parser().parse_intermixed_args(flags)
@@ -52,13 +58,21 @@ def run_verb(arguments: list[str]) -> int:
     if options.shell_completion:
         os.environ["COMP_LINE"] = os.environ.get("COMP_LINE", "").replace(" run ", " ", 1)
     else:
-        for one in expand(overrides) if options.multirun else [overrides]:
-            settings = compose(one)
-            experiment = build(settings)
-            if options.cfg == "job" and not options.package:
-                print(f"# {_total_rate(experiment, settings['reference']['updates_per_epoch'])}", flush=True)
+        jobs = expand(overrides) if options.multirun else [overrides]
+        composed = [compose(one) for one in jobs]
+        experiment = [build(settings) for settings in composed][-1]
     if options.cfg:
         flags.append("--resolve")
+    flags = [flag for flag in flags if flag not in options.overrides]
+    if options.cfg or options.info:
+        for one, settings in zip(jobs, composed, strict=True):
+            if options.multirun:
+                print(f"---\n# {shlex.join(['ln-repro', 'run', *one])}")
+            if options.cfg == "job" and not options.package and "reference" in settings:
+                print(f"# {_total_rate(settings)}")
+            sys.stdout.flush()
+            multirun([*one, *(flag for flag in flags if flag not in ("-m", "--multirun"))], None)
+        return 0
     worst, home = 0, (socket.gethostname(), os.getpid())
 
     def job(settings: dict[str, Any]) -> None:
@@ -76,7 +90,7 @@ def run_verb(arguments: list[str]) -> int:
         runs = experiment.paths.runs
         with explained(runs, "paths.runs"):
             (runs / ".hydra").mkdir(parents=True, exist_ok=True)  # where Hydra leaves its multirun.yaml
-    multirun([*overrides, *(flag for flag in flags if flag not in options.overrides)], job)
+    multirun([*overrides, *flags], job)
     return worst
 
 
@@ -87,8 +101,11 @@ def _run_one(experiment: Any) -> None:
     print(run(settle(experiment), say))
 
 
-def _total_rate(experiment: Any, updates_per_epoch: int) -> str:
-    rate = experiment.learning_rate(updates_per_epoch)
+def _total_rate(settings: dict[str, Any]) -> str:
+    from ln_repro.experiment import build
+
+    updates_per_epoch = settings["reference"]["updates_per_epoch"]
+    rate = build(settings).learning_rate(updates_per_epoch)
     return f"total learning rate: {rate.sum():.4g} over {rate.total} updates of about {updates_per_epoch} an epoch"
 
 
@@ -102,11 +119,12 @@ def _run_help() -> int:
     alike: dict[tuple[str, ...], list[str]] = {}
     for corpus, of_corpus in arms.items():
         alike.setdefault(tuple(of_corpus), []).append(corpus)
-    print("usage: ln-repro run exp=CORPUS_ARM [key=value ...] [--cfg job] [-m exp=A,B seed=1,2]\n")
+    print("usage: ln-repro run exp=CORPUS_ARM [key=value ...] [--cfg job] [-m exp=A,B seed=1,2] [--config-dir DIR]\n")
     for corpora in sorted(alike.values(), key=len, reverse=True):
         print(f"CORPUS is one of {', '.join(corpora)}; ARM is one of\n")
         for arm, text in arms[corpora[0]].items():
             print(f"  {arm}\n      {text}")
         print()
     print("--cfg job prints every setting of an experiment; any of them can be given as key=value.")
+    print("--config-dir DIR finds exp/NAME.yaml, and files of the other groups, of your own.")
     return 0

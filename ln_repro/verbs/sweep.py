@@ -45,17 +45,21 @@ def sweep_verb(options: argparse.Namespace) -> int:
     runs = composed[0][1].paths.runs
     requests = Requests(runs)  # those made from now on count, also while the corpus is prepared
     if options.detach and asked.local and not options.dry_run:
-        return _leave(runs)
+        return _leave(runs, options.config_dir)
     if not asked.local and not options.dry_run:
         slurm.require()
-    plan = _plan(composed, prepared=not options.dry_run)
+    plan = _plan(composed, prepared=not options.dry_run, skipped=_recorded() if options.skip_recorded else frozenset())
     if options.dry_run:
+        if options.skip_recorded and plan[0].id is None:
+            say("which cells are recorded shows once the corpus is here: ln-repro data prepare")
         print(table(plan, _queue(runs)))
         return 0
     done = sum(planned.done for planned in plan)
+    recorded = sum(planned.state == "recorded" for planned in plan)
     unprobed = sum(planned.unprobed for planned in plan)
     say(
-        f"{len(plan)} cells, {done} finished already"
+        f"{len(plan)} cells, {done - recorded} finished already"
+        + (f", {recorded} recorded" if options.skip_recorded else "")
         + (f", {unprobed} without the probes asked for" if unprobed else "")
     )
     if asked.local:
@@ -139,23 +143,45 @@ def cancel_verb(options: argparse.Namespace) -> int:
 
 def _compose(asked: "Asked", options: argparse.Namespace) -> "list[Composed]":
     """Return the cells of a grid that were asked for, each with its experiment and its learning rate."""
-    from ln_repro.compose import compose, experiments, grid
+    from ln_repro.compose import compose, experiments, grid, search_also
     from ln_repro.experiment import build
-    from ln_repro.sweep.grid import cells, chosen
+    from ln_repro.sweep.grid import by_rate, cells, chosen
 
+    search_also(options.config_dir)
     settle, described = _settle(asked), grid(asked.grid)
     corpus = asked.corpus or described.get("corpus", "toy")
+    described["arms"] = asked.arms or described["arms"]
     every = cells(described, corpus, asked.seeds, asked.settings, list(experiments()))
+    rates: Sequence[float] = asked.rates
+    if not rates and (key := described.get("rates")):
+        rates = compose(every[0].overrides).get("reference", {}).get(key)
+        if not rates:
+            raise UserError(f"rates: the setting of {corpus} has no reference.{key}; give rates=A,B,C")
+    if rates:
+        every = by_rate(every, rates)
     composed = []
-    for cell in chosen(every, options.only, options.but):
+    for cell in chosen(every, _patterns(options.only), _patterns(options.but)):
         settings = compose(cell.overrides)
         experiment = settle(build(settings))
         if experiment.start is not None:
             raise UserError(
                 "start: is no one start for every norm of a grid; `ln-repro run -m exp=NAME start=A,B` takes it"
             )
-        composed.append((cell, experiment, experiment.learning_rate(settings["reference"]["updates_per_epoch"])))
+        if not (updates_per_epoch := settings.get("reference", {}).get("updates_per_epoch")):
+            raise UserError(f"reference.updates_per_epoch: is not set by {cell.exp}; a sweep counts its updates by it")
+        composed.append((cell, experiment, experiment.learning_rate(updates_per_epoch)))
     return composed
+
+
+def _patterns(given: Sequence[str]) -> list[str]:
+    return [pattern for words in given for pattern in words.split(",")]
+
+
+def _recorded() -> frozenset[str]:
+    """Return the ids of the committed records."""
+    from ln_repro.report.records import ids, records_folder
+
+    return ids(records_folder())
 
 
 def _settle(asked: "Asked") -> "Callable[[Experiment], Experiment]":
@@ -185,8 +211,14 @@ def _say_once(line: str) -> None:
     say(line)
 
 
-def _plan(composed: "list[Composed]", prepared: bool) -> list["Planned"]:
-    """Return the plan of these cells; ``prepared``: prepare the corpus, once and not by every cell."""
+def _plan(composed: "list[Composed]", prepared: bool, skipped: frozenset[str] = frozenset()) -> list["Planned"]:
+    """Return the plan of these cells.
+
+    Args:
+        composed: the cells, with experiments and rates.
+        prepared: prepare the corpus, once and not by every cell.
+        skipped: the ids of cells that need no run.
+    """
     from ln_repro.corpus.prepare import fingerprint, prepare
     from ln_repro.engine import process
     from ln_repro.sweep.plan import Planned
@@ -196,7 +228,7 @@ def _plan(composed: "list[Composed]", prepared: bool) -> list["Planned"]:
         source: str | None = prepare(first.data, first.paths.data, process.binarise, say).fingerprint
     else:
         source = fingerprint(first.data, first.paths.data)
-    return [Planned(*parts, source) for parts in composed]
+    return [Planned(*parts, source, skipped) for parts in composed]
 
 
 def _run_here(asked: "Asked", plan: Sequence["Planned"], requests: "Requests", board: "Board", began: float) -> None:
@@ -219,13 +251,14 @@ def _run_here(asked: "Asked", plan: Sequence["Planned"], requests: "Requests", b
             remember(folder, work, max((place.packing for place in where), key=lambda packing: packing.good))
 
 
-def _leave(runs: Path) -> int:
+def _leave(runs: Path, own: Path | None) -> int:
     """Start the same sweep once more, in the background, and leave it."""
     from ln_repro import child
 
     log = runs.absolute() / "sweep" / f"sweep-{time.strftime('%Y%m%d-%H%M%S')}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     again = [argument for argument in sys.argv[1:] if argument != "--detach"]
+    again += [f"--config-dir={own.resolve()}"] if own else []  # the last one counts
     with log.open("ab") as output:
         subprocess.Popen(
             [*child.SELF, "-m", "ln_repro.cli", *again], env=child.environment(), stdin=subprocess.DEVNULL,
@@ -246,7 +279,9 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
         plan = _plan(_compose(words(options.words), options), prepared=False)
         runs = plan[0].experiment.paths.runs
         found = [
-            row(p.folder) if p.state != "planned" else waiting_row(p.name, p.cell.exp, p.cell.seed, p.id, "planned")
+            row(p.folder)
+            if p.state != "planned"
+            else waiting_row(p.name, p.cell.exp, p.cell.seed, p.experiment.lr, p.id, "planned")
             for p in plan
         ]
         return with_queue(found, _queue(runs))
@@ -254,7 +289,7 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
     found, queue = rows(runs), _queue(runs)
     there = {Path(one["dir"]).name for one in found}
     found += [
-        waiting_row(name, handed.exp, handed.seed, name.rpartition("-")[2], "queued")
+        waiting_row(name, handed.exp, handed.seed, None, name.rpartition("-")[2], "queued")
         for name, handed in Jobs(runs).read().items()
         if name in queue and name not in there
     ]

@@ -7,12 +7,17 @@ import pytest
 
 from ln_repro import cli
 from ln_repro.compose import CONF, compose, experiments, grid
+from ln_repro.corpus.prepare import fingerprint
 from ln_repro.engine.device import settle
 from ln_repro.errors import UserError
 from ln_repro.experiment import build
-from ln_repro.sweep.grid import Asked, Cell, cells, chosen, words
+from ln_repro.sweep.grid import Asked, cells, chosen, words
 
-GRIDS = {"design": 12, "section3_2": 15, "section4": 11, "init": 14, "schemes": 20, "bert": 6}
+GRIDS = {
+    "design": 12, "section3_2": 15, "section4": 11, "init": 14, "schemes": 20, "bert": 6,
+    "rates": 4, "rates_sgd": 4, "rates_literal": 2,
+}  # fmt: skip
+"""Cells a seed, and a rate where the rate is an axis."""
 CORPORA = ("toy", "multi30k", "tatoeba", "iwslt", "wmt")
 BERTS = ("toybert", "minibert", "bert")
 PLACES = [
@@ -34,10 +39,84 @@ def test_every_cell_of_every_grid_builds_on_every_corpus(name: str, corpus: str)
     assert {cell.seed for cell in found} == {1, 2}
 
 
-def test_a_sweep_gives_up_lost_runs_unless_told_otherwise() -> None:
-    assert Cell("a", 1).overrides == ["exp=a", "seed=1", "stop_on_divergence=true"]
-    kept = ("lr=1", "stop_on_divergence=false")
-    assert Cell("a", 1, kept).overrides == ["exp=a", "seed=1", *kept]
+def test_a_cell_runs_to_its_end_unless_told_otherwise() -> None:
+    cell = cells(grid("design"), "toy", 1, [], list(experiments()))[0]
+    assert not build(compose(cell.overrides)).stop_on_divergence
+    assert build(compose([*cell.overrides, "stop_on_divergence=true"])).stop_on_divergence
+
+
+RATES = {
+    ("rates", "toy"): [2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2],
+    ("rates_sgd", "toy"): [0.02, 0.1, 0.5, 2, 8],
+    ("rates_literal", "toy"): [2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2],
+    ("rates", "multi30k6"): [1e-3, 2e-3, 4e-3],
+    ("rates", "iwslt"): [2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3],
+}
+
+
+@pytest.mark.parametrize(("name", "corpus"), RATES)
+def test_a_grid_of_rates_has_each_arm_at_each_rate_of_the_setting(
+    name: str, corpus: str, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["sweep", f"grid={name}", f"corpus={corpus}", "--dry-run", "--only", "postln_nowarm*"]) == 0
+    _, *rows = capsys.readouterr().out.splitlines()
+    assert [float(row.partition(" lr=")[2].split()[0]) for row in rows] == RATES[name, corpus]
+    assert [float(row.split()[2]) for row in rows] == RATES[name, corpus]
+
+
+def test_a_cell_at_a_rate_is_the_run_that_one_types_with_that_rate(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["sweep", "grid=rates", "--dry-run", "rates=1e-3,2.5e-4", "--only", "postln_warm-lr0.001"]) == 0
+    _, row = capsys.readouterr().out.splitlines()
+    typed = settle(build(compose(["exp=toy_postln_warm", "seed=1", "lr=1e-3"])))
+    fingerprint_of_toy = fingerprint(typed.data, typed.paths.data)
+    assert fingerprint_of_toy and row.split()[0] == typed.id(fingerprint_of_toy)
+
+
+def test_arms_and_rates_of_the_command_line_take_the_place_of_the_grids(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = ["arms=deepnorm_warm,rezero_nowarm", "rates=1e-3,8"]
+    assert cli.main(["sweep", "grid=rates", *given, "--dry-run"]) == 0
+    _, *rows = capsys.readouterr().out.splitlines()
+    assert [row.rpartition("exp=")[2] for row in rows] == [
+        f"toy_{arm} seed=1 lr={rate}" for arm in ("deepnorm_warm", "rezero_nowarm") for rate in ("0.001", "8")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["grid=rates", "arms=postln_wram"], "grid: postln_wram is not defined for toy"),
+        (["grid=rates", "lr=1e-3"], "lr: is an axis of this grid; give rates=A,B,C"),
+        (["grid=rates", "rates=1,fast"], "rates: expected numbers above 0, separated by commas, got 'fast'"),
+        (["grid=rates", "rates=1,-1"], "rates: expected numbers above 0, separated by commas, got '-1'"),
+        (["grid=rates_sgd", "corpus=wmt"], "rates: the setting of wmt has no reference.rates_sgd; give rates="),
+        ([], "grid: which grid? Give grid=NAME (bert, design, "),
+    ],
+)
+def test_rates_and_arms_that_make_no_sense_are_one_line(
+    words: list[str], message: str, tmp_path: Path, monkeypatch, capfd
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["sweep", *words, "--dry-run"]) == 2
+    said = capfd.readouterr().err
+    assert said.startswith(f"ln-repro: {message}") and said.count("\n") == 1
+
+
+def test_cells_whose_record_is_kept_are_left_out_when_asked(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["sweep", "grid=design", "--dry-run", "--only", "postln_warm,preln_warm"]
+    assert cli.main(words) == 0
+    ids = [row.split()[0] for row in capsys.readouterr().out.splitlines()[1:]]
+    kept = tmp_path / "kept" / "toy"
+    kept.mkdir(parents=True)
+    (kept / f"{ids[1]}.json").touch()
+    monkeypatch.setattr("ln_repro.report.records.records_folder", lambda: tmp_path / "kept")
+    assert cli.main([*words, "--skip-recorded"]) == 0
+    assert [row.split()[:2] for row in capsys.readouterr().out.splitlines()[1:]] == [
+        [ids[0], "planned"], [ids[1], "recorded"],
+    ]  # fmt: skip
 
 
 def test_the_design_grid_is_a_full_factorial() -> None:
@@ -85,10 +164,9 @@ def test_a_corpus_that_there_is_not_is_named_with_those_that_there_are(corpus: s
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([], "grid: which grid"),
         (["grid=design", "seeds=0"], "seeds: how many"),
         (["grid=design", "seeds=two"], "seeds: how many"),
-        (["grid=design", "fast"], "'fast' is not key=value"),
+        (["grid=design", "fast"], "expected key=value, got 'fast'"),
         (["grid=design", "launcher=pbs"], "launcher: local, slurm or a YAML file"),
         (["grid=design", "launcher.partition=gpu"], "is for launcher=slurm"),
         (["grid=design", "launcher=slurm", "jobs=2"], "are for launcher=local"),
@@ -111,7 +189,7 @@ def test_a_dry_run_prints_a_row_a_cell_and_starts_nothing(
     monkeypatch.chdir(tmp_path)
     assert cli.main(["sweep", "grid=design", "--dry-run", "seeds=2"]) == 0
     head, *rows = capsys.readouterr().out.splitlines()
-    assert head.split()[:3] == ["id", "state", "updates"]
+    assert head.split()[:4] == ["id", "state", "lr", "updates"]
     assert len(rows) == 24
     assert all("planned" in row and "ln-repro run exp=toy_" in row for row in rows)
     assert not (tmp_path / "runs").exists()
@@ -150,7 +228,7 @@ def test_any_words_are_a_sweep_or_a_complaint_of_one_line() -> None:
     for _ in range(500):
         given = ["".join(dice.choices(atoms, k=dice.randint(1, 5))) for _ in range(dice.randint(1, 4))]
         try:
-            assert words(given).grid
+            words(given)
         except UserError as error:
             assert "\n" not in str(error)
 
@@ -183,7 +261,7 @@ def test_patterns_that_choose_nothing_are_refused(only: list[str], but: list[str
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_flags_and_words_stand_in_any_order(place: int, tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
-    words = ["grid=design", "--only", "*_sgd", "seeds=2"]
+    words = ["grid=design", "--only", "postln_*_sgd,preln_*_sgd", "seeds=2"]
     words.insert((0, 1, 4)[place], "--dry-run")
     assert cli.main(["sweep", *words]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1 + 8
