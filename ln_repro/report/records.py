@@ -1,8 +1,8 @@
 """The records that tables, figures and verdicts are made of."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ class Kept:
 
     runs: Sequence[Run]
     problems: Sequence[str]
+    corpora: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By fingerprint: ``name``, ``unigram_bits`` and ``source_blind_bits`` (`corpus.ngram.entropies`)."""
 
     @property
     def records(self) -> list[Record]:
@@ -46,7 +48,29 @@ def read_kept(folder: Path) -> Kept:
             problems.append(f"{path}: {error}; left out")
     missing = sorted(name for name in kept or {} if not (folder / name).exists())
     problems += [f"{folder / name}: is gone; bring it back, or take its line out of {CHECKSUMS}" for name in missing]
-    return Kept(sorted(runs, key=order), problems)
+    runs.sort(key=order)
+    return Kept(runs, problems, corpora(folder, runs))
+
+
+def corpora(folder: Path, runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
+    """Return the entropies of the corpora by fingerprint: the records' own, or what was collected for old ones."""
+    found = read_corpora(folder)
+    for data in (run.record["data"] for run in runs):
+        own = {key: data[key] for key in ("unigram_bits", "source_blind_bits") if data.get(key) is not None}
+        if own:
+            found[data["fingerprint"]] = {**found.get(data["fingerprint"], {}), "name": data["name"], **own}
+    return found
+
+
+def corpora_file(folder: Path) -> Path:
+    """Return where the entropies of corpora are kept, beside a folder of records."""
+    return folder.parent / "corpora.json"
+
+
+def read_corpora(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return what was collected on the corpora of the records in ``folder``; nothing if there is no such file."""
+    kept = corpora_file(folder)
+    return dict(json.loads(kept.read_text())) if kept.exists() else {}
 
 
 def order(run: Run) -> tuple[str, int, str]:
