@@ -23,10 +23,7 @@ def padded(line: str) -> list[str]:
 
 def brute(history: tuple[str, ...], word: str) -> float:
     """Return P(word | history) with Witten-Bell smoothing, straight from its definition."""
-    if not history:
-        lower = 1 / len(TYPES)
-    else:
-        lower = brute(history[1:], word)
+    lower = brute(history[1:], word) if history else 1 / len(TYPES)
     after = Counter(
         line[end]
         for line in map(padded, TRAIN)
@@ -64,7 +61,7 @@ def test_probabilities_sum_to_one_after_any_history(history: str) -> None:
     def ids(lines: list[list[str]]) -> ngram.Ids:
         return np.array([numbers.get(token, UNKNOWN) for line in lines for token in line], dtype=np.int64)
 
-    asked = [padded(history)[:-1] + [word] for word in TYPES]
+    asked = [[*padded(history)[:-1], word] for word in TYPES]
     last = np.cumsum([len(line) - (MAX_ORDER - 1) for line in asked]) - 1
     for found in probabilities(ids([padded(line) for line in TRAIN]), ids(asked), len(TYPES)):
         assert (found > 0).all()
