@@ -58,7 +58,7 @@ def record_of(
     Args:
         experiment: what was run.
         run_id: its id.
-        data: the corpus: name, fingerprints and numbers of pairs.
+        data: the corpus: name, fingerprints, entropies and numbers of pairs.
         code: version and commit of the code that ran.
         events: those that count, as `Events.read` returns them.
 

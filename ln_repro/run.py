@@ -222,9 +222,13 @@ class Run:
 
     def _facts(self) -> dict[str, Any]:
         """Return what the record says of the corpus."""
-        corpus = self.corpus
+        corpus, entropy = self.corpus, self.corpus.entropy
+        bits = {
+            "unigram_bits": entropy.get("unigram_bits"),
+            "source_blind_bits": entropy.get("source_blind_bits") if self.experiment.does.decodes else None,
+        }
         pairs = {f"{split}_pairs": number for split, number in corpus.pairs.items()}
-        return {"name": corpus.name, "fingerprint": corpus.fingerprint, "content": corpus.content, **pairs}
+        return {"name": corpus.name, "fingerprint": corpus.fingerprint, "content": corpus.content, **bits, **pairs}
 
     def _samples(self, record: Record) -> list[tuple[str, str, str]]:
         """Return a few test sentences: source, reference, and what the scored epoch made of it."""

@@ -1,7 +1,6 @@
 """The steps from raw lines to a prepared folder: tokenise, split, lower-case, segment, binarise, manifest."""
 
 import importlib.metadata
-import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -11,7 +10,7 @@ from typing import Any
 from ln_repro.corpus.base import Arranged, Corpus, Found
 from ln_repro.corpus.bpe import learn, segment_lines
 from ln_repro.corpus.download import Report
-from ln_repro.corpus.prepared import MANIFEST, Prepared, describe
+from ln_repro.corpus.prepared import MANIFEST, Prepared, as_text, describe, measure
 from ln_repro.corpus.text import Splits, length, lower, pick, write_lines
 from ln_repro.corpus.tokenise import tokenise_lines
 from ln_repro.data_settings import Data
@@ -39,8 +38,9 @@ def build(
     staging.mkdir(parents=True)
     try:
         facts = _fill(corpus, data, found, staging, binarise, report, learnt)
-        manifest = {**identity, **facts, "versions": _versions(), "files": describe(staging)}
-        write_atomically(staging / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+        entropy = measure(staging, data.name, data.target_lang)
+        manifest = {**identity, **facts, "entropy": entropy, "versions": _versions(), "files": describe(staging)}
+        write_atomically(staging / MANIFEST, as_text(manifest))
         if folder.exists():  # damaged, or it would have been used
             shutil.rmtree(folder)
         staging.rename(folder)

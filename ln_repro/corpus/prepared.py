@@ -1,5 +1,6 @@
 """A prepared corpus on disk: a folder with a manifest, written last."""
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
@@ -9,6 +10,8 @@ from typing import Any
 
 from ln_repro.corpus.storage import digest
 from ln_repro.corpus.text import stored_lines
+from ln_repro.disk import write_atomically
+from ln_repro.tasks import LABELLED
 
 MANIFEST = "manifest.json"
 
@@ -51,6 +54,16 @@ class Prepared:
         counts = (read_manifest(self.folder) or {}).get("tokens", {})
         return int(counts.get("train", {}).get(self.target_lang, 0))
 
+    @property
+    def entropy(self) -> Mapping[str, Any]:
+        """Return what `measure` found; a corpus that was prepared without is measured now."""
+        manifest = read_manifest(self.folder) or {}
+        if "entropy" not in manifest:
+            manifest["entropy"] = measure(self.folder, self.name, self.target_lang)
+            with contextlib.suppress(OSError):  # a folder that cannot be written is measured again the next time
+                write_atomically(self.folder / MANIFEST, as_text(manifest))
+        return dict(manifest["entropy"])
+
     def references(self, split: str) -> list[str]:
         """Return the untokenised target lines of valid or test."""
         return stored_lines(self.folder / "raw" / f"{split}.{self.target_lang}")
@@ -83,6 +96,19 @@ def _content(files: Mapping[str, Mapping[str, Any]]) -> str:
     """Return one checksum over those of the segmented text and of what is scored against."""
     text = {name: entry["sha256"] for name, entry in files.items() if not name.startswith("bin/")}
     return f"sha256:{hashlib.sha256(json.dumps(text, sort_keys=True).encode()).hexdigest()}"
+
+
+def measure(folder: Path, name: str, target_lang: str) -> dict[str, Any]:
+    """Return the `ngram.entropies` of the segmented target side; nothing for classification, or to test with."""
+    from ln_repro.corpus.ngram import entropies  # imports NumPy, for which what is measured need not wait
+
+    train, valid = (folder / "bpe" / f"{split}.{target_lang}" for split in ("train", "valid"))
+    return {} if name in LABELLED or not train.is_file() else entropies(train, valid)
+
+
+def as_text(manifest: Mapping[str, Any]) -> str:
+    """Return what stands in a manifest's file."""
+    return json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ class Kept:
     runs: Sequence[Run]
     problems: Sequence[str]
     corpora: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By fingerprint, what is known of a corpus."""
+    """By fingerprint: ``name``, ``unigram_bits`` and ``source_blind_bits`` (`corpus.ngram.entropies`)."""
 
     @property
     def records(self) -> list[Record]:
@@ -61,7 +61,29 @@ def read_kept(folder: Path) -> Kept:
                 problems.append(f"{path}: {error}; left out")
         gone = sorted(name for name in kept or {} if not (place / name).exists())
         problems += [f"{place / name}: is gone; bring it back, or take its line out of {CHECKSUMS}" for name in gone]
-    return Kept(sorted(runs, key=order), problems)
+    runs.sort(key=order)
+    return Kept(runs, problems, corpora(folder, runs))
+
+
+def corpora(folder: Path, runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
+    """Return the entropies of the corpora by fingerprint: the records' own, or what was collected for old ones."""
+    found = read_corpora(folder)
+    for data in (run.record["data"] for run in runs):
+        own = {key: data[key] for key in ("unigram_bits", "source_blind_bits") if data.get(key) is not None}
+        if own:
+            found[data["fingerprint"]] = {**found.get(data["fingerprint"], {}), "name": data["name"], **own}
+    return found
+
+
+def corpora_file(folder: Path) -> Path:
+    """Return where the entropies of corpora are kept, beside a folder of records."""
+    return folder.parent / "corpora.json"
+
+
+def read_corpora(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return what was collected on the corpora of the records in ``folder``; nothing if there is no such file."""
+    kept = corpora_file(folder)
+    return dict(json.loads(kept.read_text())) if kept.exists() else {}
 
 
 def find(folder: Path, id: str) -> Path | None:

@@ -2,6 +2,8 @@
 
 import argparse
 import gzip
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +14,8 @@ from ln_repro.verbs.report import complaints
 
 
 def collect_verb(options: argparse.Namespace) -> int:
-    """`collect`: copy record, events and the scored hypotheses of finished runs; others are passed over."""
+    """`collect`: copy record, events and the scored hypotheses of finished runs, others are passed over; and note the
+    entropies of all kept records' corpora."""
     from ln_repro.disk import explained
     from ln_repro.report.records import records_folder
     from ln_repro.store import RunFolder, runs_under
@@ -27,6 +30,7 @@ def collect_verb(options: argparse.Namespace) -> int:
         for folder in folders:
             if folder.record is not None:
                 print(f"{folder.path}: {keep(folder, folder.record, place, options.replace)}")
+        keep_corpora(place)
     return 0
 
 
@@ -51,6 +55,25 @@ def keep(folder: Any, record: dict[str, Any], place: Path, replace: bool) -> str
     write_atomically(target, whole)
     write_checksums(target.parent, [target.name, *(copy.name for copy in copies)])
     return f"kept as {id}"
+
+
+def keep_corpora(place: Path) -> None:
+    """Write the entropies of the kept records' corpora beside the folder; of one that is not here, old entries stay."""
+    from ln_repro.disk import write_atomically
+    from ln_repro.report.records import corpora_file, read_corpora, read_kept
+
+    known = read_corpora(place)
+    needed = {record["data"]["fingerprint"]: record["data"] for record in read_kept(place).records}
+    for fingerprint, data in needed.items():
+        corpus = prepared(data)
+        if corpus and corpus.entropy:
+            entropy = {key: corpus.entropy[key] for key in ("unigram_bits", "source_blind_bits", "order")}
+            known[fingerprint] = {"name": corpus.name, **entropy}
+        elif not corpus and fingerprint not in known:
+            again = f"`ln-repro data prepare data={data['name']}`, then collect again"
+            print(f"{corpora_file(place)}: {data['name']} is not prepared here and left out; {again}")
+    if known:
+        write_atomically(corpora_file(place), json.dumps(known, indent=1, sort_keys=True) + "\n")
 
 
 def verify_verb(options: argparse.Namespace) -> int:
@@ -90,16 +113,20 @@ def compare_verb(options: argparse.Namespace) -> int:
     return 0
 
 
+def prepared(data: Mapping[str, Any]) -> Any:
+    """Return the prepared corpus of a record's ``data``; None where it is not here."""
+    from ln_repro.corpus.prepared import opened
+
+    short = f"{data['name']}-{data['fingerprint'].removeprefix('sha256:')[:12]}"
+    return opened(data_folder() / "prepared" / short, data["fingerprint"])
+
+
 def translated(folder: Path, record: dict[str, Any]) -> tuple[list[str], list[str]] | None:
     """Return a record's hypotheses and their references; None where either is not here."""
-    from ln_repro.corpus.prepared import opened
     from ln_repro.report.integrity import HYPOTHESES, beside, text_of
     from ln_repro.report.records import find
 
-    fingerprint = record["data"]["fingerprint"]
-    data = data_folder() / "prepared"
-    short = f"{record['data']['name']}-{fingerprint.removeprefix('sha256:')[:12]}"
-    corpus, kept = opened(data / short, fingerprint), find(folder, record["id"])
+    corpus, kept = prepared(record["data"]), find(folder, record["id"])
     if corpus is None or kept is None or not (hypotheses := beside(kept, HYPOTHESES)).exists():
         return None
     return text_of(hypotheses).split("\n")[:-1], corpus.references("test")

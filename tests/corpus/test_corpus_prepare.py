@@ -69,6 +69,22 @@ def test_prepared_once(made: Made, root: Path, small_toy: None) -> None:
     assert again == first
 
 
+def test_a_corpus_that_was_prepared_without_entropies_gets_them_once(made: Made, small_toy: None) -> None:
+    before = made("toy")
+    path = before.folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps({key: value for key, value in manifest.items() if key != "entropy"}))
+    after = made("toy")
+    assert after == before  # its fingerprint and its content are the same
+    assert after.entropy == before.entropy == manifest["entropy"] == json.loads(path.read_text())["entropy"]
+    assert 1 < manifest["entropy"]["source_blind_bits"] < manifest["entropy"]["unigram_bits"] < 8
+    assert verify(settings("toy"), before.folder.parents[1]) == []
+
+
+def test_entropies_without_training_text_are_not_defined(made: Made, small_toy: None) -> None:
+    assert made("toy", only="test").entropy == {}
+
+
 def test_settings_that_decide_the_text_decide_the_fingerprint(root: Path) -> None:
     prints = {
         fingerprint(settings("toy", **changes), root)

@@ -34,6 +34,7 @@ def test_it_is_validated_after_every_epoch_and_scored_never(whole):
     losses = [row["valid_loss"] for row in record["epochs"]]
     assert len(losses) == 4 and losses[-1] < losses[0]
     assert record["bleu"] == {"test": None, "test_tokenised": None}
+    assert record["data"]["unigram_bits"] > 4 and record["data"]["source_blind_bits"] is None
     assert not list((whole.folder / "hyps").iterdir())
     assert not (whole.folder / "decode.log").exists()
     begun = json.loads((whole.folder / "events.jsonl").read_text().splitlines()[0])

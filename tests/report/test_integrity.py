@@ -151,6 +151,38 @@ def test_what_is_collected_can_be_verified(
         assert (err, "BLEU computed again for 1" in out) == ("", True)
 
 
+def test_the_entropies_of_a_records_corpus_are_collected_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, place, fingerprint = run_folder(tmp_path), tmp_path / "kept", "sha256:" + "0" * 64
+    collect = ["collect", str(run), "--records", str(place)]
+    monkeypatch.setenv("LN_REPRO_DATA", str(tmp_path / "data"))
+    assert cli.main(collect) == 0
+    assert "tiny is not prepared here" in capsys.readouterr().out
+    assert read_kept(place).corpora == {}
+    tiny_corpus(tmp_path)
+    bpe = tmp_path / "data" / "prepared" / f"tiny-{'0' * 12}" / "bpe"
+    bpe.mkdir()
+    (bpe / "train.en").write_text("a b\na c\n")
+    (bpe / "valid.en").write_text("a b\n")
+    assert cli.main(collect) == 0
+    found = read_kept(place).corpora[fingerprint]
+    assert found["name"] == "tiny" and found["unigram_bits"] == pytest.approx(1.918, abs=1e-3)
+    assert 0 < found["source_blind_bits"] < found["unigram_bits"]
+    shutil.rmtree(tmp_path / "data")
+    assert cli.main(collect) == 0
+    assert read_kept(place).corpora == {fingerprint: found}  # what is not prepared here any more is kept
+
+
+def test_what_a_record_says_of_its_corpus_goes_before_what_was_collected(folder: Path) -> None:
+    corpus = json.loads((folder / f"{BROKEN}.json").read_text())["data"]["fingerprint"]
+    collected = {corpus: {"name": "toy", "unigram_bits": 6.0, "source_blind_bits": 3.0, "order": 4}}
+    (folder.parent / "corpora.json").write_text(json.dumps(collected))
+    assert read_kept(folder).corpora == collected
+    edited(lambda record: record["data"].update(unigram_bits=5.0, source_blind_bits=None))(folder)
+    assert read_kept(folder).corpora == {corpus: {**collected[corpus], "unigram_bits": 5.0}}
+
+
 def test_another_record_of_the_same_id_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, place = run_folder(tmp_path), tmp_path / "kept"
     collect = ["collect", str(run), "--records", str(place)]

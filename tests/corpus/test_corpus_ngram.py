@@ -1,0 +1,79 @@
+"""The source-blind entropy against a second computation of it, from counts by hand."""
+
+from collections import Counter
+from math import log2
+from pathlib import Path
+
+import numpy as np
+import pytest
+from corpus_helpers import write
+
+from ln_repro.corpus import ngram
+from ln_repro.corpus.ngram import BEGIN, END, MAX_ORDER, UNKNOWN, entropies, probabilities
+
+TRAIN = ("a b a c", "b a", "a b b a", "c", "a b a")
+VALID = ("a b a", "b d c a", "c c")
+TYPES = ("a", "b", "c", "</s>", "<unk>")
+
+
+def padded(line: str) -> list[str]:
+    words = [word if word in TYPES or word == "<s>" else "<unk>" for word in line.split()]
+    return ["<s>"] * (MAX_ORDER - 1) + words + ["</s>"]
+
+
+def brute(history: tuple[str, ...], word: str) -> float:
+    """Return P(word | history) with Witten-Bell smoothing, straight from its definition."""
+    lower = brute(history[1:], word) if history else 1 / len(TYPES)
+    after = Counter(
+        line[end]
+        for line in map(padded, TRAIN)
+        for end in range(MAX_ORDER - 1, len(line))
+        if tuple(line[end - len(history) : end]) == history
+    )
+    return (after[word] + len(after) * lower) / (after.total() + len(after)) if after else lower
+
+
+def brute_bits(order: int) -> float:
+    bits = [
+        -log2(brute(tuple(line[end - order + 1 : end]), line[end]))
+        for line in map(padded, VALID)
+        for end in range(MAX_ORDER - 1, len(line))
+    ]
+    return sum(bits) / len(bits)
+
+
+def test_it_is_the_definition_and_the_best_order_is_taken(tmp_path: Path) -> None:
+    found = entropies(write(tmp_path / "train", *TRAIN), write(tmp_path / "valid", *VALID))
+    bits = [brute_bits(order) for order in range(1, MAX_ORDER + 1)]
+    assert len({round(each, 3) for each in bits}) == MAX_ORDER  # or the order would not be told
+    assert found["source_blind_bits"] == pytest.approx(min(bits), abs=1e-6)
+    assert bits[found["order"] - 1] == min(bits)
+    counts = Counter(token for line in TRAIN for token in [*line.split(), "</s>"])
+    shares = [count / counts.total() for count in counts.values()]
+    assert found["unigram_bits"] == pytest.approx(-sum(share * log2(share) for share in shares), abs=1e-6)
+    assert found["tokens"] == counts.total()
+
+
+@pytest.mark.parametrize("history", ["", "a", "a b", "b d", "<unk>", "c a b a", "b b b b"])
+def test_probabilities_sum_to_one_after_any_history(history: str) -> None:
+    numbers = {"a": 3, "b": 4, "c": 5, "</s>": END, "<unk>": UNKNOWN, "<s>": BEGIN}
+
+    def ids(lines: list[list[str]]) -> ngram.Ids:
+        return np.array([numbers.get(token, UNKNOWN) for line in lines for token in line], dtype=np.int64)
+
+    asked = [[*padded(history)[:-1], word] for word in TYPES]
+    last = np.cumsum([len(line) - (MAX_ORDER - 1) for line in asked]) - 1
+    for found in probabilities(ids([padded(line) for line in TRAIN]), ids(asked), len(TYPES)):
+        assert (found > 0).all()
+        assert found[last].sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_of_a_large_training_set_only_the_first_sentences_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    valid = write(tmp_path / "valid", *VALID)
+    first, more = write(tmp_path / "first", *TRAIN), write(tmp_path / "more", *TRAIN, *["d d d"] * 9)
+    whole = entropies(first, valid)
+    assert entropies(more, valid) != whole
+    monkeypatch.setattr(ngram, "MAX_TOKENS", whole["tokens"] + len(TRAIN) * (MAX_ORDER - 1))
+    assert entropies(more, valid) == whole
