@@ -67,12 +67,12 @@ def parser() -> argparse.ArgumentParser:
         return added
 
     verb("run", "run", "train, decode, score and record one experiment: run exp=NAME [key=value ...]")
-    for name, text in (
-        ("sweep", "every unfinished cell of a grid, side by side on this machine or on a Slurm cluster"),
-        ("status", "one row per run, or per cell of a grid: state, update, loss, BLEU"),
-        ("cancel", "stop cells, wherever they run or wait; each saves its state first"),
+    for name, module, text in (
+        ("sweep", "sweep", "every unfinished cell of a grid, side by side on this machine or on a Slurm cluster"),
+        ("status", "status", "one row per run, or per cell of a grid: state, update, loss, BLEU"),
+        ("cancel", "status", "stop cells, wherever they run or wait; each saves its state first"),
     ):
-        grid = verb(name, "sweep", text)
+        grid = verb(name, module, text)
         grid.add_argument(
             "words",
             nargs="*",

@@ -15,7 +15,7 @@ from ln_repro.experiment import Experiment
 from ln_repro.lease import Holder, machine, taken
 from ln_repro.schedule import LearningRate
 from ln_repro.store import write_json
-from ln_repro.sweep import cell, local
+from ln_repro.sweep import cell, local, queued
 from ln_repro.sweep.board import Board
 from ln_repro.sweep.budget import SAVE_SECONDS, Budget
 from ln_repro.sweep.grid import Cell
@@ -62,8 +62,8 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(local, "ELSEWHERE_SECONDS", 0.1)
     plan: list[Planned] = []
 
-    def start(overrides: list[str], log: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-        mine = next(p for p in plan if p.cell.overrides == overrides)
+    def start(file: Path, log: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        mine = next(p for p in plan if p.experiment == queued.read(file)[0])
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             command = [sys.executable, "-c", RUN, str(mine.folder.path), mine.cell.exp.partition("_")[2]]
@@ -280,7 +280,7 @@ def test_the_time_of_a_sweep_begins_where_it_is_typed(
         def run(self, plan: object) -> None:
             budgets.append(self.budget)
 
-    monkeypatch.setattr(verb, "_plan", prepared)
+    monkeypatch.setattr(verb, "plan_cells", prepared)
     monkeypatch.setattr(verb.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(local, "Pool", Noted)
     assert cli.main(["sweep", "grid=design", "--only", "postln_warm", "budget_minutes=20", "train.device=cpu"]) == 0
