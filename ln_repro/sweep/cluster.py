@@ -83,8 +83,22 @@ def hand_over(plan: Sequence[Planned], runs: Path, options: Mapping[str, Any], r
     return len(todo)
 
 
-def watch(plan: Sequence[Planned], board: Board) -> None:
+def _call_off(plan: Sequence[Planned], runs: Path) -> int:
+    """Take the cells off the queue that still wait there; return how many."""
+    names = {planned.name for planned in plan}
+    waiting = [one.job for name, one in at_work(runs).items() if name in names and one.job.state == "queued"]
+    slurm.cancel(job.name for job in waiting)
+    return len(waiting)
+
+
+def watch(plan: Sequence[Planned], board: Board, runs: Path, fail_fast: bool = False) -> None:
     """Return once no cell is at work or in the queue.
+
+    Args:
+        plan: the cells.
+        board: shows where everything stands.
+        runs: the runs folder.
+        fail_fast: once a cell has ended without a record, take those off the queue that still wait.
 
     Raises:
         Interrupted: after Ctrl-C; the jobs go on.
@@ -102,6 +116,9 @@ def watch(plan: Sequence[Planned], board: Board) -> None:
                 if planned.name not in ended and planned.done:
                     ended.add(planned.name)
                     board.ended(planned)
+            if fail_fast and any(not p.done and states[p.name] not in AT_WORK for p in plan):
+                fail_fast = False
+                board.say(f"--fail-fast: {_call_off(plan, runs)} cells are not started")
             if not any(state in AT_WORK for state in states.values()):
                 break
             time.sleep(WATCH_SECONDS)

@@ -52,17 +52,20 @@ class Pool:
         requests: those to stop a cell, from this machine or another.
         board: shows where everything stands.
         budget: the time that all of it may take.
+        fail_fast: start no further cell once one has failed and is not tried again.
     """
 
     def __init__(
-        self, places: Sequence[Place], retries: int, logs: Path, requests: Requests, board: Board, budget: Budget
-    ) -> None:
+        self, places: Sequence[Place], retries: int, logs: Path, requests: Requests, board: Board, budget: Budget,
+        fail_fast: bool = False,
+    ) -> None:  # fmt: skip
         self.places = places
         self.retries = retries
         self.logs = logs
         self.requests = requests
         self.board = board
         self.budget = budget
+        self.fail_fast = fail_fast
         self.waiting: list[Waiting] = []
         self.running: list[Running] = []
         self.paces = {place.name: Pace(place.packing) for place in places}
@@ -152,9 +155,12 @@ class Pool:
             elif cell.worth_retrying(status) and waiting.failures < self.retries:
                 waiting.failures += 1
                 self.board.say(f"{waiting.planned.label}: {cell.reason(status, self._log(waiting))}; once more")
-                self.waiting.append(waiting)
+                self.waiting.insert(0 if self.fail_fast else len(self.waiting), waiting)
             else:
                 self.board.ended(waiting.planned, status, self._log(waiting))
+                if self.fail_fast and status != Interrupted.exit_code:
+                    self.board.say(f"--fail-fast: {len(self.waiting)} cells are not started")
+                    self.waiting.clear()
 
     def _obey(self) -> None:
         """Stop the cells that somebody has asked to stop."""

@@ -39,6 +39,8 @@ def sweep_verb(options: argparse.Namespace) -> int:
     composed = compose_cells(asked, options)
     runs = composed[0][1].paths.runs
     requests = Requests(runs)  # those made from now on count, also while the corpus is prepared
+    if options.detach and options.fail_fast and not asked.local:
+        raise UserError("--fail-fast: on a cluster somebody has to watch the queue; leave out --detach")
     if options.detach and asked.local and not options.dry_run:
         return _leave(runs, options.config_dir)
     if not asked.local and not options.dry_run:
@@ -61,7 +63,7 @@ def sweep_verb(options: argparse.Namespace) -> int:
     )
     if asked.local:
         board = Board(plan)
-        _run_here(asked, plan, requests, board, began)
+        _run_here(asked, plan, requests, board, began, options.fail_fast)
     else:
         from ln_repro.compose import launcher
         from ln_repro.sweep.cluster import hand_over, queued, watch
@@ -74,11 +76,10 @@ def sweep_verb(options: argparse.Namespace) -> int:
             return 0
         board = Board(plan, lambda: queued(runs))
         with board:
-            watch(plan, board)
+            watch(plan, board, runs, options.fail_fast)
     if board.troubles:
-        raise LnReproError(
-            f"{len(board.troubles)} of {len(plan)} cells have no record yet: {'; '.join(board.troubles)}"
-        )
+        left = sum(not planned.done for planned in plan)
+        raise LnReproError(f"{left} of {len(plan)} cells have no record yet: {'; '.join(board.troubles)}")
     print(runs)
     return 0
 
@@ -173,7 +174,10 @@ def plan_cells(composed: "list[Composed]", prepared: bool, skipped: frozenset[st
     return [Planned(*parts, source, skipped) for parts in composed]
 
 
-def _run_here(asked: "Asked", plan: Sequence["Planned"], requests: "Requests", board: "Board", began: float) -> None:
+def _run_here(
+    asked: "Asked", plan: Sequence["Planned"], requests: "Requests", board: "Board", began: float,
+    fail_fast: bool = False,
+) -> None:  # fmt: skip
     from ln_repro.engine.device import gpu
     from ln_repro.sweep.budget import Budget
     from ln_repro.sweep.local import Pool
@@ -187,7 +191,8 @@ def _run_here(asked: "Asked", plan: Sequence["Planned"], requests: "Requests", b
     say(f"at most {sum(place.packing.most for place in where)} at a time on {', '.join(place.name for place in where)}")
     try:
         with board:
-            Pool(where, asked.retries, folder, requests, board, Budget(asked.budget_minutes, plan, began)).run(plan)
+            budget = Budget(asked.budget_minutes, plan, began)
+            Pool(where, asked.retries, folder, requests, board, budget, fail_fast).run(plan)
     finally:
         if on_gpu and not asked.jobs_per_gpu:
             remember(folder, work, max((place.packing for place in where), key=lambda packing: packing.good))

@@ -96,6 +96,21 @@ def test_everything_runs_and_failures_are_tried_again(pool) -> None:
     assert any("toy_bad" in line and "failed, train failed (exit 9): the reason (see" in line for line in said)
 
 
+def test_after_a_failure_no_further_cell_is_started_when_asked(pool) -> None:
+    made, plan, said = pool("lost", "bad", "good", "good", slots=1, retries=1)
+    made.fail_fast = True
+    made.run(plan)
+    assert [tries(one) for one in plan] == [1, 2, 0, 0]  # a divergence is no failure; a failure is tried again first
+    assert "--fail-fast: 2 cells are not started" in said
+
+
+def test_what_is_at_work_when_another_cell_fails_goes_on(pool) -> None:
+    made, plan, _ = pool("wrong", "late", "good", slots=2)
+    made.fail_fast = True
+    made.run(plan)
+    assert [tries(one) for one in plan] == [1, 1, 0] and plan[1].done
+
+
 def test_what_is_done_is_not_run(pool) -> None:
     made, plan, _ = pool("good", "good")
     plan[0].folder.path.mkdir(parents=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from ln_repro import cli, provenance
 from ln_repro.compose import launcher
@@ -17,6 +18,7 @@ from ln_repro.engine.device import Gpu
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.schedule import LearningRate
 from ln_repro.sweep import cell, cluster, queued, slurm
+from ln_repro.sweep.board import Board
 from ln_repro.sweep.grid import Cell
 from ln_repro.sweep.plan import Planned
 from ln_repro.sweep.requests import Requests
@@ -126,6 +128,29 @@ def test_what_waits_in_the_queue_has_a_row(queue, tmp_path: Path, monkeypatch, c
     assert (row["exp"], row["seed"], row["lr"], row["state"]) == (
         waiting.experiment.exp, 2, waiting.experiment.lr, "queued",
     )  # fmt: skip
+
+
+def test_after_a_failure_what_still_waits_is_taken_off_the_queue_when_asked(queue, tmp_path: Path, monkeypatch) -> None:
+    answer, _ = queue
+    cancelled = tmp_path / "cancelled"
+    (tmp_path / "tools" / "scancel").write_text(f"#!/bin/sh\necho $@ >> '{cancelled}'\n: > '{tmp_path / 'answer'}'\n")
+    (tmp_path / "tools" / "scancel").chmod(0o755)
+    monkeypatch.setattr(cluster, "WATCH_SECONDS", 0.01)
+    plan = [planned(tmp_path, seed) for seed in (1, 2, 3)]
+    queued.write(plan, cluster.arrays(tmp_path) / "ours")
+    answer("5_1|RUNNING|ours\n5_2|PENDING|ours\n")  # the first has ended, without a record
+    board = Board(plan, lambda: cluster.queued(tmp_path), console=Console(file=(tmp_path / "screen").open("w")))
+    said: list[str] = []
+    monkeypatch.setattr(board, "say", said.append)
+    cluster.watch(plan, board, tmp_path, fail_fast=True)
+    assert cancelled.read_text() == "5_2\n" and "--fail-fast: 1 cells are not started" in said
+
+
+def test_a_sweep_that_leaves_cannot_stop_at_a_failure(tmp_path: Path, monkeypatch, capfd) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["grid=design", "--only", "postln_warm", "launcher=slurm", "precision=fp32", "--detach", "--fail-fast"]
+    assert cli.main(["sweep", *words]) == 2
+    assert capfd.readouterr().err.startswith("ln-repro: --fail-fast: on a cluster somebody has to watch the queue")
 
 
 def test_nobody_is_asked_where_nothing_was_handed_over(queue, tmp_path: Path) -> None:
