@@ -67,12 +67,12 @@ def parser() -> argparse.ArgumentParser:
         return added
 
     verb("run", "run", "train, decode, score and record one experiment: run exp=NAME [key=value ...]")
-    for name, text in (
-        ("sweep", "every unfinished cell of a grid, side by side on this machine or on a Slurm cluster"),
-        ("status", "one row per run, or per cell of a grid: state, update, loss, BLEU"),
-        ("cancel", "stop cells, wherever they run or wait; each saves its state first"),
+    for name, module, text in (
+        ("sweep", "sweep", "every unfinished cell of a grid, side by side on this machine or on a Slurm cluster"),
+        ("status", "status", "one row per run, or per cell of a grid: state, update, loss, BLEU"),
+        ("cancel", "status", "stop cells, wherever they run or wait; each saves its state first"),
     ):
-        grid = verb(name, "sweep", text)
+        grid = verb(name, module, text)
         grid.add_argument(
             "words",
             nargs="*",
@@ -92,6 +92,10 @@ def parser() -> argparse.ArgumentParser:
                 "--skip-recorded", action="store_true", help="leave out cells whose record is in results/records"
             )
             grid.add_argument("--dry-run", action="store_true", help="print one row per cell and start nothing")
+            grid.add_argument(
+                "--fail-fast", action="store_true",
+                help="start no further cell once one has failed (a run that diverged has not); those at work go on",
+            )  # fmt: skip
             grid.add_argument("--detach", action="store_true", help="start and leave; status and cancel find it")
         elif name == "status":
             grid.add_argument("--json", action="store_true")
@@ -131,6 +135,9 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
     sync = verb("sync", "runs", "replay the events of runs to wandb (twice does no harm)")
     sync.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
+    sync.add_argument(
+        "--follow", action="store_true", help="go on with what they write until the runs that are at work have ended"
+    )
     doctor = verb("doctor", "runs", "what of this machine works, what does not, what to do")
     doctor.add_argument("--json", action="store_true")
     return main_parser

@@ -2,6 +2,7 @@
 
 import platform
 import subprocess
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -36,12 +37,16 @@ def version_of(package: str) -> str | None:
         return None
 
 
-def code() -> dict[str, Any]:
-    """Return the version and, in a checkout, the commit and whether files differ from it."""
+def code(queued: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the version and, in a checkout, the commit and whether files differ from it.
+
+    ``queued`` is what this function returned when the run was queued; if that is another code, it is told too.
+    """
     root = Path(__file__).resolve().parents[1]
     commit = _git(root, "rev-parse", "HEAD") if (root / ".git").exists() else None
     dirty = None if commit is None else bool(_git(root, "status", "--porcelain", "ln_repro", "conf"))
-    return {"version": __version__, "git": commit, "dirty": dirty}
+    found = {"version": __version__, "git": commit, "dirty": dirty}
+    return found if queued in (None, found) else {**found, "queued": queued}
 
 
 def _git(root: Path, *arguments: str) -> str | None:

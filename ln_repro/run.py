@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,11 @@ Weights = dict[int, list[Checkpoint]]
 """By epoch, the weights to decode under its name: its own, or those of the last epochs up to it, to be averaged."""
 
 
-def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
+def run(experiment: Experiment, say: Callable[[str], None], queued: Mapping[str, Any] | None = None) -> Path:
     """Prepare, train, decode, score and record; return the run directory.
 
-    A finished experiment is left as it is, an unfinished one is resumed.
+    A finished experiment is left as it is, an unfinished one is resumed. ``queued`` is the code that a sweep queued it
+    with; the record says so if it is not the one that runs.
 
     Raises:
         UserError: the experiment cannot be run as described.
@@ -69,7 +70,7 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
             if folder.record is None:
                 folder.begin(say)
                 with noted_failure(folder):
-                    Run(experiment, corpus, folder, run_id, lease, say).go()
+                    Run(experiment, corpus, folder, run_id, lease, say, queued).go()
             elif rank.size > 1:  # it was finished while we waited for the claim
                 process.dismiss(folder.log)
     return folder.path
@@ -80,7 +81,7 @@ class Run:
 
     def __init__(
         self, experiment: Experiment, corpus: Prepared, folder: RunFolder, run_id: str, lease: Lease,
-        say: Callable[[str], None],
+        say: Callable[[str], None], queued: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
         self.experiment = experiment
         self.corpus = corpus
@@ -90,7 +91,7 @@ class Run:
         self.say = say
         self.events: Events = folder.events
         self.checkpoints = Checkpoints(folder.checkpoints)
-        self.code = provenance.code()  # of now: a checkout may change while a long run goes on
+        self.code = provenance.code(queued)  # of now: a checkout may change while a long run goes on
         self.scored: set[tuple[str, int]] = set()
         self.splits = experiment.does.scored(experiment.eval)
 

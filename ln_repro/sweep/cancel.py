@@ -25,14 +25,14 @@ def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
     Requests(runs).make([ALL] if names is None else names)  # for sweeps at work, here or on other machines
     try:
         jobs = at_work(runs)
-        slurm.cancel(job.name for name, job in jobs.items() if names is None or name in names)
+        slurm.cancel(handed.job.name for name, handed in jobs.items() if names is None or name in names)
     except LnReproError as error:
         jobs = {}
         yield f"{error}: whatever waits there is not cancelled"
     for name in sorted({run.path.name for run in runs_under(runs)} | {*jobs}) if names is None else names:
         holder = RunFolder(runs / name).holder
         if name in jobs:
-            yield f"{name}: job {jobs[name].name} cancelled"
+            yield f"{name}: job {jobs[name].job.name} cancelled"
         elif holder and holder.here:
             yield f"{name}: {holder} {'asked to save and end' if asked(holder) else 'could not be asked to end'}"
         elif holder:

@@ -1,7 +1,7 @@
 """One cell at work: an `ln-repro run` in a session of its own, its output in a log."""
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from ln_repro import child
@@ -11,12 +11,12 @@ STOP_SECONDS = 90.0
 """How long a run gets to save: longer than it gives its own workers."""
 
 
-def start(overrides: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-    """Start a run; what it says is added to ``log``. Signals to us, such as Ctrl-C, do not reach it."""
+def start(file: Path, log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """Start the run that is queued in ``file``; what it says is added to ``log``. Signals to us do not reach it."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         return subprocess.Popen(
-            [*child.SELF, "-m", "ln_repro.cli", "run", *overrides],
+            [*child.SELF, "-m", "ln_repro.cli", "run", f"--queued={file}"],
             env=child.environment(**(environment or {})),
             stdin=subprocess.DEVNULL,
             stdout=output,

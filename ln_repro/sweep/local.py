@@ -1,13 +1,14 @@
 """A pool on this machine: every cell is an `ln-repro run` of its own, as many at once as there is room for."""
 
 import subprocess
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ln_repro.errors import Interrupted
-from ln_repro.sweep import cell
+from ln_repro.sweep import cell, queued
 from ln_repro.sweep.board import Board
 from ln_repro.sweep.budget import Budget
 from ln_repro.sweep.pace import Pace
@@ -25,6 +26,8 @@ class Waiting:
     """A cell that is to be run."""
 
     planned: Planned
+    file: Path
+    """Its experiment, as it was typed."""
     failures: int = 0
     look_again: float = 0.0
     """Not before this time of the steady clock: another process is at work on it."""
@@ -49,17 +52,20 @@ class Pool:
         requests: those to stop a cell, from this machine or another.
         board: shows where everything stands.
         budget: the time that all of it may take.
+        fail_fast: start no further cell once one has failed and is not tried again.
     """
 
     def __init__(
-        self, places: Sequence[Place], retries: int, logs: Path, requests: Requests, board: Board, budget: Budget
-    ) -> None:
+        self, places: Sequence[Place], retries: int, logs: Path, requests: Requests, board: Board, budget: Budget,
+        fail_fast: bool = False,
+    ) -> None:  # fmt: skip
         self.places = places
         self.retries = retries
         self.logs = logs
         self.requests = requests
         self.board = board
         self.budget = budget
+        self.fail_fast = fail_fast
         self.waiting: list[Waiting] = []
         self.running: list[Running] = []
         self.paces = {place.name: Pace(place.packing) for place in places}
@@ -70,7 +76,13 @@ class Pool:
         Raises:
             Interrupted: after Ctrl-C; every run has saved its state.
         """
-        self.waiting = [Waiting(planned) for planned in plan if not planned.done]
+        left = [planned for planned in plan if not planned.done]
+        self.logs.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="queue-", dir=self.logs) as queue:
+            self.waiting = [Waiting(*one) for one in zip(left, queued.write(left, Path(queue)), strict=True)]
+            self._run()
+
+    def _run(self) -> None:
         try:
             while self.waiting or self.running:
                 self._collect()
@@ -95,7 +107,7 @@ class Pool:
             here = [running.process.pid for running in self._at(place)]
             if self.waiting and place.has_room(here) and (waiting := self._next()):
                 self.waiting.remove(waiting)
-                process = cell.start(waiting.planned.cell.overrides, self._log(waiting), place.environment)
+                process = cell.start(waiting.file.absolute(), self._log(waiting), place.environment)
                 self.running.append(Running(waiting, place, process))
                 return True
         return False
@@ -143,9 +155,12 @@ class Pool:
             elif cell.worth_retrying(status) and waiting.failures < self.retries:
                 waiting.failures += 1
                 self.board.say(f"{waiting.planned.label}: {cell.reason(status, self._log(waiting))}; once more")
-                self.waiting.append(waiting)
+                self.waiting.insert(0 if self.fail_fast else len(self.waiting), waiting)
             else:
                 self.board.ended(waiting.planned, status, self._log(waiting))
+                if self.fail_fast and status != Interrupted.exit_code:
+                    self.board.say(f"--fail-fast: {len(self.waiting)} cells are not started")
+                    self.waiting.clear()
 
     def _obey(self) -> None:
         """Stop the cells that somebody has asked to stop."""

@@ -42,11 +42,6 @@ class Planned:
         return f"{self.cell.name}-{self.id or '?'}"
 
     @property
-    def settled(self) -> list[str]:
-        """Return what follows `ln-repro run` on any machine: with the precision that the id was made of."""
-        return [*self.cell.overrides, f"precision={self.experiment.precision}"]
-
-    @property
     def size(self) -> str:
         """Return what decides how much of a GPU the run takes, in words."""
         model, batch = self.experiment.model, self.experiment.train.max_tokens

@@ -43,14 +43,14 @@ class CellJob:
 
     Args:
         name: of the run's directory.
-        overrides: what follows `ln-repro run`.
+        file: the queued experiment.
         runs: the runs folder.
         retries: how often a run that fails is tried again.
     """
 
-    def __init__(self, name: str, overrides: Sequence[str], runs: str, retries: int) -> None:
+    def __init__(self, name: str, file: str, runs: str, retries: int) -> None:
         self.name = name
-        self.overrides = list(overrides)
+        self.file = file
         self.runs = runs
         self.retries = retries
         self.process: subprocess.Popen[bytes] | None = None
@@ -59,7 +59,7 @@ class CellJob:
         """Run the cell, again if it fails; return the last exit status."""
         requests, status = Requests(Path(self.runs)), 0
         for _ in range(self.retries + 1):
-            self.process = cell.start(self.overrides, Path(self.runs) / "sweep" / f"{self.name}.log")
+            self.process = cell.start(Path(self.file), Path(self.runs) / "sweep" / f"{self.name}.log")
             while (ended := self.process.poll()) is None:  # not wait(): a signal in the middle of it could not wait too
                 time.sleep(POLL_SECONDS)
             status = ended
@@ -78,7 +78,7 @@ class CellJob:
             deadline = time.monotonic() + cell.STOP_SECONDS
             while self.process.poll() is None and time.monotonic() < deadline:
                 time.sleep(POLL_SECONDS / 5)
-        return DelayedSubmission(CellJob(self.name, self.overrides, self.runs, self.retries))
+        return DelayedSubmission(CellJob(self.name, self.file, self.runs, self.retries))
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """The small files by which the runner, its follower and a later sync understand each other, all in ``RUN/wandb``."""
 
+import contextlib
+import fcntl
 import json
 import os
 from collections.abc import Mapping
@@ -11,11 +13,12 @@ from ln_repro.events import Events
 
 
 class MirrorFiles:
-    """Where they are."""
+    """Where they are: below ``place``, which is the run's directory unless said."""
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, place: Path | None = None) -> None:
         self.run_dir = run_dir
-        self.home = run_dir / "wandb"
+        self.place = place or run_dir
+        self.home = self.place / "wandb"
         self.events = Events(run_dir / "events.jsonl")
         self.final = self.home / "final.json"
         """The record and samples of a finished run, for the follower or a later sync."""
@@ -29,6 +32,16 @@ class MirrorFiles:
         """Return what a complete mirror of the run holds at this moment."""
         count = sum(1 for _ in self.events.follow().new())
         return {"server": server(), "events": count, "finished": self.final.exists()}
+
+    @property
+    def busy(self) -> bool:
+        """Return whether a follower is at work with these files."""
+        with contextlib.suppress(FileNotFoundError), self.lock.open() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
 
     def last_word(self) -> str:
         """Return the last line that the follower wrote."""

@@ -1,4 +1,4 @@
-"""The follower, the only place that knows wandb: `python -m ln_repro.tracking.follower RUN`, started by the mirror.
+"""The follower, the only place that knows wandb: `python -m ln_repro.tracking.follower RUN PLACE`.
 
 An event's place in ``events.jsonl`` is its step in wandb, and wandb itself is asked how far a run came. So a
 run may be interrupted, resumed and replayed as often as one likes: no row is lost, and none arrives twice.
@@ -28,13 +28,13 @@ IDENTITY = ("kind", "update", "epoch", "name", "split", "flavour")
 SECRETS = {"key", "apikey", "token", "secret", "password", "passwd", "credential", "credentials"}
 
 
-def main(run_dir: Path) -> None:
-    """Follow a run until the runner has left; exit with 1 and a last line that says what went wrong."""
+def main(run_dir: Path, place: Path) -> None:
+    """Follow a run until the runner has left, with files in ``place``; exit with 1 and a last line that says why."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"):  # the runner decides, by leaving
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     try:
         letter = json.loads(sys.stdin.buffer.readline())
-        files = MirrorFiles(run_dir)
+        files = MirrorFiles(run_dir, place)
         with _only_one(files, patient=letter["patient"]):
             _mirror(files, letter)
     except BaseException as error:
@@ -78,7 +78,7 @@ def _open_run(files: MirrorFiles, letter: Mapping[str, Any]) -> Any:
         mode = "online" if _key_configured() else "offline"
     understood = wandb.Settings.model_fields
     quiet = wandb.Settings(**{key: value for key, value in letter["settings"].items() if key in understood})
-    run = wandb.init(**letter["run"], mode=mode, resume="allow", dir=str(files.run_dir), settings=quiet)
+    run = wandb.init(**letter["run"], mode=mode, resume="allow", dir=str(files.place), settings=quiet)
     for copy in files.home.glob("*run-*"):
         if copy.name != Path(run.dir).parent.name:
             shutil.rmtree(copy)
@@ -168,4 +168,4 @@ def _finish(run: Any, record: Mapping[str, Any], samples: Sequence[Sequence[str]
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

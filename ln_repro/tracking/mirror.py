@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +52,9 @@ class Mirror:
 class FollowedMirror(Mirror):
     """The runner's side of the follower process. No method raises; ``warn`` is called once at most."""
 
-    def __init__(self, run_dir: Path, letter: Mapping[str, Any], warn: Callable[[str], None]) -> None:
+    def __init__(self, files: MirrorFiles, letter: Mapping[str, Any], warn: Callable[[str], None]) -> None:
         """Start the process and hand it its letter: the mode, and what wandb is to know of the run."""
-        self._files, self._warn = MirrorFiles(run_dir), warn
+        self._files, self._warn = files, warn
         self._process: subprocess.Popen[bytes] | None = None
         try:
             self._process = _start(self._files, letter)
@@ -105,7 +105,7 @@ def open_mirror(experiment: Experiment, run_id: str, run_dir: Path, warn: Callab
         MirrorFiles(run_dir).final.unlink()
     advice = "the run goes on, and `ln-repro sync` mirrors it later"
     letter = _letter(experiment, run_id, mode)
-    return FollowedMirror(run_dir, letter, lambda reason: warn(f"wandb: no mirror, {reason} ({advice})"))
+    return FollowedMirror(MirrorFiles(run_dir), letter, lambda reason: warn(f"wandb: no mirror, {reason} ({advice})"))
 
 
 def sync(experiment: Experiment, run_id: str, run_dir: Path, record: Mapping[str, Any] | None = None) -> str:
@@ -121,12 +121,31 @@ def sync(experiment: Experiment, run_id: str, run_dir: Path, record: Mapping[str
     state = files.state()
     if state == read(files.synced):
         return f"{state['events']} events, mirrored before"
-    letter = _letter(experiment, run_id, "online") | {"patient": False}
-    letter["settings"] = QUIET | {"finish_timeout": SYNC_SECONDS}
-    FollowedMirror(run_dir, letter, failures.append).close(SYNC_SECONDS)
+    FollowedMirror(files, _impatient_letter(experiment, run_id), failures.append).close(SYNC_SECONDS)
     if failures:
         raise LnReproError(f"{run_dir.name} was not mirrored to wandb: {failures[0]}")
     return f"{state['events']} events, mirrored now"
+
+
+@contextlib.contextmanager
+def replayed_live(experiment: Experiment, run_id: str, run_dir: Path) -> Iterator[None]:
+    """Replay a run to the server while it is at work, beside the copy that it writes offline; a sync is due afterwards.
+
+    Raises:
+        LnReproError: the run sends everything itself, or not everything could be sent.
+    """
+    own, failures = MirrorFiles(run_dir), list[str]()
+    if own.busy and any(own.home.glob("run-*")):
+        raise LnReproError(f"{run_dir.name} is mirrored to wandb by itself already")
+    files = MirrorFiles(run_dir, own.home / "live")
+    mirror = FollowedMirror(files, _impatient_letter(experiment, run_id), failures.append)
+    try:
+        yield
+    finally:
+        mirror.close(SYNC_SECONDS)
+        shutil.rmtree(files.place, ignore_errors=True)
+    if failures:
+        raise LnReproError(f"{run_dir.name} was not mirrored to wandb while it ran: {failures[0]}")
 
 
 def _mode(tracker: Tracker) -> str:
@@ -152,13 +171,19 @@ def _letter(experiment: Experiment, run_id: str, mode: str) -> dict[str, Any]:
     }}  # fmt: skip
 
 
+def _impatient_letter(experiment: Experiment, run_id: str) -> dict[str, Any]:
+    """Return the letter of a replay to the server: it takes its time to send, and none to wait for another one."""
+    letter = _letter(experiment, run_id, "online") | {"patient": False}
+    return letter | {"settings": QUIET | {"finish_timeout": SYNC_SECONDS}}
+
+
 def _start(files: MirrorFiles, letter: Mapping[str, Any]) -> subprocess.Popen[bytes]:
     """Start the follower in a session of its own, out of reach of the terminal's signals."""
     files.home.mkdir(parents=True, exist_ok=True)
     places = {f"WANDB_{name}_DIR": str(files.scratch / name.lower()) for name in ("CACHE", "DATA", "ARTIFACT")}
     with files.log.open("wb") as log:
         process = subprocess.Popen(
-            [*child.SELF, "-m", "ln_repro.tracking.follower", str(files.run_dir)],
+            [*child.SELF, "-m", "ln_repro.tracking.follower", str(files.run_dir), str(files.place)],
             env=child.environment(**places, WANDB_ERROR_REPORTING="false", WANDB_SILENT="true"),
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log, start_new_session=True,
         )  # fmt: skip

@@ -5,6 +5,7 @@ import os
 import shlex
 import socket
 import sys
+from pathlib import Path
 from typing import Any
 
 from ln_repro.errors import Interrupted, LnReproError, UserError
@@ -38,8 +39,13 @@ def run_verb(arguments: list[str]) -> int:
 
     ours = OneLineParser(prog="ln-repro run", add_help=False)
     own_folder(ours)
+    ours.add_argument("--queued", type=Path)  # how a sweep starts its cells
     own, arguments = ours.parse_known_args(arguments)
     search_also(own.config_dir)
+    if own.queued:
+        if arguments:
+            raise UserError(f"--queued: the experiment is settled; take away {' '.join(arguments)}")
+        return _run_queued(own.queued)
     assignments = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
     flags = [argument for argument in arguments if argument not in assignments]
     options = run_parser().parse_intermixed_args(flags)
@@ -92,6 +98,16 @@ def run_verb(arguments: list[str]) -> int:
             (runs / ".hydra").mkdir(parents=True, exist_ok=True)  # where Hydra leaves its multirun.yaml
     multirun([*overrides, *flags], job)
     return worst
+
+
+def _run_queued(file: Path) -> int:
+    from ln_repro.engine.device import settle
+    from ln_repro.run import run
+    from ln_repro.sweep.queued import read
+
+    experiment, code = read(file)
+    print(run(settle(experiment), say, code))
+    return 0
 
 
 def _run_one(experiment: Any) -> None:

@@ -2,19 +2,24 @@
 
 import argparse
 import json
+import time
 
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.folders import runs_folder
-from ln_repro.verbs.messages import complain
+from ln_repro.verbs.messages import complain, say
+
+FOLLOW_SECONDS = 1.0
 
 
 def sync_verb(options: argparse.Namespace) -> int:
     """`sync`."""
     from ln_repro.experiment import build
     from ln_repro.store import RunFolder, runs_under
-    from ln_repro.tracking.mirror import sync
+    from ln_repro.tracking.mirror import replayed_live, sync
 
     folders = [RunFolder(path) for path in options.runs] or runs_under(runs_folder())
+    if options.follow and len(at_work := [folder for folder in folders if folder.holder]) > 1:
+        raise UserError(f"--follow: follows one run; give one of {', '.join(str(one.path) for one in at_work)}")
     failed = 0
     for folder in folders:
         settings = folder.experiment
@@ -22,6 +27,11 @@ def sync_verb(options: argparse.Namespace) -> int:
             raise UserError(f"{folder.path}: not a run directory (it has no experiment.json)")
         run_id = settings.pop("id")
         try:
+            if options.follow and folder.holder:
+                say(f"{folder.path}: is followed until it ends; Ctrl-C leaves it alone")
+                with replayed_live(build(settings), run_id, folder.path):
+                    while folder.holder:
+                        time.sleep(FOLLOW_SECONDS)
             print(f"{folder.path}: {sync(build(settings), run_id, folder.path, folder.record)}")
         except LnReproError as error:
             failed += bool(complain(error))

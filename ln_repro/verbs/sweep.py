@@ -1,18 +1,15 @@
-"""`ln-repro sweep`, `status` and `cancel`: a grid's cells, run to their end, looked at, and stopped."""
+"""`ln-repro sweep`: a grid's cells, composed, planned, and run to their end."""
 
 import argparse
-import contextlib
-import json
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ln_repro.errors import LnReproError, UserError
-from ln_repro.folders import runs_folder
 from ln_repro.verbs.messages import complain, say
 
 if TYPE_CHECKING:
@@ -24,8 +21,6 @@ if TYPE_CHECKING:
     from ln_repro.sweep.requests import Requests
 
     Composed = tuple[Cell, Experiment, LearningRate]
-
-WATCH_SECONDS = 2.0
 
 
 def sweep_verb(options: argparse.Namespace) -> int:
@@ -41,18 +36,22 @@ def sweep_verb(options: argparse.Namespace) -> int:
     if this_rank().size > 1:
         raise UserError("torchrun: starts one run at a time; a sweep starts its runs itself")
     asked = words(options.words)
-    composed = _compose(asked, options)
+    composed = compose_cells(asked, options)
     runs = composed[0][1].paths.runs
     requests = Requests(runs)  # those made from now on count, also while the corpus is prepared
+    if options.detach and options.fail_fast and not asked.local:
+        raise UserError("--fail-fast: on a cluster somebody has to watch the queue; leave out --detach")
     if options.detach and asked.local and not options.dry_run:
         return _leave(runs, options.config_dir)
     if not asked.local and not options.dry_run:
         slurm.require()
-    plan = _plan(composed, prepared=not options.dry_run, skipped=_recorded() if options.skip_recorded else frozenset())
+    plan = plan_cells(
+        composed, prepared=not options.dry_run, skipped=_recorded() if options.skip_recorded else frozenset()
+    )
     if options.dry_run:
         if options.skip_recorded and plan[0].id is None:
             say("which cells are recorded shows once the corpus is here: ln-repro data prepare")
-        print(table(plan, _queue(runs)))
+        print(table(plan, queue_of(runs)))
         return 0
     done = sum(planned.done for planned in plan)
     recorded = sum(planned.state == "recorded" for planned in plan)
@@ -64,7 +63,7 @@ def sweep_verb(options: argparse.Namespace) -> int:
     )
     if asked.local:
         board = Board(plan)
-        _run_here(asked, plan, requests, board, began)
+        _run_here(asked, plan, requests, board, began, options.fail_fast)
     else:
         from ln_repro.compose import launcher
         from ln_repro.sweep.cluster import hand_over, queued, watch
@@ -77,71 +76,15 @@ def sweep_verb(options: argparse.Namespace) -> int:
             return 0
         board = Board(plan, lambda: queued(runs))
         with board:
-            watch(plan, board)
+            watch(plan, board, runs, options.fail_fast)
     if board.troubles:
-        raise LnReproError(
-            f"{len(board.troubles)} of {len(plan)} cells have no record yet: {'; '.join(board.troubles)}"
-        )
+        left = sum(not planned.done for planned in plan)
+        raise LnReproError(f"{left} of {len(plan)} cells have no record yet: {'; '.join(board.troubles)}")
     print(runs)
     return 0
 
 
-def status_verb(options: argparse.Namespace) -> None:
-    """`status`: every run there is, or every cell of a grid."""
-    if not options.watch:
-        found = _rows(options)
-        from ln_repro.status import table
-
-        print(json.dumps(found, indent=1) if options.json else table(found))
-        return
-    from rich.console import Console, Group
-    from rich.live import Live
-    from rich.text import Text
-
-    from ln_repro.status import summary, table
-
-    with contextlib.suppress(KeyboardInterrupt), Live(console=Console(), screen=True, auto_refresh=False) as live:
-        while True:
-            found = _rows(options)
-            room = live.console.height - 2
-            lines = table(found).splitlines()
-            more = [f"... and {len(lines) - room} more"] if len(lines) > room else []
-            live.update(
-                Group(Text(summary(row["state"] for row in found)), Text("\n".join([*lines[:room], *more]))),
-                refresh=True,
-            )
-            time.sleep(WATCH_SECONDS)
-
-
-def cancel_verb(options: argparse.Namespace) -> int:
-    """`cancel`: stop cells, wherever they wait or run; each saves its state first."""
-    from ln_repro.sweep.cancel import cancel
-
-    here = runs_folder()
-    chosen: dict[Path, list[str] | None] = {}
-    if options.all and (options.words or options.only or options.but):
-        raise UserError("--all: stops everything; leave it out to stop some cells")
-    if options.all:
-        chosen[here] = None
-    elif any("=" in word for word in options.words):
-        from ln_repro.sweep.grid import words
-
-        plan = _plan(_compose(words(options.words), options), prepared=False)
-        chosen[plan[0].experiment.paths.runs] = [planned.name for planned in plan if not planned.done]
-    else:
-        for place in (Path(word).absolute() for word in options.words):
-            if not (place / "experiment.json").exists():
-                raise UserError(f"{place}: not a run directory (it has no experiment.json)")
-            chosen[place.parent] = [*(chosen.get(place.parent) or []), place.name]
-    if not chosen:
-        raise UserError("cancel what? Give grid=NAME [corpus=NAME ...] as for the sweep, run directories, or --all")
-    for runs, names in chosen.items():
-        for line in cancel(runs, names):
-            print(line)
-    return 0
-
-
-def _compose(asked: "Asked", options: argparse.Namespace) -> "list[Composed]":
+def compose_cells(asked: "Asked", options: argparse.Namespace) -> "list[Composed]":
     """Return the cells of a grid that were asked for, each with its experiment and its learning rate."""
     from ln_repro.compose import compose, experiments, grid, search_also
     from ln_repro.experiment import build
@@ -211,7 +154,7 @@ def _say_once(line: str) -> None:
     say(line)
 
 
-def _plan(composed: "list[Composed]", prepared: bool, skipped: frozenset[str] = frozenset()) -> list["Planned"]:
+def plan_cells(composed: "list[Composed]", prepared: bool, skipped: frozenset[str] = frozenset()) -> list["Planned"]:
     """Return the plan of these cells.
 
     Args:
@@ -231,7 +174,10 @@ def _plan(composed: "list[Composed]", prepared: bool, skipped: frozenset[str] = 
     return [Planned(*parts, source, skipped) for parts in composed]
 
 
-def _run_here(asked: "Asked", plan: Sequence["Planned"], requests: "Requests", board: "Board", began: float) -> None:
+def _run_here(
+    asked: "Asked", plan: Sequence["Planned"], requests: "Requests", board: "Board", began: float,
+    fail_fast: bool = False,
+) -> None:  # fmt: skip
     from ln_repro.engine.device import gpu
     from ln_repro.sweep.budget import Budget
     from ln_repro.sweep.local import Pool
@@ -245,7 +191,8 @@ def _run_here(asked: "Asked", plan: Sequence["Planned"], requests: "Requests", b
     say(f"at most {sum(place.packing.most for place in where)} at a time on {', '.join(place.name for place in where)}")
     try:
         with board:
-            Pool(where, asked.retries, folder, requests, board, Budget(asked.budget_minutes, plan, began)).run(plan)
+            budget = Budget(asked.budget_minutes, plan, began)
+            Pool(where, asked.retries, folder, requests, board, budget, fail_fast).run(plan)
     finally:
         if on_gpu and not asked.jobs_per_gpu:
             remember(folder, work, max((place.packing for place in where), key=lambda packing: packing.good))
@@ -269,34 +216,7 @@ def _leave(runs: Path, own: Path | None) -> int:
     return 0
 
 
-def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
-    from ln_repro.status import row, rows, waiting_row, with_queue
-    from ln_repro.sweep.jobs import Jobs
-
-    if options.words:
-        from ln_repro.sweep.grid import words
-
-        plan = _plan(_compose(words(options.words), options), prepared=False)
-        runs = plan[0].experiment.paths.runs
-        found = [
-            row(p.folder)
-            if p.state != "planned"
-            else waiting_row(p.name, p.cell.exp, p.cell.seed, p.experiment.lr, p.id, "planned")
-            for p in plan
-        ]
-        return with_queue(found, _queue(runs))
-    runs = runs_folder()
-    found, queue = rows(runs), _queue(runs)
-    there = {Path(one["dir"]).name for one in found}
-    found += [
-        waiting_row(name, handed.exp, handed.seed, None, name.rpartition("-")[2], "queued")
-        for name, handed in Jobs(runs).read().items()
-        if name in queue and name not in there
-    ]
-    return with_queue(found, queue)
-
-
-def _queue(runs: Path) -> dict[str, str]:
+def queue_of(runs: Path) -> dict[str, str]:
     """Return what waits in the cluster's queue; where it does not answer, say so and go by the files."""
     from ln_repro.sweep.cluster import queued
 

@@ -6,6 +6,14 @@ import time
 
 import pytest
 
+from ln_repro.compose import compose
+from ln_repro.engine.device import settle
+from ln_repro.experiment import build
+from ln_repro.schedule import LearningRate
+from ln_repro.sweep import queued
+from ln_repro.sweep.grid import Cell
+from ln_repro.sweep.plan import Planned
+
 SHORT = ("train.max_epoch=1", "eval.beam=1")
 
 
@@ -23,6 +31,23 @@ def test_a_multirun_runs_the_product_of_what_it_is_given(command):
     losses = {record["epochs"][0]["valid_loss"] for record in records(run)}
     assert len(losses) == 4  # neither the norm nor the seed is lost on the way
     assert sum(line.startswith(str(run.runs)) for line in out.splitlines()) == 4
+
+
+def test_a_record_tells_of_other_code_than_its_run_was_queued_with(command, tmp_path, monkeypatch):
+    run = command("runs", *SHORT)
+    for name in ("LN_REPRO_RUNS", "LN_REPRO_DATA"):
+        monkeypatch.setenv(name, run.environment[name])
+    made = settle(build(compose(run.arguments)))
+    rate = LearningRate(1.0, 0, "constant", 4000, None, 10, 10)
+    (file,) = queued.write([Planned(Cell(made.exp, made.seed), made, rate, "data")], tmp_path)
+    content = json.loads(file.read_text())
+    content["code"]["git"] = "0" * 40
+    file.write_text(json.dumps(content))
+    status, out, error = run.call("run", f"--queued={file}")
+    assert status == 0, error
+    (record,) = records(run)
+    assert out.splitlines()[-1] == str(run.folder)
+    assert record["code"]["queued"]["git"] == "0" * 40 != record["code"]["git"]
 
 
 @pytest.mark.slow

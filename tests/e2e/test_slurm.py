@@ -54,8 +54,8 @@ def until(done, seconds=120):
 def on_node(cluster, run, node):
     """Return the runs that are at work on a node."""
     listed = cluster.ask("squeue", "-h", "--array", "-w", node, "-t", "running", "-o", "%i").split()
-    lines = [json.loads(line) for line in (run.runs / "sweep" / "jobs.jsonl").read_text().splitlines()]
-    return [line["cell"] for line in lines if any(job.endswith(f"_{line['index']}") for job in listed)]
+    waiting = [path.stem.partition("-") for path in run.runs.glob("sweep/slurm/queue/*/*.json")]
+    return [name for index, _, name in waiting if any(job.endswith(f"_{index}") for job in listed)]
 
 
 def training(run, name, update=20):

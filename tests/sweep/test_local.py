@@ -15,7 +15,7 @@ from ln_repro.experiment import Experiment
 from ln_repro.lease import Holder, machine, taken
 from ln_repro.schedule import LearningRate
 from ln_repro.store import write_json
-from ln_repro.sweep import cell, local
+from ln_repro.sweep import cell, local, queued
 from ln_repro.sweep.board import Board
 from ln_repro.sweep.budget import SAVE_SECONDS, Budget
 from ln_repro.sweep.grid import Cell
@@ -62,8 +62,8 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(local, "ELSEWHERE_SECONDS", 0.1)
     plan: list[Planned] = []
 
-    def start(overrides: list[str], log: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-        mine = next(p for p in plan if p.cell.overrides == overrides)
+    def start(file: Path, log: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        mine = next(p for p in plan if p.experiment == queued.read(file)[0])
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             command = [sys.executable, "-c", RUN, str(mine.folder.path), mine.cell.exp.partition("_")[2]]
@@ -94,6 +94,21 @@ def test_everything_runs_and_failures_are_tried_again(pool) -> None:
     assert [tries(one) for one in plan] == [1, 3, 3, 1, 1]  # wrong input and divergence are not tried again
     assert len(made.board.troubles) == 2
     assert any("toy_bad" in line and "failed, train failed (exit 9): the reason (see" in line for line in said)
+
+
+def test_after_a_failure_no_further_cell_is_started_when_asked(pool) -> None:
+    made, plan, said = pool("lost", "bad", "good", "good", slots=1, retries=1)
+    made.fail_fast = True
+    made.run(plan)
+    assert [tries(one) for one in plan] == [1, 2, 0, 0]  # a divergence is no failure; a failure is tried again first
+    assert "--fail-fast: 2 cells are not started" in said
+
+
+def test_what_is_at_work_when_another_cell_fails_goes_on(pool) -> None:
+    made, plan, _ = pool("wrong", "late", "good", slots=2)
+    made.fail_fast = True
+    made.run(plan)
+    assert [tries(one) for one in plan] == [1, 1, 0] and plan[1].done
 
 
 def test_what_is_done_is_not_run(pool) -> None:
@@ -280,7 +295,7 @@ def test_the_time_of_a_sweep_begins_where_it_is_typed(
         def run(self, plan: object) -> None:
             budgets.append(self.budget)
 
-    monkeypatch.setattr(verb, "_plan", prepared)
+    monkeypatch.setattr(verb, "plan_cells", prepared)
     monkeypatch.setattr(verb.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(local, "Pool", Noted)
     assert cli.main(["sweep", "grid=design", "--only", "postln_warm", "budget_minutes=20", "train.device=cpu"]) == 0

@@ -1,22 +1,25 @@
 """Handing cells to Slurm, without one: what a job does with failures and warnings, and what the queue is asked."""
 
+import json
 import os
 import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 
-from ln_repro import cli
+from ln_repro import cli, provenance
 from ln_repro.compose import launcher
 from ln_repro.engine import device
 from ln_repro.engine.device import Gpu
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.schedule import LearningRate
-from ln_repro.sweep import cell, cluster, slurm
+from ln_repro.sweep import cell, cluster, queued, slurm
+from ln_repro.sweep.board import Board
 from ln_repro.sweep.grid import Cell
-from ln_repro.sweep.jobs import Jobs
 from ln_repro.sweep.plan import Planned
 from ln_repro.sweep.requests import Requests
 from ln_repro.sweep.slurm import CellJob, Job, asks_for_gpus
@@ -35,17 +38,17 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Return a function that makes a job whose runs end with the given statuses, and the list of those started."""
     monkeypatch.setattr(slurm, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(slurm, "END_SECONDS", 0.0)
-    started: list[list[str]] = []
+    started: list[Path] = []
 
-    def make(*ends: str, retries: int = 2) -> tuple[CellJob, list[list[str]]]:
+    def make(*ends: str, retries: int = 2) -> tuple[CellJob, list[Path]]:
         codes = iter(ends)
 
-        def start(overrides: list[str], log: Path) -> subprocess.Popen[bytes]:
-            started.append(overrides)
+        def start(file: Path, log: Path) -> subprocess.Popen[bytes]:
+            started.append(file)
             return subprocess.Popen([sys.executable, "-c", next(codes)])
 
         monkeypatch.setattr(cell, "start", start)
-        return CellJob("toy-s1-0", ["exp=toy"], str(tmp_path), retries), started
+        return CellJob("toy-s1-0", "0-toy-s1-0.json", str(tmp_path), retries), started
 
     return make
 
@@ -58,12 +61,12 @@ def test_a_job_tries_again_what_may_do_better(job, ends: list[int], runs: int, s
     codes = [f"import os, sys; os.kill(os.getpid(), {-end}) if {end} < 0 else sys.exit({end})" for end in ends]
     made, started = job(*codes)
     assert made() == status
-    assert started == [["exp=toy"]] * runs
+    assert started == [Path("0-toy-s1-0.json")] * runs
 
 
 def test_on_a_warning_the_run_saves_and_the_job_starts_anew_with_nothing_left_over(job) -> None:
     made, _ = job("import time; time.sleep(60)")
-    made.process = cell.start(made.overrides, Path("log"))
+    made.process = cell.start(Path(made.file), Path("log"))
     again = made.checkpoint()
     assert made.process.poll() is not None
     fresh = pickle.loads(pickle.dumps(again.function))
@@ -96,34 +99,63 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return answer.write_text, asked
 
 
+def planned(runs: Path, seed: int = 1, **changes: Any) -> Planned:
+    """Return a cell that is not done."""
+    made = experiment(seed=seed).model_copy(update=changes)
+    made = made.model_copy(update={"paths": made.paths.model_copy(update={"runs": runs})})
+    return Planned(Cell(made.exp, seed), made, LearningRate(1.0, 0, "constant", 4000, None, 10, 10), "data")
+
+
 def test_the_queue_is_asked_once_for_all_jobs(queue, tmp_path: Path) -> None:
     answer, asked = queue
-    jobs = Jobs(tmp_path)
-    with jobs.mine():
-        tag = jobs.announce([(f"cell-{number}", "toy", number) for number in range(3)])
-        alone = jobs.announce([("cell-9", "toy", 9)])
-    answer(
-        f"5_0|RUNNING|{tag}\n5_2|PENDING|{tag}\n6|COMPLETING|{alone}\n7_1|RUNNING|somebody else's\n8|PENDING|(null)\n"
-    )
-    assert cluster.queued(tmp_path) == {"cell-0": "running", "cell-2": "queued", "cell-9": "running"}
+    plan = [planned(tmp_path, seed) for seed in (1, 2, 3, 4)]
+    queued.write(plan[:3], cluster.arrays(tmp_path) / "ours")
+    queued.write(plan[3:], cluster.arrays(tmp_path) / "alone")
+    answer("5_0|RUNNING|ours\n5_2|PENDING|ours\n6|COMPLETING|alone\n7_1|RUNNING|somebody else's\n8|PENDING|(null)\n")
+    assert cluster.queued(tmp_path) == {
+        plan[0].name: "running", plan[2].name: "queued", plan[3].name: "running",
+    }  # fmt: skip
     assert len(asked.read_text().splitlines()) == 1
+
+
+def test_what_waits_in_the_queue_has_a_row(queue, tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("LN_REPRO_RUNS", str(tmp_path))
+    waiting = planned(tmp_path, 2)
+    queued.write([waiting], cluster.arrays(tmp_path) / "ours")
+    queue[0]("5|PENDING|ours\n")
+    assert cli.main(["status", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["exp"], row["seed"], row["lr"], row["state"]) == (
+        waiting.experiment.exp, 2, waiting.experiment.lr, "queued",
+    )  # fmt: skip
+
+
+def test_after_a_failure_what_still_waits_is_taken_off_the_queue_when_asked(queue, tmp_path: Path, monkeypatch) -> None:
+    answer, _ = queue
+    cancelled = tmp_path / "cancelled"
+    (tmp_path / "tools" / "scancel").write_text(f"#!/bin/sh\necho $@ >> '{cancelled}'\n: > '{tmp_path / 'answer'}'\n")
+    (tmp_path / "tools" / "scancel").chmod(0o755)
+    monkeypatch.setattr(cluster, "WATCH_SECONDS", 0.01)
+    plan = [planned(tmp_path, seed) for seed in (1, 2, 3)]
+    queued.write(plan, cluster.arrays(tmp_path) / "ours")
+    answer("5_1|RUNNING|ours\n5_2|PENDING|ours\n")  # the first has ended, without a record
+    board = Board(plan, lambda: cluster.queued(tmp_path), console=Console(file=(tmp_path / "screen").open("w")))
+    said: list[str] = []
+    monkeypatch.setattr(board, "say", said.append)
+    cluster.watch(plan, board, tmp_path, fail_fast=True)
+    assert cancelled.read_text() == "5_2\n" and "--fail-fast: 1 cells are not started" in said
+
+
+def test_a_sweep_that_leaves_cannot_stop_at_a_failure(tmp_path: Path, monkeypatch, capfd) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["grid=design", "--only", "postln_warm", "launcher=slurm", "precision=fp32", "--detach", "--fail-fast"]
+    assert cli.main(["sweep", *words]) == 2
+    assert capfd.readouterr().err.startswith("ln-repro: --fail-fast: on a cluster somebody has to watch the queue")
 
 
 def test_nobody_is_asked_where_nothing_was_handed_over(queue, tmp_path: Path) -> None:
     assert cluster.queued(tmp_path) == {}
     assert not queue[1].exists()
-
-
-def test_the_last_job_of_a_cell_counts_and_torn_lines_do_not(queue, tmp_path: Path) -> None:
-    jobs = Jobs(tmp_path)
-    with jobs.mine():
-        old = jobs.announce([("cell", "toy", 1)])
-        with jobs.file.open("a") as file:
-            file.write('{"cell": "torn')
-        new = jobs.announce([("cell", "toy", 1)])
-    assert jobs.read()["cell"].tag == new != old
-    queue[0](f"5|RUNNING|{old}\n")
-    assert cluster.queued(tmp_path) == {}
 
 
 def test_a_cluster_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -158,16 +190,14 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path, text: str, messa
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_cell_is_handed_over_with_the_precision_that_its_id_was_made_of(
-    precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cell_is_handed_over_as_it_was_typed(precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     handed: list[CellJob] = []
     monkeypatch.setattr(slurm, "submit", lambda jobs, *_: handed.extend(jobs))
-    made = experiment().model_copy(update={"precision": precision})
-    made = made.model_copy(update={"paths": made.paths.model_copy(update={"runs": tmp_path})})
-    planned = Planned(Cell("toy", 1, ("lr=1",)), made, LearningRate(1.0, 0, "constant", 4000, None, 10, 10), "data")
-    assert cluster.hand_over([planned], tmp_path, {}, 0) == 1
-    assert handed[0].overrides == [*planned.cell.overrides, f"precision={precision}"]
+    typed = planned(tmp_path, precision=precision, lr=0.12345678901)
+    assert cluster.hand_over([typed], tmp_path, {}, 0) == 1
+    found, code = queued.read(Path(handed[0].file))
+    assert found == typed.experiment and code == provenance.code()
+    assert handed[0].name == queued.name(Path(handed[0].file)) == typed.name
 
 
 @pytest.mark.parametrize(

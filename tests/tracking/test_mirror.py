@@ -15,6 +15,7 @@ from wandb_server import Run, Server
 
 from ln_repro.errors import LnReproError
 from ln_repro.experiment import Experiment, build
+from ln_repro.lease import taken
 from ln_repro.tracking import mirror as tracking
 from ln_repro.tracking.follower import refuse_secrets
 
@@ -308,6 +309,54 @@ def test_an_offline_run_is_kept_whole_and_synced_once(
     (run_dir / "wandb" / "synced.json").unlink()
     tracking.sync(experiment("offline"), ID, run_dir, RECORD)
     assert updates(server.runs[ID]) == list(range(1, 11))
+
+
+def put(run_dir: Path) -> None:
+    """Leave a run directory as an offline run has it."""
+    (run_dir / "experiment.json").write_text(json.dumps({**experiment("offline").model_dump(mode="json"), "id": ID}))
+
+
+def follow(run_dir: Path) -> subprocess.Popen[str]:
+    """Start `ln-repro sync --follow`."""
+    command = [sys.executable, "-m", "ln_repro.cli", "sync", "--follow", str(run_dir)]
+    root = {"PYTHONPATH": str(Path(tracking.__file__).parents[2])}
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **root}
+    )
+
+
+@needs_core
+def test_an_offline_run_is_followed_while_it_is_at_work(server: Server, run_dir: Path) -> None:
+    put(run_dir)
+    with taken(run_dir):
+        mirror = tracking.open_mirror(experiment("offline"), ID, run_dir, pytest.fail)
+        write(run_dir, mirror, [train_event(1), train_event(2)])
+        following = follow(run_dir)
+        wait_for(lambda: ID in server.runs and updates(server.runs[ID]) == [1, 2], 90)
+        write(run_dir, mirror, [train_event(3)])
+        wait_for(lambda: updates(server.runs[ID]) == [1, 2, 3], 90)
+        assert list((run_dir / "wandb").glob("offline-run-*"))  # the run's own copy is left alone
+        write(run_dir, mirror, [train_event(4)])
+        mirror.finish(RECORD, SAMPLES)
+        (run_dir / "record.json").write_text(json.dumps(RECORD))
+    out, _ = following.communicate(timeout=120)
+    assert following.returncode == 0 and out.endswith("4 events, mirrored now\n")
+    assert updates(server.runs[ID]) == [1, 2, 3, 4]
+    assert server.runs[ID].exit_code == 0 and server.runs[ID].summary["samples"]["nrows"] == 2
+    assert not (run_dir / "wandb" / "live").exists()
+
+
+@needs_core
+def test_a_run_that_sends_everything_itself_is_not_followed(server: Server, run_dir: Path) -> None:
+    put(run_dir)
+    with taken(run_dir):
+        mirror = tracking.open_mirror(experiment("online"), ID, run_dir, pytest.fail)
+        write(run_dir, mirror, [train_event(1)])
+        wait_for(lambda: ID in server.runs)
+        following = follow(run_dir)
+        _, error = following.communicate(timeout=120)
+        mirror.close()
+    assert following.returncode == 1 and "is mirrored to wandb by itself already" in error
 
 
 @needs_core

@@ -1,0 +1,46 @@
+"""Cells that wait for their turn, each in a file of its own: the experiment as it was when the sweep was typed.
+
+It is resolved and validated there, so neither an edited YAML file nor other code changes what is run later.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ln_repro import provenance
+from ln_repro.errors import UserError
+from ln_repro.experiment import Experiment, build
+from ln_repro.store import read_json, write_json
+from ln_repro.sweep.plan import Planned
+
+
+def write(plan: Iterable[Planned], folder: Path) -> list[Path]:
+    """Write the cells down in ``folder``, with the code that they were typed with; return their files, in order."""
+    folder.mkdir(parents=True, exist_ok=True)
+    code, files = provenance.code(), []
+    for index, planned in enumerate(plan):
+        files.append(folder / f"{index}-{planned.name}.json")
+        write_json(files[-1], {"experiment": planned.experiment.model_dump(mode="json"), "code": code})
+    return files
+
+
+def listed(folder: Path) -> dict[int, Path]:
+    """Return the files in ``folder`` by their place in the order."""
+    return {int(path.name.partition("-")[0]): path for path in folder.glob("*-*.json")}
+
+
+def name(file: Path) -> str:
+    """Return the name of the cell's run directory."""
+    return file.stem.partition("-")[2]
+
+
+def read(file: Path) -> tuple[Experiment, dict[str, Any]]:
+    """Return a cell's experiment, and the code that it was queued with.
+
+    Raises:
+        UserError: there is no such file.
+    """
+    found = read_json(file)
+    if found is None:
+        raise UserError(f"{file}: the queued experiment is gone; type the sweep again")
+    return build(found["experiment"]), found["code"]

@@ -1,0 +1,76 @@
+"""What is queued is what was typed: the experiment of a cell comes back whole, whatever has changed meanwhile."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ln_repro import cli, provenance
+from ln_repro.compose import CONF, compose
+from ln_repro.engine.device import settle
+from ln_repro.experiment import Experiment, build
+from ln_repro.schedule import LearningRate
+from ln_repro.sweep import queued
+from ln_repro.sweep.grid import Cell
+from ln_repro.sweep.plan import Planned
+
+
+def planned(*overrides: str) -> Planned:
+    """Return a cell that these settings describe."""
+    made = settle(build(compose(overrides)))
+    return Planned(Cell(made.exp, made.seed), made, LearningRate(1.0, 0, "constant", 4000, None, 10, 10), "data")
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["exp=toy_postln_warm", "lr=0.1234567890123", "seed=3"],
+        ["exp=iwslt_postln_nowarm_sgd", 'data.source="it\'s here"', "eval.average=5", "tracker=none"],
+        ["exp=toy_preln_nowarm", "data=files", "data.train=a", "data.valid=b", "data.test=c", "probe=gradients"],
+        ["exp=bert_preln_nowarm_linear", "data.train=a", "data.valid=b", "paths.runs=some where"],
+    ],
+)
+def test_an_experiment_comes_back_as_it_was_queued(overrides: list[str], tmp_path: Path) -> None:
+    typed = planned(*overrides)
+    (file,) = queued.write([typed], tmp_path)
+    found, code = queued.read(file)
+    assert found == typed.experiment and found.id("data") == typed.id
+    assert code == provenance.code()
+    assert queued.listed(tmp_path) == {0: file} and queued.name(file) == typed.name
+
+
+def test_a_file_that_was_edited_meanwhile_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conf, ran = tmp_path / "conf", list[tuple[Experiment, Any]]()
+    shutil.copytree(CONF, conf)
+    monkeypatch.setattr("ln_repro.compose.CONF", conf)
+    monkeypatch.setattr("ln_repro.run.run", lambda experiment, say, code: ran.append((experiment, code)))
+    typed = planned("exp=toy_postln_warm")
+    (file,) = queued.write([typed], tmp_path)
+    setting = conf / "setting" / "toy.yaml"
+    setting.write_text(setting.read_text().replace("  lr: 2e-3\n", "  lr: 9e-3\n"))
+    assert planned("exp=toy_postln_warm").experiment.lr == 9e-3
+    assert cli.main(["run", "--queued", str(file)]) == 0
+    assert ran == [(typed.experiment, provenance.code())]
+
+
+def test_other_code_than_it_was_queued_with_is_told() -> None:
+    now = provenance.code()
+    assert provenance.code(now) == now
+    for change in ({"git": "0" * 40}, {"dirty": None}, {"version": "0"}):
+        assert provenance.code({**now, **change}) == {**now, "queued": {**now, **change}}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--queued=gone.json"], "gone.json: the queued experiment is gone; type the sweep again"),
+        (["--queued=gone.json", "seed=2"], "--queued: the experiment is settled; take away seed=2"),
+    ],
+)
+def test_a_queued_experiment_that_cannot_be_run_is_one_line(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["run", *words]) == 2
+    assert capfd.readouterr().err == f"ln-repro: {message}\n"
