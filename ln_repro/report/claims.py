@@ -95,7 +95,7 @@ def claim_rows(evidence: Mapping[str, Evidence], findings: Findings) -> list[Row
 def order(id: str) -> tuple[int, str, float, str]:
     """Sort claims by family, then by number."""
     family, _, rest = id.partition("-")
-    families = ("MT", "WMT", "BERT", "TH", "T1", "X")
+    families = ("MT", "WMT", "BERT", "TH", "X")
     number = rest.split(".")[0].split("-")[0]
     return families.index(family), family, float(number) if number.isdecimal() else 0.0, id
 
@@ -175,7 +175,7 @@ def theory_row(found: Mapping[str, Any]) -> Row:
     return {
         "id": found["id"], "claim": found["statement"], "paper": found["paper"],
         "ours": f"{found['quantity']} {interval(found)}", "verdict": found["verdict"], "class": "paper",
-        "rule": found["rule"], "place": "section 3 and appendices", "evidence": [], "elsewhere": [],
+        "rule": found["rule"], "place": found["place"], "evidence": [], "elsewhere": [],
         "command": f"ln-repro theory --full --only {found['id']}", "cost_gpu_hours": 0.0, "needs": None,
         "seeds": found["seeds"],
     }  # fmt: skip
