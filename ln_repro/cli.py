@@ -116,9 +116,11 @@ def parser() -> argparse.ArgumentParser:
     theory.add_argument("--json", action="store_true")
     theory.add_argument("--only", nargs="+", metavar="ID", help="some of the findings, TH-6 for example")
     theory.add_argument(
-        "--full", action="store_true", help="every width and depth, 10 seeds: minutes instead of seconds"
+        "--full",
+        action="store_true",
+        help="every width, depth and initialisation: half an hour of CPU instead of minutes",
     )
-    theory.add_argument("--seeds", type=int, metavar="N", help="default: 5, with --full 10")
+    theory.add_argument("--seeds", type=int, metavar="N", help="at least, of everything (default: 10)")
     theory.add_argument("--out", type=Path, metavar="DIR", help="also write theory.json and figures/ there")
     claims = verb("claims", "report", "one verdict per claim of the paper, and what the open ones need")
     claims.add_argument("ids", nargs="*", metavar="ID", help="some of the claims, MT-4 for example")

@@ -95,7 +95,7 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         ("tables --format xml", "argument --format: invalid choice: 'xml'"),
         ("tables --records nowhere", "nowhere: no such folder of records"),
         ("figures --records nowhere", "nowhere: no such folder of records"),
-        ("theory --seeds 1", "--seeds: a verdict needs an interval over at least 5, got 1"),
+        ("theory --seeds 1", "--seeds: a verdict needs an interval over at least 10, got 1"),
         ("theory --only TH-1 TH-99", "--only: there is no TH-99; known: TH-1, TH-2, "),
         ("sync nowhere", "nowhere: not a run directory"),
         ("data", "the following arguments are required: action"),

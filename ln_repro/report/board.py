@@ -86,7 +86,7 @@ def theory_line(rows: Sequence[Row]) -> str:
     counted = Counter(row["verdict"] for row in rows)
     told = ", ".join(f"{number} {verdict}" for verdict, number in counted.most_common())
     named = [f"* {row['id']} ({row['verdict']}): {row['claim']}." for row in rows if row["verdict"] != "reproduced"]
-    return "\n".join([f"The theory, checked without training (TH-1 to TH-11, Theorem 1): {told}.", "", *named])
+    return "\n".join([f"The theory, checked without training (TH-1 to TH-11): {told}.", "", *named])
 
 
 def with_board(readme: str, rows: Sequence[Row]) -> str:

@@ -26,7 +26,6 @@ GROUPS = {
     "WMT": "Translation, WMT14 English to German",
     "BERT": "BERT pre-training",
     "TH": "Theory, and gradients at initialisation",
-    "T1": "Theory, and gradients at initialisation",
     "X": "Beyond the paper",
 }
 """Headings by what a claim's id begins with."""

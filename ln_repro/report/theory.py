@@ -23,7 +23,9 @@ def terminal_table(findings: Findings) -> TerminalTable:
     table.add_column("ours, 95 %", min_width=17)
     for found in findings:
         claim = Text(f"{found['id']}\n").append(found["verdict"], STYLES[found["verdict"]])
-        table.add_row(claim, found["statement"], found["paper"], f"{found['quantity']}\n{interval(found)}")
+        table.add_row(
+            claim, found["statement"], found["paper"], f"{found['quantity']}\n{interval(found)}\n{found['seeds']} seeds"
+        )
     return table
 
 

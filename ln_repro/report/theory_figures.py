@@ -27,12 +27,13 @@ Points = Mapping[str, Sequence[float]]
 
 
 def draw(figures: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Draw every figure of `ln_repro.theory.figures` that there is, as PNG and SVG in ``folder``; return the paths."""
+    """Draw those of `ln_repro.theory.figures` that have a layout, as PNG and SVG in ``folder``; return the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     with canvas() as pyplot:
-        for name, panels in figures.items():
-            rows, columns, panel_size, gaps, draw_panel = LAYOUTS[name]
+        for name, (rows, columns, panel_size, gaps, draw_panel) in LAYOUTS.items():
+            if not (panels := figures.get(name)):
+                continue
             figure, axes = pyplot.subplots(rows, columns, squeeze=False)
             for (title, panel), axis in zip(panels.items(), axes.flat, strict=True):
                 draw_panel(axis, title, panel)

@@ -9,8 +9,11 @@ from statistics import fmean
 from typing import Any
 
 from ln_repro.statistics import Interval, mean_interval
-from ln_repro.theory import judge_real, lemmas
+from ln_repro.theory import judge, lemmas
 from ln_repro.theory.plan import NORMS
+from ln_repro.theory.quantities import ATTENTIONS as ADDING
+from ln_repro.theory.quantities import by_depth as depths_of
+from ln_repro.theory.quantities import gradients
 from ln_repro.theory.unit import Measured, grouped
 
 Series = dict[str, list[float]]
@@ -34,7 +37,45 @@ def figures(measured: Measured) -> dict[str, Any]:
         found["attention_gradients"] = attention_gradients(measured)
     if {"hidden_norms", "real_hidden_states"} <= made:
         found["hidden_states"] = hidden_states(measured)
+        found["shares"] = shares(measured)
+    if "gradients" in made:
+        found["simplified_gradients"] = simplified_panels(measured)
     return found
+
+
+def simplified_panels(measured: Measured) -> Panels:
+    """Return the simplified model's gradients of W2: the last by depth for each size, and by layer for each depth."""
+    panels: Panels = {}
+    for norm in NORMS:
+        sizes = grouped(measured, ("gradients",), ("d", "d_ff"), {"norm": norm})
+        panels[f"last {norm}"] = {
+            f"{norm} d={d} d_ff={d_ff}": by_depth(depths_of(made, gradients())) for (d, d_ff), made in sizes.items()
+        }
+        widest = max(d for d, d_ff in sizes if d == d_ff)
+        panels[f"layers {norm}"] = {
+            f"{norm} L={depth}": by_layer([gradients()(*one) for one in made])
+            for (depth,), made in grouped(sizes[widest, widest], ("gradients",), ("layers",)).items()
+        }
+    return panels
+
+
+def shares(measured: Measured) -> dict[str, Series]:
+    """Return the share of positions whose norm^2 is above 1.1 times its mean, by layer of the 6-6 Transformer."""
+    return {
+        f"{norm} {stack}": by_layer(curves)
+        for norm in NORMS
+        for (_, _, stack), curves in hidden(measured, norm, "above_squared").items()
+    }
+
+
+def hidden(measured: Measured, norm: str, name: str) -> dict[tuple[int, int, str], list[Any]]:
+    """Return, by d, d_ff and stack, what was measured of the hidden states: a curve, or one number, a seed."""
+    groups = grouped(measured, ("real_hidden_states",), ("width", "ffn"), {"norm": norm, "init": "xavier"})
+    return {
+        (width, ffn, stack): [found[stack][name] for _, found in made]
+        for (width, ffn), made in groups.items()
+        for stack in ("encoder", "decoder")
+    }
 
 
 def figure_3(measured: Measured) -> Panels:
@@ -42,11 +83,11 @@ def figure_3(measured: Measured) -> Panels:
     panels: Panels = {}
     for panel, matrix in PANELS.items():
         panels[panel] = {
-            f"{norm} {stack}": by_layer(judge_real.by_layer(measured, norm, f"{stack}.{matrix}"))
+            f"{norm} {stack}": by_layer(judge.by_layer(measured, norm, f"{stack}.{matrix}"))
             for norm, stack in product(NORMS, STACKS)
         }
     for panel, norm in zip("cd", NORMS, strict=True):
-        panels[panel] = {f"{norm} decoder": by_depth(judge_real.by_depth(measured, norm))}
+        panels[panel] = {f"{norm} decoder": by_depth(judge.last_layer(measured, norm))}
     return panels
 
 
@@ -54,7 +95,7 @@ def attention_gradients(measured: Measured) -> Panels:
     """Return what the paper leaves out: the gradients of attention's projections by layer, by weight's name."""
     return {
         f"{attention}.{projection}": {
-            norm: by_layer(judge_real.by_layer(measured, norm, f"{attention}.{projection}")) for norm in NORMS
+            norm: by_layer(judge.by_layer(measured, norm, f"{attention}.{projection}")) for norm in NORMS
         }
         for attention, projection in product(ATTENTIONS, PROJECTIONS)
     }
@@ -67,27 +108,24 @@ def hidden_states(measured: Measured) -> dict[str, dict[str, Any]]:
     """
     panels: dict[str, dict[str, Any]] = {}
     for norm in NORMS:
-        groups = grouped(measured, "hidden_norms", "d", "d_ff", norm=norm, positions=POSITIONS)
+        groups = grouped(measured, ("hidden_norms",), ("d", "d_ff"), {"norm": norm, "positions": POSITIONS})
         d = max(width for width, _ in groups)
         curves = [found["square"] for _, found in groups[d, d]]
         panels[f"simplified {norm}"] = {
             "series": {norm: by_layer(curves)},
-            "bounds": {norm: by_number(allowed(norm, passed, d, d) for passed in layers(curves))},
+            "bounds": {norm: by_number(allowed(norm, passed, d, d) for passed, _ in enumerate(curves[0], 1))},
         }
     for norm in NORMS:
         panel: dict[str, Any] = {"series": {}, "bounds": {}}
-        inputs = judge_real.hidden(measured, norm, "input")
-        for (d, d_ff, stack), curves in judge_real.hidden(measured, norm, "squared").items():
-            label, more = f"{norm} {stack}", (fmean(inputs[d, d_ff, stack]), judge_real.ATTENTIONS[stack])
+        inputs = hidden(measured, norm, "input")
+        for (d, d_ff, stack), curves in hidden(measured, norm, "squared").items():
+            label, more = f"{norm} {stack}", (fmean(inputs[d, d_ff, stack]), ADDING[stack])
             panel["series"][label] = by_layer(curves)
-            panel["bounds"][label] = by_number(allowed(norm, passed, d, d_ff, *more) for passed in layers(curves))
+            panel["bounds"][label] = by_number(
+                allowed(norm, passed, d, d_ff, *more) for passed, _ in enumerate(curves[0], 1)
+            )
         panels[f"real {norm}"] = panel
     return panels
-
-
-def layers(curves: Sequence[Sequence[float]]) -> range:
-    """Return the numbers of the layers."""
-    return range(1, len(curves[0]) + 1)
 
 
 def allowed(norm: str, passed: int, d: int, d_ff: int, *more: Any) -> Interval:

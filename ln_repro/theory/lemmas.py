@@ -12,6 +12,10 @@ from ln_repro.statistics import Interval
 from ln_repro.theory.simplified import layer_norm
 from ln_repro.theory.unit import Measure, Measurement, Unit
 
+NUMBERS = 2**20
+"""Gaussian numbers that a check of Lemma 1 draws."""
+TORCH_SHARE = 1 / 18
+"""What a feed-forward layer of torch's default initialisation adds to norm^2 / d, but for its small biases."""
 SCALE = 3.0
 """What Lemma 3 is probed with: an input so many times as large has a Jacobian so many times as small."""
 

@@ -39,7 +39,7 @@ class Setting:
     dropout: float = 0.1
     vocabulary: int = 10_000
     batches: int = 2
-    sentences: int = 32
+    sentences: int = 16
     """In a mini-batch."""
     length: int = 24
     """Tokens of every sentence, source and target, with its end."""
@@ -52,23 +52,34 @@ class Transformer(nn.Module):
         super().__init__()
         torch.manual_seed(seed)
         shape = Shape(setting.norm, setting.layers, setting.width, setting.ffn, setting.heads, setting.dropout)
-        matrices = [nn.Embedding(setting.vocabulary, setting.width, PAD) for _ in range(1 if setting.tied else 2)]
-        self.projection = nn.Linear(setting.width, setting.vocabulary, bias=False)
+        with torch.device("meta"):  # every parameter is drawn below, and drawing it twice costs as much as a pass
+            matrices = [nn.Embedding(setting.vocabulary, setting.width, PAD) for _ in range(1 if setting.tied else 2)]
+            self.projection = nn.Linear(setting.width, setting.vocabulary, bias=False)
+            self.source = TokenEmbedding(matrices[0], setting.dropout)
+            self.target = TokenEmbedding(matrices[-1], setting.dropout)
+            self.encoder = Stack(EncoderLayer, shape)
+            self.decoder = Stack(DecoderLayer, shape)
+        self.to_empty(device="cpu")
         if setting.tied:
-            self.projection.weight = matrices[0].weight
-        self.source = TokenEmbedding(matrices[0], setting.dropout)
-        self.target = TokenEmbedding(matrices[-1], setting.dropout)
-        self.encoder = Stack(EncoderLayer, shape)
-        self.decoder = Stack(DecoderLayer, shape)
+            self.target.embedding = self.source.embedding
+            self.projection.weight = self.source.embedding.weight
+        for module in self.modules():
+            if isinstance(module, nn.LayerNorm):
+                module.reset_parameters()
+        matrices = list(dict.fromkeys([self.source.embedding, self.target.embedding]))
         with torch.no_grad():
             init.initialise(matrices, [self.encoder, self.decoder], self.projection, setting.init)
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Return the mean loss per token of ``target`` given ``source``, both (batch, time) without padding."""
+    def states(self, source: Tensor, target: Tensor) -> Tensor:
+        """Return what the softmax sees, (batch, time, width), of ``source`` and ``target``, (batch, time) each."""
         memory = self.encoder(self.source(source).transpose(0, 1), None)
         before = F.pad(target[:, :-1], (1, 0), value=EOS)
-        x = self.decoder(self.target(before).transpose(0, 1), memory, None, None).transpose(0, 1)
-        logits = self.projection(x).flatten(0, 1)
+        states: Tensor = self.decoder(self.target(before).transpose(0, 1), memory, None, None).transpose(0, 1)
+        return states
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """Return the mean loss per token of ``target`` given ``source``, both (batch, time) without padding."""
+        logits = self.projection(self.states(source, target)).flatten(0, 1)
         everywhere = SMOOTHING * logits.size(-1) / (logits.size(-1) - 1)  # torch gives the right label a share, too
         return F.cross_entropy(logits, target.flatten(), label_smoothing=everywhere)
 
@@ -127,7 +138,7 @@ def real_hidden_states(unit: Unit) -> Measurement:
         seen[name] = [[] for _ in range(setting.layers + 1)]
         watch(stack, setting.norm, seen[name])
     for source, target in zipf_batches(setting, unit.seed):
-        model(source, target)
+        model.states(source, target)
     return {name: spread([torch.cat(of_layer) for of_layer in found], setting.width) for name, found in seen.items()}
 
 

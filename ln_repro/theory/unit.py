@@ -1,8 +1,9 @@
 """One measurement: named, seeded, so that it can be cached and repeated."""
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -47,10 +48,17 @@ Measure = Callable[[Unit], Measurement]
 Measured = Sequence[tuple[Unit, Measurement]]
 
 
-def grouped(measured: Measured, what: str, *names: str, **where: Any) -> dict[tuple[Any, ...], Measured]:
-    """Gather what ``what`` measured ``where`` settings have these values, by the values of the settings ``names``."""
+def among(unit: Unit, what: Collection[str], where: Mapping[str, Any]) -> bool:
+    """Tell whether a unit is one of the measurements ``what``, with the settings ``where``."""
+    return unit.what in what and where.items() <= dict(unit.settings).items()
+
+
+def grouped(
+    measured: Measured, what: Collection[str], by: Sequence[str] = (), where: Mapping[str, Any] = MappingProxyType({})
+) -> dict[tuple[Any, ...], Measured]:
+    """Gather what was measured ``where`` settings have these values, by the values of the settings ``by``."""
     groups: dict[tuple[Any, ...], list[tuple[Unit, Measurement]]] = {}
     for unit, measurement in measured:
-        if unit.what == what and all(unit[name] == value for name, value in where.items()):
-            groups.setdefault(tuple(unit[name] for name in names), []).append((unit, measurement))
+        if among(unit, what, where):
+            groups.setdefault(tuple(unit[name] for name in by), []).append((unit, measurement))
     return dict(groups)

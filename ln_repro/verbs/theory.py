@@ -3,6 +3,7 @@
 import argparse
 import json
 import platform
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,7 +11,9 @@ from dataclasses import replace
 from ln_repro.errors import UserError
 from ln_repro.folders import runs_folder
 
-LEAST_SEEDS = 5
+LEAST_SEEDS = 10
+LINES = 10
+"""Of progress where there is no terminal."""
 
 
 def theory_verb(options: argparse.Namespace) -> int:
@@ -23,13 +26,15 @@ def theory_verb(options: argparse.Namespace) -> int:
     from ln_repro.provenance import environment
     from ln_repro.report.theory import terminal_table
     from ln_repro.report.theory_figures import draw
+    from ln_repro.theory.checks import CLAIMS
     from ln_repro.theory.figures import figures
+    from ln_repro.theory.judge import judge
     from ln_repro.theory.measure import instructions, measure
-    from ln_repro.theory.plan import FULL, JUDGES, QUICK, judge, units
+    from ln_repro.theory.plan import FULL, QUICK, units
 
-    ids = options.only or list(JUDGES)
-    if unknown := [name for name in ids if name not in JUDGES]:
-        raise UserError(f"--only: there is no {', '.join(unknown)}; known: {', '.join(JUDGES)}")
+    ids = options.only or list(CLAIMS)
+    if unknown := [name for name in ids if name not in CLAIMS]:
+        raise UserError(f"--only: there is no {', '.join(unknown)}; known: {', '.join(CLAIMS)}")
     scale = FULL if options.full else QUICK
     if options.seeds is not None:
         if options.seeds < LEAST_SEEDS:
@@ -39,10 +44,10 @@ def theory_verb(options: argparse.Namespace) -> int:
         with explained(options.out, "--out"):
             options.out.mkdir(parents=True, exist_ok=True)
     planned, code = units(scale, ids), code_of_now()
-    kept = runs_folder() / "theory" / "measurements.jsonl"
-    with bar() as progress:
-        measured = measure(planned, kept, cores(), progress)
-    findings = [finding.as_dict() for finding in judge(measured, ids)]
+    runs = runs_folder()
+    with explained(runs, "LN_REPRO_RUNS"), shown() as progress:
+        measured = measure(planned, runs / "theory" / "measurements.jsonl", cores(), progress)
+    findings = judge(measured, ids)
     if options.out:
         drawn = figures(measured)
         draw(drawn, options.out / "figures")
@@ -53,18 +58,25 @@ def theory_verb(options: argparse.Namespace) -> int:
         print(json.dumps(findings, indent=1))
     else:
         Console().print(terminal_table(findings))
-        if not options.full and any(finding["verdict"] == "inconclusive" for finding in findings):
-            print("--full measures every width and depth over 10 seeds, which decides more (about ten minutes)")
+        for found in findings:
+            if found["note"]:
+                print(f"{found['id']}: {found['note']}")
     return 0
 
 
 @contextmanager
-def bar() -> Iterator[Callable[[int, int], None]]:
-    """Yield a function that shows how many of how many measurements are done."""
+def shown() -> Iterator[Callable[[int, int], None]]:
+    """Yield a function that shows how many of how many measurements are done: a bar on a terminal, or a few lines."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("measuring"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with Progress(*columns, console=(console := Console(stderr=True)), disable=not console.is_terminal) as progress:
         task = progress.add_task("")
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+        def show(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+            if progress.disable and done * LINES // max(total, 1) > (done - 1) * LINES // max(total, 1):
+                print(f"measured {done} of {total}", file=sys.stderr, flush=True)
+
+        yield show

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from ln_repro.report.tables import render
 from ln_repro.report.theory import findings_table, terminal_table
-from ln_repro.theory.plan import JUDGES
+from ln_repro.theory.checks import CLAIMS
 
 ROOT = Path(__file__).resolve().parents[2]
 FINDING = {
@@ -21,9 +21,10 @@ def test_the_terminal_shows_id_verdict_and_what_the_interval_is_of() -> None:
     console = Console(width=80)
     with console.capture() as captured:
         console.print(terminal_table([FINDING]))
-    _, _, first, second, *_ = captured.get().splitlines()
+    _, _, first, second, third, *_ = captured.get().splitlines()
     assert first.split()[0] == "TH-0" and first.rstrip().endswith("slope on l")
     assert second.split()[0] == "inconclusive" and second.rstrip().endswith("- .. 1.23")
+    assert third.rstrip().endswith("1 seeds")
 
 
 def test_files_show_the_rule_too() -> None:
@@ -34,7 +35,10 @@ def test_files_show_the_rule_too() -> None:
 
 def test_the_committed_record_holds_every_finding_and_figure() -> None:
     kept = json.loads((ROOT / "results" / "theory.json").read_text())
-    assert [found["id"] for found in kept["findings"]] == list(JUDGES)
-    assert list(kept["figures"]) == ["figure_3", "attention_gradients", "hidden_states"]
+    assert [found["id"] for found in kept["findings"]] == list(CLAIMS)
+    assert {"figure_3", "attention_gradients", "hidden_states", "shares", "simplified_gradients"} == set(
+        kept["figures"]
+    )
     assert kept["code"]["git"] and not kept["code"]["dirty"]
-    assert {found["seeds"] for found in kept["findings"]} <= {10, 40}
+    assert min(part["seeds"] for found in kept["findings"] for part in found["parts"]) == 10
+    assert not any(found["note"] for found in kept["findings"]), "nothing is left out, and all is decided"

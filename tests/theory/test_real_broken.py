@@ -1,50 +1,52 @@
 """The verdicts on small Transformers of the engine: they hold for the engine's own, and turn when it is broken."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
 from ln_repro.engine.plugin import residual
-from ln_repro.theory import judge_real, real
-from ln_repro.theory.finding import Finding
-from ln_repro.theory.unit import Measured
+from ln_repro.theory import checks, judge, real
+from ln_repro.theory.plan import LAYERS
+from ln_repro.theory.unit import Measured, Unit
+from tests.theory.conftest import found, parts_of, verdict_of
 
 Run = Callable[..., Measured]
 SMALL: dict[str, Any] = {"heads": 4, "vocabulary": 500, "sentences": 8, "length": 12, "batches": 2}
-GRADIENTS: dict[str, Any] = {**SMALL, "width": 128, "ffn": 256, "tied": False}
-HIDDEN: dict[str, Any] = {**SMALL, "width": 256, "ffn": 512, "layers": judge_real.LAYERS}
+GRADIENTS: dict[str, Any] = {**SMALL, "width": 128, "ffn": 256, "init": "xavier", "tied": False}
+HIDDEN: dict[str, Any] = {**SMALL, "width": 256, "ffn": 512, "layers": LAYERS}
 
 
 @pytest.fixture(autouse=True)
 def level_of_small_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """How large a gradient is depends on width and vocabulary; on what it depends is what is tested."""
-    monkeypatch.setattr(judge_real, "LEVEL", (1.1, 1.4))
+    small = [replace(row, region=(1.1, 1.4)) if row.quantity == "mean over L" else row for row in checks.CHECKS]
+    monkeypatch.setattr(judge, "CHECKS", small)
 
 
 def gradients(measure: Run) -> Measured:
     made: list[Any] = []
     for norm in ("postln", "preln"):
-        made += measure("real_gradients", 5, norm=norm, layers=judge_real.LAYERS, **GRADIENTS)
+        made += measure("real_gradients", 10, norm=norm, layers=LAYERS, **GRADIENTS)
         for layers in (2, 4, 8):
-            made += measure("real_last_gradient", 5, norm=norm, layers=layers, **GRADIENTS)
+            made += measure("real_last_gradient", 10, norm=norm, layers=layers, **GRADIENTS)
     return made
 
 
-def verdicts(*findings: Finding) -> Mapping[str, str]:
-    return {found.id: found.verdict for found in findings}
-
-
 def judged(measured: Measured) -> Mapping[str, str]:
-    judges = (judge_real.last_layer_post, judge_real.last_layer_pre, judge_real.layers_post, judge_real.layers_pre)
-    return verdicts(*(judge(measured) for judge in judges))
+    return {id: verdict_of(id, measured) for id in ("TH-6", "TH-7", "TH-8", "TH-9")}
 
 
-def streams(measure: Run, **settings: Any) -> Mapping[str, str]:
-    post = measure("real_hidden_states", 10, norm="postln", **HIDDEN, **settings)
-    pre = measure("real_hidden_states", 10, norm="preln", **HIDDEN, **settings)
-    return verdicts(judge_real.stream_post(post), judge_real.stream_pre(pre))
+def streams(measure: Run, init: str = "xavier", called: str = "xavier") -> Mapping[str, str]:
+    """Judge the hidden states of models that start from ``init`` as if they did from ``called``."""
+    verdicts = {}
+    for id, norm in (("TH-2", "postln"), ("TH-3", "preln")):
+        made = measure("real_hidden_states", 10, norm=norm, init=init, tied=False, **HIDDEN)
+        renamed = [(Unit.of(unit.what, unit.seed, **{**dict(unit.settings), "init": called}), m) for unit, m in made]
+        verdicts[id] = verdict_of(id, renamed)
+    return verdicts
 
 
 def test_gradients_are_as_the_paper_says(measure: Run) -> None:
@@ -75,16 +77,22 @@ def test_gradients_are_level_in_a_decoder_without_cross_attention(
                 torch.nn.init.zeros_(layer.cross_attn.out_proj.weight)  # type: ignore[union-attr, arg-type]
 
     monkeypatch.setattr(real, "Transformer", Severed)
-    growth = judge_real.layers_post(gradients(measure))
-    assert (growth.verdict, growth.interval[1] < 2) == ("contradicted", True), "6 to 8 with it"
+    growth = found("TH-8", gradients(measure))
+    ends = [part["interval"][1] for part in parts_of(growth, "last layer over first")]
+    assert growth["verdict"] == "contradicted" and max(ends) < 2, "6 to 8 with it"
 
 
 def test_streams_are_as_lemma_2_says(measure: Run) -> None:
-    assert streams(measure) == {"TH-2-real": "reproduced", "TH-3-real": "reproduced"}
+    assert streams(measure) == {"TH-2": "reproduced", "TH-3": "reproduced"}
 
 
 def test_streams_are_not_if_the_branches_start_small(measure: Run) -> None:
-    assert streams(measure, init="fairseq") == {"TH-2-real": "contradicted", "TH-3-real": "contradicted"}
+    assert streams(measure, init="fairseq") == {"TH-2": "contradicted", "TH-3": "contradicted"}
+
+
+def test_streams_of_fairseqs_initialisation_have_a_size_of_their_own(measure: Run) -> None:
+    assert streams(measure, init="fairseq", called="fairseq")["TH-2"] == "reproduced"
+    assert streams(measure, init="xavier", called="fairseq")["TH-2"] == "contradicted"
 
 
 def test_streams_are_not_if_layers_are_counted_from_the_input(measure: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,4 +103,4 @@ def test_streams_are_not_if_layers_are_counted_from_the_input(measure: Run, monk
         return {**found, "squared": [found["input"], *found["squared"][:-1]]}
 
     monkeypatch.setattr(real, "spread", off_by_one)
-    assert streams(measure)["TH-3-real"] == "contradicted"
+    assert streams(measure)["TH-3"] == "contradicted"

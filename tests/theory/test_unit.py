@@ -23,7 +23,7 @@ def test_units_draw_their_own_numbers_again_and_again() -> None:
 
 def test_grouping_by_settings() -> None:
     units = [Unit.of(what, seed, d=d, norm=norm) for what in "ab" for seed in (1, 2) for d in (8, 16) for norm in "xy"]
-    groups = grouped([(unit, {}) for unit in units], "a", "d", norm="x")
+    groups = grouped([(unit, {}) for unit in units], ("a",), ("d",), {"norm": "x"})
     assert list(groups) == [(8,), (16,)]
     assert [unit.seed for unit, _ in groups[8,]] == [1, 2]
     assert all(unit.what == "a" and unit["norm"] == "x" for group in groups.values() for unit, _ in group)

@@ -1,15 +1,22 @@
 """`ln-repro theory`, as it is typed."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from ln_repro import cli
 from ln_repro.theory import plan
+from ln_repro.theory.checks import CLAIMS
 from ln_repro.theory.plan import Scale
 
-KEYS = ["id", "statement", "paper", "values", "quantity", "interval", "rule", "verdict", "seeds"]
+KEYS = ["id", "statement", "paper", "values", "quantity", "interval", "rule", "verdict", "seeds", "parts", "note",
+        "place"]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +37,9 @@ def test_json_holds_the_findings_that_were_asked_for(place: Path, capsys: pytest
     before = kept.read_bytes()
     assert cli.main(["theory", "--only", "TH-1", "--out", str(place / "out")]) == 0
     assert kept.read_bytes() == before, "nothing is measured twice"
-    table = capsys.readouterr().out.splitlines()
+    out, progress = capsys.readouterr()
+    table = out.splitlines()
+    assert progress == "measured 30 of 30\n", "plain lines where there is no terminal"
     assert table[0].split() == ["claim", "statement", "paper", "ours,", "95", "%"]
     assert table[3].startswith("reproduced") and max(map(len, table)) <= 80
     assert [found["id"] for found in json.loads((place / "out" / "theory.json").read_text())["findings"]] == ["TH-1"]
@@ -41,14 +50,38 @@ def test_everything_is_measured_judged_and_drawn(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of it, at a small scale."""
-    monkeypatch.setattr(plan, "QUICK", Scale((16,), (2, 3), (1, 2), 5))
-    monkeypatch.setattr(plan, "REAL", {"width": 16, "ffn": 32})
+    monkeypatch.setattr(plan, "QUICK", Scale({16: (32,)}, (1,), (16,), (2, 3), (6, 7), ()))
+    monkeypatch.setattr(plan, "HIDDEN_DRAWS", 0)
+    monkeypatch.setattr(plan, "GRADIENT_DRAWS", 0)
+    monkeypatch.setattr(plan, "REAL", {"width": 16, "ffn": 32, "vocabulary": 100})
     assert cli.main(["theory", "--json", "--out", str(place)]) == 0
     findings = json.loads(capsys.readouterr().out)
-    assert [finding["id"] for finding in findings] == list(plan.JUDGES)
+    assert [finding["id"] for finding in findings] == list(CLAIMS)
     written = json.loads((place / "theory.json").read_text())
     assert written["findings"] == findings
-    assert list(written["figures"]) == ["figure_3", "attention_gradients", "hidden_states"]
-    for name in written["figures"]:
+    for name in ("figure_3", "attention_gradients", "hidden_states"):
         assert (place / "figures" / f"{name}.png").stat().st_size > 10_000
         assert (place / "figures" / f"{name}.svg").read_text().startswith("<?xml")
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "runs").touch()
+    assert cli.main(["theory", "--only", "TH-1"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and str(place / "runs") in err and "LN_REPRO_RUNS" in err
+
+
+def test_ctrl_c_is_one_line_and_what_was_measured_is_kept(place: Path) -> None:
+    command = [sys.executable, "-m", "ln_repro.cli", "theory", "--only", "TH-6"]
+    kept = place / "runs" / "theory" / "measurements.jsonl"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          start_new_session=True) as running:  # fmt: skip
+        while not (kept.exists() and kept.read_text().count("\n")):
+            assert running.poll() is None
+            time.sleep(0.2)
+        os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to the workers, too
+        out, err = running.communicate(timeout=60)
+    last = err.splitlines()[-1]
+    assert (running.returncode, out) == (130, "") and last.startswith("ln-repro: interrupted"), err
+    assert all(line.startswith("measured ") for line in err.splitlines()[:-1])
+    assert all(json.loads(line) for line in kept.read_text().splitlines())

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from ln_repro.theory import judge_simplified, simplified
+from ln_repro.theory import quantities, simplified
 from ln_repro.theory.simplified import Placement, Weights, attention, feed_forward, layer_norm
 from ln_repro.theory.unit import Measured, Unit
+from tests.theory.conftest import found, parts_of, verdict_of
 
 Run = Callable[..., Measured]
 DEPTHS = (2, 4, 8)
@@ -33,45 +34,42 @@ def gradients(measure: Run, norm: str, seeds: int = 10, d_ff: int = 64) -> list[
 
 @pytest.mark.parametrize("d_ff", [64, 128])
 def test_theorem_1_post(measure: Run, d_ff: int) -> None:
-    finding = judge_simplified.theorem_1_post(gradients(measure, "postln", d_ff=d_ff))
-    assert finding.verdict == "reproduced"
-    assert list(finding.values[f"d=64 d_ff={d_ff}"]["last layer"]) == ["2", "4", "8"]
+    assert verdict_of("TH-6", gradients(measure, "postln", d_ff=d_ff)) == "reproduced"
 
 
 def test_theorem_1_pre(measure: Run) -> None:
-    finding = judge_simplified.theorem_1_pre(gradients(measure, "preln"))
-    assert (finding.verdict, finding.seeds) == ("reproduced", 10)
+    finding = found("TH-7", gradients(measure, "preln"))
+    assert (finding["verdict"], finding["seeds"]) == ("reproduced", 10)
 
 
 def test_theorem_1_wants_ten_seeds(measure: Run) -> None:
-    assert judge_simplified.theorem_1_pre(gradients(measure, "preln", seeds=9)).verdict == "inconclusive"
+    assert verdict_of("TH-7", gradients(measure, "preln", seeds=9)) == "inconclusive"
 
 
 def test_theorem_1_fails_where_the_norm_is_moved(measure: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     post, pre = simplified.PLACEMENTS["postln"], simplified.PLACEMENTS["preln"]
     monkeypatch.setattr(simplified, "PLACEMENTS", {"postln": pre, "preln": post})
-    assert judge_simplified.theorem_1_post(gradients(measure, "postln")).verdict == "contradicted"
-    assert judge_simplified.theorem_1_pre(gradients(measure, "preln")).verdict == "contradicted"
+    assert verdict_of("TH-6", gradients(measure, "postln")) == "contradicted"
+    assert verdict_of("TH-7", gradients(measure, "preln")) == "contradicted"
 
 
 def test_theorem_1_pre_fails_without_the_final_norm(measure: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(simplified.PLACEMENTS, "preln", Placement(simplified.pre_layer, lambda x: x))
-    assert judge_simplified.theorem_1_pre(gradients(measure, "preln")).verdict == "contradicted"
+    assert verdict_of("TH-7", gradients(measure, "preln")) == "contradicted"
 
 
 def test_theorem_1_pre_fails_if_the_branches_start_small(measure: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = simplified.xavier
     monkeypatch.setattr(simplified, "xavier", lambda *shape: 0.3 * honest(*shape))
-    assert judge_simplified.theorem_1_pre(gradients(measure, "preln")).verdict == "contradicted"
+    assert verdict_of("TH-7", gradients(measure, "preln")) == "contradicted"
 
 
 @pytest.mark.parametrize("norm", ["postln", "preln"])
 def test_theorem_1_fails_for_the_mean_of_norms(measure: Run, monkeypatch: pytest.MonkeyPatch, norm: str) -> None:
     monkeypatch.setattr(simplified, "norm_of_mean", simplified.mean_of_norms)
-    judge = judge_simplified.theorem_1_post if norm == "postln" else judge_simplified.theorem_1_pre
-    finding = judge(gradients(measure, norm))
-    assert finding.verdict == "contradicted"
-    assert finding.values["d=64 d_ff=64"]["level"] == pytest.approx((2, 2), rel=0.15), "sqrt of the mini-batches"
+    finding = found("TH-6" if norm == "postln" else "TH-7", gradients(measure, norm))
+    assert finding["verdict"] == "contradicted"
+    assert finding["parts"][-1]["interval"] == pytest.approx([2, 2], rel=0.15), "sqrt of the mini-batches"
 
 
 def test_theorem_1_fails_if_the_gradient_is_not_averaged_over_positions(
@@ -79,15 +77,15 @@ def test_theorem_1_fails_if_the_gradient_is_not_averaged_over_positions(
 ) -> None:
     mean = torch.nn.functional.cross_entropy
     monkeypatch.setattr(simplified.F, "cross_entropy", lambda *given: len(given[1]) * mean(*given))
-    assert judge_simplified.theorem_1_post(gradients(measure, "postln")).verdict == "contradicted"
+    assert verdict_of("TH-6", gradients(measure, "postln")) == "contradicted"
 
 
 def test_gradients_do_not_shrink_towards_the_input_of_post_ln(measure: Run) -> None:
     """The branch's own Jacobian makes good what the norm takes: 3/2 of norm^2 against 2/3."""
-    finding = judge_simplified.extended_post(gradients(measure, "postln"))
-    assert finding.verdict == "contradicted"
-    assert all(values["rate"] == "contradicted" for values in finding.values.values())
-    low, high = finding.values["d=64 d_ff=64 L=8"]["ratio"]
+    finding = found("TH-11", gradients(measure, "postln"))
+    (rate,) = parts_of(finding, "ratio a layer (rate)")
+    assert (finding["verdict"], rate["verdict"]) == ("contradicted", "contradicted")
+    low, high = rate["settings"]["d=64 d_ff=64 layers=8"]
     assert 0.9 < low < high < 1.1
 
 
@@ -100,32 +98,18 @@ def test_they_would_if_only_one_norm_a_layer_counted(measure: Run, monkeypatch: 
         return layer_norm(x5), x5
 
     monkeypatch.setitem(simplified.PLACEMENTS, "postln", Placement(layer, lambda x: x))
-    finding = judge_simplified.extended_post(gradients(measure, "postln", seeds=20))
-    assert {values["direction"] for values in finding.values.values()} == {"reproduced"}
-    assert finding.values["d=64 d_ff=64 L=8"]["rate"] == "reproduced"
+    (direction,) = parts_of(found("TH-11", gradients(measure, "postln", seeds=20)), "ratio a layer (direction)")
+    assert direction["verdict"] == "reproduced"
+    assert direction["settings"]["d=64 d_ff=64 layers=8"] == pytest.approx([1.5**0.5, 1.5**0.5], rel=0.05)
 
 
 def test_the_ratio_is_that_of_successive_layers() -> None:
     """Off by one: L layers have L - 1 steps between them."""
-    curve = [1.0, 1.5**0.5, 1.5, 1.5**1.5]
-    settings = {**SETTINGS, "d_ff": 64, "norm": "postln", "layers": 4}
-    measured = [
-        (
-            Unit.of("gradients", seed, **settings),
-            {"norm_of_mean": [(1.01 if seed % 2 else 0.99) ** at * x for at, x in enumerate(curve)]},
-        )
-        for seed in range(10)
-    ]
-    assert judge_simplified.extended_post(measured).verdict == "reproduced"
-    for _, found in measured:
-        found["norm_of_mean"] = found["norm_of_mean"][1:]
-    assert judge_simplified.extended_post(measured).verdict == "contradicted"
+    assert quantities.step([1.0, 1.5**0.5, 1.5, 1.5**1.5]) == pytest.approx(1.5**0.5)
 
 
 def test_gradients_do_depend_on_the_layer_in_pre_ln(measure: Run) -> None:
-    finding = judge_simplified.extended_pre(gradients(measure, "preln"))
-    assert finding.values["d=64 d_ff=64 L=8"]["first over last"][0] > 1.5
-    assert finding.verdict == "contradicted"
+    assert verdict_of("TH-11-pre", gradients(measure, "preln")) == "contradicted"
 
 
 def test_they_would_not_if_the_branches_passed_no_gradient_on(measure: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,4 +121,4 @@ def test_they_would_not_if_the_branches_passed_no_gradient_on(measure: Run, monk
         return x5, x5
 
     monkeypatch.setitem(simplified.PLACEMENTS, "preln", Placement(layer, layer_norm))
-    assert judge_simplified.extended_pre(gradients(measure, "preln")).verdict == "reproduced"
+    assert verdict_of("TH-11-pre", gradients(measure, "preln")) == "reproduced"

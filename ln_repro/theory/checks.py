@@ -1,0 +1,227 @@
+"""What is claimed, and the one table of what is checked of it: every threshold of `ln-repro theory` stands here.
+
+From a row come both the sentence that states the rule and the verdict (`ln_repro.theory.judge`).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from statistics import fmean, geometric_mean
+from typing import Any
+
+from ln_repro.statistics import Interval, exponent, slope
+from ln_repro.theory import lemmas
+from ln_repro.theory import quantities as q
+
+DEPTHS = ("real_last_gradient", "real_gradients")
+"""What is measured of the last layer: a model whose layers are all measured need not be measured again."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper, what it says in numbers, and where."""
+
+    statement: str
+    paper: str
+    place: str
+
+
+CLAIMS: dict[str, Claim] = {
+    "TH-1": Claim("Lemma 1: E norm^2 of ReLU(X) is sigma^2 d / 2 for X ~ N(0, sigma^2 I)", "sigma^2 d / 2",
+                  "section 3.3, appendix B"),
+    "TH-2": Claim("Lemma 2, Post-LN: E norm^2 of x5 is 3/2 d in every layer; (1 + c) d if d_ff is not d",
+                  "3/2 d for every l", "section 3.3, appendix C"),
+    "TH-3": Claim("Lemma 2, Pre-LN: E norm^2 after l layers is between (1 + l/2) d and (1 + 3l/2) d; "
+                  "c for 1/2 if d_ff is not d", "(1 + l/2) d to (1 + 3l/2) d", "section 3.3, appendix C"),
+    "TH-4": Claim("Lemma 3: the spectral norm of the layer norm's Jacobian is O(sqrt(d) / norm of x)",
+                  "O(sqrt(d) / norm of x)", "section 3.3, appendix D"),
+    "TH-5": Claim("Norm and norm^2 of hidden states are (0.1, 0.125)-bounded in an initialised model", "(0.1, 0.125)",
+                  "section 3.4"),
+    "TH-6": Claim("Theorem 1, Post-LN: the gradient of the last layer's W2 does not depend on L",
+                  "exponent 0; around 1.6 for L from 6 to 14", "sections 3.3 and 3.4, figure 3(c)"),
+    "TH-7": Claim("Theorem 1, Pre-LN: the gradient of the last layer's W2 falls as L^-1/2",
+                  "decreases; exponent -1/2", "sections 3.3 and 3.4, figure 3(d)"),
+    "TH-8": Claim("Post-LN: the gradients of W1 and W2 grow with the layer at initialisation",
+                  "over 6 layers 12.8 times (W2), 22 (W1)", "section 3.4, figure 3(a, b)"),
+    "TH-9": Claim("Pre-LN: the gradients of W1 and W2 are almost the same in every layer at initialisation",
+                  "over 6 layers 1.9 times (W2), 1.4 (W1)", "section 3.4, figure 3(a, b)"),
+    "TH-11": Claim("Extended theory, Post-LN: the gradient of W2 shrinks by (2/3)^1/2 a layer towards the input",
+                   "(2/3)^((L-l)/2): 1.22 a layer; 1.66 in figure 3(b)", "appendix F"),
+    "TH-11-pre": Claim("Extended theory, Pre-LN: the gradient of W2 does not depend on the layer l, for large l",
+                       "independent of l", "appendix F"),
+}  # fmt: skip
+"""By id. TH-10 is about training: the records tell."""
+
+WORDS = {
+    "mean": "interval {}",
+    "ratio": "interval of the geometric mean {}",
+    "every": "{} in every draw",
+    "near": "mean within 4 standard errors of {}",
+    "contains": "{} inside the interval of the geometric mean",
+    "reported": "reported, not judged",
+}
+"""How a quantity may be judged, in words; the region takes the place of the braces."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A row of the table: a ``quantity`` of a claim, ``how`` it is judged (`WORDS`), and the ``region`` it must be in.
+
+    ``values`` computes it from groups of the measurements ``what`` that have the settings ``where``, told apart by the
+    settings ``by``; the rule has to hold in every group, over ``seeds`` seeds at least. ``part`` names the model.
+    """
+
+    claim: str
+    quantity: str
+    how: str
+    region: Interval
+    values: q.Quantity
+    part: str
+    what: tuple[str, ...]
+    where: Mapping[str, Any] = field(default_factory=dict)
+    by: tuple[str, ...] = ()
+    seeds: int = 10
+
+    @property
+    def rule(self) -> str:
+        """Return the rule in words."""
+        low, high = self.region
+        text = f"inside [{low:.9g}, {high:.9g}]"
+        if low == high:
+            text = f"{low:.4g}"
+        elif math.isinf(low):
+            text = f"below {high:.9g}"
+        elif math.isinf(high):
+            text = f"above {low:.9g}"
+        return WORDS[self.how].format(text.removeprefix("inside ") if self.how == "near" else text)
+
+
+SIMPLE, DEEP, WIDE = "simplified model", "Transformers of 6 to 14 layers", "6-6 Transformer"
+INITS = {"xavier": "Xavier", "xavier_legacy": "xavier_legacy", "fairseq": "fairseq's initialisation"}
+STACKS, WEIGHTS = ("decoder", "encoder"), {"decoder's W2": "decoder.w2", "decoder's W1": "decoder.w1"}
+NORMS = {"preln": "Pre-LN", "postln": "Post-LN"}
+FLAT, RATE, ANY = (-0.15, 0.15), (-0.65, -0.35), (-math.inf, math.inf)
+REACH = round(4 * lemmas.relu_error(lemmas.NUMBERS), 5)
+GROWTH = 1.5**0.5
+BOUNDED = (-math.inf, 0.125)
+LAST = q.of_depths(q.gradients("decoder.w2"), exponent)
+MEAN = q.of_depths(q.gradients("decoder.w2"), lambda curve: fmean(curve.values()))
+SIMPLE_LAST = q.of_depths(q.gradients(), exponent)
+LEVEL = ("norm over what Lemmas 1 to 3 predict, geometric mean over L", "ratio", (0.9, 1.1),
+         q.of_depths(q.level, lambda curve: geometric_mean(curve.values())))  # fmt: skip
+
+
+Row = partial[Check]
+"""A check but for its claim, quantity, how, region and values."""
+SIZES = ("d", "d_ff", "positions")
+STATES = {
+    norm: partial(Check, part=SIMPLE, what=("hidden_norms",), where={"norm": norm}, by=SIZES, seeds=20)
+    for norm in NORMS
+}
+
+
+def simple(norm: str, *by: str) -> Row:
+    """Return a row on the simplified model's gradients, at every size."""
+    return partial(
+        Check, part=f"the paper's {SIMPLE}", what=("gradients",), where={"norm": norm}, by=("d", "d_ff", *by)
+    )
+
+
+def states(norm: str, stack: str, init: str = "xavier") -> Row:
+    """Return a row on the hidden states of a Transformer."""
+    part = f"{WIDE}, {INITS[init]}, {NORMS[norm]}, {stack}"
+    return partial(Check, part=part, what=("real_hidden_states",), where={"norm": norm, "init": init})
+
+
+def depths(norm: str, init: str = "xavier", tied: bool = False) -> Row:
+    """Return a row on the last decoder layer's W2 in Transformers of several depths."""
+    part = f"{DEEP}, {INITS[init]}{', tied embeddings' * tied}"
+    return partial(Check, part=part, what=DEPTHS, where={"norm": norm, "init": init, "tied": tied})
+
+
+def layers(weight: str, init: str = "xavier", **norm: str) -> Row:
+    """Return a row on a Transformer's gradients by layer; on both placements if no ``norm`` is named."""
+    return partial(
+        Check, part=f"{WIDE}, {INITS[init]}, {weight}", what=("real_gradients",), where={"init": init, **norm}
+    )
+
+
+CHECKS: tuple[Check, ...] = (
+    Check("TH-1", "measured over predicted", "mean", (1 - REACH, 1 + REACH), q.number("ratio"), "Gaussian X", ("relu",),
+          by=("d", "sigma")),
+
+    STATES["postln"]("TH-2", "measured over predicted, mean over layers", "mean", (0.98, 1.02),
+           q.of_layers(q.post_square(), fmean)),
+    STATES["postln"]("TH-2", "measured over predicted, every layer", "near", (1.0, 1.0), q.each(q.post_square())),
+    STATES["postln"]("TH-2", "slope on l", "near", (0.0, 0.0), q.of_layers(q.post_square(), slope)),
+    *(states("postln", stack)("TH-2", "measured over 1.444, mean over layers", "mean", (0.96, 1.04),
+             q.of_layers(q.post_square(stack), fmean)) for stack in STACKS),
+    *(states("postln", stack, "fairseq")("TH-2", "measured over 1.056, mean over layers", "mean", (0.97, 1.03),
+             q.of_layers(q.post_square(stack), fmean)) for stack in STACKS),
+
+    STATES["preln"]("TH-3", "slope on l, less c", "mean", (0.0, 1.0), q.each(q.pre_slope())),
+    STATES["preln"]("TH-3", "place between the bounds (0, 1), every layer", "near", (0.0, 1.0), q.each(q.pre_place())),
+    STATES["preln"]("TH-3", "first layer over 1 + c + 1/n", "near", (1.0, 1.0), q.each(q.pre_first)),
+    states("preln", "encoder")("TH-3", "slope on l, less c", "mean", (0.0, 1.0), q.each(q.pre_slope("encoder"))),
+    states("preln", "decoder")("TH-3", "slope on l, less c", "mean", (0.0, 2.0), q.each(q.pre_slope("decoder"))),
+    *(states("preln", stack)("TH-3", "place between the bounds (0, 1), every layer", "near", (0.0, 1.0),
+             q.each(q.pre_place(stack))) for stack in STACKS),
+
+    *(Check("TH-4", quantity, how, region, q.number(name), "Gaussian x", ("jacobian",), by=("d",))
+      for quantity, how, region, name in (
+          ("spectral norm over sqrt(d) / norm of x", "mean", (-math.inf, 1.05), "bound"),
+          ("spectral norm over sqrt(d) / norm of x", "every", (1 - 1e-8, math.inf), "bound"),
+          ("spectral norm over sqrt(d) / norm of y", "every", (1 - 1e-8, 1 + 1e-8), "exact"),
+          ("autograd less closed form", "every", (-math.inf, 1e-10), "error"),
+          ("s J(s x) less J(x)", "every", (-math.inf, 1e-10), "scaling"))),
+
+    *(states(norm, stack)("TH-5", f"share of {size} above 1.1 E, every layer", "mean", BOUNDED,
+             q.each(partial(q.share, stack, name)))
+      for norm in NORMS for stack in STACKS for size, name in (("norm^2", "above_squared"), ("norm", "above"))),
+    *(Check("TH-5", f"share of {size} above 1.1 E, every layer", "mean", BOUNDED, q.each(partial(q.share, None, name)),
+            f"{SIMPLE}, d = 512", ("hidden_norms",), {"d": 512}, ("norm", "d_ff", "positions"))
+      for size, name in (("norm^2", "share_square"), ("norm", "share"))),
+
+    depths("postln")("TH-6", "exponent of L", "mean", FLAT, LAST),
+    depths("postln")("TH-6", "mean over L", "mean", (1.4, 1.9), MEAN),
+    depths("postln", "fairseq")("TH-6", "exponent of L", "mean", FLAT, LAST),
+    simple("postln")("TH-6", "exponent of L", "mean", FLAT, SIMPLE_LAST),
+    simple("postln")("TH-6", *LEVEL),
+
+    depths("preln")("TH-7", "exponent of L (rate)", "mean", RATE, LAST),
+    depths("preln")("TH-7", "exponent of L (direction)", "mean", (-math.inf, -0.15), LAST),
+    depths("preln", "fairseq")("TH-7", "exponent of L (rate)", "mean", RATE, LAST),
+    depths("preln", tied=True)("TH-7", "exponent of L", "reported", ANY, LAST),
+    depths("preln", "fairseq", tied=True)("TH-7", "exponent of L", "reported", ANY, LAST),
+    simple("preln")("TH-7", "exponent of L (rate)", "mean", RATE, SIMPLE_LAST),
+    simple("preln")("TH-7", *LEVEL),
+
+    *(layers(weight, init, norm="postln")("TH-8", "last layer over first", "ratio", (least, math.inf),
+                                          q.of_layers(q.gradients(name), q.last_over_first))
+      for init, least in (("xavier", 4.0), ("xavier_legacy", 2.5), ("fairseq", 1.5))
+      for weight, name in WEIGHTS.items()),
+    *(layers(weight, init, norm="postln")("TH-8", "rank correlation with the layer", "mean", (0.9, math.inf),
+                                          q.of_layers(q.gradients(name), q.order))
+      for init in INITS for weight, name in WEIGHTS.items()),
+    layers("encoder's W2", norm="postln")("TH-8", "last layer over first", "reported", ANY,
+           q.of_layers(q.gradients("encoder.w2"), q.last_over_first)),
+
+    *(layers(weight, norm="preln")("TH-9", "largest over smallest", "ratio", (1.0, 2.2),
+             q.of_layers(q.gradients(name), q.spread)) for weight, name in WEIGHTS.items()),
+    *(layers(weight)("TH-9", "largest over smallest, over Post-LN's", "ratio", (-math.inf, 1 / 3),
+             q.spread_over_post(name)) for weight, name in WEIGHTS.items()),
+
+    layers("decoder's W2", norm="postln")("TH-11", "ratio a layer (rate)", "contains", (GROWTH, GROWTH),
+           q.of_layers(q.gradients("decoder.w2"), q.step)),
+    layers("decoder's W2", norm="postln")("TH-11", "ratio a layer (direction)", "ratio", (1.0, math.inf),
+           q.of_layers(q.gradients("decoder.w2"), q.step)),
+    simple("postln", "layers")("TH-11", "ratio a layer (rate)", "contains", (GROWTH, GROWTH),
+           q.of_layers(q.gradients(), q.step)),
+    simple("postln", "layers")("TH-11", "ratio a layer (direction)", "ratio", (1.0, math.inf),
+           q.of_layers(q.gradients(), q.step)),
+
+    simple("preln", "layers")("TH-11-pre", "exponent of l, upper half of the layers", "mean", FLAT,
+           q.of_layers(q.gradients(), q.upper_exponent)),
+)  # fmt: skip
+"""All checks; the first one of a claim is the one whose interval stands for it."""

@@ -1,0 +1,195 @@
+"""Rules and verdicts come from one table, and each of its thresholds matters."""
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ln_repro.theory import lemmas
+from ln_repro.theory.checks import CHECKS, CLAIMS, Check
+from ln_repro.theory.figures import figures
+from ln_repro.theory.judge import examine, judge
+from ln_repro.theory.plan import POSITIONS, Scale, units
+from ln_repro.theory.unit import Measured, Measurement, Unit
+from ln_repro.verdict import near, together, verdict
+from tests.theory.conftest import found, parts_of, verdict_of
+
+SCALE = Scale({512: POSITIONS}, (1, 2), (512,), (6, 14, 48), (6, 8, 10, 12, 14), (6, 10, 14))
+PAPER = dict.fromkeys(CLAIMS, "reproduced") | {
+    "TH-11": "contradicted"
+}  # figure 3(b) grows faster than appendix F has it
+
+
+def fabricated(unit: Unit, **changes: Any) -> Measurement:
+    """Return what the paper says that a unit measures, a little different for every seed."""
+    noise = 1 + 0.001 * (unit.seed % 7 - 3)
+    settings = dict(unit.settings)
+    post, layers = settings.get("norm") == "postln", settings.get("layers", 1)
+    if unit.what == "relu":
+        return {"ratio": noise}
+    if unit.what == "jacobian":
+        return {"error": 1e-15, "scaling": 1e-15, "exact": 1.0, "bound": 1.01 * noise}
+    if unit.what == "hidden_norms":
+        c = lemmas.feed_forward_share(unit["d"], unit["d_ff"])
+        wobble = [1 + 0.01 * math.sin(unit.seed * layer) for layer in range(1, layers + 1)]
+        grown = [1 + c + (1 / unit["positions"]) + 0.9 * passed for passed in range(layers)]
+        around = [1 + c] * layers if post else grown
+        return {"square": [size * x for size, x in zip(around, wobble, strict=True)],
+                "share": [0.02 * noise] * layers, "share_square": [0.08 * noise] * layers}  # fmt: skip
+    if unit.what == "gradients":
+        square = 1.5 if post else float(layers)
+        targets = unit["batches"] * unit["sequences"] * unit["positions"]
+        last = lemmas.last_gradient(unit["d"], unit["d_ff"], square, targets) * noise
+        curve = [last * ((1.5 * noise) ** ((layer - layers) / 2) if post else 1) for layer in range(1, layers + 1)]
+        return {"norm_of_mean": curve, "mean_of_norms": curve, "square": square}
+    if unit.what == "real_hidden_states":
+        c = 1 / 18 if unit["init"] == "fairseq" else 4 / 9
+        squared = [1 + c] * layers if post else [1.5 + (c + 0.5) * passed for passed in range(1, layers + 1)]
+        states = {"input": 1.5, "squared": [x * noise for x in squared], "above": [0.02] * layers,
+                  "above_squared": [changes.get("share", 0.1) * noise] * layers}  # fmt: skip
+        return {"encoder": states, "decoder": states}
+    steps = {"xavier": 1.5, "xavier_legacy": 1.3, "fairseq": 1.2}
+    step = changes.get("step", steps[unit["init"]]) if post else 1.05
+    level = 1.65 if post else 1.2 * layers ** changes.get("exponent", -0.5)
+    curve = [level * noise * step ** (layer - layers) for layer in range(1, layers + 1)]
+    names = [f"{stack}.{w}" for stack in ("encoder", "decoder") for w in ("w1", "w2")]
+    names += [f"{a}.{w}" for a in ("encoder.self", "decoder.self", "decoder.cross") for w in ("q", "k", "v", "out")]
+    return {statistic: dict.fromkeys(names, curve) for statistic in ("norm_of_mean", "mean_of_norms")}
+
+
+def measured(seeds: int = 40, **changes: Any) -> Measured:
+    return [(unit, fabricated(unit, **changes)) for unit in units(SCALE, list(CLAIMS)) if unit.seed <= seeds]
+
+
+@pytest.mark.parametrize(
+    ("interval", "said"),
+    [
+        ((-0.1, 0.1), "reproduced"),
+        ((-0.15, 0.15), "reproduced"),
+        ((0.1, 0.2), "inconclusive"),
+        ((-1, 1), "inconclusive"),
+        ((0.16, 0.2), "contradicted"),
+        ((-0.6, -0.4), "contradicted"),
+        ((-math.inf, math.inf), "inconclusive"),
+        ((math.nan, math.nan), "inconclusive"),
+    ],
+)
+def test_a_verdict_follows_from_where_the_interval_lies(interval: tuple[float, float], said: str) -> None:
+    assert verdict(interval, (-0.15, 0.15)) == said
+
+
+def test_near_means_within_four_standard_errors() -> None:
+    values = [1.0, 2.0, 3.0]  # the standard error is 0.577
+    assert near(values, (4.3, 5)) == "reproduced" == near(values, (0, 0))
+    assert near(values, (4.4, 5)) == "contradicted" == near(values, (-1, -0.4))
+
+
+def test_every_part_has_to_hold_and_there_have_to_be_enough_seeds() -> None:
+    assert together(["reproduced", "reproduced"], seeds=10, minimum=10) == "reproduced"
+    assert together(["reproduced", "inconclusive"], seeds=10, minimum=10) == "inconclusive"
+    assert together(["contradicted", "inconclusive", "reproduced"], seeds=10, minimum=10) == "contradicted"
+    assert together(["contradicted"], seeds=9, minimum=10) == "inconclusive"
+    assert together([], seeds=10, minimum=10) == "inconclusive"
+
+
+def test_what_agrees_with_the_paper_is_reproduced_unless_seeds_are_few() -> None:
+    assert {finding["id"]: finding["verdict"] for finding in judge(measured(), list(CLAIMS))} == PAPER
+    few = judge(measured(seeds=9), list(CLAIMS))
+    assert {finding["verdict"] for finding in few} == {"inconclusive"}
+    assert all("9 seeds are too few" in finding["note"] for finding in few)
+
+
+JUDGED = [check for check in CHECKS if check.how != "reported"]
+
+
+@pytest.mark.parametrize("check", JUDGED, ids=lambda check: f"{check.claim} {check.part} {check.quantity}")
+def test_every_threshold_is_in_the_rule_and_in_the_verdict(check: Check) -> None:
+    """Mutations: each end of each region moved a little changes the sentence, moved far away the verdict."""
+    low, high = check.region
+    made = measured()
+    honest = examine(check, made)
+    assert honest and honest.verdict == ("contradicted" if check.how == "contains" and "6-6" in check.part
+                                         else "reproduced")  # fmt: skip
+    moved = [(low + 0.01, high), (low, high + 0.01)] if low != high else [(low + 0.01, high + 0.01)]
+    for region in moved:
+        if region != check.region:
+            assert replace(check, region=region).rule != check.rule
+    elsewhere = examine(replace(check, region=(1e9, 1e9 if low == high else 2e9)), made)
+    assert elsewhere and elsewhere.verdict == "contradicted"
+
+
+def test_every_check_belongs_to_a_claim_and_is_stated_once() -> None:
+    assert list(dict.fromkeys(check.claim for check in CHECKS)) == list(CLAIMS)
+    assert len({(check.claim, check.part, check.quantity, check.rule) for check in CHECKS}) == len(CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("id", "changes"),
+    [
+        ("TH-7", {"exponent": 0.0}),  # Post-LN's behaviour
+        ("TH-7", {"exponent": -1.0}),
+        ("TH-8", {"step": 1.0}),  # a final norm that evens everything out
+        ("TH-8", {"step": 1 / 1.5}),  # layers counted from the other end
+        ("TH-9", {"step": 1.1}),  # Post-LN as even as Pre-LN
+        ("TH-5", {"share": 0.3}),
+    ],
+)
+def test_a_model_that_does_something_else_turns_the_verdict(id: str, changes: dict[str, float]) -> None:
+    assert verdict_of(id, measured(**changes)) == "contradicted"
+
+
+def test_what_is_undecided_says_why_and_what_decides_it() -> None:
+    wide = [(unit, {"ratio": 1 + 0.02 * (unit.seed % 5 - 2)}) for unit, _ in measured(seeds=10) if unit.what == "relu"]
+    finding = found("TH-1", wide)
+    assert finding["verdict"] == "inconclusive"
+    assert "reaches across 0.991" in finding["note"] and "seeds decide it" in finding["note"]
+
+
+def test_tied_embeddings_are_reported_and_decide_nothing() -> None:
+    made = [(unit, fabricated(unit, exponent=-1.0 if dict(unit.settings).get("tied") else -0.5))
+            for unit, _ in measured()]  # fmt: skip
+    finding = found("TH-7", made)
+    tied = [part for part in finding["parts"] if "tied embeddings" in part["part"]]
+    assert finding["verdict"] == "reproduced" and [part["verdict"] for part in tied] == ["reported", "reported"]
+    assert tied[0]["interval"] == pytest.approx([-1, -1], abs=0.01)
+
+
+def test_direction_and_rate_of_th_11_are_judged_apart_in_the_decoder_and_in_the_papers_model() -> None:
+    finding = found("TH-11", measured())
+    directions, rates = (parts_of(finding, f"ratio a layer ({kind})") for kind in ("direction", "rate"))
+    assert [(part["part"].split(",")[0], part["verdict"]) for part in directions] == [
+        ("6-6 Transformer", "reproduced"), ("the paper's simplified model", "reproduced")]  # fmt: skip
+    assert [part["verdict"] for part in rates] == ["contradicted", "reproduced"]
+
+
+def test_a_finding_is_json_with_the_keys_of_the_contract() -> None:
+    for finding in judge(measured(seeds=1), list(CLAIMS)):
+        assert list(finding)[:8] == ["id", "statement", "paper", "values", "quantity", "interval", "rule", "verdict"]
+        assert json.loads(json.dumps(finding, allow_nan=False)) == finding
+        assert finding["interval"] == [None, None] or finding["id"] == "TH-11-pre" or finding["interval"]
+    by_depth, by_layer = found("TH-6", measured())["values"], found("TH-8", measured())["values"]
+    assert list(by_depth) == ["6", "8", "10", "12", "14"] and by_depth["14"] == pytest.approx(1.65, rel=0.01)
+    assert list(by_layer) == ["1", "2", "3", "4", "5", "6"] and by_layer["6"] == pytest.approx(1.65, rel=0.01)
+
+
+def test_what_was_not_measured_is_named() -> None:
+    made = [one for one in measured() if dict(one[0].settings).get("init") != "fairseq"]
+    note = found("TH-6", made)["note"]
+    assert note == "not measured: Transformers of 6 to 14 layers, fairseq's initialisation (--full)"
+
+
+def test_nothing_measured_is_inconclusive() -> None:
+    for finding in judge([], list(CLAIMS)):
+        assert (finding["verdict"], finding["seeds"], finding["interval"]) == ("inconclusive", 0, [None, None])
+
+
+def test_the_figure_has_the_papers_four_panels() -> None:
+    panels = figures(measured())["figure_3"]
+    assert list(panels) == ["a", "b", "c", "d"]
+    assert set(panels["b"]) == {f"{n} {s}" for n in ("postln", "preln") for s in ("encoder", "decoder")}
+    assert list(panels["a"]["postln decoder"]) == ["1", "2", "3", "4", "5", "6"]
+    mean, low, high = panels["c"]["postln decoder"]["14"]
+    assert low < mean < high and mean == pytest.approx(1.65, rel=0.01)
+    assert list(panels["d"]["preln decoder"]) == ["6", "8", "10", "12", "14"]
