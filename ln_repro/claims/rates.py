@@ -104,11 +104,14 @@ class Ceilings:
             rates = ", ".join(f"{rate:g}" for rate in few)
             return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds at {rates}", runs)
         least = low.rate if low.rate is not None else low.above  # where none trains, the lowest rate run
-        if low.above is not None and high.rate is not None and least and high.rate >= self.factor * least and told:
+        apart = low.above is not None and high.rate is not None and least and high.rate >= self.factor * least
+        if apart and told:
             return Finding(REPRODUCED, words, None, runs)
         if high.above is not None and low.rate is not None and (high.rate or 0.0) <= low.rate:
             return Finding(CONTRADICTED, words, None, runs)
         needs = "higher rates" if None in (high.above, low.above) else "rates between the two ceilings"
+        if apart:
+            needs = f"more seeds at {high.rate:g}: how many train may differ by chance"
         return Finding(INCONCLUSIVE, words, needs, runs)
 
 
@@ -185,11 +188,13 @@ class BestRates:
             return Finding(INCONCLUSIVE, "", f"{SEEDS} seeds at the best rate of both arms")
         (rate, one), (other_rate, other) = (found for found in best if found)
         shared = sorted({*one} & {*other})
+        needs = f"{SEEDS} seeds at {rate:g} and {other_rate:g}" if len(shared) < SEEDS else None
+        if not shared:
+            return Finding(INCONCLUSIVE, "", needs)
         values = [self.metric.of(one[seed]) - self.metric.of(other[seed]) for seed in shared]
         words = (f"{self.metric.minus().words.format(arm_words(self.first), arm_words(self.second))} "
                  f"{spoken(values)} (at {rate:g} and {other_rate:g})")  # fmt: skip
         judged = verdict(interval(values), (self.low, self.high))
-        needs = f"{SEEDS} seeds at {rate:g} and {other_rate:g}" if len(shared) < SEEDS else None
         if needs:
             judged = INCONCLUSIVE
         elif judged == INCONCLUSIVE:
