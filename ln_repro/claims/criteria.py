@@ -95,6 +95,8 @@ class Within:
     def judge(self, evidence: Evidence) -> Finding:
         """Return what the evidence says of it."""
         values = evidence.values(self.arms, self.metric.of)
+        if not values:
+            return Finding(INCONCLUSIVE, "", f"{', '.join(self.arms)} with the same seeds")
         if any(map(math.isnan, values)):
             return Finding(INCONCLUSIVE, "", f"{', '.join(self.arms)}: measured in every seed (probes, events)")
         words = f"{self.metric.words.format(*map(arm_words, self.arms))} {spoken(values, self.metric.scale)}"

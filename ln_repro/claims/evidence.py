@@ -1,8 +1,6 @@
 """Records as evidence: the runs of one setting by arm, learning rate and seed, and what is measured of a run."""
 
-import json
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -241,14 +239,14 @@ def gather(
     return {
         setting: found
         for setting in settings
-        if (found := _of_setting(setting, runs, asked, named, entropies or {})).arms or found.others
+        if (found := _of_setting(setting, runs, asked, named, entropies or {})).arms or found.rates or found.others
     }
 
 
 def _of_setting(
     setting: str, runs: Sequence[Run], asked: Sequence[str], named: Named, entropies: Mapping[str, Mapping[str, Any]]
 ) -> Evidence:
-    runs = [run for run in runs if run.record["exp"].partition("_")[0] == setting and not _foreign_start(run)]
+    runs = [run for run in runs if run.record["exp"].partition("_")[0] == setting and not foreign_start(run)]
     arms = {name: arm for name in asked if (arm := named(f"{setting}_{name}"))}
     by_key: dict[str, dict[str, list[str]]] = {}
     for name, arm in arms.items():
@@ -291,38 +289,7 @@ def _merged(starts: Any) -> dict[str, Runs]:
     return dict(merged)
 
 
-def _foreign_start(run: Run) -> bool:
+def foreign_start(run: Run) -> bool:
     """Return whether a run begins with weights that the paper does not fine-tune from."""
     start = run.record["axes"].get("start")
     return bool(start) and FINE_TUNED_FROM.get(run.record["axes"]["norm"]) != start.partition("@")[0].partition("_")[2]
-
-
-def strays(runs: Sequence[Run], named: Named) -> list[str]:
-    """Return a line for every kind of run that is evidence for no named experiment: other settings, or a seed again."""
-    evidence = gather(runs, named)
-    counted = {run.record["id"] for one in evidence.values() for part in one.by_start
-               for arm in part.arms.values() for run in arm.values()}  # fmt: skip
-    told = Counter(f"{run.record['exp']}: {_apart(run, named)}" for run in runs if run.record["id"] not in counted)
-    return [f"{line} ({number} of its records)" for line, number in told.items()]
-
-
-def _apart(run: Run, named: Named) -> str:
-    """Return in what a run differs from the experiment that it is named after."""
-    arm, experiment = named(run.record["exp"]), run.experiment
-    if arm is None:
-        return "no experiment of that name"
-    if _foreign_start(run):
-        return f"start={run.record['axes']['start']}"
-    if experiment.arm_key() != arm.key:
-        return "settings of its own"
-    told = [f"lr={experiment.lr:g}"] if experiment.lr != arm.lr else []
-    return ", ".join([*told, *filter(None, [variation(experiment, arm.init)])]) or "a seed again"
-
-
-def groups_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Return the runs that differ in nothing but the seed, by what they have in common."""
-    found: dict[str, list[Run]] = {}
-    for run in runs:
-        key = json.dumps([run.record["exp"], run.experiment.arm_key(), run.experiment.lr, run.experiment.init])
-        found.setdefault(key, []).append(run)
-    return found

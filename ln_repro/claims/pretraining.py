@@ -143,7 +143,7 @@ PRETRAINING = (
         "diverged and trained (text; whether Post-LN had its warm-up is not stated)",
         Rule((NotTrained(POST_HIGH, POST_LOW, most=True), NotTrained(PRE_HIGH, POST_LOW, most=False),
               *(Report(LOSS_BITS, (arm,)) for arm in (POST_HIGH, PRE_HIGH, POST_LOW))), WRITTEN, SOURCE),
-        Rule((Ceilings("preln_nowarm_linear", POST_LOW),), AMENDED, AMENDMENT),
+        Rule((Ceilings("preln_nowarm_linear", POST_LOW, masked=True),), AMENDED, AMENDMENT),
         setting="bert", grid="bert",
     ),
 )  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ln_repro.claims.criteria import SEEDS, SHARE, Finding, Metric
-from ln_repro.claims.evidence import FAILS, TRAINS, Evidence, Rate, Run
+from ln_repro.claims.evidence import FAILS, PRETRAINED_TRAINS, TRAINS, Evidence, Rate, Run
 from ln_repro.claims.words import arm_words, region_words, spoken
 from ln_repro.statistics import fisher_exact, interval
 from ln_repro.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, verdict
@@ -60,11 +60,17 @@ class Ceilings:
     """One arm's ceiling is at least so many times that of another, and at some rate the two differ in how many train.
 
     Contradicted if the first's is known and not above the second's.
+
+    Args:
+        high, low: the arms.
+        factor: how many times.
+        masked: whether their runs learnt masked words, and train by their loss.
     """
 
     high: str
     low: str
     factor: float = 2.0
+    masked: bool = False
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -73,11 +79,13 @@ class Ceilings:
 
     def sentence(self) -> str:
         """Return the condition in words."""
+        trains = (f"{PRETRAINED_TRAINS:.0%} of the way from the unigram entropy to the best arm's loss" if self.masked
+                  else f"BLEU at least {TRAINS} of the best arm's")  # fmt: skip
         return (
-            f"learning-rate ceiling (the largest rate at which at least {SHARE:.0%} of the seeds train: BLEU at least "
-            f"{TRAINS} of the best arm's) of {arm_words(self.high)} at least {self.factor:g} times that of "
-            f"{arm_words(self.low)}, and at some rate the two differ in how many seeds train (Fisher's exact test, "
-            f"p < {SIGNIFICANT}); contradicted if the first ceiling is known and not above the second"
+            f"learning-rate ceiling (the largest rate at which at least {SHARE:.0%} of the seeds train: {trains}) of "
+            f"{arm_words(self.high)} at least {self.factor:g} times that of {arm_words(self.low)}, and at some rate "
+            f"the two differ in how many seeds train (Fisher's exact test, p < {SIGNIFICANT}); contradicted if the "
+            "first ceiling is known and not above the second"
         )
 
     def judge(self, evidence: Evidence) -> Finding:
@@ -96,11 +104,14 @@ class Ceilings:
             rates = ", ".join(f"{rate:g}" for rate in few)
             return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds at {rates}", runs)
         least = low.rate if low.rate is not None else low.above  # where none trains, the lowest rate run
-        if low.above is not None and high.rate is not None and least and high.rate >= self.factor * least and told:
+        apart = low.above is not None and high.rate is not None and least and high.rate >= self.factor * least
+        if apart and told:
             return Finding(REPRODUCED, words, None, runs)
         if high.above is not None and low.rate is not None and (high.rate or 0.0) <= low.rate:
             return Finding(CONTRADICTED, words, None, runs)
         needs = "higher rates" if None in (high.above, low.above) else "rates between the two ceilings"
+        if apart:
+            needs = f"more seeds at {high.rate:g}: how many train may differ by chance"
         return Finding(INCONCLUSIVE, words, needs, runs)
 
 
@@ -119,9 +130,9 @@ class TrainsWhereFails:
     def sentence(self) -> str:
         """Return the condition in words."""
         return (
-            f"at some rate {arm_words(self.trains)} trains and {arm_words(self.fails)} fails (BLEU below {FAILS} of "
-            f"the best arm's), each in at least {SHARE:.0%} of the seeds, and they differ (Fisher's exact test, "
-            f"p < {SIGNIFICANT})"
+            f"at some rate {arm_words(self.trains)} trains (BLEU at least {TRAINS} of the best arm's) and "
+            f"{arm_words(self.fails)} fails (below {FAILS} of it), each in at least {SHARE:.0%} of the seeds, and they "
+            f"differ (Fisher's exact test, p < {SIGNIFICANT})"
         )
 
     def judge(self, evidence: Evidence) -> Finding:
@@ -177,11 +188,13 @@ class BestRates:
             return Finding(INCONCLUSIVE, "", f"{SEEDS} seeds at the best rate of both arms")
         (rate, one), (other_rate, other) = (found for found in best if found)
         shared = sorted({*one} & {*other})
+        needs = f"{SEEDS} seeds at {rate:g} and {other_rate:g}" if len(shared) < SEEDS else None
+        if not shared:
+            return Finding(INCONCLUSIVE, "", needs)
         values = [self.metric.of(one[seed]) - self.metric.of(other[seed]) for seed in shared]
         words = (f"{self.metric.minus().words.format(arm_words(self.first), arm_words(self.second))} "
                  f"{spoken(values)} (at {rate:g} and {other_rate:g})")  # fmt: skip
         judged = verdict(interval(values), (self.low, self.high))
-        needs = f"{SEEDS} seeds at {rate:g} and {other_rate:g}" if len(shared) < SEEDS else None
         if needs:
             judged = INCONCLUSIVE
         elif judged == INCONCLUSIVE:

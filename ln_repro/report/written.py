@@ -101,7 +101,7 @@ def rates_table(evidence: Evidence) -> Table:
 
 def _scored(evidence: Evidence) -> bool:
     """Return whether anything was translated."""
-    return any(decoded(run.record) for runs in evidence.arms.values() for run in runs.values())
+    return any(decoded(run.record) for arm in evidence.rates.values() for runs in arm.values() for run in runs.values())
 
 
 def cell(values: Sequence[float], scale: Scale = NOT_NEGATIVE, mixed: bool = False) -> str:

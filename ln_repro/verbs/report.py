@@ -32,7 +32,7 @@ def tables_verb(options: argparse.Namespace) -> int:
 
 def figures_verb(options: argparse.Namespace) -> int:
     """`figures`."""
-    from ln_repro.claims.evidence import strays
+    from ln_repro.claims.strays import strays
     from ln_repro.disk import explained
     from ln_repro.report.figures import draw_all
 

@@ -1,0 +1,129 @@
+"""Which records are evidence, and for what; and the lock file of named arms."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ln_repro.claims.evidence import Evidence, gather
+from ln_repro.claims.judge import evidence_of
+from ln_repro.claims.named import Arms
+from ln_repro.claims.strays import strays
+from tests.claims.made import EPOCHS, RATE, gathered, made, made_experiment, made_runs, named, on_rates
+
+
+def ids(found: Evidence) -> set[str]:
+    """Return the records that are evidence for the named experiments."""
+    return {id for arm in found.arms for id in found.records([arm])}
+
+
+def test_records_are_found_by_setting_and_arm() -> None:
+    runs = [made("iwslt_preln_nowarm_radam"), made("iwslt_postln_warm"), made("toy_postln_warm")]
+    found = gather(runs, named)
+    assert {setting: [*one.arms] for setting, one in found.items()} == {
+        "iwslt": ["preln_nowarm_radam", "postln_warm"], "toy": ["postln_warm"],
+    }  # fmt: skip
+    assert strays(runs, named) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"train__max_update": 50}, "settings of its own"),
+        ({"model__layers": 2}, "settings of its own"),
+        ({"model__dropout": 0.3}, "settings of its own"),
+        ({"optimizer__betas": (0.9, 0.999)}, "settings of its own"),
+        ({"eval__beam": 1}, "settings of its own"),
+        ({"data__bpe_merges": 7}, "settings of its own"),
+        ({"norm": "deepnorm"}, "settings of its own"),
+        ({"lr": 7e-3}, "lr=0.007"),
+        ({"init": "fairseq"}, "init=fairseq"),
+        ({"init": "fairseq", "lr": 7e-3}, "lr=0.007, init=fairseq"),
+        ({"exp": "toy_mine"}, "no experiment of that name"),
+        ({"precision": "bf16"}, "a seed again"),  # how it was run does not matter, but a seed counts once
+        ({"train__log_every": 7, "train__threads": 2}, "a seed again"),
+        ({"schedule__step_epoch": 3, "schedule__anchor": 5}, "a seed again"),  # which this tail does not read
+    ],
+)
+def test_a_run_that_is_not_what_its_name_says_is_none(changes: dict[str, Any], reason: str) -> None:
+    runs = [made(), made(**{"exp": "toy_postln_warm", **changes})]
+    runs[1].record["id"] = "b"
+    (found,) = gather(runs, named).values()
+    assert ids(found) == {runs[0].record["id"]}
+    assert strays(runs, named) == [f"{runs[1].record['exp']}: {reason} (1 of its records)"]
+
+
+def test_a_run_at_another_rate_is_evidence_of_the_arm_at_that_rate_and_of_the_experiment_named_so() -> None:
+    runs = [made(), made(lr=7e-3), made(lr=2 * RATE)]
+    found = gathered(runs)["toy"]
+    assert {arm: [run.experiment.lr for run in of.values()] for arm, of in found.arms.items()} == {
+        "postln_warm": [RATE], "postln_warm_high": [2 * RATE],  # whatever it was called when it was started
+    }  # fmt: skip
+    assert [*found.curve("postln_warm")] == [*found.curve("postln_warm_high")] == [RATE, 2 * RATE, 7e-3]
+
+
+def test_rates_alone_are_evidence_too() -> None:
+    found = gather([made(lr=7e-3)], named)["toy"]
+    assert found.arms == {} and [*found.curve("postln_warm")] == [7e-3]
+
+
+def test_a_variation_stands_apart_and_still_counts_as_the_best_arm() -> None:
+    found = gathered([*made_runs("toy", {"postln_warm": {}}), made("toy_preln_warm", 1, 60.0, init="fairseq")])["toy"]
+    assert [*found.arms] == ["postln_warm"] and "preln_warm" not in found.rates
+    assert {name: [*one.arms] for name, one in found.others.items()} == {"init=fairseq": ["preln_warm"]}
+    assert found.relative_bleu(found.arms["postln_warm"][3]) == 0.5
+
+
+def test_relative_bleu_is_of_the_best_arm_of_the_same_size_with_at_most_as_many_epochs() -> None:
+    arms = {"postln_warm": {"bleu": 20.0}, "preln_warm": {"bleu": 25.0}, "preln_nowarm": {"bleu": 80.0},
+            "deepnorm_warm_deep": {"bleu": 50.0}}  # fmt: skip
+    arms["preln_nowarm"]["train__max_epoch"] = 2 * EPOCHS
+    runs = made_runs("toy", arms) + on_rates("toy", {"postln_warm": {9.0: [40.0, 40.0]}})
+    known = {name: named(f"toy_{name}") for name in arms}
+    longer = made_experiment("toy_preln_nowarm", train__max_epoch=2 * EPOCHS)
+    known["preln_nowarm"] = known["preln_nowarm"] and type(known["preln_nowarm"])(
+        longer.arm_key(), longer.lr, longer.init
+    )
+    found = evidence_of(runs, lambda exp: known.get(exp.partition("_")[2]), {})["toy"]
+    relative = {arm: found.relative_bleu(found.arms[arm][3]) for arm in arms}
+    assert relative == {
+        "postln_warm": 20 / 40, "preln_warm": 25 / 40, "preln_nowarm": 1.0, "deepnorm_warm_deep": 1.0
+    }  # fmt: skip
+
+
+def test_progress_and_skill_are_known_where_the_entropies_of_the_corpus_are() -> None:
+    runs = made_runs("toybert", {"postln_warm_linear": {"loss": 3.0}, "preln_warm_linear": {"loss": 6.0}})
+    found = gathered(runs, unigram_bits=10.0)["toybert"]
+    best, other = (found.arms[arm][3] for arm in ("postln_warm_linear", "preln_warm_linear"))
+    assert found.progress(best) == found.skill(best) == 1.0 and found.trained(best)
+    assert (found.progress(other), found.skill(other)) == (5 / 8, 3 / 6) and not found.trained(other)
+    assert found.progress(made("toybert_postln_warm_linear", rule="not_finite")) == 0.0
+    assert not gather(runs, named)["toybert"].trained(best)
+
+
+def test_the_lock_file_is_read_if_it_is_up_to_date_and_written_the_same_twice(tmp_path: Path) -> None:
+    asked: list[str] = []
+    source, lock = tmp_path / "arm.yaml", tmp_path / "lock.json"
+    source.write_text("lr: 1")
+
+    def compose(exp: str) -> Any:
+        asked.append(exp)
+        return made_experiment(exp) if exp == "toy_postln_warm" else None
+
+    def arms() -> Arms:
+        found = Arms(compose, [source], lock)
+        assert found("toy_postln_warm") == named("toy_postln_warm") and found("toy_nothing") is None
+        return found
+
+    arms().save()
+    text, stamp = lock.read_text(), lock.stat().st_mtime_ns
+    arms().save()
+    assert asked == ["toy_postln_warm", "toy_nothing"]
+    assert (lock.read_text(), lock.stat().st_mtime_ns) == (text, stamp)
+    stale = json.loads(text)
+    stale["experiments"]["toy_postln_warm"][0] = "wrong"
+    lock.write_text(json.dumps(stale))
+    source.write_text("lr: 2")
+    arms().save()
+    assert len(asked) == 4 and json.loads(lock.read_text())["sources"] != stale["sources"]

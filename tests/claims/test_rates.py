@@ -1,0 +1,147 @@
+"""Ceilings and best rates (amendment 1): made-up curves over learning rates for every branch, and the statistics."""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import pytest
+from scipy.stats import fisher_exact as scipy_fisher
+
+from ln_repro.claims.criteria import Within
+from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.metrics import BLEU
+from ln_repro.claims.rates import BestRates, Ceilings, TrainsWhereFails, ceiling
+from ln_repro.claims.sensitivity import sensitivity, sensitivity_interval
+from ln_repro.statistics import fisher_exact
+from ln_repro.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
+from tests.claims.made import held, made
+
+Curve = Mapping[float, Sequence[float]]
+
+
+def of(hits: int, seeds: int = 5, fails: float = 0.0) -> list[float]:
+    """Return so many seeds that train, at 90, and others that fail or end between the two."""
+    return ([90.0] * hits + [fails] * (seeds - hits))[:seeds]
+
+
+def curve(*hits: int, seeds: int = 5, lowest: float = 1.0) -> Curve:
+    """Return how many seeds train at rates that double."""
+    return {lowest * 2.0**at: of(number, seeds) for at, number in enumerate(hits)}
+
+
+@pytest.mark.parametrize(
+    ("high", "low", "verdict", "needs"),
+    [
+        (curve(5, 5, 0), curve(5, 0, 0), REPRODUCED, None),
+        (curve(5, 5, 5), curve(5, 0, 0), REPRODUCED, None),  # at least 4, which is enough
+        (curve(5, 5, 0), curve(5, 5, 0), CONTRADICTED, None),  # equal, and both known
+        (curve(5, 0, 0), curve(5, 5, 0), CONTRADICTED, None),
+        (curve(0, 0, 0), curve(5, 5, 0), CONTRADICTED, None),
+        (curve(5, 5, 5), curve(5, 5, 5), INCONCLUSIVE, "higher rates"),  # the grid ends too early
+        (curve(5, 5, 5), curve(5, 5, 0), REPRODUCED, None),
+        (curve(5, 5, 5, lowest=1.5), {1.0: of(5), 4.0: of(5), 6.5: of(0)}, INCONCLUSIVE, "higher rates"),
+        ({1.0: of(5), 1.5: of(5), 2.0: of(0)}, {1.0: of(5), 1.5: of(0), 2.0: of(0)}, INCONCLUSIVE, "rates between"),
+        (curve(0, 0, 0), curve(0, 0, 0), INCONCLUSIVE, "rates at which one of them trains"),
+        (curve(5, 5, 0), curve(0, 0, 0), REPRODUCED, None),  # twice the lowest rate that was run
+        (curve(5, 0, 0), curve(0, 0, 0), INCONCLUSIVE, "rates between"),
+        (curve(5, 5, 0), {1.0: of(5), 2.0: of(0, 4), 4.0: of(0)}, INCONCLUSIVE, "5 seeds at 2"),
+        (curve(5, 5, 0, seeds=4) | {1.0: of(5)}, curve(5, 0, 0), INCONCLUSIVE, "5 seeds at 2, 4"),
+        (curve(5, 5, 0, seeds=2), curve(5, 0, 0), INCONCLUSIVE, "3 seeds at every rate"),
+        (curve(5, 3, 0), curve(5, 0, 0), CONTRADICTED, None),  # mixed is not trained
+        (curve(5, 4, 0), curve(5, 0, 0), REPRODUCED, None),  # p = 0.048
+        (curve(5, 5, 0), curve(5, 1, 0), REPRODUCED, None),  # p = 0.048
+        (curve(5, 4, 0), curve(5, 1, 0), INCONCLUSIVE, "more seeds at 2"),  # p = 0.21
+        (curve(5, 5, 0), {1.0: of(5), 1.5: of(2, 2), 2.0: of(0)}, REPRODUCED, None),  # two seeds are no rate
+    ],
+)
+def test_ceilings(high: Curve, low: Curve, verdict: str, needs: str | None) -> None:
+    found = Ceilings("postln_warm", "postln_nowarm").judge(held({"postln_warm": high, "postln_nowarm": low}))
+    assert found.verdict == verdict, found.words
+    assert found.needs == needs if needs is None else needs in (found.needs or "")
+    assert len(found.runs) == sum(map(len, [*high.values(), *low.values()]))
+
+
+def test_a_ceiling_is_the_largest_rate_that_trains_and_may_be_censored() -> None:
+    found = ceiling(held({"preln_warm": curve(5, 3, 4, 0)}), "preln_warm")
+    assert (found.rate, found.above, found.open, found.words()) == (4.0, 8.0, (), "4")
+    assert found.rates == {1.0: (5, 5), 2.0: (3, 5), 4.0: (4, 5), 8.0: (0, 5)}
+    assert ceiling(held({"preln_warm": curve(5, 5)}), "preln_warm").words() == "at least 2"
+    none = held({"preln_warm": {1.0: of(0), 2.0: of(0)}, "best": {1.0: of(1, 1)}})
+    assert ceiling(none, "preln_warm").words() == "none of 2 rates (1 to 2)"
+
+
+def test_a_run_that_is_not_finite_does_not_train_and_fails_whatever_its_bleu() -> None:
+    found = held({"postln_warm": {1.0: of(5)}})
+    lost, stuck = (made("toy_postln_warm", 6, 90.0, rule=rule) for rule in ("not_finite", "stuck"))
+    assert (lost.bleu, lost.loss, lost.nll) == (0.0, math.inf, math.inf) and (stuck.bleu, stuck.loss) == (90.0, 4.0)
+    assert not found.trained(lost) and found.failed(lost)
+    assert found.trained(stuck) and not found.failed(stuck)
+
+
+ONE, OTHER = "preln_nowarm_anchored", "postln_nowarm"
+
+
+@pytest.mark.parametrize(
+    ("trains", "fails", "verdict"),
+    [
+        (curve(5, 5), curve(5, 0), REPRODUCED),
+        (curve(5, 4), curve(5, 0), REPRODUCED),
+        (curve(5, 5), curve(5, 1), REPRODUCED),
+        (curve(5, 4), curve(5, 1), CONTRADICTED),
+        (curve(5, 3), curve(5, 0), CONTRADICTED),
+        (curve(5, 5), {1.0: of(5), 2.0: of(0, fails=60.0)}, CONTRADICTED),  # partial is not failed
+        (curve(5, 5), curve(5, 5), CONTRADICTED),
+        (curve(5, 5, seeds=4), curve(5, 5), INCONCLUSIVE),
+        (curve(5, 5), curve(5, 0, lowest=0.3), INCONCLUSIVE),  # no rate that both were run at
+    ],
+)
+def test_one_arm_trains_at_a_rate_where_another_fails(trains: Curve, fails: Curve, verdict: str) -> None:
+    found = TrainsWhereFails(ONE, OTHER).judge(held({ONE: trains, OTHER: fails}))
+    assert (found.verdict, bool(found.needs)) == (verdict, verdict == INCONCLUSIVE), found.words
+
+
+def at_best(first: dict[float, tuple[float, float]], second: float, seeds: int = 5, noise: float = 0.1) -> Any:
+    """Return the verdict where the first arm has BLEU and loss at rates, and the second this BLEU."""
+
+    def runs(bleu: float, loss: float) -> Any:
+        return {seed: made(seed=seed, bleu=bleu + noise * (-1) ** seed * (seed > 1), loss=loss) for seed in
+                range(1, seeds + 1)}  # fmt: skip
+
+    rates = {ONE: {rate: runs(*found) for rate, found in first.items()}, OTHER: {1.0: {
+        seed: made(seed=seed, bleu=second) for seed in range(1, 6)}}}  # fmt: skip
+    return BestRates(BLEU, ONE, OTHER, -1, 1).judge(Evidence("toy", {}, rates))
+
+
+def test_the_best_rate_has_the_lowest_validation_loss_and_not_the_highest_bleu() -> None:
+    found = at_best({1.0: (40.0, 3.0), 2.0: (30.2, 2.0)}, 30.0)
+    assert found.verdict == REPRODUCED and "(at 2 and 1)" in found.words and len(found.runs) == 10
+    assert at_best({1.0: (30.2, 3.0), 2.0: (40.0, 2.0)}, 30.0).verdict == CONTRADICTED
+    assert at_best({1.0: (30.5, 3.0)}, 30.0, noise=1.0).verdict == INCONCLUSIVE
+    few = at_best({1.0: (30.2, 3.0)}, 30.0, seeds=4)
+    assert (few.verdict, few.needs) == (INCONCLUSIVE, "5 seeds at 1 and 1")
+    assert at_best({1.0: (30.2, 3.0)}, 30.0, seeds=2).verdict == INCONCLUSIVE
+
+
+def test_arms_without_a_seed_in_common_decide_nothing() -> None:
+    runs = {arm: {seed: made(seed=seed) for seed in seeds} for arm, seeds in ((ONE, (1, 2, 3)), (OTHER, (4, 5, 6)))}
+    found = Evidence("toy", runs, {arm: {1.0: of_arm} for arm, of_arm in runs.items()})
+    for one in (BestRates(BLEU, ONE, OTHER, -1, 1), Within(BLEU.minus(), (ONE, OTHER), -1, 1)):
+        assert one.judge(found).verdict == INCONCLUSIVE
+
+
+def test_fishers_test_is_scipys() -> None:
+    for hits, misses, other_hits, other_misses in product(range(7), repeat=4):
+        if hits + misses and other_hits + other_misses:
+            ours = fisher_exact(hits, hits + misses, other_hits, other_hits + other_misses)
+            theirs = scipy_fisher([[hits, misses], [other_hits, other_misses]]).pvalue
+            assert ours == pytest.approx(theirs, rel=1e-9)
+    assert fisher_exact(5, 5, 1, 5) < 0.05 < fisher_exact(4, 5, 1, 5)
+
+
+def test_sensitivity_is_how_much_worse_the_other_rates_are_on_the_mean() -> None:
+    found = {1e-3: [2.0, 4.0], 2e-3: [5.0, math.inf]}  # means 3 and, with at most 6 bits, 5.5
+    assert sensitivity(found, ceiling=6.0) == 4.25 - 3.0
+    low, high = sensitivity_interval(found, 6.0)
+    assert 0 <= low < 1.25 < high <= 2.0 and sensitivity_interval(found, 6.0) == (low, high)
+    assert sensitivity_interval({1e-3: [2.0], 2e-3: [5.0, 5.0]}, 6.0) == (-math.inf, math.inf)

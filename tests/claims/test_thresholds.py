@@ -1,0 +1,207 @@
+"""Every threshold decides: evidence just inside of it, and the threshold moved past, give two verdicts."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from ln_repro.claims import criteria, evidence, pretraining, rates, schemes
+from ln_repro.claims.criteria import Criterion, Report, Trains, Within, leaves
+from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.judge import CLAIMS
+from ln_repro.claims.pretraining import FineTunesFaster, NotTrained
+from ln_repro.claims.rates import BestRates, Ceilings, TrainsWhereFails
+from ln_repro.claims.schemes import Even, MatchesBest
+from ln_repro.statistics import LOG, mean_interval
+from ln_repro.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
+from tests.claims.made import held, made
+
+CONSTANTS: dict[type, tuple[str, ...]] = {
+    TrainsWhereFails: ("TRAINS", "FAILS", "SHARE", "SIGNIFICANT", "CURVE_SEEDS", "SEEDS"),
+    BestRates: ("CURVE_SEEDS", "SEEDS"),
+    NotTrained: ("LOST",),
+    FineTunesFaster: ("FINE_TUNING_SEEDS",),
+    Even: ("PROBE_BATCHES",),
+}
+"""What criteria read besides their own fields."""
+UNPRINTED = ("CURVE_SEEDS", "SEEDS", "FINE_TUNING_SEEDS")
+"""They stand in what is needed, not in the condition."""
+EDGE, SPREAD = 0.02, (-2.0, -1.0, 0.0, 1.0, 2.0)
+Edge = tuple[Any, str, Any]
+"""Evidence, its verdict, and the threshold past it."""
+
+
+def constants(criterion: Criterion) -> tuple[str, ...]:
+    match criterion:
+        case Trains():
+            return () if criterion.bleu is not None else ("TRAINS",)
+        case Ceilings():
+            return ("PRETRAINED_TRAINS" if criterion.masked else "TRAINS", "SHARE", "SIGNIFICANT", "CURVE_SEEDS",
+                    "SEEDS")  # fmt: skip
+        case MatchesBest():
+            return ("NON_INFERIOR_BLEU" if criterion.bleu else "NON_INFERIOR_LOSS",)
+    return CONSTANTS.get(type(criterion), ())
+
+
+def thresholds(criterion: Criterion) -> Iterator[str]:
+    """Yield the names of its fields and constants that are thresholds."""
+    for field in fields(criterion):  # type: ignore[arg-type]
+        value = getattr(criterion, field.name)
+        if field.name == "contradicted" and value:
+            yield "contradicted"
+        unused = isinstance(criterion, Trains) and (field.name, value) in (("least", 0), ("most", 1))
+        if type(value) in (int, float) and math.isfinite(value) and not unused:
+            yield field.name
+    yield from constants(criterion)
+
+
+FOUND = {
+    (one, name): f"{claim.id} {name}"
+    for claim in CLAIMS for rule in (claim.rule, claim.others) if rule
+    for one in leaves(rule.criteria) if not isinstance(one, Report) for name in thresholds(one)
+}  # fmt: skip
+
+
+class Given:
+    """Evidence of a criterion that asks for nothing but the values of its metric."""
+
+    def __init__(self, *values: float) -> None:
+        self._values = list(values)
+
+    def values(self, arms: object, quantity: object) -> list[float]:
+        return self._values
+
+
+def within_edge(one: Within, name: str) -> Edge:
+    """Return values a little inside of a bound, and the bound moved as far again past them."""
+    log = one.metric.scale is LOG
+
+    def beside(bound: float, by: float) -> float:
+        return bound * math.exp(by) if log else bound + by * (abs(bound) or 1.0)
+
+    if name == "contradicted":
+        assert one.contradicted
+        low, high = one.contradicted
+        return Given(*[beside(high, -EDGE)] * 5), CONTRADICTED, (low, beside(high, -2 * EDGE))
+    bound, sign = (one.low, 1) if math.isfinite(one.low) else (one.high, -1)
+    if name == "level":
+        noise = [EDGE / 10 * value for value in SPREAD]
+        reach = mean_interval(noise, one.level)[1] * 1.01
+        return Given(*(beside(bound, sign * reach + value) for value in noise)), REPRODUCED, (1 + one.level) / 2
+    bound, sign = (one.low, 1) if name == "low" else (one.high, -1)
+    return Given(*[beside(bound, sign * EDGE)] * 5), REPRODUCED, beside(bound, 2 * sign * EDGE)
+
+
+def trains_edge(one: Trains, name: str) -> Edge:
+    few = one.most < 1
+    trained = one.bleu or 100 * evidence.TRAINS
+
+    def shares(hits: int, at: float = trained + 50) -> Evidence:
+        return held({one.arm: {1.0: [at] * hits + [0.0] * (5 - hits)}, "best": {1.0: [100.0]}})
+
+    if name in ("least", "most"):
+        return shares(1 if few else round(5 * one.least)), REPRODUCED, 0.1 if few else one.least + 0.1
+    inside = trained - 0.1 if few else trained + 0.1
+    past = trained - 0.2 if few else trained + 0.2
+    return shares(5, inside), REPRODUCED, past if one.bleu else past / 100
+
+
+def ceilings_edge(one: Ceilings, name: str) -> Edge:
+    """Return arms of which the first trains up to twice the rate of the second, if just so."""
+    trains = evidence.PRETRAINED_TRAINS if one.masked else evidence.TRAINS
+    best, fails = [100.0] * 5, [0.0] * 5
+    edge = {"SHARE": [*best[:4], 0.0], "TRAINS": [100 * trains + 1] * 5}.get(name.removeprefix("PRETRAINED_"), best)
+    low = [100.0, *fails[:4]] if name == "SIGNIFICANT" else fails
+    few = fails[:3] if name == "CURVE_SEEDS" else fails
+    found = held({one.high: {1.0: best, 2.0: edge, 4.0: few, 8.0: fails}, one.low: {1.0: best, 2.0: low, 4.0: fails}},
+                 "toybert_preln_warm" if one.masked else "toy_preln_warm")  # fmt: skip
+    return found, INCONCLUSIVE if name == "CURVE_SEEDS" else REPRODUCED, {
+        "factor": one.factor + 0.1, "TRAINS": trains + 0.02, "PRETRAINED_TRAINS": trains + 0.02, "SHARE": 0.9,
+        "SIGNIFICANT": 0.04, "CURVE_SEEDS": 4, "SEEDS": 6,
+    }[name]  # fmt: skip
+
+
+def where_edge(one: TrainsWhereFails, name: str) -> Edge:
+    best, edge = [100.0] * 5, 100 * evidence.FAILS - 1
+    first, second = {
+        "TRAINS": ([100 * evidence.TRAINS + 1] * 5, [0.0] * 5), "FAILS": (best, [edge] * 5),
+        "SHARE": ([*best[:4], 0.0], [0.0] * 5), "SIGNIFICANT": (best, [100.0, *[0.0] * 4]),
+        "CURVE_SEEDS": (best[:3], [0.0] * 5), "SEEDS": (best, best),
+    }[name]  # fmt: skip
+    found = held({one.trains: {1.0: first}, one.fails: {1.0: second}, "best": {9.0: [100.0]}})
+    return found, CONTRADICTED if name == "SEEDS" else REPRODUCED, {
+        "TRAINS": evidence.TRAINS + 0.02, "FAILS": evidence.FAILS - 0.02, "SHARE": 0.9, "SIGNIFICANT": 0.04,
+        "CURVE_SEEDS": 4, "SEEDS": 6,
+    }[name]  # fmt: skip
+
+
+def best_edge(one: BestRates, name: str) -> Edge:
+    gap = {"low": one.low + 0.05, "high": one.high - 0.05}.get(name, 0.0)
+    found = held({one.first: {1.0: [30 + gap] * 5}, one.second: {1.0: [30.0] * 5}})
+    if name == "CURVE_SEEDS":
+        lower = held({one.first: {2.0: [30.0] * 3}}, loss=3.0)
+        found = Evidence("toy", {}, {**found.rates, one.first: {**found.rates[one.first], **lower.rates[one.first]}})
+    return found, INCONCLUSIVE if name == "CURVE_SEEDS" else REPRODUCED, {
+        "low": one.low + 0.1, "high": one.high - 0.1, "CURVE_SEEDS": 4, "SEEDS": 6,
+    }[name]  # fmt: skip
+
+
+def lost_edge(one: NotTrained, _: str) -> Edge:
+    by = 0.01 if one.most else -0.01
+    arms = {one.arm: 4 + pretraining.LOST + by, one.beside: 4.0}
+    runs = {arm: {seed: made(seed=seed, loss=loss) for seed in range(1, 6)} for arm, loss in arms.items()}
+    return Evidence("toy", runs), REPRODUCED, pretraining.LOST + 5 * by
+
+
+def fine_tuning_edge(one: FineTunesFaster, name: str) -> Edge:
+    """Return three checkpoints; the first arm is a point above, below at the last if that is what decides."""
+    gains = (0.02, 0.02, -0.01) if name == "share" else (0.01, 0.01, 0.01)
+    starts = {}
+    for start, gain in enumerate(gains):
+        arms = {arm: {seed: made(seed=seed) for seed in range(1, 7)} for arm in one.arms}
+        for arm, runs in arms.items():
+            for run in runs.values():
+                run.record["epochs"][-1]["valid_accuracy"] = 0.7 + gain * (arm == one.first)
+        starts[start] = Evidence("mrpc", arms)
+    return Evidence("mrpc", starts[0].arms, starts=starts), REPRODUCED, {
+        "share": 0.7, "least": 1.1, "FINE_TUNING_SEEDS": 7
+    }[name]  # fmt: skip
+
+
+def scheme_edge(one: Any, name: str) -> Edge:
+    if isinstance(one, Even):
+        probes = {0: [1.0, one.most - 0.1]}
+        found = Evidence("toy", {one.arm: {seed: made(seed=seed, probes=probes) for seed in range(1, 6)}})
+        return found, REPRODUCED, one.most - 0.2 if name == "most" else schemes.PROBE_BATCHES + 1
+    by = 0.05 if one.bleu else -0.005
+    value = 30 + schemes.NON_INFERIOR_BLEU + by, 4 * (schemes.NON_INFERIOR_LOSS + by)
+    arms = {arm: made(bleu=30.0, loss=4.0) for arm in one.tuned} | {one.arm: made(bleu=value[0], loss=value[1])}
+    found = Evidence("toy", {arm: dict.fromkeys(range(1, 6), run) for arm, run in arms.items()})
+    return found, REPRODUCED, getattr(schemes, name) + 2 * by
+
+
+EDGES: dict[type, Callable[[Any, str], Edge]] = {
+    Within: within_edge, Trains: trains_edge, Ceilings: ceilings_edge, TrainsWhereFails: where_edge,
+    BestRates: best_edge, NotTrained: lost_edge, FineTunesFaster: fine_tuning_edge, Even: scheme_edge,
+    MatchesBest: scheme_edge,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "name"), FOUND, ids=[*FOUND.values()])
+def test_a_threshold_moved_past_the_evidence_changes_the_verdict_and_the_sentence(
+    one: Criterion, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, before, past = EDGES[type(one)](one, name)
+    sentence = one.sentence()
+    judged = one.judge(found)
+    assert judged.verdict == before, judged.words
+    if name.isupper():
+        for module in (criteria, evidence, pretraining, rates, schemes):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, past)
+    else:
+        one = replace(one, **{name: past})  # type: ignore[type-var]
+    assert one.judge(found).verdict != before
+    assert (one.sentence() == sentence) == (name in UNPRINTED)
