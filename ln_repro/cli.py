@@ -135,6 +135,15 @@ def parser() -> argparse.ArgumentParser:
     compare = verb("compare", "keep", "two kept records: is the difference in BLEU more than chance?")
     compare.add_argument("ids", nargs=2, metavar="ID", help="ids of records")
     compare.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
+    reproduce = verb("reproduce", "reproduce", "run a kept record again from its own settings, and compare the two")
+    reproduce.add_argument("id", metavar="ID", help="id of a record")
+    reproduce.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="key=value",
+        help="data.source=PATH, paths.runs=DIR; train.max_epoch=N or train.max_update=N to cut it short",
+    )
+    reproduce.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
     sync = verb("sync", "runs", "replay the events of runs to wandb (twice does no harm)")
     sync.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     sync.add_argument(

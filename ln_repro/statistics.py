@@ -27,6 +27,12 @@ def mean_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     return fmean(values) - half, fmean(values) + half
 
 
+def prediction_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
+    """Return where one more value of the same normal distribution lies with probability ``level``."""
+    reach = float(stdtrit(len(values) - 1, (1 + level) / 2)) * stdev(values) * math.sqrt(1 + 1 / len(values))
+    return fmean(values) - reach, fmean(values) + reach
+
+
 def ratio_interval(ratios: Sequence[float], level: float = LEVEL) -> Interval:
     """Return the interval of the geometric mean of positive ratios."""
     low, high = mean_interval([math.log(ratio) for ratio in ratios], level)

@@ -1,5 +1,7 @@
 """What every figure shares: colours, the look of axes, the legend, and files that are the same whenever drawn."""
 
+import hashlib
+import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +15,7 @@ COLOURS = {
 GREY = "#999999"
 DOTS = 130
 """An inch, in PNG."""
+RUN_AGAIN = "Drawn from these records, each of which `ln-repro reproduce ID` runs again:"
 Size = tuple[float, float]
 """In inches, across and down."""
 
@@ -65,11 +68,26 @@ def place(figure: Any, axes: Any, panel: Size, gaps: Size, above: float, below: 
     )
 
 
-def save(figure: Any, stem: Path) -> list[Path]:
-    """Write ``stem`` as PNG and SVG, its folder made, and return the paths."""
+def source_of(words: str, data: Any) -> str:
+    """Return what a figure's files say of their data: where it comes from, and a digest of it and of the drawing code."""
+    digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode())
+    for path in sorted((*Path(__file__).parent.glob("*.py"), *(Path(__file__).parents[1] / "paper").glob("*.py"))):
+        digest.update(path.read_bytes())
+    return f"{words} (data and code {digest.hexdigest()[:16]})"
+
+
+def current(stem: Path, source: str) -> list[Path]:
+    """Return the files of a figure that was drawn from this source already; none if it has to be drawn."""
+    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")]
+    there = all(path.is_file() for path in paths) and source in paths[1].read_text(encoding="utf-8")
+    return paths if there else []
+
+
+def save(figure: Any, stem: Path, source: str) -> list[Path]:
+    """Write ``stem`` as PNG and SVG, its folder made, and return the paths; ``source``, in the files, is its data's."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = []
     for kind, metadata in (("png", {}), ("svg", {"Date": None})):
         paths.append(stem.with_name(f"{stem.name}.{kind}"))
-        figure.savefig(paths[-1], dpi=DOTS, metadata=metadata)
+        figure.savefig(paths[-1], dpi=DOTS, metadata={**metadata, "Description": source})
     return paths

@@ -8,7 +8,7 @@ from typing import Any
 
 from ln_repro.claims.evidence import FAILS, TRAINS, Evidence, Run
 from ln_repro.claims.rates import ceiling
-from ln_repro.report.canvas import COLOURS, GREY, canvas, legend_below, place, save, tidy
+from ln_repro.report.canvas import COLOURS, GREY, RUN_AGAIN, canvas, current, legend_below, place, save, source_of, tidy
 
 NAME = "figure_rates"
 SETTINGS = {"toy": "toy, 6+6 layers", "multi30k6": "Multi30k, 6+6 layers", "iwslt": "IWSLT14"}
@@ -26,6 +26,11 @@ def draw_rates(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
     settings = [name for name in SETTINGS if name in evidence and _rates(evidence[name])]
     if not settings:
         return []
+    runs = {run.record["id"]: [run.bleu, run.nll, evidence[name].entropies] for name in settings for arm in ARMS
+            for of_rate in evidence[name].curve(arm).values() for run in of_rate}  # fmt: skip
+    source = source_of(f"{RUN_AGAIN} {' '.join(runs)}", runs)
+    if paths := current(out / NAME, source):
+        return paths
     with canvas() as pyplot:
         figure, axes = pyplot.subplots(2, len(settings), squeeze=False, sharex="col")
         for column, setting in enumerate(settings):
@@ -34,7 +39,7 @@ def draw_rates(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
         axes[1, 0].set_ylabel("validation NLL (bits per token)")
         below = legend_below(figure, axes.flat, 4 if len(settings) > 1 else 1, last=[CEILING])
         place(figure, axes, (4.2, 2.3), (0.6, 0.25), above=0.75, below=below)
-        paths = save(figure, out / NAME)
+        paths = save(figure, out / NAME, source)
         pyplot.close(figure)
     return paths
 

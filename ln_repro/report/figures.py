@@ -1,9 +1,7 @@
 """The paper's figures 2, 4, 5(b, c) and 6, and those of our grids, from records."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,7 @@ from ln_repro.claims.evidence import Evidence
 from ln_repro.errors import UserError
 from ln_repro.paper.figures import FIGURES, Figure, Panel, Quantity, Reading
 from ln_repro.record import Record
-from ln_repro.report.canvas import COLOURS, GREY, canvas, legend_below, place, save, tidy
+from ln_repro.report.canvas import COLOURS, GREY, RUN_AGAIN, canvas, current, legend_below, place, save, source_of, tidy
 from ln_repro.report.figure_rates import draw_rates
 from ln_repro.report.grids import GRIDS
 from ln_repro.report.series import Curve, curve
@@ -57,28 +55,31 @@ def draw_all(evidence: Mapping[str, Evidence], theory: Path, out: Path) -> Drawn
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: is no folder; figures are written into one")
     found = read_json(theory)
-    with ProcessPoolExecutor() as pool:  # drawing takes most of the time that the tables and figures take
-        of_theory = pool.submit(draw_theory, found["figures"], out) if found else None
-        of_runs = list(pool.map(draw_runs, [{corpus: runs} for corpus, runs in sorted(evidence.items())], repeat(out)))
-        rates = pool.submit(draw_rates, evidence, out)
-        paths = [path for drawn in of_runs for path in drawn.paths] + rates.result()
-        paths += of_theory.result() if of_theory else []
-    return Drawn(paths, [line for drawn in of_runs for line in drawn.left_out])
+    of_runs = draw_runs(evidence, out)
+    of_theory = draw_theory(found["figures"], out) if found else []
+    return Drawn(of_runs.paths + draw_rates(evidence, out) + of_theory, of_runs.left_out)
 
 
 def draw_runs(evidence: Mapping[str, Evidence], folder: Path) -> Drawn:
-    """Draw every figure that has something to compare, as PNG and SVG in a folder of its own for each corpus."""
+    """Draw every figure that has something to compare, as PNG and SVG in a folder of its own for each corpus.
+
+    One that was drawn from the same records already is left as it is.
+    """
     paths, left_out = [], []
-    with canvas() as pyplot:
-        for corpus, found in sorted(evidence.items()):
-            for name, figure in figures_of(corpus).items():
-                rows, arms = rows_for(figure, corpus), records_by_arm(found)
-                if reason := pointless(figure, rows, arms):
-                    left_out.append(f"{corpus}/{name}: {reason}")
-                    continue
-                drawn = draw_figure(pyplot, figure.title, rows, corpus, arms)
-                paths += save(drawn, folder / corpus / name)
-                pyplot.close(drawn)
+    for corpus, found in sorted(evidence.items()):
+        arms = records_by_arm(found)
+        for name, figure in figures_of(corpus).items():
+            rows, stem = rows_for(figure, corpus), folder / corpus / name
+            if reason := pointless(figure, rows, arms):
+                left_out.append(f"{corpus}/{name}: {reason}")
+                continue
+            source = reproducible(rows, arms)
+            if not (files := current(stem, source)):
+                with canvas() as pyplot:
+                    drawn = draw_figure(pyplot, figure.title, rows, corpus, arms)
+                    files = save(drawn, stem, source)
+                    pyplot.close(drawn)
+            paths += files
     return Drawn(paths, left_out)
 
 
@@ -145,6 +146,14 @@ def signature(rows: Sequence[Sequence[Panel]], arms: Arms) -> str:
     scoring = named([[panel for panel in row if panel.quantity == "bleu"] for row in rows])
     scores = [record["bleu"].get("test_tokenised") for arm in scoring for record in arms.get(arm, ())]
     return "\n".join(sorted({f"BLEU: {score['signature']}" for score in scores if score}))
+
+
+def reproducible(rows: Sequence[Sequence[Panel]], arms: Arms) -> str:
+    """Return how to run again what the panels are drawn from, with a digest of it."""
+    records = [record for arm in sorted(named(rows) & arms.keys()) for record in arms[arm]]
+    ids = " ".join(record["id"] for record in records)
+    data = [[record["epochs"], record["status"]] for record in records]
+    return source_of(f"{RUN_AGAIN} {ids}", data)
 
 
 def draw_panel(axis: Any, panel: Panel, corpus: str, arms: Arms) -> set[int]:

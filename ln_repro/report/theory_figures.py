@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.paper.figure_3 import FIGURE_3
-from ln_repro.report.canvas import COLOURS, GREY, Size, canvas, legend_below, place, save, tidy
+from ln_repro.report.canvas import COLOURS, GREY, Size, canvas, current, legend_below, place, save, source_of, tidy
 
 LABELS = {"postln": "Post-LN", "preln": "Pre-LN"}
 PAPER = {"postln": "x", "preln": "+"}
@@ -30,10 +30,14 @@ def draw(figures: Mapping[str, Any], folder: Path) -> list[Path]:
     """Draw those of `ln_repro.theory.figures` that have a layout, as PNG and SVG in ``folder``; return the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    with canvas() as pyplot:
-        for name, (rows, columns, panel_size, gaps, draw_panel) in LAYOUTS.items():
-            if not (panels := figures.get(name)):
-                continue
+    for name, (rows, columns, panel_size, gaps, draw_panel) in LAYOUTS.items():
+        if not (panels := figures.get(name)):
+            continue
+        source = source_of("Computed by `ln-repro theory`, from seeds alone", panels)
+        if files := current(folder / name, source):
+            paths += files
+            continue
+        with canvas() as pyplot:
             figure, axes = pyplot.subplots(rows, columns, squeeze=False)
             for (title, panel), axis in zip(panels.items(), axes.flat, strict=True):
                 draw_panel(axis, title, panel)
@@ -42,7 +46,7 @@ def draw(figures: Mapping[str, Any], folder: Path) -> list[Path]:
             for axis in axes[:, 0]:
                 axis.set_ylabel("norm$^2$ / d" if name == "hidden_states" else "gradient norm")
             place(figure, axes, panel_size, gaps, above=0.4, below=legend_below(figure, axes.flat))
-            paths += save(figure, folder / name)
+            paths += save(figure, folder / name, source)
             pyplot.close(figure)
     return paths
 

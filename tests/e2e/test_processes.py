@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.waiting import HANGS_SECONDS
+
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--no-python"]
 LN_REPRO = [sys.executable, "-m", "ln_repro.cli", "run"]
 
@@ -37,7 +39,7 @@ def test_two_processes_train_as_one_does_with_twice_the_batch(command, settings)
     one, two = command("one", *settings), command("two", *settings)
     assert one.finish()[0] == 0
     process = torchrun(two, 2)
-    out, error = process.communicate(timeout=300)
+    out, error = process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode == 0, error
     assert out.splitlines()[-1] == str(two.folder)
     assert two.folder.name == one.folder.name
@@ -49,7 +51,7 @@ def test_two_processes_train_as_one_does_with_twice_the_batch(command, settings)
     assert records[0]["target_tokens"] == records[1]["target_tokens"]
 
     again = torchrun(two, 2)  # all of them end, although there is nothing to train
-    assert "finished already" in again.communicate(timeout=300)[1]
+    assert "finished already" in again.communicate(timeout=HANGS_SECONDS)[1]
     assert again.returncode == 0
 
 
@@ -61,7 +63,7 @@ def test_a_run_stopped_in_two_processes_goes_on_in_one(command, settings):
     process = torchrun(stopped, 2)
     stopped.wait_for_update(25)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=120)
+    process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode != 0
     assert not stopped.workers()
     done = max(losses(stopped))
@@ -74,7 +76,7 @@ def test_a_run_stopped_in_two_processes_goes_on_in_one(command, settings):
 
 def test_a_batch_that_cannot_be_spread_is_one_line(command):
     process = torchrun(command("odd", "train.batches_per_update=3"), 2)
-    _, error = process.communicate(timeout=120)
+    _, error = process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode != 0
     assert "train.batches_per_update: 3 cannot be spread over 2 processes; give a multiple of 2" in error
 
@@ -85,7 +87,7 @@ def test_flags_do_not_go_with_several_processes(command):
     for arguments in (["run", "-m", *run.arguments], ["sweep", "grid=design"]):
         done = subprocess.run(
             [sys.executable, "-m", "ln_repro.cli", *arguments], env={**os.environ, **environment},
-            capture_output=True, text=True, timeout=60,
+            capture_output=True, text=True, timeout=HANGS_SECONDS,
         )  # fmt: skip
         assert done.returncode == 2
         assert done.stderr.count("\n") == 1 and "torchrun" in done.stderr

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ln_repro.compose import named
 from ln_repro.report.evidence import Evidence, Run, gather
+
+from ln_repro.compose import named
 from tests.examples import axes_of
 
 EPOCHS = 15

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
-from ln_repro.compose import named
 from ln_repro.report.evidence import Evidence, Run, gather
+
+from ln_repro.compose import named
 from tests.examples import axes_of, record
 
 

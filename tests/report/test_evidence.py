@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
+from ln_repro.report.evidence import Run, gather, strays
 
 from ln_repro.compose import named
-from ln_repro.report.evidence import Run, gather, strays
 from tests.report.made_up import evidence_of, run
 
 

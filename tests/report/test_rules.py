@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-
-from ln_repro.compose import compose, expand, named
-from ln_repro.experiment import build
 from ln_repro.paper.claims import FINE_TUNING, OTHER_CORPORA, PRETRAINING, SCHEMES, SEEDS, TRANSLATION
 from ln_repro.report.case import RATIO, interval
 from ln_repro.report.claims import RULES, row_of
 from ln_repro.report.evidence import Evidence, Run, gather
+
+from ln_repro.compose import compose, expand, named
+from ln_repro.experiment import build
 from tests.report.made_records import EPOCHS, made_evidence, made_run, made_runs, straight
 
 Arms = dict[str, dict[str, Any]]

@@ -4,10 +4,10 @@ import math
 from typing import Any
 
 import pytest
-
 from ln_repro.paper.claims import PRETRAINING
 from ln_repro.report.claims import cells, claims_table, row_of
 from ln_repro.report.rules_bert import LOST, at, updates_ratio
+
 from tests.report.made_records import EPOCHS, made_evidence, made_run
 
 Arms = dict[str, dict[str, Any]]

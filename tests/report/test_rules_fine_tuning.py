@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from ln_repro.compose import compose, expand, named
-from ln_repro.experiment import build
 from ln_repro.paper.claims import FINE_TUNING
 from ln_repro.report.claims import row_of
 from ln_repro.report.evidence import FINE_TUNED_FROM, Run, gather, strays
+
+from ln_repro.compose import compose, expand, named
+from ln_repro.experiment import build
 from ln_repro.report.figures import draw_runs, records_by_arm
 from ln_repro.report.series import curve
 from tests.report.made_records import made_run

@@ -1,11 +1,11 @@
 """The tables that are committed are the ones that the committed records give."""
 
 import pytest
+from ln_repro.report.claims import claim_rows
+from ln_repro.report.evidence import Run, gather
 
 from ln_repro.compose import named
 from ln_repro.report.board import BEGIN, END, readme, with_board
-from ln_repro.report.claims import claim_rows
-from ln_repro.report.evidence import Run, gather
 from ln_repro.report.records import read_kept, read_theory, records_folder
 from ln_repro.report.written import all_tables, arms_table, written
 from tests.report.made_records import made_evidence

@@ -1,0 +1,173 @@
+"""A committed record beside a run that repeats it: what was different around it, and how far its numbers are apart."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ln_repro.claims.evidence import Run
+from ln_repro.record import Record, decoded
+from ln_repro.report.tables import Table
+from ln_repro.statistics import LEVEL, Interval, prediction_interval
+
+EQUAL, ROUNDING, SAME, DIFFERENT = "equal bit for bit", "equal within rounding", "same verdict", "different"
+AS_BEFORE = {"divergence": {"rule": "never"}}
+"""What a record means that lacks a setting, where the setting's default is not what was done before there was one."""
+HALF_THE_DIGITS = 2.0**-11.5
+"""The square root of float32's epsilon, the customary line between rounding and another number. Training amplifies
+rounding by any factor in the end, but hardly as far as this before the first loss is logged; another seed is beyond."""
+SEEDS, LOOSE = 3, 0.1
+"""The fewest seeds that an arm's interval is taken from, and how far, of its value, a number may be off with fewer."""
+SHOWN = 5
+"""Training losses, from the first."""
+LOSS, NLL, BLEU, ACCURACY = "training loss", "validation NLL", "test BLEU", "accuracy"
+COLUMNS = {NLL: "valid_nll_loss", BLEU: "test_bleu_tokenised", ACCURACY: "valid_accuracy"}
+WRITTEN = {BLEU: 0.1}
+"""The last digit that a number is reported with, 0.01 for others: no interval is narrower, even if all seeds agree."""
+Key = tuple[str, int, int]
+"""A quantity, the epoch and the update."""
+Series = dict[Key, float | None]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The grade, its reason in words, and the numbers that both runs have."""
+
+    grade: str
+    reason: str
+    table: Table
+
+
+def settings_of(record: Record) -> dict[str, Any]:
+    """Return the settings that a record was run with, without paths and tracker; a start is named by its run's id."""
+    settings = {**AS_BEFORE, **record["experiment"]}
+    if start := settings.get("start"):
+        settings["start"] = {**start, "given": f"{start['run']}@{start['epoch']}"}
+    if record["environment"]["device"] == "cpu":
+        settings["train"] = {**settings["train"], "device": "cpu"}
+    return settings
+
+
+def differences(record: Record, ours: Record) -> list[str]:
+    """Return a line for each thing around a run that was different: code, corpus, environment, settings."""
+    lines, commit = [], record["code"]["git"]
+    if record["code"] != ours["code"] or ours["code"]["dirty"]:
+        then, now = (f"{(code['git'] or code['version'])[:10]}{', changed,' * bool(code['dirty'])}"
+                     for code in (record["code"], ours["code"]))  # fmt: skip
+        lines.append(f"code: {then} then, {now} now")
+        if commit and commit != ours["code"]["git"]:
+            there = f"../ln-repro-{commit[:10]}"
+            lines.append(f"  to run that code: git worktree add {there} {commit[:10]}")
+            lines.append(f"  PYTHONPATH={there} ln-repro run exp={record['exp']} seed={record['axes']['seed']}")
+    for name, part in (("corpus", "data"), ("environment", "environment"), ("setting", "experiment")):
+        before, after = flat(record[part]), flat(ours[part])
+        known = {key for key in after if key in before or part == "environment"} - {"train.device"}
+        lines += [f"{name}: {key} {before.get(key, 'not recorded')} then, {after[key]} now"
+                  for key in after if key in known and before.get(key) != after[key]]  # fmt: skip
+    return lines
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings by their dotted names."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return found
+
+
+def arm_of(run: Run) -> tuple[Any, ...]:
+    """Return what the records of an arm share: all settings but the seed, and the corpus."""
+    start = (run.record["experiment"].get("start") or {}).get("exp")
+    return run.experiment.arm_key(), run.experiment.lr, run.experiment.init, start, run.record["data"]["fingerprint"]
+
+
+def series(run: Run) -> Series:
+    """Return a run's training losses, then what was measured after its epochs; None where a number is not finite."""
+    found: Series = {(LOSS, one["epoch"], one["update"]): one["loss"] for one in run.events if one["kind"] == "train"}
+    for kind, name in COLUMNS.items():
+        rows = run.record["epochs"] if kind != BLEU or decoded(run.record) else []
+        found |= {(kind, row["epoch"], row["update"]): row[name] for row in rows if name in row}
+    return found
+
+
+def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
+    """Compare a run with the record that it repeats, over the updates that both have.
+
+    Args:
+        theirs: the committed record.
+        ours: the same settings, run again, perhaps for fewer updates.
+        kept: all committed records; those of the same arm tell how far apart its runs are.
+    """
+    then, now = series(theirs), series(ours)
+    shared = [key for key in then if key in now]
+    lengths = [
+        [run.record["experiment"]["train"][key] for key in ("max_epoch", "max_update")] for run in (theirs, ours)
+    ]
+    cut = lengths[0] != lengths[1]
+    lost = [_lost(run, ours.record["updates"] if cut else math.inf) for run in (theirs, ours)]
+    first = next((_apart(then[key], now[key]) for key in shared if key[0] == LOSS), math.inf)
+    begins = f"the first loss is {first:.1e} of itself apart (rounding: up to {HALF_THE_DIGITS:.1e})"
+    alike = ROUNDING if first <= HALF_THE_DIGITS else SAME
+    arm = {run.record["axes"]["seed"]: run for run in (*kept, theirs) if arm_of(run) == arm_of(theirs)}
+    last = {key[0]: key for key in shared if then[key] is not None}
+    ends = [key for kind, key in last.items() if kind != LOSS] or list(last.values())
+    intervals = {} if any(lost) else {key: _expected(key, then[key], arm.values(), len(ends)) for key in ends}
+    outside = [key for key, (low, high) in intervals.items() if not low <= _finite(now[key]) <= high]
+    where = f"where {LEVEL:.0%} of runs of this arm are expected by its {len(arm)} seeds"
+    if len(arm) < SEEDS:
+        where = f"within {LOOSE:.0%} of the record, a loose bound: {len(arm)} seeds of {SEEDS} needed for an interval"
+    if (lost[0] is None) != (lost[1] is None):
+        words = [f"lost at update {update}" if update else "not lost" for update in lost]
+        grade, reason = DIFFERENT, f"{words[0]} then, {words[1]} now; {begins}"
+    elif shared and (cut or then.keys() == now.keys()) and all(then[key] == now[key] for key in shared):
+        grade, reason = EQUAL, f"all {len(shared)} numbers that both have are the same"
+    elif any(lost):
+        grade, reason = alike, f"both are lost, at update {lost[0]} then and {lost[1]} now; {begins}"
+    elif outside or not ends:
+        labels = ", ".join(map(_label, outside)) or "nothing that both have"
+        grade, reason = DIFFERENT, f"{begins}; {labels}: not {where}"
+    else:
+        grade, reason = alike, f"{begins}; the end is {where}"
+    return Comparison(grade, reason, _table(shared, then, now, intervals))
+
+
+def _lost(run: Run, until: float) -> int | None:
+    """Return the update by which a run had diverged; None if it had not after so many."""
+    found = run.record["divergence"]
+    return found["update"] if found and found["update"] <= until else None
+
+
+def _finite(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _apart(then: float | None, now: float | None) -> float:
+    """Return how far two numbers are apart, as a part of the first."""
+    if then == now:
+        return 0.0
+    return math.inf if then is None or now is None else abs(now - then) / abs(then or 1.0)
+
+
+def _expected(key: Key, recorded: float | None, arm: Iterable[Run], ends: int) -> Interval:
+    """Return where one more run of the arm is expected, with all of its ``ends`` numbers together."""
+    value, least = _finite(recorded), WRITTEN.get(key[0], 0.01)
+    values = [number for run in arm if (number := series(run).get(key)) is not None]
+    if len(values) < SEEDS:
+        return value * (1 - LOOSE), value * (1 + LOOSE)
+    low, high = prediction_interval(values, 1 - (1 - LEVEL) / ends)
+    return min(low, value - least), max(high, value + least)
+
+
+def _label(key: Key) -> str:
+    return f"{key[0]}, update {key[2]}" if key[0] == LOSS else f"{key[0]}, epoch {key[1]}"
+
+
+def _table(shared: Sequence[Key], then: Series, now: Series, intervals: Mapping[Key, Interval]) -> Table:
+    """Return the numbers side by side: the first training losses and the last, and those of all epochs."""
+    losses = [key for key in shared if key[0] == LOSS]
+    rows = []
+    for key in [*losses[:SHOWN], *losses[SHOWN:][-1:], *(key for key in shared if key[0] != LOSS)]:
+        numbers = [None if value is None else f"{value:.6f}" for value in (then[key], now[key])]
+        expected = " .. ".join(f"{end:.3f}" for end in intervals.get(key, ()))
+        rows.append([_label(key), *numbers, f"{_apart(then[key], now[key]):.1e}", expected])
+    return {"columns": ["", "record", "now", "apart", "expected"], "rows": rows}
