@@ -69,7 +69,7 @@ def place(figure: Any, axes: Any, panel: Size, gaps: Size, above: float, below: 
 
 
 def source_of(words: str, data: Any) -> str:
-    """Return what a figure's files say of their data: where it comes from, and a digest of it and of the drawing code."""
+    """Return what a figure's files say of their data: its origin, and a digest of it and of the drawing code."""
     digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode())
     for path in sorted((*Path(__file__).parent.glob("*.py"), *(Path(__file__).parents[1] / "paper").glob("*.py"))):
         digest.update(path.read_bytes())
