@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from ln_repro.events import Events
-from ln_repro.sweep import cell, local, packing
+from ln_repro.sweep import cell, local, packing, queued
 from ln_repro.sweep.board import Board
 from ln_repro.sweep.budget import Budget
 from ln_repro.sweep.local import Pool
@@ -117,10 +117,10 @@ def test_a_pool_finds_how_many_runs_fill_a_gpu(tmp_path: Path, monkeypatch: pyte
     plan: list[Planned] = [planned(tmp_path, "good", seed) for seed in range(1, 11)]
     most = 0
 
-    def start(overrides: list[str], log: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    def start(file: Path, log: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         nonlocal most
         most = max(most, 1 + len(pool.running))
-        folder = next(p for p in plan if p.cell.overrides == overrides).folder.path
+        folder = next(p for p in plan if p.name == queued.name(file)).folder.path
         return subprocess.Popen([sys.executable, "-c", RUN, str(folder), str(tmp_path / "at work")])
 
     monkeypatch.setattr(cell, "start", start)
