@@ -10,7 +10,7 @@ from ln_repro.claims.metrics import BLEU, FINAL_LOSS, FINAL_NLL
 from ln_repro.claims.translation import AMENDED, AMENDMENT, FIRST, REGISTRY, TRAINED_BLEU
 from ln_repro.claims.words import arm_words, spoken
 from ln_repro.statistics import LOG, interval
-from ln_repro.verdict import INCONCLUSIVE, verdict
+from ln_repro.verdict import INCONCLUSIVE, all_of, verdict
 
 WRITTEN = "2026-11-21T19:51Z"
 """When the rules for the schemes were written: before any run of a scheme."""
@@ -133,14 +133,14 @@ class Even:
         )
 
     def judge(self, evidence: Evidence) -> Finding:
-        """Return what the evidence says of it: the checkpoint where it is worst decides."""
+        """Return what the evidence says of it; told is the checkpoint where it is worst."""
         values = [evidence.values(self.arms, metric.of) for metric in UNEVENNESS]
         if any(math.isnan(value) for of_checkpoint in values for value in of_checkpoint):
             return Finding(
                 INCONCLUSIVE, "", f"{self.arm} with probe=gradients probe_batches={PROBE_BATCHES} in every seed"
             )
         worst = max(values, key=lambda of_checkpoint: interval(of_checkpoint, LOG)[1])
-        found = verdict(interval(worst, LOG), (0.0, self.most))
+        found = all_of(verdict(interval(of_checkpoint, LOG), (0.0, self.most)) for of_checkpoint in values)
         return Finding(found, f"gradients of {arm_words(self.arm)} {spoken(worst, LOG)} times apart",
                        None if found != INCONCLUSIVE else "more seeds: the interval crosses the edge")  # fmt: skip
 

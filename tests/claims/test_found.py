@@ -1,0 +1,245 @@
+"""What the paper found reproduces each claim, what lies beyond its thresholds does not, and few seeds say nothing."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ln_repro.claims.criteria import SEEDS, leaves
+from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.judge import CLAIMS as ALL
+from ln_repro.claims.judge import asked_arms, claim_rows, judge, row_of
+from ln_repro.claims.pretraining import FINE_TUNING
+from ln_repro.claims.schemes import Even
+from ln_repro.compose import compose, expand
+from ln_repro.experiment import build
+from tests.claims.made import EPOCHS, KNOWN, Arms, gathered, line, made, made_runs, on_rates
+
+CLAIMS = {claim.id: claim for claim in ALL}
+MEASURED = [claim.id for claim in ALL if claim not in FINE_TUNING]
+"""Those judged by loss or BLEU; of the others see test_fine_tuning."""
+FAST = {"bleu": 33.4, "bleus": [*line(0, 33, 10)[1:], *line(33, 33.4, 7)[1:]], "losses": [*line(9, 4, 9), *[4.0] * 6]}
+SLOW = {"bleu": 33.1, "bleus": line(0, 33.1, EPOCHS + 1)[1:], "losses": line(9, 4, EPOCHS)}
+"""Pre-LN and Post-LN by epoch."""
+STEEP, FLAT = line(8, 3, EPOCHS), line(8, 8 - 5 / 1.4, EPOCHS)
+"""A validation loss that falls as long as the run lasts."""
+PROBES = {0: [0.1, 0.5, 1.6], 4000: [0.015] * 3}
+UNEVEN = {arm: {"probes": {0: [1.0, 4.0]}} for arm in ("preln_nowarm_anchored", "deepnorm_nowarm", "rezero_nowarm")}
+PAPER: Arms = {  # what the paper found, by arm
+    "postln_warm": {**SLOW, "probes": PROBES, "axes": {"warmup_updates": 4000}}, "postln_warm_high": SLOW,
+    "postln_nowarm": {"bleu": 8.45, "loss": 7.0}, "postln_nowarm_literal": {"bleu": 8.45, "loss": 7.0},
+    "postln_nowarm_literal_high": {"bleu": 2.0, "loss": 7.5},
+    "postln_warm_short": {"bleu": 31.16}, "postln_warm_short_high": {"bleu": 2.77, "loss": 7.0},
+    "postln_warm_sgd": {"bleu": 12.0}, "postln_warm_sgd_low": {"bleu": 4.0},
+    "postln_nowarm_sgd": {"bleu": 1.0}, "postln_nowarm_sgd_low": {"bleu": 0.5},
+    "postln_nowarm_sgd_literal": {"bleu": 1.0}, "postln_nowarm_sgd_low_literal": {"bleu": 0.5},
+    "preln_nowarm": FAST, "preln_nowarm_high": FAST,
+    "postln_nowarm_radam": {"bleu": 32.1}, "preln_nowarm_radam": {"bleu": 33.5},
+    "postln_nowarm_fixed": {"loss": 4.3},
+    "postln_warm_deep": {"bleu": 33.0}, "postln_warm_deeper": {"bleu": 2.0},
+    "deepnorm_warm_deep": {"bleu": 33.0}, "deepnorm_warm_deeper": {"bleu": 33.0}, "deepnorm_nowarm": {"bleu": 31.0},
+    "rezero_nowarm": {"bleu": 32.0}, "rezero_nowarm_step": {"bleu": 32.0}, "preln_nowarm_anchored": {"bleu": 33.0},
+    "admin_warm": {"bleu": 33.2}, "admin_warm_closed": {"bleu": 33.0}, "admin_warm_deeper": {"bleu": 33.0},
+    "admin_nowarm": {"bleu": 33.0, "probes": {0: [0.0, 0.0], 500: [0.5, 1.0], 1500: [0.2, 0.5]}},
+    "preln_nowarm_anchored_high": {"bleu": 33.0}, "deepnorm_nowarm_high": {"bleu": 8.0},
+    "rezero_nowarm_high": {"bleu": 8.0}, "admin_nowarm_high": {"bleu": 32.0}, "preln_nowarm_literal": {"bleu": 15.6},
+    "postln_warm_linear": {"losses": FLAT, "loss": FLAT[-1]}, "postln_warm_linear_high": {"loss": 7.0},
+    "preln_nowarm_linear_high": {"losses": STEEP, "loss": 3.0},
+}  # fmt: skip
+
+
+def of_paper(id: str, changed: Arms | None = None) -> Arms:
+    """Return what the paper found of a claim's arms, some of it changed."""
+    return {arm: {**PAPER[arm], **(changed or {}).get(arm, {})} for arm in CLAIMS[id].rule.arms}
+
+
+def judged(id: str, changed: Arms | None = None, seeds: int = SEEDS) -> dict[str, Any]:
+    return row_of(CLAIMS[id], gathered(made_runs(CLAIMS[id].setting, of_paper(id, changed), seeds)))
+
+
+@pytest.mark.parametrize("id", MEASURED)
+def test_what_the_paper_found_reproduces_the_claim_over_enough_seeds(id: str) -> None:
+    row = judged(id)
+    assert (row["verdict"], row["needs"], row["seeds"]) == ("reproduced", None, SEEDS), row["ours"]
+    assert len(row["evidence"]) == len(set(row["evidence"])) == len(CLAIMS[id].rule.arms) * SEEDS
+    few = judged(id, seeds=3)
+    assert (few["verdict"], few["needs"]) == ("inconclusive", "2 more seeds")
+    assert judged(id, seeds=1)["verdict"] == "inconclusive"
+    found = gathered(made_runs(CLAIMS[id].setting, of_paper(id)))[CLAIMS[id].setting]
+    more = judge(replace(CLAIMS[id].rule, seeds=SEEDS + 1), found)
+    assert (more.verdict, more.needs) == ("inconclusive", "1 more seed")
+
+
+@pytest.mark.parametrize(
+    ("id", "arm", "changed"),
+    [
+        ("MT-1", "postln_warm", {"bleu": 31.6}),
+        ("MT-1", "postln_warm", {"bleu": 35.9}),
+        ("MT-1", "postln_nowarm_literal", {"bleu": 15.5}),
+        ("MT-1", "postln_nowarm_literal", {"bleu": 3.5}),  # the literal reading asks for the paper's number
+        ("MT-1.anchored", "postln_nowarm", {"bleu": 15.5}),
+        ("MT-2", "postln_warm_short", {"bleu": 29.0}),
+        ("MT-2", "postln_warm_short", {"bleu": 33.5}),
+        ("MT-2", "postln_warm_short_high", {"bleu": 15.5}),
+        ("MT-3", "postln_nowarm_sgd_literal", {"bleu": 2.5}),
+        ("MT-3", "postln_warm_sgd", {"bleu": 28.6}),
+        ("MT-3.anchored", "postln_nowarm_sgd_low", {"bleu": 2.5}),
+        ("MT-4", "preln_nowarm", {"bleu": 34.6}),
+        ("MT-4", "preln_nowarm", {"bleu": 31.7}),
+        ("MT-4", "preln_nowarm", {"losses": line(9, 4.2, EPOCHS)}),
+        ("MT-4", "postln_warm", {"losses": line(9, 3.8, EPOCHS)}),
+        ("MT-5", "postln_warm", {"bleus": FAST["bleus"]}),
+        ("MT-5", "preln_nowarm", {"bleus": SLOW["bleus"]}),
+        ("MT-5", "preln_nowarm", {"losses": SLOW["losses"]}),
+        ("MT-6", "postln_nowarm_radam", {"bleu": 30.5}),
+        ("MT-6", "postln_nowarm_radam", {"bleu": 33.4}),
+        ("MT-6", "preln_nowarm_radam", {"bleu": 34.2}),
+        ("MT-7", "postln_nowarm_fixed", {"loss": 4.55}),
+        ("MT-7", "postln_nowarm_fixed", {"loss": 4.05}),
+        ("MT-7", "postln_nowarm_literal_high", {"loss": 4.2}),
+        ("WMT-1", "preln_nowarm_high", {"bleu": 31.8}),
+        ("WMT-2", "postln_warm", {"bleus": FAST["bleus"]}),
+        ("BERT-1", "preln_nowarm_linear_high", {"losses": FLAT}),
+        ("BERT-1", "preln_nowarm_linear_high", {"losses": line(8, -2, EPOCHS)}),
+        ("BERT-2", "postln_warm_linear_high", {"loss": FLAT[-1]}),
+        ("BERT-2", "preln_nowarm_linear_high", {"losses": (), "loss": 7.0}),
+        ("TH-10", "postln_warm", {"probes": {**PROBES, 4000: [0.015, 0.015, 0.12]}}),
+        ("TH-10", "postln_warm", {"probes": {**PROBES, 4000: [0.09, 0.09, 0.09]}}),
+        ("X-1", "postln_warm_deeper", {"bleu": 31.0}),
+        ("X-1", "deepnorm_warm_deeper", {"bleu": 29.0}),
+        ("X-2", "rezero_nowarm", {"bleu": 29.5}),
+        ("X-2", "rezero_nowarm_step", {"rule": "not_finite"}),
+        ("X-3", "admin_warm", {"bleu": 32.7}),
+        ("X-3", "admin_warm_closed", {"bleu": 32.7}),
+        ("X-3", "admin_warm_deeper", {"bleu": 29.0}),
+        ("X-3", "postln_warm_deeper", {"bleu": 31.0}),
+    ],
+)
+def test_beyond_a_threshold_it_is_contradicted(id: str, arm: str, changed: dict[str, Any]) -> None:
+    row = judged(id, {arm: changed})
+    assert row["verdict"] == "contradicted", row["ours"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "verdict"),
+    [
+        ({}, "reproduced"),
+        ({"admin_nowarm": {"bleu": 32.7}}, "contradicted"),
+        ({"admin_nowarm": {"bleu": 29.0}}, "contradicted"),
+        ({"admin_nowarm_high": {"bleu": 29.0}}, "contradicted"),
+        ({"admin_nowarm": {"probes": {0: [0.5, 1.0], 1500: [0.3, 1.0]}}}, "contradicted"),
+        ({"admin_nowarm": {"probes": {0: [0.0, 1.0]}}}, "contradicted"),
+        ({"admin_nowarm": {"probes": {}}}, "inconclusive"),
+        ({"admin_nowarm": {"batches": 5}}, "inconclusive"),  # too noisy
+    ],
+)
+def test_the_open_question_takes_one_scheme_that_has_it_all(changed: Arms, verdict: str) -> None:
+    row = judged("X-4", {**UNEVEN, **changed})
+    assert row["verdict"] == verdict, row["ours"]
+
+
+def test_gradients_that_are_uneven_at_one_checkpoint_are_so_whatever_the_others_are() -> None:
+    """Also where one that is wide open reaches further up."""
+    ends = [[1.0, 1.1], [1.0, 1.1], [1.0, 1.1], [1.0, 1.1], [1.0, 40.0]]
+    runs = {seed: made(seed=seed, probes={0: [1.0, 4.0], 1500: end}) for seed, end in enumerate(ends, 1)}
+    assert Even("rezero_nowarm").judge(Evidence("toy", {"rezero_nowarm": runs})).verdict == "contradicted"
+
+
+def test_one_depth_at_which_deepnorm_alone_trains_is_enough() -> None:
+    assert judged("X-1", {"postln_warm_deep": {"bleu": 2.0}, "postln_warm_deeper": {"bleu": 33.0}})["verdict"] == (
+        "reproduced"
+    )
+
+
+def test_where_an_interval_holds_the_edge_more_seeds_are_asked_for() -> None:
+    row = judged("MT-4", {"preln_nowarm": {"bleu": 32.05}, "postln_warm": {"bleu": 32.6}})
+    assert (row["verdict"], row["needs"]) == ("inconclusive", "more seeds: the interval crosses the edge")
+
+
+@pytest.mark.parametrize("kept", [0, 3])
+@pytest.mark.parametrize("id", MEASURED)
+def test_every_rule_can_be_asked_when_a_run_of_any_arm_was_lost(id: str, kept: int) -> None:
+    """After some epochs, or before the first; its last loss was no number."""
+    for arm in CLAIMS[id].rule.arms:
+        for setting, what in ((CLAIMS[id].setting, "rule"), ("toy", "others")):
+            arms = {name: PAPER.get(name, {}) for name in KNOWN & {*asked_arms()}}
+            runs = [run for run in made_runs(setting, arms) if run.record["exp"] != f"{setting}_{arm}" or run.seed != 3]
+            lost = made(f"{setting}_{arm}", 3, 0.0, losses=[4.0] * kept + [None], rule="not_finite")
+            rule = getattr(CLAIMS[id], what)
+            assert rule is None or judge(rule, gathered([*runs, lost])[setting]).verdict != "not-run"
+
+
+FALLS = {at: 8.0 - 0.05 * at for at in range(0, 101, 10)}
+TWICE = {2 * at: loss for at, loss in FALLS.items()}
+ELSEWHERE: list[tuple[str, Arms, Arms]] = [
+    ("MT-2", {"postln_nowarm": {}, "postln_warm_short": {}, "postln_warm": {}, "postln_nowarm_high": {"loss": 6.0},
+              "postln_warm_short_high": {"loss": 5.0}, "postln_warm_high": {}}, {"postln_warm_high": {"loss": 6.0}}),
+    ("MT-5", {"preln_warm": {"falls": FALLS}, "postln_warm": {"falls": TWICE}}, {"postln_warm": {"falls": FALLS}}),
+    ("MT-6", {"postln_nowarm_radam": {"loss": 5.0}, "preln_nowarm_radam": {"loss": 2.0}, "preln_nowarm": {"loss": 2.1}},
+     {"preln_nowarm": {"loss": 6.0}}),
+    ("MT-7", {"postln_nowarm_fixed": {"loss": 4.0}, "postln_nowarm_literal_high": {"loss": 5.0},
+              "postln_warm": {"loss": 2.0}, "preln_nowarm": {"loss": 2.0}},
+     {"postln_warm": {"loss": 4.5}, "preln_nowarm": {"loss": 4.5}}),
+    ("TH-10", {"postln_warm": {"probes": {0: [1.0], 400: [0.1]}}}, {"postln_warm": {"probes": {0: [1.0], 400: [0.3]}}}),
+    ("X-1", {arm: {"bleu": 2.0 if "postln" in arm else 90.0} for arm in CLAIMS["X-1"].rule.arms},
+     {arm: {"bleu": 80.0} for arm in ("postln_warm_deep", "postln_warm_deeper")}),
+    ("X-2", {"rezero_nowarm": {}, "rezero_nowarm_step": {}, "postln_warm": {}}, {"postln_warm": {"bleu": 40.0}}),
+    ("X-3", {"admin_warm": {}, "admin_warm_closed": {}, "postln_warm": {}}, {"admin_warm_closed": {"loss": 4.2}}),
+    ("X-4", {arm: {"bleu": 90.0 if "postln" in arm or "admin" in arm else 20.0, "probes": {0: [1.0, 2.0]}}
+             for arm in CLAIMS["X-4"].rule.arms}, {"admin_nowarm": {"loss": 4.2}}),
+    ("BERT-1", {arm: PAPER[arm] for arm in CLAIMS["BERT-1"].rule.arms},
+     {"preln_nowarm_linear_high": {"losses": FLAT[:1] * EPOCHS}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("id", "arms", "changed"), ELSEWHERE)
+def test_the_same_questions_on_other_data(id: str, arms: Arms, changed: Arms) -> None:
+    """They decide nothing about the paper's data, and of two settings of a corpus the deeper one is judged."""
+    setting, data = ("minibert", "multi30k") if id.startswith("BERT") else ("toy", "toy")
+    for given, verdict in ((arms, "reproduced"), ({**arms, **changed}, "contradicted")):
+        row = row_of(CLAIMS[id], gathered(made_runs(setting, given)))
+        (found,) = row["elsewhere"]
+        assert (found["verdict"], found["data"], found["class"]) == (
+            verdict,
+            data,
+            "toy" if data == "toy" else "adapted",
+        ), found["ours"]
+        assert (row["verdict"], row["evidence"]) == ("not-run", [])
+
+
+def test_ceilings_on_other_data_are_judged_without_the_named_experiments() -> None:
+    rates = {0.25: [80.0] * 5, 0.5: [80.0] * 5, 1.0: [0.0] * 5}
+    arms = {"postln_warm": rates, "postln_nowarm": {**rates, 0.5: [0.0] * 5}}
+    for settings in (["multi30k6"], ["multi30k"], ["multi30k6", "multi30k"]):
+        runs = [run for setting in settings for run in on_rates(setting, arms)]
+        (found,) = row_of(CLAIMS["MT-1.anchored"], gathered(runs))["elsewhere"]
+        assert (found["setting"], found["verdict"], found["seeds"]) == (settings[0], "reproduced", 5)
+        assert len(found["evidence"]) == 30 and f"corpus={settings[0]}" in found["command"]
+
+
+def test_without_a_run_of_an_arm_the_claim_is_not_run_and_says_what_to_run() -> None:
+    row = row_of(CLAIMS["MT-1.anchored"], gathered(made_runs("iwslt", {"postln_warm": {}})))
+    assert (row["verdict"], row["needs"]) == ("not-run", "no run of postln_nowarm")
+    assert row["command"] == "ln-repro run -m exp=iwslt_postln_warm,iwslt_postln_nowarm seed=1,2,3,4,5"
+    assert row["cost_gpu_hours"] == 10
+    assert [row["verdict"] for row in claim_rows({}, [])] == ["not-run"] * len(ALL)
+
+
+@pytest.mark.parametrize("id", MEASURED)
+def test_what_a_claim_says_to_run_can_be_run(id: str) -> None:
+    claim = CLAIMS[id]
+    program, verb, multirun, *overrides = row_of(claim, {})["command"].split(" ")
+    assert (program, verb, multirun) == ("ln-repro", "run", "-m")
+    arms, runs = (*claim.rule.arms, *claim.controls), expand(overrides)
+    assert len(runs) == len(arms) * SEEDS
+    assert [build(compose(run)).exp for run in runs[::SEEDS]] == [f"{claim.setting}_{arm}" for arm in arms]
+    assert {
+        arm for rule in (claim.rule, claim.others) if rule for one in leaves(rule.criteria) for arm in one.arms
+    } <= KNOWN
+
+
+def test_a_rule_says_how_many_of_its_records_are_older() -> None:
+    runs = made_runs("iwslt", of_paper("MT-1.anchored"))
+    for run, time in zip(runs, ("2026-11-21T14:29:59Z", "2026-11-21T14:30:01Z"), strict=False):
+        run.events[:0] = [{"kind": "status", "time": time}]  # type: ignore[index]
+    assert row_of(CLAIMS["MT-1.anchored"], gathered(runs))["older"] == 1
