@@ -34,6 +34,8 @@ class Optimizer(Section):
     """Decay of the two moments; the paper's (0.9, 0.98) unless said. SGD has none."""
     eps: Positive | None = None
     weight_decay: NotNegative = 0.0
+    equal_layer_norms: bool = False
+    """Scale, before every step, each layer's gradient to the root mean square of the layers' norms."""
 
     @model_validator(mode="before")
     @classmethod
@@ -131,7 +133,7 @@ class Divergence(Section):
     rule: str = "stuck"
     """One of `ln_repro.divergence.RULES`."""
     updates: Count = 2000
-    """After the ramp, the updates that a rule judges by."""
+    """After the ramp, the updates between the validations that a rule judges by, at least."""
 
     @model_validator(mode="after")
     def _known_rule(self) -> Self:
@@ -193,7 +195,7 @@ class Experiment(Section):
     probe_batches: Count = 5
     """Mini-batches that a probe averages over, the same every time."""
     stop_on_divergence: bool = False
-    """End a run early once the rule calls it lost; what it had learnt until then is recorded."""
+    """End a run once the rule calls it lost, at the end of an epoch; what it had learnt until then is recorded."""
     tracker: Tracker
     paths: Paths
     rerun: bool = False

@@ -75,7 +75,7 @@ def _optimizer(optimizer: Optimizer) -> list[object]:
     chosen: list[object] = ["--optimizer", f"ln_{optimizer.name}", "--weight-decay", optimizer.weight_decay]
     if optimizer.betas is not None:
         chosen += ["--beta1", optimizer.betas[0], "--beta2", optimizer.betas[1], "--adam-eps", optimizer.eps]
-    return chosen
+    return [*chosen, *(["--equal-layer-norms"] if optimizer.equal_layer_norms else [])]
 
 
 def _schedule(experiment: Experiment) -> list[object]:

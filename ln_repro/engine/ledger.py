@@ -1,4 +1,4 @@
-"""What updates leave on the device, and its judgement: read all at once, since every look makes a GPU wait."""
+"""What updates leave on the device: read all at once, since every look makes a GPU wait."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,6 @@ import torch
 from fairseq import utils
 from torch import Tensor
 
-from ln_repro.divergence import Diverged, Rule
 from ln_repro.engine.group import Group
 from ln_repro.engine.plugin.task import Sums
 
@@ -28,18 +27,14 @@ class Update:
 
 
 class Ledger:
-    """Judges every update in order, however many are read at once, and adds up the losses of a window.
+    """Checks every update in order, however many are read at once, and adds up the losses of a window.
 
     Args:
         done: updates of an earlier session.
-        kind: the name of the rule.
-        rule: says when the run is lost.
         last_loss: of the last update, in bits.
     """
 
-    def __init__(self, done: int, kind: str, rule: Rule, last_loss: float | None) -> None:
-        self.kind = kind
-        self.rule = rule
+    def __init__(self, done: int, last_loss: float | None) -> None:
         self.last_loss = last_loss
         self.last = Update(done, math.nan, (), math.nan)
         """The last update that counts."""
@@ -51,11 +46,10 @@ class Ledger:
         self.unread.append(update)
 
     def settle(self, group: Group) -> None:
-        """Read all that has been left, and judge it. Whatever came after an update that ends the run is forgotten.
+        """Read all that has been left, and check it. Whatever came after an update that ends the run is forgotten.
 
         Raises:
             FloatingPointError: a loss or a gradient is not finite; such a loss does not count.
-            Diverged: the rule calls the run lost.
             RuntimeError: the processes have drifted apart.
         """
         updates, self.unread = self.unread, []
@@ -63,9 +57,9 @@ class Ledger:
         if not group.same([its["gnorm"] for its in numbers]):
             raise RuntimeError("the processes of this run have different gradients: are their GPUs of different kinds?")
         for update, its in zip(updates, numbers, strict=True):
-            self._judge(replace(update, **its))
+            self._check(replace(update, **its))
 
-    def _judge(self, update: Update) -> None:
+    def _check(self, update: Update) -> None:
         if not math.isfinite(update.gnorm):
             raise FloatingPointError("gradients are Nan/Inf")  # fairseq's words, and it takes no such step
         self.last = update
@@ -75,8 +69,6 @@ class Ledger:
         for log in update.logs:
             self.sums.add(log)
         self.last_loss = losses["loss"]
-        if reason := self.rule.look(update.number, losses["nll_loss"]):
-            raise Diverged(self.kind, reason)
 
 
 def on_host(nested: list[Any]) -> list[Any]:

@@ -120,6 +120,9 @@ class StrictTrainer(Trainer):
 
     def _build_optimizer(self) -> None:
         super()._build_optimizer()
+        if getattr(self.cfg.optimizer, "equal_layer_norms", False):  # an optimizer of fairseq's own has no such setting
+            stacks = self.get_model().stacks.values()
+            self._optimizer.layers = [[*layer.parameters()] for stack in stacks for layer in stack.layers]
         if self.cfg.task.precision == "fp16":
             window = LOSS_SCALE_WINDOW // self.data_parallel_world_size // self.cfg.optimization.update_freq[0]
             self._optimizer.scaler = DynamicLossScaler(FIRST_LOSS_SCALE, scale_window=max(window, 1))

@@ -15,7 +15,7 @@ from fairseq import checkpoint_utils, options, tasks, utils
 from fairseq.data import iterators
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from ln_repro.divergence import NOT_FINITE, RULES, Diverged
+from ln_repro.divergence import NOT_FINITE, RULES, Diverged, never
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.group import Group
 from ln_repro.engine.ledger import Ledger
@@ -102,7 +102,9 @@ class Loop:
         self.trainer.get_valid_iterator("valid")  # a corpus that cannot be validated on is better known at once
         self.updates_per_epoch = -(-len(self.batches) // cfg.optimization.update_freq[0])
         self.trainer.lr_scheduler.plan(self.updates_per_epoch, self._total())
-        self.ledger = self._ledger(saved or {})
+        self.ledger = Ledger(self.update, (saved or {}).get("last_loss"))
+        self.rule = RULES[cfg.task.divergence_rule]
+        self.entropy = unigram_entropy(self.task.targets("train")) if self.rule is not never else 0.0
         ended = (saved or {}).get("ended")
         self.epoch: int = ended or self.batches.epoch
         self.owed: bool = group.share(ended is not None and ended not in self.checkpoints.weights())
@@ -131,14 +133,6 @@ class Loop:
         (sample,) = chosen_batches(self.batches, 1, self.cfg.common.seed, self.trainer.cuda)
         measure(model, lambda: model(**sample["net_input"]))
 
-    def _ledger(self, saved: dict[str, Any]) -> Ledger:
-        """Return the judge of the updates to come, with what it knew when the state was saved."""
-        name = self.cfg.task.divergence_rule
-        entropy = unigram_entropy(self.task.targets("train")) if name != "never" else 0.0
-        rule = RULES[name](entropy, self.cfg.lr_scheduler.warmup_updates, self.cfg.task.divergence_updates)
-        rule.resume(saved.get("rule", []))
-        return Ledger(self.update, name, rule, saved.get("last_loss"))
-
     @property
     def update(self) -> int:
         """Updates done so far."""
@@ -161,6 +155,7 @@ class Loop:
         """Train epoch by epoch; each ends with a checkpoint and a validation."""
         if self.owed:
             self._end_epoch()
+        self._judge()  # an earlier session may have been killed between a validation and its verdict
         while not self.finished and not self.stopped:
             for samples in self._epoch():
                 self._update(samples)
@@ -223,6 +218,17 @@ class Loop:
         if self.group.rank.leads:
             self.events.sync()
             self.checkpoints.save("weights", self.update, self.epoch, self._write_weights)
+        self._judge()
+
+    def _judge(self) -> None:
+        """Raise `Diverged` if the rule calls the run lost by its validations so far."""
+        reason = None
+        if self.group.rank.leads:  # who writes the events
+            validations = [(each["update"], each["nll_loss"]) for each in self.events.read() if each["kind"] == "valid"]
+            ramp, updates = self.cfg.lr_scheduler.warmup_updates, self.cfg.task.divergence_updates
+            reason = self.rule(validations, self.entropy, ramp, updates)
+        if reason := self.group.share(reason):
+            raise Diverged(self.cfg.task.divergence_rule, reason)
 
     def _validate(self) -> bool:
         """Write down the validation loss; return False when a stop came in between.
@@ -262,8 +268,7 @@ class Loop:
     def _save_state(self, ended: bool) -> None:
         """Save everything that an exact resume needs. The events up to here are on disk first."""
         position = self.batches.state_dict()
-        known = {"last_loss": self.ledger.last_loss, "rule": self.ledger.rule.state()}
-        extra = {"train_iterator": position, "ended": self.epoch if ended else None, **known}
+        extra = {"train_iterator": position, "ended": self.epoch if ended else None, "last_loss": self.ledger.last_loss}
         if self.group.rank.leads:
             self.events.sync()
             self.checkpoints.save(

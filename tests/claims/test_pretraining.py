@@ -9,10 +9,7 @@ from ln_repro.claims.evidence import FINE_TUNED_FROM, Run
 from ln_repro.claims.judge import row_of
 from ln_repro.claims.metrics import UPDATES_TO_PRETRAINING_LOSS, at
 from ln_repro.claims.pretraining import FINE_TUNING, LOST, PRETRAINING
-from ln_repro.claims.strays import strays
-from ln_repro.compose import compose, expand
-from ln_repro.experiment import build
-from tests.claims.made import EPOCHS, gathered, line, made, made_runs, named
+from tests.claims.made import EPOCHS, gathered, line, made, made_runs
 
 HIGH_RATE, MRPC = PRETRAINING[1], FINE_TUNING[0]
 PRE, POST = MRPC.rule.arms
@@ -54,7 +51,9 @@ def test_bert_1_is_measured_at_the_loss_after_seventy_percent_of_the_run() -> No
         pre = made("bert_preln_nowarm_linear_high", losses=line(9 + 0.1 - 0.1 * times, 9.1 - 1.5 * times, EPOCHS))
         assert UPDATES_TO_PRETRAINING_LOSS.of(post, pre) == pytest.approx(times)
     never, nothing = (made("bert_preln_nowarm_linear_high", losses=losses) for losses in ([9.0] * EPOCHS, [None]))
-    assert UPDATES_TO_PRETRAINING_LOSS.of(post, never) == 0 and UPDATES_TO_PRETRAINING_LOSS.of(nothing, post) == math.inf
+    assert (
+        UPDATES_TO_PRETRAINING_LOSS.of(post, never) == 0 and UPDATES_TO_PRETRAINING_LOSS.of(nothing, post) == math.inf
+    )
     assert at({100: 1.0, 200: 3.0}, 150) == 2.0 and at({100: 1.0}, 70) == 1.0
 
 

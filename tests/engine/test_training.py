@@ -89,3 +89,13 @@ def test_a_stop_or_a_kill_in_a_validation_changes_and_costs_nothing(trained, tmp
         points.append(Checkpoints(folder / "checkpoints").resume_point(pytest.fail).update)
     assert points == [ends[0]] * 4 + [ends[1]] * 3
     assert came_to(folder) == came_to(tmp_path / "whole")
+
+
+def test_layers_whose_gradients_get_one_norm_step_otherwise_and_the_norm_reported_is_the_true_one(trained, tmp_path):
+    ends = []
+    for name, on in (("as it is", []), ("equal", ["--equal-layer-norms"])):
+        assert trained(tmp_path / name, extra=["--max-update", 1, *on]) == 0
+        ends.append({event["kind"]: event for event in came_to(tmp_path / name)[0]})
+    first, second = ends
+    assert first["train"]["gnorm"] == second["train"]["gnorm"] and first["train"]["loss"] == second["train"]["loss"]
+    assert first["valid"]["loss"] != second["valid"]["loss"]

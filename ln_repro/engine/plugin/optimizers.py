@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, List  # noqa: UP035 - fairseq reads the annotation as text
 
@@ -19,6 +20,7 @@ class SgdConfig(FairseqDataclass):
     """Constants of a rule without moments."""
 
     weight_decay: float = field(default=0.0, metadata={"help": "decoupled, except in SGD"})
+    equal_layer_norms: bool = field(default=False, metadata={"help": "scale layers' gradients to one norm"})
     lr: List[float] = II("optimization.lr")  # noqa: UP006 - see the import
 
 
@@ -31,11 +33,29 @@ class AdamConfig(SgdConfig):
     adam_eps: float = field(default=1e-8, metadata={"help": "added to the root of the second moment"})
 
 
+def gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
+    """Return the gradients that there are."""
+    return [parameter.grad for parameter in parameters if parameter.grad is not None]
+
+
+def equalise(layers: Sequence[list[Tensor]]) -> None:
+    """Scale each layer's gradients to the root mean square of the layers' norms, those of 0 left out.
+
+    The norm of all layers together stays what it was. Nothing is read off the device.
+    """
+    norms = torch.stack([get_total_norm(layer) for layer in layers])
+    common = norms.norm() / norms.count_nonzero().sqrt()
+    for layer, factor in zip(layers, torch.where(norms > 0, common / norms, 1.0).unbind(), strict=True):
+        torch._foreach_mul_(layer, factor)
+
+
 class TorchOptimizer(FairseqOptimizer):
     """What fairseq asks of an optimizer, for one of torch's."""
 
     scaler: DynamicLossScaler | None = None
     """fp16's loss scale; its gradients would vanish without one."""
+    layers: Sequence[Sequence[Tensor]] = ()
+    """The parameters of each layer, if their gradients are to have the same norm at every step."""
 
     def backward(self, loss: Tensor) -> None:
         """Add up the gradients of ``loss``, scaled."""
@@ -43,7 +63,7 @@ class TorchOptimizer(FairseqOptimizer):
 
     def multiply_grads(self, c: Tensor | float) -> None:
         """Multiply all gradients by ``c``, together and not one by one."""
-        torch._foreach_mul_(self._gradients(), c)
+        torch._foreach_mul_(gradients(self.params), c)
 
     def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Any = None) -> Tensor:
         """Undo the scale, clip (0: only measure) and return the norm.
@@ -54,7 +74,7 @@ class TorchOptimizer(FairseqOptimizer):
         """
         if self.scaler is not None:
             self.multiply_grads(1 / self.scaler.loss_scale)
-        norm = get_total_norm(self._gradients())
+        norm = get_total_norm(gradients(self.params))
         if max_norm > 0:
             clip_grads_with_norm_(self.params, max_norm, norm)
         if self.scaler is not None:
@@ -65,10 +85,9 @@ class TorchOptimizer(FairseqOptimizer):
     def step(self, closure: Any = None, scale: float = 1.0, groups: Any = None) -> None:
         """Take one step: torch's own, without its wrapper, which imports the compiler."""
         with torch.no_grad():
+            if self.layers:
+                equalise([gradients(layer) for layer in self.layers])
             inspect.unwrap(type(self._optimizer).step)(self._optimizer)
-
-    def _gradients(self) -> list[Tensor]:
-        return [parameter.grad for parameter in self.params if parameter.grad is not None]
 
     @property
     def optimizer_config(self) -> dict[str, Any]:

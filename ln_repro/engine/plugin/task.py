@@ -19,7 +19,9 @@ class LnTaskConfig(FairseqDataclass):
 
     precision: str = field(default="fp32", metadata={"help": "fp32, or bf16, fp16: autocast over fp32 parameters"})
     divergence_rule: str = field(default="never", metadata={"help": "what counts as lost"})
-    divergence_updates: int = field(default=2000, metadata={"help": "updates that the rule judges by"})
+    divergence_updates: int = field(
+        default=2000, metadata={"help": "updates between the validations it judges by, at least"}
+    )
     probe_every: int = field(default=0, metadata={"help": "updates between two gradient probes, 0: none"})
     probe_batches: int = field(default=5, metadata={"help": "mini-batches of a probe"})
 
