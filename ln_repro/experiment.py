@@ -266,8 +266,8 @@ class Experiment(Section):
     def arm_key(self) -> str:
         """Return a hash that the runs of one arm share, whatever their seed, peak learning rate and precision.
 
-        Variations of an arm (its initialisation, scaled gradients), the weights that it starts from and what a tail
-        does not read are set aside, too.
+        Variations of an arm (its initialisation, scaled gradients), the weights that it starts from, how those had
+        their text prepared, and what a tail does not read are set aside, too.
         """
         unread = {"anchor"} if self.schedule.decay != "anchored" else set()
         unread |= set() if self.schedule.decay.startswith("step") else {"step_epoch"}
@@ -275,7 +275,7 @@ class Experiment(Section):
             "exp": True, "seed": True, "lr": True, "precision": True, "start": True, "init": True, "schedule": unread,
             "optimizer": {"equal_layer_norms"}, "eval": {"valid", "average"},
         })  # fmt: skip
-        corpus = {} if self.start else self.data.recipe()
+        corpus = {"name": self.data.name} if self.task == "classification" else self.data.recipe()
         return hashlib.sha256(json.dumps([corpus, kept], sort_keys=True).encode()).hexdigest()[:10]
 
     def _decisive(self, but: dict[str, Any]) -> dict[str, Any]:
@@ -298,11 +298,3 @@ def build(settings: Mapping[str, Any]) -> Experiment:
         UserError: one line with the key, what is accepted, and what was found.
     """
     return validate(Experiment, {key: value for key, value in settings.items() if key not in NOT_OF_THE_RUN})
-
-
-def recorded(settings: Mapping[str, Any]) -> Experiment:
-    """Return the experiment of a record's settings, which do not say where things lie and who watches.
-
-    A setting that did not exist when the record was made takes its default, which leaves a run as it was before.
-    """
-    return validate(Experiment, {**settings, "tracker": {"name": "none"}, "paths": {"runs": "runs", "data": "data"}})

@@ -8,6 +8,7 @@ from ln_repro.errors import LnReproError
 from ln_repro.events import Event
 from ln_repro.experiment import Experiment
 from ln_repro.tasks import TASKS
+from ln_repro.validation import validate
 
 SCHEMA = 1
 AVERAGE = "test_average"
@@ -23,6 +24,17 @@ def task_of(record: Record) -> str:
 def decoded(record: Record) -> bool:
     """Return whether a run had anything to score."""
     return TASKS[task_of(record)].decodes
+
+
+def experiment_of(record: Record) -> Experiment:
+    """Return the experiment of a record, which does not say where things lie and who watches.
+
+    A setting that did not exist when the record was made takes its default, which leaves a run as it was before.
+    """
+    settings, start = record["experiment"], record["experiment"].get("start")
+    where = {"tracker": {"name": "none"}, "paths": {"runs": "runs", "data": "data"}}
+    given = {"start": {"given": f"{start['run']}@{start['epoch']}", **start}} if start else {}
+    return validate(Experiment, {**settings, **where, **given})
 
 
 def unprobed(experiment: Experiment, record: Record) -> bool:

@@ -9,8 +9,8 @@ from typing import Any
 
 from ln_repro.divergence import NOT_FINITE
 from ln_repro.events import Event
-from ln_repro.experiment import Experiment, recorded
-from ln_repro.record import Record, accuracy, started
+from ln_repro.experiment import Experiment
+from ln_repro.record import Record, accuracy, experiment_of, started
 
 TRAINS, FAILS = 0.88, 0.44
 """Relative BLEU from which on a run trains, and below which it fails: 30 and 15 of the paper's 34 BLEU."""
@@ -45,7 +45,7 @@ class Run:
     @cached_property
     def experiment(self) -> Experiment:
         """Return the settings that it was run with."""
-        return recorded(self.record["experiment"])
+        return experiment_of(self.record)
 
     @property
     def seed(self) -> Seed:

@@ -8,6 +8,7 @@ from ln_repro.claims.evidence import Arm, Evidence, Run
 from ln_repro.claims.judge import evidence_of
 from ln_repro.compose import CONF
 from ln_repro.experiment import Experiment
+from ln_repro.tasks import LABELLED
 from tests.examples import experiment, record
 
 EPOCHS, RATE = 15, 1e-3
@@ -26,6 +27,8 @@ def made_experiment(exp: str, **changes: Any) -> Experiment:
     rate = RATE * (2 if "high" in words else 0.5 if "low" in words else 1)
     given = {"exp": exp, "norm": "_".join(word for word in words if word not in ("high", "low")), "lr": rate,
              "model__layers": LAYERS.get(words[-1], 6), "train__max_epoch": EPOCHS}  # fmt: skip
+    if exp.startswith(LABELLED):
+        given |= {"task": "classification", "data__name": exp.partition("_")[0]}
     return experiment(**given | changes)
 
 

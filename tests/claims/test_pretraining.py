@@ -9,7 +9,11 @@ from ln_repro.claims.evidence import FINE_TUNED_FROM, Run
 from ln_repro.claims.judge import row_of
 from ln_repro.claims.metrics import UPDATES_TO_PRETRAINING_LOSS, at
 from ln_repro.claims.pretraining import FINE_TUNING, LOST, PRETRAINING
-from tests.claims.made import EPOCHS, gathered, line, made, made_runs
+from ln_repro.claims.strays import strays
+from ln_repro.compose import compose, expand
+from ln_repro.experiment import build
+from ln_repro.model_settings import Start
+from tests.claims.made import EPOCHS, gathered, line, made, made_runs, named
 
 HIGH_RATE, MRPC = PRETRAINING[1], FINE_TUNING[0]
 PRE, POST = MRPC.rule.arms
@@ -65,16 +69,85 @@ def test_what_is_placement_alone_is_told_beside_the_speed() -> None:
     assert row["ours"].count("1.4 [1.4, 1.4]") == row["ours"].count("1.2 [1.2, 1.2]") == 1
 
 
-def tuned(arm: str, seed: int, start: int, accuracy: float, begun: str = "") -> Run:
-    """Return a run that began after so many updates of pre-training, the paper's or another arm's."""
-    begun = begun or FINE_TUNED_FROM[arm.partition("_")[0]]
-    run = made(f"mrpc_{arm}", seed, axes={"start": f"bert_{begun}@{start}"})
+def tuned(arm: str, seed: int, start: int, accuracy: float, begun: str = "", setting: str = "mrpc") -> Run:
+    """Return a run that began after so many updates of pre-training, the paper's or another arm's, with its text."""
+    weights = {"given": "RUN@1", "run": "0123456789", "exp": f"bert_{begun or FINE_TUNED_FROM[arm.partition('_')[0]]}",
+               "update": start, "epoch": 1, "sha256": str(start)}  # fmt: skip
+    run = made(f"{setting}_{arm}", seed, data__vocabulary="sha256:0", data__bpe_merges=5, start=Start(**weights))
     run.record["id"] += f"-{start}"
-    run.record["experiment"] |= {
-        "task": "classification", "data": {**run.record["experiment"]["data"], "name": "mrpc"},
-        "start": {"given": "RUN@1", "id": "0123456789", "exp": f"bert_{begun}", "update": start, "epoch": 1, "sha256": "0"},
-    }  # fmt: skip
     for row in run.record["epochs"]:
         row["valid_accuracy"] = 0.1  # what an early epoch had does not count
     run.record["epochs"][-1]["valid_accuracy"] = accuracy
     return run
+
+
+def runs_of(gains: dict[int, float], noise: float = 0.004, seeds: Any = SIX) -> list[Run]:
+    """Return both arms: by start, how much more accuracy Pre-LN has; seeds differ by the noise."""
+    return [
+        tuned(arm, seed, start, 0.7 + start / 1e6 + (gain + noise * (-1) ** seed) * (arm == PRE))
+        for start, gain in gains.items()
+        for seed in seeds
+        for arm in (PRE, POST)
+    ]
+
+
+def judged(runs: list[Run]) -> Any:
+    return row_of(MRPC, gathered(runs))
+
+
+@pytest.mark.parametrize(
+    ("gains", "noise", "verdict"),
+    [
+        ((0.03, 0.03, 0.03), 0.004, "reproduced"),
+        ((0.03, 0.03, -0.01), 0.004, "reproduced"),  # two thirds of the checkpoints are enough
+        ((0.06, -0.01, -0.01), 0.004, "contradicted"),  # one is not, however large
+        ((-0.03, -0.03, -0.03), 0.004, "contradicted"),
+        ((0.003, 0.003, 0.003), 0.02, "inconclusive"),  # the interval of the difference holds 0
+        ((0.01, 0.01, -0.03), 0.0005, "contradicted"),  # two thirds, and yet less on the whole
+    ],
+)
+def test_bert_3_is_where_pre_ln_is_above(gains: Any, noise: float, verdict: str) -> None:
+    found = judged(runs_of(dict(zip((100, 200, 300), gains, strict=True)), noise))
+    assert (found["verdict"], found["seeds"]) == (verdict, 6), found["ours"]
+    assert f"above at {sum(gain > 0 for gain in gains)} of 3 checkpoints" in found["ours"]
+    assert len(found["evidence"]) == len(set(found["evidence"])) == 2 * 3 * 6
+
+
+def test_points_are_of_the_last_epoch_and_pooled_over_checkpoints() -> None:
+    assert "points of accuracy 3 [3, 3]" in judged(runs_of({100: 0.01, 200: 0.05}, noise=0.0))["ours"]
+
+
+@pytest.mark.parametrize(("seeds", "needs"), [(SIX[:1], "5 more seeds"), (SIX[:5], "1 more seed")])
+def test_fewer_than_the_papers_seeds_decide_nothing(seeds: Any, needs: str) -> None:
+    found = judged(runs_of({100: 0.2}, seeds=seeds))
+    assert found["verdict"] == "inconclusive" and found["needs"].startswith(f"{needs}; PRELN and POSTLN are")
+
+
+def test_only_equally_long_pre_training_is_compared() -> None:
+    runs = runs_of({100: 0.03, 200: 0.03})
+    assert judged([*runs, *(tuned(PRE, seed, 900, 0.1) for seed in SIX)])["verdict"] == "reproduced"
+    apart = [tuned(PRE, seed, 100, 0.9) for seed in SIX] + [tuned(POST, seed, 200, 0.1) for seed in SIX]
+    found = judged(apart)
+    assert found["verdict"] == "inconclusive" and "from equally long pre-training" in found["needs"]
+    without = [run for run in runs if (run.seed, run.record["id"][-3:]) != (6, "200")]
+    assert judged(without)["verdict"] == "inconclusive"
+
+
+def test_runs_from_several_starts_are_no_doubles() -> None:
+    runs = runs_of({100: 0.03, 200: 0.03})
+    assert strays(runs, named) == []
+    other = tuned(POST, 1, 300, 0.9, begun="postln_warm_linear_high")
+    assert strays([*runs, other], named) == [f"mrpc_{POST}: start=bert_postln_warm_linear_high@300 (1 of its records)"]
+    assert [*gathered([*runs, tuned(PRE, 1, 100, 0.5, setting="rte")])] == ["mrpc", "rte"]
+
+
+@pytest.mark.parametrize("claim", FINE_TUNING)
+def test_the_commands_are_what_the_claim_needs(claim: Any) -> None:
+    row = row_of(claim, {})
+    assert row["verdict"] == "not-run" and 0 < row["cost_gpu_hours"] < 10 and "FOLDER is GLUE's" in row["needs"]
+    for arm, command in zip(claim.rule.arms, row["command"].split(" && "), strict=True):
+        program, verb, multirun, *overrides = command.split()
+        assert (program, verb, multirun) == ("ln-repro", "run", "-m")
+        runs = [build(compose(one)) for one in expand(overrides)]
+        assert {run.exp for run in runs} == {f"{claim.setting}_{arm}"} and {run.seed for run in runs} == set(SIX)
+        assert {run.start.given for run in runs if run.start} == {f"{arm.partition('_')[0].upper()}@EPOCH"}
