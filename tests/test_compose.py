@@ -12,7 +12,7 @@ from ln_repro.experiment import Experiment, build
 
 MODELS = {  # name, layers, width, ffn, heads; the first two from the paper (section 3.2, 4.1, appendix A.1)
     "iwslt": ("iwslt", 6, 512, 1024, 4), "base": ("base", 6, 512, 2048, 8), "small": ("small", 3, 128, 256, 4),
-    "toy": ("toy", 6, 64, 128, 4),
+    "small6": ("small6", 6, 128, 256, 4), "toy": ("toy", 6, 64, 128, 4),
 }  # fmt: skip
 PAPER = {"lr": 5e-4, "high": 1e-3, "sgd": 5e-3, "sgd_low": 1e-3, "fixed": 1e-4, "ramp": 4000, "short": 500}
 FOUR_TIMES = {"lr": 2e-3, "high": 4e-3, "sgd": 2e-2, "sgd_low": 4e-3, "fixed": 4e-4}
@@ -20,10 +20,11 @@ CORPORA = {  # data, model, max_tokens, batches an update, epochs, step epoch; t
     "iwslt": ("iwslt14", "iwslt", 4096, 1, 15, 8, PAPER),
     "tatoeba": ("tatoeba", "iwslt", 4096, 1, 15, 8, PAPER),
     "multi30k": ("multi30k", "small", 2048, 1, 10, 5, {**FOUR_TIMES, "ramp": 1000, "short": 125}),
+    "multi30k6": ("multi30k", "small6", 2048, 1, 10, 5, {**FOUR_TIMES, "ramp": 500, "short": 62}),
     "toy": ("toy", "toy", 560, 1, 3, 1, {**FOUR_TIMES, "ramp": 400, "short": 50}),
     "wmt": ("wmt14", "base", 8192, 16, 20, 6, {**PAPER, "lr": 7e-4, "high": 1.5e-3}),
 }
-LONGER = {"iwslt": 27, "tatoeba": 27, "multi30k": 18, "toy": 5, "wmt": 20}
+LONGER = {"iwslt": 27, "tatoeba": 27, "multi30k": 18, "multi30k6": 18, "toy": 5, "wmt": 20}
 ARMS = {  # ramp, decay, rate, optimizer (paper section 3.2 and 4.1, appendix H; then controls)
     "postln_warm": ("ramp", "inverse_sqrt", "lr", "adam"),
     "postln_warm_high": ("ramp", "inverse_sqrt", "high", "adam"),
@@ -76,7 +77,8 @@ ARMS = {  # ramp, decay, rate, optimizer (paper section 3.2 and 4.1, appendix H;
     "admin_warm_closed": ("ramp", "inverse_sqrt", "lr", "adam"),
     "admin_warm_deeper": ("ramp", "inverse_sqrt", "lr", "adam"),
 }
-DEEPER = {"iwslt": (12, 18), "tatoeba": (12, 18), "wmt": (12, 18), "multi30k": (6, 12), "toy": (12, 24)}
+DEEPER = {"iwslt": (12, 18), "tatoeba": (12, 18), "wmt": (12, 18), "multi30k": (6, 12), "multi30k6": (12, 18),
+          "toy": (12, 24)}  # fmt: skip
 """Layers of the arms whose names end in deep, and in deeper."""
 
 

@@ -18,11 +18,11 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 MAY_IMPORT = {  # what each room may import of the others
     "cli": {"verbs"},
     "verbs": {"sweep", "run", "corpus", "engine", "score", "store", "tracking", "compose", "theory", "report",
-              "status", "doctor"},
+              "claims", "status", "doctor"},
     "sweep": {"run", "store", "status"},
     "run": {"corpus", "engine", "score", "store", "tracking", "start"}, "start": {"engine", "store"},
     "corpus": set(), "engine": set(), "score": set(), "store": set(), "tracking": set(), "paper": set(),
-    "report": {"store", "score", "paper"},
+    "claims": {"paper"}, "report": {"store", "score", "paper", "claims"},
     "theory": {"engine"}, "bench": {"engine", "corpus", "compose"},
     "status": {"store"}, "doctor": {"corpus", "engine"},
 }  # fmt: skip
@@ -83,6 +83,7 @@ def test_the_plug_in_knows_nothing_of_the_engine_around_it() -> None:
 def test_what_starts_a_run_loads_neither_torch_nor_fairseq_nor_wandb() -> None:
     code = (
         "import sys; import ln_repro.run, ln_repro.report.tables, ln_repro.report.records, ln_repro.status\n"
+        "import ln_repro.claims.judge\n"
         "print(sorted({'torch', 'fairseq', 'wandb', 'matplotlib', 'hydra'} & set(sys.modules)))"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

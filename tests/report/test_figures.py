@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 from ln_repro import cli, compose
+from ln_repro.claims.evidence import Run
 from ln_repro.paper.figures import FIGURES, Panel
 from ln_repro.report import figures
 from ln_repro.report.canvas import COLOURS, GREY, canvas
 from ln_repro.report.figures import ALL, draw_all, draw_panel, draw_runs, figures_of, records_by_arm, rows_for, style
 from ln_repro.report.grids import GRIDS
-from tests.report.made_up import evidence_of, run
+from ln_repro.report.series import curve
+from tests.claims.made import gathered, made
+from tests.claims.test_pretraining import POST, PRE, runs_of, tuned
 
 FIGURE_4_BLEU = FIGURES["figure_4"].rows[0][1]
 ARMS = ("preln_nowarm", "postln_warm", "postln_nowarm_fixed")
@@ -34,14 +37,14 @@ def folder(tmp_path: Path) -> Path:
     place = tmp_path / "my records"
     place.mkdir()
     for arm in ARMS:
-        one = run(f"multi30k_{arm}", bleus=[10.0, 20.0])
+        one = made(f"multi30k_{arm}", bleus=[10.0, 20.0]).record
         (place / f"{one['id']}.json").write_text(json.dumps(one))
     return place
 
 
-def drawn(axis: Any, panel: Panel, *records: dict[str, Any]) -> dict[str, list[tuple[float, float]]]:
-    """Draw a panel of the records; return the points of every line by its colour and mark, labelled or not."""
-    [(corpus, found)] = evidence_of(records).items()
+def drawn(axis: Any, panel: Panel, *runs: Run) -> dict[str, list[tuple[float, float]]]:
+    """Draw a panel of the runs; return the points of every line by its colour and mark, labelled or not."""
+    [(corpus, found)] = gathered(runs).items()
     draw_panel(axis, panel, corpus, records_by_arm(found))
     lines: dict[str, list[tuple[float, float]]] = {}
     for line in axis.lines:
@@ -51,7 +54,7 @@ def drawn(axis: Any, panel: Panel, *records: dict[str, Any]) -> dict[str, list[t
 
 
 def test_means_bands_and_the_papers_points_are_drawn_of_iwslt(axis: Any) -> None:
-    seeds = [run("iwslt_postln_warm", seed, bleus=[10.0 * seed, 30.0 + seed]) for seed in (1, 2, 3)]
+    seeds = [made("iwslt_postln_warm", seed, bleus=[10.0 * seed, 30.0 + seed]) for seed in (1, 2, 3)]
     lines = drawn(axis, FIGURE_4_BLEU, *seeds)
     assert lines[f"{COLOURS['postln']} o"] == [(1, 20), (2, 32)]
     assert lines[f"{GREY} o"][:3] == [(1, 1.8), (2, 9.2), (3, 17.4)] and len(lines[f"{GREY} o"]) == 15
@@ -70,13 +73,13 @@ def test_means_bands_and_the_papers_points_are_drawn_of_iwslt(axis: Any) -> None
 )
 def test_beside_any_other_corpus_stands_no_number_of_the_paper(corpus: str, name: str, axis: Any) -> None:
     for panel in (panel for row in rows_for(ALL[name], corpus) for panel in row):
-        records = [run(f"{corpus}_{series.arm}", bleus=[1.0]) for series in panel.series]
+        records = [made(f"{corpus}_{series.arm}", bleus=[1.0]) for series in panel.series]
         lines = drawn(axis, panel, *records)
         assert lines and not any(GREY in line for line in lines)
 
 
 def test_a_panel_without_a_curve_says_so(axis: Any) -> None:
-    assert drawn(axis, FIGURE_4_BLEU, run("toy_postln_warm", losses=[5.0])) == {}
+    assert drawn(axis, FIGURE_4_BLEU, made(losses=[5.0], bleus=[None])) == {}
     assert [text.get_text() for text in axis.texts] == ["not run"]
 
 
@@ -105,8 +108,8 @@ def test_the_figure_of_a_grid_has_its_arms_and_labels_mean_one_look(name: str) -
 
 
 def test_figures_are_drawn_by_corpus_and_what_is_not_is_said(tmp_path: Path) -> None:
-    records = [run(f"multi30k_{arm}", bleus=[1.0, 2.0]) for arm in ARMS]
-    evidence = evidence_of([*records, run("toy_postln_warm"), run("toy_preln_warm", init="fairseq")])
+    records = [made(f"multi30k_{arm}", bleus=[1.0, 2.0]) for arm in ARMS]
+    evidence = gathered([*records, made("toy_postln_warm"), made("toy_preln_warm", init="fairseq")])
     found = draw_runs(evidence, tmp_path / "a b")
     names = ["figure_4", "figure_6", "grid_section3_2", "grid_section4"]
     expected = [tmp_path / "a b" / "multi30k" / f"{name}.{kind}" for name in names for kind in ("png", "svg")]
@@ -117,13 +120,13 @@ def test_figures_are_drawn_by_corpus_and_what_is_not_is_said(tmp_path: Path) -> 
 
 
 def test_figure_6_is_not_drawn_without_the_run_that_it_is_about(tmp_path: Path) -> None:
-    found = draw_runs(evidence_of([run("toy_postln_warm"), run("toy_preln_nowarm")]), tmp_path)
+    found = draw_runs(gathered([made("toy_postln_warm"), made("toy_preln_nowarm")]), tmp_path)
     assert "toy/figure_6: postln_nowarm_fixed, which it is about, has not been run" in found.left_out
 
 
 def test_a_figure_is_the_same_whenever_it_is_drawn(tmp_path: Path) -> None:
-    records = [run("iwslt_postln_warm", seed, bleus=[seed, 9.0]) for seed in (1, 2)] + [run("iwslt_preln_nowarm")]
-    first, second = (draw_runs(evidence_of(records), tmp_path / name).paths for name in ("first", "second"))
+    records = [made("iwslt_postln_warm", seed, bleus=[seed, 9.0]) for seed in (1, 2)] + [made("iwslt_preln_nowarm")]
+    first, second = (draw_runs(gathered(records), tmp_path / name).paths for name in ("first", "second"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
@@ -135,7 +138,7 @@ def test_a_figure_says_corpus_seeds_and_what_bleu_means(tmp_path: Path, monkeypa
         return []
 
     monkeypatch.setattr(figures, "save", read)
-    draw_runs(evidence_of([run("toy_postln_warm", 1), run("toy_postln_warm", 2), run("toy_preln_nowarm")]), tmp_path)
+    draw_runs(gathered([made("toy_postln_warm", 1), made("toy_postln_warm", 2), made("toy_preln_nowarm")]), tmp_path)
     assert texts[0].endswith("\ntoy, 1 to 2 seeds: mean and 95 % interval")
     assert texts[1].startswith("BLEU: nrefs:1|") and "tok:none" in texts[1]
 
@@ -169,3 +172,13 @@ def test_a_place_that_is_no_folder_is_one_line(folder: Path, capsys: pytest.Capt
         assert cli.main(["figures", *given]) == 2
         out, err = capsys.readouterr()
         assert out == "" and err.count("\n") == 1 and message in err
+
+
+def test_the_figure_of_fine_tuning_is_accuracy_by_length_of_pre_training(tmp_path: Path) -> None:
+    evidence = gathered([*runs_of({100: 0.03, 200: 0.05}), tuned(POST, 1, 300, 0.5)])
+    arms = records_by_arm(evidence["mrpc"])
+    pre, post = (curve(arms[arm], "accuracy") for arm in (PRE, POST))
+    assert pre and pre.seeds == 6 and pre.means == {100: pytest.approx(73.01), 200: pytest.approx(75.02)}
+    assert post and post.means[300] == 50.0 and [*post.intervals] == [100, 200]
+    assert draw_runs(evidence, tmp_path).paths == [tmp_path / "mrpc" / f"figure_5.{kind}" for kind in ("png", "svg")]
+    assert curve([tuned(PRE, 1, 100, 0.9).record | {"experiment": {"start": None}}], "accuracy") is None

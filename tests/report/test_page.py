@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from ln_repro.compose import named
+from ln_repro.claims.judge import claim_rows, evidence_of
 from ln_repro.report.page import page, page_of
 from ln_repro.report.page_runs import arms_of, thinned
 from ln_repro.report.page_theory import number_table, theory_panels
 from ln_repro.report.records import read_kept
+from ln_repro.verbs.report import arms_beside
 from ln_repro.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
 from tests.examples import diverged, record
 from tests.report.claims import claim, claims
@@ -55,7 +56,9 @@ def theory() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def text(theory: dict[str, Any]) -> str:
     """Return the page of the committed records."""
-    return page_of(read_kept(RESULTS / "records").runs, theory, named)
+    kept = read_kept(RESULTS / "records")
+    evidence = evidence_of(kept.runs, arms_beside(RESULTS / "records"), kept.corpora)
+    return page_of(kept.runs, claim_rows(evidence, theory["findings"]), theory)
 
 
 def test_what_is_committed_is_what_the_records_give(text: str) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ln_repro.report.claims import theory_row
 
+from ln_repro.claims.judge import theory_row
 from ln_repro.report.page import page
 from ln_repro.report.page_runs import arms_of, thinned
 from ln_repro.report.records import read_kept

@@ -1,10 +1,18 @@
 """Records of an arm to a curve: means, intervals, and which runs are not averaged with which."""
 
+from typing import Any
+
 import pytest
 
+from ln_repro.record import Record
 from ln_repro.report.series import curve
 from ln_repro.statistics import mean_interval
-from tests.report.made_up import run
+from tests.claims.made import made
+
+
+def run(seed: int = 1, **given: Any) -> Record:
+    """Return the record of a made-up run."""
+    return made(seed=seed, **given).record
 
 
 def test_a_curve_is_the_mean_over_seeds_with_its_interval() -> None:
@@ -40,5 +48,5 @@ def test_what_was_not_scored_or_not_finite_is_no_point() -> None:
 
 
 def test_a_lost_run_is_marked_where_it_ended_and_the_mean_goes_on_without_it() -> None:
-    found = curve([run(seed=1, losses=[5.0, 3.0]), run(seed=2, losses=[9.0], status="diverged")], "loss")
+    found = curve([run(seed=1, losses=[5.0, 3.0]), run(seed=2, losses=[9.0], rule="stuck")], "loss")
     assert found and found.lost == [(1, 9.0)] and found.means == {1: 7.0, 2: 3.0} and list(found.intervals) == [1]
