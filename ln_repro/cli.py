@@ -120,7 +120,7 @@ def parser() -> argparse.ArgumentParser:
         "overrides",
         nargs="*",
         metavar="key=value",
-        help="where things lie (data.source=PATH paths.runs=DIR), or train.max_epoch=N, train.max_update=N to cut it short",
+        help="data.source=PATH, paths.runs=DIR; train.max_epoch=N or train.max_update=N to cut it short",
     )
     reproduce.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
     sync = verb("sync", "runs", "replay the events of runs to wandb (twice does no harm)")

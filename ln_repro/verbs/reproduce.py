@@ -8,10 +8,10 @@ from ln_repro.errors import UserError
 from ln_repro.verbs.messages import say
 
 FREE = ("data.source", "data.train", "data.valid", "data.test", "data.checksum", "start", "rerun", "tracker", "paths")
-"""What a record does not hold, so that it may be given: these, and what is below them."""
+"""What a record does not hold, and the command line therefore says."""
 CUTS = ("train.max_epoch", "train.max_update")
 FOLDER = "reproduced"
-"""Below `paths.runs`: the run that the record was made of may lie there itself."""
+"""Below `paths.runs`, where the run that the record was made of may lie itself."""
 
 
 def reproduce_verb(options: argparse.Namespace) -> int:
@@ -29,27 +29,25 @@ def reproduce_verb(options: argparse.Namespace) -> int:
     kept = read_kept(folder)
     found = {one.record["id"]: one for one in kept.runs}
     if options.id not in found:
-        unsound = [line for line in kept.problems if f"{options.id}." in line]
-        nearest = difflib.get_close_matches(options.id, found, n=3, cutoff=0)
-        raise UserError(
-            f"reproduce: {'; '.join(unsound)}" if unsound else
-            f"reproduce: there is no record {options.id!r} in {folder}; nearest: {', '.join(nearest) or 'none'}"
-        )  # fmt: skip
+        nearest = ", ".join(difflib.get_close_matches(options.id, found, n=3, cutoff=0)) or "none"
+        unsound = next((line for line in kept.problems if f"{options.id}." in line), None)
+        raise UserError(f"reproduce: {unsound or f'there is no record {options.id!r} in {folder}; nearest: {nearest}'}")
     theirs = found[options.id]
-    folder = RunFolder(run(settle(build(again(theirs.record, options.overrides))), say))
-    assert folder.record
-    ours = Run(folder.record, folder.events.read())
+    place = RunFolder(run(settle(build(again(theirs.record, options.overrides))), say))
+    assert place.record
+    ours = Run(place.record, place.events.read())
+    result = compare(theirs, ours, kept.runs)
+    print(f"{ours.record['exp']}, seed {ours.record['axes']['seed']}, run again in {place.path}")
     if ours.record["updates"] < theirs.record["updates"]:
         print(f"only what both have is compared: {ours.record['updates']} of {theirs.record['updates']} updates")
     print(*differences(theirs.record, ours.record), sep="\n")
-    result = compare(theirs, ours, kept.runs)
-    name = f"{options.id}: {ours.record['exp']}, seed {ours.record['axes']['seed']} (bits per token; BLEU on tokens)"
-    print(f"\n{markdown(name, result.table)}\n{options.id}: {result.grade}: {result.reason}")
+    print(f"\n{markdown(f'{options.id} (losses in bits per token, BLEU on tokens)', result.table)}")
+    print(f"{options.id}: {result.grade}\n{result.reason}")
     return int(result.grade == DIFFERENT)
 
 
 def again(record: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
-    """Return the settings of a record, with what the command line says of where things lie and when to stop.
+    """Return a record's settings, with what the command line says of where things lie and when to stop.
 
     Raises:
         UserError: it says something else, or what would make the run another one.
@@ -58,21 +56,21 @@ def again(record: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
     from ln_repro.report.reproduction import settings_of
 
     keys = [override.partition("=")[0] for override in overrides]
-    if strange := [key for key in keys if key not in CUTS and not any(f"{key}.".startswith(f"{one}.") for one in FREE)]:
-        raise UserError(f"reproduce: {', '.join(strange)}: is the record's own; free are {', '.join((*FREE, *CUTS))}")
-    tracker = [] if any(key == "tracker" for key in keys) else ["tracker=none"]
+    if strange := [key for key in keys if not {key, key.partition(".")[0]} & {*FREE, *CUTS}]:
+        raise UserError(f"reproduce: {', '.join(strange)}: the record has its own; give {', '.join((*FREE, *CUTS))}")
+    tracker = [] if "tracker" in keys else ["tracker=none"]  # the record's own run may be there under the same id
     asked = compose([f"exp={next(iter(experiments()))}", *tracker, *overrides])
     settings = settings_of(record)
-    for key in ("tracker", "paths", *keys):
-        section, _, name = key.partition(".")
-        settings[section] = {**settings[section], name: asked[section][name]} if name and section in settings else asked[section]
-    settings["paths"] = {**settings["paths"], "runs": f"{settings['paths']['runs']}/{FOLDER}"}
-    for key in (key for key in keys if key in CUTS):
+    settings |= {key: asked[key] for key in ("tracker", "paths", *({"start", "rerun"} & {*keys}))}
+    settings["paths"]["runs"] += f"/{FOLDER}"
+    for section, name in (key.split(".") for key in keys if key.startswith(("data.", "train."))):
+        settings[section] = {**settings[section], name: asked[section][name]}
+    for key in {*CUTS} & {*keys}:
         name = key.partition(".")[2]
-        longest = record["experiment"]["train"][name]
-        if settings["train"][name] is None or longest is not None and settings["train"][name] > longest:
-            raise UserError(f"{key}: can only cut the run short, to at most the record's {longest}")
+        length, whole = settings["train"][name], record["experiment"]["train"][name]
+        if length is None or (whole is not None and length > whole):
+            raise UserError(f"{key}: can only cut the run short, to {whole} at most")
         if settings["schedule"]["decay"] == "linear":
-            raise UserError(f"{key}: the record's rate falls linearly to the end of training; a shorter run is another one")
-        settings["eval"] = {**settings["eval"], "average": 0}  # of the last epochs, which are cut off
+            raise UserError(f"{key}: the rate falls linearly to the end of training; a shorter run is another one")
+        settings["eval"] = {**settings["eval"], "average": 0}  # of the last epochs, which may be cut off
     return settings
