@@ -65,11 +65,11 @@ def place(figure: Any, axes: Any, panel: Size, gaps: Size, above: float, below: 
     )
 
 
-def save(figure: Any, stem: Path) -> list[Path]:
-    """Write ``stem`` as PNG and SVG, its folder made, and return the paths."""
+def save(figure: Any, stem: Path, source: str) -> list[Path]:
+    """Write ``stem`` as PNG and SVG, its folder made, and return the paths; ``source``, in the files, is its data's."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = []
     for kind, metadata in (("png", {}), ("svg", {"Date": None})):
         paths.append(stem.with_name(f"{stem.name}.{kind}"))
-        figure.savefig(paths[-1], dpi=DOTS, metadata=metadata)
+        figure.savefig(paths[-1], dpi=DOTS, metadata={**metadata, "Description": source})
     return paths

@@ -74,7 +74,7 @@ def draw_runs(evidence: Mapping[str, Evidence], folder: Path) -> Drawn:
                     left_out.append(f"{corpus}/{name}: {reason}")
                     continue
                 drawn = draw_figure(pyplot, figure.title, rows, corpus, arms)
-                paths += save(drawn, folder / corpus / name)
+                paths += save(drawn, folder / corpus / name, reproducible(rows, arms))
                 pyplot.close(drawn)
     return Drawn(paths, left_out)
 
@@ -142,6 +142,12 @@ def signature(rows: Sequence[Sequence[Panel]], arms: Arms) -> str:
     scoring = named([[panel for panel in row if panel.quantity == "bleu"] for row in rows])
     scores = [record["bleu"].get("test_tokenised") for arm in scoring for record in arms.get(arm, ())]
     return "\n".join(sorted({f"BLEU: {score['signature']}" for score in scores if score}))
+
+
+def reproducible(rows: Sequence[Sequence[Panel]], arms: Arms) -> str:
+    """Return how to run again what the panels are drawn from."""
+    ids = [record["id"] for arm in sorted(named(rows) & arms.keys()) for record in arms[arm]]
+    return f"Drawn from these records, each of which `ln-repro reproduce ID` runs again: {' '.join(ids)}"
 
 
 def draw_panel(axis: Any, panel: Panel, corpus: str, arms: Arms) -> set[int]:

@@ -31,10 +31,10 @@ def run_tables(records: Sequence[Record]) -> dict[str, Table]:
 
 
 def runs_table(records: Sequence[Record]) -> Table:
-    """Return the scores of each run, at the epoch of lowest validation loss; averages in columns of their own."""
+    """Return the scores of each run, at the epoch of lowest validation loss, and the id to reproduce it by."""
     scores = _scores(records)
     classified = any(accuracy(record) is not None for record in records)
-    columns = ["exp", "seed", "valid loss", *(["accuracy"] if classified else []), *scores.values(), "status"]
+    columns = ["exp", "seed", "valid loss", *(["accuracy"] if classified else []), *scores.values(), "status", "id"]
     return {
         "columns": columns,
         "rows": [_row(record, list(scores), classified) for record in records],
@@ -57,6 +57,7 @@ def _row(record: Record, scores: Sequence[str], classified: bool) -> list[Any]:
         *([_rounded(accuracy(record), 4)] if classified else []),
         *(_rounded((bleu.get(key) or {"score": None})["score"], 2) for key in scores),
         record["status"],
+        record["id"],
     ]
 
 

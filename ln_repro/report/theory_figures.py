@@ -41,7 +41,7 @@ def draw(figures: Mapping[str, Any], folder: Path) -> list[Path]:
             for axis in axes[:, 0]:
                 axis.set_ylabel("norm$^2$ / d" if name == "hidden_states" else "gradient norm")
             place(figure, axes, panel_size, gaps, above=0.4, below=legend_below(figure, axes.flat))
-            paths += save(figure, folder / name)
+            paths += save(figure, folder / name, "Computed by `ln-repro theory`, from seeds alone")
             pyplot.close(figure)
     return paths
 
