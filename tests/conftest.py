@@ -2,6 +2,7 @@
 
 import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,3 +29,13 @@ def real_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("no real corpora beside the checkout")
     return SHARED_DATA
+
+
+@pytest.fixture
+def double() -> Iterator[None]:
+    """Compute in float64: two ways to one result then differ by far less than `assert_close` allows, anywhere."""
+    import torch
+
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)

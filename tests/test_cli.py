@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -247,25 +246,20 @@ def test_the_help_of_run_lists_corpora_and_arms(capsys: pytest.CaptureFixture[st
         assert f"  {name.partition('_')[2]}\n      {text}\n" in out
 
 
-def test_the_help_is_quick_and_imports_nothing_heavy() -> None:
+def test_the_help_imports_nothing_heavy() -> None:
     code = (
-        "import sys, time; start = time.perf_counter(); from ln_repro import cli\n"
+        "import sys; from ln_repro import cli\n"
         "try: cli.main(['--help'])\n"
         "except SystemExit as end: assert not end.code\n"
         "heavy = {'torch', 'hydra', 'omegaconf', 'wandb', 'fairseq', 'pydantic', 'numpy', 'matplotlib', 'sacrebleu'}\n"
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    took = []
-    for _ in range(5):
-        start = time.perf_counter()
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-        took.append(time.perf_counter() - start)
-        assert done.stderr == "[]\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert done.stderr == "[]\n"
     assert all(
         verb in done.stdout for verb in ("run", "data", "status", "tables", "figures", "sync", "doctor", "exit codes")
     )
-    assert min(took) < 0.3
 
 
 def test_help_and_version_are_no_errors(capsys: pytest.CaptureFixture[str]) -> None:

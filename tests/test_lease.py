@@ -16,6 +16,7 @@ from ln_repro import lease
 from ln_repro.errors import LnReproError
 from ln_repro.lease import InUseError, holder, newest, taken
 from ln_repro.store import RunFolder, write_json
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[1]
 OTHER = """
@@ -68,7 +69,7 @@ def test_a_dead_holder_on_another_machine_is_outlived(elsewhere) -> None:
     process.wait()
     began = time.monotonic()
     with taken(folder) as ours:
-        assert 1.4 < time.monotonic() - began < 10
+        assert time.monotonic() - began > lease.EXPIRY_SECONDS - 0.1
         assert (ours.number, newest(folder)[0]) == (2, 2)
     assert holder(folder) is None
 
@@ -87,9 +88,7 @@ def test_a_lost_lease_says_who_has_it(tmp_path: Path) -> None:
     with taken(tmp_path) as ours:
         later = {**vars(ours.holder), "host": "node7", "boot": "another", "pid": 12, "job": "3_4"}
         (tmp_path / "sessions" / "2.json").write_text(json.dumps(later))
-        deadline = time.monotonic() + 10
-        while not ours.lost and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(lambda: ours.lost)
         with pytest.raises(LnReproError, match=r"taken over by process 12 on node7 \(job 3_4\)"):
             ours.check()
 
@@ -110,12 +109,11 @@ def test_clocks_that_differ_or_are_set_back_change_nothing(elsewhere, monkeypatc
         pass
 
 
-def test_a_lease_that_was_given_back_is_taken_at_once(tmp_path: Path) -> None:
+def test_a_lease_that_was_given_back_is_taken_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "EXPIRY_SECONDS", 3600.0)  # it would be refused, if it had to expire
     for number in range(1, 4):
-        began = time.monotonic()
         with taken(tmp_path) as ours:
             assert ours.number == number
-        assert time.monotonic() - began < 1
     assert sorted(path.name for path in (tmp_path / "sessions").iterdir()) == ["1.json", "2.json", "3.json"]
 
 

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from ln_repro import lease
 from ln_repro.errors import LnReproError
 from ln_repro.store import RunFolder, read_json, runs_under, write_json
 from tests.examples import experiment
+from tests.waiting import HANGS_SECONDS
 
 ROOT = Path(__file__).resolve().parents[1]
 ODD_NAMES = ["plain", "two words", 'it\'s "quoted"', "line\nfeed", "-dash", "ünï"]
@@ -24,7 +24,7 @@ sys.path.insert(0, sys.argv[1])
 from ln_repro.store import RunFolder
 with RunFolder(Path(sys.argv[2])).claim():
     print("held", flush=True)
-    time.sleep(60)
+    time.sleep(3600)
 """
 
 
@@ -145,18 +145,18 @@ def test_a_claim_keeps_another_process_out_until_it_ends(folder: RunFolder, monk
     assert not folder.holder
 
 
-def test_a_claim_waits_for_a_holder_that_is_just_ending(run: RunFolder) -> None:
+def test_a_claim_waits_for_a_holder_that_is_just_ending(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     holder = hold(run)
+    monkeypatch.setattr(lease, "PATIENCE_SECONDS", HANGS_SECONDS)
     subprocess.Popen(["sh", "-c", f"sleep 0.5; kill -9 {holder.pid}"])
-    start = time.monotonic()
     with run.claim():
-        assert time.monotonic() - start < 10
+        pass
     holder.wait()
 
 
 def test_a_worker_that_outlives_its_command_still_holds_the_directory(run: RunFolder) -> None:
     with run.claim() as ours:
-        worker = subprocess.Popen(["sleep", "60"], pass_fds=(ours.descriptor,))
+        worker = subprocess.Popen(["sleep", "3600"], pass_fds=(ours.descriptor,))
     assert run.holder
     worker.kill()
     worker.wait()

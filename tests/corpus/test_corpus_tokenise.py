@@ -4,7 +4,6 @@ import hashlib
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from ln_repro.corpus.base import Style
 from ln_repro.corpus.prepare import prepare
 from ln_repro.corpus.text import lower
 from ln_repro.corpus.tokenise import tokenise_lines, tokeniser
+from tests.waiting import until
 
 #: The test side of IWSLT14 as tokenizer.perl and lowercase.perl give it (fairseq's prepare-iwslt14.sh, before BPE).
 IWSLT14_TEST = {
@@ -82,8 +82,9 @@ if __name__ == "__main__":
     import threading, time
     parallel.WORTH_IT, parallel.CHUNK, parallel.cores = 1, 5, lambda: 2
     def tell():
-        time.sleep(1.5)
-        print(*[child.pid for child in active_children()], flush=True)
+        while len(children := active_children()) < 2:
+            time.sleep(0.05)
+        print(*[child.pid for child in children], flush=True)
     threading.Thread(target=tell, daemon=True).start()
     parallel.over_lines(make, (), ["line"] * 5000)
 """
@@ -97,10 +98,7 @@ def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
         workers = [int(pid) for pid in process.stdout.readline().split()]
         process.kill()
     assert len(workers) == 2
-    deadline = time.monotonic() + 10
-    while any(alive(pid) for pid in workers) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(alive(pid) for pid in workers)
+    until(lambda: not any(alive(pid) for pid in workers))
 
 
 def alive(pid: int) -> bool:

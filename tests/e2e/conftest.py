@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from tests.e2e.outcomes import outcome
+from tests.waiting import HANGS_SECONDS, until
 
-WITHIN_SECONDS = 12
 HELD = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
 WORDS = [f"wort{number}" for number in range(40)]
 TINY = (
@@ -67,7 +67,7 @@ class Command:
     def finish(self, *extra: str) -> tuple[int, str, str]:
         """Run it to its end; return exit code, standard output and standard error."""
         process = self.start(*extra)
-        out, error = process.communicate(timeout=300)
+        out, error = process.communicate(timeout=HANGS_SECONDS)
         return process.returncode, out, error
 
     @property
@@ -79,7 +79,7 @@ class Command:
         """Run any verb to its end; return exit code, standard output and standard error."""
         done = subprocess.run(
             [sys.executable, "-m", "ln_repro.cli", *words],
-            env={**self.environment, **environment}, capture_output=True, text=True, timeout=900,
+            env={**self.environment, **environment}, capture_output=True, text=True, timeout=HANGS_SECONDS,
         )  # fmt: skip
         return done.returncode, done.stdout, done.stderr
 
@@ -90,14 +90,12 @@ class Command:
 
     def wait_for_update(self, update: int) -> None:
         """Return once training has reported ``update`` or more."""
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            for path in self.runs.glob("*/events.jsonl"):
-                lines = path.read_text().splitlines()
-                if any(json.loads(line)["update"] >= update for line in lines if line.endswith("}")):
-                    return
-            time.sleep(0.02)
-        raise TimeoutError(f"update {update} was never reached")
+        until(lambda: any(
+            json.loads(line)["update"] >= update
+            for path in self.runs.glob("*/events.jsonl")
+            for line in path.read_text().splitlines()
+            if line.endswith("}")
+        ))  # fmt: skip
 
     def kill_at(self, update: int, victim: str = "both") -> None:
         """Start it, and kill -9 the command, the trainer or both of them once it has reported ``update``."""
@@ -108,7 +106,7 @@ class Command:
             process.kill()
         if victim != "command":
             self.signal_workers(signal.SIGKILL)
-        process.communicate(timeout=60)
+        process.communicate(timeout=HANGS_SECONDS)
         self.wait_until_alone()
 
     def signal_workers(self, number: signal.Signals, *names: str) -> None:
@@ -124,11 +122,8 @@ class Command:
                         time.sleep(0.01)
 
     def wait_until_alone(self) -> None:
-        """Return once no worker is left; a trainer whose command is gone ends within seconds."""
-        deadline = time.monotonic() + WITHIN_SECONDS
-        while self.workers():
-            assert time.monotonic() < deadline, "a worker outlived its command"
-            time.sleep(0.1)
+        """Return once no worker is left; a trainer whose command is gone ends by itself."""
+        until(lambda: not self.workers(), 0.1)
 
     def workers(self) -> dict[int, str]:
         """Return the engine's processes of this run: their command lines by process id."""

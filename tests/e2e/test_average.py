@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 
 import pytest
 
@@ -13,6 +12,7 @@ from ln_repro.engine.decoder import Decoder
 from ln_repro.experiment import build
 from tests.e2e.conftest import Command, _escaped
 from tests.e2e.test_interruptions import outcome
+from tests.waiting import HANGS_SECONDS, until
 
 MANY = 40
 KEYS = {"test", "test_tokenised", "test_average", "test_average_tokenised"}
@@ -24,10 +24,7 @@ def events(run):
 
 def wait_for_the_average(run):
     """Return once a decoder is at work on the average."""
-    deadline = time.monotonic() + 120
-    while not any("test_average" in log.read_text() for log in run.runs.glob("*/decode.log")):
-        assert time.monotonic() < deadline, "the average was never decoded"
-        time.sleep(0.02)
+    until(lambda: any("test_average" in log.read_text() for log in run.runs.glob("*/decode.log")))
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +86,7 @@ def test_the_average_of_copies_translates_like_the_original(averaged, tmp_path):
     with (tmp_path / "lock").open("w") as lock:
         decoder = Decoder(experiment.eval, training, tmp_path / "log", lock.fileno())
         decoder.ask("test", weights)
-        while not decoder.done():
-            time.sleep(0.05)
+        until(decoder.done)
         decoder.stop()
     one, copies, mean = (path.read_text() for path in weights)
     assert one == copies == (averaged.folder / "hyps" / "test.epoch4.tok.txt").read_text()
@@ -105,7 +101,7 @@ def test_an_interrupted_average_is_finished_by_the_same_command(command, average
     process = run.start()
     wait_for_the_average(run)
     process.send_signal(how)
-    process.communicate(timeout=60)
+    process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode != 0
     run.wait_until_alone()
     assert not list(run.folder.glob("record.json"))

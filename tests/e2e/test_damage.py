@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from tests.e2e.outcomes import outcome
+from tests.waiting import HANGS_SECONDS
 
 
 def test_what_a_crash_has_cut_short_is_made_whole(command, expected):
@@ -61,7 +62,7 @@ def test_a_disk_that_fills_up_is_one_line_and_the_same_command_goes_on(command, 
     with blocks.open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while True:
             file.write(bytes(4096))
-    _, error = process.communicate(timeout=120)
+    _, error = process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode in (1, 2), error
     assert "disk is full" in error.splitlines()[-1] and "Traceback" not in error
     blocks.unlink()

@@ -2,9 +2,10 @@
 
 import json
 import signal
-import time
 
 import pytest
+
+from tests.waiting import until
 
 SHORT = ("train.max_epoch=1", "eval.beam=1")
 
@@ -61,15 +62,10 @@ def test_a_sweep_that_was_left_is_found_cancelled_and_goes_on(command):
     status, out, _ = run.call("cancel", *words)
     run.signal_workers(signal.SIGCONT)
     assert status == 0 and "asked to save and end" in out and "until a sweep is started again" in out
-    deadline = time.monotonic() + 60
-    while "running" in states(run, *words) or run.workers():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    until(lambda: "running" not in states(run, *words) and not run.workers())
     assert sorted(states(run, *words)) == ["interrupted", "planned", "planned", "planned"]
     log = next((run.runs / "sweep").glob("sweep-*.log"))
-    while "have no record yet" not in log.read_text():
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.2)
+    until(lambda: "have no record yet" in log.read_text())
     status, _, error = run.call("sweep", *words)
     assert status == 0, error
     assert states(run, *words) == ["finished"] * 4

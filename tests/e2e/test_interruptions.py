@@ -3,12 +3,11 @@
 import json
 import os
 import signal
-import time
 
 import pytest
 
 from tests.e2e import outcomes
-from tests.e2e.conftest import WITHIN_SECONDS
+from tests.waiting import HANGS_SECONDS, until
 
 
 def outcome(run):
@@ -18,14 +17,6 @@ def outcome(run):
 def jobs(run):
     """Return what the workers of a run do."""
     return {args.split("ln_repro.engine.worker ")[1].split()[0] for args in run.workers().values()}
-
-
-def within(seconds, condition):
-    """Wait until something is so."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +41,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(command, expected):
     process = run.start()
     run.wait_for_update(40)
     process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode == 130
     assert "Traceback" not in error
     run.wait_until_alone()
@@ -63,12 +54,12 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(command, expected):
 def test_the_trainer_need_not_wait_for_a_decoder_that_does_not_end(command):
     run = command("runs", "train.max_epoch=40")
     process = run.start()
-    within(120, lambda: jobs(run) == {"train", "decode"})
+    until(lambda: jobs(run) == {"train", "decode"})
     run.signal_workers(signal.SIGSTOP, "worker decode")
     process.send_signal(signal.SIGINT)
-    within(WITHIN_SECONDS, lambda: jobs(run) == {"decode"})
+    until(lambda: jobs(run) == {"decode"})
     run.signal_workers(signal.SIGCONT, "worker decode")
-    process.communicate(timeout=60)
+    process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode == 130
 
 
@@ -78,7 +69,7 @@ def test_sigterm_is_as_good_as_ctrl_c(command, expected):
     process = run.start()
     run.wait_for_update(40)
     process.terminate()
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode == 130, error
     assert run.finish()[0] == 0
     assert outcome(run) == expected
@@ -93,7 +84,7 @@ def test_signals_meant_for_the_job_do_not_kill_the_trainer(command, expected):
     for pid in workers:
         for name in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
             os.kill(pid, name)
-    process.communicate(timeout=120)
+    process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode == 0
     assert outcome(run) == expected
 
@@ -114,7 +105,7 @@ def test_two_commands_never_write_into_one_directory(command, expected):
     first = run.start()
     run.wait_for_update(1)
     status, _, error = run.finish()
-    first.communicate(timeout=120)
+    first.communicate(timeout=HANGS_SECONDS)
     assert first.returncode == 0
     assert outcome(run) == expected
     assert status == 0 or "in use by process" in error  # it waited for the first to finish, or said why not

@@ -8,6 +8,8 @@ import signal
 
 import pytest
 
+from tests.waiting import HANGS_SECONDS
+
 
 def test_a_run_end_to_end(command):
     run = command()
@@ -105,7 +107,7 @@ def test_a_resumed_run_is_given_up_at_the_same_update(command):
     run.wait_for_update(30)
     for pid in run.workers():
         os.kill(pid, signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=HANGS_SECONDS)
     status, _, error = run.finish()
     assert status == 0, error
     assert "resuming after update" in error, "it was over before it was killed"

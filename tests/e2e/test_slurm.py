@@ -12,6 +12,7 @@ import pytest
 
 from tests.e2e.outcomes import outcomes
 from tests.sweep.slurm_cluster import Cluster, missing
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 ASKED = ("launcher.cpus_per_task=1", "launcher.mem_gb=1", "launcher.timeout_min=60")
@@ -41,14 +42,6 @@ def run(command, cluster):
 def states(run) -> dict[str, str]:
     _, out, _ = run.call("status", "--json")
     return {row["dir"].rsplit("/")[-1]: row["state"] for row in json.loads(out)}
-
-
-def until(done, seconds=120):
-    deadline = time.monotonic() + seconds
-    while not (found := done()):
-        assert time.monotonic() < deadline, "this takes too long"
-        time.sleep(0.3)
-    return found
 
 
 def on_node(cluster, run, node):
@@ -94,7 +87,7 @@ def test_six_cells_survive_a_preemption_a_cancellation_and_a_node_that_dies(run,
     time.sleep(1)
     cluster.start_node("node2")
 
-    until(lambda: not cluster.ask("squeue", "-h"), 300)
+    until(lambda: not cluster.ask("squeue", "-h"))
     assert states(run)[lost[0]] == "interrupted"
     status, _, error = run.call(*CELLS, "launcher=slurm", *ASKED, *run.settings)
     assert status == 0, error

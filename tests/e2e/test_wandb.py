@@ -6,6 +6,7 @@ import signal
 import pytest
 
 from tests.tracking.wandb_server import Server
+from tests.waiting import HANGS_SECONDS
 
 CANARY = "0123456789abcdef0123456789abcdef01234567"
 
@@ -30,7 +31,7 @@ def test_killed_twice_it_arrives_as_one(mirrored, mode):
         run.wait_for_update(update)
         for pid in [process.pid] if victim == "command" else run.workers():
             os.kill(pid, signal.SIGKILL)
-        process.communicate(timeout=60)
+        process.communicate(timeout=HANGS_SECONDS)
     status, _, error = run.finish(setting)
     assert status == 0, error
     for _ in range(2):

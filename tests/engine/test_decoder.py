@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from ln_repro.engine import decoder as room
 from ln_repro.engine.decoder import Decoder
 from ln_repro.errors import LnReproError
 from tests.examples import experiment
+from tests.waiting import until
 
 WORKER = """
 import json, pathlib, os, signal, sys
@@ -43,10 +43,7 @@ def answers(decoder, split, outs):
     """Ask, wait, and return who answered what."""
     decoder.ask(split, outs)
     assert decoder.busy
-    deadline = time.monotonic() + 20
-    while not decoder.done():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(decoder.done)
     assert not decoder.busy and not decoder.done()
     return [out.read_text().split() for out in outs]
 
@@ -82,6 +79,4 @@ def test_one_killed_while_idle_is_replaced(decoder, tmp_path):
 def test_one_that_fails_at_work_is_an_error(decoder, tmp_path):
     decoder.ask("bad", {tmp_path / "1": []})
     with pytest.raises(LnReproError, match=r"decode failed \(exit 1\): the reason"):
-        for _ in range(1000):
-            decoder.done()
-            time.sleep(0.01)
+        until(decoder.done)

@@ -6,6 +6,7 @@ from torch import nn
 
 from ln_repro.engine.plugin.layers import DecoderLayer, EncoderLayer, Shape
 
+pytestmark = pytest.mark.usefixtures("double")
 TIME, MEMORY, BATCH, WIDTH, FFN, HEADS = 7, 9, 3, 32, 48, 4
 
 
@@ -42,7 +43,7 @@ def test_encoder_layer_equals_torch(norm, norm_first):
     got = ours(x, mask[:, None, None, :])
     expected = theirs.train()(x, src_key_padding_mask=mask)  # train: keeps torch off its nested-tensor path
     real = ~padding.T
-    torch.testing.assert_close(got[real], expected[real], atol=1e-5, rtol=0)
+    torch.testing.assert_close(got[real], expected[real])
 
 
 @pytest.mark.parametrize(("norm", "norm_first"), [("postln", False), ("preln", True)])
@@ -59,7 +60,7 @@ def test_decoder_layer_equals_torch(norm, norm_first):
     got = ours(x, memory, None, None)
     causal = nn.Transformer.generate_square_subsequent_mask(TIME)
     expected = theirs(x, memory, tgt_mask=causal, tgt_is_causal=True)
-    torch.testing.assert_close(got, expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(got, expected)
 
 
 @torch.no_grad()

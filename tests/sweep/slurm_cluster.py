@@ -10,6 +10,8 @@ from pathlib import Path
 
 import psutil
 
+from tests.waiting import HANGS_SECONDS
+
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "squeue")
 CONF = """
 ClusterName=lnrepro
@@ -140,7 +142,7 @@ class Cluster:
         log.close()
 
     def _until(self, done, message: str) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + HANGS_SECONDS
         while not done():
             if time.monotonic() > deadline:
                 said = "".join(path.read_text(errors="replace")[-500:] for path in (self.folder / "run").glob("*.out"))

@@ -9,6 +9,7 @@ import torch
 from ln_repro.theory.real import EOS, Setting, Transformer, real_gradients, real_hidden_states, zipf_batches
 from ln_repro.theory.unit import Unit
 
+pytestmark = pytest.mark.usefixtures("double")
 SMALL = {"width": 32, "ffn": 64, "heads": 2, "vocabulary": 200, "batches": 2, "sentences": 4, "length": 6}
 
 
