@@ -1,11 +1,14 @@
 """Print the loss of every update, in bits per token at full precision, of a training run given by its arguments.
 
-`python loss_trace.py stock|ours ARGUMENTS...`: by fairseq's own training program, or by ours.
+`python loss_trace.py stock|nudged|ours ARGUMENTS...`: by fairseq's own training program, by it with the first
+parameters changed by one rounding, or by ours.
 """
 
 import json
 import math
 import sys
+
+import torch
 
 from ln_repro.engine import compat
 
@@ -25,7 +28,16 @@ criterion = LabelSmoothedCrossEntropy if who == "ours" else LabelSmoothedCrossEn
 original = criterion.forward
 
 
+@torch.no_grad()
+def nudge(model):
+    draw = torch.Generator().manual_seed(1)
+    for parameter in model.parameters():
+        parameter.mul_(1 + 2.0**-24 * torch.randn(parameter.shape, generator=draw))
+
+
 def recording(self, *args, **kwargs):
+    if who == "nudged" and self.training and not losses:
+        nudge(args[0])
     loss, sample_size, log = original(self, *args, **kwargs)
     if self.training:
         losses.append(float(loss) / sample_size / math.log(2))

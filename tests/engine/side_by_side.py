@@ -9,10 +9,9 @@ an update, all losses in bits per token:
 - ``loss``: stock fairseq's;
 - ``free``: how far ours is from it, each on its own way;
 - ``nudged``: how far stock fairseq is from itself after a change of its first parameters by rounding alone;
-- ``step``, ``parameters``: the loss, and the largest difference of a parameter after the update, where ours begins
-  every update at stock fairseq's parameters and moments;
-- ``noise``: the same for parameters whose gradient is no more than rounding, of which Adam's first steps make steps of
-  the full rate: it divides by the gradient's own size.
+- ``step``: the loss, where ours begins every update at stock fairseq's parameters and moments, and ``parameters``, the
+  largest difference of a parameter after the update;
+- ``rounding step``, ``rounding parameters``: the same of stock fairseq, begun there too but for a change by rounding.
 """
 
 import json
@@ -51,8 +50,6 @@ NAMES = [  # stock fairseq's, in ours
     ("ffn_residual.norm.", "final_layer_norm."), ("ffn.fc", "fc"),
 ]  # fmt: skip
 ONE_ROUNDING = 2.0**-24
-NOISE = 1e-7
-"""A gradient below is the difference of larger numbers, hardly more than their rounding."""
 
 
 def stock_name(name):
@@ -107,7 +104,7 @@ def main():
     """Print the differences, update by update."""
     with tempfile.TemporaryDirectory() as name:
         theirs = stock_arguments(experiment, corpus, Path(name))
-        stock, nudged = Side(Trainer, theirs), Side(Trainer, theirs)
+        stock, nudged, rounding = (Side(Trainer, theirs) for _ in range(3))
         arguments = training_arguments(experiment, corpus, Path(name))
         free, step = Side(StrictTrainer, arguments), Side(StrictTrainer, arguments)
     _, batches = checkpoint_utils.load_checkpoint(free.trainer.cfg.checkpoint, free.trainer)
@@ -120,22 +117,18 @@ def main():
     epochs = (batches.next_epoch_itr(shuffle=True) for _ in count())
     for sample in islice(chain.from_iterable(epochs), int(updates)):
         step.follow(stock)
+        rounding.follow(stock, rounding=ONE_ROUNDING)
         rate = free.trainer.get_lr()
         loss = stock.update(sample, rate)
-        found = {"loss": loss, "free": free.update(sample, rate) - loss, "nudged": nudged.update(sample, rate) - loss,
-                 "step": step.update(sample, rate) - loss}  # fmt: skip
-        print(json.dumps({**found, **distances(stock, step)}), flush=True)
+        sides = {"free": free, "nudged": nudged, "step": step, "rounding step": rounding}
+        found = {name: side.update(sample, rate) - loss for name, side in sides.items()}
+        apart = {"parameters": distance(stock, step), "rounding parameters": distance(stock, rounding)}
+        print(json.dumps({"loss": loss, **found, **apart}), flush=True)
 
 
-def distances(stock, step):
-    """Return the largest difference of a parameter, by whether its gradient tells anything."""
-    found = {"parameters": 0.0, "noise": 0.0}
-    for name, parameter in step.parameters.items():
-        theirs = stock.parameters[name]
-        apart, telling = (parameter - theirs).detach().abs(), theirs.grad.abs() > NOISE
-        for kind, of_kind in (("parameters", apart[telling]), ("noise", apart[~telling])):
-            found[kind] = max(found[kind], float(of_kind.max()) if of_kind.numel() else 0.0)
-    return found
+def distance(stock, side):
+    """Return the largest difference of a parameter."""
+    return max(float((mine - stock.parameters[name]).detach().abs().max()) for name, mine in side.parameters.items())
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def assert_same_losses(work: Workload, folder: Path, changes: Sequence[str]) -> 
     allowed = max(abs(there - here) for here, there in zip(ours, moved, strict=True))
     assert len(ours) == 6 and allowed > 0
     for change in changes:
-        assert losses(work, folder / change, "altered", change) == pytest.approx(ours, abs=allowed), change
+        assert losses(work, folder / change, "altered", change) == pytest.approx(ours, rel=0, abs=allowed), change
 
 
 @pytest.mark.slow

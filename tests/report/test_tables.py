@@ -15,9 +15,9 @@ from ln_repro.report.tables import latex, render, run_tables, runs_table, signat
 from tests.claims.made import made
 from tests.examples import SIGNATURE, diverged, record
 
-COLUMNS = ["exp", "seed", "valid loss", "BLEU", "BLEU tok.", "status"]
-FINISHED_ROW = ["toy_preln_nowarm", 1, "2.125", "41.51", "43.25", "finished"]
-DIVERGED_ROW = ["toy_postln_nowarm", 2, None, None, None, "diverged"]
+COLUMNS = ["exp", "seed", "valid loss", "BLEU", "BLEU tok.", "status", "id"]
+FINISHED_ROW = ["toy_preln_nowarm", 1, "2.125", "41.51", "43.25", "finished", "0123456789"]
+DIVERGED_ROW = ["toy_postln_nowarm", 2, None, None, None, "diverged", "abcdef0123"]
 
 
 @pytest.fixture
@@ -49,15 +49,16 @@ def test_an_average_has_columns_and_signatures_of_its_own() -> None:
     }
     averaged = record(bleu=record()["bleu"] | scores)
     found = runs_table([record(), averaged])
-    assert found["columns"] == [*COLUMNS[:-1], "BLEU avg.", "BLEU avg. tok.", "status"]
+    assert found["columns"] == [*COLUMNS[:-2], "BLEU avg.", "BLEU avg. tok.", *COLUMNS[-2:]]
     assert found["rows"] == [
-        [*FINISHED_ROW[:-1], None, None, "finished"], [*FINISHED_ROW[:-1], "42.00", "43.50", "finished"],
-    ]  # fmt: skip
+        [*FINISHED_ROW[:-2], None, None, *FINISHED_ROW[-2:]],
+        [*FINISHED_ROW[:-2], "42.00", "43.50", *FINISHED_ROW[-2:]],
+    ]
     assert found["notes"] == [
         *signatures([record()]), f"BLEU avg.: {signature}", f"BLEU avg. tok.: {signature.replace('13a', 'none')}",
     ]  # fmt: skip
     without = record(bleu=record()["bleu"] | dict.fromkeys(scores))  # too few epochs
-    assert runs_table([without])["rows"] == [[*FINISHED_ROW[:-1], None, None, "finished"]]
+    assert runs_table([without])["rows"] == [[*FINISHED_ROW[:-2], None, None, *FINISHED_ROW[-2:]]]
 
 
 def test_records_are_read_in_order(folder: Path) -> None:
@@ -83,8 +84,8 @@ def test_a_task_without_scores_has_a_table_of_its_own_without_them() -> None:
     assert list(tables) == ["runs-toy", "runs-toy-masked_lm"]
     assert tables["runs-toy"]["rows"] == [FINISHED_ROW]
     assert tables["runs-toy-masked_lm"] == {
-        "columns": ["exp", "seed", "valid loss", "status"],
-        "rows": [["toy_preln_nowarm", 1, "2.500", "finished"]],
+        "columns": ["exp", "seed", "valid loss", "status", "id"],
+        "rows": [["toy_preln_nowarm", 1, "2.500", "finished", "1"]],
         "notes": [],
     }
 

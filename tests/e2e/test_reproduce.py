@@ -1,0 +1,36 @@
+"""`ln-repro reproduce`: a kept record is run again, whole or for its first updates, and comes out the same."""
+
+import json
+
+
+def test_a_kept_record_comes_out_again(command):
+    run, records = command("runs"), "records"
+    assert run.finish()[0] == 0
+    kept = run.runs.parent / records
+    assert run.call("collect", "--records", str(kept))[0] == 0
+    record = json.loads(next(kept.glob("*.json")).read_text())
+    where = [word for word in run.arguments if word.startswith(("data.train", "data.valid", "data.test"))]
+    words = ("reproduce", record["id"], "--records", str(kept), *where)
+
+    status, out, error = run.call(*words)
+    assert status == 0, error
+    assert f"{record['id']}: equal bit for bit" in out and "test BLEU, epoch 4" in out
+    assert all(len(line) <= 80 for line in out.splitlines() if line.startswith("|"))
+    assert [path.parent.name for path in run.runs.glob("reproduced/*/record.json")] == [run.folder.name]
+    again, compared, error = run.call(*words)
+    assert again == 0 and compared == out and "finished already" in error
+
+    status, out, error = run.call(*words, "train.max_update=20")
+    assert status == 0, error
+    assert f"only what both have is compared: 20 of {record['updates']} updates" in out
+    assert "equal bit for bit" in out and "training loss, update 20" in out and "epoch 1" not in out
+
+    for path in kept.glob("*.jsonl"):  # a record that is not what this code does
+        events = [json.loads(line) for line in path.read_text().splitlines()]
+        for event in events:
+            if event["kind"] == "train":
+                event["loss"] *= 2
+        path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    (kept / "SHA256SUMS").unlink()
+    status, out, _ = run.call(*words, "train.max_update=20")
+    assert status == 1 and f"{record['id']}: different" in out

@@ -1,0 +1,156 @@
+"""A record and the run that repeats it: how alike they are, in four grades."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ln_repro.claims.evidence import Run
+
+from ln_repro import cli
+from ln_repro.errors import UserError
+from ln_repro.experiment import build
+from ln_repro.report.records import read_kept, records_folder
+from ln_repro.report.reproduction import (
+    DIFFERENT,
+    EQUAL,
+    ROUNDING,
+    SAME,
+    arm_of,
+    compare,
+    differences,
+    flat,
+    settings_of,
+)
+from ln_repro.verbs.reproduce import again
+
+OLD, ALONE, LINEAR, LOST = "a477d5422d", "fc87acbec0", "multi30k_preln_nowarm_radam", "toy_postln_nowarm_sgd_literal"
+"""Of seed 1, from before four other seeds and many settings; of the only seed; experiments."""
+
+
+@pytest.fixture(scope="module")
+def kept() -> list[Run]:
+    return list(read_kept(records_folder()).runs)
+
+
+@pytest.fixture
+def one(kept: list[Run]) -> Callable[[str], Run]:
+    """Return a function that returns a record by its id, or one of an experiment, diverged if any is."""
+
+    def find(name: str) -> Run:
+        found = [run for run in kept if name in (run.record["id"], run.record["exp"])]
+        return max(found, key=lambda run: bool(run.record["divergence"]))
+
+    return find
+
+
+def changed(run: Run, loss: float = 0.0, nll: float = 0.0, **record: Any) -> Run:
+    """Return a run whose every training loss, and every validation NLL, is larger by a part of itself."""
+    made = copy.deepcopy(run)
+    made.record.update(record)
+    for event in made.events:
+        if event["kind"] == "train":
+            event["loss"] *= 1 + loss
+    for row in made.record["epochs"]:
+        row["valid_nll_loss"] *= 1 + nll
+    return made
+
+
+def test_a_record_holds_its_settings_as_they_were(kept: list[Run]) -> None:
+    for record in (run.record for run in kept):
+        experiment = build(again(record, ["paths.runs=somewhere"]))
+        found = experiment.settings()
+        then = flat(record["experiment"])
+        assert {key: flat(found)[key] for key in then} | {"train.device": then["train.device"]} == then
+        assert (found["train"]["device"], str(experiment.paths.runs)) == ("cpu", "somewhere/reproduced")
+        if "divergence" not in record["experiment"]:
+            assert experiment.divergence.rule == "never"  # there was no rule that a run could be lost by
+        if record["experiment"].keys() >= found.keys():
+            assert experiment.id(record["data"]["fingerprint"]) == record["id"]
+
+
+def test_a_setting_that_changed_its_default_keeps_the_records_value(one: Callable[[str], Run]) -> None:
+    record = copy.deepcopy(one(OLD).record)
+    record["experiment"]["train"]["label_smoothing"] = 0.25
+    assert build(again(record, [])).train.label_smoothing == 0.25
+
+
+@pytest.mark.parametrize(
+    ("loss", "nll", "grade"),
+    [(0.0, 0.0, EQUAL), (1e-9, 0.0, ROUNDING), (1e-5, 1e-4, ROUNDING), (1e-2, 1e-4, SAME), (1e-9, 0.5, DIFFERENT)],
+)
+def test_four_grades(kept: list[Run], one: Callable[[str], Run], loss: float, nll: float, grade: str) -> None:
+    found = compare(one(OLD), changed(one(OLD), loss, nll), kept)
+    assert found.grade == grade
+    assert ("validation NLL, epoch 3: not where" in found.reason) == (grade == DIFFERENT)
+
+
+def test_an_arm_is_told_apart_by_all_but_its_seed_and_what_is_not_read(kept: list[Run], one: Callable[[str], Run]):
+    arm = [run.record for run in kept if arm_of(run.record) == arm_of(one(OLD).record)]
+    assert {record["exp"] for record in arm} == {one(OLD).record["exp"]}
+    assert sorted(record["axes"]["seed"] for record in arm) == [1, 2, 3, 4, 5]
+    assert len({record["experiment"]["schedule"]["step_epoch"] for record in arm}) == 2
+    other = copy.deepcopy(one(OLD).record)
+    other["experiment"]["train"]["label_smoothing"] = 0.0
+    assert arm_of(other) != arm_of(one(OLD).record)
+
+
+def test_of_a_run_cut_short_only_what_both_have_counts(kept: list[Run], one: Callable[[str], Run]) -> None:
+    theirs = one(ALONE)
+    first = theirs.record["epochs"][0]
+    experiment = copy.deepcopy(theirs.record["experiment"])
+    experiment["train"]["max_epoch"] = 1
+    short = changed(theirs, epochs=[dict(first)], updates=first["update"], experiment=experiment)
+    short = Run(short.record, [event for event in short.events if event["update"] <= first["update"]])
+    found = compare(theirs, short, kept)
+    assert found.grade == EQUAL and found.table["rows"][-1][0] == "test BLEU, epoch 1"
+    found = compare(theirs, changed(short, 1e-7, 0.01), kept)
+    assert found.grade == ROUNDING and "within 10% of the record, a loose bound: 1 seeds of 3" in found.reason
+    assert compare(theirs, changed(short, 1e-7, 0.11), kept).grade == DIFFERENT
+    assert "setting: train.max_epoch 10 then, 1 now" in differences(theirs.record, short.record)
+
+
+def test_a_run_that_is_lost_is_repeated_by_one_that_is(kept: list[Run], one: Callable[[str], Run]) -> None:
+    theirs = one(LOST)
+    assert theirs.record["status"] == "diverged"
+    later = {**theirs.record["divergence"], "update": theirs.record["divergence"]["update"] + 20}
+    assert compare(theirs, changed(theirs, 1e-2, divergence=later), kept).grade == SAME
+    assert compare(theirs, changed(theirs, status="finished", divergence=None), kept).grade == DIFFERENT
+
+
+def test_what_was_different_is_said(one: Callable[[str], Run]) -> None:
+    record = one(OLD).record
+    environment = {**record["environment"], "torch": "9.9", "instructions": "AVX2"}
+    code, data = {**record["code"], "git": "f" * 40, "dirty": True}, {**record["data"], "fingerprint": "x"}
+    now = {**record, "environment": environment, "code": code, "data": data}
+    assert differences(record, record) == []
+    said = "\n".join(differences(record, now))
+    assert f"code: {record['code']['git'][:10]} then, {'f' * 10}, changed, now" in said
+    assert f"git worktree add ../ln-repro-{record['code']['git'][:10]}" in said
+    assert f"corpus: fingerprint {record['data']['fingerprint']} then, x now" in said
+    assert "environment: torch 2.13.0+cpu then, 9.9 now" in said and "instructions not recorded then, AVX2 now" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["lr=1"], "lr: the record has its own"),
+        (["train.max_epoch=4"], "can only cut the run short, to 3 at most"),
+        (["train.max_epoch=null"], "can only cut the run short, to 3 at most"),
+    ],
+)
+def test_a_record_is_run_with_its_own_settings(one: Callable[[str], Run], words: list[str], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        again(one(OLD).record, words)
+
+
+def test_a_rate_that_falls_to_the_end_cannot_be_cut_short(one: Callable[[str], Run]) -> None:
+    assert settings_of(one(LINEAR).record)["schedule"]["decay"] == "linear"
+    with pytest.raises(UserError, match="a shorter run is another one"):
+        again(one(LINEAR).record, ["train.max_epoch=1"])
+
+
+def test_an_unknown_id_is_one_line_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["reproduce", f"{OLD[:-1]}x"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and f"nearest: {OLD}" in error
