@@ -39,7 +39,7 @@ with lease.taken(Path(sys.argv[2])) as ours:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let leases expire within a test's time."""
     monkeypatch.setattr(lease, "HEARTBEAT_SECONDS", 0.1)
-    monkeypatch.setattr(lease, "EXPIRY_SECONDS", 1.5)
+    monkeypatch.setattr(lease, "EXPIRY_SECONDS", 5.0)
     monkeypatch.setattr(lease, "PATIENCE_SECONDS", 0.6)
 
 

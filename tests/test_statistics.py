@@ -1,6 +1,7 @@
 """Intervals against published tables and by hand."""
 
 import math
+import random
 
 import pytest
 
@@ -10,6 +11,7 @@ from ln_repro.statistics import (
     hull,
     layer_means,
     mean_interval,
+    prediction_interval,
     ratio_interval,
     slope,
     spearman,
@@ -53,3 +55,13 @@ def test_rank_correlation() -> None:
 def test_the_hull_of_nothing_is_unbounded() -> None:
     assert hull([(1, 2), (0, 1.5)]) == (0, 2)
     assert hull([]) == (-math.inf, math.inf)
+
+
+def test_one_more_value_of_a_normal_distribution_lies_in_the_prediction_interval_as_often_as_it_says() -> None:
+    draw = random.Random(1)
+    inside = 0
+    for _ in range(2000):
+        *values, last = (draw.gauss(3.0, 0.5) for _ in range(5))
+        low, high = prediction_interval(values, 0.9)
+        inside += low <= last <= high
+    assert 1750 < inside < 1850

@@ -20,7 +20,7 @@ SEEDS, LOOSE = 3, 0.1
 """The fewest seeds that an arm's interval is taken from, and how far, of its value, a number may be off with fewer."""
 SHOWN = 5
 """Training losses, from the first."""
-LOSS, NLL, BLEU, ACCURACY = "training loss", "validation NLL", "test BLEU", "accuracy"
+LOSS, NLL, BLEU, ACCURACY = "loss", "valid NLL", "test BLEU", "accuracy"
 COLUMNS = {NLL: "valid_nll_loss", BLEU: "test_bleu_tokenised", ACCURACY: "valid_accuracy"}
 WRITTEN = {BLEU: 0.1}
 """The last digit that a number is reported with, 0.01 for others: no interval is narrower, even if all seeds agree."""
@@ -115,7 +115,7 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
     outside = [key for key, (low, high) in intervals.items() if not low <= _finite(now[key]) <= high]
     where = f"where {LEVEL:.0%} of runs of this arm are expected by its {len(arm)} seeds"
     if len(arm) < SEEDS:
-        where = f"within {LOOSE:.0%} of the record, a loose bound: {len(arm)} seeds of {SEEDS} needed for an interval"
+        where = f"within {LOOSE:.0%} of the record, a loose bound ({len(arm)} of the {SEEDS} seeds for an interval)"
     if (lost[0] is None) != (lost[1] is None):
         words = [f"lost at update {update}" if update else "not lost" for update in lost]
         grade, reason = DIFFERENT, f"{words[0]} then, {words[1]} now; {begins}"
@@ -169,5 +169,5 @@ def _table(shared: Sequence[Key], then: Series, now: Series, intervals: Mapping[
     for key in [*losses[:SHOWN], *losses[SHOWN:][-1:], *(key for key in shared if key[0] != LOSS)]:
         numbers = [None if value is None else f"{value:.6f}" for value in (then[key], now[key])]
         expected = " .. ".join(f"{end:.3f}" for end in intervals.get(key, ()))
-        rows.append([_label(key), *numbers, f"{_apart(then[key], now[key]):.1e}", expected])
+        rows.append([_label(key), *numbers, f"{_apart(then[key], now[key]):.1e}".replace("0.0e+00", "0"), expected])
     return {"columns": ["", "record", "now", "apart", "expected"], "rows": rows}

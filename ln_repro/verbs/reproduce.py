@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import textwrap
 from typing import Any
 
 from ln_repro.errors import UserError
@@ -42,7 +43,7 @@ def reproduce_verb(options: argparse.Namespace) -> int:
         print(f"only what both have is compared: {ours.record['updates']} of {theirs.record['updates']} updates")
     print(*differences(theirs.record, ours.record), sep="\n")
     print(f"\n{markdown(f'{options.id} (losses in bits per token, BLEU on tokens)', result.table)}")
-    print(f"{options.id}: {result.grade}\n{result.reason}")
+    print(textwrap.fill(f"{options.id}: {result.grade}: {result.reason}", 80))
     return int(result.grade == DIFFERENT)
 
 

@@ -23,7 +23,7 @@ def test_a_kept_record_comes_out_again(command):
     status, out, error = run.call(*words, "train.max_update=20")
     assert status == 0, error
     assert f"only what both have is compared: 20 of {record['updates']} updates" in out
-    assert "equal bit for bit" in out and "training loss, update 20" in out and "epoch 1" not in out
+    assert "equal bit for bit" in out and "loss, update 20" in out and "epoch 1" not in out
 
     for path in kept.glob("*.jsonl"):  # a record that is not what this code does
         events = [json.loads(line) for line in path.read_text().splitlines()]

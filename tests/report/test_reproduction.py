@@ -82,7 +82,7 @@ def test_a_setting_that_changed_its_default_keeps_the_records_value(one: Callabl
 def test_four_grades(kept: list[Run], one: Callable[[str], Run], loss: float, nll: float, grade: str) -> None:
     found = compare(one(OLD), changed(one(OLD), loss, nll), kept)
     assert found.grade == grade
-    assert ("validation NLL, epoch 3: not where" in found.reason) == (grade == DIFFERENT)
+    assert ("valid NLL, epoch 3: not where" in found.reason) == (grade == DIFFERENT)
 
 
 def test_an_arm_is_told_apart_by_all_but_its_seed_and_what_is_not_read(kept: list[Run], one: Callable[[str], Run]):
@@ -105,7 +105,7 @@ def test_of_a_run_cut_short_only_what_both_have_counts(kept: list[Run], one: Cal
     found = compare(theirs, short, kept)
     assert found.grade == EQUAL and found.table["rows"][-1][0] == "test BLEU, epoch 1"
     found = compare(theirs, changed(short, 1e-7, 0.01), kept)
-    assert found.grade == ROUNDING and "within 10% of the record, a loose bound: 1 seeds of 3" in found.reason
+    assert found.grade == ROUNDING and "within 10% of the record, a loose bound (1 of the 3 seeds" in found.reason
     assert compare(theirs, changed(short, 1e-7, 0.11), kept).grade == DIFFERENT
     assert "setting: train.max_epoch 10 then, 1 now" in differences(theirs.record, short.record)
 

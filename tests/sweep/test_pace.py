@@ -1,7 +1,5 @@
 """What counts as steady training, and a pool that finds its number from what its runs report."""
 
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -89,41 +87,48 @@ def test_a_run_that_was_never_measured_makes_room_for_more(clock: Clock, tmp_pat
     assert not pace.finished("a") and pace.packing.runs == 1
 
 
-RUN = """
-import datetime, json, os, pathlib, sys, time
-folder, place = map(pathlib.Path, sys.argv[1:])
-folder.mkdir(parents=True)
-place.mkdir(exist_ok=True)
-(place / folder.name).touch()
-began = time.monotonic()
-with (folder / "events.jsonl").open("a") as file:
-    while time.monotonic() - began < 3:
-        opened = time.monotonic()
-        time.sleep(0.1)
-        seconds, beside = time.monotonic() - opened, len(os.listdir(place))
-        now = datetime.datetime.now(datetime.UTC).isoformat()
-        event = {"kind": "train", "time": now, "update": 1, "epoch": 1, "loss": 1.0,
-                 "tokens": 1000 * seconds * min(beside, 2) / beside, "seconds": seconds}
-        print(json.dumps(event), file=file, flush=True)
-(place / folder.name).unlink()
-(folder / "record.json").write_text('{"status": "finished", "bleu": {"test": null}}')
-"""
-"""Stands in for `ln-repro run` on a GPU that two runs fill: directory, and where those at work there are."""
+class RunOnGpu:
+    """Stands in for the process of a run, on a GPU that two of them fill: 30 events, one at each tick of the clock."""
+
+    pid = 0
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        self.folder, self.left = folder, 30
+
+    def poll(self) -> int | None:
+        return None if self.left else 0
+
+    def terminate(self) -> None:
+        self.left = 0
+
+    def wait(self, _: float) -> None: ...
+
+    def tick(self, beside: int) -> None:
+        values = {"loss": 1.0, "tokens": 100 * min(beside, 2) / beside, "seconds": 0.1}
+        Events(self.folder / "events.jsonl").write("train", 1, 1, **values)
+        self.left -= 1
+        if not self.left:
+            (self.folder / "record.json").write_text('{"status": "finished", "bleu": {"test": null}}')
 
 
-def test_a_pool_finds_how_many_runs_fill_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "POLL_SECONDS", 0.02)
+def test_a_pool_finds_how_many_runs_fill_a_gpu(clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "MEASURED_SECONDS", 0.5)
     plan: list[Planned] = [planned(tmp_path, "good", seed) for seed in range(1, 11)]
     most = 0
 
-    def start(file: Path, log: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    def start(file: Path, log: Path, environment: dict[str, str]) -> RunOnGpu:
         nonlocal most
         most = max(most, 1 + len(pool.running))
-        folder = next(p for p in plan if p.name == queued.name(file)).folder.path
-        return subprocess.Popen([sys.executable, "-c", RUN, str(folder), str(tmp_path / "at work")])
+        return RunOnGpu(next(p for p in plan if p.name == queued.name(file)).folder.path)
+
+    def pass_by(_: float) -> None:
+        clock.pass_by(0.1)
+        for running in pool.running:
+            running.process.tick(len(pool.running))  # type: ignore[attr-defined]
 
     monkeypatch.setattr(cell, "start", start)
+    monkeypatch.setattr(local.time, "sleep", pass_by)
     board = Board(plan, console=Console(file=(tmp_path / "screen").open("w")))
     place, said = Place("gpu 0", Packing(4), []), []
     monkeypatch.setattr(board, "say", said.append)
@@ -131,8 +136,8 @@ def test_a_pool_finds_how_many_runs_fill_a_gpu(tmp_path: Path, monkeypatch: pyte
     pool.run(plan)
     assert all(one.done for one in plan)
     assert most == 4 and place.packing.settled and place.packing.runs == 2
-    assert place.packing.speed(1) == pytest.approx(1000, rel=0.1)
-    assert place.packing.speed(2) == pytest.approx(2000, rel=0.1)
+    assert place.packing.speed(1) == pytest.approx(1000)
+    assert place.packing.speed(2) == pytest.approx(2000)
     assert [line.partition(" (")[0] for line in said if line.startswith("gpu 0:")] == [
         f"gpu 0: {runs} at a time" for runs in (2, 4, 3, 2)
     ]
