@@ -49,8 +49,8 @@ def stuck(validations: Sequence[Validation], entropy: float, ramp: int, updates:
     if min(loss for _, loss in window) < entropy - MARGIN or last < first - MARGIN:
         return None
     return (
-        f"the validation loss has stayed above the unigram entropy of {entropy:.2f} bits for {end - begin} updates after "
-        f"the ramp ({last:.2f} bits), and does not fall"
+        f"the validation loss has stayed above the unigram entropy of {entropy:.2f} bits for {end - begin} updates "
+        f"after the ramp ({last:.2f} bits), and does not fall"
     )
 
 
