@@ -60,7 +60,7 @@ def finding(id: str, measured: Measured) -> dict[str, Any]:
         "id": id,
         "statement": CLAIMS[id].statement,
         "paper": CLAIMS[id].paper,
-        "values": values if id not in CURVES else CURVES[id](measured) if parts else {},
+        "values": CURVES[id](measured) if id in CURVES else values,
         "quantity": checks[0].quantity,
         "interval": parts[0].interval if parts else (-math.inf, math.inf),
         "rule": "; ".join(dict.fromkeys(f"{part.part}: {part.quantity}: {part.rule}" for part in parts)),
@@ -141,7 +141,7 @@ def by_layer(measured: Measured, norm: str, weight: str = "decoder.w2") -> list[
 
 def depth_means(curves: Sequence[dict[int, float]]) -> dict[str, float]:
     """Return the mean over seeds by depth."""
-    return {str(depth): fmean(curve[depth] for curve in curves) for depth in sorted(curves[0])}
+    return {str(depth): fmean(curve[depth] for curve in curves) for depth in sorted(curves[0] if curves else {})}
 
 
 CURVES: dict[str, Callable[[Measured], dict[str, float]]] = {

@@ -26,9 +26,9 @@ def measure(units: Sequence[Unit], kept: Path, processes: int, progress: Callabl
     """
     found = read(kept)
     missing = [unit for unit in units if unit.key not in found]
-    progress(len(units) - len(missing), len(units))
     kept.parent.mkdir(parents=True, exist_ok=True)
     with kept.open("a+b") as file:
+        progress(len(units) - len(missing), len(units))
         file.write(end_of_torn_line(file))
         for done, (unit, made) in enumerate(make(missing, processes), len(units) - len(missing) + 1):
             found[unit.key] = made

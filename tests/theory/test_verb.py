@@ -39,7 +39,7 @@ def test_json_holds_the_findings_that_were_asked_for(place: Path, capsys: pytest
     assert kept.read_bytes() == before, "nothing is measured twice"
     out, progress = capsys.readouterr()
     table = out.splitlines()
-    assert progress == "measured 30 of 30\n", "plain lines where there is no terminal"
+    assert progress == "measured 60 of 60\n", "plain lines where there is no terminal"
     assert table[0].split() == ["claim", "statement", "paper", "ours,", "95", "%"]
     assert table[3].startswith("reproduced") and max(map(len, table)) <= 80
     assert [found["id"] for found in json.loads((place / "out" / "theory.json").read_text())["findings"]] == ["TH-1"]
