@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ln_repro.claims.evidence import Run
 
 from ln_repro import cli
+from ln_repro.claims.evidence import Run
 from ln_repro.errors import UserError
 from ln_repro.experiment import build
 from ln_repro.report.records import read_kept, records_folder
