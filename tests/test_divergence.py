@@ -8,6 +8,13 @@ from ln_repro.divergence import RULES, stuck
 from ln_repro.report.records import read_kept
 
 ENTROPY, RAMP, UPDATES, EPOCH = 6.0, 100, 400, 441
+LOST = "296860c58a 628279ee3e 7673a80d0a 7e2cdbe6fc c0a76df177 ef0d89f305 f3d7a49ff3".split()
+"""Post-LN on toy with Adam and without warm-up, at 6.4 to 8.9 bits in the end."""
+SLOW = (
+    "314a003788 3cad98eaeb 64764c8ea9 a27420139a ac04589376 bee436eea8 e71910f36c eda9fbbe1f efa9ff0efd f5ee8f87fd "
+    "0f9e42d87d 537955912d 7b8e53ff5a ec6be78ff2 f5a4a8b9a0"
+).split()
+"""Post-LN on toy with SGD: above the unigram entropy to the end, and falling. An earlier rule gave up the first ten."""
 RECORDS = Path(__file__).parents[1] / "results" / "records"
 
 
@@ -59,17 +66,14 @@ def test_validations_are_compared_over_as_many_updates_as_asked_for():
 
 
 def test_of_the_committed_records_the_lost_are_stuck_and_no_slow_one_is():
-    """Ten slow SGD runs were given up by an earlier rule; they were still falling."""
     kept = read_kept(RECORDS)
-    found = {}
     for record in kept.records:
-        entropy = kept.corpora[record["data"]["fingerprint"]]["unigram_bits"]
-        validations = [(row["update"], row["valid_nll_loss"]) for row in record["epochs"]]
-        ramp = record["axes"]["warmup_updates"]
-        seen = [validations[: count + 1] for count in range(len(validations))]
-        if any(stuck(each, entropy, ramp, 400) for each in seen):
-            found[record["id"]] = (record["axes"]["optimizer"], validations[-1][1] > entropy)
-    assert {*found.values()} == {("adam", True)} and len(found) >= 7
+        if record["id"] in {*LOST, *SLOW}:
+            entropy = kept.corpora[record["data"]["fingerprint"]]["unigram_bits"]
+            validations = [(row["update"], row["valid_nll_loss"]) for row in record["epochs"]]
+            ramp = record["axes"]["warmup_updates"]
+            told = [stuck(validations[:count], entropy, ramp, UPDATES) for count in range(1, len(validations) + 1)]
+            assert any(told) == (record["id"] in LOST), record["id"]
 
 
 def test_no_rule_never_speaks():
