@@ -1,0 +1,170 @@
+"""The verdicts' inputs once more, by numpy from the files of records and settings: nothing of the project's is used.
+
+An arm is told by what its name says of norm, optimizer, ramp and tail, and a record by the same of its own fields.
+"""
+
+import gzip
+import json
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from scipy import stats
+
+ROOT = Path(__file__).resolve().parents[2]
+Record = dict[str, Any]
+ByRate = dict[float, dict[int, Record]]
+"""The records of an arm by peak rate, then by seed."""
+
+
+def text_of(path: Path) -> str:
+    raw = path.read_bytes()
+    return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
+
+
+@cache
+def files() -> dict[str, Path]:
+    """Return the files below the folder of records by name, without the ending of what is compressed."""
+    return {path.name.removesuffix(".gz"): path for path in (ROOT / "results" / "records").rglob("*.json*")}
+
+
+@cache
+def records() -> list[Record]:
+    """Return the records of translation, by experiment, seed and id."""
+    found = [json.loads(text_of(path)) for name, path in files().items() if name.endswith(".json")]
+    return sorted((one for one in found if one["axes"].get("task", "translation") == "translation"),
+                  key=lambda one: (one["exp"], one["axes"]["seed"], one["id"]))  # fmt: skip
+
+
+def described(setting: str, arm: str) -> tuple[Any, ...]:
+    """Return what an arm's name says: norm, optimizer, ramp, tail, layers, epochs, and the usual initialisation."""
+    whole = yaml.safe_load((ROOT / "conf" / "setting" / f"{setting}.yaml").read_text())
+    reference, words = whole["reference"], arm.split("_")
+    optimizer = next((word for word in words if word in ("sgd", "radam")), "adam")
+    tail = next((word for word in words if word in ("literal", "step", "linear", "anchored")), None)
+    if tail is None and "fixed" in words:
+        tail = "constant"
+    if tail is None and "nowarm" in words and words[0] in ("preln", "postln"):
+        tail = {"radam": "linear", "sgd": "anchored"}.get(optimizer, "step" if words[0] == "preln" else "anchored")
+    ramp = 0 if "nowarm" in words else reference["short_ramp" if "short" in words else "ramp"]
+    return (
+        "admin_closed" if "closed" in words else words[0], optimizer, ramp,
+        tail or ("anchored" if ramp == 0 else "inverse_sqrt"),
+        next((reference[word] for word in words if word in ("deep", "deeper")), None),
+        reference["fixed_epochs"] if "fixed" in words else whole["train"]["max_epoch"],
+        "xavier" if words[0] == "deepnorm" else "xavier_legacy",
+    )  # fmt: skip
+
+
+def own(record: Record) -> tuple[Any, ...]:
+    """Return the same of a record, without its initialisation; two settings of a corpus may differ in nothing else."""
+    settings = record["experiment"]
+    schedule, layers = settings["schedule"], settings["model"]["layers"]
+    usual = {"toy": 6, "multi30k": 3}.get(record["exp"].partition("_")[0], 6)
+    return (settings["norm"], settings["optimizer"]["name"], schedule["warmup_updates"], schedule["decay"],
+            layers if layers != usual else None, settings["train"]["max_epoch"])  # fmt: skip
+
+
+def plain(record: Record) -> bool:
+    """Return whether nothing is scaled that no arm scales, and the moments and the dropout are the usual ones."""
+    optimizer = record["experiment"]["optimizer"]
+    return (not optimizer.get("equal_layer_norms") and optimizer.get("betas") in (None, [0.9, 0.98])
+            and record["experiment"]["model"]["dropout"] == 0.1)  # fmt: skip
+
+
+@cache
+def by_rate(setting: str, arm: str) -> ByRate:
+    """Return the runs of an arm, one a seed."""
+    *wanted, init = described(setting, arm)
+    found: ByRate = {}
+    for record in records():
+        here = record["exp"].partition("_")[0] == setting and plain(record)
+        if here and own(record) == tuple(wanted) and record["axes"]["init"] == init:
+            found.setdefault(record["axes"]["lr"], {}).setdefault(record["axes"]["seed"], record)
+    return dict(sorted(found.items()))
+
+
+def bleu(record: Record) -> float:
+    lost = record["status"] == "diverged" and record["divergence"]["rule"] == "not_finite"
+    best = record["bleu"]["test_tokenised"]
+    return 0.0 if lost or not best else float(best["score"])
+
+
+def size(record: Record) -> tuple[Any, ...]:
+    return tuple(record["experiment"]["model"][name] for name in ("layers", "width", "ffn"))
+
+
+@cache
+def means(setting: str, arms: frozenset[str]) -> list[tuple[tuple[Any, ...], int, float]]:
+    """Return model size, epochs and mean BLEU of every arm at every rate, initialised in whatever way."""
+    specs = {described(setting, arm)[:-1] for arm in arms}
+    groups: dict[str, dict[int, Record]] = {}
+    for record in records():
+        if record["exp"].partition("_")[0] == setting and own(record) in specs:
+            scaled = record["experiment"]["optimizer"].get("equal_layer_norms", False)
+            key = str((own(record), record["axes"]["init"], record["axes"]["lr"], scaled))
+            groups.setdefault(key, {}).setdefault(record["axes"]["seed"], record)
+    return [(size(one := next(iter(group.values()))), one["experiment"]["train"]["max_epoch"],
+             float(np.mean([bleu(record) for record in group.values()]))) for group in groups.values()]  # fmt: skip
+
+
+def relative(record: Record, arms: frozenset[str]) -> float:
+    """Return BLEU over that of the best arm of the same size with at most as many epochs."""
+    setting, epochs = record["exp"].partition("_")[0], record["experiment"]["train"]["max_epoch"]
+    best = max(mean for dims, length, mean in means(setting, arms) if dims == size(record) and length <= epochs)
+    return bleu(record) / best
+
+
+def counts(runs: Iterable[Record], arms: frozenset[str]) -> tuple[int, int, int]:
+    """Return how many runs train, how many fail, and how many there are."""
+    shares = np.array([relative(record, arms) for record in runs])
+    return int((shares >= 0.88).sum()), int((shares < 0.44).sum()), len(shares)
+
+
+def ceiling(setting: str, arm: str, arms: frozenset[str]) -> tuple[float | None, float | None]:
+    """Return the largest rate at which four of five seeds train, and the next one that was run."""
+    found = {rate: counts(runs.values(), arms) for rate, runs in by_rate(setting, arm).items() if len(runs) >= 3}
+    top = max((rate for rate, (hits, _, seeds) in found.items() if hits >= 0.8 * seeds), default=None)
+    return top, min((rate for rate in found if top is None or rate > top), default=None)
+
+
+def fisher(one: tuple[int, int, int], other: tuple[int, int, int]) -> float:
+    table = [[hits, seeds - hits] for hits, _, seeds in (one, other)]
+    return float(stats.fisher_exact(table).pvalue)
+
+
+def student(values: Iterable[float]) -> tuple[float, float]:
+    """Return the 95 % interval of the mean."""
+    found = np.array([*values])
+    half = stats.t.ppf(0.975, len(found) - 1) * found.std(ddof=1) / np.sqrt(len(found))
+    return float(found.mean() - half), float(found.mean() + half)
+
+
+def best_rate(setting: str, arm: str) -> float:
+    """Return the rate of lowest mean validation loss."""
+    losses = {rate: np.mean([min(row["valid_loss"] for row in one["epochs"]) for one in runs.values()])
+              for rate, runs in by_rate(setting, arm).items() if len(runs) >= 3}  # fmt: skip
+    return min(losses, key=lambda rate: losses[rate])
+
+
+def updates_to(target: float, curve: np.ndarray) -> float:
+    """Return where a falling loss, rows of update and value, first reaches the target."""
+    first = int(np.argmax(curve[:, 1] <= target))
+    (x0, y0), (x1, y1) = curve[max(first - 1, 0)], curve[first]
+    return float(x1 if first == 0 else x0 + (target - y0) / (y1 - y0) * (x1 - x0))
+
+
+def curve_of(record: Record) -> np.ndarray:
+    """Return update and training loss."""
+    events = map(json.loads, text_of(files()[f"{record['id']}.events.jsonl"]).splitlines())
+    return np.array([(event["update"], event["loss"]) for event in events if event["kind"] == "train"])
+
+
+def speed(slow: Record, fast: Record) -> float:
+    """Return the updates of one run over those of another to nine tenths of the former's fall."""
+    one, other = curve_of(slow), curve_of(fast)
+    target = one[0, 1] - 0.9 * (one[0, 1] - one[:, 1].min())
+    return updates_to(target, one) / updates_to(target, other)

@@ -1,0 +1,103 @@
+"""What the verdicts on the committed records rest on is what numpy finds in their files (`tests.claims.recomputed`)."""
+
+import math
+from collections.abc import Mapping
+
+import pytest
+
+from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.judge import CLAIMS, asked_arms, evidence_of
+from ln_repro.claims.rates import BestRates, TrainsWhereFails
+from ln_repro.claims.rates import ceiling as our_ceiling
+from ln_repro.compose import CONF
+from ln_repro.report.records import read_kept, records_folder
+from ln_repro.statistics import fisher_exact, interval
+from ln_repro.verbs.report import arms_beside
+from tests.claims import recomputed
+
+SETTINGS = ("toy", "multi30k", "multi30k6")
+RATIOS = {"rel": 1e-9, "abs": 0.0}
+MT_4, MT_5 = (next(claim for claim in CLAIMS if claim.id == id) for id in ("MT-4", "MT-5"))
+
+
+@pytest.fixture(scope="module")
+def evidence() -> Mapping[str, Evidence]:
+    kept = read_kept(records_folder())
+    return evidence_of(kept.runs, arms_beside(records_folder()), kept.corpora)
+
+
+@pytest.fixture(params=SETTINGS)
+def setting(request: pytest.FixtureRequest, evidence: Mapping[str, Evidence]) -> str:
+    if request.param not in evidence:
+        pytest.skip(f"no records of {request.param}")
+    return str(request.param)
+
+
+def known(setting: str) -> frozenset[str]:
+    """Return every arm of a setting."""
+    return frozenset(path.stem.partition("_")[2] for path in (CONF / "exp").glob(f"{setting}_*.yaml"))
+
+
+def test_every_arm_has_the_same_runs_of_which_as_many_train_and_fail(
+    setting: str, evidence: Mapping[str, Evidence]
+) -> None:
+    ours, arms = evidence[setting], known(setting)
+    assert {arm for arm in asked_arms() if arm in arms and recomputed.by_rate(setting, arm)} <= {*ours.rates} <= arms
+    for arm in ours.rates:
+        theirs = recomputed.by_rate(setting, arm)
+        assert {rate: [run.record["id"] for run in runs] for rate, runs in ours.curve(arm).items()} == {
+            rate: [runs[seed]["id"] for seed in sorted(runs)] for rate, runs in theirs.items()
+        }, arm
+        for rate, runs in ours.curve(arm).items():
+            for run in runs:
+                assert ours.relative_bleu(run) == pytest.approx(recomputed.relative(run.record, arms), **RATIOS)
+            counted = sum(map(ours.trained, runs)), sum(map(ours.failed, runs)), len(runs)
+            assert counted == recomputed.counts(theirs[rate].values(), arms), (arm, rate)
+        found = our_ceiling(ours, arm)
+        assert (found.rate, found.above) == recomputed.ceiling(setting, arm, arms), arm
+
+
+def test_fishers_p_values_are_the_same(setting: str, evidence: Mapping[str, Evidence]) -> None:
+    ours, arms = evidence[setting], known(setting)
+    pairs = [("postln_warm", "postln_nowarm"), ("postln_warm", "postln_nowarm_literal"),
+             ("preln_nowarm_anchored", "postln_nowarm"), ("postln_warm_sgd", "postln_nowarm_sgd")]  # fmt: skip
+    for one, other in pairs:
+        curves = ours.curve(one), ours.curve(other)
+        for rate in curves[0].keys() & curves[1].keys():
+            first, second = (curve[rate] for curve in curves)
+            p_value = fisher_exact(
+                sum(map(ours.trained, first)), len(first), sum(map(ours.trained, second)), len(second)
+            )
+            theirs = (recomputed.counts(recomputed.by_rate(setting, arm)[rate].values(), arms) for arm in (one, other))
+            assert p_value == pytest.approx(recomputed.fisher(*theirs), **RATIOS)
+
+
+def test_the_intervals_of_mt_4_are_the_same(setting: str, evidence: Mapping[str, Evidence]) -> None:
+    assert MT_4.others
+    where, best = MT_4.others.criteria
+    assert isinstance(where, TrainsWhereFails) and isinstance(best, BestRates)
+    arms = (best.first, best.second)
+    if any(len(runs) < 5 for arm in arms for runs in recomputed.by_rate(setting, arm).values()):
+        pytest.skip(f"fewer than five seeds on {setting}")
+    rates = [recomputed.best_rate(setting, arm) for arm in arms]
+    first, second = (recomputed.by_rate(setting, arm)[rate] for arm, rate in zip(arms, rates, strict=True))
+    gaps = [recomputed.bleu(first[seed]) - recomputed.bleu(second[seed]) for seed in sorted({*first} & {*second})]
+    low, high = recomputed.student(gaps)
+    told = f"{sum(gaps) / len(gaps):.3g} [{low:.3g}, {high:.3g}] (at {rates[0]:g} and {rates[1]:g})"
+    assert best.judge(evidence[setting]).words.endswith(told)
+    curves = [evidence[setting].curve(arm)[rate] for arm, rate in zip(arms, rates, strict=True)]
+    ours = [best.metric.of(one) - best.metric.of(other) for one, other in zip(*curves, strict=True)]
+    assert interval(ours) == pytest.approx((low, high), **RATIOS)
+
+
+def test_the_intervals_of_mt_5_are_the_same(setting: str, evidence: Mapping[str, Evidence]) -> None:
+    assert MT_5.others
+    for one in MT_5.others.criteria:
+        slow, fast = (evidence[setting].arms.get(arm, {}) for arm in one.arms)
+        if len({*slow} & {*fast}) < 2:
+            continue
+        ratios = [recomputed.speed(slow[seed].record, fast[seed].record) for seed in sorted({*slow} & {*fast})]
+        low, high = map(math.exp, recomputed.student(map(math.log, ratios)))
+        metric = one.metric  # type: ignore[attr-defined]
+        ours = interval(evidence[setting].values(one.arms, metric.of), metric.scale)
+        assert ours == pytest.approx((low, high), **RATIOS), one.arms
