@@ -37,7 +37,7 @@ FILL_IN = (
     "PRELN and POSTLN are BERT-1's runs (names or ids), @EPOCH the same epochs of both, ten of them for example, and "
     "FOLDER is GLUE's"
 )
-FAMILIES = ("MT", "WMT", "BERT", "TH", "T1", "X")
+FAMILIES = ("MT", "WMT", "BERT", "TH", "X")
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def theory_row(found: Mapping[str, Any]) -> Row:
     return {
         "id": found["id"], "claim": found["statement"], "paper": found["paper"],
         "ours": f"{found['quantity']} {low} .. {high}", "verdict": found["verdict"], "class": "paper",
-        "rule": found["rule"], "place": found.get("place", "section 3 and appendices"), "evidence": [], "elsewhere": [],
+        "rule": found["rule"], "place": found["place"], "evidence": [], "elsewhere": [],
         "command": f"ln-repro theory --full --only {found['id']}", "cost_gpu_hours": 0.0, "needs": None,
         "seeds": found["seeds"], "written": None, "source": None, "older": 0, "code": [],
     }  # fmt: skip
