@@ -37,7 +37,9 @@ def folder(tmp_path: Path) -> Path:
     place = tmp_path / "my records"
     place.mkdir()
     for arm in ARMS:
-        one = made(f"multi30k_{arm}", bleus=[10.0, 20.0]).record
+        one, real = made(f"multi30k_{arm}", bleus=[10.0, 20.0]).record, compose.named(f"multi30k_{arm}")
+        assert real
+        one["experiment"] = real.settings()
         (place / f"{one['id']}.json").write_text(json.dumps(one))
     return place
 
