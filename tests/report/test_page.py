@@ -100,11 +100,11 @@ def test_a_claim_shows_its_rule_its_command_its_runs_and_what_was_found_elsewher
         "A3 &lt; 15",
         "grid=section3_2",
         "12.5 GPU hours",
-        "records/0123456789.json",
+        "0123456789.json",
         "more seeds",
     ):
         assert words in article
-    assert "records/abcdef0123.json" not in article and "1 diverged" in made
+    assert "abcdef0123.json" not in article and "1 diverged" in made
 
 
 @pytest.mark.parametrize("verdict", [REPRODUCED, CONTRADICTED, INCONCLUSIVE, NOT_RUN])
