@@ -57,7 +57,7 @@ def ceiling(evidence: Evidence, arm: str) -> Ceiling:
 
 @dataclass(frozen=True)
 class Ceilings:
-    """One arm's ceiling is at least so many times that of another, and at some rate the two differ in how many train.
+    """One arm's ceiling is at least so many times that of another, and at some rate more of its seeds train.
 
     Contradicted if the first's is known and not above the second's.
 
@@ -84,7 +84,7 @@ class Ceilings:
         return (
             f"learning-rate ceiling (the largest rate at which at least {SHARE:.0%} of the seeds train: {trains}) of "
             f"{arm_words(self.high)} at least {self.factor:g} times that of {arm_words(self.low)}, and at some rate "
-            f"the two differ in how many seeds train (Fisher's exact test, p < {SIGNIFICANT}); contradicted if the "
+            f"more of the former's seeds train (Fisher's exact test, p < {SIGNIFICANT}); contradicted if the "
             "first ceiling is known and not above the second"
         )
 
@@ -98,7 +98,7 @@ class Ceilings:
         if high.rate is None and low.rate is None:
             return Finding(INCONCLUSIVE, f"{words}: neither trains here", "rates at which one of them trains", runs)
         told = significant(evidence, self.high, self.low)
-        words += f"; {told}" if told else "; no rate at which the two differ"
+        words += f"; {told}" if told else "; no rate at which more of the former's seeds train"
         few = sorted({*high.open, *low.open})
         if few:
             rates = ", ".join(f"{rate:g}" for rate in few)
@@ -203,14 +203,22 @@ class BestRates:
 
 
 def significant(evidence: Evidence, one: str, other: str) -> str:
-    """Return the rate at which two arms differ most in how many seeds train, in words; empty if they differ at none."""
+    """Return the rate at which most more seeds of one arm train than of another, in words; empty if there is none."""
     first, second = evidence.curve(one), evidence.curve(other)
-    found = [(_fisher(evidence, first[rate], second[rate]), rate) for rate in first if rate in second]
+    found = [
+        (_fisher(evidence, first[rate], second[rate]), rate)
+        for rate in first
+        if rate in second and _share(evidence, first[rate]) > _share(evidence, second[rate])
+    ]
     if not found or min(found)[0] >= SIGNIFICANT:
         return ""
     p_value, rate = min(found)
     counts = " and ".join(f"{sum(map(evidence.trained, runs))} of {len(runs)}" for runs in (first[rate], second[rate]))
     return f"at {rate:g} {counts} seeds train (Fisher's p = {p_value:.2g})"
+
+
+def _share(evidence: Evidence, runs: Sequence[Run]) -> float:
+    return sum(map(evidence.trained, runs)) / len(runs)
 
 
 def _fisher(evidence: Evidence, one: Sequence[Run], other: Sequence[Run]) -> float:

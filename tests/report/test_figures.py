@@ -116,7 +116,7 @@ def test_figures_are_drawn_by_corpus_and_what_is_not_is_said(tmp_path: Path) -> 
     names = ["figure_4", "figure_6", "grid_section3_2", "grid_section4"]
     expected = [tmp_path / "a b" / "multi30k" / f"{name}.{kind}" for name in names for kind in ("png", "svg")]
     for text in (path.read_text() for path in expected[1::2]):
-        assert "ln-repro reproduce ID" in text and any(record["id"] and record["id"] in text for record in records)
+        assert "ln-repro reproduce ID" in text and any(run.record["id"] in text for run in records)
     assert found.paths == expected and all(path.stat().st_size > 5000 for path in expected)
     assert found.left_out[0] == "multi30k/figure_2: 1 of its 14 arms run, which is nothing to compare"
     others = [line.split(":")[0] for line in found.left_out if line.startswith("toy/")]
