@@ -38,7 +38,7 @@ class Ceiling:
         if not self.rates:
             return "no rate run"
         if self.rate is None:
-            return f"none of {len(self.rates)} rates ({min(self.rates):g} to {max(self.rates):g})"
+            return f"below {min(self.rates):g}, the lowest rate run,"
         return f"{'at least ' if self.above is None else ''}{self.rate:g}"
 
 

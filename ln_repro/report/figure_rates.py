@@ -18,7 +18,7 @@ ARMS = {
     "preln_warm": "Pre-LN with warm-up", "preln_nowarm_anchored": "Pre-LN without",
 }  # fmt: skip
 LEAST_RATES = 3
-CEILING = "ceiling: the largest rate at which at least 4 of 5 seeds train"
+CEILING = "ceiling (4 of 5 seeds train)"
 
 
 def draw_rates(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
@@ -37,8 +37,8 @@ def draw_rates(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
             _draw_setting(axes[:, column], evidence[setting], SETTINGS[setting])
         axes[0, 0].set_ylabel("test BLEU (tokenised)")
         axes[1, 0].set_ylabel("validation NLL (bits per token)")
-        below = legend_below(figure, axes.flat, 4 if len(settings) > 1 else 1, last=[CEILING])
-        place(figure, axes, (4.2, 2.3), (0.6, 0.25), above=0.75, below=below)
+        below = legend_below(figure, axes.flat, 4 if len(settings) > 1 else 2, last=[CEILING])
+        place(figure, axes, (4.2, 2.3), (0.6, 0.25), above=0.95, below=below)
         paths = save(figure, out / NAME, source)
         pyplot.close(figure)
     return paths
@@ -72,7 +72,7 @@ def _draw_setting(axes: Sequence[Any], evidence: Evidence, title: str) -> None:
         below.axhline(blind, color=GREY, linewidth=0.8, linestyle=":")
         below.annotate("without seeing the source", (1, blind), xycoords=("axes fraction", "data"), ha="right",
                        va="bottom", color=GREY, fontsize=7)  # fmt: skip
-    above.set_title(title, fontsize="medium", pad=28)
+    above.set_title(title, fontsize="medium", pad=42)
     above.set_ylim(bottom=0)
     below.set_ylim(bottom=0)
     below.set_xlabel("peak learning rate")
