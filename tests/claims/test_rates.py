@@ -68,7 +68,7 @@ def test_a_ceiling_is_the_largest_rate_that_trains_and_may_be_censored() -> None
     assert found.rates == {1.0: (5, 5), 2.0: (3, 5), 4.0: (4, 5), 8.0: (0, 5)}
     assert ceiling(held({"preln_warm": curve(5, 5)}), "preln_warm").words() == "at least 2"
     none = held({"preln_warm": {1.0: of(0), 2.0: of(0)}, "best": {1.0: of(1, 1)}})
-    assert ceiling(none, "preln_warm").words() == "none of 2 rates (1 to 2)"
+    assert ceiling(none, "preln_warm").words() == "below 1, the lowest rate run,"
 
 
 def test_a_run_that_is_not_finite_does_not_train_and_fails_whatever_its_bleu() -> None:
