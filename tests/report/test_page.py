@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ln_repro.claims.judge import claim_rows, evidence_of
+from ln_repro.report import figure_rates
 from ln_repro.report.page import page, page_of
 from ln_repro.report.page_runs import arms_of, thinned
 from ln_repro.report.page_theory import number_table, theory_panels
@@ -58,7 +59,8 @@ def text(theory: dict[str, Any]) -> str:
     """Return the page of the committed records."""
     kept = read_kept(RESULTS / "records")
     evidence = evidence_of(kept.runs, arms_beside(RESULTS / "records"), kept.corpora)
-    return page_of(kept.runs, claim_rows(evidence, theory["findings"]), theory)
+    picture = (RESULTS / "figures" / f"{figure_rates.NAME}.svg").read_text(encoding="utf-8")
+    return page_of(kept.runs, claim_rows(evidence, theory["findings"]), theory, picture)
 
 
 def test_what_is_committed_is_what_the_records_give(text: str) -> None:
