@@ -3,6 +3,7 @@
 import io
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from ln_repro.display import Display, Progress
@@ -81,7 +82,8 @@ def test_how_a_run_began_and_how_it_was_lost_stay() -> None:
     assert "diverged at update 7: the loss is not finite\n" in shown(80, False, lost)
 
 
-def test_a_terminal_gets_a_live_line() -> None:
+def test_a_terminal_gets_a_live_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")  # a dumb one gets plain lines
     text = shown(100, True, train())
     assert "600/1200" in text and "\x1b[" in text
 

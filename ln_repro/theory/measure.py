@@ -3,8 +3,10 @@
 import json
 import multiprocessing
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import torch
@@ -13,6 +15,9 @@ from ln_repro.events import end_of_torn_line
 from ln_repro.theory.plan import MEASURES
 from ln_repro.theory.unit import Measured, Measurement, Unit
 from ln_repro.version import NUMERICS
+
+INTERRUPT_SECONDS = 2.0
+"""Ctrl-C ends the workers and reaches this process, too, perhaps a little later: then it is what is raised."""
 
 
 def measure(units: Sequence[Unit], kept: Path, processes: int, progress: Callable[[int, int], None]) -> Measured:
@@ -47,6 +52,9 @@ def make(units: Sequence[Unit], processes: int) -> Iterator[tuple[Unit, Measurem
         try:
             for done in as_completed(waiting):
                 yield waiting[done], done.result()
+        except BrokenProcessPool:
+            time.sleep(INTERRUPT_SECONDS)
+            raise
         finally:
             pool.shutdown(cancel_futures=True)
 

@@ -1,5 +1,6 @@
 """`ln-repro reproduce`: a kept record is run again, whole or for its first updates, and comes out the same."""
 
+import gzip
 import json
 
 
@@ -8,7 +9,7 @@ def test_a_kept_record_comes_out_again(command):
     assert run.finish()[0] == 0
     kept = run.runs.parent / records
     assert run.call("collect", "--records", str(kept))[0] == 0
-    record = json.loads(next(kept.glob("*.json")).read_text())
+    record = json.loads(next(kept.rglob("*.json")).read_text())
     where = [word for word in run.arguments if word.startswith(("data.train", "data.valid", "data.test"))]
     words = ("reproduce", record["id"], "--records", str(kept), *where)
 
@@ -25,12 +26,12 @@ def test_a_kept_record_comes_out_again(command):
     assert f"only what both have is compared: 20 of {record['updates']} updates" in out
     assert "equal bit for bit" in out and "loss, update 20" in out and "epoch 1" not in out
 
-    for path in kept.glob("*.jsonl"):  # a record that is not what this code does
-        events = [json.loads(line) for line in path.read_text().splitlines()]
+    for path in kept.rglob("*.events.jsonl.gz"):  # a record that is not what this code does
+        events = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
         for event in events:
             if event["kind"] == "train":
                 event["loss"] *= 2
-        path.write_text("".join(json.dumps(event) + "\n" for event in events))
-    (kept / "SHA256SUMS").unlink()
+        path.write_bytes(gzip.compress("".join(json.dumps(event) + "\n" for event in events).encode()))
+    next(kept.rglob("SHA256SUMS")).unlink()
     status, out, _ = run.call(*words, "train.max_update=20")
     assert status == 1 and f"{record['id']}: different" in out

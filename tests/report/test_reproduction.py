@@ -86,13 +86,13 @@ def test_four_grades(kept: list[Run], one: Callable[[str], Run], loss: float, nl
 
 
 def test_an_arm_is_told_apart_by_all_but_its_seed_and_what_is_not_read(kept: list[Run], one: Callable[[str], Run]):
-    arm = [run.record for run in kept if arm_of(run.record) == arm_of(one(OLD).record)]
+    arm = [run.record for run in kept if arm_of(run) == arm_of(one(OLD))]
     assert {record["exp"] for record in arm} == {one(OLD).record["exp"]}
     assert sorted(record["axes"]["seed"] for record in arm) == [1, 2, 3, 4, 5]
     assert len({record["experiment"]["schedule"]["step_epoch"] for record in arm}) == 2
     other = copy.deepcopy(one(OLD).record)
     other["experiment"]["train"]["label_smoothing"] = 0.0
-    assert arm_of(other) != arm_of(one(OLD).record)
+    assert arm_of(Run(other)) != arm_of(one(OLD))
 
 
 def test_of_a_run_cut_short_only_what_both_have_counts(kept: list[Run], one: Callable[[str], Run]) -> None:
