@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ln_repro.claims.evidence import Run
+from ln_repro.divergence import NOT_FINITE
 from ln_repro.record import Record, decoded
 from ln_repro.report.tables import Table
 from ln_repro.statistics import LEVEL, Interval, prediction_interval
@@ -39,8 +40,11 @@ class Comparison:
 
 
 def settings_of(record: Record) -> dict[str, Any]:
-    """Return the settings that a record was run with, without paths and tracker; a start is named by its run's id."""
-    settings = {**AS_BEFORE, **record["experiment"]}
+    """Return the settings that a record was run with, without paths and tracker; a start is named by its run's id.
+
+    Whether it was to be stopped early is not among them: what was run is run again, whatever a rule says today.
+    """
+    settings = {**AS_BEFORE, **record["experiment"], "stop_on_divergence": False}
     if start := settings.get("start"):
         settings["start"] = {**start, "given": f"{start['run']}@{start['epoch']}"}
     if record["environment"]["device"] == "cpu":
@@ -61,7 +65,10 @@ def differences(record: Record, ours: Record) -> list[str]:
             lines.append(f"  PYTHONPATH={there} ln-repro run exp={record['exp']} seed={record['axes']['seed']}")
     for name, part in (("corpus", "data"), ("environment", "environment"), ("setting", "experiment")):
         before, after = flat(record[part]), flat(ours[part])
-        known = {key for key in after if key in before or part == "environment"} - {"train.device"}
+        known = {key for key in after if key in before or part == "environment"} - {
+            "train.device",
+            "stop_on_divergence",
+        }
         lines += [f"{name}: {key} {before.get(key, 'not recorded')} then, {after[key]} now"
                   for key in after if key in known and before.get(key) != after[key]]  # fmt: skip
     return lines
@@ -103,7 +110,7 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
     lengths = [
         [run.record["experiment"]["train"][key] for key in ("max_epoch", "max_update")] for run in (theirs, ours)
     ]
-    cut = lengths[0] != lengths[1]
+    cut = lengths[0] != lengths[1] or theirs.record["updates"] < ours.record["updates"]  # it was stopped early
     lost = [_lost(run, ours.record["updates"] if cut else math.inf) for run in (theirs, ours)]
     first = next((_apart(then[key], now[key]) for key in shared if key[0] == LOSS), math.inf)
     begins = f"the first loss is {first:.1e} of itself apart (rounding: up to {HALF_THE_DIGITS:.1e})"
@@ -132,9 +139,9 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
 
 
 def _lost(run: Run, until: float) -> int | None:
-    """Return the update by which a run had diverged; None if it had not after so many."""
+    """Return the update at which a run's numbers were no longer finite; None if they were after so many."""
     found = run.record["divergence"]
-    return found["update"] if found and found["update"] <= until else None
+    return found["update"] if found and found["rule"] == NOT_FINITE and found["update"] <= until else None
 
 
 def _finite(value: float | None) -> float:

@@ -39,8 +39,8 @@ def reproduce_verb(options: argparse.Namespace) -> int:
     ours = Run(place.record, place.events.read())
     result = compare(theirs, ours, kept.runs)
     print(f"{ours.record['exp']}, seed {ours.record['axes']['seed']}, run again in {place.path}")
-    if ours.record["updates"] < theirs.record["updates"]:
-        print(f"only what both have is compared: {ours.record['updates']} of {theirs.record['updates']} updates")
+    if len(updates := {ours.record["updates"], theirs.record["updates"]}) > 1:
+        print(f"only what both have is compared: {min(updates)} of {max(updates)} updates")
     print(*differences(theirs.record, ours.record), sep="\n")
     print(f"\n{markdown(f'{options.id} (losses in bits per token, BLEU on tokens)', result.table)}")
     print(textwrap.fill(f"{options.id}: {result.grade}: {result.reason}", 80))
