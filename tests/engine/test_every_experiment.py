@@ -28,7 +28,7 @@ from tests.test_compose import (
     norm,
 )
 
-UPDATES_PER_EPOCH = {"iwslt": 1080, "tatoeba": 419, "multi30k": 252, "toy": 441, "wmt": 1000}
+UPDATES_PER_EPOCH = {"iwslt": 1080, "tatoeba": 419, "multi30k": 252, "multi30k6": 252, "toy": 441, "wmt": 1000}
 VOCABULARY = 1000
 ZETA_OF_A_HALF = -1.4603545088
 """The sum of 1/sqrt(t) for t to n is 2 sqrt(n) + this, as n grows."""
