@@ -15,6 +15,8 @@ COLOURS = {
 GREY = "#999999"
 DOTS = 130
 """An inch, in PNG."""
+DRAWING = ("canvas", "figure_rates", "figures", "grids", "series", "theory_figures")
+"""The modules that decide what a figure looks like."""
 RUN_AGAIN = "Drawn from these records, each of which `ln-repro reproduce ID` runs again:"
 Size = tuple[float, float]
 """In inches, across and down."""
@@ -71,7 +73,8 @@ def place(figure: Any, axes: Any, panel: Size, gaps: Size, above: float, below: 
 def source_of(words: str, data: Any) -> str:
     """Return what a figure's files say of their data: its origin, and a digest of it and of the drawing code."""
     digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode())
-    for path in sorted((*Path(__file__).parent.glob("*.py"), *(Path(__file__).parents[1] / "paper").glob("*.py"))):
+    drawing = (Path(__file__).with_name(f"{name}.py") for name in DRAWING)
+    for path in (*drawing, *sorted((Path(__file__).parents[1] / "paper").glob("*.py"))):
         digest.update(path.read_bytes())
     return f"{words} (data and code {digest.hexdigest()[:16]})"
 
