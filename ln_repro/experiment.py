@@ -256,7 +256,7 @@ class Experiment(Section):
         """Return the short hash over everything that can change a result, and over nothing else.
 
         Settings at their default are left out, so that a new axis does not rename the runs that came before it.
-        When a lost run is given up is not part of it: the updates that were taken are the same.
+        Whether a run is stopped early is not part of it: the updates that were taken are the same.
         """
         assert self.precision != "auto" and (self.start is None or self.start.sha256)
         kept = self._decisive({"exp": True, "start": {*Start.model_fields} - {"sha256"}})

@@ -19,7 +19,7 @@ RECORDS = Path(__file__).parents[1] / "results" / "records"
 
 
 def given_up(losses, ramp=RAMP, updates=UPDATES):
-    """Return the epoch after which a run is given up, and why; None if it never is."""
+    """Return the epoch after which a run is stopped early, with the reason; None if it is not stopped."""
     validations = [(EPOCH * epoch, loss) for epoch, loss in enumerate(losses, 1)]
     for epoch in range(1, len(losses) + 1):
         if said := stuck(validations[:epoch], ENTROPY, ramp, updates):

@@ -1,4 +1,4 @@
-"""A sweep on a cluster: hand over the cells that nobody has handed over yet, and watch until all have ended."""
+"""A sweep on a cluster: submit the cells that are not in the queue yet, and watch until all have ended."""
 
 import time
 import uuid
@@ -28,7 +28,7 @@ class Handed:
 
 
 def arrays(runs: Path) -> Path:
-    """Return the folder of what was handed over, a folder an array; its name marks the array in Slurm's queue."""
+    """Return the folder of submitted cells; it has one folder for each job array, named like the array in Slurm."""
     return runs.absolute() / "sweep" / "slurm" / "queue"
 
 
@@ -46,7 +46,7 @@ def at_work(runs: Path) -> dict[str, Handed]:
 
 
 def handed_over(runs: Path, name: str) -> Experiment | None:
-    """Return the experiment of a cell that was handed over, by the name of its directory."""
+    """Return the experiment of each submitted cell, by the name of its run directory."""
     file = next(arrays(runs).glob(f"*/*-{name}.json"), None)
     return files.read(file)[0] if file else None
 
