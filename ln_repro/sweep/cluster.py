@@ -46,7 +46,7 @@ def at_work(runs: Path) -> dict[str, Handed]:
 
 
 def handed_over(runs: Path, name: str) -> Experiment | None:
-    """Return the experiment of each submitted cell, by the name of its run directory."""
+    """Return the experiment of a submitted cell, given its run directory's name; None if it was not submitted."""
     file = next(arrays(runs).glob(f"*/*-{name}.json"), None)
     return files.read(file)[0] if file else None
 
