@@ -1,4 +1,4 @@
-"""The command line: which verbs there are and what they take. Each is a function of `ln_repro.verbs`, imported late."""
+"""The command line: the commands and their arguments. Each is a function of `ln_repro.commands`, imported late."""
 
 import argparse
 import os
@@ -8,9 +8,9 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
+from ln_repro.commands.messages import OneLineParser, complain, crashed, own_folder
 from ln_repro.errors import Interrupted, LnReproError, UserError
-from ln_repro.signals import raise_when_asked
-from ln_repro.verbs.messages import OneLineParser, complain, crashed, own_folder
+from ln_repro.system.signals import raise_when_asked
 from ln_repro.version import __version__
 
 EPILOG = """\
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _verb(arguments: list[str]) -> int:
     if arguments[:1] in (["run"], ["-sc"]):  # -sc is what the completion that Hydra installs in a shell asks
-        from ln_repro.verbs.run import run_verb
+        from ln_repro.commands.run import run_verb
 
         return run_verb(arguments[arguments[0] == "run" :])
     options, more = parser().parse_known_args(arguments)
@@ -165,7 +165,7 @@ def _take_words(options: argparse.Namespace, more: Sequence[str]) -> None:
 
 def _call(module: str, name: str, options: argparse.Namespace) -> int | None:
     """Import the verb, which may be heavy, and run it."""
-    function: Callable[[argparse.Namespace], int | None] = getattr(import_module(f"ln_repro.verbs.{module}"), name)
+    function: Callable[[argparse.Namespace], int | None] = getattr(import_module(f"ln_repro.commands.{module}"), name)
     return function(options)
 
 

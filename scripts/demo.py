@@ -6,9 +6,9 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from ln_repro.records.run_dir import RunFolder
 from ln_repro.report.curves import draw_losses
 from ln_repro.report.tables import markdown, signatures
-from ln_repro.store import RunFolder
 
 OUT = Path("demo")
 EPOCHS = 2

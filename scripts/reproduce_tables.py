@@ -4,13 +4,13 @@ import json
 import sys
 
 from ln_repro.claims.judge import claim_rows, evidence_of
+from ln_repro.commands.report import arms_beside, complaints
+from ln_repro.records.archive import read_kept, records_folder
 from ln_repro.report import figure_rates
-from ln_repro.report.board import readme, with_board
+from ln_repro.report.export import all_tables, written
 from ln_repro.report.figures import draw_all
 from ln_repro.report.page import page_of
-from ln_repro.report.records import read_kept, records_folder
-from ln_repro.report.written import all_tables, written
-from ln_repro.verbs.report import arms_beside, complaints
+from ln_repro.report.readme_table import readme, with_board
 
 
 def main() -> int:

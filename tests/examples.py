@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ln_repro.compose import named
-from ln_repro.experiment import Experiment, build
+from ln_repro.experiment.compose import named
+from ln_repro.experiment.settings import Experiment, build
 
 SIGNATURE = "nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:2.4.0|data:toy/test|beam:5|lenpen:1.2|avg:1"
 

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from ln_repro.disk import MEGABYTE
-from ln_repro.run import most_epochs, room_for
+from ln_repro.runner.run import most_epochs, room_for
+from ln_repro.system.files import MEGABYTE
 from tests.examples import experiment
 
 

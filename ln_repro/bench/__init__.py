@@ -1,1 +1,1 @@
-"""How fast training is, beside other ways to do the same."""
+"""Training speed and memory, beside stock fairseq and a bare training loop."""

@@ -7,16 +7,16 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from ln_repro import provenance
 from ln_repro.bench.rows import ROWS, USUAL
 from ln_repro.bench.trainings import WARM_UP, Workload
-from ln_repro.child import cores
-from ln_repro.compose import compose
 from ln_repro.corpus.prepare import prepare
-from ln_repro.disk import write_atomically
 from ln_repro.engine import process
 from ln_repro.engine.device import gpu, settle
-from ln_repro.experiment import build
+from ln_repro.experiment.compose import compose
+from ln_repro.experiment.settings import build
+from ln_repro.records import provenance
+from ln_repro.system.files import write_atomically
+from ln_repro.system.subprocesses import cores
 
 EXP = "multi30k_preln_nowarm_anchored"
 

@@ -14,7 +14,7 @@ from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.command import training_arguments
 from ln_repro.engine.decoder import Decoder
 from ln_repro.engine.process import Worker
-from ln_repro.events import Events
+from ln_repro.records.events import Events
 
 POLL_SECONDS = 0.05
 TRANSLATED = re.compile(r"Translated .* in ([\d.]+)s")

@@ -9,13 +9,13 @@ from typing import Any
 
 from ln_repro.engine.command import training_arguments
 from ln_repro.engine.process import KEEP_MEMORY, Worker
-from ln_repro.experiment import Experiment
+from ln_repro.experiment.settings import Experiment
 
 WARM_UP = 10
 """Updates at the start that are not timed; also the length of a window."""
 
 PARTS = ("attention", "loss", "optimizer", "batches", "reading", "memory")
-"""Of an update: what ours does otherwise than stock fairseq, and can be put back (`ln_repro.engine.plain`)."""
+"""Of an update: what ours does otherwise than stock fairseq, and can be put back (`ln_repro.engine.ablations`)."""
 CANDIDATES = ("projections", "compile")
 """What ours might do besides (`ln_repro.engine.candidates`)."""
 

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ln_repro.claims.evidence import TRAINS, Evidence, Run
+from ln_repro.claims.evidence import TRAINS, Evidence
+from ln_repro.claims.intervals import LEVEL, LINEAR, LOG, Interval, Scale, interval
+from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, all_of, any_of, verdict
 from ln_repro.claims.words import arm_words, region_words, spoken
-from ln_repro.statistics import LEVEL, LINEAR, LOG, Interval, Scale, interval
-from ln_repro.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, all_of, any_of, verdict
+from ln_repro.records.archive import Run
 
 SEEDS = 5
 """Runs that a verdict on training needs at least."""

@@ -7,10 +7,8 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any
 
-from ln_repro.divergence import NOT_FINITE
-from ln_repro.events import Event
-from ln_repro.experiment import Experiment
-from ln_repro.record import Record, accuracy, experiment_of, started
+from ln_repro.experiment.settings import Experiment
+from ln_repro.records.archive import Run
 
 TRAINS, FAILS = 0.88, 0.44
 """Relative BLEU from which on a run trains, and below which it fails: 30 and 15 of the paper's 34 BLEU."""
@@ -33,91 +31,6 @@ class Arm:
 
 Named = Callable[[str], Arm | None]
 """The arm of a named experiment; None if there is no such name."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """One record, and its events if they are there."""
-
-    record: Record
-    events: Sequence[Event] = ()
-
-    @cached_property
-    def experiment(self) -> Experiment:
-        """Return the settings that it was run with."""
-        return experiment_of(self.record)
-
-    @property
-    def seed(self) -> Seed:
-        """Return its seed."""
-        return int(self.record["axes"]["seed"])
-
-    @property
-    def diverged(self) -> bool:
-        """Whether it ended by numbers that are not finite, or was stopped early by the rule that watched it."""
-        return bool(self.record["status"] == "diverged")
-
-    @property
-    def finite(self) -> bool:
-        """Whether it ended with a model: one whose numbers are not finite has failed, whatever it was before."""
-        return not self.diverged or (self.record.get("divergence") or {}).get("rule") != NOT_FINITE
-
-    @property
-    def bleu(self) -> float:
-        """BLEU at the epoch of lowest validation loss, as the paper scores; 0 for a run that never got so far, or that
-        ended without a model."""
-        best = self.record["bleu"]["test_tokenised"]
-        return float(best["score"]) if best and self.finite else 0.0
-
-    @property
-    def loss(self) -> float:
-        """Lowest validation loss, bits per token; infinite where there is none, or no model in the end."""
-        return min(self._losses, default=(math.inf, math.inf))[0]
-
-    @property
-    def nll(self) -> float:
-        """Validation loss without label smoothing, where the smoothed one is lowest."""
-        return min(self._losses, default=(math.inf, math.inf))[1]
-
-    @property
-    def _losses(self) -> list[tuple[float, float]]:
-        rows = [(row["valid_loss"], row["valid_nll_loss"]) for row in self.record["epochs"] if self.finite]
-        return [row for row in rows if None not in row]
-
-    @property
-    def final_loss(self) -> float:
-        """Validation loss after the last epoch; infinite where there is none."""
-        return self._losses[-1][0] if self._losses else math.inf
-
-    @property
-    def final_nll(self) -> float:
-        """The same without label smoothing."""
-        return self._losses[-1][1] if self._losses else math.inf
-
-    @property
-    def accuracy(self) -> float:
-        """Share of right answers after the last epoch; 0 for a run that never got so far."""
-        return accuracy(self.record) or 0.0
-
-    @property
-    def started(self) -> int | None:
-        """Updates of pre-training that it began with; None where there was none."""
-        return started(self.record)
-
-    @property
-    def size(self) -> tuple[int, ...]:
-        """Return layers, width and feed-forward width."""
-        model = self.record["experiment"]["model"]
-        return model["layers"], model["width"], model["ffn"]
-
-    @property
-    def epochs(self) -> float:
-        """Return the epochs that it was given; infinite where updates were counted instead."""
-        return self.record["experiment"]["train"]["max_epoch"] or math.inf
-
-    def curve(self, name: str) -> dict[int, float]:
-        """Return a column of the record's epochs."""
-        return {row["epoch"]: float(row[name]) for row in self.record["epochs"] if row.get(name) is not None}
 
 
 Runs = Mapping[Seed, Run]

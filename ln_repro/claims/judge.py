@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ln_repro.claims.bert import FINE_TUNING, FINE_TUNING_SEEDS, PRETRAINING
 from ln_repro.claims.criteria import SEEDS, Claim, Rule
-from ln_repro.claims.evidence import Evidence, Named, Run, gather
-from ln_repro.claims.pretraining import FINE_TUNING, FINE_TUNING_SEEDS, PRETRAINING
+from ln_repro.claims.evidence import Evidence, Named, gather
 from ln_repro.claims.schemes import PROBE_BATCHES, SCHEMES
 from ln_repro.claims.translation import TRANSLATION
-from ln_repro.verdict import INCONCLUSIVE, NOT_RUN, all_of
+from ln_repro.claims.verdict import INCONCLUSIVE, NOT_RUN, all_of
+from ln_repro.records.archive import Run
 
 Row = dict[str, Any]
 Findings = Sequence[Mapping[str, Any]]

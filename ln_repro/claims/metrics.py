@@ -3,8 +3,8 @@
 import math
 
 from ln_repro.claims.criteria import Metric
-from ln_repro.claims.evidence import Run
-from ln_repro.statistics import LOG, PERCENT
+from ln_repro.claims.intervals import LOG, PERCENT
+from ln_repro.records.archive import Run
 
 PART_OF_FALL = 0.9
 """Of the fall in training loss, after which an arm counts as nearly there."""

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ln_repro.claims.criteria import SEEDS, SHARE, Finding, Metric
-from ln_repro.claims.evidence import FAILS, PRETRAINED_TRAINS, TRAINS, Evidence, Rate, Run
+from ln_repro.claims.evidence import FAILS, PRETRAINED_TRAINS, TRAINS, Evidence, Rate
+from ln_repro.claims.intervals import fisher_exact, interval
+from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, verdict
 from ln_repro.claims.words import arm_words, region_words, spoken
-from ln_repro.statistics import fisher_exact, interval
-from ln_repro.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, verdict
+from ln_repro.records.archive import Run
 
 CURVE_SEEDS = 3
 """Runs that a rate needs to count for a ceiling; those around the ceiling need `SEEDS`."""

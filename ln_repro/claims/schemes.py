@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ln_repro.claims.criteria import Any, Claim, Finding, Metric, Report, Rule, Trains, Within
-from ln_repro.claims.evidence import Evidence, Run
+from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.intervals import LOG, interval
 from ln_repro.claims.metrics import BLEU, FINAL_LOSS, FINAL_NLL
 from ln_repro.claims.translation import AMENDED, AMENDMENT, FIRST, REGISTRY, TRAINED_BLEU
+from ln_repro.claims.verdict import INCONCLUSIVE, all_of, verdict
 from ln_repro.claims.words import arm_words, spoken
-from ln_repro.statistics import LOG, interval
-from ln_repro.verdict import INCONCLUSIVE, all_of, verdict
+from ln_repro.records.archive import Run
 
 WRITTEN = "2026-11-21T19:51Z"
 """When the rules for the schemes were written: before any run of a scheme."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from statistics import fmean, quantiles
 
-from ln_repro.statistics import Interval
+from ln_repro.claims.intervals import Interval
 
 SAMPLES = 1000
 LEAST_RATES = 3

@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from ln_repro.claims.evidence import Named, Run, foreign_start, gather, variation
+from ln_repro.claims.evidence import Named, foreign_start, gather, variation
+from ln_repro.records.archive import Run
 
 
 def strays(runs: Sequence[Run], named: Named) -> list[str]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
-from ln_repro.statistics import LINEAR, Scale, interval
+from ln_repro.claims.intervals import LINEAR, Scale, interval
 
 SCHEMES = {"postln": "Post-LN", "preln": "Pre-LN", "deepnorm": "DeepNorm", "rezero": "ReZero", "admin": "Admin"}
 PARTS = {

@@ -1,0 +1,1 @@
+"""Corpora: download, tokenisation, cleaning, subwords, and the binary files that fairseq reads."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from ln_repro.corpus.text import Sides, Splits
-from ln_repro.data_settings import Data
 from ln_repro.errors import UserError
+from ln_repro.experiment.data import Data
 
 
 @dataclass(frozen=True)

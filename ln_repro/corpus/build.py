@@ -13,9 +13,9 @@ from ln_repro.corpus.download import Report
 from ln_repro.corpus.prepared import MANIFEST, Prepared, as_text, describe, measure
 from ln_repro.corpus.text import Splits, length, lower, pick, write_lines
 from ln_repro.corpus.tokenise import tokenise_lines
-from ln_repro.data_settings import Data
-from ln_repro.disk import write_atomically
 from ln_repro.errors import UserError
+from ln_repro.experiment.data import Data
+from ln_repro.system.files import write_atomically
 
 
 def build(

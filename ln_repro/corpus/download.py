@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ln_repro.corpus.storage import digest
-from ln_repro.disk import FULL, REFUSED, require_room
 from ln_repro.errors import UserError
+from ln_repro.system.files import FULL, REFUSED, require_room
 
 Report = Callable[[str], None]
 Advance = Callable[[int, int | None], None]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from ln_repro.corpus.base import Corpus, Found, Raw, wanted
 from ln_repro.corpus.text import Splits, find_text, read_pair, refuse_empty
-from ln_repro.data_settings import Data
 from ln_repro.errors import UserError
+from ln_repro.experiment.data import Data
 
 
 class Files(Corpus):

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from ln_repro.corpus.base import Corpus, Found, Raw
 from ln_repro.corpus.text import Splits, read_lines
-from ln_repro.data_settings import Data
 from ln_repro.errors import UserError
+from ln_repro.experiment.data import Data
 
 SIDES = ("sentence1", "sentence2")
 LABEL = "label"

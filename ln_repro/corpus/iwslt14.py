@@ -8,7 +8,7 @@ from typing import ClassVar
 from ln_repro.corpus.base import Arranged, Corpus, Found, Raw, Style, wanted
 from ln_repro.corpus.clean import well_matched
 from ln_repro.corpus.text import Sides, Splits, pick, read_lines, require_parallel
-from ln_repro.data_settings import Data
+from ln_repro.experiment.data import Data
 
 TRAIN = {
     "train.tags.de-en.de": "git:41272b9c39682b4203f9026013568659e43c4944",

@@ -11,8 +11,8 @@ from pathlib import Path
 from ln_repro.corpus.base import Corpus, Found, Raw
 from ln_repro.corpus.download import Report, fetch
 from ln_repro.corpus.storage import cached_digest, locked
-from ln_repro.data_settings import Data
 from ln_repro.errors import UserError
+from ln_repro.experiment.data import Data
 
 
 def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> Found:

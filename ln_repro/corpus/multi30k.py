@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from ln_repro.corpus.base import Corpus, Found, Raw, Style, wanted
 from ln_repro.corpus.text import Splits, read_pair
-from ln_repro.data_settings import Data
+from ln_repro.experiment.data import Data
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 

@@ -10,7 +10,7 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from typing import Any
 
-from ln_repro.child import cores
+from ln_repro.system.subprocesses import cores
 
 Line = Callable[[str], str]
 

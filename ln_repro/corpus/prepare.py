@@ -12,9 +12,9 @@ from ln_repro.corpus.locate import locate, present, require_source
 from ln_repro.corpus.prepared import Prepared, mismatches, opened
 from ln_repro.corpus.registry import CORPORA
 from ln_repro.corpus.storage import cached_digest, locked, room_for
-from ln_repro.data_settings import Data
-from ln_repro.disk import explained, require_room
 from ln_repro.errors import UserError
+from ln_repro.experiment.data import Data
+from ln_repro.system.files import explained, require_room
 
 __all__ = ["Binarise", "Prepared", "fingerprint", "listing", "prepare", "verify"]
 

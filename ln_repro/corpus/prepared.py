@@ -10,8 +10,8 @@ from typing import Any
 
 from ln_repro.corpus.storage import digest
 from ln_repro.corpus.text import stored_lines
-from ln_repro.disk import write_atomically
-from ln_repro.tasks import LABELLED
+from ln_repro.experiment.tasks import LABELLED
+from ln_repro.system.files import write_atomically
 
 MANIFEST = "manifest.json"
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from ln_repro.disk import MEGABYTE, git_blob, sha256, write_atomically
-from ln_repro.lease import Lease, taken
+from ln_repro.system.directory_lock import Lease, taken
+from ln_repro.system.files import MEGABYTE, git_blob, sha256, write_atomically
 
 
 def digest(path: Path, kind: str = "sha256") -> str:

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from ln_repro.corpus.base import Arranged, Corpus, Found, Raw
 from ln_repro.corpus.text import Sides, Splits, lower, pick
-from ln_repro.data_settings import Data
 from ln_repro.errors import UserError
+from ln_repro.experiment.data import Data
 
 MEMBER = "deu.txt"
 SHA256 = "b7688f84f99fa33c17397c14d8bd9cef1fdeb2ee0bf50074767023aee8926e28"

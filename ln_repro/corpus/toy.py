@@ -20,7 +20,7 @@ from ln_repro.corpus.toy_words import (
     Noun,
     Verb,
 )  # fmt: skip
-from ln_repro.data_settings import Data
+from ln_repro.experiment.data import Data
 
 SEED = 20200624
 """Any number would do; changing it changes the corpus."""

@@ -8,8 +8,8 @@ from typing import ClassVar
 from ln_repro.corpus.base import Corpus, Found, Raw, Style, wanted
 from ln_repro.corpus.clean import well_matched
 from ln_repro.corpus.text import SUFFIXES, Sides, Splits, find_text, read_lines, read_pair, require_parallel
-from ln_repro.data_settings import Data
 from ln_repro.errors import UserError
+from ln_repro.experiment.data import Data
 
 TESTS = {"valid": "newstest2013", "test": "newstest2014"}
 LANGUAGES = ("de", "en")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ln_repro.disk import sha256, sync, write_atomically
+from ln_repro.system.files import sha256, sync, write_atomically
 
 MANIFEST = "manifest.json"
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ln_repro.experiment import Evaluation, Experiment, Optimizer
+from ln_repro.experiment.settings import Evaluation, Experiment, Optimizer
 
 
 def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resume: Path | None = None) -> list[str]:

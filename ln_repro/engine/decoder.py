@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ln_repro.engine.command import decoding_arguments
 from ln_repro.engine.process import Worker
-from ln_repro.experiment import Evaluation
+from ln_repro.experiment.settings import Evaluation
 
 KEEP_SECONDS = 60.0
 """A decoder that had nothing to do for so long ends. To start one takes seconds, of which short epochs have few."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ln_repro import child
 from ln_repro.errors import UserError
-from ln_repro.experiment import Experiment
+from ln_repro.experiment.settings import Experiment
+from ln_repro.system import subprocesses
 
 QUESTION = """
 import json, torch
@@ -33,7 +33,7 @@ def gpu() -> Gpu:
     """Ask torch for the GPU; where no driver is, the answer is known without torch."""
     if not any(found for pattern in DEVICE_FILES for found in Path("/dev").glob(pattern)):
         return Gpu(None, False)
-    asked = subprocess.run([*child.SELF, "-c", QUESTION], capture_output=True, text=True, check=False)
+    asked = subprocess.run([*subprocesses.SELF, "-c", QUESTION], capture_output=True, text=True, check=False)
     return Gpu(*json.loads(asked.stdout)) if asked.returncode == 0 else Gpu(None, False)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import distributed
 
-from ln_repro.ranks import Rank
+from ln_repro.system.distributed import Rank
 
 PATIENCE = timedelta(hours=12)
 """How long processes wait for the first one, which may be preparing a corpus. torchrun ends them when one fails."""

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from ln_repro import child
-from ln_repro.disk import MEGABYTE
 from ln_repro.engine.compat import INSTALL
 from ln_repro.errors import Interrupted, LnReproError, UserError
+from ln_repro.system import subprocesses
+from ln_repro.system.files import MEGABYTE
 
 STRAY_SIGNALS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 INTERRUPTED = Interrupted.exit_code
@@ -45,11 +45,11 @@ class Worker:
         self.log = log
         with log.open("ab") as output:
             self.process = subprocess.Popen(
-                [*child.SELF, "-m", "ln_repro.engine.worker", job, *arguments],
+                [*subprocesses.SELF, "-m", "ln_repro.engine.worker", job, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=child.environment(OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads), **settings),
+                env=subprocesses.environment(OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads), **settings),
                 start_new_session=True,  # Ctrl-C on the terminal reaches us alone; we pass it on
                 preexec_fn=_ignore_stray_signals,
                 pass_fds=() if inherit is None else (inherit,),
@@ -103,7 +103,7 @@ class Worker:
         if status and shutil.disk_usage(self.log.parent).free < MEGABYTE:
             raise UserError(f"{self.log.parent}: the disk is full; free some room, and the same command goes on")
         if status and status < 0:
-            raise LnReproError(f"{self.job} {child.killed(status)} (see {self.log})")
+            raise LnReproError(f"{self.job} {subprocesses.killed(status)} (see {self.log})")
         if status:
             raise LnReproError(f"{self.job} failed (exit {status}): {_last_line(self.log)} (see {self.log})")
 
@@ -129,7 +129,9 @@ def binarise(text: Path, out: Path, source_lang: str, target_lang: str) -> None:
 def join() -> NoReturn:
     """Become a trainer that does what the first process of this run tells it."""
     require_fairseq()
-    os.execve(child.SELF[0], [*child.SELF, "-m", "ln_repro.engine.worker", "join"], child.environment())
+    os.execve(
+        subprocesses.SELF[0], [*subprocesses.SELF, "-m", "ln_repro.engine.worker", "join"], subprocesses.environment()
+    )
 
 
 def dismiss(log: Path) -> None:

@@ -8,7 +8,7 @@ from fairseq import utils
 from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
 from fairseq.trainer import Trainer
 
-from ln_repro.engine.ledger import Update
+from ln_repro.engine.metric_buffer import Update
 
 FIRST_LOSS_SCALE = 2.0**7
 LOSS_SCALE_WINDOW = 2**14

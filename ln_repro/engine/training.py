@@ -15,16 +15,16 @@ from fairseq import checkpoint_utils, options, tasks, utils
 from fairseq.data import iterators
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from ln_repro.divergence import NOT_FINITE, RULES, Diverged, never
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.group import Group
-from ln_repro.engine.ledger import Ledger
+from ln_repro.engine.metric_buffer import Ledger
 from ln_repro.engine.plugin.layers import measure
 from ln_repro.engine.probing import Probing, chosen_batches
 from ln_repro.engine.stop import INTERRUPTED, StopRequest
 from ln_repro.engine.trainer import StrictTrainer, Underflow
-from ln_repro.events import Events
-from ln_repro.ranks import Rank
+from ln_repro.experiment.divergence import NOT_FINITE, RULES, Diverged, never
+from ln_repro.records.events import Events
+from ln_repro.system.distributed import Rank
 
 PLUGINS = ("classification", "encoder_only", "loss", "masked_lm", "model", "optimizers", "schedules", "task")
 KEPT_STATES = 2

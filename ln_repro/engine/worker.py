@@ -15,7 +15,7 @@ import traceback
 
 from ln_repro.engine import compat
 from ln_repro.engine.stop import StopRequest
-from ln_repro.ranks import this_rank
+from ln_repro.system.distributed import this_rank
 
 
 def main() -> int:
@@ -42,9 +42,9 @@ def main() -> int:
 
         return generate(arguments)
     if job in ("stock", "bare", "arithmetic", "altered"):
-        from ln_repro.engine import yardsticks
+        from ln_repro.engine import baselines
 
-        return int(getattr(yardsticks, job)(arguments))
+        return int(getattr(baselines, job)(arguments))
     if job in ("train", "join", "dismiss"):
         return train_together(arguments if job == "train" else None, stop)
     raise SystemExit(f"unknown job {job!r}")

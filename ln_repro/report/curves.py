@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ln_repro.events import Event
-from ln_repro.report.canvas import COLOURS, GREY, canvas, tidy
+from ln_repro.records.events import Event
+from ln_repro.report.plotting import COLOURS, GREY, canvas, tidy
 
 
 def draw_losses(runs: Mapping[str, tuple[Mapping[str, object], Sequence[Event]]], out: Path, title: str) -> None:

@@ -6,9 +6,21 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ln_repro.claims.evidence import FAILS, TRAINS, Evidence, Run
+from ln_repro.claims.evidence import FAILS, TRAINS, Evidence
 from ln_repro.claims.rates import ceiling
-from ln_repro.report.canvas import COLOURS, GREY, RUN_AGAIN, canvas, current, legend_below, place, save, source_of, tidy
+from ln_repro.records.archive import Run
+from ln_repro.report.plotting import (
+    COLOURS,
+    GREY,
+    RUN_AGAIN,
+    canvas,
+    current,
+    legend_below,
+    place,
+    save,
+    source_of,
+    tidy,
+)
 
 NAME = "figure_rates"
 SETTINGS = {"toy": "toy, 6+6 layers", "multi30k6": "Multi30k, 6+6 layers", "iwslt": "IWSLT14"}

@@ -8,13 +8,24 @@ from typing import Any
 from ln_repro.claims.evidence import Evidence
 from ln_repro.errors import UserError
 from ln_repro.paper.figures import FIGURES, Figure, Panel, Quantity, Reading
-from ln_repro.record import Record
-from ln_repro.report.canvas import COLOURS, GREY, RUN_AGAIN, canvas, current, legend_below, place, save, source_of, tidy
+from ln_repro.records.record import Record
+from ln_repro.records.run_dir import read_json
 from ln_repro.report.figure_rates import draw_rates
 from ln_repro.report.grids import GRIDS
+from ln_repro.report.plotting import (
+    COLOURS,
+    GREY,
+    RUN_AGAIN,
+    canvas,
+    current,
+    legend_below,
+    place,
+    save,
+    source_of,
+    tidy,
+)
 from ln_repro.report.series import Curve, curve
 from ln_repro.report.theory_figures import draw as draw_theory
-from ln_repro.store import read_json
 
 QUANTITIES: dict[Quantity, str] = {
     "loss": "validation loss (bits per token)", "bleu": "test BLEU (tokenised)", "accuracy": "accuracy (%)"

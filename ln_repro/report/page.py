@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ln_repro.claims.evidence import Run
 from ln_repro.claims.judge import OTHER_CORPORA
-from ln_repro.record import Record
-from ln_repro.report.board import headlines
+from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
+from ln_repro.records.archive import Run
+from ln_repro.records.record import Record
 from ln_repro.report.page_runs import Arm, Curve, arms_of, chart_data, corpus_order, named, thinned
 from ln_repro.report.page_theory import number_table, theory_panels
+from ln_repro.report.readme_table import headlines
 from ln_repro.report.tables import signatures
-from ln_repro.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
 
 ASSETS = Path(__file__).parent / "assets"
 VERDICTS = {

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from ln_repro.record import Record, decoded, lowest_loss, task_of
+from ln_repro.records.record import Record, decoded, lowest_loss, task_of
 
 POINTS = 100
 """At most so many points a training curve: what a chart of this size can show."""

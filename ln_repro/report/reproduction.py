@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ln_repro.claims.evidence import Run
-from ln_repro.divergence import NOT_FINITE
-from ln_repro.record import Record, decoded
+from ln_repro.claims.intervals import LEVEL, Interval, prediction_interval
+from ln_repro.experiment.divergence import NOT_FINITE
+from ln_repro.records.archive import Run
+from ln_repro.records.record import Record, decoded
 from ln_repro.report.tables import Table
-from ln_repro.statistics import LEVEL, Interval, prediction_interval
 
 EQUAL, ROUNDING, SAME, DIFFERENT = "equal bit for bit", "equal within rounding", "same verdict", "different"
 AS_BEFORE = {"divergence": {"rule": "never"}}

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from ln_repro.claims.intervals import Interval, mean_interval
 from ln_repro.paper.figures import Quantity
-from ln_repro.record import Record, accuracy, started
-from ln_repro.statistics import Interval, mean_interval
+from ln_repro.records.record import Record, accuracy, started
 
 FIELDS: dict[Quantity, str] = {"loss": "valid_loss", "bleu": "test_bleu_tokenised"}
 """What is drawn of an epoch; the tokenised BLEU is the one that can stand beside the paper's."""

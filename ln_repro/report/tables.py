@@ -10,7 +10,7 @@ from rich.table import Table as TerminalTable
 from rich.text import Text
 
 from ln_repro.claims.judge import OTHER_CORPORA, Row
-from ln_repro.record import AVERAGE, Record, accuracy, decoded, lowest_loss, task_of
+from ln_repro.records.record import AVERAGE, Record, accuracy, decoded, lowest_loss, task_of
 
 Table = dict[str, Any]
 """``columns`` (names), ``rows`` (cells) and ``notes`` (lines below the table: the scores' signatures)."""

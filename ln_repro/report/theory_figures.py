@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.paper.figure_3 import FIGURE_3
-from ln_repro.report.canvas import COLOURS, GREY, Size, canvas, current, legend_below, place, save, source_of, tidy
+from ln_repro.report.plotting import COLOURS, GREY, Size, canvas, current, legend_below, place, save, source_of, tidy
 
 LABELS = {"postln": "Post-LN", "preln": "Pre-LN"}
 PAPER = {"postln": "x", "preln": "+"}

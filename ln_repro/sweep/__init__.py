@@ -1,1 +1,1 @@
-"""Grids of experiments: which cells there are, and running them."""
+"""Grids of runs, side by side on one machine or on a Slurm cluster."""

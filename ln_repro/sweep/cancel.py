@@ -8,11 +8,11 @@ from pathlib import Path
 import psutil
 
 from ln_repro.errors import LnReproError
-from ln_repro.lease import Holder
-from ln_repro.store import RunFolder, runs_under
+from ln_repro.records.run_dir import RunFolder, runs_under
 from ln_repro.sweep import slurm
 from ln_repro.sweep.cluster import at_work
 from ln_repro.sweep.requests import ALL, Requests
+from ln_repro.system.directory_lock import Holder
 
 
 def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:

@@ -4,8 +4,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from ln_repro import child
 from ln_repro.errors import Interrupted, UserError
+from ln_repro.system import subprocesses
 
 STOP_SECONDS = 90.0
 """How long a run gets to save: longer than it gives its own workers."""
@@ -16,8 +16,8 @@ def start(file: Path, log: Path, environment: Mapping[str, str] | None = None) -
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         return subprocess.Popen(
-            [*child.SELF, "-m", "ln_repro.cli", "run", f"--queued={file}"],
-            env=child.environment(**(environment or {})),
+            [*subprocesses.SELF, "-m", "ln_repro.cli", "run", f"--queued={file}"],
+            env=subprocesses.environment(**(environment or {})),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -36,7 +36,7 @@ def worth_retrying(status: int) -> bool:
 def reason(status: int, log: Path) -> str:
     """Return in one line why a run ended without a record: how it was killed, or what it said last."""
     if status < 0:
-        return child.killed(status)
+        return subprocesses.killed(status)
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     said = next((line.strip() for line in reversed(lines) if line.strip()), "no output")
     return said.removeprefix("ln-repro: ")

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.errors import Interrupted, LnReproError
-from ln_repro.experiment import Experiment
-from ln_repro.lease import taken
+from ln_repro.experiment.settings import Experiment
 from ln_repro.sweep import queued as files
 from ln_repro.sweep import slurm
-from ln_repro.sweep.board import Board
 from ln_repro.sweep.plan import Planned
+from ln_repro.sweep.progress import Board
+from ln_repro.system.directory_lock import taken
 
 WATCH_SECONDS = 5.0
 AT_WORK = ("queued", "running")

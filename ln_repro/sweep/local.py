@@ -9,11 +9,11 @@ from pathlib import Path
 
 from ln_repro.errors import Interrupted
 from ln_repro.sweep import cell, queued
-from ln_repro.sweep.board import Board
 from ln_repro.sweep.budget import Budget
+from ln_repro.sweep.devices import Place
 from ln_repro.sweep.pace import Pace
-from ln_repro.sweep.places import Place
 from ln_repro.sweep.plan import Planned
+from ln_repro.sweep.progress import Board
 from ln_repro.sweep.requests import Requests
 
 POLL_SECONDS = 0.5

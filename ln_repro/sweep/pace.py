@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from ln_repro.events import Event, Events, Follower
+from ln_repro.records.events import Event, Events, Follower
 from ln_repro.sweep.packing import Packing
 
 

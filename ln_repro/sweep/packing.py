@@ -4,7 +4,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from ln_repro.errors import LnReproError
-from ln_repro.store import read_json, write_json
+from ln_repro.records.run_dir import read_json, write_json
 
 GAIN = 0.07
 """More runs have to bring so much more throughput, or they are too many."""

@@ -4,10 +4,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ln_repro.experiment import Experiment
-from ln_repro.record import unprobed
-from ln_repro.schedule import LearningRate
-from ln_repro.store import RunFolder
+from ln_repro.experiment.learning_rate import LearningRate
+from ln_repro.experiment.settings import Experiment
+from ln_repro.records.record import unprobed
+from ln_repro.records.run_dir import RunFolder
 from ln_repro.sweep.grid import Cell
 
 COLUMNS = ("id", "state", "lr", "updates", "M tokens", "total lr", "command")

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ln_repro import provenance
 from ln_repro.errors import UserError
-from ln_repro.experiment import Experiment, build
-from ln_repro.store import read_json, write_json
+from ln_repro.experiment.settings import Experiment, build
+from ln_repro.records import provenance
+from ln_repro.records.run_dir import read_json, write_json
 from ln_repro.sweep.plan import Planned
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from statistics import fmean, geometric_mean
 from typing import Any
 
-from ln_repro.statistics import Interval, exponent, slope
+from ln_repro.claims.intervals import Interval, exponent, slope
 from ln_repro.theory import lemmas
 from ln_repro.theory import quantities as q
 

@@ -8,7 +8,7 @@ from itertools import product
 from statistics import fmean
 from typing import Any
 
-from ln_repro.statistics import Interval, mean_interval
+from ln_repro.claims.intervals import Interval, mean_interval
 from ln_repro.theory import judge, lemmas
 from ln_repro.theory.plan import NORMS
 from ln_repro.theory.quantities import ATTENTIONS as ADDING

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from ln_repro.statistics import Interval, hull, layer_means, mean_interval, ratio_interval
+from ln_repro.claims.intervals import Interval, hull, layer_means, mean_interval, ratio_interval
+from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, near, together, verdict
 from ln_repro.theory import quantities
 from ln_repro.theory.checks import CHECKS, CLAIMS, DEPTHS, Check
 from ln_repro.theory.unit import Measured, grouped
-from ln_repro.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, near, together, verdict
 
 WITHOUT = "reported"
 """The verdict of what is not judged."""

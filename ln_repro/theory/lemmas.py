@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from ln_repro.statistics import Interval
+from ln_repro.claims.intervals import Interval
 from ln_repro.theory.simplified import layer_norm
 from ln_repro.theory.unit import Measure, Measurement, Unit
 

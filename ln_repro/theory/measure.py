@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from ln_repro.events import end_of_torn_line
+from ln_repro.records.events import end_of_torn_line
 from ln_repro.theory.plan import MEASURES
 from ln_repro.theory.unit import Measured, Measurement, Unit
 from ln_repro.version import NUMERICS

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from ln_repro.statistics import exponent, slope, spearman
+from ln_repro.claims.intervals import exponent, slope, spearman
 from ln_repro.theory import lemmas
 from ln_repro.theory.unit import Measured, Measurement, Unit
 

@@ -1,0 +1,1 @@
+"""Mirrors of runs: Weights & Biases, fed from the events of a run."""

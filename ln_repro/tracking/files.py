@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ln_repro.disk import write_atomically
-from ln_repro.events import Events
+from ln_repro.records.events import Events
+from ln_repro.system.files import write_atomically
 
 
 class MirrorFiles:

@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ln_repro.events import Event, Events
+from ln_repro.records.events import Event, Events
 from ln_repro.tracking.files import MirrorFiles, read, write
 
 POLL_SECONDS = 1.0

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ln_repro import child
 from ln_repro.errors import LnReproError
-from ln_repro.experiment import Experiment, Tracker
+from ln_repro.experiment.settings import Experiment, Tracker
+from ln_repro.system import subprocesses
 from ln_repro.tracking.files import MirrorFiles, read, write
 
 INIT_SECONDS = 15
@@ -183,8 +183,8 @@ def _start(files: MirrorFiles, letter: Mapping[str, Any]) -> subprocess.Popen[by
     places = {f"WANDB_{name}_DIR": str(files.scratch / name.lower()) for name in ("CACHE", "DATA", "ARTIFACT")}
     with files.log.open("wb") as log:
         process = subprocess.Popen(
-            [*child.SELF, "-m", "ln_repro.tracking.follower", str(files.run_dir), str(files.place)],
-            env=child.environment(**places, WANDB_ERROR_REPORTING="false", WANDB_SILENT="true"),
+            [*subprocesses.SELF, "-m", "ln_repro.tracking.follower", str(files.run_dir), str(files.place)],
+            env=subprocesses.environment(**places, WANDB_ERROR_REPORTING="false", WANDB_SILENT="true"),
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log, start_new_session=True,
         )  # fmt: skip
     assert process.stdin

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from ln_repro.claims.evidence import Arm, Evidence, Run
+from ln_repro.claims.evidence import Arm, Evidence
 from ln_repro.claims.judge import evidence_of
-from ln_repro.compose import CONF
-from ln_repro.experiment import Experiment
-from ln_repro.tasks import LABELLED
+from ln_repro.experiment.compose import CONF
+from ln_repro.experiment.settings import Experiment
+from ln_repro.experiment.tasks import LABELLED
+from ln_repro.records.archive import Run
 from tests.examples import SIGNATURE, experiment, record
 
 EPOCHS, RATE = 15, 1e-3

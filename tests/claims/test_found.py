@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
+from ln_repro.claims.bert import FINE_TUNING
 from ln_repro.claims.criteria import SEEDS, leaves
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import CLAIMS as ALL
 from ln_repro.claims.judge import asked_arms, claim_rows, judge, row_of
-from ln_repro.claims.pretraining import FINE_TUNING
 from ln_repro.claims.schemes import Even
-from ln_repro.compose import compose, expand
-from ln_repro.experiment import build
+from ln_repro.experiment.compose import compose, expand
+from ln_repro.experiment.settings import build
 from tests.claims.made import EPOCHS, KNOWN, Arms, gathered, line, made, made_runs, on_rates
 
 CLAIMS = {claim.id: claim for claim in ALL}

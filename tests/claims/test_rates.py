@@ -10,11 +10,11 @@ from scipy.stats import fisher_exact as scipy_fisher
 
 from ln_repro.claims.criteria import Within
 from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.intervals import fisher_exact
 from ln_repro.claims.metrics import BLEU
 from ln_repro.claims.rates import BestRates, Ceilings, TrainsWhereFails, ceiling
 from ln_repro.claims.sensitivity import sensitivity, sensitivity_interval
-from ln_repro.statistics import fisher_exact
-from ln_repro.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
+from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
 from tests.claims.made import held, made
 
 Curve = Mapping[float, Sequence[float]]

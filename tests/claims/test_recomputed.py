@@ -6,13 +6,13 @@ from collections.abc import Mapping
 import pytest
 
 from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.intervals import fisher_exact, interval
 from ln_repro.claims.judge import CLAIMS, asked_arms, evidence_of
 from ln_repro.claims.rates import BestRates, TrainsWhereFails
 from ln_repro.claims.rates import ceiling as our_ceiling
-from ln_repro.compose import CONF
-from ln_repro.report.records import read_kept, records_folder
-from ln_repro.statistics import fisher_exact, interval
-from ln_repro.verbs.report import arms_beside
+from ln_repro.commands.report import arms_beside
+from ln_repro.experiment.compose import CONF
+from ln_repro.records.archive import read_kept, records_folder
 from tests.claims import recomputed
 
 SETTINGS = ("toy", "multi30k", "multi30k6")

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from ln_repro.claims import criteria, evidence, pretraining, rates, schemes
+from ln_repro.claims import bert, criteria, evidence, rates, schemes
+from ln_repro.claims.bert import FineTunesFaster, NotTrained
 from ln_repro.claims.criteria import Criterion, Report, Trains, Within, leaves
 from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.intervals import LOG, mean_interval
 from ln_repro.claims.judge import CLAIMS
-from ln_repro.claims.pretraining import FineTunesFaster, NotTrained
 from ln_repro.claims.rates import BestRates, Ceilings, TrainsWhereFails
 from ln_repro.claims.schemes import Even, MatchesBest
-from ln_repro.statistics import LOG, mean_interval
-from ln_repro.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
+from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
 from tests.claims.made import held, made
 
 CONSTANTS: dict[type, tuple[str, ...]] = {
@@ -150,9 +150,9 @@ def best_edge(one: BestRates, name: str) -> Edge:
 
 def lost_edge(one: NotTrained, _: str) -> Edge:
     by = 0.01 if one.most else -0.01
-    arms = {one.arm: 4 + pretraining.LOST + by, one.beside: 4.0}
+    arms = {one.arm: 4 + bert.LOST + by, one.beside: 4.0}
     runs = {arm: {seed: made(seed=seed, loss=loss) for seed in range(1, 6)} for arm, loss in arms.items()}
-    return Evidence("toy", runs), REPRODUCED, pretraining.LOST + 5 * by
+    return Evidence("toy", runs), REPRODUCED, bert.LOST + 5 * by
 
 
 def fine_tuning_edge(one: FineTunesFaster, name: str) -> Edge:
@@ -198,7 +198,7 @@ def test_a_threshold_moved_past_the_evidence_changes_the_verdict_and_the_sentenc
     judged = one.judge(found)
     assert judged.verdict == before, judged.words
     if name.isupper():
-        for module in (criteria, evidence, pretraining, rates, schemes):
+        for module in (criteria, evidence, bert, rates, schemes):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, past)
     else:

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from ln_repro.data_settings import Data
+from ln_repro.experiment.data import Data
 
 MERGES = {"toy": 0, "wmt14": 200}
 

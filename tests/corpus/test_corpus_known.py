@@ -16,8 +16,8 @@ from corpus_helpers import settings, write
 from ln_repro.corpus import iwslt14
 from ln_repro.corpus.prepare import Prepared, fingerprint, verify
 from ln_repro.corpus.registry import CORPORA
-from ln_repro.data_settings import Data
 from ln_repro.errors import UserError
+from ln_repro.experiment.data import Data
 
 Made = Callable[..., Prepared]
 CONF = Path(__file__).parents[2] / "conf" / "data"

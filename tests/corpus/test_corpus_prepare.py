@@ -23,7 +23,7 @@ PROCESS = """
 import shutil, sys, time
 from pathlib import Path
 from ln_repro.corpus.prepare import prepare
-from ln_repro.data_settings import Data
+from ln_repro.experiment.data import Data
 
 def binarise(bpe, out, source, target):
     print("binarising", flush=True)

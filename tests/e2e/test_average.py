@@ -9,7 +9,7 @@ from ln_repro.corpus.prepare import prepare
 from ln_repro.engine import command as engine
 from ln_repro.engine import process
 from ln_repro.engine.decoder import Decoder
-from ln_repro.experiment import build
+from ln_repro.experiment.settings import build
 from tests.e2e.conftest import Command, _escaped
 from tests.e2e.test_interruptions import outcome
 from tests.waiting import HANGS_SECONDS, until

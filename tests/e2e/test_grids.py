@@ -5,10 +5,10 @@ import signal
 
 import pytest
 
-from ln_repro.compose import compose
 from ln_repro.engine.device import settle
-from ln_repro.experiment import build
-from ln_repro.schedule import LearningRate
+from ln_repro.experiment.compose import compose
+from ln_repro.experiment.learning_rate import LearningRate
+from ln_repro.experiment.settings import build
 from ln_repro.sweep import queued
 from ln_repro.sweep.grid import Cell
 from ln_repro.sweep.plan import Planned

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ln_repro.events import Events
+from ln_repro.records.events import Events
 
 PROBED = ("probe=gradients", "every=10", "probe_batches=3", "train.max_epoch=2", "train.log_every=1")
 

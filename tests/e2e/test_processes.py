@@ -24,7 +24,7 @@ def torchrun(run, processes, *extra):
 
 def losses(run, kind="train"):
     """Return the losses that count, by update."""
-    from ln_repro.events import Events
+    from ln_repro.records.events import Events
 
     return {event["update"]: event["loss"] for event in Events(run.folder / "events.jsonl").read()
             if event["kind"] == kind}  # fmt: skip

@@ -104,7 +104,7 @@ def processes(run: Command) -> list[tuple[str, psutil.Process]]:
 
 def doubled(folder: Path) -> bool:
     """Return whether the events that count have anything twice."""
-    from ln_repro.events import Events
+    from ln_repro.records.events import Events
 
     counted = collections.Counter(
         (event["kind"], event["update"], event["epoch"], event.get("split"), event.get("flavour"))

@@ -18,7 +18,7 @@ from ln_repro.engine.group import Group  # noqa: E402
 from ln_repro.engine.stop import StopRequest  # noqa: E402
 from ln_repro.engine.trainer import StrictTrainer  # noqa: E402
 from ln_repro.engine.training import Loop, train  # noqa: E402
-from ln_repro.ranks import Rank  # noqa: E402
+from ln_repro.system.distributed import Rank  # noqa: E402
 
 what, method, number, *arguments = sys.argv[1:]
 stop = StopRequest()

@@ -20,7 +20,7 @@ from ln_repro.engine.group import Group  # noqa: E402
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy  # noqa: E402
 from ln_repro.engine.stop import StopRequest  # noqa: E402
 from ln_repro.engine.training import configuration, train  # noqa: E402
-from ln_repro.ranks import Rank  # noqa: E402
+from ln_repro.system.distributed import Rank  # noqa: E402
 
 losses: list[float] = []
 who, *arguments = sys.argv[1:]

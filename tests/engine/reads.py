@@ -23,7 +23,7 @@ from ln_repro.engine.group import Group  # noqa: E402
 from ln_repro.engine.plugin.pairs import Pairs  # noqa: E402
 from ln_repro.engine.stop import StopRequest  # noqa: E402
 from ln_repro.engine.training import Loop, train  # noqa: E402
-from ln_repro.ranks import Rank  # noqa: E402
+from ln_repro.system.distributed import Rank  # noqa: E402
 
 WAIT = ("_local_scalar_dense", "nonzero", "equal", "unique", "masked_select", "bincount")
 reads: Counter[str] = Counter()

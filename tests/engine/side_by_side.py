@@ -25,10 +25,10 @@ import torch
 from hydra import version
 
 from ln_repro.bench.trainings import stock_arguments
-from ln_repro.compose import compose
 from ln_repro.engine import compat
 from ln_repro.engine.command import training_arguments
-from ln_repro.experiment import build
+from ln_repro.experiment.compose import compose
+from ln_repro.experiment.settings import build
 
 corpus, updates, *overrides = sys.argv[1:]
 FIXED = ["train.device=cpu", "precision=fp32", "tracker=none", "train.max_epoch=null", f"train.max_update={updates}"]
@@ -39,7 +39,7 @@ compat.apply()
 from fairseq import checkpoint_utils, tasks, utils  # noqa: E402
 from fairseq.trainer import Trainer  # noqa: E402
 
-from ln_repro.engine.ledger import on_host  # noqa: E402
+from ln_repro.engine.metric_buffer import on_host  # noqa: E402
 from ln_repro.engine.trainer import StrictTrainer  # noqa: E402
 from ln_repro.engine.training import configuration  # noqa: E402
 

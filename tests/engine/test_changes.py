@@ -13,9 +13,9 @@ from tests.bench.test_bench import work  # noqa: F401 - a fixture
 
 
 def test_every_change_can_be_made() -> None:
-    from ln_repro.engine import candidates, plain
+    from ln_repro.engine import ablations, candidates
 
-    assert {*plain.PARTS, "memory"} == set(PARTS)  # memory is the process's, and is settled before it starts
+    assert {*ablations.PARTS, "memory"} == set(PARTS)  # memory is the process's, and is settled before it starts
     assert {*candidates.CANDIDATES} == set(CANDIDATES)
 
 
@@ -53,7 +53,7 @@ def test_with_a_candidate_the_losses_are_the_same(work: Workload, tmp_path: Path
 @pytest.mark.usefixtures("double")
 @pytest.mark.parametrize("causal", [True, False])
 def test_plain_attention_is_torchs(causal: bool) -> None:
-    from ln_repro.engine.plain import dense_attention
+    from ln_repro.engine.ablations import dense_attention
 
     q, k, v = torch.randn(3, 2, 4, 7, 8)
     mask = None if causal else torch.zeros(2, 1, 1, 7).masked_fill(torch.rand(2, 1, 1, 7) > 0.7, -torch.inf)
@@ -69,12 +69,12 @@ def test_plain_attention_is_torchs(causal: bool) -> None:
 def test_what_is_put_back_is_what_runs(part: str, module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib
 
-    from ln_repro.engine import plain
+    from ln_repro.engine import ablations
 
     place = importlib.import_module(f"ln_repro.engine.plugin.{module}")
     before = getattr(place, name)
     monkeypatch.setattr(place, name, before)  # to come back to
-    plain.PARTS[part]()
+    ablations.PARTS[part]()
     assert getattr(place, name) is not before
     used = [code for kind in vars(place).values() if hasattr(kind, "forward")
             for code in [getattr(kind.forward, "__code__", None)] if code]  # fmt: skip

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ln_repro import child
 from ln_repro.engine import decoder as room
 from ln_repro.engine.decoder import Decoder
 from ln_repro.errors import LnReproError
+from ln_repro.system import subprocesses
 from tests.examples import experiment
 from tests.waiting import until
 
@@ -32,7 +32,7 @@ def decoder(tmp_path, monkeypatch):
     """Return a decoder whose process only says who it is."""
     script = tmp_path / "worker.py"
     script.write_text(WORKER)
-    monkeypatch.setattr(child, "SELF", [sys.executable, str(script)])
+    monkeypatch.setattr(subprocesses, "SELF", [sys.executable, str(script)])
     with (tmp_path / "lock").open("w") as lock:
         made = Decoder(experiment().eval, [], tmp_path / "log", lock.fileno())
         yield made

@@ -8,13 +8,13 @@ import torch
 from fairseq import options
 from fairseq.data import Dictionary
 
-from ln_repro.compose import compose
 from ln_repro.engine.command import training_arguments
 from ln_repro.engine.device import settle
 from ln_repro.engine.plugin.encoder_only import LnClassifier, LnEncoder
 from ln_repro.engine.plugin.model import LnTransformer
-from ln_repro.experiment import build
-from tests.test_compose import (
+from ln_repro.experiment.compose import compose
+from ln_repro.experiment.settings import build
+from tests.experiment.test_compose import (
     ARMS,
     BERT_ARMS,
     BERT_EXPECTED,

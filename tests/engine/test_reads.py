@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from ln_repro.engine.group import Group
-from ln_repro.engine.ledger import Ledger, Update, on_host
+from ln_repro.engine.metric_buffer import Ledger, Update, on_host
 from ln_repro.engine.plugin.loss import label_smoothed_nll
 from ln_repro.engine.plugin.optimizers import Sgd
-from ln_repro.ranks import Rank
+from ln_repro.system.distributed import Rank
 
 SCRIPT = Path(__file__).with_name("reads.py")
 SMALL = (

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ln_repro.divergence import NOT_FINITE
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.stop import INTERRUPTED
-from ln_repro.events import Events
-from ln_repro.record import results_of
+from ln_repro.experiment.divergence import NOT_FINITE
+from ln_repro.records.events import Events
+from ln_repro.records.record import results_of
 
 SCRIPT = Path(__file__).with_name("disturbed.py")
 SMALL = (

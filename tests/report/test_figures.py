@@ -7,16 +7,17 @@ from typing import Any
 
 import pytest
 
-from ln_repro import cli, compose
-from ln_repro.claims.evidence import Run
+from ln_repro import cli
+from ln_repro.experiment import compose
 from ln_repro.paper.figures import FIGURES, Panel
+from ln_repro.records.archive import Run
 from ln_repro.report import figures
-from ln_repro.report.canvas import COLOURS, GREY, canvas
 from ln_repro.report.figures import ALL, draw_all, draw_panel, draw_runs, figures_of, records_by_arm, rows_for, style
 from ln_repro.report.grids import GRIDS
+from ln_repro.report.plotting import COLOURS, GREY, canvas
 from ln_repro.report.series import curve
 from tests.claims.made import gathered, made
-from tests.claims.test_pretraining import POST, PRE, runs_of, tuned
+from tests.claims.test_bert import POST, PRE, runs_of, tuned
 
 FIGURE_4_BLEU = FIGURES["figure_4"].rows[0][1]
 ARMS = ("preln_nowarm", "postln_warm", "postln_nowarm_fixed")

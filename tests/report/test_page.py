@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from ln_repro.claims.judge import claim_rows, evidence_of
+from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
+from ln_repro.commands.report import arms_beside
+from ln_repro.records.archive import read_kept
 from ln_repro.report import figure_rates
 from ln_repro.report.page import page, page_of
 from ln_repro.report.page_runs import arms_of, thinned
 from ln_repro.report.page_theory import number_table, theory_panels
-from ln_repro.report.records import read_kept
-from ln_repro.verbs.report import arms_beside
-from ln_repro.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
 from tests.examples import diverged, record
 from tests.report.claims import claim, claims
 

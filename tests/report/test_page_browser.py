@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ln_repro.claims.judge import theory_row
+from ln_repro.records.archive import read_kept
 from ln_repro.report.page import page
 from ln_repro.report.page_runs import arms_of, thinned
-from ln_repro.report.records import read_kept
 from tests.report.browser import Browser, browser, find_browser
 from tests.report.claims import claims
 

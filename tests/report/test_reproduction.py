@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from ln_repro import cli
-from ln_repro.claims.evidence import Run
-from ln_repro.divergence import NOT_FINITE
+from ln_repro.commands.reproduce import again
 from ln_repro.errors import UserError
-from ln_repro.experiment import build
-from ln_repro.report.records import read_kept, records_folder
+from ln_repro.experiment.divergence import NOT_FINITE
+from ln_repro.experiment.settings import build
+from ln_repro.records.archive import Run, read_kept, records_folder
 from ln_repro.report.reproduction import (
     DIFFERENT,
     EQUAL,
@@ -23,7 +23,6 @@ from ln_repro.report.reproduction import (
     flat,
     settings_of,
 )
-from ln_repro.verbs.reproduce import again
 
 OLD, ALONE, LINEAR, LOST = "a477d5422d", "fc87acbec0", "multi30k_preln_nowarm_radam", "toy_postln_nowarm_sgd_literal"
 """Of seed 1, from before four other seeds and many settings; of the only seed; experiments."""

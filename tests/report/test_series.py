@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from ln_repro.record import Record
+from ln_repro.claims.intervals import mean_interval
+from ln_repro.records.record import Record
 from ln_repro.report.series import curve
-from ln_repro.statistics import mean_interval
 from tests.claims.made import made
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ln_repro import cli
+from ln_repro.records.archive import read_kept
 from ln_repro.report.page_runs import arms_of, named
-from ln_repro.report.records import read_kept
 from ln_repro.report.tables import latex, render, run_tables, runs_table, signatures
 from tests.claims.made import made
 from tests.examples import SIGNATURE, diverged, record

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from ln_repro import cli
-from ln_repro.compose import CONF, compose, experiments, grid
 from ln_repro.corpus.prepare import fingerprint
 from ln_repro.engine.device import settle
 from ln_repro.errors import UserError
-from ln_repro.experiment import build
+from ln_repro.experiment.compose import CONF, compose, experiments, grid
+from ln_repro.experiment.settings import build
 from ln_repro.sweep.grid import Asked, cells, chosen, words
 
 GRIDS = {
@@ -112,7 +112,7 @@ def test_cells_whose_record_is_kept_are_left_out_when_asked(tmp_path: Path, monk
     kept = tmp_path / "kept" / "toy"
     kept.mkdir(parents=True)
     (kept / f"{ids[1]}.json").touch()
-    monkeypatch.setattr("ln_repro.report.records.records_folder", lambda: tmp_path / "kept")
+    monkeypatch.setattr("ln_repro.records.archive.records_folder", lambda: tmp_path / "kept")
     assert cli.main([*words, "--skip-recorded"]) == 0
     assert [row.split()[:2] for row in capsys.readouterr().out.splitlines()[1:]] == [
         [ids[0], "planned"], [ids[1], "recorded"],

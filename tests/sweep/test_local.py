@@ -10,21 +10,21 @@ import pytest
 from rich.console import Console
 
 from ln_repro import cli
+from ln_repro.commands import sweep as verb
 from ln_repro.errors import Interrupted
-from ln_repro.experiment import Experiment
-from ln_repro.lease import Holder, machine, taken
-from ln_repro.schedule import LearningRate
-from ln_repro.store import write_json
+from ln_repro.experiment.learning_rate import LearningRate
+from ln_repro.experiment.settings import Experiment
+from ln_repro.records.run_dir import write_json
 from ln_repro.sweep import cell, local, queued
-from ln_repro.sweep.board import Board
 from ln_repro.sweep.budget import SAVE_SECONDS, Budget
+from ln_repro.sweep.devices import Place
 from ln_repro.sweep.grid import Cell
 from ln_repro.sweep.local import Pool
 from ln_repro.sweep.packing import Packing
-from ln_repro.sweep.places import Place
 from ln_repro.sweep.plan import Planned
+from ln_repro.sweep.progress import Board
 from ln_repro.sweep.requests import ALL, Requests
-from ln_repro.verbs import sweep as verb
+from ln_repro.system.directory_lock import Holder, machine, taken
 from tests.examples import experiment
 from tests.waiting import HANGS_SECONDS, until
 

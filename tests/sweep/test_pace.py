@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ln_repro.events import Events
+from ln_repro.records.events import Events
 from ln_repro.sweep import cell, local, packing, queued
-from ln_repro.sweep.board import Board
 from ln_repro.sweep.budget import Budget
+from ln_repro.sweep.devices import Place
 from ln_repro.sweep.local import Pool
 from ln_repro.sweep.pace import Pace
 from ln_repro.sweep.packing import Packing
-from ln_repro.sweep.places import Place
 from ln_repro.sweep.plan import Planned
+from ln_repro.sweep.progress import Board
 from ln_repro.sweep.requests import Requests
 from tests.sweep.test_local import planned
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from ln_repro import cli, provenance
-from ln_repro.compose import CONF, compose
+from ln_repro import cli
 from ln_repro.engine.device import settle
-from ln_repro.experiment import Experiment, build
-from ln_repro.schedule import LearningRate
+from ln_repro.experiment.compose import CONF, compose
+from ln_repro.experiment.learning_rate import LearningRate
+from ln_repro.experiment.settings import Experiment, build
+from ln_repro.records import provenance
 from ln_repro.sweep import queued
 from ln_repro.sweep.grid import Cell
 from ln_repro.sweep.plan import Planned
@@ -43,8 +44,8 @@ def test_an_experiment_comes_back_as_it_was_queued(overrides: list[str], tmp_pat
 def test_a_file_that_was_edited_meanwhile_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     conf, ran = tmp_path / "conf", list[tuple[Experiment, Any]]()
     shutil.copytree(CONF, conf)
-    monkeypatch.setattr("ln_repro.compose.CONF", conf)
-    monkeypatch.setattr("ln_repro.run.run", lambda experiment, say, code: ran.append((experiment, code)))
+    monkeypatch.setattr("ln_repro.experiment.compose.CONF", conf)
+    monkeypatch.setattr("ln_repro.runner.run.run", lambda experiment, say, code: ran.append((experiment, code)))
     typed = planned("exp=toy_postln_warm")
     (file,) = queued.write([typed], tmp_path)
     setting = conf / "setting" / "toy.yaml"

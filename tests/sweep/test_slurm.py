@@ -11,19 +11,20 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ln_repro import cli, provenance
-from ln_repro.compose import launcher
+from ln_repro import cli
+from ln_repro.commands import sweep
 from ln_repro.engine import device
 from ln_repro.engine.device import Gpu
 from ln_repro.errors import LnReproError, UserError
-from ln_repro.schedule import LearningRate
+from ln_repro.experiment.compose import launcher
+from ln_repro.experiment.learning_rate import LearningRate
+from ln_repro.records import provenance
 from ln_repro.sweep import cell, cluster, queued, slurm
-from ln_repro.sweep.board import Board
 from ln_repro.sweep.grid import Cell
 from ln_repro.sweep.plan import Planned
+from ln_repro.sweep.progress import Board
 from ln_repro.sweep.requests import Requests
 from ln_repro.sweep.slurm import CellJob, Job, asks_for_gpus
-from ln_repro.verbs import sweep
 from tests.examples import experiment
 
 SQUEUE = """#!{python}

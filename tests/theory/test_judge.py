@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from ln_repro.claims.verdict import near, together, verdict
 from ln_repro.theory import lemmas
 from ln_repro.theory.checks import CHECKS, CLAIMS, Check
 from ln_repro.theory.figures import figures
 from ln_repro.theory.judge import examine, judge
 from ln_repro.theory.plan import POSITIONS, Scale, units
 from ln_repro.theory.unit import Measured, Measurement, Unit
-from ln_repro.verdict import near, together, verdict
 from tests.theory.conftest import found, parts_of, verdict_of
 
 SCALE = Scale({512: POSITIONS}, (1, 2), (512,), (6, 14, 48), (6, 8, 10, 12, 14), (6, 10, 14))

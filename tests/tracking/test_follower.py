@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ln_repro.events import Events
+from ln_repro.records.events import Events
 from ln_repro.tracking.follower import row, rows, until
 
 

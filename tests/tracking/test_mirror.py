@@ -13,8 +13,8 @@ import pytest
 from wandb_server import Run, Server
 
 from ln_repro.errors import LnReproError
-from ln_repro.experiment import Experiment, build
-from ln_repro.lease import taken
+from ln_repro.experiment.settings import Experiment, build
+from ln_repro.system.directory_lock import taken
 from ln_repro.tracking import mirror as tracking
 from ln_repro.tracking.follower import refuse_secrets
 from tests.waiting import until
@@ -122,7 +122,7 @@ def start_runner(run_dir: Path) -> subprocess.Popen[bytes]:
     """Start a process that mirrors the run until it is killed."""
     code = (
         "import sys, time; from pathlib import Path; from ln_repro.tracking.mirror import open_mirror; "
-        "from ln_repro.experiment import Experiment; "
+        "from ln_repro.experiment.settings import Experiment; "
         "experiment = Experiment.model_validate_json(sys.argv[1]); "
         "mirror = open_mirror(experiment, sys.argv[3], Path(sys.argv[2]), print); time.sleep(3600)"
     )
@@ -160,7 +160,7 @@ def test_wandb_mode_decides_what_the_settings_leave_open(
 def test_no_tracker_means_no_wandb_no_process_and_no_file(run_dir: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from ln_repro.tracking.mirror import open_mirror; "
-        "from ln_repro.experiment import Experiment; "
+        "from ln_repro.experiment.settings import Experiment; "
         "mirror = open_mirror(Experiment.model_validate_json(sys.argv[1]), 'x', Path(sys.argv[2]), print); "
         "mirror.event({}); mirror.finish({}); mirror.close(); assert 'wandb' not in sys.modules"
     )

@@ -1,1 +1,1 @@
-"""What fairseq is taught: importing the modules here registers them."""
+"""What fairseq is extended with; importing the modules registers them."""

@@ -1,4 +1,4 @@
-"""The learning-rate schedule as fairseq asks for it; the formulas are in `ln_repro.schedule`."""
+"""The learning-rate schedule as fairseq asks for it; the formulas are in `ln_repro.experiment.learning_rate`."""
 
 from dataclasses import dataclass, field
 from typing import Any, List  # noqa: UP035 - fairseq reads the annotation as text
@@ -7,7 +7,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
 from omegaconf import II
 
-from ln_repro.schedule import LearningRate
+from ln_repro.experiment.learning_rate import LearningRate
 
 
 @dataclass
@@ -15,7 +15,7 @@ class RampAndTailConfig(FairseqDataclass):
     """Ramp and tail."""
 
     warmup_updates: int = field(default=0, metadata={"help": "length of the linear ramp; 0: none"})
-    decay: str = field(default="constant", metadata={"help": "the tail, see ln_repro.schedule"})
+    decay: str = field(default="constant", metadata={"help": "the tail, see ln_repro.experiment.learning_rate"})
     anchor: int = field(default=4000, metadata={"help": "of the anchored tail"})
     step_epoch: int = field(default=0, metadata={"help": "last epoch before the step, 0: the tail has none"})
     lr: List[float] = II("optimization.lr")  # noqa: UP006 - see the import

@@ -1,0 +1,1 @@
+"""The commands of `ln-repro`, one file each."""

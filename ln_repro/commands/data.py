@@ -1,0 +1,47 @@
+"""`ln-repro data`: corpora."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from ln_repro.commands.messages import say
+from ln_repro.errors import UserError
+from ln_repro.system.paths import data_folder
+
+
+def data_verb(options: argparse.Namespace) -> int:
+    """`data list|prepare|verify`."""
+    from ln_repro.corpus import prepare as corpus
+    from ln_repro.engine import process
+    from ln_repro.experiment.compose import compose, search_also
+    from ln_repro.experiment.data import Data
+    from ln_repro.experiment.settings import Paths
+    from ln_repro.experiment.validation import validate
+
+    search_also(options.config_dir)
+    if options.action != "list" and not any(o.startswith("data=") for o in options.overrides):
+        raise UserError(f"data: which corpus? Give data=NAME ({_names(corpus.listing(data_folder()))})")
+    settings = compose(["~exp", *options.overrides])
+    data = validate(Data, settings["data"], "data")
+    root = validate(Paths, settings["paths"], "paths").data
+    if options.action == "list":
+        for row in corpus.listing(root):
+            state = "prepared" if row["prepared"] else "-"
+            pairs = " / ".join(f"{count:,}" for count in row["pairs"].values()) or "-"
+            print(f"{row['name']:10} {state:9} {pairs:>26}  {row['description']}")
+    elif options.action == "prepare":
+        prepared = corpus.prepare(data, root, process.binarise, say)
+        if data.only:
+            print(*(prepared.folder / "text" / f"{data.only}.{lang}" for lang in (data.source_lang, data.target_lang)),
+                  sep="\n")  # fmt: skip
+        else:
+            print(prepared.folder)
+    elif problems := corpus.verify(data, root):
+        raise UserError(f"{data.name}: {'; '.join(problems)}")
+    else:
+        print(f"{data.name}: every checksum and count matches")
+    return 0
+
+
+def _names(rows: Sequence[dict[str, Any]]) -> str:
+    return ", ".join(row["name"] for row in rows)

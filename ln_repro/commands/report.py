@@ -1,0 +1,93 @@
+"""`ln-repro tables`, `figures` and `claims`: what the kept records say."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ln_repro.commands.messages import say
+from ln_repro.errors import UserError
+
+if TYPE_CHECKING:
+    from ln_repro.claims.arms import Arms
+    from ln_repro.claims.evidence import Evidence
+    from ln_repro.records.archive import Kept
+
+
+def tables_verb(options: argparse.Namespace) -> int:
+    """`tables`."""
+    from ln_repro.claims.judge import claim_rows
+    from ln_repro.records.archive import read_theory
+    from ln_repro.report.export import all_tables
+    from ln_repro.report.tables import render
+
+    folder, kept, evidence = _kept(options)
+    findings = read_theory(folder)
+    files = all_tables(kept.runs, claim_rows(evidence, findings), evidence, findings)
+    print(render({name: table for tables in files.values() for name, table in tables.items()}, options.format))
+    return complaints(kept.problems)
+
+
+def figures_verb(options: argparse.Namespace) -> int:
+    """`figures`."""
+    from ln_repro.claims.strays import strays
+    from ln_repro.report.figures import draw_all
+    from ln_repro.system.files import explained
+
+    folder, kept, evidence = _kept(options)
+    results = folder.parent
+    out = options.out or results / "figures"
+    with explained(out, "--out"):
+        drawn = draw_all(evidence, results / "theory.json", out)
+    for line in (*strays(kept.runs, arms_beside(folder)), *drawn.left_out):
+        say(f"not drawn: {line}")
+    print(*drawn.paths, sep="\n")
+    return complaints(kept.problems)
+
+
+def claims_verb(options: argparse.Namespace) -> int:
+    """`claims`."""
+    from rich.console import Console
+
+    from ln_repro.claims.judge import claim_rows
+    from ln_repro.records.archive import read_theory
+    from ln_repro.report.tables import claims_terminal
+
+    folder, kept, evidence = _kept(options)
+    rows = claim_rows(evidence, read_theory(folder))
+    known = [row["id"] for row in rows]
+    if unknown := [name for name in options.ids if name not in known]:
+        raise UserError(f"claims: there is no {', '.join(unknown)}; known: {', '.join(known)}")
+    rows = [row for row in rows if not options.ids or row["id"] in options.ids]
+    if options.json:
+        print(json.dumps(rows, indent=1))
+    else:
+        Console().print(claims_terminal(rows))
+    return complaints(kept.problems)
+
+
+def _kept(options: argparse.Namespace) -> "tuple[Path, Kept, dict[str, Evidence]]":
+    """Return the folder of records, what it holds, and that as evidence."""
+    from ln_repro.claims.judge import evidence_of
+    from ln_repro.records.archive import read_kept, records_folder
+
+    folder = options.records or records_folder()
+    kept = read_kept(folder)
+    return folder, kept, evidence_of(kept.runs, arms_beside(folder), kept.corpora)
+
+
+def arms_beside(folder: Path) -> "Arms":
+    """Return the arms of the named experiments, from the lock file beside the records where it is up to date."""
+    from ln_repro.claims.arms import LOCK, Arms
+    from ln_repro.experiment.compose import named, sources
+
+    return Arms(named, sources(), folder.parent / LOCK)
+
+
+def complaints(problems: Sequence[str]) -> int:
+    """Say which records were left out; return the exit code."""
+    for problem in problems:
+        print(f"ln-repro: {problem}", file=sys.stderr)
+    return 1 if problems else 0

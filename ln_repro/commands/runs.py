@@ -1,0 +1,47 @@
+"""`ln-repro sync` and `doctor`: the mirror of runs, and the machine below them."""
+
+import argparse
+import json
+import time
+
+from ln_repro.commands.messages import complain, say
+from ln_repro.errors import LnReproError, UserError
+from ln_repro.system.paths import runs_folder
+
+FOLLOW_SECONDS = 1.0
+
+
+def sync_verb(options: argparse.Namespace) -> int:
+    """`sync`."""
+    from ln_repro.experiment.settings import build
+    from ln_repro.records.run_dir import RunFolder, runs_under
+    from ln_repro.tracking.mirror import replayed_live, sync
+
+    folders = [RunFolder(path) for path in options.runs] or runs_under(runs_folder())
+    if options.follow and len(at_work := [folder for folder in folders if folder.holder]) > 1:
+        raise UserError(f"--follow: follows one run; give one of {', '.join(str(one.path) for one in at_work)}")
+    failed = 0
+    for folder in folders:
+        settings = folder.experiment
+        if settings is None:
+            raise UserError(f"{folder.path}: not a run directory (it has no experiment.json)")
+        run_id = settings.pop("id")
+        try:
+            if options.follow and folder.holder:
+                say(f"{folder.path}: is followed until it ends; Ctrl-C leaves it alone")
+                with replayed_live(build(settings), run_id, folder.path):
+                    while folder.holder:
+                        time.sleep(FOLLOW_SECONDS)
+            print(f"{folder.path}: {sync(build(settings), run_id, folder.path, folder.record)}")
+        except LnReproError as error:
+            failed += bool(complain(error))
+    return min(failed, 1)
+
+
+def doctor_verb(options: argparse.Namespace) -> int:
+    """`doctor`."""
+    from ln_repro.commands.doctor import examine, report
+
+    checks = examine()
+    print(json.dumps([check.as_dict() for check in checks], indent=1) if options.json else report(checks))
+    return 0 if all(check.ok for check in checks if check.needed) else 1

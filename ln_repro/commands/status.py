@@ -1,0 +1,96 @@
+"""`ln-repro status` and `cancel`: cells looked at, and stopped."""
+
+import argparse
+import contextlib
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from ln_repro.commands.sweep import compose_cells, plan_cells, queue_of
+from ln_repro.errors import UserError
+from ln_repro.system.paths import runs_folder
+
+WATCH_SECONDS = 2.0
+
+
+def status_verb(options: argparse.Namespace) -> None:
+    """`status`: every run there is, or every cell of a grid."""
+    if not options.watch:
+        found = _rows(options)
+        from ln_repro.records.status import table
+
+        print(json.dumps(found, indent=1) if options.json else table(found))
+        return
+    from rich.console import Console, Group
+    from rich.live import Live
+    from rich.text import Text
+
+    from ln_repro.records.status import summary, table
+
+    with contextlib.suppress(KeyboardInterrupt), Live(console=Console(), screen=True, auto_refresh=False) as live:
+        while True:
+            found = _rows(options)
+            room = live.console.height - 2
+            lines = table(found).splitlines()
+            more = [f"... and {len(lines) - room} more"] if len(lines) > room else []
+            live.update(
+                Group(Text(summary(row["state"] for row in found)), Text("\n".join([*lines[:room], *more]))),
+                refresh=True,
+            )
+            time.sleep(WATCH_SECONDS)
+
+
+def cancel_verb(options: argparse.Namespace) -> int:
+    """`cancel`: stop cells, wherever they wait or run; each saves its state first."""
+    from ln_repro.sweep.cancel import cancel
+
+    here = runs_folder()
+    chosen: dict[Path, list[str] | None] = {}
+    if options.all and (options.words or options.only or options.but):
+        raise UserError("--all: stops everything; leave it out to stop some cells")
+    if options.all:
+        chosen[here] = None
+    elif any("=" in word for word in options.words):
+        from ln_repro.sweep.grid import words
+
+        plan = plan_cells(compose_cells(words(options.words), options), prepared=False)
+        chosen[plan[0].experiment.paths.runs] = [planned.name for planned in plan if not planned.done]
+    else:
+        for place in (Path(word).absolute() for word in options.words):
+            if not (place / "experiment.json").exists():
+                raise UserError(f"{place}: not a run directory (it has no experiment.json)")
+            chosen[place.parent] = [*(chosen.get(place.parent) or []), place.name]
+    if not chosen:
+        raise UserError("cancel what? Give grid=NAME [corpus=NAME ...] as for the sweep, run directories, or --all")
+    for runs, names in chosen.items():
+        for line in cancel(runs, names):
+            print(line)
+    return 0
+
+
+def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
+    from ln_repro.records.status import row, rows, waiting_row, with_queue
+    from ln_repro.sweep.cluster import handed_over
+
+    if options.words:
+        from ln_repro.sweep.grid import words
+
+        plan = plan_cells(compose_cells(words(options.words), options), prepared=False)
+        runs = plan[0].experiment.paths.runs
+        found = [
+            row(p.folder)
+            if p.state != "planned"
+            else waiting_row(p.name, p.cell.exp, p.cell.seed, p.experiment.lr, p.id, "planned")
+            for p in plan
+        ]
+        return with_queue(found, queue_of(runs))
+    runs = runs_folder()
+    found, queue = rows(runs), queue_of(runs)
+    there = {Path(one["dir"]).name for one in found}
+    found += [
+        waiting_row(name, waiting.exp, waiting.seed, waiting.lr, name.rpartition("-")[2], "queued")
+        for name in queue
+        if name not in there and (waiting := handed_over(runs, name))
+    ]
+    return with_queue(found, queue)

@@ -1,0 +1,82 @@
+"""`ln-repro theory`: what the paper proves, and its figure 3, checked without training."""
+
+import argparse
+import json
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from ln_repro.errors import UserError
+from ln_repro.system.paths import runs_folder
+
+LEAST_SEEDS = 10
+LINES = 10
+"""Of progress where there is no terminal."""
+
+
+def theory_verb(options: argparse.Namespace) -> int:
+    """`theory`."""
+    from rich.console import Console
+
+    from ln_repro.records.provenance import code as code_of_now
+    from ln_repro.records.provenance import environment
+    from ln_repro.report.theory import terminal_table
+    from ln_repro.report.theory_figures import draw
+    from ln_repro.system.files import explained, write_atomically
+    from ln_repro.system.subprocesses import cores
+    from ln_repro.theory.checks import CLAIMS
+    from ln_repro.theory.figures import figures
+    from ln_repro.theory.judge import judge
+    from ln_repro.theory.measure import instructions, measure
+    from ln_repro.theory.plan import FULL, QUICK, units
+
+    ids = options.only or list(CLAIMS)
+    if unknown := [name for name in ids if name not in CLAIMS]:
+        raise UserError(f"--only: there is no {', '.join(unknown)}; known: {', '.join(CLAIMS)}")
+    scale = FULL if options.full else QUICK
+    if options.seeds is not None:
+        if options.seeds < LEAST_SEEDS:
+            raise UserError(f"--seeds: a verdict needs an interval over at least {LEAST_SEEDS}, got {options.seeds}")
+        scale = replace(scale, seeds=options.seeds)
+    if options.out:
+        with explained(options.out, "--out"):
+            options.out.mkdir(parents=True, exist_ok=True)
+    planned, code = units(scale, ids), code_of_now()
+    runs = runs_folder()
+    with explained(runs, "LN_REPRO_RUNS"), shown() as progress:
+        measured = measure(planned, runs / "theory" / "measurements.jsonl", cores(), progress)
+    findings = judge(measured, ids)
+    if options.out:
+        drawn = figures(measured)
+        draw(drawn, options.out / "figures")
+        made_by = {"code": code, "environment": environment(platform.machine(), instructions=instructions())}
+        written = json.dumps({**made_by, "findings": findings, "figures": drawn}, indent=1)
+        write_atomically(options.out / "theory.json", written + "\n")
+    if options.json:
+        print(json.dumps(findings, indent=1))
+    else:
+        Console().print(terminal_table(findings))
+        for found in findings:
+            if found["note"]:
+                print(f"{found['id']}: {found['note']}")
+    return 0
+
+
+@contextmanager
+def shown() -> Iterator[Callable[[int, int], None]]:
+    """Yield a function that shows how many of how many measurements are done: a bar on a terminal, or a few lines."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("measuring"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=(console := Console(stderr=True)), disable=not console.is_terminal) as progress:
+        task = progress.add_task("")
+
+        def show(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+            if progress.disable and done * LINES // max(total, 1) > (done - 1) * LINES // max(total, 1):
+                print(f"measured {done} of {total}", file=sys.stderr, flush=True)
+
+        yield show

@@ -1,0 +1,1 @@
+"""The settings of an experiment: typed, validated, composed by Hydra, and named."""

@@ -1,0 +1,119 @@
+"""Whether a kept record can be trusted: whole, of our schema, as it was collected, and as its events say."""
+
+import gzip
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ln_repro.records.events import Event, Events
+from ln_repro.records.record import SCHEMA, Record, results_of
+from ln_repro.system.files import write_atomically
+
+CHECKSUMS = "SHA256SUMS"
+"""The file that holds them, one a folder, as `sha256sum --check` reads it."""
+EVENTS, HYPOTHESES = ".events.jsonl", ".test.txt"
+"""How the names of the files beside a record end, after its id; `.gz` follows where they are compressed."""
+FIELDS: Mapping[str, type] = {
+    "id": str, "exp": str, "status": str, "axes": dict, "epochs": list, "bleu": dict, "data": dict, "parameters": int,
+    "updates": int, "target_tokens": int, "environment": dict, "code": dict, "experiment": dict,
+}  # fmt: skip
+
+
+class Unsound(Exception):
+    """A record that does not count; the message says why."""
+
+
+def checksums(folder: Path) -> dict[str, str] | None:
+    """Return the checksum of every kept file by name; None where none are kept."""
+    kept = folder / CHECKSUMS
+    if not kept.exists():
+        return None
+    return {name: digest for digest, _, name in (line.partition("  ") for line in kept.read_text().splitlines())}
+
+
+def beside(record: Path, ending: str) -> Path:
+    """Return the file beside a record, compressed or not, that ends so; it may be absent."""
+    plain = record.with_name(f"{record.stem}{ending}")
+    packed = plain.with_name(f"{plain.name}.gz")
+    return packed if packed.exists() else plain
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a file, compressed or not."""
+    data = path.read_bytes()
+    return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+
+
+def write_checksums(folder: Path, copied: Iterable[str]) -> None:
+    """Write down the checksums of files that were just copied; the others keep theirs, whatever became of them.
+
+    Where none are kept yet, every record, its events and its hypotheses get one.
+    """
+    kept = checksums(folder)
+    if kept is None:
+        kept, copied = {}, [path.name for path in folder.iterdir() if path.suffix in (".json", ".jsonl", ".txt", ".gz")]
+    kept |= {name: digest(folder / name) for name in copied}
+    write_atomically(folder / CHECKSUMS, "".join(f"{kept[name]}  {name}\n" for name in sorted(kept)))
+
+
+def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Event]]:
+    """Return a record and its events.
+
+    Args:
+        path: the record's file, named after its id.
+        kept: of `checksums`.
+
+    Raises:
+        Unsound: it is damaged, of another schema, changed, a double, or not what its events say.
+    """
+    record = whole(path)
+    if record.get("schema") != SCHEMA:
+        raise Unsound(f"schema {record.get('schema')} is not {SCHEMA}")
+    for name, kind in FIELDS.items():
+        if not isinstance(record.get(name), kind):
+            raise Unsound(f"{name} is missing, or no {kind.__name__}")
+    if path.stem != record["id"]:
+        raise Unsound(f"a double of {record['id']}, which is the id that it holds")
+    files = [path, *(beside(path, ending) for ending in (EVENTS, HYPOTHESES))]
+    for file in files:
+        if kept is not None and file.exists() and kept.get(file.name) != digest(file):
+            raise Unsound(f"{file.name} was changed after it was collected ({CHECKSUMS})")
+    events = Events(files[1]).read()
+    if not events and {f"{path.stem}{EVENTS}", f"{path.stem}{EVENTS}.gz"} & {*(kept or {})}:
+        raise Unsound("its events are gone")
+    if events:
+        compare(record, results_of(events, bool(record["experiment"]["eval"].get("average"))))
+    return record, events
+
+
+def whole(path: Path) -> dict[str, Any]:
+    """Return what a JSON file holds; NaN and infinities are no JSON."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+    except ValueError as error:
+        raise Unsound(f"no whole JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise Unsound("no record")
+    return found
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
+
+
+def digest(path: Path) -> str:
+    """Return a file's checksum."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def compare(record: Record, said: Mapping[str, Any]) -> None:
+    """Compare a record's losses and scores with what its events say.
+
+    Raises:
+        Unsound: they differ.
+    """
+    for name in ("epochs", "bleu"):
+        if record[name] != said[name]:
+            raise Unsound(f"{name} is not what its events say")

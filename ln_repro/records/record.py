@@ -1,0 +1,167 @@
+"""A run's events to its record: the one small file that tables, figures and verdicts are made of."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ln_repro.errors import LnReproError
+from ln_repro.experiment.settings import Experiment
+from ln_repro.experiment.tasks import TASKS
+from ln_repro.experiment.validation import validate
+from ln_repro.records import provenance
+from ln_repro.records.events import Event
+
+SCHEMA = 1
+AVERAGE = "test_average"
+"""The name under which the mean of several epochs' weights is scored, on the test set."""
+Record = dict[str, Any]
+
+
+def task_of(record: Record) -> str:
+    """Return what a run learnt; records from before there was a choice do not say."""
+    return str(record["axes"].get("task", "translation"))
+
+
+def decoded(record: Record) -> bool:
+    """Return whether a run had anything to score."""
+    return TASKS[task_of(record)].decodes
+
+
+def experiment_of(record: Record) -> Experiment:
+    """Return the experiment of a record, which does not say where things lie and who watches.
+
+    A setting that did not exist when the record was made takes its default, which leaves a run as it was before.
+    """
+    settings, start = record["experiment"], record["experiment"].get("start")
+    where = {"tracker": {"name": "none"}, "paths": {"runs": "runs", "data": "data"}}
+    given = {"start": {"given": f"{start['run']}@{start['epoch']}", **start}} if start else {}
+    return validate(Experiment, {**settings, **where, **given})
+
+
+def unprobed(experiment: Experiment, record: Record) -> bool:
+    """Return whether probes are asked for that a finished run was not given; they are no part of its id."""
+    return experiment.probe not in ("none", record["experiment"].get("probe"))
+
+
+def lowest_loss(record: Record) -> float | None:
+    """Return the validation loss of the scored epoch, or the lowest one of a run that is not scored."""
+    test = record["bleu"]["test_tokenised"]
+    if decoded(record) and test is None:
+        return None
+    losses = [row["valid_loss"] for row in record["epochs"] if test is None or row["epoch"] == test["epoch"]]
+    return min((loss for loss in losses if loss is not None), default=None)
+
+
+def accuracy(record: Record) -> float | None:
+    """Return a classifier's share of right answers after its last epoch; None of other runs, and of one without any."""
+    return record["epochs"][-1].get("valid_accuracy") if record["epochs"] else None
+
+
+def started(record: Record) -> int | None:
+    """Return the updates of pre-training that a run began with; None where there was none."""
+    start = record.get("experiment", {}).get("start")
+    return int(start["update"]) if start else None
+
+
+def record_of(
+    experiment: Experiment, run_id: str, data: Mapping[str, Any], code: Mapping[str, Any], events: Sequence[Event]
+) -> Record:
+    """Put together the record of a run that has ended.
+
+    Args:
+        experiment: what was run.
+        run_id: its id.
+        data: the corpus: name, fingerprints, entropies and numbers of pairs.
+        code: version and commit of the code that ran.
+        events: those that count, as `Events.read` returns them.
+
+    Raises:
+        LnReproError: the events do not say how training ended.
+    """
+    statuses = {event["state"]: event for event in events if event["kind"] == "status"}
+    steps = [event for event in events if event["kind"] == "train"]
+    seconds, tokens = sum(step["seconds"] for step in steps), sum(step["tokens"] for step in steps)
+    begun = statuses.get("started") or statuses.get("resumed")
+    ended = statuses.get("trained") or statuses.get("diverged")
+    if begun is None or ended is None:
+        raise LnReproError("training ended without saying how; give the same command again")
+    return {
+        "schema": SCHEMA,
+        "id": run_id,
+        "exp": experiment.exp,
+        "status": "finished" if "trained" in statuses else "diverged",
+        "divergence": _divergence(statuses),
+        "axes": experiment.axes,
+        **results_of(events, bool(experiment.eval.average)),
+        "data": dict(data),
+        "parameters": begun["parameters"],
+        "updates": ended["update"],
+        "target_tokens": tokens,
+        "train_seconds": round(seconds, 3),
+        "tokens_per_s": round(tokens / seconds, 1) if seconds else None,
+        "peak_memory_mb": ended["peak_memory_mb"],
+        "environment": provenance.environment(begun["device"], begun.get("processes", 1), begun.get("instructions")),
+        "code": dict(code),
+        "experiment": experiment.settings(),
+    }
+
+
+def results_of(events: Sequence[Event], average: bool) -> dict[str, Any]:
+    """Return what a record says of losses and scores, ``epochs`` and ``bleu``; all of it stands in the events."""
+    epochs = _epochs(events)
+    return {"epochs": epochs, "bleu": _best_scores(events, epochs) | (_average_scores(events) if average else {})}
+
+
+def _epochs(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return one row an epoch: validation loss in bits per token, and the BLEUs (None where not scored).
+
+    A classifier's has the share of right answers, too.
+    """
+    rows = {
+        event["epoch"]: {
+            "epoch": event["epoch"],
+            "update": event["update"],
+            "valid_loss": event["loss"],
+            "valid_nll_loss": event["nll_loss"],
+            **({"valid_accuracy": event["accuracy"]} if "accuracy" in event else {}),
+            "valid_bleu": None,
+            "test_bleu": None,
+            "test_bleu_tokenised": None,
+        }
+        for event in events
+        if event["kind"] == "valid"
+    }
+    for event in events:
+        if event["kind"] == "bleu" and event["split"] != AVERAGE:
+            suffix = "_tokenised" if event["flavour"] == "tokenised" else ""
+            rows[event["epoch"]][f"{event['split']}_bleu{suffix}"] = event["score"]
+    return list(rows.values())
+
+
+def _best_scores(events: Sequence[Event], epochs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the test scores of the epoch with the lowest validation loss, with that epoch and signatures."""
+    finite = [row for row in epochs if row["valid_loss"] is not None and row["test_bleu"] is not None]
+    if not finite:
+        return {"test": None, "test_tokenised": None}
+    best = min(finite, key=lambda row: row["valid_loss"])["epoch"]
+    found = {
+        event["flavour"]: {"score": event["score"], "signature": event["signature"], "epoch": best}
+        for event in events
+        if event["kind"] == "bleu" and event["split"] == "test" and event["epoch"] == best
+    }
+    return {"test": found["detokenised"], "test_tokenised": found["tokenised"]}
+
+
+def _average_scores(events: Sequence[Event]) -> dict[str, Any]:
+    """Return the test scores of the averaged weights, with their epochs; None where too few epochs were trained."""
+    found = {
+        event["flavour"]: {key: event[key] for key in ("score", "signature", "epochs")}
+        for event in events
+        if event["kind"] == "bleu" and event["split"] == AVERAGE
+    }
+    return {AVERAGE: found.get("detokenised"), f"{AVERAGE}_tokenised": found.get("tokenised")}
+
+
+def _divergence(statuses: Mapping[str, Event]) -> dict[str, Any] | None:
+    """Return when and why a run diverged, None if it did not."""
+    event = statuses.get("diverged")
+    return event and {key: event[key] for key in ("update", "epoch", "rule", "reason", "last_finite_loss")}

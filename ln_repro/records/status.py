@@ -1,0 +1,97 @@
+"""One row per run directory: where it stands, from its files alone."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ln_repro.records.run_dir import RunFolder, runs_under
+
+Row = dict[str, Any]
+COLUMNS = ("exp", "seed", "state", "update", "loss", "bleu", "id")
+STATES = ("running", "queued", "planned", "interrupted", "failed", "diverged", "finished", "recorded")
+
+
+def rows(folder: Path) -> list[Row]:
+    """Return a row for each run below ``folder``."""
+    return [row(run) for run in runs_under(folder)]
+
+
+def row(run: RunFolder) -> Row:
+    """Return what is told of one run; ``loss`` is the last training loss, in bits, ``bleu`` the test set's."""
+    experiment, state = run.experiment or {}, run.state
+    record = run.record if state in ("finished", "diverged") else None
+    losses = [event for event in run.events.read() if event["kind"] == "train"]
+    last = losses[-1] if losses else {"update": 0, "loss": None}
+    test = record["bleu"]["test"] if record else None
+    return {
+        "id": experiment.get("id"),
+        "exp": experiment.get("exp"),
+        "seed": experiment.get("seed"),
+        "lr": experiment.get("lr"),
+        "state": state,
+        "update": last["update"],
+        "loss": last["loss"],
+        "bleu": test["score"] if test else None,
+        "dir": str(run.path),
+    }
+
+
+def waiting_row(name: str, exp: str, seed: int, lr: float | None, run_id: str | None, state: str) -> Row:
+    """Return the row of a cell that has no directory yet; ``name`` is that of the directory it will have."""
+    return {
+        "id": run_id,
+        "exp": exp,
+        "seed": seed,
+        "lr": lr,
+        "state": state,
+        "update": 0,
+        "loss": None,
+        "bleu": None,
+        "dir": name,
+    }
+
+
+def with_queue(found: Sequence[Row], queue: Mapping[str, str]) -> list[Row]:
+    """Return the rows with the state that a cluster's queue tells for those that nobody is at work on.
+
+    Args:
+        found: the rows.
+        queue: ``queued`` or ``running``, by the name of the run's directory.
+    """
+    open_states = ("planned", "interrupted", "failed")
+    return [
+        {**row, "state": queue.get(Path(row["dir"]).name, row["state"])} if row["state"] in open_states else row
+        for row in found
+    ]
+
+
+def summary(states: Iterable[str]) -> str:
+    """Return how many cells are in which state: ``12 cells: 2 running, 10 planned``."""
+    counted = Counter(states)
+    parts = [f"{counted[state]} {state}" for state in STATES if counted[state]]
+    return f"{counted.total()} cell{'' if counted.total() == 1 else 's'}: {', '.join(parts) or 'none'}"
+
+
+def table(found: Sequence[Row]) -> str:
+    """Return the rows as text, 80 columns wide for usual names; with the rate where an experiment has several."""
+    if not found:
+        return "no runs yet (ln-repro run exp=NAME starts one)"
+    several = len({(row["exp"], row["lr"]) for row in found}) > len({row["exp"] for row in found})
+    columns = ("exp", "lr", *COLUMNS[1:]) if several else COLUMNS
+    cells = [columns, *(shown(row, columns) for row in found)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
+    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells)
+
+
+def shown(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
+    """Return some columns of a row as text."""
+    return tuple(_text(column, row[column]) for column in columns)
+
+
+def _text(column: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    if column == "lr":
+        return f"{value:g}"
+    return f"{value:.2f}" if isinstance(value, float) else str(value)

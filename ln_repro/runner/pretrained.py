@@ -1,0 +1,84 @@
+"""The weights that a run starts from: found, checked, and named by their content before anything is written."""
+
+from pathlib import Path
+
+from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
+from ln_repro.errors import UserError
+from ln_repro.experiment.settings import Experiment
+from ln_repro.records.record import Record, task_of
+from ln_repro.records.run_dir import RunFolder, runs_under
+from ln_repro.system.files import sha256
+
+HOW = "give start=RUN@EPOCH, a finished run of task=masked_lm, or the path of one of its checkpoints/epochN.pt"
+SAME = ("layers", "width", "ffn", "heads")
+"""The dimensions that the two models have in common."""
+
+
+def begun(experiment: Experiment) -> Experiment:
+    """Return the experiment with its start found out, and with the text prepared as that of the start was.
+
+    Raises:
+        UserError: there are no such weights, they are damaged, or the model is another one.
+    """
+    start = experiment.start
+    if start is None:
+        return experiment
+    folder, weights = _named(start.given, experiment.paths.runs)
+    record = folder.record
+    if record is None:
+        raise UserError(f"start: {folder.path} is no finished run; {HOW}")
+    if misfit := _misfit(experiment, record):
+        raise UserError(f"start: {misfit}")
+    path = (folder.checkpoints / weights.file).absolute()
+    if not path.is_file() or sha256(path) != weights.sha256:
+        raise UserError(f"start: {path} is gone or does not match its checksum; take another epoch or run it again")
+    fingerprint, text = record["data"]["fingerprint"], record["experiment"]["data"]
+    found = {"path": path, "sha256": weights.sha256, "run": record["id"], "exp": record["exp"], "data": fingerprint,
+             "epoch": weights.epoch, "update": weights.update}  # fmt: skip
+    prepared = {"vocabulary": fingerprint, "lowercase": text["lowercase"], "bpe_merges": text["bpe_merges"]}
+    return experiment.model_copy(
+        update={"start": start.model_copy(update=found), "data": experiment.data.model_copy(update=prepared)}
+    )
+
+
+def _named(given: str, runs: Path) -> tuple[RunFolder, Checkpoint]:
+    """Return the run that ``given`` names, and the entry of its weights."""
+    run, at, epoch = given.rpartition("@")
+    if at and epoch.isdecimal():
+        folder = _folder(run, runs)
+        weights = Checkpoints(folder.checkpoints).weights()
+        if int(epoch) not in weights:
+            epochs = ", ".join(map(str, sorted(weights))) or "none"
+            raise UserError(f"start: {folder.path} has no weights of epoch {epoch}; it has those of {epochs}")
+        return folder, weights[int(epoch)]
+    path = Path(given)
+    folder = RunFolder(path.absolute().parent.parent)
+    for entry in Checkpoints(path.parent).weights().values():
+        if entry.file == path.name:
+            return folder, entry
+    raise UserError(f"start: {given!r} is no file of weights that a manifest.json beside it lists; {HOW}")
+
+
+def _folder(run: str, runs: Path) -> RunFolder:
+    """Return the directory of a run, given by its path, its name or its id."""
+    if (Path(run) / "experiment.json").is_file():
+        return RunFolder(Path(run).absolute())
+    for folder in runs_under(runs):
+        if run and run in (folder.path.name, folder.path.name.rpartition("-")[2]):
+            return folder
+    raise UserError(f"start: there is no run {run!r}, neither as a path nor under {runs}; {HOW}")
+
+
+def _misfit(experiment: Experiment, record: Record) -> str | None:
+    """Return why the weights of a run are none for this experiment."""
+    name, settings = record["exp"], record["experiment"]
+    if task_of(record) != "masked_lm":
+        return f"{name} is a run of task={task_of(record)}; {HOW}"
+    theirs = {"norm": settings["norm"]} | {f"model.{key}": settings["model"][key] for key in SAME}
+    ours = {"norm": experiment.norm} | {f"model.{key}": getattr(experiment.model, key) for key in SAME}
+    for key, value in theirs.items():
+        if ours[key] != value:
+            return f"{name} has {key}={value}, this run {ours[key]}; the two have to be the same"
+    if experiment.data.vocabulary not in (None, record["data"]["fingerprint"]):
+        return f"{name} has another vocabulary than data.vocabulary; leave that out"
+    return None

@@ -1,0 +1,100 @@
+"""What a run shows on standard error while it goes: a live line on a terminal, plain lines elsewhere."""
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from ln_repro.experiment.settings import Training
+from ln_repro.records.events import Event
+from ln_repro.system.terminal import Screen
+
+PLAIN_SECONDS = 5.0
+
+
+class Display(Screen):
+    """Shows events as they come."""
+
+    def __init__(self, title: str, length: Training, console: Console | None = None) -> None:
+        self.title = title
+        self.progress = Progress(length)
+        self.last_line = 0.0
+        super().__init__(console, refresh_per_second=4, get_renderable=self._table)
+
+    def show(self, event: Event) -> None:
+        """Take in one event; those that end an epoch stay on screen."""
+        self.progress.take(event)
+        if event["kind"] == "valid":
+            right = f"  accuracy {100 * event['accuracy']:.1f} %" if "accuracy" in event else ""
+            self.say(f"epoch {event['epoch']}  update {event['update']}  valid loss {_bits(event['loss'])} bits{right}")
+        elif event["kind"] == "status" and "device" in event:
+            processes = f"{event['processes']} x " if event.get("processes", 1) > 1 else ""
+            self.say(f"{event['state']} on {processes}{event['device']}: {event['parameters']:,} parameters")
+        elif event["kind"] == "status" and "reason" in event:
+            self.say(f"{event['state']} at update {event['update']}: {event['reason']}")
+        elif event["kind"] == "bleu":
+            score = f"{event['split']} BLEU {event['score']:.2f} ({event['flavour']})"
+            self.say(f"epoch {event['epoch']}  {score}  {event['signature']}")
+        elif not self.console.is_terminal and time.monotonic() - self.last_line > PLAIN_SECONDS:
+            self.last_line = time.monotonic()
+            self.say("  ".join(f"{name} {value}" for name, value in self.progress.cells()))
+
+    def _table(self) -> Table:
+        table = Table(title=self.title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+        cells = self.progress.cells()
+        for name, _ in cells:
+            table.add_column(name, justify="right")
+        table.add_row(*(value for _, value in cells))
+        return table
+
+
+class Progress:
+    """Where a training run stands, from its events alone."""
+
+    def __init__(self, length: Training, clock: Callable[[], float] = time.monotonic) -> None:
+        self.length = length
+        self.clock = clock
+        self.last: dict[str, Any] = {}
+        self.updates_per_epoch: int | None = None
+
+    def take(self, event: Event) -> None:
+        """Take in one event."""
+        if event["kind"] == "train":
+            self.last = event
+        elif event["kind"] == "status":
+            self.updates_per_epoch = event.get("updates_per_epoch", self.updates_per_epoch)
+
+    @property
+    def total(self) -> int | None:
+        """Return the number of updates in all, once known."""
+        ends = [] if self.length.max_update is None else [self.length.max_update]
+        if self.length.max_epoch is not None and self.updates_per_epoch:
+            ends.append(self.length.max_epoch * self.updates_per_epoch)
+        return min(ends, default=None)
+
+    def cells(self) -> list[tuple[str, str]]:
+        """Return names and values to show."""
+        event = self.last
+        if not event:
+            return [("state", "starting")]
+        total = f"/{self.total}" if self.total else ""
+        return [
+            ("epoch", str(event["epoch"])),
+            ("update", f"{event['update']}{total}"),
+            ("loss", _bits(event["loss"])),
+            ("lr", f"{event['lr']:.3g}"),
+            ("tokens/s", f"{event['tokens_per_s']:,.0f}"),
+            ("left", self._left(event)),
+        ]
+
+    def _left(self, event: Event) -> str:
+        if not self.total or not event["updates_per_s"]:
+            return "?"
+        return str(timedelta(seconds=round((self.total - event["update"]) / event["updates_per_s"])))
+
+
+def _bits(loss: float | None) -> str:
+    return "not finite" if loss is None else f"{loss:.3f}"

@@ -1,0 +1,277 @@
+"""One experiment from data to record: the only place that sees corpus, engine, score, store and tracking together."""
+
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ln_repro.corpus.prepare import Prepared, prepare
+from ln_repro.engine import command, process
+from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
+from ln_repro.engine.decoder import Decoder
+from ln_repro.errors import Interrupted, UserError
+from ln_repro.experiment.settings import Experiment, Training
+from ln_repro.records import provenance
+from ln_repro.records.events import Events
+from ln_repro.records.record import AVERAGE, Record, record_of, unprobed
+from ln_repro.records.run_dir import RunFolder, write_json
+from ln_repro.runner import bleu
+from ln_repro.runner.pretrained import begun
+from ln_repro.runner.progress import Display
+from ln_repro.system.directory_lock import Lease
+from ln_repro.system.distributed import this_rank
+from ln_repro.system.files import MEGABYTE, explained, require_room
+from ln_repro.system.signals import note_when_asked
+from ln_repro.tracking.mirror import Mirror, open_mirror
+
+POLL_SECONDS = 0.2
+SAMPLES = 20
+Weights = dict[int, list[Checkpoint]]
+"""By epoch, the weights to decode under its name: its own, or those of the last epochs up to it, to be averaged."""
+
+
+def run(experiment: Experiment, say: Callable[[str], None], queued: Mapping[str, Any] | None = None) -> Path:
+    """Prepare, train, decode, score and record; return the run directory.
+
+    A finished experiment is left as it is, an unfinished one is resumed. ``queued`` is the code that a sweep queued it
+    with; the record says so if it is not the one that runs.
+
+    Raises:
+        UserError: the experiment cannot be run as described.
+        Interrupted: after Ctrl-C or a signal that asks us to stop, to us or to the trainer; the state is saved.
+        LnReproError: anything else that went wrong, with the log's path.
+    """
+    if experiment.data.only is not None:
+        raise UserError(f"data.only: a run needs the whole corpus, not only {experiment.data.only}")
+    process.require_fairseq()
+    rank = this_rank()
+    if experiment.train.batches_per_update % rank.size:
+        raise UserError(
+            f"train.batches_per_update: {experiment.train.batches_per_update} cannot be spread over {rank.size} "
+            f"processes; give a multiple of {rank.size}"
+        )
+    experiment = begun(experiment)
+    corpus = prepare(experiment.data, experiment.paths.data, process.binarise, say)
+    run_id = experiment.id(corpus.fingerprint)
+    folder = RunFolder.of(experiment, run_id)
+    with explained(experiment.paths.runs, "paths.runs"):
+        if experiment.rerun and folder.path.exists():
+            with folder.claim():
+                say(f"the run so far is set aside as {folder.set_aside()}")
+        if folder.record is not None:
+            lacking = f", without probe={experiment.probe}" if unprobed(experiment, folder.record) else ""
+            say(f"this experiment is finished already{lacking} (rerun=true starts afresh)")
+            if rank.size > 1:
+                process.dismiss(folder.log)
+            return folder.path
+        require_room(experiment.paths.runs, room_for(experiment, corpus), "paths.runs")
+        with folder.claim() as lease:
+            if folder.record is None:
+                folder.begin(say)
+                with noted_failure(folder):
+                    Run(experiment, corpus, folder, run_id, lease, say, queued).go()
+            elif rank.size > 1:  # it was finished while we waited for the claim
+                process.dismiss(folder.log)
+    return folder.path
+
+
+class Run:
+    """An experiment at work in a directory that is ours."""
+
+    def __init__(
+        self, experiment: Experiment, corpus: Prepared, folder: RunFolder, run_id: str, lease: Lease,
+        say: Callable[[str], None], queued: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        self.experiment = experiment
+        self.corpus = corpus
+        self.folder = folder
+        self.id = run_id
+        self.lease = lease
+        self.say = say
+        self.events: Events = folder.events
+        self.checkpoints = Checkpoints(folder.checkpoints)
+        self.code = provenance.code(queued)  # of now: a checkout may change while a long run goes on
+        self.scored: set[tuple[str, int]] = set()
+        self.splits = experiment.does.scored(experiment.eval)
+
+    def go(self) -> None:
+        """Train with decoding alongside, then write the record."""
+        settings = {**self.experiment.model_dump(mode="json"), "id": self.id}
+        write_json(self.folder.path / "experiment.json", settings)
+        (self.folder.path / "hyps").mkdir(exist_ok=True)
+        mirror = open_mirror(self.experiment, self.id, self.folder.path, self.say)
+        try:
+            with Display(self.folder.path.name, self.experiment.train) as display:
+                self.say = display.say
+                with note_when_asked() as stop:
+                    self._train_and_decode(display, mirror, stop)
+        except BaseException:
+            mirror.close()
+            raise
+        self.lease.check()
+        record = record_of(self.experiment, self.id, self._facts(), self.code, self.events.read())
+        write_json(self.folder.path / "record.json", record)
+        mirror.finish(record, self._samples(record))
+
+    def _train_and_decode(self, display: Display, mirror: Mirror, stop: threading.Event) -> None:
+        """Keep a trainer and, whenever an epoch waits for it, a decoder at work until both are done.
+
+        The trainer never waits. One decoder takes the epochs that have ended meanwhile, so that after the last update
+        only the last ones are left.
+        """
+        arguments = self._resume()
+        follower = self.events.follow()
+        list(follower.new())  # of an earlier session
+        trainer = process.Worker(
+            "train", arguments, self.folder.log, self.experiment.train.threads, self.lease.descriptor
+        )
+        decoder = Decoder(self.experiment.eval, arguments, self.folder.path / "decode.log", self.lease.descriptor)
+        asked: tuple[str, Weights] | None = None
+        try:
+            while True:
+                training = trainer.poll() is None
+                for event in follower.new():
+                    display.show(event)
+                    mirror.event(event)
+                if asked and decoder.done():
+                    self._score(*asked)
+                    asked = None
+                elif not asked and (asked := self._undecoded(not training)):
+                    self._decode(decoder, *asked)
+                elif not asked and not training:
+                    break
+                decoder.rest()
+                stop.wait(POLL_SECONDS)
+                if stop.is_set():
+                    self.say("stopping: the trainer saves its state")
+                    raise Interrupted(f"interrupted; the same command goes on in {self.folder.path}")
+                trainer.check()
+                if self.lease.lost:
+                    trainer.kill()  # instead of asking it to save: the directory is another's
+                self.lease.check()
+            trainer.check()
+            if (trained := len(self._last())) < (wanted := self.experiment.eval.average):
+                self.say(f"no average is scored: eval.average={wanted}, epochs trained: {trained}")
+        finally:
+            trainer.ask_to_end()  # it saves while the decoder is waited for
+            decoder.stop()
+            trainer.stop()
+
+    def _resume(self) -> list[str]:
+        """Bring the directory to the newest whole checkpoint; return the trainer's arguments."""
+        scored = {
+            (event["split"], event["epoch"]): event["update"]
+            for event in self.events.read()
+            if event["kind"] == "bleu" and event["flavour"] == bleu.FLAVOURS[-1]
+        }
+        unscored = [
+            epoch for epoch in self.checkpoints.weights() if any((split, epoch) not in scored for split in self.splits)
+        ]
+        if (last := self._last()) and (AVERAGE, last[-1].epoch) not in scored:
+            unscored += [checkpoint.epoch for checkpoint in last]
+        point = self.checkpoints.resume_point(self.say, unscored)
+        done = point.update if point else -1
+        self.checkpoints.forget_after(done)
+        self.scored = {key for key, update in scored.items() if update <= done}
+        if point:
+            self.say(f"resuming after update {point.update}")
+        resume = self.folder.checkpoints / point.file if point else None
+        return command.training_arguments(self.experiment, self.corpus.bin, self.folder.checkpoints, resume)
+
+    def _last(self) -> list[Checkpoint]:
+        """Return the weights of the last epochs: as many as are averaged, or as there are."""
+        average, weights = self.experiment.eval.average, self.checkpoints.weights()
+        return [weights[epoch] for epoch in sorted(weights)[-average:]] if average else []
+
+    def _undecoded(self, trained: bool) -> tuple[str, Weights] | None:
+        """Return a split and the weights of it that have no BLEU yet; the average is due once training has ended."""
+        weights = self.checkpoints.weights()
+        wanted: dict[str, Weights] = {split: {epoch: [weights[epoch]] for epoch in weights} for split in self.splits}
+        if trained and (last := self._last()) and len(last) == self.experiment.eval.average:
+            wanted[AVERAGE] = {last[-1].epoch: last}
+        for split, found in wanted.items():
+            if waiting := {epoch: found[epoch] for epoch in sorted(found) if (split, epoch) not in self.scored}:
+                return split, waiting
+        return None
+
+    def _decode(self, decoder: Decoder, split: str, weights: Weights) -> None:
+        files = {
+            self.folder.hypotheses(split, epoch, tokenised=True): [self.folder.checkpoints / one.file for one in of]
+            for epoch, of in weights.items()
+        }
+        decoder.ask(corpus_split(split), files)
+
+    def _score(self, split: str, decoded: Weights) -> None:
+        """Score what the decoder wrote; the last flavour written marks the epoch as done."""
+        data = corpus_split(split)
+        for epoch, weights in decoded.items():
+            tokenised = read_lines(self.folder.hypotheses(split, epoch, tokenised=True))
+            plain = bleu.detokenise(tokenised, self.corpus.target_lang)
+            text = "".join(f"{line}\n" for line in plain)
+            self.folder.hypotheses(split, epoch).write_text(text, encoding="utf-8")
+            how = (self.experiment, data, len(weights))
+            scores = {
+                "tokenised": bleu.paper_bleu(tokenised, self.corpus.tokenised(data), *how),
+                "detokenised": bleu.sacre_bleu(plain, self.corpus.references(data), *how),
+            }
+            of = {"epochs": [one.epoch for one in weights]} if split == AVERAGE else {}
+            for flavour in bleu.FLAVOURS:
+                values = scores[flavour].as_dict() | of
+                self.events.write("bleu", weights[-1].update, epoch, split=split, flavour=flavour, **values)
+            self.scored.add((split, epoch))
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what the record says of the corpus."""
+        corpus, entropy = self.corpus, self.corpus.entropy
+        bits = {
+            "unigram_bits": entropy.get("unigram_bits"),
+            "source_blind_bits": entropy.get("source_blind_bits") if self.experiment.does.decodes else None,
+        }
+        pairs = {f"{split}_pairs": number for split, number in corpus.pairs.items()}
+        return {"name": corpus.name, "fingerprint": corpus.fingerprint, "content": corpus.content, **bits, **pairs}
+
+    def _samples(self, record: Record) -> list[tuple[str, str, str]]:
+        """Return a few test sentences: source, reference, and what the scored epoch made of it."""
+        best = record["bleu"]["test"]
+        if best is None:
+            return []
+        hypotheses = read_lines(self.folder.hypotheses("test", best["epoch"]))
+        rows = zip(self.corpus.sources("test"), self.corpus.references("test"), hypotheses, strict=True)
+        return list(rows)[:SAMPLES]
+
+
+def corpus_split(split: str) -> str:
+    """Return the split of the corpus that a split of the scores is decoded from."""
+    return "test" if split == AVERAGE else split
+
+
+def room_for(experiment: Experiment, corpus: Prepared) -> float:
+    """Return the bytes that a run's checkpoints take: weights of each epoch, and three states with Adam's moments."""
+    weights = 4 * experiment.does.parameters(experiment.model, corpus.vocabulary)
+    return 10 * MEGABYTE + weights * (most_epochs(experiment.train, corpus.target_tokens) + 3 * 3)
+
+
+def most_epochs(train: Training, target_tokens: int) -> int:
+    """Return how many epochs a run has at most: mini-batches are never fuller than they may be."""
+    updates_per_epoch = max(target_tokens / (train.max_tokens * train.batches_per_update), 1)
+    ends = (train.max_epoch, train.max_update and math.ceil(train.max_update / updates_per_epoch))
+    return min(end for end in ends if end)
+
+
+@contextmanager
+def noted_failure(folder: RunFolder) -> Iterator[None]:
+    """Leave word in the directory when a session fails; an interrupted one has not."""
+    try:
+        yield
+    except Interrupted:
+        raise
+    except Exception as error:
+        folder.fail(str(error))
+        raise
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a text file, split at line feeds only."""
+    return path.read_bytes().decode().removesuffix("\n").split("\n")

@@ -1,0 +1,1 @@
+"""What the operating system offers: files, paths, locks, signals, subprocesses, ranks and the terminal."""

@@ -1,0 +1,35 @@
+"""Where the package, its checkout, runs and data are."""
+
+import os
+from pathlib import Path
+
+from ln_repro.errors import UserError
+
+PACKAGE = Path(__file__).resolve().parents[1]
+CHECKOUT = PACKAGE.parent
+"""Where configuration, committed results and the README are; of an installed wheel, ``site-packages``."""
+
+
+def runs_folder() -> Path:
+    """Return the runs folder.
+
+    Raises:
+        UserError: its variable is set to nothing.
+    """
+    return _folder("LN_REPRO_RUNS", "./runs")
+
+
+def data_folder() -> Path:
+    """Return the folder of corpora.
+
+    Raises:
+        UserError: its variable is set to nothing.
+    """
+    return _folder("LN_REPRO_DATA", "./data")
+
+
+def _folder(variable: str, usual: str) -> Path:
+    given = os.environ.get(variable, usual)
+    if not given.strip():
+        raise UserError(f"{variable}: is empty; name a folder, or unset it for {usual}")
+    return Path(given)

@@ -1,1 +1,0 @@
-"""The larger verbs, one file each; `cli` has the small ones."""

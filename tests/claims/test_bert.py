@@ -1,0 +1,154 @@
+"""The rules on BERT that count seeds and pair checkpoints: on both sides of their thresholds, with made-up runs."""
+
+import math
+from typing import Any
+
+import pytest
+
+from ln_repro.claims.bert import FINE_TUNING, LOST, PRETRAINING
+from ln_repro.claims.evidence import FINE_TUNED_FROM
+from ln_repro.claims.judge import row_of
+from ln_repro.claims.metrics import UPDATES_TO_PRETRAINING_LOSS, at
+from ln_repro.claims.strays import strays
+from ln_repro.experiment.compose import compose, expand
+from ln_repro.experiment.model import Start
+from ln_repro.experiment.settings import build
+from ln_repro.records.archive import Run
+from tests.claims.made import EPOCHS, gathered, line, made, made_runs, named
+
+HIGH_RATE, MRPC = PRETRAINING[1], FINE_TUNING[0]
+PRE, POST = MRPC.rule.arms
+SIX = (1, 2, 3, 4, 5, 6)
+
+
+def outcome(post: float, pre: float, lost_seeds: int = 5, diverged: str = "") -> str:
+    """Return what BERT-2 comes to: bits above Post-LN's loss at the low rate, Post-LN's in so many seeds."""
+    arms = {"postln_warm_linear": 0.0, "postln_warm_linear_high": post, "preln_nowarm_linear_high": pre}
+    runs = [
+        made(f"bert_{arm}", seed, loss=4.0 if "postln" in arm and seed > lost_seeds else 4 + above,
+             rule="stuck" if (arm, seed) == (diverged, 3) else "")
+        for arm, above in arms.items() for seed in range(1, 6)
+    ]  # fmt: skip
+    return str(row_of(HIGH_RATE, gathered(runs))["verdict"])
+
+
+@pytest.mark.parametrize(
+    ("given", "verdict"),
+    [
+        ({"post": LOST + 0.01, "pre": -0.5}, "reproduced"),
+        ({"post": LOST - 0.01, "pre": -0.5}, "contradicted"),
+        ({"post": 2.0, "pre": LOST - 0.01}, "reproduced"),
+        ({"post": 2.0, "pre": LOST + 0.01}, "contradicted"),
+        ({"post": 2.0, "pre": 0.0, "lost_seeds": 3}, "reproduced"),
+        ({"post": 2.0, "pre": 0.0, "lost_seeds": 2}, "contradicted"),
+        ({"post": 2.0, "pre": 0.0, "lost_seeds": 2, "diverged": "postln_warm_linear_high"}, "reproduced"),
+        ({"post": 2.0, "pre": 0.0, "diverged": "preln_nowarm_linear_high"}, "contradicted"),
+    ],
+)
+def test_bert_2_is_in_how_many_seeds_a_run_is_lost(given: dict[str, Any], verdict: str) -> None:
+    assert outcome(**given) == verdict
+    assert math.exp(0.5) == pytest.approx(2**LOST), "half a nat, in bits"
+
+
+def test_bert_1_is_measured_at_the_loss_after_seventy_percent_of_the_run() -> None:
+    post = made("bert_postln_warm_linear", losses=line(9, 7.6, EPOCHS))
+    for times in (1.4, 2.0):
+        pre = made("bert_preln_nowarm_linear_high", losses=line(9 + 0.1 - 0.1 * times, 9.1 - 1.5 * times, EPOCHS))
+        assert UPDATES_TO_PRETRAINING_LOSS.of(post, pre) == pytest.approx(times)
+    never, nothing = (made("bert_preln_nowarm_linear_high", losses=losses) for losses in ([9.0] * EPOCHS, [None]))
+    assert (
+        UPDATES_TO_PRETRAINING_LOSS.of(post, never) == 0 and UPDATES_TO_PRETRAINING_LOSS.of(nothing, post) == math.inf
+    )
+    assert at({100: 1.0, 200: 3.0}, 150) == 2.0 and at({100: 1.0}, 70) == 1.0
+
+
+def test_what_is_placement_alone_is_told_beside_the_speed() -> None:
+    losses = {"preln_nowarm_linear_high": 1.4, "postln_warm_linear": 1.0, "preln_warm_linear": 1.2}
+    arms = {arm: {"losses": [9 - 0.1 * times * at for at in range(1, 16)]} for arm, times in losses.items()}
+    row = row_of(PRETRAINING[0], gathered(made_runs("bert", arms)))
+    assert row["verdict"] == "reproduced" and "Pre-LN with warm-up (linear decay) to the former's" in row["ours"]
+    assert row["ours"].count("1.4 [1.4, 1.4]") == row["ours"].count("1.2 [1.2, 1.2]") == 1
+
+
+def tuned(arm: str, seed: int, start: int, accuracy: float, begun: str = "", setting: str = "mrpc") -> Run:
+    """Return a run that began after so many updates of pre-training, the paper's or another arm's, with its text."""
+    weights = {"given": "RUN@1", "run": "0123456789", "exp": f"bert_{begun or FINE_TUNED_FROM[arm.partition('_')[0]]}",
+               "update": start, "epoch": 1, "sha256": str(start)}  # fmt: skip
+    run = made(f"{setting}_{arm}", seed, data__vocabulary="sha256:0", data__bpe_merges=5, start=Start(**weights))
+    run.record["id"] += f"-{start}"
+    for row in run.record["epochs"]:
+        row["valid_accuracy"] = 0.1  # what an early epoch had does not count
+    run.record["epochs"][-1]["valid_accuracy"] = accuracy
+    return run
+
+
+def runs_of(gains: dict[int, float], noise: float = 0.004, seeds: Any = SIX) -> list[Run]:
+    """Return both arms: by start, how much more accuracy Pre-LN has; seeds differ by the noise."""
+    return [
+        tuned(arm, seed, start, 0.7 + start / 1e6 + (gain + noise * (-1) ** seed) * (arm == PRE))
+        for start, gain in gains.items()
+        for seed in seeds
+        for arm in (PRE, POST)
+    ]
+
+
+def judged(runs: list[Run]) -> Any:
+    return row_of(MRPC, gathered(runs))
+
+
+@pytest.mark.parametrize(
+    ("gains", "noise", "verdict"),
+    [
+        ((0.03, 0.03, 0.03), 0.004, "reproduced"),
+        ((0.03, 0.03, -0.01), 0.004, "reproduced"),  # two thirds of the checkpoints are enough
+        ((0.06, -0.01, -0.01), 0.004, "contradicted"),  # one is not, however large
+        ((-0.03, -0.03, -0.03), 0.004, "contradicted"),
+        ((0.003, 0.003, 0.003), 0.02, "inconclusive"),  # the interval of the difference holds 0
+        ((0.01, 0.01, -0.03), 0.0005, "contradicted"),  # two thirds, and yet less on the whole
+    ],
+)
+def test_bert_3_is_where_pre_ln_is_above(gains: Any, noise: float, verdict: str) -> None:
+    found = judged(runs_of(dict(zip((100, 200, 300), gains, strict=True)), noise))
+    assert (found["verdict"], found["seeds"]) == (verdict, 6), found["ours"]
+    assert f"above at {sum(gain > 0 for gain in gains)} of 3 checkpoints" in found["ours"]
+    assert len(found["evidence"]) == len(set(found["evidence"])) == 2 * 3 * 6
+
+
+def test_points_are_of_the_last_epoch_and_pooled_over_checkpoints() -> None:
+    assert "points of accuracy 3 [3, 3]" in judged(runs_of({100: 0.01, 200: 0.05}, noise=0.0))["ours"]
+
+
+@pytest.mark.parametrize(("seeds", "needs"), [(SIX[:1], "5 more seeds"), (SIX[:5], "1 more seed")])
+def test_fewer_than_the_papers_seeds_decide_nothing(seeds: Any, needs: str) -> None:
+    found = judged(runs_of({100: 0.2}, seeds=seeds))
+    assert found["verdict"] == "inconclusive" and found["needs"].startswith(f"{needs}; PRELN and POSTLN are")
+
+
+def test_only_equally_long_pre_training_is_compared() -> None:
+    runs = runs_of({100: 0.03, 200: 0.03})
+    assert judged([*runs, *(tuned(PRE, seed, 900, 0.1) for seed in SIX)])["verdict"] == "reproduced"
+    apart = [tuned(PRE, seed, 100, 0.9) for seed in SIX] + [tuned(POST, seed, 200, 0.1) for seed in SIX]
+    found = judged(apart)
+    assert found["verdict"] == "inconclusive" and "from equally long pre-training" in found["needs"]
+    without = [run for run in runs if (run.seed, run.record["id"][-3:]) != (6, "200")]
+    assert judged(without)["verdict"] == "inconclusive"
+
+
+def test_runs_from_several_starts_are_no_doubles() -> None:
+    runs = runs_of({100: 0.03, 200: 0.03})
+    assert strays(runs, named) == []
+    other = tuned(POST, 1, 300, 0.9, begun="postln_warm_linear_high")
+    assert strays([*runs, other], named) == [f"mrpc_{POST}: start=bert_postln_warm_linear_high@300 (1 of its records)"]
+    assert [*gathered([*runs, tuned(PRE, 1, 100, 0.5, setting="rte")])] == ["mrpc", "rte"]
+
+
+@pytest.mark.parametrize("claim", FINE_TUNING)
+def test_the_commands_are_what_the_claim_needs(claim: Any) -> None:
+    row = row_of(claim, {})
+    assert row["verdict"] == "not-run" and 0 < row["cost_gpu_hours"] < 10 and "FOLDER is GLUE's" in row["needs"]
+    for arm, command in zip(claim.rule.arms, row["command"].split(" && "), strict=True):
+        program, verb, multirun, *overrides = command.split()
+        assert (program, verb, multirun) == ("ln-repro", "run", "-m")
+        runs = [build(compose(one)) for one in expand(overrides)]
+        assert {run.exp for run in runs} == {f"{claim.setting}_{arm}"} and {run.seed for run in runs} == set(SIX)
+        assert {run.start.given for run in runs if run.start} == {f"{arm.partition('_')[0].upper()}@EPOCH"}

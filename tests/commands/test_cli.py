@@ -1,0 +1,384 @@
+"""The command line: one clear line and the right exit code, whatever is typed; and quick to say what there is."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ln_repro import cli
+from ln_repro.errors import Interrupted, LnReproError
+from ln_repro.experiment.compose import CONF, experiments
+from ln_repro.experiment.settings import Experiment
+from ln_repro.version import __version__
+
+ROOT = Path(__file__).resolve().parents[2]
+TOY = "exp=toy_preln_nowarm"
+
+
+@pytest.fixture(autouse=True)
+def empty_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Work in an empty directory, and leave the signals of the test process as they were."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LN_REPRO_RUNS", raising=False)
+    monkeypatch.delenv("LN_REPRO_DATA", raising=False)
+    monkeypatch.setattr(sys, "argv", ["ln-repro"])
+    handler = signal.getsignal(signal.SIGTERM)
+    yield tmp_path
+    signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[Experiment]:
+    """Return what is run, instead of running it."""
+    found: list[Experiment] = []
+
+    def run(experiment: Experiment, say: Any) -> Path:
+        found.append(experiment)
+        return Path("/runs") / f"{experiment.exp}-s{experiment.seed}"
+
+    monkeypatch.setattr("ln_repro.runner.run.run", run)
+    return found
+
+
+def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+    return subprocess.run(
+        [sys.executable, "-m", "ln_repro.cli", *arguments], capture_output=True, text=True, env=environment, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("run exp=toy_prln_nowarm", "exp: there is no 'toy_prln_nowarm'; nearest: toy_preln_nowarm"),
+        ("run", "exp: which experiment? Give exp=NAME"),
+        ("run lr=1", "exp: which experiment? Give exp=NAME"),
+        (f"run {TOY} schedule.warmup=1", "schedule.warmup: no such setting; nearest: schedule.warmup_updates"),
+        (f"run {TOY} model=tory", "model: there is no 'tory'; nearest: toy"),
+        (f"run {TOY} +new=1", "new: no such setting"),
+        (f"run {TOY} lr=-1", "lr: input should be greater than 0, got -1"),
+        (f"run {TOY} lr=nan", "lr: input should be a finite number, got NaN"),
+        (f"run {TOY} lr=inf", "lr: input should be a finite number, got inf"),
+        (f"run {TOY} lr=fast", "lr: input should be a valid number"),
+        (f"run {TOY} schedule.warmup_updates=-1", "schedule.warmup_updates: input should be greater"),
+        (f"run {TOY} schedule.decay=inverse_sqrt", "schedule.decay: inverse_sqrt needs schedule.warmup_updates"),
+        (f"run {TOY} model.dropout=1.5", "model.dropout: input should be less than 1, got 1.5"),
+        (f"run {TOY} model.heads=5", "model.heads: 5 does not divide model.width 64"),
+        (f"run {TOY} train.max_epoch=null", "train: give train.max_epoch or train.max_update"),
+        (f"run {TOY} train.max_epoch=0", "train.max_epoch: input should be greater than or equal to 1, got 0"),
+        (f"run {TOY} lr", "expected key=value, got 'lr'"),
+        (f"run {TOY} lr=[1", "cannot be read: no viable alternative"),
+        (f"run {TOY} paths.runs=", "paths.runs: is empty; name a folder (unset LN_REPRO_RUNS for ./runs)"),
+        (f"run {TOY} paths.data=", "paths.data: is empty; name a folder (unset LN_REPRO_DATA for ./data)"),
+        ("sweep grid=design paths.runs=", "paths.runs: is empty; name a folder"),
+        (f"run {TOY} data.only=test", "data.only: a run needs the whole corpus"),
+        (f"run {TOY} --cfg everything", "argument -c/--cfg: invalid choice: 'everything'"),
+        (f"run {TOY} --cgf job", "unrecognized arguments: --cgf"),
+        (f"run {TOY} --resolve", "--resolve and --package go with --cfg"),
+        (f"run {TOY} lr=-1 --cfg job", "lr: input should be greater than 0, got -1"),
+        (f"run -m {TOY} lr=1,-1", "lr: input should be greater than 0, got -1"),
+        ("run -m exp=glob(nope_*)", "nothing matches: exp=glob(nope_*)"),
+        ("rum", "argument VERB: invalid choice: 'rum'"),
+        ("", "the following arguments are required: VERB"),
+        ("status --bogus", "unrecognized arguments: --bogus"),
+        ("status two\nlines", "expected key=value, got 'two\\nlines'"),
+        ("tables --format xml", "argument --format: invalid choice: 'xml'"),
+        ("tables --records nowhere", "nowhere: no such folder of records"),
+        ("figures --records nowhere", "nowhere: no such folder of records"),
+        ("theory --seeds 1", "--seeds: a verdict needs an interval over at least 10, got 1"),
+        ("theory --only TH-1 TH-99", "--only: there is no TH-99; known: TH-1, TH-2, "),
+        ("sync nowhere", "nowhere: not a run directory"),
+        ("data", "the following arguments are required: action"),
+        ("data prepare", "data: which corpus? Give data=NAME (toy, "),
+        ("data prepare data=tory", "data: there is no 'tory'; nearest: toy"),
+        ("data prepare data=toy data.only=tset", "data.only: input should be 'test', got 'tset'"),
+        ("data prepare data=toy lrr=1", "lrr: no such setting; nearest: lr"),
+    ],
+)
+def test_wrong_input_is_one_line_exit_code_2_and_nothing_written(
+    line: str, message: str, empty_place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(line.split(" ") if line else []) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.startswith(f"ln-repro: {message}") and err.endswith("\n") and err.count("\n") == 1
+    assert list(empty_place.iterdir()) == []
+
+
+@pytest.mark.parametrize("line", ["figures --out", "theory --only TH-1 --out", "collect --records"])
+@pytest.mark.parametrize("below", [False, True])
+def test_a_folder_to_write_into_that_is_a_file_is_one_line(
+    line: str, below: bool, empty_place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = empty_place / "taken"
+    place.touch()
+    assert cli.main([*line.split(), str(place / "x" if below else place)]) == 2
+    out, err = capfd.readouterr()
+    assert out == "" and str(place) in err and err.startswith("ln-repro: ") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "variable"),
+    [
+        (f"run {TOY}", "LN_REPRO_RUNS"),
+        (f"run {TOY}", "LN_REPRO_DATA"),
+        *((line, "LN_REPRO_RUNS") for line in ("sweep grid=design", "status", "collect", "sync", "theory", "doctor")),
+        *((line, "LN_REPRO_DATA") for line in ("data list", "data prepare", "doctor")),
+    ],
+)
+def test_a_variable_that_is_set_to_nothing_is_no_folder(
+    line: str, variable: str, empty_place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(variable, "")
+    assert cli.main(line.split()) == 2
+    out, err = capfd.readouterr()
+    assert out == "" and "is empty; name a folder" in err and variable in err and err.count("\n") == 1
+    assert list(empty_place.iterdir()) == []
+
+
+def test_the_installed_command_does_the_same(empty_place: Path) -> None:
+    done = command("run", "exp=toy_prln_nowarm")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("ln-repro: exp: there is no 'toy_prln_nowarm'") and done.stderr.count("\n") == 1
+    assert list(empty_place.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (LnReproError("the trainer failed (see train.log)"), 1, "ln-repro: the trainer failed (see train.log)\n"),
+        (LnReproError("two\nlines"), 1, "ln-repro: two\\nlines\n"),
+        (Interrupted("saved"), 130, "ln-repro: saved\n"),
+        (KeyboardInterrupt(), 130, "ln-repro: interrupted; the state is saved and the same command goes on\n"),
+        (OSError(28, "No space left on device", "/full"), 1, "ln-repro: No space left on device: /full\n"),
+    ],
+    ids=repr,
+)
+def test_whatever_ends_a_run_has_its_exit_code(
+    error: BaseException, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr("ln_repro.runner.run.run", fail)
+    assert cli.main(["run", TOY]) == code
+    assert capsys.readouterr().err == said
+
+
+def test_the_last_line_of_a_run_is_its_directory(runs: list[Experiment], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", TOY, "seed=3"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "/runs/toy_preln_nowarm-s3"
+    assert [(run.exp, run.seed) for run in runs] == [("toy_preln_nowarm", 3)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["-m exp=toy_preln_nowarm,toy_postln_nowarm seed=1,2", "exp=toy_preln_nowarm,toy_postln_nowarm -m seed=1,2"],
+)
+def test_a_multirun_runs_every_combination(line: str, runs: list[Experiment]) -> None:
+    assert cli.main(["run", *line.split()]) == 0
+    assert [(run.exp, run.seed) for run in runs] == [
+        (exp, seed) for exp in ("toy_preln_nowarm", "toy_postln_nowarm") for seed in (1, 2)
+    ]
+
+
+def test_one_failed_run_of_several_decides_the_exit_code_and_stops_no_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(experiment: Experiment, say: Any) -> str:
+        if experiment.seed == 1:
+            raise LnReproError("the first one failed")
+        return "done"
+
+    monkeypatch.setattr("ln_repro.runner.run.run", run)
+    assert cli.main(["run", "-m", TOY, "seed=1,2"]) == 1
+    assert tuple(capsys.readouterr()) == ("done\n", "ln-repro: the first one failed\n")
+
+
+@pytest.mark.parametrize("line", [f"{TOY} --cfg job", f"--cfg job {TOY}", f"{TOY} --cfg=job", f"-c job {TOY}"])
+def test_cfg_prints_the_settings_and_runs_nothing(
+    line: str, runs: list[Experiment], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["run", *line.split()]) == 0
+    out, err = capsys.readouterr()
+    assert (
+        out.startswith("# total learning rate: ")
+        and "\ndata:\n  name: toy\n" in out
+        and "\nnorm: preln\n" in out
+        and "\nlr: 0.002\n" in out
+    )
+    assert err == "" and runs == []
+
+
+def test_cfg_of_a_multirun_prints_the_settings_of_each_job(runs: list[Experiment], capfd) -> None:
+    assert cli.main(["run", "-m", "exp=toy_preln_nowarm,toy_postln_nowarm", "seed=3", "--cfg", "job"]) == 0
+    out, err = capfd.readouterr()
+    documents = list(yaml.safe_load_all(out))
+    assert [(one["exp"], one["norm"], one["seed"]) for one in documents] == [
+        ("toy_preln_nowarm", "preln", 3), ("toy_postln_nowarm", "postln", 3),
+    ]  # fmt: skip
+    assert "# ln-repro run exp=toy_postln_nowarm seed=3\n# total learning rate: " in out
+    assert err == "" and runs == []
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """Return a folder of a user's own experiments, in a setting of their own; one has a registered name."""
+    folder = tmp_path / "my own"
+    for group in ("exp", "setting"):
+        (folder / group).mkdir(parents=True)
+    toy = (CONF / "setting" / "toy.yaml").read_text()
+    (folder / "setting" / "mine.yaml").write_text(toy.replace("  lr: 2e-3\n", "  lr: 7e-3\n"))
+    for name in ("mine_postln_warm", "mine_preln_warm", "toy_postln_warm"):
+        arm = name.partition("_")[2]
+        (folder / "exp" / f"{name}.yaml").write_text(
+            f"# @package _global_\n# My {arm}.\n"
+            f"defaults:\n  - /setting: mine\n  - /arm: {arm}\n  - _self_\nexp: {name}\n"
+        )
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("exp=mine_postln_warm", [("mine_postln_warm", 7e-3)]),
+        ("-m exp=mine_postln_warm,toy_preln_warm", [("mine_postln_warm", 7e-3), ("toy_preln_warm", 2e-3)]),
+        ("-m exp=glob(mine_*)", [("mine_postln_warm", 7e-3), ("mine_preln_warm", 7e-3)]),
+        ("exp=toy_postln_warm", [("toy_postln_warm", 2e-3)]),  # the registered file wins
+    ],
+)
+def test_experiments_of_ones_own_are_run_like_registered_ones(
+    line: str, found: list[tuple[str, float]], own: Path, runs: list[Experiment]
+) -> None:
+    assert cli.main(["run", *line.split(), "--config-dir", "my own"]) == 0
+    assert [(run.exp, run.lr) for run in runs] == found
+
+
+def test_experiments_of_ones_own_are_listed_shown_and_swept(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "--help", "--config-dir=my own"]) == 0
+    assert "CORPUS is one of mine; ARM is one of\n\n  postln_warm\n      My postln_warm." in capsys.readouterr().out
+    assert cli.main(["run", "exp=mine_postln_wram", "--config-dir", "my own"]) == 2
+    assert "nearest: mine_postln_warm" in capsys.readouterr().err
+    assert cli.main(["run", "exp=mine_postln_warm", "--cfg", "job", "--config-dir", "my own"]) == 0
+    assert "\nlr: 0.007\n" in capsys.readouterr().out
+    grid = ["grid=rates", "corpus=mine", "arms=postln_warm,preln_warm", "rates=1e-3"]
+    assert cli.main(["sweep", *grid, "--dry-run", "--config-dir", "my own"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1 + 2
+    assert cli.main(["run", "exp=mine_postln_warm"]) == 2  # only where it is asked for
+
+
+def test_hydras_own_search_path_is_taken(own: Path, runs: list[Experiment]) -> None:
+    assert cli.main(["run", "exp=mine_postln_warm", "hydra.searchpath=['my own']"]) == 0
+    assert [(run.exp, run.lr) for run in runs] == [("mine_postln_warm", 7e-3)]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--config-dir", "nowhere", TOY], "--config-dir: nowhere is no folder"),
+        (["--config-dir", "my own", "exp=torn"], "while parsing a flow node"),
+    ],
+)
+def test_a_folder_of_ones_own_that_cannot_be_used_is_one_line(
+    words: list[str], message: str, own: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (own / "exp" / "torn.yaml").write_text("exp: [\n")
+    assert cli.main(["run", *words]) == 2
+    out, err = capfd.readouterr()
+    assert out == "" and err.startswith(f"ln-repro: {message}") and err.count("\n") == 1
+
+
+def test_hydras_other_flags_print_too() -> None:
+    part = command("run", TOY, "--cfg", "job", "-p", "train")
+    assert part.returncode == 0 and "max_tokens: 560" in part.stdout and "seed" not in part.stdout
+    info = command("run", "--info", "defaults", TOY)
+    assert info.returncode == 0 and "exp/toy_preln_nowarm" in info.stdout and info.stderr == ""
+
+
+def test_a_shell_completes_experiments(empty_place: Path) -> None:
+    install = command("run", "-sc", "install=bash")
+    assert install.returncode == 0 and "hydra_bash_completion" in install.stdout
+    line = "ln-repro run exp=toy_pre"
+    asked = command("-sc", "query=bash", COMP_LINE=line, COMP_POINT=str(len(line)))
+    assert (asked.returncode, asked.stderr) == (0, "")
+    assert asked.stdout.split() == [f"exp={name}" for name in experiments() if name.startswith("toy_pre")]
+    assert list(empty_place.iterdir()) == []
+
+
+def test_the_help_of_run_lists_corpora_and_arms(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "--help"]) == 0
+    out = capsys.readouterr().out
+    translated, pretrained, fine_tuned = out.split("CORPUS is one of ")[1:]
+    assert translated.startswith("iwslt, multi30k6, multi30k, tatoeba, toy, wmt;") and "  preln_warm\n" in translated
+    assert pretrained.startswith("bert, minibert, toybert;") and "  preln_warm\n" not in pretrained
+    assert fine_tuned.startswith("mrpc, rte;") and "  preln_nowarm_linear\n" in fine_tuned
+    for name, text in experiments().items():
+        assert f"  {name.partition('_')[2]}\n      {text}\n" in out
+
+
+def test_the_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from ln_repro import cli\n"
+        "try: cli.main(['--help'])\n"
+        "except SystemExit as end: assert not end.code\n"
+        "heavy = {'torch', 'hydra', 'omegaconf', 'wandb', 'fairseq', 'pydantic', 'numpy', 'matplotlib', 'sacrebleu'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert done.stderr == "[]\n"
+    assert all(
+        verb in done.stdout for verb in ("run", "data", "status", "tables", "figures", "sync", "doctor", "exit codes")
+    )
+
+
+def test_help_and_version_are_no_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    for argument in ("--help", "--version"):
+        with pytest.raises(SystemExit) as end:
+            cli.main([argument])
+        assert not end.value.code
+    assert __version__ in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["run --help", "sweep --help", f"run {TOY} --info defaults", f"run {TOY} --cfg job", "sweep grid=init --dry-run"],
+)
+def test_a_reader_that_leaves_early_is_no_traceback(line: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    arguments = [sys.executable, "-m", "ln_repro.cli", *line.split()]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+    assert process.stdout and process.stderr
+    process.stdout.close()
+    assert process.stderr.read() == b""
+
+
+def test_every_verb_of_the_help_is_there() -> None:
+    choices = next(action.choices for action in cli.parser()._actions if isinstance(action.choices, dict))
+    for name, one in choices.items():
+        module, function = one.get_default("verb").args
+        assert callable(getattr(import_module(f"ln_repro.commands.{module}"), function)), name
+
+
+def test_data_list_has_a_row_a_corpus(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["data", "list"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[0] for row in rows] == [
+        "toy", "multi30k", "tatoeba", "iwslt14", "wmt14", "files", "text", "mrpc", "rte",
+    ]  # fmt: skip
+
+
+def test_status_of_no_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["status"]) == 0
+    assert capsys.readouterr().out == "no runs yet (ln-repro run exp=NAME starts one)\n"
+    assert cli.main(["status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []

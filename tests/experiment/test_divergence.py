@@ -1,0 +1,80 @@
+"""The rule that tells a lost run from a slow one."""
+
+from pathlib import Path
+
+import pytest
+
+from ln_repro.experiment.divergence import RULES, stuck
+from ln_repro.records.archive import read_kept
+
+ENTROPY, RAMP, UPDATES, EPOCH = 6.0, 100, 400, 441
+LOST = "296860c58a 628279ee3e 7673a80d0a 7e2cdbe6fc c0a76df177 ef0d89f305 f3d7a49ff3".split()
+"""Post-LN on toy with Adam and without warm-up, at 6.4 to 8.9 bits in the end."""
+SLOW = (
+    "314a003788 3cad98eaeb 64764c8ea9 a27420139a ac04589376 bee436eea8 e71910f36c eda9fbbe1f efa9ff0efd f5ee8f87fd "
+    "0f9e42d87d 537955912d 7b8e53ff5a ec6be78ff2 f5a4a8b9a0"
+).split()
+"""Post-LN on toy with SGD: above the unigram entropy to the end, and falling. An earlier rule gave up the first ten."""
+RECORDS = Path(__file__).parents[2] / "results" / "records"
+
+
+def given_up(losses, ramp=RAMP, updates=UPDATES):
+    """Return the epoch after which a run is stopped early, with the reason; None if it is not stopped."""
+    validations = [(EPOCH * epoch, loss) for epoch, loss in enumerate(losses, 1)]
+    for epoch in range(1, len(losses) + 1):
+        if said := stuck(validations[:epoch], ENTROPY, ramp, updates):
+            return epoch, said
+    return None
+
+
+def test_a_loss_that_stays_above_the_entropy_is_stuck_at_the_second_validation():
+    epoch, said = given_up([7.0, 7.01, 6.99])
+    assert epoch == 2 and "\n" not in said
+    assert (
+        "above the unigram entropy of 6.00 bits for 441 updates after the ramp (7.01 bits), and does not fall" in said
+    )
+
+
+@pytest.mark.parametrize(
+    ("losses", "epoch"),
+    [
+        ([6.0, 7.4, 8.9], 2),  # rises
+        ([5.2, 7.9, 8.4], 3),  # had learnt something, and lost it
+        ([7.1, 6.4, 6.4], 3),
+        ([6.0, 5.98], 2),  # words' frequencies, and nothing else
+    ],
+)
+def test_what_does_not_fall_is_stuck_wherever_it_began(losses, epoch):
+    assert given_up(losses)[0] == epoch
+
+
+@pytest.mark.parametrize("losses", [[], [9.0], [6.92, 6.82, 6.73], [8.0, 7.0, 6.1, 5.5, 5.5], [2.0, 2.5, 3.0]])
+def test_what_falls_slowly_and_what_has_learnt_more_are_not_stuck(losses):
+    assert given_up(losses) is None
+
+
+def test_the_ramp_does_not_count():
+    assert given_up([9.0] * 4, ramp=EPOCH)[0] == 3
+    assert given_up([9.0] * 4, ramp=EPOCH - 1)[0] == 2
+
+
+def test_validations_are_compared_over_as_many_updates_as_asked_for():
+    assert given_up([9.0] * 5, updates=2 * EPOCH)[0] == 3
+    assert given_up([9.0] * 5, updates=EPOCH + 1)[0] == 3
+    assert given_up([9.0] * 5, updates=5 * EPOCH) is None
+    assert given_up([7.0, 6.97, 6.94, 6.91, 6.88], updates=2 * EPOCH) is None  # slow, but it falls
+
+
+def test_of_the_committed_records_the_lost_are_stuck_and_no_slow_one_is():
+    kept = read_kept(RECORDS)
+    for record in kept.records:
+        if record["id"] in {*LOST, *SLOW}:
+            entropy = kept.corpora[record["data"]["fingerprint"]]["unigram_bits"]
+            validations = [(row["update"], row["valid_nll_loss"]) for row in record["epochs"]]
+            ramp = record["axes"]["warmup_updates"]
+            told = [stuck(validations[:count], entropy, ramp, UPDATES) for count in range(1, len(validations) + 1)]
+            assert any(told) == (record["id"] in LOST), record["id"]
+
+
+def test_no_rule_never_speaks():
+    assert RULES["never"]([(EPOCH * epoch, 1e9) for epoch in range(1, 10)], ENTROPY, RAMP, UPDATES) is None

@@ -1,0 +1,204 @@
+"""The experiment: what it refuses, what its id depends on, and what it does not."""
+
+import json
+import math
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from ln_repro.errors import UserError
+from ln_repro.experiment import settings as module
+from ln_repro.experiment.settings import build
+from tests.examples import experiment, settings
+
+DATA = "sha256:" + "0" * 64
+
+WEIGHTS: dict[str, Any] = {
+    "given": "run@1",
+    "sha256": "a",
+    "run": "0123456789",
+    "exp": "toybert_preln_nowarm_linear",
+    "data": "sha256:1",
+    "epoch": 1,
+    "update": 9,
+}
+STARTED: dict[str, Any] = {"task": "classification", "data__name": "mrpc", "start": WEIGHTS}
+CHANGES_THE_RESULT = [
+    {"seed": 2}, {"norm": "preln"}, {"lr": 1e-3}, {"precision": "bf16"}, {"precision": "fp16"},
+    *({"init": init} for init in ("xavier", "theory", "fairseq")),
+    {"model__layers": 2}, {"model__width": 128}, {"model__ffn": 256}, {"model__heads": 2}, {"model__dropout": 0.0},
+    {"model__share_embeddings": False},
+    {"optimizer__name": "radam"}, {"optimizer__betas": [0.9, 0.999]}, {"optimizer__eps": 1e-6},
+    {"optimizer__weight_decay": 0.1}, {"optimizer__equal_layer_norms": True},
+    {"schedule__warmup_updates": 0, "schedule__decay": "literal"},
+    {"schedule__warmup_updates": 399}, {"schedule__decay": "inverse_sqrt"}, {"schedule__decay": "anchored"},
+    {"schedule__anchor": 1000, "schedule__decay": "anchored"}, {"schedule__step_epoch": 3, "schedule__decay": "step"},
+    {"train__max_update": 1201}, {"train__max_epoch": 3}, {"train__max_tokens": 561},
+    {"train__batches_per_update": 2},
+    {"train__label_smoothing": 0.0}, {"train__clip_norm": 1.0},
+    {"eval__beam": 4}, {"eval__lenpen": 1.0}, {"eval__max_len_a": 2.0}, {"eval__max_len_b": 20}, {"eval__valid": True},
+    {"eval__average": 2}, {"task": "masked_lm"}, {"train__block_tokens": 128},
+    {"train__max_sentences": 16}, STARTED, {**STARTED, "start": {**WEIGHTS, "sha256": "b"}},
+]  # fmt: skip
+CHANGES_NOTHING = [
+    {"exp": "another_name"}, {"rerun": True},
+    {"paths__runs": "/elsewhere"}, {"paths__data": "/elsewhere"}, {"data__source": "/my/copy"},
+    {"data__checksum": "record"},
+    {"tracker__name": "wandb"}, {"tracker__mode": "offline"}, {"tracker__project": "mine"},
+    {"train__log_every": 1}, {"train__save_every": 5}, {"train__threads": 2}, {"train__device": "cpu"},
+    {"model__name": "another_name"},
+    {"divergence__rule": "never"}, {"divergence__updates": 5},
+    {"stop_on_divergence": True}, {"probe": "gradients"}, {"every": 7}, {"probe_batches": 9},
+]  # fmt: skip
+
+
+def test_ids_differ_whenever_a_result_could() -> None:
+    ids = [experiment(**change).id(DATA) for change in [{}, *CHANGES_THE_RESULT]]
+    assert len(set(ids)) == len(ids)
+    assert experiment().id(DATA) != experiment().id(DATA.replace("0", "1"))
+
+
+@pytest.mark.parametrize("change", CHANGES_NOTHING, ids=str)
+def test_ids_are_equal_for_what_changes_no_result(change: dict[str, Any]) -> None:
+    assert experiment(**change).id(DATA) == experiment().id(DATA)
+
+
+@pytest.mark.parametrize(
+    "change", [{"given": "elsewhere/epoch1.pt"}, {"path": "/x"}, {"epoch": 2}, {"run": "1"}], ids=str
+)
+def test_an_id_depends_on_what_the_weights_are_and_not_on_where_they_lie(change: dict[str, Any]) -> None:
+    assert experiment(**{**STARTED, "start": {**WEIGHTS, **change}}).id(DATA) == experiment(**STARTED).id(DATA)
+
+
+def test_a_record_says_where_a_run_started_and_names_no_place() -> None:
+    one = experiment(**{**STARTED, "start": {**WEIGHTS, "path": "/private/x", "given": "/private/x"}})
+    assert one.axes["start"] == "toybert_preln_nowarm_linear@9" and "start" not in experiment().axes
+    assert one.settings()["start"]["sha256"] == "a" and "private" not in json.dumps(one.settings())
+
+
+def test_an_id_does_not_know_a_setting_at_its_default() -> None:
+    assert experiment(eval__average=0).id(DATA) == experiment().id(DATA)
+
+
+def test_an_id_depends_on_the_revision_of_the_numerics(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = experiment().id(DATA)
+    monkeypatch.setattr(module, "NUMERICS", module.NUMERICS + 1)
+    assert experiment().id(DATA) != before
+
+
+def test_an_id_is_the_same_however_a_value_is_written() -> None:
+    assert experiment(lr=0.002).id(DATA) == experiment(lr=2e-3).id(DATA) == experiment(lr="2e-3").id(DATA)
+    assert experiment(seed=1.0).id(DATA) == experiment(seed="1").id(DATA) == experiment().id(DATA)
+
+
+def test_every_setting_is_known_to_change_a_result_or_not_to() -> None:
+    """A new setting has to be entered in one of the two lists above."""
+    listed = {key for change in [*CHANGES_THE_RESULT, *CHANGES_NOTHING] for key in change}
+    found = set()
+    for name, value in json.loads(experiment().model_dump_json()).items():
+        found |= {f"{name}__{key}" for key in value} if isinstance(value, dict) else {name}
+    prepared = {f"data__{key}" for key in module.Data.model_fields}  # the data's own fingerprint stands for them
+    assert found - prepared - listed == set()
+
+
+def test_an_experiment_survives_being_written_down() -> None:
+    written = json.loads(json.dumps(experiment().model_dump(mode="json")))
+    assert build(written) == experiment()
+
+
+def test_settings_of_a_record_name_no_place() -> None:
+    kept = json.dumps(experiment(paths__runs="/private/x", data__source="/private/y").settings())
+    assert "private" not in kept and "warmup_updates" in kept
+
+
+def test_an_experiment_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        experiment().lr = 1.0  # type: ignore[misc]
+
+
+def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy() -> None:
+    """fairseq reseeds with seed + update: no update of one run may share a seed with one of another."""
+    seeds = [experiment(seed=seed).torch_seed for seed in (1, 2, 3, 3999, 4000)]
+    assert seeds[0] == 1
+    assert all(later - earlier > 1_000_000 for earlier, later in pairwise(seeds))
+    assert seeds[-1] < 2**32
+    with pytest.raises(UserError, match=r"seed: .*4000"):
+        experiment(seed=4001)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lr": -1.0}, "lr: input should be greater than 0, got -1.0"),
+        ({"lr": 0}, "lr: input should be greater than 0, got 0"),
+        ({"lr": math.nan}, "lr: input should be a finite number, got NaN"),
+        ({"lr": math.inf}, "lr: input should be a finite number, got inf"),
+        ({"lr": "fast"}, "lr: input should be a valid number, unable to parse string as a number, got 'fast'"),
+        ({"lr": True}, "lr: input should be a number, got True"),
+        ({"seed": True}, "seed: input should be a number, got True"),
+        ({"seed": 0}, "seed: input should be greater than or equal to 1, got 0"),
+        ({"schedule__decay": "step"},
+         "schedule.step_epoch: step needs it, the last epoch at full rate (paper: 8)"),
+        ({"schedule__warmup_updates": -1},
+         "schedule.warmup_updates: input should be greater than or equal to 0, got -1"),
+        ({"schedule__warmup_updates": 0, "schedule__decay": "inverse_sqrt"},
+         "schedule.decay: inverse_sqrt needs schedule.warmup_updates of at least 1 "
+         "(anchored is the same tail without a ramp)"),
+        ({"schedule__decay": "cosine"},
+         "schedule.decay: input should be 'constant', 'inverse_sqrt', 'anchored', 'literal', 'linear', 'step' or "
+         "'step_inverse_sqrt', got 'cosine'"),
+        ({"model__dropout": 1.5}, "model.dropout: input should be less than 1, got 1.5"),
+        ({"model__dropout": 1.0}, "model.dropout: input should be less than 1, got 1.0"),
+        ({"model__dropout": math.nan}, "model.dropout: input should be a finite number, got NaN"),
+        ({"model__heads": 5}, "model.heads: 5 does not divide model.width 64"),
+        ({"model__width": 63, "model__heads": 1},
+         "model.width: sinusoidal positions need an even width of at least 4, got 63"),
+        ({"train__max_update": None}, "train: give train.max_epoch or train.max_update, or training never ends"),
+        ({"train__max_epoch": 0}, "train.max_epoch: input should be greater than or equal to 1, got 0"),
+        ({"train__max_tokens": 1.5},
+         "train.max_tokens: input should be a valid integer, got a number with a fractional part, got 1.5"),
+        ({"eval__max_len_a": math.inf}, "eval.max_len_a: input should be a finite number, got inf"),
+        ({"eval__average": 1}, "eval.average: the average of 1 epoch is that epoch; give 2 or more, or 0 for none"),
+        ({"eval__average": -1}, "eval.average: input should be greater than or equal to 0, got -1"),
+        ({"eval__average": 4, "train__max_epoch": 3},
+         "eval.average: 4 epochs cannot be averaged when train.max_epoch is 3"),
+        ({"schedule__decay": "literal"}, "schedule.warmup_updates: literal has no ramp, so this must be 0 "
+         "(or take inverse_sqrt)"),
+        ({"optimizer__name": "sgd", "optimizer__betas": [0.9, 0.98]},
+         "optimizer.betas: sgd has neither betas nor eps; leave them out, or take optimizer=adam"),
+        ({"optimizer__betas": [0.9, 1.0]}, "optimizer.betas.1: input should be less than 1, got 1.0"),
+        ({"precision": "fp8"}, "precision: input should be 'auto', 'fp32', 'bf16' or 'fp16', got 'fp8'"),
+        ({"divergence__rule": "luck"}, "divergence.rule: there is no 'luck'; known: stuck, never"),
+        ({"start": "run@1"}, "start: is for task=classification, this is task=translation"),
+        ({"task": "masked_lm", "data__name": "rte"},
+         "data.name: rte is for task=classification, this is task=masked_lm"),
+        ({"task": "classification"}, "data.name: task=classification takes mrpc or rte; toy has no classes"),
+        ({**STARTED, "eval__average": 2},
+         "eval.valid, eval.average: task=classification decodes nothing; leave them out"),
+        ({"norm": None}, "norm: input should be a valid string, got None"),
+        ({"train__nope": 1}, "train.nope: no such setting"),
+        ({"nope": 1}, "nope: no such setting"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused_in_one_line(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        experiment(**change)
+    assert str(caught.value) == message
+
+
+def test_what_is_missing_is_named() -> None:
+    plain = settings()
+    del plain["lr"], plain["model"]["heads"]
+    with pytest.raises(UserError) as caught:
+        build(plain)
+    assert str(caught.value) == "lr: is not set; model.heads: is not set"
+
+
+def test_the_axes_of_a_record_are_those_of_the_contract() -> None:
+    assert experiment(norm="preln", seed=3).axes == {
+        "task": "translation",
+        "data": "toy", "model": "toy", "norm": "preln", "init": "xavier_legacy", "optimizer": "adam", "lr": 2e-3,
+        "warmup_updates": 400, "decay": "constant", "seed": 3, "precision": "fp32",
+    }  # fmt: skip

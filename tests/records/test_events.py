@@ -1,0 +1,140 @@
+"""events.jsonl: whole lines only, whoever writes and whenever it crashes."""
+
+import json
+import math
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ln_repro.records.events import Events
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Events:
+    """Return the events of a run in a directory whose name needs care."""
+    folder = tmp_path / 'it\'s a\n"run"'
+    folder.mkdir()
+    return Events(folder / "events.jsonl")
+
+
+def updates(events: Events) -> list[tuple[str, int]]:
+    """Return kind and update of the events that count."""
+    return [(event.get("state", event["kind"]), event["update"]) for event in events.read()]
+
+
+def test_an_event_says_what_when_and_where(events: Events) -> None:
+    events.write("train", 5, 2, loss=3.25, name="ä\nö")
+    (line,) = events.path.read_bytes().split(b"\n")[:-1]
+    event = json.loads(line)
+    assert list(event)[:4] == ["kind", "time", "update", "epoch"]
+    time = datetime.fromisoformat(event.pop("time"))
+    assert time.utcoffset() == UTC.utcoffset(None) and abs((datetime.now(UTC) - time).total_seconds()) < 60
+    assert event == {"kind": "train", "update": 5, "epoch": 2, "loss": 3.25, "name": "ä\nö"}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_null(events: Events, value: float) -> None:
+    events.write("train", 1, 1, loss=value, lr=0.0, values={"norms": [1.0, value], "pair": (value, 2)})
+    assert "NaN" not in events.path.read_text() and "Infinity" not in events.path.read_text()
+    (event,) = events.read()
+    assert (event["loss"], event["lr"]) == (None, 0.0)
+    assert event["values"] == {"norms": [1.0, None], "pair": [None, 2]}
+
+
+def test_no_file_is_no_event(events: Events) -> None:
+    assert events.read() == []
+    events.sync()
+
+
+@pytest.mark.parametrize("torn", [b'{"kind": "tr', b"\0\0\0\0", b"\xff\xfe{", b'{"a": "\xc3'])
+def test_a_torn_line_is_no_event_and_takes_no_later_one_with_it(events: Events, torn: bytes) -> None:
+    events.write("train", 1, 1)
+    with events.path.open("ab") as file:
+        file.write(torn)
+    assert updates(events) == [("train", 1)]
+    follower = events.follow()
+    assert [event["update"] for event in follower.new()] == [1]
+    events.write("status", 1, 1, state="resumed")
+    events.write("train", 2, 1)
+    assert [event["update"] for event in follower.new()] == [1, 2]
+    assert [event["update"] for event in events.follow().new()] == [1, 1, 2]
+
+
+def test_a_line_that_is_being_written_is_read_when_it_is_whole(events: Events) -> None:
+    line = b'{"kind": "train", "update": 1}\n'
+    follower = events.follow()
+    assert list(follower.new()) == []
+    events.path.write_bytes(line[:9])
+    assert list(follower.new()) == []
+    with events.path.open("ab") as file:
+        file.write(line[9:])
+    assert [event["update"] for event in follower.new()] == [1]
+    assert list(follower.new()) == []
+
+
+def test_a_resumed_run_takes_back_what_came_after_its_checkpoint(events: Events) -> None:
+    events.write("status", 0, 1, state="started")
+    for update in (20, 40, 60, 80, 100):
+        events.write("train", update, 1)
+    events.write("bleu", 50, 1, score=1.0)
+    events.write("status", 60, 1, state="resumed")
+    for update in (80, 100, 120):
+        events.write("train", update, 1)
+    assert updates(events) == [
+        ("started", 0), ("train", 20), ("train", 40), ("train", 60), ("bleu", 50),
+        ("resumed", 60), ("train", 80), ("train", 100), ("train", 120),
+    ]  # fmt: skip
+    events.write("status", 120, 1, state="trained")
+    assert updates(events)[-2:] == [("train", 120), ("trained", 120)]
+
+
+def test_a_run_that_starts_afresh_takes_back_everything(events: Events) -> None:
+    events.write("status", 0, 1, state="started")
+    events.write("train", 20, 1)
+    events.write("status", 0, 1, state="started")
+    assert updates(events) == [("started", 0)]
+
+
+def test_a_divergence_that_was_gone_back_behind_does_not_count(events: Events) -> None:
+    events.write("status", 90, 1, state="diverged")
+    events.write("status", 60, 1, state="resumed")
+    assert updates(events) == [("resumed", 60)]
+
+
+def test_two_processes_never_mix_their_lines(events: Events) -> None:
+    code = (
+        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1])\n"
+        "from ln_repro.records.events import Events\n"
+        "events = Events(Path(sys.argv[2]))\n"
+        "for update in range(400): events.write(sys.argv[3], update, 1, text=sys.argv[3] * 3000)"
+    )
+    command = [sys.executable, "-c", code, str(ROOT), str(events.path)]
+    writers = [subprocess.Popen([*command, name]) for name in ("a", "b")]
+    assert [writer.wait() for writer in writers] == [0, 0]
+    lines = [json.loads(line) for line in events.path.read_text().splitlines() if line]
+    assert all(line["text"] == line["kind"] * 3000 for line in lines)
+    for name in ("a", "b"):
+        assert [line["update"] for line in lines if line["kind"] == name] == list(range(400))
+
+
+def test_how_a_run_ended_is_open_again_once_it_is_resumed(tmp_path: Path) -> None:
+    events = Events(tmp_path / "events.jsonl")
+    events.write("status", 0, 1, state="started")
+    events.write("valid", 40, 1, loss=2.0)
+    events.write("status", 40, 1, state="diverged")
+    events.write("status", 40, 1, state="resumed")
+    assert [event.get("state", event["kind"]) for event in events.read()] == ["started", "valid", "resumed"]
+
+
+def test_a_validation_that_is_owed_is_open_again(events: Events) -> None:
+    for epoch in (1, 2):
+        events.write("train", 20 * epoch, epoch)
+        events.write("valid", 20 * epoch, epoch, loss=2.0)
+    events.write("status", 40, 2, state="resumed", owed=True)
+    events.write("valid", 40, 2, loss=2.0)
+    assert updates(events) == [("train", 20), ("valid", 20), ("train", 40), ("resumed", 40), ("valid", 40)]

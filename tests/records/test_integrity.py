@@ -1,0 +1,245 @@
+"""Records that cannot be trusted are named, left out, and turn the exit code; sound ones are collected and verified."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ln_repro import cli
+from ln_repro.records.archive import read_kept
+from ln_repro.records.integrity import CHECKSUMS, write_checksums
+
+ROOT = Path(__file__).resolve().parents[2]
+KEPT = ROOT / "results" / "records" / "toy"
+BROKEN, OTHER = "957d1c4f28", "9d986f03fc"
+"""Two committed records, of Post-LN on toy without and with warm-up; the first is tampered with."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with two sound records."""
+    place = tmp_path / "records"
+    place.mkdir()
+    for id in (BROKEN, OTHER):
+        for suffix in (".json", ".events.jsonl.gz"):
+            shutil.copy(KEPT / f"{id}{suffix}", place)
+    write_checksums(place, [])
+    return place
+
+
+def edited(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
+    """Return what edits the record and is careful enough to renew the checksums."""
+
+    def edit(place: Path) -> None:
+        path = place / f"{BROKEN}.json"
+        record = json.loads(path.read_text())
+        change(record)
+        path.write_text(json.dumps(record))
+        write_checksums(place, [path.name])
+
+    return edit
+
+
+def truncate(place: Path) -> None:
+    path = place / f"{BROKEN}.json"
+    path.write_text(path.read_text()[:500])
+
+
+def touch(place: Path) -> None:
+    path = place / f"{BROKEN}.json"
+    path.write_text(path.read_text() + " ")
+
+
+def double(place: Path) -> None:
+    (place / f"{BROKEN}.json").rename(place / "copy.json")
+    write_checksums(place, ["copy.json"])
+
+
+def lose(place: Path) -> None:
+    (place / f"{BROKEN}.json").unlink()
+
+
+DAMAGE = {
+    "a truncated file": (truncate, "no whole JSON"),
+    "a changed file": (touch, f"was changed after it was collected ({CHECKSUMS})"),
+    "a record of another schema": (edited(lambda r: r.update(schema=2)), "schema 2 is not 1"),
+    "a NaN": (edited(lambda r: r.update(tokens_per_s=float("nan"))), "NaN is no number"),
+    "a lost field": (edited(lambda r: r.pop("bleu")), "bleu is missing"),
+    "an edited BLEU": (edited(lambda r: r["bleu"]["test"].update(score=33.4)), "bleu is not what its events say"),
+    "an edited loss": (edited(lambda r: r["epochs"][0].update(valid_loss=1.0)), "epochs is not what its events say"),
+    "a double": (double, f"a double of {BROKEN}"),
+    "a lost file": (lose, "is gone"),
+    "lost events": (lambda place: (place / f"{BROKEN}.events.jsonl.gz").unlink(), "its events are gone"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+@pytest.mark.parametrize("verb", ["tables", "claims", "verify"])
+def test_damage_is_named_left_out_and_turns_the_exit_code(
+    name: str, verb: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert read_kept(folder).problems == []
+    damage, message = DAMAGE[name]
+    damage(folder)
+    assert cli.main([verb, "--records", str(folder)]) == 1
+    complaint = next(line for line in capsys.readouterr().err.splitlines() if message in line)
+    assert BROKEN in complaint or "copy.json" in complaint
+    assert [record["id"] for record in read_kept(folder).records] == [OTHER]
+
+
+def test_the_committed_records_are_sound(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["verify"]) == 0
+    assert f"{len(list(KEPT.parent.glob('*/*.json')))} records are sound" in capsys.readouterr().out
+    assert (KEPT / CHECKSUMS).exists()
+
+
+def run_folder(place: Path, score: float = 100.0) -> Path:
+    """Make the directory of a finished run on a corpus of two sentences."""
+    run = place / "runs" / "mine-s1-0123456789"
+    (run / "hyps").mkdir(parents=True)
+    record = json.loads((KEPT / f"{OTHER}.json").read_text()) | {"id": "0123456789"}
+    events = [
+        {"kind": "status", "state": "started", "update": 0, "epoch": 0},
+        {"kind": "valid", "update": 5, "epoch": 1, "loss": 2.0, "nll_loss": 1.0, "ppl": 2.0},
+        *({"kind": "bleu", "update": 5, "epoch": 1, "split": "test", "flavour": flavour, "score": score,
+           "signature": "s"} for flavour in ("tokenised", "detokenised")),
+    ]  # fmt: skip
+    row = {"epoch": 1, "update": 5, "valid_loss": 2.0, "valid_nll_loss": 1.0, "valid_bleu": None, "test_bleu": score,
+           "test_bleu_tokenised": score}  # fmt: skip
+    best = {"score": score, "signature": "s", "epoch": 1}
+    record |= {"epochs": [row], "bleu": {"test": best, "test_tokenised": best}}
+    record["data"] |= {"name": "tiny", "fingerprint": "sha256:" + "0" * 64}
+    (run / "experiment.json").write_text("{}")
+    (run / "record.json").write_text(json.dumps(record))
+    (run / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    (run / "hyps" / "test.epoch1.txt").write_text("the cat sat on the mat .\na dog barks at the moon .\n")
+    return run
+
+
+def tiny_corpus(place: Path) -> None:
+    """Prepare the two sentences that the run translated."""
+    folder = place / "data" / "prepared" / f"tiny-{'0' * 12}"
+    (folder / "raw").mkdir(parents=True)
+    (folder / "raw" / "test.en").write_text("the cat sat on the mat .\na dog barks at the moon .\n")
+    (folder / "manifest.json").write_text(json.dumps({
+        "name": "tiny", "fingerprint": "sha256:" + "0" * 64, "source_lang": "de", "target_lang": "en",
+        "pairs": {"test": 2}, "vocabulary": 0, "files": {},
+    }))  # fmt: skip
+
+
+@pytest.mark.parametrize(("score", "code"), [(100.0, 0), (99.0, 1)])
+def test_what_is_collected_can_be_verified(
+    score: float, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A score that was changed in record and events alike is found out by the hypotheses."""
+    run, place = run_folder(tmp_path, score), tmp_path / "kept"
+    tiny_corpus(tmp_path)
+    monkeypatch.setenv("LN_REPRO_DATA", str(tmp_path / "data"))
+    assert cli.main(["collect", str(run), "--records", str(place)]) == 0
+    assert sorted(path.name for path in (place / "toy").iterdir()) == [
+        "0123456789.events.jsonl.gz", "0123456789.json", "0123456789.test.txt.gz", CHECKSUMS,
+    ]  # fmt: skip
+    capsys.readouterr()
+    assert cli.main(["verify", "--records", str(place)]) == code
+    out, err = capsys.readouterr()
+    if code:
+        assert "0123456789.json: BLEU is 99.0, its hypotheses score 100.0" in err
+    else:
+        assert (err, "BLEU computed again for 1" in out) == ("", True)
+
+
+def test_the_entropies_of_a_records_corpus_are_collected_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, place, fingerprint = run_folder(tmp_path), tmp_path / "kept", "sha256:" + "0" * 64
+    collect = ["collect", str(run), "--records", str(place)]
+    monkeypatch.setenv("LN_REPRO_DATA", str(tmp_path / "data"))
+    assert cli.main(collect) == 0
+    assert "tiny is not prepared here" in capsys.readouterr().out
+    assert read_kept(place).corpora == {}
+    tiny_corpus(tmp_path)
+    bpe = tmp_path / "data" / "prepared" / f"tiny-{'0' * 12}" / "bpe"
+    bpe.mkdir()
+    (bpe / "train.en").write_text("a b\na c\n")
+    (bpe / "valid.en").write_text("a b\n")
+    assert cli.main(collect) == 0
+    found = read_kept(place).corpora[fingerprint]
+    assert found["name"] == "tiny" and found["unigram_bits"] == pytest.approx(1.918, abs=1e-3)
+    assert 0 < found["source_blind_bits"] < found["unigram_bits"]
+    shutil.rmtree(tmp_path / "data")
+    assert cli.main(collect) == 0
+    assert read_kept(place).corpora == {fingerprint: found}  # what is not prepared here any more is kept
+
+
+def test_what_a_record_says_of_its_corpus_goes_before_what_was_collected(folder: Path) -> None:
+    corpus = json.loads((folder / f"{BROKEN}.json").read_text())["data"]["fingerprint"]
+    collected = {corpus: {"name": "toy", "unigram_bits": 6.0, "source_blind_bits": 3.0, "order": 4}}
+    (folder.parent / "corpora.json").write_text(json.dumps(collected))
+    assert read_kept(folder).corpora == collected
+    edited(lambda record: record["data"].update(unigram_bits=5.0, source_blind_bits=None))(folder)
+    assert read_kept(folder).corpora == {corpus: {**collected[corpus], "unigram_bits": 5.0}}
+
+
+def test_another_record_of_the_same_id_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, place = run_folder(tmp_path), tmp_path / "kept"
+    collect = ["collect", str(run), "--records", str(place)]
+    assert cli.main(collect) == cli.main(collect) == 0
+    (run / "record.json").write_text((run / "record.json").read_text() + "\n")
+    before = (place / "toy" / "0123456789.json").read_bytes()
+    assert cli.main(collect) == 0
+    assert "another record of 0123456789 is there" in capsys.readouterr().out
+    assert (place / "toy" / "0123456789.json").read_bytes() == before
+    assert cli.main([*collect, "--replace"]) == 0
+    assert (place / "toy" / "0123456789.json").read_bytes() != before
+    assert cli.main(["collect", str(tmp_path), "--records", str(place)]) == 2
+
+
+def test_what_is_collected_later_makes_nothing_sound_that_was_changed_or_lost(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (folder / CHECKSUMS).read_text()
+    touch(folder)
+    (folder / f"{OTHER}.json").unlink()
+    assert cli.main(["collect", str(run_folder(tmp_path)), "--records", str(folder)]) == 0
+    assert (folder / CHECKSUMS).read_text() == before
+    assert len((folder / "toy" / CHECKSUMS).read_text().splitlines()) == 3
+    kept = read_kept(folder)
+    assert [record["id"] for record in kept.records] == ["0123456789"]
+    assert any("was changed after it was collected" in problem for problem in kept.problems)
+    assert any(f"{OTHER}.json: is gone" in problem for problem in kept.problems)
+
+
+def test_a_copy_that_is_cut_short_leaves_no_part_and_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, place = run_folder(tmp_path), tmp_path / "kept"
+    replace = Path.replace
+
+    def full(path: Path, target: Path) -> Path:
+        if target.name.endswith(".events.jsonl.gz"):
+            raise OSError(28, "No space left on device", str(target))
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", full)
+    assert cli.main(["collect", str(run), "--records", str(place)]) == 2
+    assert [path.name for path in place.rglob("0123456789*")] == []
+    monkeypatch.undo()
+    assert cli.main(["collect", str(run), "--records", str(place)]) == 0
+    assert read_kept(place).problems == []
+
+
+def test_two_records_are_compared_by_what_they_translated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, place = run_folder(tmp_path), tmp_path / "kept"
+    assert cli.main(["collect", str(run), "--records", str(place)]) == 0
+    compare = ["compare", "0123456789", "0123456789", "--records", str(place)]
+    monkeypatch.setenv("LN_REPRO_DATA", str(tmp_path / "data"))
+    assert cli.main(compare) == 2
+    assert "`ln-repro data prepare data=tiny` are needed" in capsys.readouterr().err
+    tiny_corpus(tmp_path)
+    assert cli.main(compare) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "0123456789  toy_postln_warm  seed 1  BLEU 100.00" and out[2].startswith("p = 1.0")
+    assert cli.main(["compare", "0123456789", "nothing", "--records", str(place)]) == 2

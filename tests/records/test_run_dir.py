@@ -1,0 +1,193 @@
+"""Run directories survive crashes, other commands and odd names."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ln_repro.errors import LnReproError
+from ln_repro.records.run_dir import RunFolder, read_json, runs_under, write_json
+from ln_repro.system import directory_lock
+from tests.examples import experiment
+from tests.waiting import HANGS_SECONDS
+
+ROOT = Path(__file__).resolve().parents[2]
+ODD_NAMES = ["plain", "two words", 'it\'s "quoted"', "line\nfeed", "-dash", "ünï"]
+HOLD = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from ln_repro.records.run_dir import RunFolder
+with RunFolder(Path(sys.argv[2])).claim():
+    print("held", flush=True)
+    time.sleep(3600)
+"""
+
+
+@pytest.fixture(params=ODD_NAMES)
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> RunFolder:
+    """Return a run directory with an odd name."""
+    return RunFolder(tmp_path / request.param / "toy-s1-0123456789")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    """Return a run directory."""
+    return RunFolder(tmp_path / "toy-s1-0123456789")
+
+
+def hold(folder: RunFolder) -> subprocess.Popen[str]:
+    """Start a process that holds the directory."""
+    arguments = [sys.executable, "-c", HOLD, str(ROOT), str(folder.path)]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    assert process.stdout and process.stdout.readline() == "held\n"
+    return process
+
+
+def test_a_directory_is_named_by_experiment_seed_and_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = RunFolder.of(experiment(seed=7), "0123456789")
+    assert folder.path == tmp_path / "runs" / "toy_postln_warm-s7-0123456789"
+    assert folder.hypotheses("test", 3).relative_to(folder.path) == Path("hyps/test.epoch3.txt")
+    assert folder.hypotheses("test", 3, tokenised=True).name == "test.epoch3.tok.txt"
+
+
+def test_json_goes_in_and_comes_out_whatever_the_name(folder: RunFolder) -> None:
+    folder.path.mkdir(parents=True)
+    assert folder.record is None and folder.experiment is None
+    write_json(folder.path / "record.json", {"status": "finished", "text": "ä\n"})
+    assert folder.record == {"status": "finished", "text": "ä\n"}
+    assert [path.name for path in folder.path.iterdir()] == ["record.json"]
+
+
+@pytest.mark.parametrize("value", [{"loss": float("nan")}, {"when": object()}])
+def test_what_cannot_be_written_leaves_the_old_file(run: RunFolder, value: dict[str, object]) -> None:
+    run.path.mkdir()
+    write_json(run.path / "record.json", {"whole": True})
+    with pytest.raises((TypeError, ValueError)):
+        write_json(run.path / "record.json", {"big": "x" * 100_000, **value})
+    assert read_json(run.path / "record.json") == {"whole": True}
+
+
+def test_a_process_killed_while_it_writes_leaves_the_old_file(run: RunFolder) -> None:
+    run.path.mkdir()
+    target = run.path / "record.json"
+    write_json(target, {"whole": True})
+    code = (
+        "import os, sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]); from ln_repro import disk, store\n"
+        "disk.os.fsync = lambda descriptor: os.kill(os.getpid(), 9)\n"  # all is written, nothing is renamed
+        "store.write_json(Path(sys.argv[2]), {'whole': False})"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(ROOT), str(target)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert read_json(run.path / "record.json") == {"whole": True}
+    write_json(target, {"whole": "again"})
+    assert read_json(run.path / "record.json") == {"whole": "again"}
+
+
+def test_who_reads_the_old_file_goes_on_reading_it(run: RunFolder) -> None:
+    run.path.mkdir()
+    write_json(run.path / "record.json", {"version": 1})
+    with (run.path / "record.json").open() as reader:
+        write_json(run.path / "record.json", {"version": 2})
+        assert json.load(reader) == {"version": 1}
+    assert read_json(run.path / "record.json") == {"version": 2}
+
+
+def test_a_broken_file_is_named(run: RunFolder) -> None:
+    run.path.mkdir()
+    (run.path / "record.json").write_text("{")
+    with pytest.raises(LnReproError, match=r"record\.json is not valid JSON .*move it away"):
+        read_json(run.path / "record.json")
+    assert read_json(run.path / "nothing.json") is None
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"status": "finished", "bleu": {"te'])
+def test_a_record_cut_short_is_none_and_is_set_aside(run: RunFolder, text: str) -> None:
+    run.path.mkdir()
+    (run.path / "record.json").write_text(text)
+    assert run.record is None and run.state == "failed"
+    said: list[str] = []
+    run.begin(said.append)
+    assert run.state == "interrupted" and "set aside as record.json.damaged" in said[0]
+    assert (run.path / "record.json.damaged").read_text() == text
+
+
+def test_a_failure_is_told_until_the_next_session(run: RunFolder) -> None:
+    run.path.mkdir()
+    assert run.state == "interrupted" and run.failure is None
+    run.fail("train failed (exit 9)")
+    assert run.state == "failed" and run.failure and run.failure["error"] == "train failed (exit 9)"
+    with run.claim():
+        assert run.state == "running"
+    run.begin(print)
+    assert run.state == "interrupted"
+
+
+def test_a_claim_keeps_another_process_out_until_it_ends(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory_lock, "PATIENCE_SECONDS", 0.1)
+    assert not folder.holder
+    holder = hold(folder)
+    try:
+        assert folder.holder
+        with pytest.raises(LnReproError, match=f"in use by process {holder.pid}; wait for it or stop it"):
+            folder.claim().__enter__()
+    finally:
+        holder.kill()
+        holder.wait()
+    assert not folder.holder
+    with folder.claim() as ours:
+        assert folder.holder and os.fstat(ours.descriptor)
+    assert not folder.holder
+
+
+def test_a_claim_waits_for_a_holder_that_is_just_ending(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    holder = hold(run)
+    monkeypatch.setattr(directory_lock, "PATIENCE_SECONDS", HANGS_SECONDS)
+    subprocess.Popen(["sh", "-c", f"sleep 0.5; kill -9 {holder.pid}"])
+    with run.claim():
+        pass
+    holder.wait()
+
+
+def test_a_worker_that_outlives_its_command_still_holds_the_directory(run: RunFolder) -> None:
+    with run.claim() as ours:
+        worker = subprocess.Popen(["sleep", "3600"], pass_fds=(ours.descriptor,))
+    assert run.holder
+    worker.kill()
+    worker.wait()
+    assert not run.holder
+
+
+def test_nothing_set_aside_is_ever_overwritten(folder: RunFolder) -> None:
+    names = []
+    for number in (1, 2, 3):
+        folder.path.mkdir(parents=True)
+        write_json(folder.path / "experiment.json", {"number": number})
+        names.append(folder.set_aside())
+        assert not folder.path.exists()
+    assert [path.name for path in names] == [f"{folder.path.name}.old{number}" for number in (1, 2, 3)]
+    assert [json.loads((path / "experiment.json").read_text())["number"] for path in names] == [1, 2, 3]
+
+
+def test_runs_are_found_but_not_those_set_aside(folder: RunFolder) -> None:
+    place = folder.path.parent
+    assert runs_under(place) == []
+    for name in ("b-s1-0", "a-s1-0", "a-s1-0.old1"):
+        (place / name).mkdir(parents=True)
+        write_json(place / name / "experiment.json", {})
+    (place / "not-a-run").mkdir()
+    assert [run.path.name for run in runs_under(place)] == ["a-s1-0", "b-s1-0"]
+
+
+def test_a_claim_is_on_the_directory_that_is_there_now(folder: RunFolder) -> None:
+    """Somebody waits for a directory that is set aside meanwhile: he gets the new one, not the lock of the old."""
+    with folder.claim() as first:
+        folder.set_aside()
+        with folder.claim() as second:
+            assert not os.path.samestat(os.fstat(first.descriptor), os.fstat(second.descriptor))
+            assert os.path.samestat(os.fstat(second.descriptor), next(folder.path.glob(".lock-*")).stat())

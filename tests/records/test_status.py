@@ -1,0 +1,92 @@
+"""One row per run, from its files alone, in a table that fits a terminal."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ln_repro.records.run_dir import RunFolder, write_json
+from ln_repro.records.status import rows, table
+from tests.examples import diverged, record
+
+SHAPE = {"id", "exp", "seed", "lr", "state", "update", "loss", "bleu", "dir"}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Return a folder of runs with a name that needs care."""
+    folder = tmp_path / "my runs"
+    folder.mkdir()
+    return folder
+
+
+def make(
+    place: Path, exp: str, losses: dict[int, float | None], finished: dict[str, Any] | None = None, lr: float = 2e-3
+) -> RunFolder:
+    """Make a run directory."""
+    run = RunFolder(place / f"{exp}-s1-{abs(hash(lr)) % 10**10:010}")
+    run.path.mkdir()
+    write_json(run.path / "experiment.json", {"exp": exp, "seed": 1, "lr": lr, "id": "0123456789"})
+    run.events.write("status", 0, 1, state="started")
+    for update, loss in losses.items():
+        run.events.write("train", update, 1, loss=loss)
+    if finished:
+        write_json(run.path / "record.json", finished)
+    return run
+
+
+def only(place: Path) -> dict[str, Any]:
+    """Return the row of the only run."""
+    (row,) = rows(place)
+    assert set(row) == SHAPE
+    return row
+
+
+def test_a_finished_run(place: Path) -> None:
+    run = make(place, "toy_preln_nowarm", {20: 9.0, 40: 2.5}, record())
+    assert only(place) == {
+        "id": "0123456789", "exp": "toy_preln_nowarm", "seed": 1, "lr": 0.002, "state": "finished", "update": 40,
+        "loss": 2.5, "bleu": 41.512, "dir": str(run.path),
+    }  # fmt: skip
+
+
+def test_a_run_that_diverged_before_any_bleu(place: Path) -> None:
+    make(place, "toy_postln_nowarm", {20: 9.0, 40: None}, diverged())
+    row = only(place)
+    assert (row["state"], row["update"], row["loss"], row["bleu"]) == ("diverged", 40, None, None)
+
+
+def test_an_unfinished_run_is_running_only_while_something_works_on_it(place: Path) -> None:
+    run = make(place, "toy_preln_nowarm", {})
+    with run.claim():
+        assert only(place)["state"] == "running"
+    row = only(place)
+    assert (row["state"], row["update"], row["loss"]) == ("interrupted", 0, None)
+
+
+def test_what_a_resumed_run_went_back_behind_is_not_its_last_update(place: Path) -> None:
+    run = make(place, "toy_preln_nowarm", {20: 9.0, 40: 8.0, 60: 7.0})
+    run.events.write("status", 40, 1, state="resumed")
+    assert (only(place)["update"], only(place)["loss"]) == (40, 8.0)
+
+
+def test_the_table_fits_80_columns_and_has_a_row_a_run(place: Path) -> None:
+    for exp in ("multi30k_postln_nowarm", "tatoeba_postln_nowarm_radam", "iwslt_preln_warm"):
+        make(place, exp, {123456: 12.3456}, record())
+    make(place, "toy_preln_nowarm", {})
+    lines = table(rows(place)).splitlines()
+    assert lines[0].split() == ["exp", "seed", "state", "update", "loss", "bleu", "id"]
+    assert len(lines) == 5 and max(map(len, lines)) <= 80
+    assert lines[1].split() == ["iwslt_preln_warm", "1", "finished", "123456", "12.35", "41.51", "0123456789"]
+    assert lines[-1].split()[-5:] == ["interrupted", "0", "-", "-", "0123456789"]
+
+
+def test_the_table_has_the_rates_of_an_experiment_that_has_several(place: Path) -> None:
+    for lr in (1e-3, 2.5e-4):
+        make(place, "toy_preln_nowarm", {20: 9.0}, lr=lr)
+    head, *lines = table(rows(place)).splitlines()
+    assert head.split()[:2] == ["exp", "lr"] and {line.split()[1] for line in lines} == {"0.001", "0.00025"}
+
+
+def test_no_runs_says_how_to_start_one(place: Path) -> None:
+    assert table(rows(place / "nowhere")) == "no runs yet (ln-repro run exp=NAME starts one)"

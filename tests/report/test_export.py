@@ -1,0 +1,66 @@
+"""Committed tables are what the committed records give; and what the tables of arms and of rates say."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.judge import claim_rows, evidence_of
+from ln_repro.commands.report import arms_beside
+from ln_repro.records.archive import Kept, read_kept, read_theory, records_folder
+from ln_repro.report.export import all_tables, arms_table, rates_table, written
+from ln_repro.report.readme_table import BEGIN, END, readme, with_board
+from tests.claims.made import gathered, made, made_runs, on_rates
+
+Committed = tuple[Kept, list[dict[str, Any]], Mapping[str, Evidence], list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def committed() -> Committed:
+    """Return the committed records, the claims, the evidence and the findings of the theory."""
+    folder = records_folder()
+    kept, findings = read_kept(folder), read_theory(folder)
+    evidence = evidence_of(kept.runs, arms_beside(folder), kept.corpora)
+    return kept, claim_rows(evidence, findings), evidence, findings
+
+
+def test_what_is_committed_is_what_the_records_give(committed: Committed) -> None:
+    kept, rows, evidence, findings = committed
+    for name, text in written(all_tables(kept.runs, rows, evidence, findings)).items():
+        path = records_folder().parent / "tables" / name
+        assert path.read_text() == text, f"{name} is stale: make reproduce-tables"
+
+
+def test_the_readme_shows_the_verdicts_that_the_records_give(committed: Committed) -> None:
+    text = readme().read_text()
+    assert BEGIN in text and END in text
+    assert with_board(text, committed[1]) == text, "README.md is stale: make reproduce-tables"
+
+
+def test_an_arm_has_mean_and_interval_over_its_seeds_and_how_many_train() -> None:
+    evidence = gathered(made_runs("toy", {"postln_warm": {"bleu": 20.0, "loss": 3.0}}))["toy"]
+    found = arms_table(evidence)
+    row = dict(zip(found["columns"], found["rows"][0], strict=True))
+    assert (row["arm"], row["seeds"], row["trains"], row["ceiling"]) == ("postln_warm", 5, "5/5", None)
+    assert row["BLEU tok."] == "20 [19.8, 20.2]", "2.776 * 0.158 / sqrt 5"
+    assert row["valid loss"] == "3 [2.98, 3.02]" and row["NLL"] == "2 [1.98, 2.02]" and row["skill"] == "1.00"
+
+
+def test_an_arm_of_which_runs_ended_without_a_number_says_in_how_many() -> None:
+    runs = [made(seed=seed, losses=[None] if seed == 2 else [3.0]) for seed in (1, 2, 3)]
+    (row,) = arms_table(gathered(runs)["toy"])["rows"]
+    assert row[0] == "postln_warm" and row[3:5] == ["none in 1 of 3"] * 2
+
+
+def test_an_arm_at_three_rates_has_a_row_for_each_and_a_ceiling_and_a_sensitivity() -> None:
+    rates = {1e-3: [80.0] * 5, 2e-3: [90.0] * 4 + [20.0], 4e-3: [0.0] * 5}
+    found = gathered(on_rates("toy", {"postln_warm": rates, "preln_warm": {1e-3: [80.0]}}))["toy"]
+    table = rates_table(found)
+    assert [row[:5] for row in table["rows"]] == [
+        ["postln_warm", "0.001", 5, "5/5", "0/5"], ["postln_warm", "0.002", 5, "4/5", "1/5"],
+        ["postln_warm", "0.004", 5, "0/5", "5/5"],
+    ]  # fmt: skip
+    arms = arms_table(found)
+    first = dict(zip(arms["columns"], arms["rows"][0], strict=True))
+    assert (first["arm"], first["ceiling"], first["LR sensitivity"]) == ("postln_warm", "0.002", "0.00 [0.00, 0.00]")

@@ -1,0 +1,93 @@
+"""What a run shows while it goes."""
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from ln_repro.experiment.settings import Training
+from ln_repro.runner.progress import Display, Progress
+
+
+def train(update: int = 600, **more: Any) -> dict[str, Any]:
+    """Return a training event."""
+    return {"kind": "train", "update": update, "epoch": 3, "loss": 4.25, "lr": 0.002, "tokens_per_s": 12345.6,
+            "updates_per_s": 2.0, **more}  # fmt: skip
+
+
+def cells(length: Training, *events: dict[str, Any]) -> dict[str, str]:
+    """Return what is shown after the events."""
+    progress = Progress(length)
+    for event in events:
+        progress.take(event)
+    return dict(progress.cells())
+
+
+def test_before_the_first_event_it_says_starting() -> None:
+    assert cells(Training(max_update=1200)) == {"state": "starting"}
+
+
+def test_progress_has_loss_rate_speed_and_the_time_left() -> None:
+    assert cells(Training(max_update=1200), train()) == {
+        "epoch": "3", "update": "600/1200", "loss": "4.250", "lr": "0.002", "tokens/s": "12,346", "left": "0:05:00",
+    }  # fmt: skip
+
+
+def test_the_end_is_the_earlier_of_epochs_and_updates() -> None:
+    begun = {"kind": "status", "updates_per_epoch": 100}
+    assert cells(Training(max_epoch=10), train())["update"] == "600"
+    assert cells(Training(max_epoch=10), train())["left"] == "?"
+    assert cells(Training(max_epoch=10), begun, train())["update"] == "600/1000"
+    assert cells(Training(max_epoch=10, max_update=700), begun, train())["update"] == "600/700"
+
+
+def test_numbers_that_are_not_there_are_said_in_words() -> None:
+    found = cells(Training(max_update=1200), train(loss=None, updates_per_s=0))
+    assert found["loss"] == "not finite" and found["left"] == "?"
+
+
+def shown(width: int, terminal: bool, *events: dict[str, Any]) -> str:
+    """Return everything printed."""
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=terminal, highlight=False)
+    with Display("toy_[preln]_nowarm", Training(max_update=1200), console) as display:
+        for event in events:
+            display.show(event)
+        display.say("a [bold]path[/bold] of " + "x" * 100)
+    return out.getvalue()
+
+
+def test_off_a_terminal_lines_are_plain_few_and_whole() -> None:
+    text = shown(80, False, train(20), train(40), train(60))
+    assert "\x1b" not in text and "\r" not in text
+    first, last = text.splitlines()
+    assert first == "epoch 3  update 20/1200  loss 4.250  lr 0.002  tokens/s 12,346  left 0:09:50"
+    assert last == "a [bold]path[/bold] of " + "x" * 100
+
+
+def test_what_ends_an_epoch_stays_and_a_score_has_its_signature() -> None:
+    valid = {"kind": "valid", "epoch": 3, "update": 600, "loss": 2.5}
+    bleu = {"kind": "bleu", "epoch": 3, "update": 600, "split": "test", "flavour": "detokenised", "score": 33.456,
+            "signature": "nrefs:1|[case]:lc"}  # fmt: skip
+    assert "epoch 3  update 600  valid loss 2.500 bits\n" in shown(80, False, valid)
+    assert "epoch 3  test BLEU 33.46 (detokenised)  nrefs:1|[case]:lc\n" in shown(80, False, bleu)
+
+
+def test_how_a_run_began_and_how_it_was_lost_stay() -> None:
+    begun = {"kind": "status", "state": "started", "device": "H200", "parameters": 36_700_160, "update": 0}
+    assert "started on H200: 36,700,160 parameters\n" in shown(80, False, {**begun, "processes": 1})
+    assert "started on 8 x H200: 36,700,160 parameters\n" in shown(80, False, {**begun, "processes": 8})
+    lost = {"kind": "status", "state": "diverged", "reason": "the loss is not finite", "update": 7}
+    assert "diverged at update 7: the loss is not finite\n" in shown(80, False, lost)
+
+
+def test_a_terminal_gets_a_live_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")  # a dumb one gets plain lines
+    text = shown(100, True, train())
+    assert "600/1200" in text and "\x1b[" in text
+
+
+def test_a_validation_loss_that_is_not_finite_is_shown() -> None:
+    text = shown(80, False, {"kind": "valid", "epoch": 1, "update": 5, "loss": None})
+    assert "valid loss not finite" in text

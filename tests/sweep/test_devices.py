@@ -1,0 +1,144 @@
+"""How many runs go where: slots, memory that is measured, and the GPUs that there are."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ln_repro.commands.sweep import _run_here
+from ln_repro.engine.device import Gpu
+from ln_repro.sweep import devices
+from ln_repro.sweep.devices import GIGABYTE, Memory, Place
+from ln_repro.sweep.grid import Asked, Cell
+from ln_repro.sweep.local import Pool
+from ln_repro.sweep.packing import Packing
+from ln_repro.sweep.plan import Planned
+from ln_repro.sweep.progress import Board
+from ln_repro.sweep.requests import Requests
+from tests.examples import experiment
+
+
+def memory(free: float, each: float, guess: float = 1.0) -> Memory:
+    """Return a memory with so many gigabytes free and taken by each run."""
+    return Memory(lambda: free * GIGABYTE, lambda pids: each * GIGABYTE * len(list(pids)), guess * GIGABYTE)
+
+
+@pytest.mark.parametrize(
+    ("free", "each", "running", "fits"),
+    [
+        (0.1, 0.0, 0, True),  # the first always starts: it may well fit, and says so if not
+        (2.3, 2.0, 1, False),  # less than one run and a margin is left
+        (2.5, 2.0, 1, True),
+        (1.3, 0.4, 1, False),  # those at work have not grown to what they may need: 0.6 of the 1.3 is theirs
+        (1.9, 0.4, 1, True),
+        (2.9, 0.4, 3, False),
+        (3.1, 0.4, 3, True),
+    ],
+)
+def test_a_run_starts_where_its_memory_is_left(free: float, each: float, running: int, fits: bool) -> None:
+    assert memory(free, each).has_room(range(running)) is fits
+
+
+def test_what_a_run_needs_is_the_most_that_was_measured() -> None:
+    sizes = iter([4.0, 1.0])
+    shared = Memory(lambda: 3 * GIGABYTE, lambda pids: next(sizes) * GIGABYTE, GIGABYTE)
+    assert not shared.has_room([1])
+    assert not shared.has_room([1]) and shared.need == 4 * GIGABYTE
+
+
+def test_slots_hold_whatever_the_memory() -> None:
+    place = Place("cpu", Packing.fixed(2), [memory(100, 1)])
+    assert place.has_room([1]) and not place.has_room([1, 2])
+
+
+def test_a_process_is_measured_with_all_that_it_started() -> None:
+    code = "import subprocess, sys; b = bytearray(50_000_000); subprocess.run([sys.executable, '-c', sys.argv[1]])"
+    child = "b = bytearray(80_000_000); print('up', flush=True); import time; time.sleep(60)"
+    process = subprocess.Popen([sys.executable, "-c", code, child], stdout=subprocess.PIPE)
+    assert process.stdout and process.stdout.readline()
+    taken = devices.host_taken([process.pid])
+    subprocess.run(["pkill", "-P", str(process.pid)], check=False)
+    process.kill()
+    process.wait()
+    assert 130e6 < taken < 300e6
+    assert devices.host_taken([process.pid]) == 0
+
+
+def test_a_containers_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "CGROUP", tmp_path)
+    assert devices.host_free() > 0
+    for name, text in {
+        "memory.max": "2000000",
+        "memory.current": "1500000",
+        "memory.stat": "anon 1\ninactive_file 100000\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+    assert devices.host_free() == 600_000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert devices.host_free() > 2_000_000
+
+
+SMI = """#!{python}
+import sys
+asked = next(word for word in sys.argv if word.startswith("--query-gpu=")).partition("=")[2]
+rows = {{"index,uuid": ["0, GPU-aaa", "1, GPU-bbb"], "memory.free": ["40000"]}}[asked]
+print("\\n".join(rows))
+"""
+
+
+@pytest.fixture
+def two_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put an `nvidia-smi` on the path that knows two GPUs."""
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text(SMI.format(python=sys.executable))
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(devices, "cores", lambda: 16)
+
+
+@pytest.mark.parametrize(("allowed", "found"), [(None, ["0", "1"]), ("1", ["1"]), ("GPU-aa", ["0"]), ("", [])])
+def test_the_gpus_that_we_may_use(
+    two_gpus, monkeypatch: pytest.MonkeyPatch, allowed: str | None, found: list[str]
+) -> None:
+    if allowed is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", allowed)
+    assert devices.gpus() == found
+
+
+def test_each_gpu_is_a_place_for_several_runs(two_gpus) -> None:
+    one, two = devices.places(True, 1, None, None)
+    assert (one.packing.runs, one.packing.most, two.environment["CUDA_VISIBLE_DEVICES"]) == (1, 8, "1")
+    assert one.memories[0].free() == 40000 * 2**20
+    assert [place.packing.runs for place in devices.places(True, 1, None, None, first=3)] == [3, 3]
+    fixed = devices.places(True, 1, None, 7)
+    assert [(place.packing.runs, place.packing.settled) for place in fixed] == [(7, False)] * 2
+    assert [place.packing.most for place in fixed] == [7, 7]
+
+
+def test_a_sweep_hands_on_what_it_found(two_gpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the next one of the same model on the same GPU; a number that was asked for is no finding."""
+    monkeypatch.setattr("ln_repro.engine.device.gpu", lambda: Gpu("Fast GPU", True))
+    asked_for: list[list[int]] = []
+
+    def run(pool: Pool, _: list[Planned]) -> None:
+        asked_for.append([place.packing.runs for place in pool.places])
+        while pool.places[1].packing.skip():
+            pass
+
+    monkeypatch.setattr(Pool, "run", run)
+    for width, per_gpu in ((64, None), (64, None), (32, None), (64, 3), (64, None)):
+        made = experiment(model__width=width, paths__runs=str(tmp_path))
+        plan = [Planned(Cell("toy", 1), made, made.learning_rate(10), "data")]
+        _run_here(Asked("design", jobs_per_gpu=per_gpu), plan, Requests(tmp_path), Board(plan), 0.0)
+    assert asked_for == [[1, 1], [4, 4], [1, 1], [3, 3], [4, 4]]
+
+
+def test_a_cpu_takes_a_run_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "cores", lambda: 8)
+    assert [
+        devices.places(False, threads, jobs, None)[0].packing.runs
+        for threads, jobs in ((1, None), (3, None), (16, None), (1, 5))
+    ] == [8, 2, 1, 5]

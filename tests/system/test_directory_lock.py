@@ -1,0 +1,166 @@
+"""One process at a time is at work in a directory: on one machine, on several, whatever the clocks say."""
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ln_repro.errors import LnReproError
+from ln_repro.records.run_dir import RunFolder, write_json
+from ln_repro.system import directory_lock
+from ln_repro.system.directory_lock import InUseError, holder, newest, taken
+from tests.waiting import until
+
+ROOT = Path(__file__).resolve().parents[2]
+OTHER = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from ln_repro.system import directory_lock
+directory_lock.machine = lambda: "other"
+directory_lock.HEARTBEAT_SECONDS = 0.1
+with directory_lock.taken(Path(sys.argv[2])) as ours:
+    print("held", flush=True)
+    while not ours.lost:
+        time.sleep(0.05)
+    print("lost", flush=True)
+"""
+"""A process of another machine, which holds a directory until it loses it."""
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let leases expire within a test's time."""
+    monkeypatch.setattr(directory_lock, "HEARTBEAT_SECONDS", 0.1)
+    monkeypatch.setattr(directory_lock, "EXPIRY_SECONDS", 5.0)
+    monkeypatch.setattr(directory_lock, "PATIENCE_SECONDS", 0.6)
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path):
+    """Return a directory and the process of another machine that holds it."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", OTHER, str(ROOT), str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout and process.stdout.readline() == "held\n"
+    yield tmp_path, process
+    process.send_signal(signal.SIGCONT)
+    process.kill()
+    process.wait()
+
+
+def test_another_machine_is_kept_out_by_the_heartbeat_alone(elsewhere) -> None:
+    folder, _ = elsewhere
+    assert holder(folder) is not None and not holder(folder).here
+    with pytest.raises(InUseError, match=r"in use by process \d+ on .+; wait for it or stop it"), taken(folder):
+        pass
+
+
+def test_a_dead_holder_on_another_machine_is_outlived(elsewhere) -> None:
+    folder, process = elsewhere
+    process.kill()
+    process.wait()
+    began = time.monotonic()
+    with taken(folder) as ours:
+        assert time.monotonic() - began > directory_lock.EXPIRY_SECONDS - 0.1
+        assert (ours.number, newest(folder)[0]) == (2, 2)
+    assert holder(folder) is None
+
+
+def test_who_was_suspended_too_long_learns_that_he_lost(elsewhere) -> None:
+    folder, process = elsewhere
+    process.send_signal(signal.SIGSTOP)
+    with taken(folder) as ours:
+        process.send_signal(signal.SIGCONT)
+        assert process.stdout.readline() == "lost\n"
+        ours.check()
+        assert holder(folder).pid == os.getpid()
+
+
+def test_a_lost_lease_says_who_has_it(tmp_path: Path) -> None:
+    with taken(tmp_path) as ours:
+        later = {**vars(ours.holder), "host": "node7", "boot": "another", "pid": 12, "job": "3_4"}
+        (tmp_path / "sessions" / "2.json").write_text(json.dumps(later))
+        until(lambda: ours.lost)
+        with pytest.raises(LnReproError, match=r"taken over by process 12 on node7 \(job 3_4\)"):
+            ours.check()
+
+
+@pytest.mark.parametrize("skew", [-86_400, 86_400])
+def test_clocks_that_differ_or_are_set_back_change_nothing(elsewhere, monkeypatch, skew: float) -> None:
+    folder, process = elsewhere
+    clock = time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + skew)
+    assert holder(folder)
+    with pytest.raises(InUseError), taken(folder):
+        pass
+    process.kill()
+    process.wait()
+    os.utime(folder / "sessions" / "1.json", (clock() - skew, clock() - skew))
+    assert holder(folder) is None
+    with taken(folder):
+        pass
+
+
+def test_a_lease_that_was_given_back_is_taken_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory_lock, "EXPIRY_SECONDS", 3600.0)  # it would be refused, if it had to expire
+    for number in range(1, 4):
+        with taken(tmp_path) as ours:
+            assert ours.number == number
+    assert sorted(path.name for path in (tmp_path / "sessions").iterdir()) == ["1.json", "2.json", "3.json"]
+
+
+@pytest.mark.parametrize("text", ["", '{"host": "a', "[]"])
+def test_a_lease_cut_short_expires(tmp_path: Path, text: str) -> None:
+    (tmp_path / "sessions").mkdir()
+    (tmp_path / "sessions" / "1.json").write_text(text)
+    with taken(tmp_path) as ours:
+        assert ours.number == 2
+
+
+def test_the_slurm_job_is_named_as_slurm_names_it() -> None:
+    assert directory_lock.job({}) is None
+    assert directory_lock.job({"SLURM_JOB_ID": "7"}) == "7"
+    assert directory_lock.job({"SLURM_JOB_ID": "9", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "2"}) == "7_2"
+
+
+def compete(place: str, seed: int, alien: bool) -> None:
+    """Claim cells in a random order; whoever finds one without a record writes it, slowly."""
+    if alien:
+        directory_lock.machine = lambda: "other"
+    directory_lock.HEARTBEAT_SECONDS, directory_lock.PATIENCE_SECONDS, directory_lock.EXPIRY_SECONDS = 0.1, 0.3, 60.0
+    cells = [RunFolder(Path(place) / f"cell-{number}") for number in range(200)]
+    random.Random(seed).shuffle(cells)
+    while cells := [cell for cell in cells if cell.record is None]:
+        for cell in cells:
+            try:
+                with cell.claim() as ours:
+                    if cell.record is None:
+                        with (cell.path / "begun").open("a") as begun:
+                            begun.write(f"{os.getpid()}\n")
+                        time.sleep(0.001)
+                        ours.check()
+                        write_json(cell.path / "record.json", {"status": "finished", "writer": os.getpid()})
+            except InUseError:
+                continue
+
+
+def test_32_processes_of_two_machines_write_200_cells_once_each(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    crowd = [context.Process(target=compete, args=(str(tmp_path), seed, seed % 2 == 1)) for seed in range(32)]
+    for process in crowd:
+        process.start()
+    for process in crowd:
+        process.join()
+    assert [process.exitcode for process in crowd] == [0] * 32
+    writers = {cell.name: json.loads((cell / "record.json").read_text())["writer"] for cell in tmp_path.iterdir()}
+    assert len(writers) == 200
+    for name, writer in writers.items():
+        assert (tmp_path / name / "begun").read_text() == f"{writer}\n"
