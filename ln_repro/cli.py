@@ -14,7 +14,7 @@ from ln_repro.system.signals import raise_when_asked
 from ln_repro.version import __version__
 
 EPILOG = """\
-exit codes: 0 done (a run that diverged is done), 2 the input is wrong, 1 anything else, 130 interrupted (resumable)
+exit codes: 0 done (divergence is a result), 1 failed, 2 wrong input, 130 interrupted (resumable)
 """
 
 
@@ -26,11 +26,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return _verb(arguments)
         finally:
-            sys.stdout.flush()  # that a reader has left is noticed here, and not by Python at its end
+            sys.stdout.flush()  # raises BrokenPipeError here if the reader has closed the pipe
     except LnReproError as error:
         return complain(error)
     except KeyboardInterrupt:
-        print("ln-repro: interrupted; the state is saved and the same command goes on", file=sys.stderr)
+        print("ln-repro: interrupted; the state is saved, and the same command resumes", file=sys.stderr)
         return Interrupted.exit_code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -43,36 +43,38 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _verb(arguments: list[str]) -> int:
-    if arguments[:1] in (["run"], ["-sc"]):  # -sc is what the completion that Hydra installs in a shell asks
-        from ln_repro.commands.run import run_verb
+    if arguments[:1] in (["run"], ["-sc"]):  # -sc: Hydra's shell completion
+        from ln_repro.commands.run import run_command
 
-        return run_verb(arguments[arguments[0] == "run" :])
+        return run_command(arguments[arguments[0] == "run" :])
     options, more = parser().parse_known_args(arguments)
     _take_words(options, more)
-    return int(options.verb(options) or 0)
+    return int(options.command(options) or 0)
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of everything but `run`, which is Hydra's."""
+    """Return the parser of every command but `run`, whose arguments Hydra parses."""
     main_parser = OneLineParser(
-        prog="ln-repro", description="Where should the layer norm stand? Xiong et al. (ICML 2020), reproduced.",
-        epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+        prog="ln-repro",
+        description="Reproduce 'On Layer Normalization in the Transformer Architecture' (Xiong et al., ICML 2020).",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     main_parser.add_argument("--version", action="version", version=f"ln-repro {__version__}")
-    verbs = main_parser.add_subparsers(title="verbs", required=True, metavar="VERB")
+    commands = main_parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    def verb(name: str, module: str, text: str) -> argparse.ArgumentParser:
-        added = verbs.add_parser(name, help=text, description=text)
-        added.set_defaults(verb=partial(_call, module, f"{name}_verb"), name=name)
+    def command(name: str, module: str, text: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=text, description=text)
+        added.set_defaults(command=partial(_call, module, f"{name}_command"), name=name)
         return added
 
-    verb("run", "run", "train, decode, score and record one experiment: run exp=NAME [key=value ...]")
+    command("run", "run", "train, score and record one experiment: run exp=NAME [key=value ...]")
     for name, module, text in (
-        ("sweep", "sweep", "every unfinished cell of a grid, side by side on this machine or on a Slurm cluster"),
-        ("status", "status", "one row per run, or per cell of a grid: state, update, loss, BLEU"),
-        ("cancel", "status", "stop cells, wherever they run or wait; each saves its state first"),
+        ("sweep", "sweep", "run every unfinished experiment of a grid, on this machine or on a Slurm cluster"),
+        ("status", "status", "show one row per run: state, update, loss, BLEU"),
+        ("cancel", "status", "stop runs, wherever they run or wait; each saves its state first"),
     ):
-        grid = verb(name, module, text)
+        grid = command(name, module, text)
         grid.add_argument(
             "words",
             nargs="*",
@@ -80,62 +82,67 @@ def parser() -> argparse.ArgumentParser:
             help="grid=NAME [corpus=NAME] [seeds=N] [arms=A,B] [rates=X,Y] [launcher=slurm] [key=value ...]",
         )
         grid.add_argument(
-            "--only", action="append", default=[], metavar="CELL[,CELL]",
-            help="these cells, patterns separated by commas: '*sgd*,postln_warm-s2,*-lr0.001*'",
+            "--only", action="append", default=[], metavar="PATTERN[,...]",
+            help="only runs that match a pattern: '*sgd*,postln_warm-s2,*-lr0.001*'",
         )  # fmt: skip
         grid.add_argument(
-            "--except", action="append", default=[], metavar="CELL[,CELL]", dest="but", help="all but these"
+            "--except",
+            action="append",
+            default=[],
+            metavar="PATTERN[,...]",
+            dest="but",
+            help="all runs but those that match a pattern",
         )
         own_folder(grid)
         if name == "sweep":
             grid.add_argument(
-                "--skip-recorded", action="store_true", help="leave out cells whose record is in results/records"
+                "--skip-recorded", action="store_true", help="leave out runs whose record is in results/records"
             )
-            grid.add_argument("--dry-run", action="store_true", help="print one row per cell and start nothing")
+            grid.add_argument("--dry-run", action="store_true", help="print one row per run and start nothing")
             grid.add_argument(
                 "--fail-fast", action="store_true",
-                help="start no further cell once one has failed (a run that diverged has not); those at work go on",
+                help="start no further run once one has failed (divergence is no failure); running ones continue",
             )  # fmt: skip
-            grid.add_argument("--detach", action="store_true", help="start and leave; status and cancel find it")
+            grid.add_argument("--detach", action="store_true", help="run in the background; see status and cancel")
         elif name == "status":
             grid.add_argument("--json", action="store_true")
-            grid.add_argument("--watch", action="store_true", help="look again every two seconds, until Ctrl-C")
+            grid.add_argument("--watch", action="store_true", help="refresh every two seconds, until Ctrl-C")
         else:
-            grid.add_argument("--all", action="store_true", help="all that run or wait, of whatever grid")
-    data = verb("data", "data", "corpora: list them, prepare one, verify its checksums and counts")
+            grid.add_argument("--all", action="store_true", help="stop every run, of any grid")
+    data = command("data", "data", "list corpora, prepare one, or verify its checksums and counts")
     data.add_argument("action", choices=["list", "prepare", "verify"])
     data.add_argument("overrides", nargs="*", metavar="key=value", help="data=NAME [data.source=PATH ...]")
     own_folder(data)
-    tables = verb("tables", "report", "claims, theory, arms and runs, in numbers")
+    tables = command("tables", "report", "print claims, theory, arms and runs as tables")
     tables.add_argument("--format", choices=["md", "csv", "latex", "json"], default="md")
     tables.add_argument("--records", type=Path, default=None, metavar="DIR", help="default: results/records")
-    figures = verb("figures", "report", "the paper's figures, and those of our grids, from the committed records")
+    figures = command("figures", "report", "draw the paper's figures and ours from the committed records")
     figures.add_argument("--out", type=Path, metavar="DIR", help="default: figures/ beside the records")
     figures.add_argument("--records", type=Path, metavar="DIR", help="default: results/records")
-    theory = verb("theory", "theory", "the paper's lemmas, theorem and figure 3, checked without training")
+    theory = command("theory", "theory", "check the paper's lemmas, theorem and figure 3, without training")
     theory.add_argument("--json", action="store_true")
-    theory.add_argument("--only", nargs="+", metavar="ID", help="some of the findings, TH-6 for example")
+    theory.add_argument("--only", nargs="+", metavar="ID", help="only these findings, for example TH-6")
     theory.add_argument(
         "--full",
         action="store_true",
-        help="every width, depth and initialisation: half an hour of CPU instead of minutes",
+        help="all widths, depths and initialisations: half an hour of CPU time instead of minutes",
     )
-    theory.add_argument("--seeds", type=int, metavar="N", help="at least, of everything (default: 10)")
+    theory.add_argument("--seeds", type=int, metavar="N", help="seeds of every measurement, at least (default: 10)")
     theory.add_argument("--out", type=Path, metavar="DIR", help="also write theory.json and figures/ there")
-    claims = verb("claims", "report", "one verdict per claim of the paper, and what the open ones need")
-    claims.add_argument("ids", nargs="*", metavar="ID", help="some of the claims, MT-4 for example")
+    claims = command("claims", "report", "print one verdict per claim, and what would resolve the open ones")
+    claims.add_argument("ids", nargs="*", metavar="ID", help="only these claims, for example MT-4")
     claims.add_argument("--json", action="store_true")
     claims.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
-    verify = verb("verify", "keep", "check every kept record: schema, checksums, events, and BLEU from its hypotheses")
+    verify = command("verify", "keep", "check every committed record: schema, checksums, events and BLEU")
     verify.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
-    collect = verb("collect", "keep", "keep the records of finished runs: copy them, with events and hypotheses")
+    collect = command("collect", "keep", "copy the records of finished runs to results/records")
     collect.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     collect.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
-    collect.add_argument("--replace", action="store_true", help="take the place of a record of the same id")
-    compare = verb("compare", "keep", "two kept records: is the difference in BLEU more than chance?")
+    collect.add_argument("--replace", action="store_true", help="replace records of the same id")
+    compare = command("compare", "keep", "test whether the difference in BLEU between two records is significant")
     compare.add_argument("ids", nargs=2, metavar="ID", help="ids of records")
     compare.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
-    reproduce = verb("reproduce", "reproduce", "run a kept record again from its own settings, and compare the two")
+    reproduce = command("reproduce", "reproduce", "repeat the run of a committed record, and compare the two")
     reproduce.add_argument("id", metavar="ID", help="id of a record")
     reproduce.add_argument(
         "overrides",
@@ -144,18 +151,16 @@ def parser() -> argparse.ArgumentParser:
         help="data.source=PATH, paths.runs=DIR; train.max_epoch=N or train.max_update=N to cut it short",
     )
     reproduce.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
-    sync = verb("sync", "runs", "replay the events of runs to wandb (twice does no harm)")
+    sync = command("sync", "runs", "send the events of runs to wandb; may be repeated")
     sync.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
-    sync.add_argument(
-        "--follow", action="store_true", help="go on with what they write until the runs that are at work have ended"
-    )
-    doctor = verb("doctor", "runs", "what of this machine works, what does not, what to do")
+    sync.add_argument("--follow", action="store_true", help="keep sending until the runs have ended")
+    doctor = command("doctor", "runs", "check this machine, and say what to do about what does not work")
     doctor.add_argument("--json", action="store_true")
     return main_parser
 
 
 def _take_words(options: argparse.Namespace, more: Sequence[str]) -> None:
-    """Add the words that stand behind a flag to those before it: both may stand in any order, as in `run`."""
+    """Add the key=value arguments after a flag to those before it; as in `run`, the order does not matter."""
     into = next((name for name in ("words", "overrides") if hasattr(options, name)), None)
     if strange := [word for word in more if into is None or word.startswith("-")]:
         raise UserError(f"unrecognized arguments: {' '.join(strange)} (ln-repro {options.name} --help)")
@@ -164,7 +169,7 @@ def _take_words(options: argparse.Namespace, more: Sequence[str]) -> None:
 
 
 def _call(module: str, name: str, options: argparse.Namespace) -> int | None:
-    """Import the verb, which may be heavy, and run it."""
+    """Import the command, which may be slow, and run it."""
     function: Callable[[argparse.Namespace], int | None] = getattr(import_module(f"ln_repro.commands.{module}"), name)
     return function(options)
 

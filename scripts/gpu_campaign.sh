@@ -33,7 +33,8 @@ sweep() {  # GRID CORPUS SEEDS FOLDER [key=value ...]
     [ "$(left)" -ge 2 ] || return 0
     echo "== $1 on $2, $3 seeds, $(left) minutes left"
     find_source "$4"
-    ln_repro sweep grid="$1" corpus="$2" seeds="$3" budget_minutes="$(($(left) - 1))" "${source[@]}" "${@:5}"
+    timeout -s TERM "$(($(left) - 1))m" "$PYTHON" -m ln_repro.cli sweep grid="$1" corpus="$2" seeds="$3" \
+        jobs_per_gpu="${JOBS_PER_GPU:-4}" "${source[@]}" "${@:5}"
     keep
 }
 

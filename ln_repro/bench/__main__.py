@@ -11,7 +11,7 @@ from ln_repro.bench.rows import ROWS, USUAL
 from ln_repro.bench.trainings import WARM_UP, Workload
 from ln_repro.corpus.prepare import prepare
 from ln_repro.engine import process
-from ln_repro.engine.device import gpu, settle
+from ln_repro.engine.device import gpu, resolve_precision
 from ln_repro.experiment.compose import compose
 from ln_repro.experiment.settings import build
 from ln_repro.records import provenance
@@ -36,7 +36,7 @@ def main() -> None:
         else [f"exp={EXP}", *options.overrides]
     )
     fixed = [f"train.log_every={WARM_UP}", "train.save_every=1000000", "tracker=none", "train.max_epoch=null"]
-    experiment = settle(build(compose([*given, *fixed, f"train.max_update={options.updates}"])))
+    experiment = resolve_precision(build(compose([*given, *fixed, f"train.max_update={options.updates}"])))
     work = Workload(experiment, prepare(experiment.data, experiment.paths.data, process.binarise, print).bin)
     on = gpu().name if experiment.train.device != "cpu" else None
     machine = {"gpu": on, "cores": cores(), **provenance.environment(on or platform.machine())}

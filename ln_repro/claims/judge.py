@@ -42,7 +42,7 @@ FAMILIES = ("MT", "WMT", "BERT", "TH", "X")
 
 
 @dataclass(frozen=True)
-class Judged:
+class RuleResult:
     """What a rule came to on one setting.
 
     Args:
@@ -72,14 +72,14 @@ def evidence_of(runs: Sequence[Run], named: Named, corpora: Mapping[str, Mapping
     return gather(runs, named, asked_arms(), corpora)
 
 
-def judge(rule: Rule, evidence: Evidence) -> Judged:
+def judge(rule: Rule, evidence: Evidence) -> RuleResult:
     """Return what a rule comes to on one setting."""
     if missing := evidence.missing(rule.arms):
-        return Judged(NOT_RUN, needs=f"no run of {', '.join(missing)}")
+        return RuleResult(NOT_RUN, needs=f"no run of {', '.join(missing)}")
     findings = [one.judge(evidence) for one in rule.criteria]
     runs = {run.record["id"]: run for finding in findings for run in finding.runs}
     if not rule.arms and not runs:
-        return Judged(NOT_RUN, needs=next((finding.needs for finding in findings if finding.needs), None))
+        return RuleResult(NOT_RUN, needs=next((finding.needs for finding in findings if finding.needs), None))
     arms = dict.fromkeys(arm for one in rule.criteria for arm in one.arms)
     runs |= {run.record["id"]: run for one in evidence.by_start for arm in arms
              for _, run in sorted(one.arms.get(arm, {}).items())}  # fmt: skip
@@ -90,7 +90,7 @@ def judge(rule: Rule, evidence: Evidence) -> Judged:
     elif found == INCONCLUSIVE:
         needs = "; ".join(dict.fromkeys(finding.needs for finding in findings if finding.needs))
     ours = "; ".join(finding.words for finding in findings if finding.words)
-    return Judged(found, ours or None, seeds, list(runs.values()), needs)
+    return RuleResult(found, ours or None, seeds, list(runs.values()), needs)
 
 
 def claim_rows(evidence: Mapping[str, Evidence], findings: Findings) -> list[Row]:
@@ -122,13 +122,15 @@ def row_of(claim: Claim, evidence: Mapping[str, Evidence]) -> Row:
     }  # fmt: skip
 
 
-def _first_judged(rule: Rule, settings: Sequence[str], evidence: Mapping[str, Evidence]) -> list[tuple[str, Judged]]:
+def _first_judged(
+    rule: Rule, settings: Sequence[str], evidence: Mapping[str, Evidence]
+) -> list[tuple[str, RuleResult]]:
     """Return the first of a corpus's settings on which there is evidence, with what the rule comes to there."""
     judged = [(setting, judge(rule, evidence[setting])) for setting in settings if setting in evidence]
     return [(setting, found) for setting, found in judged if found.runs][:1]
 
 
-def as_dict(rule: Rule, found: Judged) -> Row:
+def as_dict(rule: Rule, found: RuleResult) -> Row:
     """Return a judgement as a part of a row.
 
     ``written`` is when the rule was; ``older`` how many of the records had been made by then; ``code`` the versions
@@ -155,7 +157,7 @@ def other_command(claim: Claim, setting: str) -> str:
             f"seed={listed(SEEDS)}{SETTINGS.get(claim.id, '')}")  # fmt: skip
 
 
-def to_run(claim: Claim, here: Judged) -> Row:
+def to_run(claim: Claim, here: RuleResult) -> Row:
     """Return the command that runs what a claim needs on its own data, and its cost."""
     if claim in FINE_TUNING:
         return to_fine_tune(claim, here)
@@ -168,7 +170,7 @@ def to_run(claim: Claim, here: Judged) -> Row:
     }
 
 
-def to_fine_tune(claim: Claim, here: Judged) -> Row:
+def to_fine_tune(claim: Claim, here: RuleResult) -> Row:
     """Return the same where each arm starts from runs of its own, and what the user has to fill in."""
     commands = [
         f"ln-repro run -m exp={claim.setting}_{arm} seed={listed(FINE_TUNING_SEEDS)} "

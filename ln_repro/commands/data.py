@@ -9,7 +9,7 @@ from ln_repro.errors import UserError
 from ln_repro.system.paths import data_folder
 
 
-def data_verb(options: argparse.Namespace) -> int:
+def data_command(options: argparse.Namespace) -> int:
     """`data list|prepare|verify`."""
     from ln_repro.corpus import prepare as corpus
     from ln_repro.engine import process

@@ -13,7 +13,7 @@ from ln_repro.errors import UserError
 from ln_repro.system.paths import data_folder, runs_folder
 
 
-def collect_verb(options: argparse.Namespace) -> int:
+def collect_command(options: argparse.Namespace) -> int:
     """`collect`: copy record, events and the scored hypotheses of finished runs, others are passed over; and note the
     entropies of all kept records' corpora."""
     from ln_repro.records.archive import records_folder
@@ -76,7 +76,7 @@ def keep_corpora(place: Path) -> None:
         write_atomically(corpora_file(place), json.dumps(known, indent=1, sort_keys=True) + "\n")
 
 
-def verify_verb(options: argparse.Namespace) -> int:
+def verify_command(options: argparse.Namespace) -> int:
     """`verify`: every record as `ln-repro.report.integrity` sees it, and its BLEU from the hypotheses."""
     from ln_repro.records.archive import read_kept, records_folder
 
@@ -90,7 +90,7 @@ def verify_verb(options: argparse.Namespace) -> int:
     return complaints(problems)
 
 
-def compare_verb(options: argparse.Namespace) -> int:
+def compare_command(options: argparse.Namespace) -> int:
     """`compare`: two kept records, by the paired bootstrap on what they translated."""
     from ln_repro.records.archive import read_kept, records_folder
     from ln_repro.runner.bleu import paired_bootstrap

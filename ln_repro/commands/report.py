@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ln_repro.records.archive import Kept
 
 
-def tables_verb(options: argparse.Namespace) -> int:
+def tables_command(options: argparse.Namespace) -> int:
     """`tables`."""
     from ln_repro.claims.judge import claim_rows
     from ln_repro.records.archive import read_theory
@@ -30,7 +30,7 @@ def tables_verb(options: argparse.Namespace) -> int:
     return complaints(kept.problems)
 
 
-def figures_verb(options: argparse.Namespace) -> int:
+def figures_command(options: argparse.Namespace) -> int:
     """`figures`."""
     from ln_repro.claims.strays import strays
     from ln_repro.report.figures import draw_all
@@ -47,7 +47,7 @@ def figures_verb(options: argparse.Namespace) -> int:
     return complaints(kept.problems)
 
 
-def claims_verb(options: argparse.Namespace) -> int:
+def claims_command(options: argparse.Namespace) -> int:
     """`claims`."""
     from rich.console import Console
 

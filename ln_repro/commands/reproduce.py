@@ -15,9 +15,9 @@ FOLDER = "reproduced"
 """Below `paths.runs`, where the run that the record was made of may lie itself."""
 
 
-def reproduce_verb(options: argparse.Namespace) -> int:
+def reproduce_command(options: argparse.Namespace) -> int:
     """`reproduce`: exit 0 where the two agree within the interval of the record's arm, 1 where they differ."""
-    from ln_repro.engine.device import settle
+    from ln_repro.engine.device import resolve_precision
     from ln_repro.experiment.settings import build
     from ln_repro.records.archive import Run, read_kept, records_folder
     from ln_repro.records.run_dir import RunFolder
@@ -33,7 +33,7 @@ def reproduce_verb(options: argparse.Namespace) -> int:
         unsound = next((line for line in kept.problems if f"{options.id}." in line), None)
         raise UserError(f"reproduce: {unsound or f'there is no record {options.id!r} in {folder}; nearest: {nearest}'}")
     theirs = found[options.id]
-    place = RunFolder(run(settle(build(again(theirs.record, options.overrides))), say))
+    place = RunFolder(run(resolve_precision(build(again(theirs.record, options.overrides))), say))
     assert place.record
     ours = Run(place.record, place.events.read())
     result = compare(theirs, ours, kept.runs)

@@ -29,7 +29,7 @@ def run_parser() -> argparse.ArgumentParser:
     return flags
 
 
-def run_verb(arguments: list[str]) -> int:
+def run_command(arguments: list[str]) -> int:
     """`run`: one experiment directly, or Hydra's own machinery where its flags ask for it."""
     from ln_repro.engine import process
     from ln_repro.experiment.compose import compose, expand, multirun, search_also
@@ -54,7 +54,7 @@ def run_verb(arguments: list[str]) -> int:
         return _run_help()
     if not flags:
         if not this_rank().leads:
-            process.join()
+            process.follow_rank_zero()
         _run_one(build(compose(overrides)))
         return 0
     if this_rank().size > 1:
@@ -101,20 +101,20 @@ def run_verb(arguments: list[str]) -> int:
 
 
 def _run_queued(file: Path) -> int:
-    from ln_repro.engine.device import settle
+    from ln_repro.engine.device import resolve_precision
     from ln_repro.runner.run import run
     from ln_repro.sweep.queued import read
 
     experiment, code = read(file)
-    print(run(settle(experiment), say, code))
+    print(run(resolve_precision(experiment), say, code))
     return 0
 
 
 def _run_one(experiment: Any) -> None:
-    from ln_repro.engine.device import settle
+    from ln_repro.engine.device import resolve_precision
     from ln_repro.runner.run import run
 
-    print(run(settle(experiment), say))
+    print(run(resolve_precision(experiment), say))
 
 
 def _total_rate(settings: dict[str, Any]) -> str:

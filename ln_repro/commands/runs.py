@@ -11,7 +11,7 @@ from ln_repro.system.paths import runs_folder
 FOLLOW_SECONDS = 1.0
 
 
-def sync_verb(options: argparse.Namespace) -> int:
+def sync_command(options: argparse.Namespace) -> int:
     """`sync`."""
     from ln_repro.experiment.settings import build
     from ln_repro.records.run_dir import RunFolder, runs_under
@@ -38,7 +38,7 @@ def sync_verb(options: argparse.Namespace) -> int:
     return min(failed, 1)
 
 
-def doctor_verb(options: argparse.Namespace) -> int:
+def doctor_command(options: argparse.Namespace) -> int:
     """`doctor`."""
     from ln_repro.commands.doctor import examine, report
 

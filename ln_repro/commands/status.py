@@ -1,4 +1,4 @@
-"""`ln-repro status` and `cancel`: cells looked at, and stopped."""
+"""`ln-repro status` and `cancel`: show runs, and stop them."""
 
 import argparse
 import contextlib
@@ -7,15 +7,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ln_repro.commands.sweep import compose_cells, plan_cells, queue_of
+from ln_repro.commands.sweep import compose_runs, plan_runs, queue_of
 from ln_repro.errors import UserError
 from ln_repro.system.paths import runs_folder
 
 WATCH_SECONDS = 2.0
 
 
-def status_verb(options: argparse.Namespace) -> None:
-    """`status`: every run there is, or every cell of a grid."""
+def status_command(options: argparse.Namespace) -> None:
+    """`status`: every run, or the runs of a grid."""
     if not options.watch:
         found = _rows(options)
         from ln_repro.records.status import table
@@ -41,20 +41,20 @@ def status_verb(options: argparse.Namespace) -> None:
             time.sleep(WATCH_SECONDS)
 
 
-def cancel_verb(options: argparse.Namespace) -> int:
-    """`cancel`: stop cells, wherever they wait or run; each saves its state first."""
+def cancel_command(options: argparse.Namespace) -> int:
+    """`cancel`: stop runs, wherever they wait or run; each saves its state first."""
     from ln_repro.sweep.cancel import cancel
 
     here = runs_folder()
     chosen: dict[Path, list[str] | None] = {}
     if options.all and (options.words or options.only or options.but):
-        raise UserError("--all: stops everything; leave it out to stop some cells")
+        raise UserError("--all: stops every run; leave it out to stop some of them")
     if options.all:
         chosen[here] = None
     elif any("=" in word for word in options.words):
-        from ln_repro.sweep.grid import words
+        from ln_repro.sweep.grid import parse_request
 
-        plan = plan_cells(compose_cells(words(options.words), options), prepared=False)
+        plan = plan_runs(compose_runs(parse_request(options.words), options), prepared=False)
         chosen[plan[0].experiment.paths.runs] = [planned.name for planned in plan if not planned.done]
     else:
         for place in (Path(word).absolute() for word in options.words):
@@ -62,7 +62,7 @@ def cancel_verb(options: argparse.Namespace) -> int:
                 raise UserError(f"{place}: not a run directory (it has no experiment.json)")
             chosen[place.parent] = [*(chosen.get(place.parent) or []), place.name]
     if not chosen:
-        raise UserError("cancel what? Give grid=NAME [corpus=NAME ...] as for the sweep, run directories, or --all")
+        raise UserError("cancel: expected grid=NAME [corpus=NAME ...] as for the sweep, run directories, or --all")
     for runs, names in chosen.items():
         for line in cancel(runs, names):
             print(line)
@@ -71,17 +71,17 @@ def cancel_verb(options: argparse.Namespace) -> int:
 
 def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
     from ln_repro.records.status import row, rows, waiting_row, with_queue
-    from ln_repro.sweep.cluster import handed_over
+    from ln_repro.sweep.cluster import submitted_experiment
 
     if options.words:
-        from ln_repro.sweep.grid import words
+        from ln_repro.sweep.grid import parse_request
 
-        plan = plan_cells(compose_cells(words(options.words), options), prepared=False)
+        plan = plan_runs(compose_runs(parse_request(options.words), options), prepared=False)
         runs = plan[0].experiment.paths.runs
         found = [
             row(p.folder)
             if p.state != "planned"
-            else waiting_row(p.name, p.cell.exp, p.cell.seed, p.experiment.lr, p.id, "planned")
+            else waiting_row(p.name, p.run.exp, p.run.seed, p.experiment.lr, p.id, "planned")
             for p in plan
         ]
         return with_queue(found, queue_of(runs))
@@ -91,6 +91,6 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
     found += [
         waiting_row(name, waiting.exp, waiting.seed, waiting.lr, name.rpartition("-")[2], "queued")
         for name in queue
-        if name not in there and (waiting := handed_over(runs, name))
+        if name not in there and (waiting := submitted_experiment(runs, name))
     ]
     return with_queue(found, queue)

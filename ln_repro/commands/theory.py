@@ -16,7 +16,7 @@ LINES = 10
 """Of progress where there is no terminal."""
 
 
-def theory_verb(options: argparse.Namespace) -> int:
+def theory_command(options: argparse.Namespace) -> int:
     """`theory`."""
     from rich.console import Console
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from ln_repro.system.directory_lock import Lease, taken
+from ln_repro.system.directory_lock import DirectoryLock, acquire
 from ln_repro.system.files import MEGABYTE, git_blob, sha256, write_atomically
 
 
@@ -48,9 +48,9 @@ def _write_store(store: Path, known: dict[str, dict[str, object]]) -> None:
         write_atomically(store, json.dumps(known, indent=0))
 
 
-def locked(place: Path) -> AbstractContextManager[Lease]:
+def locked(place: Path) -> AbstractContextManager[DirectoryLock]:
     """Keep every other process, on whatever machine, away from ``place`` meanwhile, however long it takes."""
-    return taken(place.with_name(f".{place.name}.lease"), patience=math.inf)
+    return acquire(place.with_name(f".{place.name}.lease"), patience=math.inf)
 
 
 UNPACKED = {".gz": 3.5, ".tgz": 3.5, ".xz": 4.5, ".zip": 4.0}

@@ -11,7 +11,7 @@ from fairseq.optim.adam import Adam as FairseqAdam
 from torch import Tensor
 
 from ln_repro.engine.group import Group
-from ln_repro.engine.metric_buffer import Ledger, Update
+from ln_repro.engine.metric_buffer import MetricBuffer, Update
 from ln_repro.engine.plugin import attention, loss, optimizers, task
 from ln_repro.system.distributed import Rank
 
@@ -48,13 +48,13 @@ def use_fairseqs_adam() -> None:
 
 def read_after_every_update() -> None:
     """Wait for the device after every update."""
-    add = Ledger.add
+    add = MetricBuffer.add
 
-    def add_and_read(self: Ledger, update: Update) -> None:
+    def add_and_read(self: MetricBuffer, update: Update) -> None:
         add(self, update)
-        self.settle(Group(Rank()))
+        self.flush(Group(Rank()))
 
-    setattr(Ledger, "add", add_and_read)  # noqa: B010
+    setattr(MetricBuffer, "add", add_and_read)  # noqa: B010
 
 
 PARTS: dict[str, Callable[[], None]] = {

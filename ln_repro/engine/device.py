@@ -37,7 +37,7 @@ def gpu() -> Gpu:
     return Gpu(*json.loads(asked.stdout)) if asked.returncode == 0 else Gpu(None, False)
 
 
-def settle(experiment: Experiment) -> Experiment:
+def resolve_precision(experiment: Experiment) -> Experiment:
     """Return the experiment with ``precision=auto`` settled: bf16 on a GPU that has it, fp32 elsewhere.
 
     Raises:

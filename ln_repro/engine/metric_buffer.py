@@ -26,7 +26,7 @@ class Update:
     gnorm: Number
 
 
-class Ledger:
+class MetricBuffer:
     """Checks every update in order, however many are read at once, and adds up the losses of a window.
 
     Args:
@@ -45,7 +45,7 @@ class Ledger:
         """Take note of an update; nothing is read."""
         self.unread.append(update)
 
-    def settle(self, group: Group) -> None:
+    def flush(self, group: Group) -> None:
         """Read all that has been left, and check it. Whatever came after an update that ends the run is forgotten.
 
         Raises:

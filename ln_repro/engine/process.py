@@ -126,17 +126,17 @@ def binarise(text: Path, out: Path, source_lang: str, target_lang: str) -> None:
     worker.check()
 
 
-def join() -> NoReturn:
+def follow_rank_zero() -> NoReturn:
     """Become a trainer that does what the first process of this run tells it."""
     require_fairseq()
     os.execve(
-        subprocesses.SELF[0], [*subprocesses.SELF, "-m", "ln_repro.engine.worker", "join"], subprocesses.environment()
+        subprocesses.SELF[0], [*subprocesses.SELF, "-m", "ln_repro.engine.worker", "follow"], subprocesses.environment()
     )
 
 
-def dismiss(log: Path) -> None:
+def release_ranks(log: Path) -> None:
     """Tell those that `join` that there is nothing to train."""
-    worker = Worker("dismiss", [], log)
+    worker = Worker("release", [], log)
     worker.wait()
     worker.check()
 

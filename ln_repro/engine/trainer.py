@@ -36,7 +36,7 @@ class StrictTrainer(Trainer):
         self.criterion.train()
 
     def update(self, samples: list[Any]) -> Update | None:
-        """Take one update over mini-batches of `own_dropout`, as fairseq's ``train_step`` does, but read no number.
+        """Take one update over mini-batches, as fairseq's ``train_step`` does, but without reading a number.
 
         fairseq looks at the losses and at the gradient's norm after every update, and so waits until it is done. In
         fp16 the norm is read here too: the loss scale depends on it.
@@ -103,7 +103,7 @@ class StrictTrainer(Trainer):
         scaler = self.optimizer.scaler
         return scaler.loss_scale if scaler is not None else None
 
-    def own_dropout(self, samples: list[Any]) -> list[Any]:
+    def seed_microbatches(self, samples: list[Any]) -> list[Any]:
         """Return the mini-batches of this process for one update, each with a dropout seed of its own.
 
         The first mini-batch of an update has fairseq's seed. The others follow in the order in which one process

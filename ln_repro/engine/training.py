@@ -17,7 +17,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.group import Group
-from ln_repro.engine.metric_buffer import Ledger
+from ln_repro.engine.metric_buffer import MetricBuffer
 from ln_repro.engine.plugin.layers import measure
 from ln_repro.engine.probing import Probing, chosen_batches
 from ln_repro.engine.stop import INTERRUPTED, StopRequest
@@ -102,7 +102,7 @@ class Loop:
         self.trainer.get_valid_iterator("valid")  # a corpus that cannot be validated on is better known at once
         self.updates_per_epoch = -(-len(self.batches) // cfg.optimization.update_freq[0])
         self.trainer.lr_scheduler.plan(self.updates_per_epoch, self._total())
-        self.ledger = Ledger(self.update, (saved or {}).get("last_loss"))
+        self.metrics = MetricBuffer(self.update, (saved or {}).get("last_loss"))
         self.rule = RULES[cfg.task.divergence_rule]
         self.entropy = unigram_entropy(self.task.targets("train")) if self.rule is not never else 0.0
         ended = (saved or {}).get("ended")
@@ -166,14 +166,14 @@ class Loop:
 
     def diverged(self, verdict: Diverged) -> None:
         """Write down that the run is lost: a result, not an error. What was trained beyond does not count."""
-        self.trainer.set_num_updates(self.ledger.last.number)
+        self.trainer.set_num_updates(self.metrics.last.number)
         if self.update > self.opened_at:
             self._report()
         self._status(
             "diverged",
             rule=verdict.kind,
             reason=str(verdict),
-            last_finite_loss=self.ledger.last_loss,
+            last_finite_loss=self.metrics.last_loss,
             peak_memory_mb=self._peak_memory_mb(),
         )
 
@@ -187,16 +187,16 @@ class Loop:
 
     def _update(self, samples: list[Any]) -> None:
         """Take one update and write down what is due after it; only then are numbers read off the device."""
-        taken = self.trainer.update(self.trainer.own_dropout(samples))
+        taken = self.trainer.update(self.trainer.seed_microbatches(samples))
         if taken:  # fp16 leaves out an update that overflows
-            self.ledger.add(taken)
+            self.metrics.add(taken)
         at_end = not self.updates_left.has_next() or self.finished
         stop = self.group.any(bool(self.stop))
         save = stop or self.update % self.cfg.checkpoint.save_interval_updates == 0
         report = save or at_end or self.update % self.cfg.common.log_interval == 0
         probe = taken is not None and self.probing.due(self.update)
         if report or probe:
-            self.ledger.settle(self.group)
+            self.metrics.flush(self.group)
         if report and self.update > self.opened_at:
             self._report()
         if probe:
@@ -252,23 +252,27 @@ class Loop:
     def _report(self) -> None:
         """Write down the updates since the last report, and open a new window."""
         now = time.monotonic()
-        seconds, updates, tokens = now - self.opened, self.update - self.opened_at, self.ledger.sums.tokens
-        values = self.ledger.sums.per_token()
+        seconds, updates, tokens = now - self.opened, self.update - self.opened_at, self.metrics.sums.tokens
+        values = self.metrics.sums.per_token()
         speed = {"tokens_per_s": round(tokens / seconds, 1), "updates_per_s": round(updates / seconds, 3)}
         self._write(
-            "train", **values, lr=self.ledger.last.lr, gnorm=self.ledger.last.gnorm,
+            "train", **values, lr=self.metrics.last.lr, gnorm=self.metrics.last.gnorm,
             tokens=tokens, seconds=round(seconds, 3), **speed,
         )  # fmt: skip
         self._open_window()
 
     def _open_window(self) -> None:
-        self.ledger.sums.clear()
+        self.metrics.sums.clear()
         self.opened, self.opened_at = time.monotonic(), self.update
 
     def _save_state(self, ended: bool) -> None:
         """Save everything that an exact resume needs. The events up to here are on disk first."""
         position = self.batches.state_dict()
-        extra = {"train_iterator": position, "ended": self.epoch if ended else None, "last_loss": self.ledger.last_loss}
+        extra = {
+            "train_iterator": position,
+            "ended": self.epoch if ended else None,
+            "last_loss": self.metrics.last_loss,
+        }
         if self.group.rank.leads:
             self.events.sync()
             self.checkpoints.save(

@@ -4,8 +4,8 @@ fairseq stays in here. It changes global state (Hydra's, the seeds), can die in 
 standard input: the command that started it holds the other end, so a worker never outlives its command.
 
 JOB is ``binarise``, ``decode`` or ``train``; to measure by, ``stock``, ``generate``, ``bare``, ``arithmetic`` and
-``altered``; under torchrun also ``join`` (train with the arguments that the first process gives to its ``train``) and
-``dismiss`` (tell those that join that there is nothing to train).
+``altered``; under torchrun also ``follow`` (train with the arguments that the first process gives to its ``train``) and
+``release`` (tell those that join that there is nothing to train).
 """
 
 import gc
@@ -22,7 +22,7 @@ def main() -> int:
     """Run the job that the command line names."""
     job, *arguments = sys.argv[1:]
     stop = StopRequest()
-    if job != "join":  # which torchrun has started, and ends
+    if job != "follow":  # which torchrun has started, and ends
         stop.watch_command()
     gc.disable()  # nothing that is imported is garbage, and there is much of it to look through
     compat.apply()
@@ -45,7 +45,7 @@ def main() -> int:
         from ln_repro.engine import baselines
 
         return int(getattr(baselines, job)(arguments))
-    if job in ("train", "join", "dismiss"):
+    if job in ("train", "follow", "release"):
         return train_together(arguments if job == "train" else None, stop)
     raise SystemExit(f"unknown job {job!r}")
 

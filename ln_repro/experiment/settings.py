@@ -209,12 +209,12 @@ class Experiment(Section):
 
     @model_validator(mode="after")
     def _the_task_can_be_done(self) -> Self:
-        if misfit := self.does.misfit(self):
+        if misfit := self.task_spec.misfit(self):
             raise ValueError(misfit)
         return self
 
     @property
-    def does(self) -> Task:
+    def task_spec(self) -> Task:
         """Return the task."""
         return TASKS[self.task]
 

@@ -13,7 +13,7 @@ from typing import Any
 from ln_repro.errors import LnReproError
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.events import Events
-from ln_repro.system.directory_lock import Holder, Lease, holder, taken
+from ln_repro.system.directory_lock import DirectoryLock, Holder, acquire, holder
 from ln_repro.system.files import write_atomically
 
 FAILURE = "failure.json"
@@ -69,17 +69,17 @@ class RunFolder:
             return None
         return found if isinstance(found, dict) else None
 
-    def claim(self) -> AbstractContextManager[Lease]:
-        """Own the directory for a while; the lease's descriptor is for the workers to inherit.
+    def claim(self) -> AbstractContextManager[DirectoryLock]:
+        """Lock the directory; the lock's descriptor is for the workers to inherit.
 
         Raises:
-            InUseError: another command is at work in it.
+            InUseError: another command runs in it.
         """
-        return taken(self.path)
+        return acquire(self.path)
 
     @property
     def holder(self) -> Holder | None:
-        """Return who is at work here, None when nobody is."""
+        """Return the process that runs here; None if there is none."""
         return holder(self.path)
 
     @property

@@ -1,4 +1,4 @@
-"""One row per run directory: where it stands, from its files alone."""
+"""The state of runs, one row per run directory, from its files alone."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ def rows(folder: Path) -> list[Row]:
 
 
 def row(run: RunFolder) -> Row:
-    """Return what is told of one run; ``loss`` is the last training loss, in bits, ``bleu`` the test set's."""
+    """Return the state of one run; ``loss`` is the last training loss in bits, ``bleu`` that of the test set."""
     experiment, state = run.experiment or {}, run.state
     record = run.record if state in ("finished", "diverged") else None
     losses = [event for event in run.events.read() if event["kind"] == "train"]
@@ -38,7 +38,7 @@ def row(run: RunFolder) -> Row:
 
 
 def waiting_row(name: str, exp: str, seed: int, lr: float | None, run_id: str | None, state: str) -> Row:
-    """Return the row of a cell that has no directory yet; ``name`` is that of the directory it will have."""
+    """Return the row of a run that has no directory yet; ``name`` is the name that the directory will have."""
     return {
         "id": run_id,
         "exp": exp,
@@ -53,7 +53,7 @@ def waiting_row(name: str, exp: str, seed: int, lr: float | None, run_id: str | 
 
 
 def with_queue(found: Sequence[Row], queue: Mapping[str, str]) -> list[Row]:
-    """Return the rows with the state that a cluster's queue tells for those that nobody is at work on.
+    """Return the rows; the state of runs that no process works on is taken from a cluster's queue.
 
     Args:
         found: the rows.
@@ -67,16 +67,16 @@ def with_queue(found: Sequence[Row], queue: Mapping[str, str]) -> list[Row]:
 
 
 def summary(states: Iterable[str]) -> str:
-    """Return how many cells are in which state: ``12 cells: 2 running, 10 planned``."""
+    """Return how many runs are in which state: ``12 runs: 2 running, 10 planned``."""
     counted = Counter(states)
     parts = [f"{counted[state]} {state}" for state in STATES if counted[state]]
-    return f"{counted.total()} cell{'' if counted.total() == 1 else 's'}: {', '.join(parts) or 'none'}"
+    return f"{counted.total()} run{'' if counted.total() == 1 else 's'}: {', '.join(parts) or 'none'}"
 
 
 def table(found: Sequence[Row]) -> str:
     """Return the rows as text, 80 columns wide for usual names; with the rate where an experiment has several."""
     if not found:
-        return "no runs yet (ln-repro run exp=NAME starts one)"
+        return "no runs yet; `ln-repro run exp=NAME` starts one"
     several = len({(row["exp"], row["lr"]) for row in found}) > len({row["exp"] for row in found})
     columns = ("exp", "lr", *COLUMNS[1:]) if several else COLUMNS
     cells = [columns, *(shown(row, columns) for row in found)]

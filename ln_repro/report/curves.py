@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ln_repro.records.events import Event
-from ln_repro.report.plotting import COLOURS, GREY, canvas, tidy
+from ln_repro.report.plotting import COLOURS, GREY, figure_style, tidy
 
 
 def draw_losses(runs: Mapping[str, tuple[Mapping[str, object], Sequence[Event]]], out: Path, title: str) -> None:
@@ -15,7 +15,7 @@ def draw_losses(runs: Mapping[str, tuple[Mapping[str, object], Sequence[Event]]]
         out: a ``.png`` or ``.svg``.
         title: above the figure.
     """
-    with canvas() as pyplot:
+    with figure_style() as pyplot:
         figure, axis = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
         for label, (axes, events) in runs.items():
             steps = [e for e in events if e["kind"] == "train" and e["loss"] is not None]

@@ -13,8 +13,8 @@ from ln_repro.report.plotting import (
     COLOURS,
     GREY,
     RUN_AGAIN,
-    canvas,
     current,
+    figure_style,
     legend_below,
     place,
     save,
@@ -43,7 +43,7 @@ def draw_rates(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
     source = source_of(f"{RUN_AGAIN} {' '.join(runs)}", runs)
     if paths := current(out / NAME, source):
         return paths
-    with canvas() as pyplot:
+    with figure_style() as pyplot:
         figure, axes = pyplot.subplots(2, len(settings), squeeze=False, sharex="col")
         for column, setting in enumerate(settings):
             _draw_setting(axes[:, column], evidence[setting], SETTINGS[setting])

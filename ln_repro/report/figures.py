@@ -16,8 +16,8 @@ from ln_repro.report.plotting import (
     COLOURS,
     GREY,
     RUN_AGAIN,
-    canvas,
     current,
+    figure_style,
     legend_below,
     place,
     save,
@@ -86,7 +86,7 @@ def draw_runs(evidence: Mapping[str, Evidence], folder: Path) -> Drawn:
                 continue
             source = reproducible(rows, arms)
             if not (files := current(stem, source)):
-                with canvas() as pyplot:
+                with figure_style() as pyplot:
                     drawn = draw_figure(pyplot, figure.title, rows, corpus, arms)
                     files = save(drawn, stem, source)
                     pyplot.close(drawn)

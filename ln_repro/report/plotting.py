@@ -25,7 +25,7 @@ Size = tuple[float, float]
 
 
 @contextmanager
-def canvas() -> Iterator[Any]:
+def figure_style() -> Iterator[Any]:
     """Yield pyplot, drawing into files alone; what is saved inside has no date and no random names."""
     import matplotlib
 

@@ -5,7 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.paper.figure_3 import FIGURE_3
-from ln_repro.report.plotting import COLOURS, GREY, Size, canvas, current, legend_below, place, save, source_of, tidy
+from ln_repro.report.plotting import (
+    COLOURS,
+    GREY,
+    Size,
+    current,
+    figure_style,
+    legend_below,
+    place,
+    save,
+    source_of,
+    tidy,
+)
 
 LABELS = {"postln": "Post-LN", "preln": "Pre-LN"}
 PAPER = {"postln": "x", "preln": "+"}
@@ -37,7 +48,7 @@ def draw(figures: Mapping[str, Any], folder: Path) -> list[Path]:
         if files := current(folder / name, source):
             paths += files
             continue
-        with canvas() as pyplot:
+        with figure_style() as pyplot:
             figure, axes = pyplot.subplots(rows, columns, squeeze=False)
             for (title, panel), axis in zip(panels.items(), axes.flat, strict=True):
                 draw_panel(axis, title, panel)

@@ -14,7 +14,7 @@ SAME = ("layers", "width", "ffn", "heads")
 """The dimensions that the two models have in common."""
 
 
-def begun(experiment: Experiment) -> Experiment:
+def with_pretrained(experiment: Experiment) -> Experiment:
     """Return the experiment with its start found out, and with the text prepared as that of the start was.
 
     Raises:

@@ -18,9 +18,9 @@ from ln_repro.records.events import Events
 from ln_repro.records.record import AVERAGE, Record, record_of, unprobed
 from ln_repro.records.run_dir import RunFolder, write_json
 from ln_repro.runner import bleu
-from ln_repro.runner.pretrained import begun
+from ln_repro.runner.pretrained import with_pretrained
 from ln_repro.runner.progress import Display
-from ln_repro.system.directory_lock import Lease
+from ln_repro.system.directory_lock import DirectoryLock
 from ln_repro.system.distributed import this_rank
 from ln_repro.system.files import MEGABYTE, explained, require_room
 from ln_repro.system.signals import note_when_asked
@@ -52,7 +52,7 @@ def run(experiment: Experiment, say: Callable[[str], None], queued: Mapping[str,
             f"train.batches_per_update: {experiment.train.batches_per_update} cannot be spread over {rank.size} "
             f"processes; give a multiple of {rank.size}"
         )
-    experiment = begun(experiment)
+    experiment = with_pretrained(experiment)
     corpus = prepare(experiment.data, experiment.paths.data, process.binarise, say)
     run_id = experiment.id(corpus.fingerprint)
     folder = RunFolder.of(experiment, run_id)
@@ -64,16 +64,16 @@ def run(experiment: Experiment, say: Callable[[str], None], queued: Mapping[str,
             lacking = f", without probe={experiment.probe}" if unprobed(experiment, folder.record) else ""
             say(f"this experiment is finished already{lacking} (rerun=true starts afresh)")
             if rank.size > 1:
-                process.dismiss(folder.log)
+                process.release_ranks(folder.log)
             return folder.path
         require_room(experiment.paths.runs, room_for(experiment, corpus), "paths.runs")
-        with folder.claim() as lease:
+        with folder.claim() as lock:
             if folder.record is None:
                 folder.begin(say)
                 with noted_failure(folder):
-                    Run(experiment, corpus, folder, run_id, lease, say, queued).go()
+                    Run(experiment, corpus, folder, run_id, lock, say, queued).go()
             elif rank.size > 1:  # it was finished while we waited for the claim
-                process.dismiss(folder.log)
+                process.release_ranks(folder.log)
     return folder.path
 
 
@@ -81,20 +81,20 @@ class Run:
     """An experiment at work in a directory that is ours."""
 
     def __init__(
-        self, experiment: Experiment, corpus: Prepared, folder: RunFolder, run_id: str, lease: Lease,
+        self, experiment: Experiment, corpus: Prepared, folder: RunFolder, run_id: str, lock: DirectoryLock,
         say: Callable[[str], None], queued: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
         self.experiment = experiment
         self.corpus = corpus
         self.folder = folder
         self.id = run_id
-        self.lease = lease
+        self.lock = lock
         self.say = say
         self.events: Events = folder.events
         self.checkpoints = Checkpoints(folder.checkpoints)
         self.code = provenance.code(queued)  # of now: a checkout may change while a long run goes on
         self.scored: set[tuple[str, int]] = set()
-        self.splits = experiment.does.scored(experiment.eval)
+        self.splits = experiment.task_spec.scored(experiment.eval)
 
     def go(self) -> None:
         """Train with decoding alongside, then write the record."""
@@ -110,7 +110,7 @@ class Run:
         except BaseException:
             mirror.close()
             raise
-        self.lease.check()
+        self.lock.check()
         record = record_of(self.experiment, self.id, self._facts(), self.code, self.events.read())
         write_json(self.folder.path / "record.json", record)
         mirror.finish(record, self._samples(record))
@@ -125,9 +125,9 @@ class Run:
         follower = self.events.follow()
         list(follower.new())  # of an earlier session
         trainer = process.Worker(
-            "train", arguments, self.folder.log, self.experiment.train.threads, self.lease.descriptor
+            "train", arguments, self.folder.log, self.experiment.train.threads, self.lock.descriptor
         )
-        decoder = Decoder(self.experiment.eval, arguments, self.folder.path / "decode.log", self.lease.descriptor)
+        decoder = Decoder(self.experiment.eval, arguments, self.folder.path / "decode.log", self.lock.descriptor)
         asked: tuple[str, Weights] | None = None
         try:
             while True:
@@ -148,9 +148,9 @@ class Run:
                     self.say("stopping: the trainer saves its state")
                     raise Interrupted(f"interrupted; the same command goes on in {self.folder.path}")
                 trainer.check()
-                if self.lease.lost:
+                if self.lock.taken_over:
                     trainer.kill()  # instead of asking it to save: the directory is another's
-                self.lease.check()
+                self.lock.check()
             trainer.check()
             if (trained := len(self._last())) < (wanted := self.experiment.eval.average):
                 self.say(f"no average is scored: eval.average={wanted}, epochs trained: {trained}")
@@ -227,7 +227,7 @@ class Run:
         corpus, entropy = self.corpus, self.corpus.entropy
         bits = {
             "unigram_bits": entropy.get("unigram_bits"),
-            "source_blind_bits": entropy.get("source_blind_bits") if self.experiment.does.decodes else None,
+            "source_blind_bits": entropy.get("source_blind_bits") if self.experiment.task_spec.decodes else None,
         }
         pairs = {f"{split}_pairs": number for split, number in corpus.pairs.items()}
         return {"name": corpus.name, "fingerprint": corpus.fingerprint, "content": corpus.content, **bits, **pairs}
@@ -249,7 +249,7 @@ def corpus_split(split: str) -> str:
 
 def room_for(experiment: Experiment, corpus: Prepared) -> float:
     """Return the bytes that a run's checkpoints take: weights of each epoch, and three states with Adam's moments."""
-    weights = 4 * experiment.does.parameters(experiment.model, corpus.vocabulary)
+    weights = 4 * experiment.task_spec.parameters(experiment.model, corpus.vocabulary)
     return 10 * MEGABYTE + weights * (most_epochs(experiment.train, corpus.target_tokens) + 3 * 3)
 
 

@@ -1,4 +1,4 @@
-"""Stop cells, wherever they wait or run. Nothing is lost: each saves its state, and the next sweep goes on."""
+"""Stop runs, wherever they wait or run. Each saves its state, and the next sweep resumes it."""
 
 import os
 import signal
@@ -10,34 +10,34 @@ import psutil
 from ln_repro.errors import LnReproError
 from ln_repro.records.run_dir import RunFolder, runs_under
 from ln_repro.sweep import slurm
-from ln_repro.sweep.cluster import at_work
-from ln_repro.sweep.requests import ALL, Requests
+from ln_repro.sweep.cancellations import ALL, Cancellations
+from ln_repro.sweep.cluster import submitted
 from ln_repro.system.directory_lock import Holder
 
 
 def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
-    """Stop cells; yield a line for each that was at work or waited in a queue, and for what could not be done.
+    """Stop runs; yield a line for each that was running or waited in a queue, and for what could not be done.
 
     Args:
         runs: the runs folder.
-        names: of the cells' directories; None for all that run or wait, of whatever sweep.
+        names: of the runs' directories; None for all that run or wait, of any sweep.
     """
-    Requests(runs).make([ALL] if names is None else names)  # for sweeps at work, here or on other machines
+    Cancellations(runs).request([ALL] if names is None else names)  # to sweeps on this machine and others
     try:
-        jobs = at_work(runs)
-        slurm.cancel(handed.job.name for name, handed in jobs.items() if names is None or name in names)
+        jobs = submitted(runs)
+        slurm.cancel(one.job.name for name, one in jobs.items() if names is None or name in names)
     except LnReproError as error:
         jobs = {}
-        yield f"{error}: whatever waits there is not cancelled"
+        yield f"{error}: the jobs in its queue are not cancelled"
     for name in sorted({run.path.name for run in runs_under(runs)} | {*jobs}) if names is None else names:
         holder = RunFolder(runs / name).holder
         if name in jobs:
             yield f"{name}: job {jobs[name].job.name} cancelled"
-        elif holder and holder.here:
+        elif holder and holder.is_local:
             yield f"{name}: {holder} {'asked to save and end' if asked(holder) else 'could not be asked to end'}"
         elif holder:
-            yield f"{name}: at work on {holder.host}; a sweep there stops it, a single run is stopped there"
-    yield "what was stopped, or waited, will not be run until a sweep is started again"
+            yield f"{name}: running on {holder.host}; a sweep there stops it, a single run has to be stopped there"
+    yield "cancelled runs stay as they are until a sweep or `ln-repro run` is started again"
 
 
 def asked(holder: Holder) -> bool:

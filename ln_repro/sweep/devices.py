@@ -1,7 +1,6 @@
-"""Where the runs of a local sweep go: the machine's cores or its GPUs, as many to each as its memory holds.
+"""The devices of a local sweep, the machine's cores or its GPUs: how many runs each takes at a time.
 
-How much a run needs is measured on those at work, so the first ones tell how many can follow. How many a GPU is best
-given is measured too (`ln_repro.sweep.packing`); a core is given one.
+What a run needs of the memory is measured on those that are running, so the first ones tell whether more can start.
 """
 
 import os
@@ -13,27 +12,26 @@ from pathlib import Path
 
 import psutil
 
-from ln_repro.sweep.packing import Packing
 from ln_repro.system.subprocesses import cores
 
 GIGABYTE = 1e9
 HOST_GUESS, GPU_GUESS = 1 * GIGABYTE, 6 * GIGABYTE
-"""What a run is taken to need until those at work need more."""
+"""What a run is assumed to need until one needs more."""
 MARGIN = 1.2
 CGROUP = Path("/sys/fs/cgroup")
 
 
 @dataclass
 class Memory:
-    """A memory that runs share, in bytes: what is ``free``, and what processes have ``taken``."""
+    """A memory that runs share, in bytes: how much is ``free``, and how much processes have ``taken``."""
 
     free: Callable[[], float]
     taken: Callable[[Iterable[int]], float]
     need: float
-    """Of one run, as far as we know."""
+    """Of one run, the most that was measured."""
 
     def has_room(self, running: Iterable[int]) -> bool:
-        """Return whether one more run fits once those at work (process ids) have grown to what they need."""
+        """Return whether one more run fits once those running (process ids) have grown to what they need."""
         pids = list(running)
         if not pids:
             return True
@@ -44,37 +42,40 @@ class Memory:
 
 
 @dataclass
-class Place:
-    """Takes as many runs at a time as ``packing`` says; ``environment`` is what leads a run there."""
+class Device:
+    """Takes up to ``slots`` runs at a time; ``environment`` directs a run to it."""
 
     name: str
-    packing: Packing
+    slots: int
     memories: list[Memory]
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def has_room(self, here: Iterable[int]) -> bool:
-        """Return whether one more run can start beside those that are here (process ids)."""
-        pids = list(here)
-        room = [memory.has_room(pids) for memory in self.memories]  # each takes its measure
-        return len(pids) < self.packing.runs and all(room)
+    def has_room(self, running: Iterable[int]) -> bool:
+        """Return whether one more run can start beside those that run there (process ids)."""
+        pids = list(running)
+        room = [memory.has_room(pids) for memory in self.memories]  # each measures, whatever the others say
+        return len(pids) < self.slots and all(room)
 
 
-def places(on_gpu: bool, threads: int, jobs: int | None, jobs_per_gpu: int | None, first: int = 1) -> list[Place]:
-    """Return the places of this machine: one a GPU, or its cores, ``threads`` of them a run.
+def local_devices(on_gpu: bool, threads: int, jobs: int | None, jobs_per_gpu: int) -> list[Device]:
+    """Return the devices of this machine.
 
-    A GPU begins with ``first`` runs, and takes no more than there are cores for.
+    Args:
+        on_gpu: its GPUs, ``jobs_per_gpu`` runs each, as far as their memory allows; else its cores.
+        threads: cores that a run takes.
+        jobs: runs at a time on the CPU; None: one for every ``threads`` cores.
+        jobs_per_gpu: runs at a time on each GPU.
     """
     host = Memory(host_free, host_taken, HOST_GUESS)
     if not on_gpu:
-        return [Place("cpu", Packing.fixed(jobs or max(1, cores() // threads)), [host])]
+        return [Device("cpu", jobs or max(1, cores() // threads), [host])]
     found = gpus()
-    if not found:  # torch sees one, but nothing tells its memory: not NVIDIA's
-        return [Place("gpu", Packing.fixed(jobs_per_gpu or 1), [host])]
-    most = max(1, cores() // threads // len(found))
+    if not found:  # torch sees a GPU, but nothing reports its memory: it is not NVIDIA's
+        return [Device("gpu", jobs_per_gpu, [host])]
     return [
-        Place(
+        Device(
             f"gpu {gpu}",
-            Packing.fixed(jobs_per_gpu) if jobs_per_gpu else Packing(most, first),
+            jobs_per_gpu,
             [gpu_memory(gpu), host],
             {"CUDA_VISIBLE_DEVICES": gpu, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
         )
@@ -83,13 +84,13 @@ def places(on_gpu: bool, threads: int, jobs: int | None, jobs_per_gpu: int | Non
 
 
 def host_free() -> float:
-    """Return the bytes of memory that can be taken here, a container's limit considered."""
+    """Return the bytes of memory that are free, within a container's limit."""
     free = float(psutil.virtual_memory().available)
     try:
         limit, used = ((CGROUP / name).read_text() for name in ("memory.max", "memory.current"))
         cache = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
         return min(free, float(limit) - float(used) + float(cache["inactive_file"]))
-    except (OSError, ValueError, KeyError):  # no such limit
+    except (OSError, ValueError, KeyError):  # no container, or no limit
         return free
 
 

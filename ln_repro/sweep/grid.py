@@ -1,4 +1,4 @@
-"""A grid: arms, the corpus they run on, seeds, learning rates, and settings that all or some of its cells share."""
+"""A grid: arms, the corpus they run on, seeds, learning rates, and settings that all or some of its runs share."""
 
 import difflib
 import math
@@ -13,7 +13,7 @@ LAUNCHER = "launcher"
 
 
 @dataclass(frozen=True)
-class Cell:
+class GridRun:
     """One experiment of a grid, as the overrides that describe it."""
 
     exp: str
@@ -49,21 +49,22 @@ def _text(rate: float) -> str:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The words of a `sweep`: which grid, where, how often, how they are launched, and settings for every cell."""
+class SweepRequest:
+    """The arguments of `sweep`: grid, corpus, seeds, launcher, and settings for every run."""
 
     grid: str = ""
     corpus: str | None = None
     """None: the grid's own."""
     seeds: int = 1
     launcher: str = "local"
-    """`local`, `slurm`, or a YAML file that says what is asked of Slurm."""
+    """`local`, `slurm`, or a YAML file with options for Slurm."""
     launcher_options: tuple[str, ...] = ()
     """Of ``launcher.KEY=VALUE``, the part after ``launcher.``."""
     jobs: int | None = None
-    jobs_per_gpu: int | None = None
+    jobs_per_gpu: int = 1
     retries: int = 2
     budget_minutes: int | None = None
+    """Of an earlier release: `timeout -s TERM 25m ln-repro sweep ...` does the same."""
     arms: tuple[str, ...] = ()
     """Instead of the grid's own."""
     rates: tuple[float, ...] = ()
@@ -72,21 +73,21 @@ class Asked:
 
     @property
     def local(self) -> bool:
-        """Return whether the cells run on this machine."""
+        """Return whether the runs start on this machine."""
         return self.launcher == "local"
 
 
 COUNTS = {"seeds": 1, "jobs": 1, "jobs_per_gpu": 1, "retries": 0, "budget_minutes": 1}
-"""Words that take a number, and the least that makes sense."""
+"""Arguments that take a whole number, and the smallest one allowed."""
 REFUSED = {
-    "exp": "the cells of a grid are experiments already; --only CELL takes some of them (--only '*_sgd')",
-    "seed": "the cells of a grid have theirs already; seeds=N says how many, --only '*-s2' takes one of them",
-    "rerun": "a sweep goes on with what is there; `ln-repro run exp=NAME rerun=true` starts one afresh",
+    "exp": "a grid names its experiments; --only PATTERN chooses some of them (--only '*_sgd')",
+    "seed": "a grid numbers its seeds; seeds=N says how many, --only '*-s2' chooses one",
+    "rerun": "a sweep resumes its runs; `ln-repro run exp=NAME rerun=true` starts one again",
 }
-"""Settings of a run that are none of a sweep, and what to give instead."""
+"""Settings of a run that a sweep does not take, and what to give instead."""
 
 
-def words(given: Sequence[str]) -> Asked:
+def parse_request(given: Sequence[str]) -> SweepRequest:
     """Read ``grid=NAME corpus=NAME seeds=N arms=A,B rates=X,Y launcher=NAME launcher.KEY=VALUE jobs=N key=value ...``.
 
     Raises:
@@ -112,19 +113,19 @@ def words(given: Sequence[str]) -> Asked:
             options.append(word.partition(".")[2])
         else:
             settings.append(word)
-    asked = Asked(**own, launcher_options=tuple(options), settings=tuple(settings))
-    if options and asked.local:
+    request = SweepRequest(**own, launcher_options=tuple(options), settings=tuple(settings))
+    if options and request.local:
         raise UserError(
-            f"launcher.{options[0]}: is for launcher=slurm; on this machine there are jobs=N and jobs_per_gpu=N"
+            f"launcher.{options[0]}: belongs to launcher=slurm; on this machine use jobs=N or jobs_per_gpu=N"
         )
-    if not asked.local and (asked.jobs or asked.jobs_per_gpu or asked.budget_minutes):
+    if not request.local and (own.keys() & {"jobs", "jobs_per_gpu", "budget_minutes"}):
         raise UserError(
-            "jobs, jobs_per_gpu, budget_minutes: are for launcher=local; "
+            "jobs, jobs_per_gpu: are for launcher=local; "
             "Slurm takes launcher.array_parallelism=N and launcher.timeout_min=N"
         )
-    if asked.launcher not in ("local", "slurm") and not asked.launcher.endswith((".yaml", ".yml")):
-        raise UserError(f"launcher: local, slurm or a YAML file of your own, got {asked.launcher!r}")
-    return asked
+    if request.launcher not in ("local", "slurm") and not request.launcher.endswith((".yaml", ".yml")):
+        raise UserError(f"launcher: local, slurm or a YAML file of your own, got {request.launcher!r}")
+    return request
 
 
 def _count(key: str, value: str) -> int:
@@ -143,27 +144,27 @@ def _rate(text: str) -> float:
     return rate
 
 
-def by_rate(found: Sequence[Cell], rates: Sequence[float]) -> list[Cell]:
-    """Return each cell at each of these learning rates.
+def by_rate(found: Sequence[GridRun], rates: Sequence[float]) -> list[GridRun]:
+    """Return each run at each of these learning rates.
 
     Raises:
-        UserError: the cells are given a rate of their own.
+        UserError: the runs have a rate of their own.
     """
-    if any(setting.lstrip("+").startswith("lr=") for cell in found for setting in cell.settings):
+    if any(setting.lstrip("+").startswith("lr=") for run in found for setting in run.settings):
         raise UserError("lr: is an axis of this grid; give rates=A,B,C, or rates=A for a single one")
-    return [replace(cell, rate=rate) for cell in found for rate in rates]
+    return [replace(run, rate=rate) for run in found for rate in rates]
 
 
-def cells(
+def grid_runs(
     grid: Mapping[str, Any], corpus: str, seeds: int, settings: Sequence[str], known: Sequence[str]
-) -> list[Cell]:
-    """Return the cells of a grid, all arms of a seed before the next seed.
+) -> list[GridRun]:
+    """Return the runs of a grid, all arms of a seed before the next seed.
 
     Args:
-        grid: ``arms`` and, where some cells differ by more, a list of ``overrides``, each a list of settings.
+        grid: ``arms`` and, where some runs differ by more, a list of ``overrides``, each a list of settings.
         corpus: the first part of the experiments' names.
         seeds: how many, from 1.
-        settings: given to every cell.
+        settings: given to every run.
         known: the experiments that exist.
 
     Raises:
@@ -181,30 +182,30 @@ def cells(
             f"the grid takes corpus={' or '.join(whole) or 'none'}"
         )
     return [
-        Cell(f"{corpus}_{arm}", seed, (*shared, *settings))
+        GridRun(f"{corpus}_{arm}", seed, (*shared, *settings))
         for seed in range(1, seeds + 1)
         for shared in grid.get("overrides", [[]])
         for arm in grid["arms"]
     ]
 
 
-def chosen(found: Sequence[Cell], only: Sequence[str], but: Sequence[str]) -> list[Cell]:
-    """Return the cells that a pattern of ``only`` names (all without one), and none of ``but`` does.
+def select(found: Sequence[GridRun], only: Sequence[str], but: Sequence[str]) -> list[GridRun]:
+    """Return the runs that match a pattern of ``only`` (all if it is empty) and none of ``but``.
 
     Raises:
-        UserError: a pattern names no cell, or none is left.
+        UserError: a pattern matches no run, or none is left.
     """
     for pattern in (*only, *but):
-        if not any(cell.matches(pattern) for cell in found):
+        if not any(run.matches(pattern) for run in found):
             raise UserError(
-                f"{pattern!r} names no cell of the grid; the cells are {', '.join(sorted({c.group for c in found}))}"
+                f"{pattern!r} matches no run of the grid; its runs are {', '.join(sorted({c.group for c in found}))}"
             )
     kept = [
-        cell
-        for cell in found
-        if (not only or any(cell.matches(pattern) for pattern in only))
-        and not any(cell.matches(pattern) for pattern in but)
+        run
+        for run in found
+        if (not only or any(run.matches(pattern) for pattern in only))
+        and not any(run.matches(pattern) for pattern in but)
     ]
     if not kept:
-        raise UserError("--only and --except leave no cell")
+        raise UserError("--only and --except leave no run")
     return kept

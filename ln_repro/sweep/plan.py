@@ -1,4 +1,4 @@
-"""What a sweep would do: one row per cell."""
+"""The plan of a sweep: its runs, composed, one row each."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -8,19 +8,21 @@ from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.record import unprobed
 from ln_repro.records.run_dir import RunFolder
-from ln_repro.sweep.grid import Cell
+from ln_repro.sweep.grid import GridRun
 
 COLUMNS = ("id", "state", "lr", "updates", "M tokens", "total lr", "command")
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A cell, composed. ``data`` is the corpus's fingerprint, None while the corpus is not there.
+class PlannedRun:
+    """A run of a grid with its experiment.
 
-    ``skipped`` are the ids of records that need no run.
+    Attributes:
+        data: the corpus's fingerprint; None while the corpus is not prepared.
+        skipped: the ids of records that need no run.
     """
 
-    cell: Cell
+    run: GridRun
     experiment: Experiment
     rate: LearningRate
     data: str | None
@@ -28,34 +30,28 @@ class Planned:
 
     @property
     def id(self) -> str | None:
-        """Return the run's id; None while the corpus, which it depends on, is not there."""
+        """Return the run's id; None while the corpus, which it depends on, is not prepared."""
         return self.experiment.id(self.data) if self.data else None
 
     @property
     def name(self) -> str:
         """Return the name of the run's directory; it ends in the id."""
-        return f"{self.cell.exp}-s{self.cell.seed}-{self.id or '?'}"
+        return f"{self.run.exp}-s{self.run.seed}-{self.id or '?'}"
 
     @property
     def label(self) -> str:
-        """Return what the cell is called on the screen: its name in the grid, and the id."""
-        return f"{self.cell.name}-{self.id or '?'}"
-
-    @property
-    def size(self) -> str:
-        """Return what decides how much of a GPU the run takes, in words."""
-        model, batch = self.experiment.model, self.experiment.train.max_tokens
-        return f"{model.layers}x{model.width}x{model.ffn}, {batch} tokens, {self.experiment.precision}"
+        """Return what the run is called on the screen: its name in the grid, and the id."""
+        return f"{self.run.name}-{self.id or '?'}"
 
     @property
     def folder(self) -> RunFolder:
-        """Return where the run lives; its corpus has to be there."""
+        """Return the run's directory; its corpus has to be prepared."""
         assert self.data is not None
         return RunFolder.of(self.experiment, self.experiment.id(self.data))
 
     @property
     def state(self) -> str:
-        """Return ``planned``, ``recorded``, or where the run stands."""
+        """Return ``recorded``, ``planned``, or the state of the run's directory."""
         if self.id in self.skipped:
             return "recorded"
         return self.folder.state if self.data else "planned"
@@ -72,21 +68,21 @@ class Planned:
         return record is not None and unprobed(self.experiment, record)
 
     def row(self, queue: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the cells of the table; the cost is the number of tokens in training batches, padding included.
+        """Return a row of the table; the cost is the number of tokens in training batches, padding included.
 
         Args:
-            queue: the states of those that wait in a cluster's queue, by name.
+            queue: the states of runs in a cluster's queue, by name.
         """
         train = self.experiment.train
         tokens = self.rate.total * train.max_tokens * train.batches_per_update / 1e6
-        command = shlex.join(["ln-repro", "run", *self.cell.overrides])
+        command = shlex.join(["ln-repro", "run", *self.run.overrides])
         return (
             self.id or "-", queue.get(self.name, self.state), f"{self.experiment.lr:g}", str(self.rate.total),
             f"{tokens:.1f}", f"{self.rate.sum():.4g}", command,
         )  # fmt: skip
 
 
-def table(plan: Sequence[Planned], queue: Mapping[str, str]) -> str:
+def table(plan: Sequence[PlannedRun], queue: Mapping[str, str]) -> str:
     """Return the plan as text."""
     rows = [COLUMNS, *(planned.row(queue) for planned in plan)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]

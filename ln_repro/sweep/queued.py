@@ -1,6 +1,6 @@
-"""Cells that wait for their turn, each in a file of its own: the experiment as it was when the sweep was typed.
+"""Queued runs, each in a file of its own: the experiment as it was when the sweep was typed.
 
-It is resolved and validated there, so neither an edited YAML file nor other code changes what is run later.
+It is resolved and validated, so neither an edited YAML file nor other code changes what is run later.
 """
 
 from collections.abc import Iterable
@@ -11,11 +11,11 @@ from ln_repro.errors import UserError
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.records import provenance
 from ln_repro.records.run_dir import read_json, write_json
-from ln_repro.sweep.plan import Planned
+from ln_repro.sweep.plan import PlannedRun
 
 
-def write(plan: Iterable[Planned], folder: Path) -> list[Path]:
-    """Write the cells down in ``folder``, with the code that they were typed with; return their files, in order."""
+def write(plan: Iterable[PlannedRun], folder: Path) -> list[Path]:
+    """Write the runs to ``folder``, with the version of the code; return their files, in order."""
     folder.mkdir(parents=True, exist_ok=True)
     code, files = provenance.code(), []
     for index, planned in enumerate(plan):
@@ -25,17 +25,17 @@ def write(plan: Iterable[Planned], folder: Path) -> list[Path]:
 
 
 def listed(folder: Path) -> dict[int, Path]:
-    """Return the files in ``folder`` by their place in the order."""
+    """Return the files in ``folder`` by their position."""
     return {int(path.name.partition("-")[0]): path for path in folder.glob("*-*.json")}
 
 
 def name(file: Path) -> str:
-    """Return the name of the cell's run directory."""
+    """Return the name of the run's directory."""
     return file.stem.partition("-")[2]
 
 
 def read(file: Path) -> tuple[Experiment, dict[str, Any]]:
-    """Return a cell's experiment, and the code that it was queued with.
+    """Return a run's experiment, and the version of the code that queued it.
 
     Raises:
         UserError: there is no such file.

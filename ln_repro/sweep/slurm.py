@@ -1,7 +1,6 @@
-"""Slurm, through submitit: one array of jobs, one question for the state of all. The only place that knows either.
+"""Slurm, through submitit: one array of jobs, one call for the state of all. No other module knows either.
 
-The truth about a run is in its directory. Slurm is asked what waits or runs, and never what became of a job that is
-gone, so nothing here needs its accounting.
+The state of a run is in its directory. Slurm is asked only which jobs wait or run, so its accounting is not needed.
 """
 
 import os
@@ -14,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.errors import Interrupted, LnReproError, UserError
-from ln_repro.sweep import cell
-from ln_repro.sweep.requests import Requests
+from ln_repro.sweep import run_process
+from ln_repro.sweep.cancellations import Cancellations
 
 INSTALL = "pip install 'ln-repro[slurm]'"
 UNPREFIXED = {
@@ -35,11 +34,10 @@ END_SECONDS = 300.0
 WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT")
 
 
-class CellJob:
-    """What a job does: run a cell, and on the cluster's warning let it save, and queue the job again.
+class RunJob:
+    """What a job does: it starts the run, and on the cluster's warning lets it save and queues the job again.
 
-    submitit pickles it, here and on the node, so it holds plain values; where it runs it finds the state that the
-    run itself has left.
+    submitit pickles it, here and on the node, so it holds plain values; the run finds its own state.
 
     Args:
         name: of the run's directory.
@@ -56,34 +54,34 @@ class CellJob:
         self.process: subprocess.Popen[bytes] | None = None
 
     def __call__(self) -> int:
-        """Run the cell, again if it fails; return the last exit status."""
-        requests, status = Requests(Path(self.runs)), 0
+        """Run it, again if it fails; return the last exit code."""
+        requests, status = Cancellations(Path(self.runs)), 0
         for _ in range(self.retries + 1):
-            self.process = cell.start(Path(self.file), Path(self.runs) / "sweep" / f"{self.name}.log")
-            while (ended := self.process.poll()) is None:  # not wait(): a signal in the middle of it could not wait too
+            self.process = run_process.start(Path(self.file), Path(self.runs) / "sweep" / f"{self.name}.log")
+            while (ended := self.process.poll()) is None:  # not wait(): a signal handler could not wait too
                 time.sleep(POLL_SECONDS)
             status = ended
-            if not cell.worth_retrying(status):
+            if not run_process.worth_retrying(status):
                 break
         if status == Interrupted.exit_code and not requests.pending(self.name):
-            time.sleep(END_SECONDS)  # Slurm has asked, and is about to end the job; only then does it queue it again
+            time.sleep(END_SECONDS)  # Slurm has warned the job and is about to end it; only then does it queue it again
         return status
 
     def checkpoint(self) -> Any:
-        """Let the run save, and ask submitit to queue us again; it calls this on the cluster's warning."""
+        """Let the run save, and ask submitit to queue the job again; submitit calls this on the cluster's warning."""
         from submitit.helpers import DelayedSubmission
 
         if self.process:
             self.process.terminate()  # Slurm's warning has reached it too, if it reaches every process of a job
-            deadline = time.monotonic() + cell.STOP_SECONDS
+            deadline = time.monotonic() + run_process.STOP_SECONDS
             while self.process.poll() is None and time.monotonic() < deadline:
                 time.sleep(POLL_SECONDS / 5)
-        return DelayedSubmission(CellJob(self.name, self.file, self.runs, self.retries))
+        return DelayedSubmission(RunJob(self.name, self.file, self.runs, self.retries))
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job as Slurm knows it: its name there, ``queued`` or ``running``, and the mark we gave it."""
+    """A job as Slurm knows it: its name there, ``queued`` or ``running``, and the comment we gave it."""
 
     name: str
     state: str
@@ -91,23 +89,23 @@ class Job:
 
     @property
     def index(self) -> int:
-        """Return its place in its array; submitit makes none for a single job, which is the first then."""
+        """Return its index in its array; submitit makes no array of a single job, whose index is 0."""
         index = self.name.partition("_")[2]
         return int(index) if index.isdecimal() else 0
 
 
 def require() -> None:
-    """Raise unless cells can be handed to Slurm from here.
+    """Check that jobs can be submitted to Slurm from here.
 
     Raises:
-        UserError: with what is missing.
+        UserError: something is missing.
     """
     try:
         import submitit  # noqa: F401
     except ImportError:
-        raise UserError(f"launcher: slurm needs submitit; type: {INSTALL}") from None
+        raise UserError(f"launcher: slurm needs submitit ({INSTALL})") from None
     if not shutil.which("sbatch"):
-        raise UserError("launcher: there is no sbatch here; start the sweep on a login node of the cluster, or locally")
+        raise UserError("launcher: sbatch not found; use a login node of the cluster, or leave out launcher=")
 
 
 def asks_for_gpus(options: Mapping[str, Any]) -> bool:
@@ -119,22 +117,22 @@ def asks_for_gpus(options: Mapping[str, Any]) -> bool:
     )
 
 
-def submit(jobs: Sequence[CellJob], tag: str, options: Mapping[str, Any], folder: Path) -> None:
-    """Hand jobs over as one array, held back by ``array_parallelism``; job N is the N-th of it.
+def submit(jobs: Sequence[RunJob], tag: str, options: Mapping[str, Any], folder: Path) -> None:
+    """Submit jobs as one array, ``array_parallelism`` of them at a time; job N has index N.
 
     Args:
-        jobs: what is to be run.
-        tag: marks the array in Slurm's queue.
+        jobs: what to run.
+        tag: identifies the array in Slurm's queue.
         options: of `conf/hydra/launcher/slurm.yaml`.
-        folder: takes the job scripts and what submitit writes.
+        folder: for the job scripts and submitit's logs.
 
     Raises:
-        UserError: an option that there is not, or that Slurm refuses.
+        UserError: an option does not exist, or Slurm refuses it.
     """
     import submitit
 
     if "\n" in str(folder):
-        raise UserError("paths.runs: a line feed in its name cannot be said to Slurm; choose another folder")
+        raise UserError("paths.runs: Slurm takes no folder with a line break in its name; choose another one")
     folder.mkdir(parents=True, exist_ok=True)
     given = {key: value for key, value in options.items() if value is not None} | {"comment": tag}
     executor = submitit.AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=given.pop("max_num_timeout", 3))
@@ -147,12 +145,12 @@ def submit(jobs: Sequence[CellJob], tag: str, options: Mapping[str, Any], folder
                 executor.submit(job)
     except (NameError, TypeError, ValueError) as error:
         raise UserError(f"launcher: {' '.join(str(error).split())}") from None
-    except RuntimeError as error:  # submitit's, of a command that failed
+    except RuntimeError as error:  # submitit raises it for a command that failed
         raise UserError(f"launcher: Slurm refused the jobs: {' '.join(str(error).split())}") from None
 
 
 def queue() -> list[Job]:
-    """Return the user's jobs that wait or run: one question for all.
+    """Return the user's jobs that wait or run, by one call.
 
     Raises:
         LnReproError: Slurm does not answer.
@@ -163,7 +161,7 @@ def queue() -> list[Job]:
 
 
 def cancel(jobs: Iterable[str]) -> None:
-    """Take jobs off the queue; those at work are asked to save first.
+    """Cancel jobs; those that run save first.
 
     Raises:
         LnReproError: Slurm does not answer.
@@ -176,7 +174,7 @@ def _ask(command: Sequence[str]) -> str:
     try:
         asked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     except FileNotFoundError:
-        raise LnReproError(f"{command[0]} is not here: this is no machine of the cluster") from None
+        raise LnReproError(f"{command[0]} not found: this machine is not part of the cluster") from None
     except subprocess.TimeoutExpired:
         raise LnReproError(f"{command[0]} does not answer; try again later") from None
     if asked.returncode:

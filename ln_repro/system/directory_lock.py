@@ -1,14 +1,13 @@
-"""Who is at work in a directory: one process at a time, on whatever machine, and nobody for long once it has died.
+"""A lock on a directory: one process at a time, on any machine that shares it, and soon free once its holder has died.
 
-A lease is a file of ``sessions/``, taken by exclusive creation: 1.json, 2.json ... and the highest number counts.
-None is ever removed, so whoever takes over creates the next number, and only one process can. What says whether a
-lease still holds:
+A lock is a file of ``sessions/``, acquired by exclusive creation: 1.json, 2.json ... The highest number counts. None is
+ever removed, so a process that takes over creates the next number, and only one can. Whether a lock is still held:
 
-* on the machine that took it, the kernel's lock on a file that is that machine's alone: freed at once however the
-  holder died, and inherited by its workers, so that a trainer whose command was killed keeps the next command out
-  until it has ended;
-* from any other machine, the heartbeat: the holder touches its file, and who wants the directory watches that file with
-  his own steady clock. Clocks that differ, or are set back, change nothing.
+* on the machine of its holder, the kernel tells: the holder locks a file that only this machine uses. The kernel frees
+  it however the holder dies, and workers inherit it, so that a trainer whose command was killed keeps the next command
+  out until it has ended;
+* on any other machine, the heartbeat tells: the holder touches its file, and the process that waits watches that file
+  by its own monotonic clock. Clocks that differ or are set back do no harm.
 """
 
 import contextlib
@@ -31,19 +30,19 @@ from ln_repro.system.files import write_atomically
 
 HEARTBEAT_SECONDS = 10.0
 EXPIRY_SECONDS = 60.0
-"""A holder on another machine that has not been heard of for so long is dead."""
+"""A holder on another machine without a heartbeat for so long is dead."""
 PATIENCE_SECONDS = 15.0
-"""How long to wait for a holder that is alive: it may be about to end."""
+"""How long to wait for a live holder, which may be about to end."""
 POLL_SECONDS = 0.2
 
 
 class InUseError(LnReproError):
-    """Another process is at work there."""
+    """Another process holds the lock."""
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who took a lease. ``boot`` names the running machine; ``job`` is the cluster's, or None."""
+    """The process that acquired a lock. ``boot`` names the machine since its start; ``job`` is Slurm's, or None."""
 
     host: str
     boot: str
@@ -53,76 +52,76 @@ class Holder:
     released: bool = False
 
     @property
-    def here(self) -> bool:
+    def is_local(self) -> bool:
         """Return whether it runs, or ran, on this machine since its last start."""
         return self.boot == machine()
 
     def __str__(self) -> str:
-        where = "" if self.here else f" on {self.host}"
+        where = "" if self.is_local else f" on {self.host}"
         return f"process {self.pid}{where}" + (f" (job {self.job})" if self.job else "")
 
 
-class Lease:
-    """A directory that is ours, kept so by a heartbeat. ``descriptor``: the kernel's lock, for workers to inherit."""
+class DirectoryLock:
+    """A lock that this process holds, kept by a heartbeat; workers inherit ``descriptor``, the kernel's lock."""
 
     def __init__(self, folder: Path, number: int, holder: Holder, lock: TextIO) -> None:
         self.folder = folder
         self.number = number
         self.holder = holder
         self.descriptor = lock.fileno()
-        self.lost = False
+        self.taken_over = False
         self._lock = lock
         self._ended = threading.Event()
         self._heart = threading.Thread(target=self._beat, daemon=True)
         self._heart.start()
 
     def check(self) -> None:
-        """Raise unless the directory is still ours.
+        """Check that this process still holds the lock.
 
         Raises:
-            LnReproError: we were silent for so long, suspended perhaps, that another machine took over.
+            LnReproError: the process was suspended for so long that another machine took over.
         """
-        if self.lost or newest(self.folder)[0] != self.number:
+        if self.taken_over or newest(self.folder)[0] != self.number:
             raise LnReproError(
-                f"{self.folder} was taken over by {newest(self.folder)[1]}, while nothing was heard of this process"
+                f"{self.folder} was taken over by {newest(self.folder)[1]} while this process did not respond"
             )
 
     def release(self) -> None:
-        """Give the directory back."""
+        """Release the lock."""
         self._ended.set()
         self._heart.join()
-        with contextlib.suppress(OSError):  # a full disk, say: then it expires
+        with contextlib.suppress(OSError):  # of a full disk, for example: then the lock expires
             write_atomically(_file(self.folder, self.number), _text(self.holder, released=True))
         self._lock.close()
 
     def _beat(self) -> None:
         while not self._ended.wait(HEARTBEAT_SECONDS):
-            with contextlib.suppress(OSError):  # not reached just now: the next beat tells
+            with contextlib.suppress(OSError):  # unreachable for now: the next beat tries again
                 os.utime(_file(self.folder, self.number))
-                self.lost = self.lost or newest(self.folder)[0] != self.number
+                self.taken_over = self.taken_over or newest(self.folder)[0] != self.number
 
 
 @contextmanager
-def taken(folder: Path, patience: float | None = None) -> Iterator[Lease]:
-    """Own a directory, which is made if it is not there, after waiting for up to ``patience`` seconds.
+def acquire(folder: Path, patience: float | None = None) -> Iterator[DirectoryLock]:
+    """Lock a directory, which is created if it does not exist, after waiting for up to ``patience`` seconds.
 
     Raises:
-        InUseError: another process is at work in it.
+        InUseError: another process holds it.
         LnReproError: the file system cannot lock files.
     """
-    lease = _take(folder, PATIENCE_SECONDS if patience is None else patience)
+    lock = _acquire(folder, PATIENCE_SECONDS if patience is None else patience)
     try:
-        yield lease
+        yield lock
     finally:
-        lease.release()
+        lock.release()
 
 
 def holder(folder: Path) -> Holder | None:
-    """Return who is at work in a directory, here or (if lately heard of) on another machine; None when nobody is."""
+    """Return the process that holds a directory, here or (by its heartbeat) on another machine; None if it is free."""
     number, last = newest(folder)
     if _locked(folder):
         return last or _unknown(folder)
-    if last is None or last.here or last.released:
+    if last is None or last.is_local or last.released:
         return None
     try:
         silent = _now(folder) - _file(folder, number).stat().st_mtime
@@ -132,7 +131,7 @@ def holder(folder: Path) -> Holder | None:
 
 
 def newest(folder: Path) -> tuple[int, Holder | None]:
-    """Return the number of the last lease and who took it; 0 and None before the first."""
+    """Return the number of the last lock and its holder; 0 and None before the first."""
     try:
         numbers = [int(name[:-5]) for name in os.listdir(folder / "sessions") if name[:-5].isdecimal()]  # noqa: PTH208
     except FileNotFoundError:
@@ -168,15 +167,15 @@ def _now(folder: Path) -> float:
     return now
 
 
-def _take(folder: Path, patience: float) -> Lease:
+def _acquire(folder: Path, patience: float) -> DirectoryLock:
     start, watch = time.monotonic(), Watch()
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         number, last = newest(folder)
         if lock := _lock(folder):
-            if last is None or last.here or last.released or watch.silent(_file(folder, number)) > EXPIRY_SECONDS:
-                if lease := _create(folder, number + 1, lock):
-                    return lease
+            if last is None or last.is_local or last.released or watch.silent(_file(folder, number)) > EXPIRY_SECONDS:
+                if created := _create(folder, number + 1, lock):
+                    return created
                 continue
             lock.close()
         waited = time.monotonic() - start
@@ -186,18 +185,18 @@ def _take(folder: Path, patience: float) -> Lease:
 
 
 class Watch:
-    """Watches the heartbeat of a lease with this machine's steady clock."""
+    """Watches the heartbeat of a lock by this machine's monotonic clock."""
 
     def __init__(self) -> None:
         self.heard = False
-        """Whether it has beaten, or changed hands, since we began to watch."""
+        """Whether the file has changed since the first look."""
         self._last: tuple[Path, int] | None = None
         self._since = time.monotonic()
 
     def silent(self, path: Path) -> float:
-        """Return for how many seconds the file has not changed while we watched."""
+        """Return for how many seconds of watching the file has not changed."""
         try:
-            with path.open() as file:  # opening asks a network file system for what is so now
+            with path.open() as file:  # opening makes a network file system refresh its cache
                 now = (path, os.fstat(file.fileno()).st_mtime_ns)
         except OSError:
             now = (path, 0)
@@ -207,8 +206,8 @@ class Watch:
         return time.monotonic() - self._since
 
 
-def _create(folder: Path, number: int, lock: TextIO) -> Lease | None:
-    """Take the next lease, or return None if another process did."""
+def _create(folder: Path, number: int, lock: TextIO) -> DirectoryLock | None:
+    """Create the next lock, or return None if another process did."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     ours = Holder(socket.gethostname(), machine(), os.getpid(), job(), now)
     path = _file(folder, number)
@@ -216,14 +215,14 @@ def _create(folder: Path, number: int, lock: TextIO) -> Lease | None:
     try:
         with path.open("x") as file:
             file.write(_text(ours))
-    except (FileExistsError, FileNotFoundError):  # the latter: the directory was set aside meanwhile
+    except (FileExistsError, FileNotFoundError):  # the latter: the directory was renamed meanwhile
         lock.close()
         return None
-    return Lease(folder, number, ours, lock)
+    return DirectoryLock(folder, number, ours, lock)
 
 
 def _lock(folder: Path) -> TextIO | None:
-    """Return the lock file, locked, if it is free and still the one of this directory: it may have been set aside."""
+    """Return the lock file, locked, if it is free and the directory was not renamed meanwhile."""
     path = _lock_file(folder)
     try:
         lock = path.open("a")
@@ -256,7 +255,7 @@ def _locked(folder: Path) -> bool:
 
 
 def _lock_file(folder: Path) -> Path:
-    """Return the file that this machine locks: a lock of another's, which a network may keep for it, is no concern."""
+    """Return the file that this machine locks; another machine locks another file, so network locks do not matter."""
     return folder / f".lock-{machine()}"
 
 
@@ -269,7 +268,7 @@ def _text(holder: Holder, **changed: Any) -> str:
 
 
 def _read(folder: Path, number: int) -> Holder:
-    """Return who took a lease; one who died while he wrote it is unknown, and on another machine as far as we know."""
+    """Return a lock's holder; one that died while it wrote the file is unknown, as if on another machine."""
     try:
         return Holder(**json.loads(_file(folder, number).read_text()))
     except (OSError, ValueError, TypeError):

@@ -87,8 +87,8 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         (f"run {TOY} lr=-1 --cfg job", "lr: input should be greater than 0, got -1"),
         (f"run -m {TOY} lr=1,-1", "lr: input should be greater than 0, got -1"),
         ("run -m exp=glob(nope_*)", "nothing matches: exp=glob(nope_*)"),
-        ("rum", "argument VERB: invalid choice: 'rum'"),
-        ("", "the following arguments are required: VERB"),
+        ("rum", "argument COMMAND: invalid choice: 'rum'"),
+        ("", "the following arguments are required: COMMAND"),
         ("status --bogus", "unrecognized arguments: --bogus"),
         ("status two\nlines", "expected key=value, got 'two\\nlines'"),
         ("tables --format xml", "argument --format: invalid choice: 'xml'"),
@@ -158,7 +158,7 @@ def test_the_installed_command_does_the_same(empty_place: Path) -> None:
         (LnReproError("the trainer failed (see train.log)"), 1, "ln-repro: the trainer failed (see train.log)\n"),
         (LnReproError("two\nlines"), 1, "ln-repro: two\\nlines\n"),
         (Interrupted("saved"), 130, "ln-repro: saved\n"),
-        (KeyboardInterrupt(), 130, "ln-repro: interrupted; the state is saved and the same command goes on\n"),
+        (KeyboardInterrupt(), 130, "ln-repro: interrupted; the state is saved, and the same command resumes\n"),
         (OSError(28, "No space left on device", "/full"), 1, "ln-repro: No space left on device: /full\n"),
     ],
     ids=repr,
@@ -362,10 +362,10 @@ def test_a_reader_that_leaves_early_is_no_traceback(line: str) -> None:
     assert process.stderr.read() == b""
 
 
-def test_every_verb_of_the_help_is_there() -> None:
+def test_every_command_of_the_help_is_there() -> None:
     choices = next(action.choices for action in cli.parser()._actions if isinstance(action.choices, dict))
     for name, one in choices.items():
-        module, function = one.get_default("verb").args
+        module, function = one.get_default("command").args
         assert callable(getattr(import_module(f"ln_repro.commands.{module}"), function)), name
 
 
@@ -379,6 +379,6 @@ def test_data_list_has_a_row_a_corpus(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_status_of_no_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["status"]) == 0
-    assert capsys.readouterr().out == "no runs yet (ln-repro run exp=NAME starts one)\n"
+    assert capsys.readouterr().out == "no runs yet; `ln-repro run exp=NAME` starts one\n"
     assert cli.main(["status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []

@@ -5,13 +5,13 @@ import signal
 
 import pytest
 
-from ln_repro.engine.device import settle
+from ln_repro.engine.device import resolve_precision
 from ln_repro.experiment.compose import compose
 from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.settings import build
 from ln_repro.sweep import queued
-from ln_repro.sweep.grid import Cell
-from ln_repro.sweep.plan import Planned
+from ln_repro.sweep.grid import GridRun
+from ln_repro.sweep.plan import PlannedRun
 from tests.waiting import until
 
 SHORT = ("train.max_epoch=1", "eval.beam=1")
@@ -37,9 +37,9 @@ def test_a_record_tells_of_other_code_than_its_run_was_queued_with(command, tmp_
     run = command("runs", *SHORT)
     for name in ("LN_REPRO_RUNS", "LN_REPRO_DATA"):
         monkeypatch.setenv(name, run.environment[name])
-    made = settle(build(compose(run.arguments)))
+    made = resolve_precision(build(compose(run.arguments)))
     rate = LearningRate(1.0, 0, "constant", 4000, None, 10, 10)
-    (file,) = queued.write([Planned(Cell(made.exp, made.seed), made, rate, "data")], tmp_path)
+    (file,) = queued.write([PlannedRun(GridRun(made.exp, made.seed), made, rate, "data")], tmp_path)
     content = json.loads(file.read_text())
     content["code"]["git"] = "0" * 40
     file.write_text(json.dumps(content))
@@ -64,7 +64,7 @@ def test_every_cell_of_the_design_grid_runs_to_a_record(command):
 
     status, _, error = run.call("sweep", "grid=design", *run.settings)  # nothing is left to do
     assert status == 0
-    assert "12 cells, 12 finished already\n" in error
+    assert "12 runs, 12 finished already\n" in error
     assert (
         "12 finished already, 12 without the probes asked for"
         in (run.call("sweep", "grid=design", *run.settings, "probe=gradients")[2])

@@ -3,10 +3,7 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -123,23 +120,3 @@ def test_hydras_own_launcher_brings_failures_home(run):
     )  # fmt: skip
     assert status == 0, error
     assert [record["epochs"][-1]["epoch"] for record in outcomes(run.runs).values()] == [1]
-
-
-def test_the_template_for_plain_sbatch_runs_a_grid(run, cluster):
-    template = Path(__file__).parents[2] / "scripts" / "slurm" / "sweep.sbatch"
-    path = f"{Path(sys.executable).parent}{os.pathsep}{run.environment['PATH']}"
-    words = ["grid=design", "--only", "p*_warm", *run.settings]
-    asked = ["--array=1-2", "--cpus-per-task=1", "--mem=1G", f"--chdir={run.runs.parent}"]
-    handed = subprocess.run(
-        ["sbatch", *asked, str(template), *words],
-        env={**run.environment, "PATH": path}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert handed.returncode == 0, handed.stderr
-    run.wait_for_update(40)
-    warned = cluster.ask("squeue", "-h", "-t", "running", "-o", "%A").split()
-    cluster.ask("scancel", "--batch", "--signal=USR1", *warned)
-    until(lambda: not cluster.ask("squeue", "-h"), 200)
-    logs = "".join(log.read_text() for log in run.runs.parent.glob("slurm-*.log"))
-    assert len(outcomes(run.runs)) == 2, logs
-    assert "stopping: the trainer saves its state" in logs
-    assert [len(list(path.iterdir())) for path in run.runs.glob("toy_*/sessions")] == [2, 2]

@@ -45,7 +45,7 @@ class Toll:
     def __str__(self) -> str:
         kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(self.kills.items()))
         return (
-            f"{self.kills.total()} kills ({kinds}) over {self.sweeps} sweeps; {self.cells} cells run, "
+            f"{self.kills.total()} kills ({kinds}) over {self.sweeps} sweeps; {self.cells} runs run, "
             f"{len(self.different)} lost or changed, {len(self.doubled)} doubled"
         )
 

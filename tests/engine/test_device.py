@@ -3,7 +3,7 @@
 import pytest
 
 from ln_repro.engine import device
-from ln_repro.engine.device import Gpu, settle
+from ln_repro.engine.device import Gpu, resolve_precision
 from ln_repro.errors import UserError
 from tests.examples import experiment
 
@@ -26,7 +26,7 @@ NONE, OLD, NEW = Gpu(None, False), Gpu("Old GPU", False), Gpu("New GPU", True)
 )
 def test_precision_is_settled(monkeypatch, gpu, wanted, asked, settled):
     monkeypatch.setattr(device, "gpu", lambda: gpu)
-    assert settle(experiment(train__device=wanted, precision=asked)).precision == settled
+    assert resolve_precision(experiment(train__device=wanted, precision=asked)).precision == settled
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_precision_is_settled(monkeypatch, gpu, wanted, asked, settled):
 def test_what_the_machine_lacks_is_one_line(monkeypatch, gpu, wanted, asked, message):
     monkeypatch.setattr(device, "gpu", lambda: gpu)
     with pytest.raises(UserError, match=message) as caught:
-        settle(experiment(train__device=wanted, precision=asked))
+        resolve_precision(experiment(train__device=wanted, precision=asked))
     assert "\n" not in str(caught.value)
 
 

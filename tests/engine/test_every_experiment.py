@@ -9,7 +9,7 @@ from fairseq import options
 from fairseq.data import Dictionary
 
 from ln_repro.engine.command import training_arguments
-from ln_repro.engine.device import settle
+from ln_repro.engine.device import resolve_precision
 from ln_repro.engine.plugin.encoder_only import LnClassifier, LnEncoder
 from ln_repro.engine.plugin.model import LnTransformer
 from ln_repro.experiment.compose import compose
@@ -36,7 +36,7 @@ ZETA_OF_A_HALF = -1.4603545088
 
 def configured(corpus, arm):
     """Return the experiment, and what fairseq makes of its command line."""
-    experiment = settle(build(compose([f"exp={corpus}_{arm}", "train.device=cpu"])))
+    experiment = resolve_precision(build(compose([f"exp={corpus}_{arm}", "train.device=cpu"])))
     arguments = training_arguments(experiment, "corpus", "checkpoints")
     return experiment, options.parse_args_and_arch(options.get_training_parser(), arguments)
 
@@ -139,7 +139,7 @@ def test_a_bert_reaches_fairseq_as_the_table_has_it(setting, arm):
     assert len(model.encoder.stack.layers) == layers
     assert model.encoder.stack.layers[0].self_attn.heads == heads
     norms = (2 * layers + arm.startswith("preln")) * 2 * width
-    without = experiment.does.parameters(experiment.model, VOCABULARY)
+    without = experiment.task_spec.parameters(experiment.model, VOCABULARY)
     assert sum(parameter.numel() for parameter in model.parameters()) == without + norms
     assert without == VOCABULARY * width + layers * (4 * width * (width + 1) + 2 * width * ffn + ffn + width)
 

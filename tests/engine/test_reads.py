@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ln_repro.engine.group import Group
-from ln_repro.engine.metric_buffer import Ledger, Update, on_host
+from ln_repro.engine.metric_buffer import MetricBuffer, Update, on_host
 from ln_repro.engine.plugin.loss import label_smoothed_nll
 from ln_repro.engine.plugin.optimizers import Sgd
 from ln_repro.system.distributed import Rank
@@ -64,17 +64,17 @@ def update(number, loss, gnorm=1.0, tokens=2):
 
 
 def settled(updates, at_once=True):
-    """Return the ledger of some updates, and how they ended."""
-    ledger = Ledger(0, None)
+    """Return the metrics of some updates, and how they ended."""
+    metrics = MetricBuffer(0, None)
     try:
         for one in updates:
-            ledger.add(one)
+            metrics.add(one)
             if not at_once:
-                ledger.settle(Group(Rank()))
-        ledger.settle(Group(Rank()))
+                metrics.flush(Group(Rank()))
+        metrics.flush(Group(Rank()))
     except FloatingPointError as verdict:
-        return ledger, verdict
-    return ledger, None
+        return metrics, verdict
+    return metrics, None
 
 
 NAN = float("nan")
@@ -90,11 +90,11 @@ NAN = float("nan")
     ],
 )
 def test_the_end_of_a_run_does_not_depend_on_when_it_is_read(updates, last, counted, words, at_once):
-    ledger, verdict = settled(updates, at_once=at_once)
+    metrics, verdict = settled(updates, at_once=at_once)
     assert (str(verdict) if verdict else None) == words
-    assert ledger.last.number == last and ledger.sums.tokens == 2 * counted
-    assert ledger.last_loss == pytest.approx(2)
-    assert ledger.sums.per_token()["loss"] == pytest.approx((3, 5 / 2, 2, 2)[counted - 1])
+    assert metrics.last.number == last and metrics.sums.tokens == 2 * counted
+    assert metrics.last_loss == pytest.approx(2)
+    assert metrics.sums.per_token()["loss"] == pytest.approx((3, 5 / 2, 2, 2)[counted - 1])
 
 
 def test_numbers_of_any_kind_are_read_where_they_are():

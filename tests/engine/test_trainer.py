@@ -98,12 +98,12 @@ def trainer(rank=0, processes=1, updates=5):
 
 def test_every_mini_batch_has_the_same_dropout_on_one_process_as_on_two():
     batches = [{"id": number} for number in range(6)]
-    alone = {sample["id"]: sample["seed"] for sample in trainer().own_dropout(batches)}
+    alone = {sample["id"]: sample["seed"] for sample in trainer().seed_microbatches(batches)}
     assert alone[0] == 7 + 5  # fairseq's own seed
     assert len(set(alone.values())) == 6
     shared = {}
     for rank in range(2):
-        for sample in trainer(rank, 2).own_dropout(batches[rank::2]):
+        for sample in trainer(rank, 2).seed_microbatches(batches[rank::2]):
             shared[sample["id"]] = sample["seed"]
     assert shared == alone
 
@@ -111,7 +111,7 @@ def test_every_mini_batch_has_the_same_dropout_on_one_process_as_on_two():
 def test_no_two_mini_batches_have_the_same_dropout():
     drawn = set()
     for updates in range(100):
-        for sample in trainer(updates=updates).own_dropout([{"a": 1}] * 16):
+        for sample in trainer(updates=updates).seed_microbatches([{"a": 1}] * 16):
             utils.set_torch_seed(sample["seed"])
             drawn.add(tuple(torch.rand(4).tolist()))
     assert len(drawn) == 1600
@@ -123,8 +123,8 @@ def test_the_dropout_of_a_mini_batch_is_that_of_no_update_near_it():
 
 
 def test_what_fills_up_a_share_is_left_out_unless_it_is_all():
-    assert [sample["id"] for sample in trainer(1, 2).own_dropout([{"id": 1}, {}])] == [1]
-    assert trainer(1, 2).own_dropout([{}, {}]) == [{}]
+    assert [sample["id"] for sample in trainer(1, 2).seed_microbatches([{"id": 1}, {}])] == [1]
+    assert trainer(1, 2).seed_microbatches([{}, {}]) == [{}]
 
 
 def test_the_entropy_is_that_of_the_tokens_and_a_sample_is_enough(monkeypatch):

@@ -89,4 +89,4 @@ def test_the_table_has_the_rates_of_an_experiment_that_has_several(place: Path) 
 
 
 def test_no_runs_says_how_to_start_one(place: Path) -> None:
-    assert table(rows(place / "nowhere")) == "no runs yet (ln-repro run exp=NAME starts one)"
+    assert table(rows(place / "nowhere")) == "no runs yet; `ln-repro run exp=NAME` starts one"

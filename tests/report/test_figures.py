@@ -14,7 +14,7 @@ from ln_repro.records.archive import Run
 from ln_repro.report import figures
 from ln_repro.report.figures import ALL, draw_all, draw_panel, draw_runs, figures_of, records_by_arm, rows_for, style
 from ln_repro.report.grids import GRIDS
-from ln_repro.report.plotting import COLOURS, GREY, canvas
+from ln_repro.report.plotting import COLOURS, GREY, figure_style
 from ln_repro.report.series import curve
 from tests.claims.made import gathered, made
 from tests.claims.test_bert import POST, PRE, runs_of, tuned
@@ -26,7 +26,7 @@ ARMS = ("preln_nowarm", "postln_warm", "postln_nowarm_fixed")
 @pytest.fixture
 def axis() -> Iterator[Any]:
     """Yield empty axes."""
-    with canvas() as pyplot:
+    with figure_style() as pyplot:
         drawn, axis = pyplot.subplots()
         yield axis
         pyplot.close(drawn)

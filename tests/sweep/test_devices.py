@@ -7,17 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ln_repro.commands.sweep import _run_here
-from ln_repro.engine.device import Gpu
 from ln_repro.sweep import devices
-from ln_repro.sweep.devices import GIGABYTE, Memory, Place
-from ln_repro.sweep.grid import Asked, Cell
-from ln_repro.sweep.local import Pool
-from ln_repro.sweep.packing import Packing
-from ln_repro.sweep.plan import Planned
-from ln_repro.sweep.progress import Board
-from ln_repro.sweep.requests import Requests
-from tests.examples import experiment
+from ln_repro.sweep.devices import GIGABYTE, Device, Memory
 
 
 def memory(free: float, each: float, guess: float = 1.0) -> Memory:
@@ -49,7 +40,7 @@ def test_what_a_run_needs_is_the_most_that_was_measured() -> None:
 
 
 def test_slots_hold_whatever_the_memory() -> None:
-    place = Place("cpu", Packing.fixed(2), [memory(100, 1)])
+    place = Device("cpu", 2, [memory(100, 1)])
     assert place.has_room([1]) and not place.has_room([1, 2])
 
 
@@ -108,37 +99,15 @@ def test_the_gpus_that_we_may_use(
     assert devices.gpus() == found
 
 
-def test_each_gpu_is_a_place_for_several_runs(two_gpus) -> None:
-    one, two = devices.places(True, 1, None, None)
-    assert (one.packing.runs, one.packing.most, two.environment["CUDA_VISIBLE_DEVICES"]) == (1, 8, "1")
+def test_each_gpu_is_a_device_for_as_many_runs_as_asked_for(two_gpus) -> None:
+    one, two = devices.local_devices(True, 1, None, 3)
+    assert (one.slots, two.slots, two.environment["CUDA_VISIBLE_DEVICES"]) == (3, 3, "1")
     assert one.memories[0].free() == 40000 * 2**20
-    assert [place.packing.runs for place in devices.places(True, 1, None, None, first=3)] == [3, 3]
-    fixed = devices.places(True, 1, None, 7)
-    assert [(place.packing.runs, place.packing.settled) for place in fixed] == [(7, False)] * 2
-    assert [place.packing.most for place in fixed] == [7, 7]
-
-
-def test_a_sweep_hands_on_what_it_found(two_gpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the next one of the same model on the same GPU; a number that was asked for is no finding."""
-    monkeypatch.setattr("ln_repro.engine.device.gpu", lambda: Gpu("Fast GPU", True))
-    asked_for: list[list[int]] = []
-
-    def run(pool: Pool, _: list[Planned]) -> None:
-        asked_for.append([place.packing.runs for place in pool.places])
-        while pool.places[1].packing.skip():
-            pass
-
-    monkeypatch.setattr(Pool, "run", run)
-    for width, per_gpu in ((64, None), (64, None), (32, None), (64, 3), (64, None)):
-        made = experiment(model__width=width, paths__runs=str(tmp_path))
-        plan = [Planned(Cell("toy", 1), made, made.learning_rate(10), "data")]
-        _run_here(Asked("design", jobs_per_gpu=per_gpu), plan, Requests(tmp_path), Board(plan), 0.0)
-    assert asked_for == [[1, 1], [4, 4], [1, 1], [3, 3], [4, 4]]
 
 
 def test_a_cpu_takes_a_run_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "cores", lambda: 8)
     assert [
-        devices.places(False, threads, jobs, None)[0].packing.runs
+        devices.local_devices(False, threads, jobs, 1)[0].slots
         for threads, jobs in ((1, None), (3, None), (16, None), (1, 5))
     ] == [8, 2, 1, 5]

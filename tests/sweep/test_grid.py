@@ -7,11 +7,11 @@ import pytest
 
 from ln_repro import cli
 from ln_repro.corpus.prepare import fingerprint
-from ln_repro.engine.device import settle
+from ln_repro.engine.device import resolve_precision
 from ln_repro.errors import UserError
 from ln_repro.experiment.compose import CONF, compose, experiments, grid
 from ln_repro.experiment.settings import build
-from ln_repro.sweep.grid import Asked, cells, chosen, words
+from ln_repro.sweep.grid import SweepRequest, grid_runs, parse_request, select
 
 GRIDS = {
     "design": 12, "section3_2": 15, "section4": 11, "init": 14, "schemes": 20, "bert": 6,
@@ -32,15 +32,15 @@ def test_the_grids_are_those_of_the_table() -> None:
 
 @pytest.mark.parametrize(("name", "corpus"), PLACES)
 def test_every_cell_of_every_grid_builds_on_every_corpus(name: str, corpus: str) -> None:
-    found = cells(grid(name), corpus, 2, ["tracker=none"], list(experiments()))
+    found = grid_runs(grid(name), corpus, 2, ["tracker=none"], list(experiments()))
     assert len(found) == 2 * GRIDS[name]
-    built = [settle(build(compose(cell.overrides))) for cell in found[: GRIDS[name]]]
+    built = [resolve_precision(build(compose(cell.overrides))) for cell in found[: GRIDS[name]]]
     assert len({experiment.id("data") for experiment in built}) == GRIDS[name]  # no two cells are one
     assert {cell.seed for cell in found} == {1, 2}
 
 
 def test_a_cell_runs_to_its_end_unless_told_otherwise() -> None:
-    cell = cells(grid("design"), "toy", 1, [], list(experiments()))[0]
+    cell = grid_runs(grid("design"), "toy", 1, [], list(experiments()))[0]
     assert not build(compose(cell.overrides)).stop_on_divergence
     assert build(compose([*cell.overrides, "stop_on_divergence=true"])).stop_on_divergence
 
@@ -69,7 +69,7 @@ def test_a_cell_at_a_rate_is_the_run_that_one_types_with_that_rate(tmp_path: Pat
     monkeypatch.chdir(tmp_path)
     assert cli.main(["sweep", "grid=rates", "--dry-run", "rates=1e-3,2.5e-4", "--only", "postln_warm-lr0.001"]) == 0
     _, row = capsys.readouterr().out.splitlines()
-    typed = settle(build(compose(["exp=toy_postln_warm", "seed=1", "lr=1e-3"])))
+    typed = resolve_precision(build(compose(["exp=toy_postln_warm", "seed=1", "lr=1e-3"])))
     fingerprint_of_toy = fingerprint(typed.data, typed.paths.data)
     assert fingerprint_of_toy and row.split()[0] == typed.id(fingerprint_of_toy)
 
@@ -120,7 +120,7 @@ def test_cells_whose_record_is_kept_are_left_out_when_asked(tmp_path: Path, monk
 
 
 def test_the_design_grid_is_a_full_factorial() -> None:
-    built = [build(compose(cell.overrides)) for cell in cells(grid("design"), "iwslt", 1, [], list(experiments()))]
+    built = [build(compose(cell.overrides)) for cell in grid_runs(grid("design"), "iwslt", 1, [], list(experiments()))]
     axes = {(e.norm, e.schedule.warmup_updates > 0, e.optimizer.name) for e in built}
     assert len(axes) == 2 * 2 * 3
     for experiment in built:  # the ramp is the only difference between warm-up and none
@@ -145,7 +145,7 @@ def test_a_corpus_without_an_arm_is_refused() -> None:
     with pytest.raises(
         UserError, match=r"grid: preln_warm is not defined for mrpc; the grid takes corpus=iwslt or multi30k"
     ):
-        cells({"arms": ["preln_warm"]}, "mrpc", 1, [], list(experiments()))
+        grid_runs({"arms": ["preln_warm"]}, "mrpc", 1, [], list(experiments()))
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_corpus_without_an_arm_is_refused() -> None:
 )
 def test_a_corpus_that_there_is_not_is_named_with_those_that_there_are(corpus: str, message: str) -> None:
     with pytest.raises(UserError) as caught:
-        cells(grid("design"), corpus, 1, [], list(experiments()))
+        grid_runs(grid("design"), corpus, 1, [], list(experiments()))
     assert str(caught.value).startswith(message)
 
 
@@ -168,19 +168,19 @@ def test_a_corpus_that_there_is_not_is_named_with_those_that_there_are(corpus: s
         (["grid=design", "seeds=two"], "seeds: how many"),
         (["grid=design", "fast"], "expected key=value, got 'fast'"),
         (["grid=design", "launcher=pbs"], "launcher: local, slurm or a YAML file"),
-        (["grid=design", "launcher.partition=gpu"], "is for launcher=slurm"),
+        (["grid=design", "launcher.partition=gpu"], "belongs to launcher=slurm"),
         (["grid=design", "launcher=slurm", "jobs=2"], "are for launcher=local"),
-        (["grid=design", "rerun=true"], "rerun: a sweep goes on"),
-        (["grid=design", "exp=toy_preln_warm"], "exp: the cells of a grid are experiments already; --only CELL"),
-        (["grid=design", "seed=3"], "seed: the cells of a grid have theirs already; seeds=N"),
-        (["grid=design", "++seed=3"], "seed: the cells of a grid"),
+        (["grid=design", "rerun=true"], "rerun: a sweep resumes"),
+        (["grid=design", "exp=toy_preln_warm"], "exp: a grid names its experiments; --only PATTERN"),
+        (["grid=design", "seed=3"], "seed: a grid numbers its seeds; seeds=N"),
+        (["grid=design", "++seed=3"], "seed: a grid numbers its seeds"),
         (["grid=design", "retries=-1"], "retries: how many, at least 0"),
         (["grid=design", "jobs_per_gpu=0"], "jobs_per_gpu: how many, at least 1"),
     ],
 )
 def test_words_that_make_no_sense(given: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        words(given)
+        parse_request(given)
 
 
 def test_a_dry_run_prints_a_row_a_cell_and_starts_nothing(
@@ -199,7 +199,7 @@ def test_what_is_the_sweeps_own_is_taken_out_of_the_words() -> None:
     given = (
         "lr=1 grid=design launcher=slurm seeds=3 launcher.partition=gpu corpus=iwslt retries=0 data.source=a=b".split()
     )
-    assert words(given) == Asked(
+    assert parse_request(given) == SweepRequest(
         "design", "iwslt", 3, "slurm", ("partition=gpu",), retries=0, settings=("lr=1", "data.source=a=b")
     )
 
@@ -228,7 +228,7 @@ def test_any_words_are_a_sweep_or_a_complaint_of_one_line() -> None:
     for _ in range(500):
         given = ["".join(dice.choices(atoms, k=dice.randint(1, 5))) for _ in range(dice.randint(1, 4))]
         try:
-            words(given)
+            parse_request(given)
         except UserError as error:
             assert "\n" not in str(error)
 
@@ -246,16 +246,16 @@ def test_any_words_are_a_sweep_or_a_complaint_of_one_line() -> None:
     ],
 )
 def test_patterns_choose_cells(only: list[str], but: list[str], left: int) -> None:
-    every = cells(grid("design"), "toy", 2, [], list(experiments()))
-    assert len(chosen(every, only, but)) == left
+    every = grid_runs(grid("design"), "toy", 2, [], list(experiments()))
+    assert len(select(every, only, but)) == left
 
 
 @pytest.mark.parametrize(
-    ("only", "but", "message"), [(["nothing"], [], "names no cell"), (["*sgd"], ["*"], "leave no cell")]
+    ("only", "but", "message"), [(["nothing"], [], "matches no run"), (["*sgd"], ["*"], "leave no run")]
 )
 def test_patterns_that_choose_nothing_are_refused(only: list[str], but: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        chosen(cells(grid("design"), "toy", 1, [], list(experiments())), only, but)
+        select(grid_runs(grid("design"), "toy", 1, [], list(experiments())), only, but)
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -282,4 +282,4 @@ def test_a_sweep_starts_from_no_other_runs_weights(tmp_path: Path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     given = ["task=classification", "data=mrpc", "start=run@1"]
     assert cli.main(["sweep", "grid=bert", "--dry-run", *given]) == 2
-    assert capsys.readouterr().err.startswith("ln-repro: start: is no one start for every norm of a grid")
+    assert capsys.readouterr().err.startswith("ln-repro: start: a grid has several norms")

@@ -9,22 +9,18 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ln_repro import cli
-from ln_repro.commands import sweep as verb
 from ln_repro.errors import Interrupted
 from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.run_dir import write_json
-from ln_repro.sweep import cell, local, queued
-from ln_repro.sweep.budget import SAVE_SECONDS, Budget
-from ln_repro.sweep.devices import Place
-from ln_repro.sweep.grid import Cell
+from ln_repro.sweep import local, queued, run_process
+from ln_repro.sweep.cancellations import ALL, Cancellations
+from ln_repro.sweep.devices import Device
+from ln_repro.sweep.grid import GridRun
 from ln_repro.sweep.local import Pool
-from ln_repro.sweep.packing import Packing
-from ln_repro.sweep.plan import Planned
-from ln_repro.sweep.progress import Board
-from ln_repro.sweep.requests import ALL, Requests
-from ln_repro.system.directory_lock import Holder, machine, taken
+from ln_repro.sweep.plan import PlannedRun
+from ln_repro.sweep.progress import Progress
+from ln_repro.system.directory_lock import Holder, acquire, machine
 from tests.examples import experiment
 from tests.waiting import HANGS_SECONDS, until
 
@@ -49,41 +45,43 @@ sys.exit(130 if kind == "late" else 0)
 """Stands in for `ln-repro run`: directory, and what becomes of it."""
 
 
-def planned(runs: Path, kind: str, seed: int = 1) -> Planned:
+def planned(runs: Path, kind: str, seed: int = 1) -> PlannedRun:
     """Return a cell whose experiment's name says what becomes of it."""
     made: Experiment = experiment(seed=seed).model_copy(update={"exp": f"toy_{kind}"})
     made = made.model_copy(update={"paths": made.paths.model_copy(update={"runs": runs})})
-    return Planned(Cell(f"toy_{kind}", seed), made, LearningRate(1.0, 0, "constant", 4000, None, 10, total=10), "data")
+    return PlannedRun(
+        GridRun(f"toy_{kind}", seed), made, LearningRate(1.0, 0, "constant", 4000, None, 10, total=10), "data"
+    )
 
 
 @pytest.fixture
 def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Return a function that makes a pool whose runs are stand-ins, and the cells of it."""
     monkeypatch.setattr(local, "POLL_SECONDS", 0.02)
-    monkeypatch.setattr(local, "ELSEWHERE_SECONDS", 0.1)
-    plan: list[Planned] = []
+    monkeypatch.setattr(local, "OTHER_SWEEP_SECONDS", 0.1)
+    plan: list[PlannedRun] = []
 
     def start(file: Path, log: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         mine = next(p for p in plan if p.experiment == queued.read(file)[0])
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
-            command = [sys.executable, "-c", RUN, str(mine.folder.path), mine.cell.exp.partition("_")[2]]
+            command = [sys.executable, "-c", RUN, str(mine.folder.path), mine.run.exp.partition("_")[2]]
             return subprocess.Popen(command, stdout=output)
 
-    monkeypatch.setattr(cell, "start", start)
+    monkeypatch.setattr(run_process, "start", start)
 
-    def make(*kinds: str, slots: int = 2, retries: int = 2) -> tuple[Pool, list[Planned], list[str]]:
+    def make(*kinds: str, slots: int = 2, retries: int = 2) -> tuple[Pool, list[PlannedRun], list[str]]:
         plan.extend(planned(tmp_path, kind, seed) for seed, kind in enumerate(kinds, 1))
         said: list[str] = []
-        board = Board(plan, console=Console(file=(tmp_path / "screen").open("w")))
-        monkeypatch.setattr(board, "say", said.append)
-        parts = (tmp_path / "sweep", Requests(tmp_path), board, Budget(None, plan, 0.0))
-        return Pool([Place("cpu", Packing.fixed(slots), [])], retries, *parts), plan, said
+        progress = Progress(plan, console=Console(file=(tmp_path / "screen").open("w")))
+        monkeypatch.setattr(progress, "say", said.append)
+        pool = Pool([Device("cpu", slots, [])], retries, tmp_path / "sweep", Cancellations(tmp_path), progress)
+        return pool, plan, said
 
     return make
 
 
-def tries(one: Planned) -> int:
+def tries(one: PlannedRun) -> int:
     path = one.folder.path.with_name(one.folder.path.name + ".tries")
     return len(path.read_text()) if path.exists() else 0
 
@@ -93,7 +91,7 @@ def test_everything_runs_and_failures_are_tried_again(pool) -> None:
     made.run(plan)
     assert [one.state for one in plan] == ["finished", "finished", "interrupted", "interrupted", "diverged"]
     assert [tries(one) for one in plan] == [1, 3, 3, 1, 1]  # wrong input and divergence are not tried again
-    assert len(made.board.troubles) == 2
+    assert len(made.progress.failures) == 2
     assert any("toy_bad" in line and "failed, train failed (exit 9): the reason (see" in line for line in said)
 
 
@@ -102,7 +100,7 @@ def test_after_a_failure_no_further_cell_is_started_when_asked(pool) -> None:
     made.fail_fast = True
     made.run(plan)
     assert [tries(one) for one in plan] == [1, 2, 0, 0]  # a divergence is no failure; a failure is tried again first
-    assert "--fail-fast: 2 cells are not started" in said
+    assert "--fail-fast: 2 runs are not started" in said
 
 
 def test_what_is_at_work_when_another_cell_fails_goes_on(pool) -> None:
@@ -123,7 +121,7 @@ def test_what_is_done_is_not_run(pool) -> None:
 def test_a_cell_that_another_sweep_is_at_work_on_is_left_to_it_until_it_is_gone(pool) -> None:
     made, plan, _ = pool("good", "good")
     busy = plan[0].folder
-    with taken(busy.path):
+    with acquire(busy.path):
         thread = threading.Thread(target=made.run, args=(plan,))
         thread.start()
         until(lambda: tries(plan[1]))
@@ -154,7 +152,7 @@ def test_a_request_stops_a_cell_at_work_and_one_that_waits(pool) -> None:
     thread.start()
     until(lambda: tries(plan[0]))
     made.retries = 0  # the stand-in dies of the signal, where a run saves and exits with 130
-    Requests(made.requests.folder.parents[1]).make([plan[0].name, plan[1].name])
+    Cancellations(made.cancellations.folder.parents[1]).request([plan[0].name, plan[1].name])
     thread.join(HANGS_SECONDS)
     assert not thread.is_alive()
     assert [one.state for one in plan] == ["interrupted", "planned", "finished"]
@@ -166,24 +164,24 @@ def test_a_request_to_stop_everything_stops_what_waits_too(pool) -> None:
     thread = threading.Thread(target=made.run, args=(plan,))
     thread.start()
     until(lambda: tries(plan[0]))
-    Requests(made.requests.folder.parents[1]).make([ALL])
+    Cancellations(made.cancellations.folder.parents[1]).request([ALL])
     thread.join(HANGS_SECONDS)
     assert [tries(one) for one in plan] == [1, 0, 0]
 
 
 def test_requests_of_before_the_sweep_do_not_count(tmp_path: Path) -> None:
-    Requests(tmp_path).make(["a", ALL])
-    ours = Requests(tmp_path)
+    Cancellations(tmp_path).request(["a", ALL])
+    ours = Cancellations(tmp_path)
     assert not ours.pending("a") and not ours.pending("b")
     made = (ours.folder / "a").stat().st_mtime_ns
-    until(lambda: Requests(tmp_path).make(["a"]) or (ours.folder / "a").stat().st_mtime_ns != made)
+    until(lambda: Cancellations(tmp_path).request(["a"]) or (ours.folder / "a").stat().st_mtime_ns != made)
     assert ours.pending("a") and not ours.pending("b")
 
 
 def test_a_run_that_always_dies_is_given_up_though_its_workers_linger(pool, monkeypatch) -> None:
     made, plan, _ = pool("bad", retries=1)
     started: list[int] = []
-    start = cell.start
+    start = run_process.start
 
     def noted(*arguments: object) -> subprocess.Popen[bytes]:
         process = start(*arguments)
@@ -195,7 +193,7 @@ def test_a_run_that_always_dies_is_given_up_though_its_workers_linger(pool, monk
         ended = made.running and made.running[0].process.poll() is not None
         return Holder("here", machine(), started[-1], None, "") if ended else None
 
-    monkeypatch.setattr(cell, "start", noted)
+    monkeypatch.setattr(run_process, "start", noted)
     monkeypatch.setattr(type(plan[0].folder), "holder", property(lingering))
     made.run(plan)
     assert tries(plan[0]) == 2
@@ -204,12 +202,12 @@ def test_a_run_that_always_dies_is_given_up_though_its_workers_linger(pool, monk
 def test_a_record_counts_however_its_run_ended(pool) -> None:
     made, plan, _ = pool("late")
     made.run(plan)
-    assert plan[0].done and not made.board.troubles
+    assert plan[0].done and not made.progress.failures
 
 
 def test_whatever_goes_wrong_no_run_is_left_alone(pool, monkeypatch) -> None:
     made, plan, _ = pool("slow", "slow")
-    monkeypatch.setattr(made.board, "show", lambda: 1 / 0)
+    monkeypatch.setattr(made.progress, "show", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         made.run(plan)
     assert made.running and all(running.process.poll() is not None for running in made.running)
@@ -222,75 +220,7 @@ def test_ctrl_c_stops_the_runs(pool, monkeypatch) -> None:
         if len(made.running) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(made.board, "show", interrupt)
+    monkeypatch.setattr(made.progress, "show", interrupt)
     with pytest.raises(Interrupted):
         made.run(plan)
     assert all(running.process.poll() for running in made.running)  # none has slept to its end
-
-
-def test_what_cannot_end_in_time_is_not_started(pool) -> None:
-    made, plan, _ = pool("good", "good", "good", slots=1)
-    now = [0.0]
-    made.budget = Budget(10, plan, 0.0, lambda: now[0])
-    slow = plan[0].folder
-    slow.path.mkdir(parents=True)
-    for update, seconds in ((1, 0.0), (4, 300.0)):
-        slow.events.write("train", update, 1, loss=1.0, updates_per_s=0.04)
-        now[0] = seconds
-        assert made.budget.fits(plan[1]) is (update == 1)  # 10 updates take 250 seconds, and some
-    with pytest.raises(Interrupted, match="used up with 2 cells left"):
-        made.run(plan)  # what the first has left still fits
-    assert [tries(one) for one in plan] == [1, 0, 0]
-
-
-def test_at_the_end_of_the_time_what_runs_is_saved(pool) -> None:
-    made, plan, _ = pool("slow", "good", slots=1)
-    now = [0.0]
-    made.budget = Budget(2, plan, 0.0, lambda: now[0])
-    show = made.board.show
-
-    def later() -> None:
-        now[0] += 20.0
-        show()
-
-    made.board.show = later
-    with pytest.raises(Interrupted, match="used up with 2 cells left"):
-        made.run(plan)
-    assert 120 - SAVE_SECONDS <= now[0] < 120
-    assert all(running.process.poll() is not None for running in made.running)
-
-
-def test_what_ends_after_the_time_but_leaves_nothing_has_ended(pool) -> None:
-    made, plan, _ = pool("good", "good")
-    now = [0.0]
-    made.budget = Budget(2, plan, 0.0, lambda: now[0])
-
-    def late() -> None:
-        """Let what runs end unnoticed, and the time be over then."""
-        for running in made.running:
-            running.process.wait()
-            now[0] = 1000.0
-
-    made._obey = late
-    made.run(plan)
-    assert [one.state for one in plan] == ["finished"] * 2 and not made.running
-
-
-def test_the_time_of_a_sweep_begins_where_it_is_typed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    now, budgets = [100.0], []
-
-    def prepared(*_: object, **__: object) -> list[Planned]:
-        now[0] += 500.0  # of work on the corpus
-        return [planned(tmp_path, "good")]
-
-    class Noted(Pool):
-        def run(self, plan: object) -> None:
-            budgets.append(self.budget)
-
-    monkeypatch.setattr(verb, "plan_cells", prepared)
-    monkeypatch.setattr(verb.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(local, "Pool", Noted)
-    assert cli.main(["sweep", "grid=design", "--only", "postln_warm", "budget_minutes=20", "train.device=cpu"]) == 0
-    assert [budget.end for budget in budgets] == [100.0 + 20 * 60]

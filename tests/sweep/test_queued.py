@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 
 from ln_repro import cli
-from ln_repro.engine.device import settle
+from ln_repro.engine.device import resolve_precision
 from ln_repro.experiment.compose import CONF, compose
 from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.records import provenance
 from ln_repro.sweep import queued
-from ln_repro.sweep.grid import Cell
-from ln_repro.sweep.plan import Planned
+from ln_repro.sweep.grid import GridRun
+from ln_repro.sweep.plan import PlannedRun
 
 
-def planned(*overrides: str) -> Planned:
+def planned(*overrides: str) -> PlannedRun:
     """Return a cell that these settings describe."""
-    made = settle(build(compose(overrides)))
-    return Planned(Cell(made.exp, made.seed), made, LearningRate(1.0, 0, "constant", 4000, None, 10, 10), "data")
+    made = resolve_precision(build(compose(overrides)))
+    return PlannedRun(GridRun(made.exp, made.seed), made, LearningRate(1.0, 0, "constant", 4000, None, 10, 10), "data")
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,12 @@ from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.compose import launcher
 from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.records import provenance
-from ln_repro.sweep import cell, cluster, queued, slurm
-from ln_repro.sweep.grid import Cell
-from ln_repro.sweep.plan import Planned
-from ln_repro.sweep.progress import Board
-from ln_repro.sweep.requests import Requests
-from ln_repro.sweep.slurm import CellJob, Job, asks_for_gpus
+from ln_repro.sweep import cluster, queued, run_process, slurm
+from ln_repro.sweep.cancellations import Cancellations
+from ln_repro.sweep.grid import GridRun
+from ln_repro.sweep.plan import PlannedRun
+from ln_repro.sweep.progress import Progress
+from ln_repro.sweep.slurm import Job, RunJob, asks_for_gpus
 from tests.examples import experiment
 
 SQUEUE = """#!{python}
@@ -41,15 +41,15 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(slurm, "END_SECONDS", 0.0)
     started: list[Path] = []
 
-    def make(*ends: str, retries: int = 2) -> tuple[CellJob, list[Path]]:
+    def make(*ends: str, retries: int = 2) -> tuple[RunJob, list[Path]]:
         codes = iter(ends)
 
         def start(file: Path, log: Path) -> subprocess.Popen[bytes]:
             started.append(file)
             return subprocess.Popen([sys.executable, "-c", next(codes)])
 
-        monkeypatch.setattr(cell, "start", start)
-        return CellJob("toy-s1-0", "0-toy-s1-0.json", str(tmp_path), retries), started
+        monkeypatch.setattr(run_process, "start", start)
+        return RunJob("toy-s1-0", "0-toy-s1-0.json", str(tmp_path), retries), started
 
     return make
 
@@ -67,7 +67,7 @@ def test_a_job_tries_again_what_may_do_better(job, ends: list[int], runs: int, s
 
 def test_on_a_warning_the_run_saves_and_the_job_starts_anew_with_nothing_left_over(job) -> None:
     made, _ = job("import time; time.sleep(60)")
-    made.process = cell.start(Path(made.file), Path("log"))
+    made.process = run_process.start(Path(made.file), Path("log"))
     again = made.checkpoint()
     assert made.process.poll() is not None
     fresh = pickle.loads(pickle.dumps(again.function))
@@ -82,11 +82,11 @@ def test_a_run_that_slurm_has_asked_to_end_leaves_the_end_to_slurm(job, monkeypa
     asked = "import sys; sys.exit(130)"
     made, _ = job(asked)
     assert made() == 130 and slept == [7.0]
-    cancelled = f"from ln_repro.sweep.requests import Requests; import pathlib\n" \
-                f"Requests(pathlib.Path({str(tmp_path)!r})).make(['toy-s1-0']); {asked}"  # fmt: skip
+    cancelled = f"from ln_repro.sweep.cancellations import Cancellations; import pathlib\n" \
+                f"Cancellations(pathlib.Path({str(tmp_path)!r})).request(['toy-s1-0']); {asked}"  # fmt: skip
     made, _ = job(cancelled)
     assert made() == 130 and slept == [7.0]  # we did: there is nothing to wait for
-    assert not Requests(tmp_path).pending("toy-s1-0")
+    assert not Cancellations(tmp_path).pending("toy-s1-0")
 
 
 @pytest.fixture
@@ -100,11 +100,11 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return answer.write_text, asked
 
 
-def planned(runs: Path, seed: int = 1, **changes: Any) -> Planned:
+def planned(runs: Path, seed: int = 1, **changes: Any) -> PlannedRun:
     """Return a cell that is not done."""
     made = experiment(seed=seed).model_copy(update=changes)
     made = made.model_copy(update={"paths": made.paths.model_copy(update={"runs": runs})})
-    return Planned(Cell(made.exp, seed), made, LearningRate(1.0, 0, "constant", 4000, None, 10, 10), "data")
+    return PlannedRun(GridRun(made.exp, seed), made, LearningRate(1.0, 0, "constant", 4000, None, 10, 10), "data")
 
 
 def test_the_queue_is_asked_once_for_all_jobs(queue, tmp_path: Path) -> None:
@@ -140,18 +140,18 @@ def test_after_a_failure_what_still_waits_is_taken_off_the_queue_when_asked(queu
     plan = [planned(tmp_path, seed) for seed in (1, 2, 3)]
     queued.write(plan, cluster.arrays(tmp_path) / "ours")
     answer("5_1|RUNNING|ours\n5_2|PENDING|ours\n")  # the first has ended, without a record
-    board = Board(plan, lambda: cluster.queued(tmp_path), console=Console(file=(tmp_path / "screen").open("w")))
+    board = Progress(plan, lambda: cluster.queued(tmp_path), console=Console(file=(tmp_path / "screen").open("w")))
     said: list[str] = []
     monkeypatch.setattr(board, "say", said.append)
     cluster.watch(plan, board, tmp_path, fail_fast=True)
-    assert cancelled.read_text() == "5_2\n" and "--fail-fast: 1 cells are not started" in said
+    assert cancelled.read_text() == "5_2\n" and "--fail-fast: 1 runs are not started" in said
 
 
 def test_a_sweep_that_leaves_cannot_stop_at_a_failure(tmp_path: Path, monkeypatch, capfd) -> None:
     monkeypatch.chdir(tmp_path)
     words = ["grid=design", "--only", "postln_warm", "launcher=slurm", "precision=fp32", "--detach", "--fail-fast"]
     assert cli.main(["sweep", *words]) == 2
-    assert capfd.readouterr().err.startswith("ln-repro: --fail-fast: on a cluster somebody has to watch the queue")
+    assert capfd.readouterr().err.startswith("ln-repro: --fail-fast: has to watch the queue")
 
 
 def test_nobody_is_asked_where_nothing_was_handed_over(queue, tmp_path: Path) -> None:
@@ -161,9 +161,9 @@ def test_nobody_is_asked_where_nothing_was_handed_over(queue, tmp_path: Path) ->
 
 def test_a_cluster_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(LnReproError, match="squeue is not here"):
+    with pytest.raises(LnReproError, match="squeue not found"):
         slurm.queue()
-    with pytest.raises(UserError, match="there is no sbatch here"):
+    with pytest.raises(UserError, match="sbatch not found"):
         slurm.require()
 
 
@@ -192,10 +192,10 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path, text: str, messa
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_cell_is_handed_over_as_it_was_typed(precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    handed: list[CellJob] = []
+    handed: list[RunJob] = []
     monkeypatch.setattr(slurm, "submit", lambda jobs, *_: handed.extend(jobs))
     typed = planned(tmp_path, precision=precision, lr=0.12345678901)
-    assert cluster.hand_over([typed], tmp_path, {}, 0) == 1
+    assert cluster.submit_unfinished([typed], tmp_path, {}, 0) == 1
     found, code = queued.read(Path(handed[0].file))
     assert found == typed.experiment and code == provenance.code()
     assert handed[0].name == queued.name(Path(handed[0].file)) == typed.name
@@ -236,7 +236,7 @@ def test_jobs_ask_for_gpus_in_several_ways() -> None:
     ("words", "message"),
     [
         (["launcher=nowhere.yaml"], "launcher: there is no file nowhere.yaml"),
-        (["launcher=slurm", "precision=fp32"], "launcher: there is no sbatch here"),
+        (["launcher=slurm", "precision=fp32"], "launcher: sbatch not found"),
     ],
 )
 def test_a_launcher_that_cannot_be_used_is_refused_before_anything_is_prepared(

@@ -15,7 +15,7 @@ import pytest
 from ln_repro.errors import LnReproError
 from ln_repro.records.run_dir import RunFolder, write_json
 from ln_repro.system import directory_lock
-from ln_repro.system.directory_lock import InUseError, holder, newest, taken
+from ln_repro.system.directory_lock import InUseError, acquire, holder, newest
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +26,7 @@ sys.path.insert(0, sys.argv[1])
 from ln_repro.system import directory_lock
 directory_lock.machine = lambda: "other"
 directory_lock.HEARTBEAT_SECONDS = 0.1
-with directory_lock.taken(Path(sys.argv[2])) as ours:
+with directory_lock.acquire(Path(sys.argv[2])) as ours:
     print("held", flush=True)
     while not ours.lost:
         time.sleep(0.05)
@@ -59,7 +59,7 @@ def elsewhere(tmp_path: Path):
 def test_another_machine_is_kept_out_by_the_heartbeat_alone(elsewhere) -> None:
     folder, _ = elsewhere
     assert holder(folder) is not None and not holder(folder).here
-    with pytest.raises(InUseError, match=r"in use by process \d+ on .+; wait for it or stop it"), taken(folder):
+    with pytest.raises(InUseError, match=r"in use by process \d+ on .+; wait for it or stop it"), acquire(folder):
         pass
 
 
@@ -68,7 +68,7 @@ def test_a_dead_holder_on_another_machine_is_outlived(elsewhere) -> None:
     process.kill()
     process.wait()
     began = time.monotonic()
-    with taken(folder) as ours:
+    with acquire(folder) as ours:
         assert time.monotonic() - began > directory_lock.EXPIRY_SECONDS - 0.1
         assert (ours.number, newest(folder)[0]) == (2, 2)
     assert holder(folder) is None
@@ -77,7 +77,7 @@ def test_a_dead_holder_on_another_machine_is_outlived(elsewhere) -> None:
 def test_who_was_suspended_too_long_learns_that_he_lost(elsewhere) -> None:
     folder, process = elsewhere
     process.send_signal(signal.SIGSTOP)
-    with taken(folder) as ours:
+    with acquire(folder) as ours:
         process.send_signal(signal.SIGCONT)
         assert process.stdout.readline() == "lost\n"
         ours.check()
@@ -85,7 +85,7 @@ def test_who_was_suspended_too_long_learns_that_he_lost(elsewhere) -> None:
 
 
 def test_a_lost_lease_says_who_has_it(tmp_path: Path) -> None:
-    with taken(tmp_path) as ours:
+    with acquire(tmp_path) as ours:
         later = {**vars(ours.holder), "host": "node7", "boot": "another", "pid": 12, "job": "3_4"}
         (tmp_path / "sessions" / "2.json").write_text(json.dumps(later))
         until(lambda: ours.lost)
@@ -99,20 +99,20 @@ def test_clocks_that_differ_or_are_set_back_change_nothing(elsewhere, monkeypatc
     clock = time.time
     monkeypatch.setattr(time, "time", lambda: clock() + skew)
     assert holder(folder)
-    with pytest.raises(InUseError), taken(folder):
+    with pytest.raises(InUseError), acquire(folder):
         pass
     process.kill()
     process.wait()
     os.utime(folder / "sessions" / "1.json", (clock() - skew, clock() - skew))
     assert holder(folder) is None
-    with taken(folder):
+    with acquire(folder):
         pass
 
 
 def test_a_lease_that_was_given_back_is_taken_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(directory_lock, "EXPIRY_SECONDS", 3600.0)  # it would be refused, if it had to expire
     for number in range(1, 4):
-        with taken(tmp_path) as ours:
+        with acquire(tmp_path) as ours:
             assert ours.number == number
     assert sorted(path.name for path in (tmp_path / "sessions").iterdir()) == ["1.json", "2.json", "3.json"]
 
@@ -121,7 +121,7 @@ def test_a_lease_that_was_given_back_is_taken_at_once(tmp_path: Path, monkeypatc
 def test_a_lease_cut_short_expires(tmp_path: Path, text: str) -> None:
     (tmp_path / "sessions").mkdir()
     (tmp_path / "sessions" / "1.json").write_text(text)
-    with taken(tmp_path) as ours:
+    with acquire(tmp_path) as ours:
         assert ours.number == 2
 
 
@@ -158,7 +158,7 @@ def test_32_processes_of_two_machines_write_200_cells_once_each(tmp_path: Path) 
     for process in crowd:
         process.start()
     for process in crowd:
-        process.join()
+        process.follow_rank_zero()
     assert [process.exitcode for process in crowd] == [0] * 32
     writers = {cell.name: json.loads((cell / "record.json").read_text())["writer"] for cell in tmp_path.iterdir()}
     assert len(writers) == 200

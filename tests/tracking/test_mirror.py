@@ -14,7 +14,7 @@ from wandb_server import Run, Server
 
 from ln_repro.errors import LnReproError
 from ln_repro.experiment.settings import Experiment, build
-from ln_repro.system.directory_lock import taken
+from ln_repro.system.directory_lock import acquire
 from ln_repro.tracking import mirror as tracking
 from ln_repro.tracking.follower import refuse_secrets
 from tests.waiting import until
@@ -320,7 +320,7 @@ def follow(run_dir: Path) -> subprocess.Popen[str]:
 @needs_core
 def test_an_offline_run_is_followed_while_it_is_at_work(server: Server, run_dir: Path) -> None:
     put(run_dir)
-    with taken(run_dir):
+    with acquire(run_dir):
         mirror = tracking.open_mirror(experiment("offline"), ID, run_dir, pytest.fail)
         write(run_dir, mirror, [train_event(1), train_event(2)])
         following = follow(run_dir)
@@ -341,7 +341,7 @@ def test_an_offline_run_is_followed_while_it_is_at_work(server: Server, run_dir:
 @needs_core
 def test_a_run_that_sends_everything_itself_is_not_followed(server: Server, run_dir: Path) -> None:
     put(run_dir)
-    with taken(run_dir):
+    with acquire(run_dir):
         mirror = tracking.open_mirror(experiment("online"), ID, run_dir, pytest.fail)
         write(run_dir, mirror, [train_event(1)])
         until(lambda: ID in server.runs)

@@ -1,4 +1,4 @@
-"""One cell at work: an `ln-repro run` in a session of its own, its output in a log."""
+"""One run of a sweep: an `ln-repro run` in a session of its own, its output in a log."""
 
 import subprocess
 from collections.abc import Mapping
@@ -8,11 +8,11 @@ from ln_repro.errors import Interrupted, UserError
 from ln_repro.system import subprocesses
 
 STOP_SECONDS = 90.0
-"""How long a run gets to save: longer than it gives its own workers."""
+"""How long a run may take to save: longer than it gives its own workers."""
 
 
 def start(file: Path, log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-    """Start the run that is queued in ``file``; what it says is added to ``log``. Signals to us do not reach it."""
+    """Start the run that is queued in ``file``; its output is appended to ``log``. Our signals do not reach it."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         return subprocess.Popen(
@@ -26,15 +26,15 @@ def start(file: Path, log: Path, environment: Mapping[str, str] | None = None) -
 
 
 def worth_retrying(status: int) -> bool:
-    """Return whether a run that ended so may do better the next time.
+    """Return whether a run that ended with this exit code may succeed when it is tried again.
 
-    A divergence ends with 0, as any result does. Wrong input stays wrong, and a run that was asked to stop should.
+    A divergence is a result and ends with 0. Wrong input stays wrong, and a run that was asked to stop stays stopped.
     """
     return status not in (0, UserError.exit_code, Interrupted.exit_code)
 
 
 def reason(status: int, log: Path) -> str:
-    """Return in one line why a run ended without a record: how it was killed, or what it said last."""
+    """Return in one line why a run ended without a record: the signal that killed it, or its last line of output."""
     if status < 0:
         return subprocesses.killed(status)
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []

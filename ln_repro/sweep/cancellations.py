@@ -1,4 +1,4 @@
-"""Requests to stop cells: files beside the runs, so that a sweep on any machine that shares them obeys."""
+"""Requests to stop runs: files beside them, which a sweep on any machine that shares the folder sees."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -6,25 +6,25 @@ from pathlib import Path
 ALL = "ALL"
 
 
-class Requests:
-    """The requests in a runs folder. Those made before this was called into being are old, and hold no more."""
+class Cancellations:
+    """The requests in a runs folder; those made before this object was created are ignored."""
 
     def __init__(self, runs: Path) -> None:
         self.folder = runs / "sweep" / "cancelled"
         self._old = {path.name: self._made(path.name) for path in self.folder.glob("*")}
 
-    def make(self, names: Iterable[str]) -> None:
-        """Ask for cells (by their directories' names; ``ALL``: every one) to be stopped, wherever they are at work."""
+    def request(self, names: Iterable[str]) -> None:
+        """Ask for runs to be stopped, by their directories' names (``ALL``: every one), wherever they run."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for name in names:
             (self.folder / name).touch()
 
     def pending(self, name: str) -> bool:
-        """Return whether this cell is to stop."""
+        """Return whether this run is to stop."""
         return any(self._made(one) not in (None, self._old.get(one)) for one in (name, ALL))
 
     def _made(self, name: str) -> int | None:
-        """Return when, if ever, a request was made last."""
+        """Return when the last request was made; None if there was none."""
         try:
             return (self.folder / name).stat().st_mtime_ns
         except FileNotFoundError:
