@@ -3,10 +3,8 @@
 import json
 import multiprocessing
 import signal
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import torch
@@ -15,9 +13,6 @@ from ln_repro.records.events import end_of_torn_line
 from ln_repro.theory.plan import MEASURES
 from ln_repro.theory.unit import Measured, Measurement, Unit
 from ln_repro.version import NUMERICS
-
-INTERRUPT_SECONDS = 2.0
-"""Ctrl-C ends the workers and reaches this process, too, perhaps a little later: then it is what is raised."""
 
 
 def measure(units: Sequence[Unit], kept: Path, processes: int, progress: Callable[[int, int], None]) -> Measured:
@@ -47,22 +42,21 @@ def measure(units: Sequence[Unit], kept: Path, processes: int, progress: Callabl
 def make(units: Sequence[Unit], processes: int) -> Iterator[tuple[Unit, Measurement]]:
     """Yield measurements as they are made."""
     context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
-    with ProcessPoolExecutor(processes, context, prepare_worker) as pool:
-        waiting = {pool.submit(measured, unit): unit for unit in units}
+    with ProcessPoolExecutor(processes, context, torch.set_num_threads, (1,)) as pool:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # workers inherit it: Ctrl-C is ours alone
+        try:
+            waiting = {pool.submit(measured, unit): unit for unit in units}
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         try:
             for done in as_completed(waiting):
                 yield waiting[done], done.result()
-        except BrokenProcessPool:
-            time.sleep(INTERRUPT_SECONDS)
+        except BaseException:
+            for worker in multiprocessing.active_children():
+                worker.terminate()
             raise
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-def prepare_worker() -> None:
-    """Compute on one thread, and die of Ctrl-C at once and in silence."""
-    torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def measured(unit: Unit) -> Measurement:
