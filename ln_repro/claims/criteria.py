@@ -165,7 +165,7 @@ class Trains:
 
 
 @dataclass(frozen=True)
-class Any:
+class AnyOf:
     """At least one of several holds, each of them criteria that hold together.
 
     Args:
@@ -231,7 +231,7 @@ class Rule:
 def leaves(criteria: Sequence[Criterion]) -> Iterator[Criterion]:
     """Yield every criterion, those inside of others too."""
     for one in criteria:
-        if isinstance(one, Any):
+        if isinstance(one, AnyOf):
             for part in one.parts:
                 yield from leaves(part)
         else:

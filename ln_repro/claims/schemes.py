@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from statistics import fmean
 
-from ln_repro.claims.criteria import Any, Claim, Finding, Metric, Report, Rule, Trains, Within
+from ln_repro.claims.criteria import AnyOf, Claim, Finding, Metric, Report, Rule, Trains, Within
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import LOG, interval
 from ln_repro.claims.metrics import BLEU, FINAL_LOSS, FINAL_NLL
@@ -146,9 +146,9 @@ class Even:
                        None if found != INCONCLUSIVE else "more seeds: the interval crosses the edge")  # fmt: skip
 
 
-def _deeper(bleu: float | None) -> Any:
+def _deeper(bleu: float | None) -> AnyOf:
     pairs = [(f"postln_warm_{depth}", f"deepnorm_warm_{depth}") for depth in ("deep", "deeper")]
-    return Any(
+    return AnyOf(
         tuple((Trains(post, most=FEW, bleu=bleu), Trains(deep, least=1, bleu=bleu)) for post, deep in pairs),
         "at one of the two greater depths",
     )
@@ -161,7 +161,7 @@ def _rezero(bleu: float | None) -> tuple[Trains | Report, ...]:
     )
 
 
-def _open_question(bleu: float | None) -> Any:
+def _open_question(bleu: float | None) -> AnyOf:
     tuned = ("postln_warm", "postln_warm_high", "postln_warm_short")
     arms = ("preln_nowarm_anchored", "deepnorm_nowarm", "rezero_nowarm", "admin_nowarm")
     parts = tuple(
@@ -169,7 +169,7 @@ def _open_question(bleu: float | None) -> Any:
          MatchesBest(arm, tuned, bleu is not None))
         for arm in arms
     )  # fmt: skip
-    return Any(parts, "for one of these schemes", arms)
+    return AnyOf(parts, "for one of these schemes", arms)
 
 
 SCHEMES = (

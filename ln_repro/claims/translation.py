@@ -2,7 +2,7 @@
 
 from ln_repro.claims.criteria import (
     SHARE,
-    Any,
+    AnyOf,
     Claim,
     Criterion,
     Metric,
@@ -80,7 +80,7 @@ def _same_under_sgd(id: str, reading: str, suffix: str) -> Claim:
         "without: just above 0 in 15 epochs; with: better, significantly worse than Adam (text)",
         original(
             *(Within(BLEU, (arm,), high=2) for arm in none),
-            Any(tuple((Within(BLEU.minus(), pair, 0, level=EITHER),) for pair in zip(warm, none, strict=True)),
+            AnyOf(tuple((Within(BLEU.minus(), pair, 0, level=EITHER),) for pair in zip(warm, none, strict=True)),
                 "at one of the two rates"),
             *(Within(BLEU.minus(), ("postln_warm", arm), 5) for arm in warm),
         ),
