@@ -50,7 +50,7 @@ class NotTrained:
         )
 
     def judge(self, evidence: Evidence) -> Finding:
-        """Return what the evidence says of it."""
+        """Return the finding."""
         hits = evidence.values(self.arms, lambda run, low: run.diverged or run.loss - low.loss >= LOST)
         held = 2 * sum(hits) > len(hits) if self.most else not any(hits)
         words = f"{arm_words(self.arm)} not trained in {sum(hits):g} of {len(hits)}"
@@ -84,7 +84,7 @@ class FineTunesFaster:
         )
 
     def judge(self, evidence: Evidence) -> Finding:
-        """Return what the evidence says of it."""
+        """Return the finding."""
         compared = [one for one in evidence.by_start if not one.missing(self.arms)]
         seeds = (
             sorted(set.intersection(*({*one.arms[arm]} for one in compared for arm in self.arms))) if compared else []

@@ -1,4 +1,4 @@
-"""Criteria: what has to hold for a claim to be reproduced, as data; printed rule and verdict both come from it."""
+"""Criteria, what has to hold for a claim to be reproduced, as data: the printed rule and the verdict come from them."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -12,16 +12,16 @@ from ln_repro.claims.words import arm_words, region_words, spoken
 from ln_repro.records.archive import Run
 
 SEEDS = 5
-"""Runs that a verdict on training needs at least."""
+"""Seeds that a verdict on training needs."""
 SHARE = 0.8
-"""Of the seeds that train (fail) where an arm does."""
+"""The share of seeds that train (fail) from which on an arm trains (fails)."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a criterion came to: its verdict, our numbers in words, and what would decide it if it is open.
+    """What a criterion came to: its verdict, our numbers in words, and what would resolve it if it is open.
 
-    ``runs`` are those that it looked at beyond the arms of the claim.
+    ``runs`` are the runs that it used beyond those of the claim's arms.
     """
 
     verdict: str
@@ -35,13 +35,13 @@ class Criterion(Protocol):
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """The named experiments it needs runs of."""
+        """The arms that it needs runs of."""
 
     def sentence(self) -> str:
         """Return the condition in words."""
 
     def judge(self, evidence: Evidence) -> Finding:
-        """Return what the evidence says of it."""
+        """Return the finding."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class Metric:
     """A quantity of one run or of several that share a seed.
 
     Args:
-        words: with one ``{}`` for each arm.
-        of: takes as many runs.
-        scale: on which means and intervals are taken, and within which bounds.
+        words: its name, with one ``{}`` for each arm.
+        of: the function of as many runs.
+        scale: of means and intervals.
     """
 
     words: str
@@ -69,13 +69,13 @@ class Metric:
 
 @dataclass(frozen=True)
 class Within:
-    """The interval over seeds of a metric's mean lies in a region.
+    """The interval of a metric's mean over seeds lies in a region.
 
     Args:
         metric: the quantity.
         arms: of which arms.
         low, high: the region.
-        contradicted: where the whole interval has to lie for the opposite verdict; None: anywhere outside the region.
+        contradicted: the region in which the interval contradicts the claim; None: outside ``low`` to ``high``.
         level: of the interval.
     """
 
@@ -94,7 +94,7 @@ class Within:
         return words + (f" ({100 * self.level:g} % interval)" if self.level != LEVEL else "")
 
     def judge(self, evidence: Evidence) -> Finding:
-        """Return what the evidence says of it."""
+        """Return the finding."""
         values = evidence.values(self.arms, self.metric.of)
         if not values:
             return Finding(INCONCLUSIVE, "", f"{', '.join(self.arms)} with the same seeds")
@@ -110,13 +110,13 @@ class Within:
 
 @dataclass(frozen=True)
 class Report:
-    """A quantity that is shown beside the criteria and decides nothing; without runs it is not."""
+    """A quantity that is shown beside the criteria and decides nothing; without runs it is left out."""
 
     metric: Metric
     arms: tuple[str, ...]
 
     def sentence(self) -> str:
-        """Say nothing: it is no condition."""
+        """Return nothing: it is no condition."""
         return ""
 
     def judge(self, evidence: Evidence) -> Finding:
@@ -132,12 +132,12 @@ class Report:
 
 @dataclass(frozen=True)
 class Trains:
-    """An arm trains in a share of its seeds: at least, or at most where it is to fail.
+    """An arm trains in at least (or at most) a share of its seeds.
 
     Args:
         arm: which.
         least, most: the share.
-        bleu: from which BLEU on a run has trained; None: from `TRAINS` times the best arm's.
+        bleu: the BLEU from which on a run trains; None: `TRAINS` times the best arm's.
     """
 
     arm: str
@@ -157,7 +157,7 @@ class Trains:
         return f"{arm_words(self.arm)} trains ({meant}) in {share} of its seeds"
 
     def judge(self, evidence: Evidence) -> Finding:
-        """Return what the evidence says of it."""
+        """Return the finding."""
         runs = [run for _, run in sorted(evidence.arms[self.arm].items())]
         hits = sum(evidence.trained(run) if self.bleu is None else run.finite and run.bleu >= self.bleu for run in runs)
         held = self.least <= hits / len(runs) <= self.most
@@ -166,12 +166,12 @@ class Trains:
 
 @dataclass(frozen=True)
 class AnyOf:
-    """At least one of several holds, each of them criteria that hold together.
+    """At least one of several groups of criteria holds.
 
     Args:
-        parts: the several.
+        parts: the groups.
         words: what they are.
-        alike: by part, the arm that it is about, if the parts differ in nothing else: the rule then says "it".
+        alike: the arm of each group, if the groups differ in nothing else: the sentence then says "it".
     """
 
     parts: tuple[tuple[Criterion, ...], ...]
@@ -180,7 +180,7 @@ class AnyOf:
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """All of theirs."""
+        """The arms of every group."""
         return tuple(dict.fromkeys(arm for part in self.parts for one in part for arm in one.arms))
 
     def sentence(self) -> str:
@@ -192,7 +192,7 @@ class AnyOf:
         return f"{self.words}: " + "; or ".join(told)
 
     def judge(self, evidence: Evidence) -> Finding:
-        """Return what the evidence says of it: the best part decides."""
+        """Return the finding: the best group decides."""
         found = [[one.judge(evidence) for one in part] for part in self.parts]
         verdicts = [all_of(finding.verdict for finding in part) for part in found]
         judged = any_of(verdicts)
@@ -204,13 +204,13 @@ class AnyOf:
 
 @dataclass(frozen=True)
 class Rule:
-    """The criteria of a claim on some data: it is reproduced if all of them hold, contradicted if one is contradicted.
+    """The criteria of a claim on some data: it is reproduced if all hold, contradicted if one is contradicted.
 
     Args:
-        criteria: of which.
-        written: when, ISO 8601; records made before are said to be older than their rule.
+        criteria: the criteria.
+        written: the time in ISO 8601; records made before it are older than their rule.
         source: where the thresholds come from.
-        seeds: runs that every arm needs at least.
+        seeds: runs that every arm needs.
     """
 
     criteria: tuple[Criterion, ...]
@@ -229,7 +229,7 @@ class Rule:
 
 
 def leaves(criteria: Sequence[Criterion]) -> Iterator[Criterion]:
-    """Yield every criterion, those inside of others too."""
+    """Yield every criterion, including nested ones."""
     for one in criteria:
         if isinstance(one, AnyOf):
             for part in one.parts:
@@ -246,13 +246,13 @@ class Claim:
         id: in the registry. ``.anchored`` takes "no warm-up" to mean that the ramp alone is left out; without it, the
             paper's literal reading, T = 1 in the formula of the schedule.
         claim: the sentence.
-        place: where it is made.
-        paper: its number, and how it was obtained.
-        rule: when it is reproduced on its own data.
-        others: when the same question is answered alike on other data; None if it is not asked there.
-        setting: its own data.
-        grid: of `ln-repro sweep`, where a rule needs arms at several rates.
-        controls: arms that tell between explanations; the rules do without.
+        place: where the paper makes it.
+        paper: the paper's number, and how it was obtained.
+        rule: its rule on the paper's data.
+        others: its rule on other data; None if the claim is not judged there.
+        setting: the setting of the paper's data.
+        grid: the grid of `ln-repro sweep` that a rule over several rates needs.
+        controls: arms that discriminate between explanations; the rules do not use them.
     """
 
     id: str

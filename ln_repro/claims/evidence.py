@@ -65,11 +65,6 @@ class Evidence:
         """Return the seeds that every one of the arms has."""
         return sorted(set.intersection(*({*self.arms.get(arm, {})} for arm in arms)))
 
-    def records(self, arms: Sequence[str]) -> list[str]:
-        """Return the ids of the arms' records, from whatever start."""
-        runs = [run for arm in arms for one in self.by_start for _, run in sorted(one.arms.get(arm, {}).items())]
-        return [run.record["id"] for run in runs]
-
     @property
     def by_start(self) -> Sequence["Evidence"]:
         """Return the parts of it, one for every start; itself where runs begin with no others' weights."""
@@ -170,9 +165,7 @@ def _of_setting(
             of_variation = found.setdefault((variation(run.experiment, init), run.started), {})
             for name in names:
                 of_variation.setdefault(name, {}).setdefault(run.experiment.lr, {}).setdefault(run.seed, run)
-    known = next(
-        (entropies[print_] for run in runs if (print_ := run.record["data"].get("fingerprint")) in entropies), {}
-    )
+    known = next((entropies[key] for run in runs if (key := run.record["data"].get("fingerprint")) in entropies), {})
 
     def evidence(variation: str, start: int | None) -> Evidence:
         rates = found.get((variation, start), {})
@@ -188,7 +181,7 @@ def _of_setting(
 def variation(experiment: Experiment, init: str) -> str:
     """Return what of an experiment differs from an arm that starts with ``init``, besides rate and seed."""
     told: dict[str, str] = {"init": experiment.init} if experiment.init != init else {}
-    if experiment.optimizer.model_dump().get("equal_layer_norms"):
+    if experiment.optimizer.equal_layer_norms:
         told["optimizer.equal_layer_norms"] = "true"
     return ", ".join(f"{name}={value}" for name, value in told.items())
 

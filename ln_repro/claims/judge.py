@@ -43,14 +43,14 @@ FAMILIES = ("MT", "WMT", "BERT", "TH", "X")
 
 @dataclass(frozen=True)
 class RuleResult:
-    """What a rule came to on one setting.
+    """The result of a rule on one setting.
 
     Args:
         verdict: one of four.
-        ours: the numbers, in words; None if there are none.
-        seeds: over how many.
-        runs: that it rests on.
-        needs: what would decide it; None if it is decided.
+        ours: our numbers in words; None if there are none.
+        seeds: their number.
+        runs: the runs that it rests on.
+        needs: what would resolve it; None if it is resolved.
     """
 
     verdict: str
@@ -61,19 +61,19 @@ class RuleResult:
 
 
 def asked_arms() -> list[str]:
-    """Return every arm that some rule looks at."""
+    """Return every arm that a rule uses."""
     rules = [rule for claim in CLAIMS for rule in (claim.rule, claim.others) if rule]
     named = [arm for rule in rules for one in rule.criteria for arm in (*one.arms, *_families(one))]
     return sorted({*named, *(arm for claim in CLAIMS for arm in claim.controls)})
 
 
 def evidence_of(runs: Sequence[Run], named: Named, corpora: Mapping[str, Mapping[str, Any]]) -> dict[str, Evidence]:
-    """Return the evidence by setting, with every arm that a rule looks at (`gather`)."""
+    """Return the evidence by setting, with every arm that a rule uses (`gather`)."""
     return gather(runs, named, asked_arms(), corpora)
 
 
 def judge(rule: Rule, evidence: Evidence) -> RuleResult:
-    """Return what a rule comes to on one setting."""
+    """Apply a rule to one setting."""
     if missing := evidence.missing(rule.arms):
         return RuleResult(NOT_RUN, needs=f"no run of {', '.join(missing)}")
     findings = [one.judge(evidence) for one in rule.criteria]
@@ -94,7 +94,7 @@ def judge(rule: Rule, evidence: Evidence) -> RuleResult:
 
 
 def claim_rows(evidence: Mapping[str, Evidence], findings: Findings) -> list[Row]:
-    """Return every claim as the contract has it, with its rule and what is still needed beside."""
+    """Return every claim with its verdicts, its rules, and what would resolve it."""
     rows = [row_of(claim, evidence) for claim in CLAIMS] + [theory_row(found) for found in findings]
     return sorted(rows, key=lambda row: order(row["id"]))
 

@@ -13,7 +13,7 @@ from ln_repro.claims.words import arm_words, region_words, spoken
 from ln_repro.records.archive import Run
 
 CURVE_SEEDS = 3
-"""Runs that a rate needs to count for a ceiling; those around the ceiling need `SEEDS`."""
+"""Seeds that a rate needs to count for a ceiling; the rates next to the ceiling need `SEEDS`."""
 SIGNIFICANT = 0.05
 """The p-value of Fisher's exact test below which two arms differ in how many of their seeds train."""
 
@@ -23,10 +23,10 @@ class Ceiling:
     """The largest rate of a grid at which an arm trains.
 
     Attributes:
-        rate: it; None if there is none.
-        above: the next rate, at which it does not train; None if the grid ends: the ceiling may be higher.
-        rates: all that were run, with how many seeds train and how many there are.
-        open: rates around the ceiling with fewer seeds than a verdict takes.
+        rate: the ceiling; None if the arm trains at no rate.
+        above: the next rate, at which it does not train; None at the end of the grid: the ceiling may be higher.
+        rates: every rate that was run, with the number of seeds that train and of all seeds.
+        open: rates next to the ceiling with fewer seeds than a verdict takes.
     """
 
     rate: Rate | None
@@ -37,7 +37,7 @@ class Ceiling:
     def words(self) -> str:
         """Return it in words."""
         if not self.rates:
-            return "no rate run"
+            return "not known"
         if self.rate is None:
             return f"below {min(self.rates):g}, the lowest rate run,"
         return f"{'at least ' if self.above is None else ''}{self.rate:g}"
@@ -56,8 +56,17 @@ def ceiling(evidence: Evidence, arm: str) -> Ceiling:
     return Ceiling(top, above, counts, few)
 
 
+class OverRates:
+    """A criterion that takes the runs of its arms at any learning rate."""
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Named experiments that it needs: none."""
+        return ()
+
+
 @dataclass(frozen=True)
-class Ceilings:
+class Ceilings(OverRates):
     """One arm's ceiling is at least so many times that of another, and at some rate more of its seeds train.
 
     Contradicted if the first's is known and not above the second's.
@@ -72,11 +81,6 @@ class Ceilings:
     low: str
     factor: float = 2.0
     masked: bool = False
-
-    @property
-    def arms(self) -> tuple[str, ...]:
-        """None: any rate will do."""
-        return ()
 
     def sentence(self) -> str:
         """Return the condition in words."""
@@ -117,16 +121,11 @@ class Ceilings:
 
 
 @dataclass(frozen=True)
-class TrainsWhereFails:
+class TrainsWhereFails(OverRates):
     """At some rate one arm trains and another fails, and the two differ by Fisher's test."""
 
     trains: str
     fails: str
-
-    @property
-    def arms(self) -> tuple[str, ...]:
-        """None: any rate will do."""
-        return ()
 
     def sentence(self) -> str:
         """Return the condition in words."""
@@ -160,7 +159,7 @@ class TrainsWhereFails:
 
 
 @dataclass(frozen=True)
-class BestRates:
+class BestRates(OverRates):
     """A metric of one arm at its best rate minus that of another at its best rate lies in a region.
 
     The best rate is the one of lowest mean validation loss, among those with `CURVE_SEEDS` runs.
@@ -171,11 +170,6 @@ class BestRates:
     second: str
     low: float = -math.inf
     high: float = math.inf
-
-    @property
-    def arms(self) -> tuple[str, ...]:
-        """None: any rate will do."""
-        return ()
 
     def sentence(self) -> str:
         """Return the condition in words."""
@@ -204,7 +198,7 @@ class BestRates:
 
 
 def significant(evidence: Evidence, one: str, other: str) -> str:
-    """Return the rate at which most more seeds of one arm train than of another, in words; empty if there is none."""
+    """Return the rate at which one arm most clearly trains more often than another, in words; else nothing."""
     first, second = evidence.curve(one), evidence.curve(other)
     found = [
         (_fisher(evidence, first[rate], second[rate]), rate)

@@ -108,7 +108,7 @@ class MatchesBest:
         return self._margin().sentence().replace(arm_words(self.tuned[0]), "the best Post-LN with warm-up")
 
     def judge(self, evidence: Evidence) -> Finding:
-        """Return what the evidence says of it."""
+        """Return the finding."""
         best = min(self.tuned, key=lambda arm: fmean(evidence.values((arm,), lambda run: run.loss)))
         margin = self._margin()
         return Within(margin.metric, (self.arm, best), margin.low, margin.high).judge(evidence)
@@ -134,7 +134,7 @@ class Even:
         )
 
     def judge(self, evidence: Evidence) -> Finding:
-        """Return what the evidence says of it; told is the checkpoint where it is worst."""
+        """Return the finding, with the values at the worst checkpoint."""
         values = [evidence.values(self.arms, metric.of) for metric in UNEVENNESS]
         if any(math.isnan(value) for of_checkpoint in values for value in of_checkpoint):
             return Finding(

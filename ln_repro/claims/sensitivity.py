@@ -9,7 +9,7 @@ from ln_repro.claims.intervals import Interval
 
 SAMPLES = 1000
 LEAST_RATES = 3
-"""Fewer rates say nothing of a curve."""
+"""A curve over fewer rates has no sensitivity."""
 
 
 def sensitivity(curve: Mapping[float, Sequence[float]], ceiling: float) -> float:
@@ -17,7 +17,7 @@ def sensitivity(curve: Mapping[float, Sequence[float]], ceiling: float) -> float
 
     Args:
         curve: by rate, the NLL of every seed.
-        ceiling: what a loss counts for at most: the entropy of a model that never sees the source.
+        ceiling: the largest loss that counts: the entropy of a model that never sees the source.
     """
     means = [fmean(min(value, ceiling) for value in values) for values in curve.values()]
     return fmean(means) - min(means)

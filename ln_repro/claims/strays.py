@@ -1,4 +1,4 @@
-"""Records that are evidence for no named experiment, and why."""
+"""Records that are no evidence for any named experiment, and why."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ def strays(runs: Sequence[Run], named: Named) -> list[str]:
 
 
 def _apart(run: Run, named: Named) -> str:
-    """Return in what a run differs from the experiment that it is named after."""
+    """Return how a run differs from the experiment that it is named after."""
     arm, experiment = named(run.record["exp"]), run.experiment
     if arm is None:
         return "no experiment of that name"

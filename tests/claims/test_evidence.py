@@ -15,7 +15,7 @@ from tests.claims.made import EPOCHS, RATE, gathered, made, made_experiment, mad
 
 def ids(found: Evidence) -> set[str]:
     """Return the records that are evidence for the named experiments."""
-    return {id for arm in found.arms for id in found.records([arm])}
+    return {run.record["id"] for one in found.by_start for arm in one.arms.values() for run in arm.values()}
 
 
 def test_records_are_found_by_setting_and_arm() -> None:
