@@ -65,7 +65,7 @@ def test_other_code_than_it_was_queued_with_is_told() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--queued=gone.json"], "gone.json: the queued experiment is gone; type the sweep again"),
+        (["--queued=gone.json"], "gone.json: the queued experiment does not exist any more; start the sweep again"),
         (["--queued=gone.json", "seed=2"], "--queued: the experiment is settled; take away seed=2"),
     ],
 )

@@ -151,7 +151,7 @@ def test_a_sweep_that_leaves_cannot_stop_at_a_failure(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     words = ["grid=design", "--only", "postln_warm", "launcher=slurm", "precision=fp32", "--detach", "--fail-fast"]
     assert cli.main(["sweep", *words]) == 2
-    assert capfd.readouterr().err.startswith("ln-repro: --fail-fast: has to watch the queue")
+    assert capfd.readouterr().err.startswith("ln-repro: --fail-fast: needs a sweep that waits")
 
 
 def test_nobody_is_asked_where_nothing_was_handed_over(queue, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_where_no_gpu_is_the_precision_of_jobs_that_get_one_is_said(
     monkeypatch.setattr(device, "gpu", lambda: Gpu(None, False))
     assert cli.main(["sweep", "grid=design", "--only", "postln_warm", "--dry-run", *words]) == 0
     said = capsys.readouterr().err
-    assert ("the jobs run in fp32, unless you give precision=bf16" in said) == warned and said.count("\n") == warned
+    assert ("the jobs run in fp32 unless you give precision=bf16" in said) == warned and said.count("\n") == warned
 
 
 def test_jobs_ask_for_gpus_in_several_ways() -> None:
