@@ -52,9 +52,7 @@ def sweep_command(options: argparse.Namespace) -> int:
     )
     if options.dry_run:
         if options.skip_recorded and plan[0].id is None:
-            say(
-                "--skip-recorded: the ids of runs depend on the corpus; prepare it first (ln-repro data prepare)"
-            )
+            say("--skip-recorded: the ids of runs depend on the corpus; prepare it first (ln-repro data prepare)")
         print(table(plan, queue_of(runs)))
         return 0
     done = sum(planned.done for planned in plan)

@@ -129,9 +129,7 @@ class Pool:
             waiting, holder = running.waiting, running.waiting.planned.folder.holder
             if waiting.planned.done:
                 self.progress.ended(waiting.planned)
-            elif holder and not (
-                holder.is_local and holder.pid == running.process.pid
-            ):  # another sweep was faster
+            elif holder and not (holder.is_local and holder.pid == running.process.pid):  # another sweep was faster
                 self.waiting.append(waiting)
             elif run_process.worth_retrying(status) and waiting.failures < self.retries:
                 waiting.failures += 1

@@ -152,10 +152,11 @@ def test_requests_made_before_the_sweep_are_ignored(tmp_path: Path) -> None:
     Cancellations(tmp_path).request(["a", ALL])
     ours = Cancellations(tmp_path)
     assert not ours.pending("a") and not ours.pending("b")
-    for name, other in (("a", False), (ALL, True)):
-        before = (ours.folder / name).stat().st_mtime_ns
-        until(lambda: Cancellations(tmp_path).request([name]) or (ours.folder / name).stat().st_mtime_ns != before)
-        assert ours.pending("a") and ours.pending("b") is other
+    time.sleep(0.05)  # longer than a tick of any file system's clock
+    Cancellations(tmp_path).request(["a"])
+    assert ours.pending("a") and not ours.pending("b")
+    Cancellations(tmp_path).request([ALL])
+    assert ours.pending("b")
 
 
 def test_a_run_that_always_dies_is_not_tried_for_ever_though_its_workers_hold_the_lock(pool, monkeypatch) -> None:
@@ -179,9 +180,7 @@ def test_a_run_that_always_dies_is_not_tried_for_ever_though_its_workers_hold_th
     assert tries(plan[0]) == 2
 
 
-@pytest.mark.parametrize(
-    ("error", "raised"), [(KeyboardInterrupt, Interrupted), (ZeroDivisionError, ZeroDivisionError)]
-)
+@pytest.mark.parametrize(("error", "raised"), [(KeyboardInterrupt, Interrupted), (ValueError, ValueError)])
 def test_after_ctrl_c_or_an_error_no_run_is_left_running(pool, monkeypatch, error, raised) -> None:
     made, plan, _ = pool("slow", "slow", "slow")
 
