@@ -116,9 +116,3 @@ def test_an_interrupted_average_is_finished_by_the_same_command(command, average
         [event["update"] for event in events(one) if event["kind"] == "train"] for one in (run, averaged)
     )
     assert (steps != expected) == damaged  # nothing is trained twice without need
-
-
-def test_an_average_of_one_is_refused_in_one_line(command):
-    status, out, error = command().finish("eval.average=1")
-    assert (status, out) == (2, "")
-    assert error.count("\n") == 1 and "eval.average: the average of 1 epoch is that epoch" in error

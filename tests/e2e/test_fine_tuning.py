@@ -122,7 +122,6 @@ def test_every_command_accepts_runs_without_bleu(whole, pretrained, tmp_path):
         (["start={run}@2", "norm=postln"], "has norm=preln, this run postln; the two have to be the same"),
         (["start={run}@2", "model.width=32"], "has model.width=16, this run 32; the two have to be the same"),
         (["start={run}@2", "data.vocabulary=sha256:1"], "has another vocabulary than data.vocabulary; leave that out"),
-        (["start={run}@2", "data.source=null"], "get MRPC from https://gluebenchmark.com and give data.source=FOLDER"),
         (["start={tuned}@1"], "is a run of task=classification; give start=RUN@EPOCH"),
     ],
 )

@@ -81,7 +81,6 @@ def test_text_in_one_language_is_enough(command, lines):
         (["train.block_tokens=121"], "train.max_tokens: 120 has no room for a block of train.block_tokens=121"),
         (["data=text", "data.train=null"], "data.train: is not given; give data.train=FILE data.valid=FILE"),
         (["data=text", "data.train=nowhere.txt"], "nowhere.txt"),
-        (["data=text", "data.source_lang=de"], "text is in one language, give it twice; got de and en"),
         (["data=text", "task=translation"], "data.name: text is in one language, which task=masked_lm learns from"),
     ],
 )
