@@ -1,15 +1,15 @@
 #!/bin/bash
-# As much of the study as fits on a GPU that is there for a while:
+# Run as much of the study as fits into a limited time on a GPU:
 #
 #     scripts/gpu_campaign.sh MINUTES OUT [key=value ...]
 #
-# What works here, fifty updates in fp32 and in bf16, the benchmark (a third of the time at most), then the grids, those
-# first that decide most; all of it in fp32 where bf16 does not work. Typed again with the same LN_REPRO_RUNS it goes on
-# where it was. What is worth keeping (records, events, hypotheses, the benchmark) lies in OUT.
+# First checks of 50 updates in fp32 and bf16, then the benchmark (a third of the time at most), then the grids, the most
+# decisive first; everything runs in fp32 if bf16 does not work. The same command with the same LN_REPRO_RUNS resumes.
+# Records, events, hypotheses and the benchmark are collected in OUT.
 #
-# Corpora are taken as prepared, or from DATA/tatoeba, DATA/multi30k and DATA/iwslt14 if DATA is set; those that are
-# nowhere are left out. PYTHON is the interpreter (default: .venv's), MODEL the model (default: the paper's, iwslt), and
-# key=value goes to every run: the whole course is rehearsed on a CPU by
+# Corpora that are not prepared are read from DATA/tatoeba, DATA/multi30k and DATA/iwslt14 if DATA is set; those that are
+# not found are left out. PYTHON is the interpreter (default: .venv's), MODEL the model (default: the paper's, iwslt),
+# JOBS_PER_GPU the number of runs side by side (default: 4); key=value goes to every run. To rehearse on a CPU:
 #
 #     ROUNDS=1 UPDATES=40 MODEL=toy DATA=... scripts/gpu_campaign.sh 10 rehearsal train.max_epoch=null train.max_update=20 eval.beam=1
 set -uo pipefail
@@ -24,7 +24,7 @@ exec > >(tee -a "$out/campaign.log") 2>&1
 
 ln_repro() { "$PYTHON" -m ln_repro.cli "$@"; }
 left() { echo $(((end - SECONDS) / 60)); }
-find_source() {  # CORPUS: sets `source` to the setting that says where its archive lies, if DATA has it
+find_source() {  # CORPUS: set `source` to the option that names its archive, if DATA has it
     source=()
     if [ -n "${DATA:-}" ] && [ -e "$DATA/$1" ]; then source=("data.source='$(realpath "$DATA/$1")'"); fi
 }
@@ -38,7 +38,7 @@ sweep() {  # GRID CORPUS SEEDS FOLDER [key=value ...]
     keep
 }
 
-check() {  # PRECISION: fifty updates, apart from the runs that count
+check() {  # PRECISION: 50 updates, outside the runs folder of the study
     LN_REPRO_RUNS="$out/check" ln_repro run exp=toy_preln_nowarm tracker=none train.max_epoch=null train.max_update=50 \
         precision="$1"
 }
@@ -49,7 +49,7 @@ check bf16
 case $? in
     0) ;;
     130) exit 130 ;;
-    *) echo "== bf16 does not work here: everything runs in fp32" && set -- precision=fp32 "$@" ;;
+    *) echo "== bf16 does not work here; everything runs in fp32" && set -- precision=fp32 "$@" ;;
 esac
 here=""
 for corpus in iwslt14 tatoeba multi30k; do
@@ -66,7 +66,7 @@ if [ -n "$first" ] && [ ! -e "$out/bench.json" ] && [ "$(left)" -ge 2 ]; then
 fi
 for seeds in 1 3; do
     for corpus in $here; do
-        name=${corpus%14} paper=(model="$MODEL")  # IWSLT14 and Tatoeba have the paper's rates; Multi30k gets them here
+        name=${corpus%14} paper=(model="$MODEL")  # the settings of IWSLT14 and Tatoeba have the paper's rates; Multi30k's get them here
         [ "$corpus" != multi30k ] || paper+=(reference.lr=5e-4 reference.lr_high=1e-3 reference.lr_sgd=5e-3
             reference.lr_sgd_low=1e-3 reference.lr_fixed=1e-4)
         for grid in section4 section3_2 design; do
@@ -76,4 +76,4 @@ for seeds in 1 3; do
 done
 keep
 tar -czf "$out/records.tgz" -C "$out" records 2>/dev/null
-echo "== done; $out has the records and the benchmark"
+echo "== done; the records and the benchmark are in $out"

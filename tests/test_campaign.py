@@ -1,4 +1,4 @@
-"""The campaign on a GPU that is there for a while, rehearsed with a stand-in for the interpreter."""
+"""The campaign on a GPU for a limited time, with a stand-in for the interpreter."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ case "$*" in
         exit "$BENCH" ;;
 esac
 """
-"""Says what it was called for. BF16 is how the run in bf16 ends, BENCH how the benchmark does: 1 is before any row."""
+"""Logs its arguments. BF16 is the exit code of the check in bf16, BENCH of the benchmark: 1 is before any row."""
 Campaign = Callable[..., tuple[int, list[str]]]
 
 
@@ -30,7 +30,7 @@ def out(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def campaign(tmp_path: Path, out: Path) -> Campaign:
-    """Return a function that goes through a campaign; it returns the exit code and what was called."""
+    """Return a function that runs a campaign and returns the exit code and the calls."""
     if not shutil.which("timeout"):
         pytest.skip("no timeout")
     stand_in = tmp_path / "python"
@@ -54,7 +54,7 @@ def those(calls: list[str], what: str) -> list[str]:
     return [call for call in calls if what in call]
 
 
-def test_the_checks_are_no_evidence(campaign: Campaign, out: Path) -> None:
+def test_the_checks_are_kept_apart_from_the_runs_of_the_study(campaign: Campaign, out: Path) -> None:
     status, calls = campaign()
     assert status == 0 and len(those(calls, "max_update=50")) == 2
     assert all(call.startswith(f"{out}/check ") for call in those(calls, "max_update=50"))
@@ -62,7 +62,7 @@ def test_the_checks_are_no_evidence(campaign: Campaign, out: Path) -> None:
     assert all(call.startswith("the-runs ") for call in (*those(calls, " sweep "), *those(calls, " collect ")))
 
 
-def test_the_benchmark_is_tried_once_and_what_was_cut_off_is_measured_again(campaign: Campaign, out: Path) -> None:
+def test_the_benchmark_is_measured_once_unless_it_was_cut_off(campaign: Campaign, out: Path) -> None:
     assert len(those(campaign(bench=1)[1], "ln_repro.bench")) == 1
     assert len(those(campaign(bench=124)[1], "ln_repro.bench")) == 1
     assert (out / "bench.part.json").exists() and not (out / "bench.json").exists()
@@ -71,7 +71,7 @@ def test_the_benchmark_is_tried_once_and_what_was_cut_off_is_measured_again(camp
     assert those(campaign()[1], "ln_repro.bench") == []
 
 
-def test_in_its_last_minute_nothing_is_begun(campaign: Campaign) -> None:
+def test_nothing_is_started_in_the_last_minute(campaign: Campaign) -> None:
     status, calls = campaign(minutes=1)
     assert status == 0 and those(calls, "ln_repro.bench") == those(calls, " sweep ") == []
 

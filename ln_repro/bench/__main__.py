@@ -1,4 +1,4 @@
-"""`python -m ln_repro.bench`: measure, print the table, and keep it as JSON."""
+"""Measure training and decoding speed, print one line per row, and keep them as JSON."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from ln_repro.bench.rows import ROWS, USUAL
+from ln_repro.bench.rows import ON_CPU, ROWS
 from ln_repro.bench.trainings import WARM_UP, Workload
 from ln_repro.corpus.prepare import prepare
 from ln_repro.engine import process
@@ -22,7 +22,7 @@ EXP = "multi30k_preln_nowarm_anchored"
 
 
 def main() -> None:
-    """Measure the chosen rows in rounds."""
+    """Run `python -m ln_repro.bench`."""
     parser = argparse.ArgumentParser(prog="python -m ln_repro.bench", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--updates", type=int, default=50, help=f"of each training; the first {WARM_UP} are not timed")
@@ -30,23 +30,20 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="results/bench/NAME.json")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help=f"what is trained; default: exp={EXP}")
     options = parser.parse_intermixed_args()
-    given = (
-        options.overrides
-        if any(o.startswith("exp=") for o in options.overrides)
-        else [f"exp={EXP}", *options.overrides]
-    )
     fixed = [f"train.log_every={WARM_UP}", "train.save_every=1000000", "tracker=none", "train.max_epoch=null"]
-    experiment = resolve_precision(build(compose([*given, *fixed, f"train.max_update={options.updates}"])))
+    experiment = resolve_precision(
+        build(compose([f"exp={EXP}", *options.overrides, *fixed, f"train.max_update={options.updates}"]))
+    )
     work = Workload(experiment, prepare(experiment.data, experiment.paths.data, process.binarise, print).bin)
     on = gpu().name if experiment.train.device != "cpu" else None
     machine = {"gpu": on, "cores": cores(), **provenance.environment(on or platform.machine())}
     rows: list[dict[str, Any]] = []
-    for name in options.rows or (ROWS if on else USUAL):
+    for name in options.rows or (ROWS if on else ON_CPU):
         ratios = [round(ratio, 4) for ratio in ROWS[name](work, options.rounds)]
         rows.append({"name": name, "ratio": statistics.median(ratios), "rounds": ratios, "exp": experiment.exp})
         spread = f"{min(ratios):.3f} to {max(ratios):.3f}, {len(ratios)} rounds"
         print(f"{name:18} {rows[-1]['ratio']:.3f}   ({spread})", flush=True)
-        if options.json:  # after every row: the time may end before the last
+        if options.json:  # after every row, since the time may be up before the last
             options.json.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(options.json, json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
 

@@ -1,4 +1,4 @@
-"""What decoding the test set takes: ours, and fairseq's own generator with its own model on the same weights."""
+"""Decode the test set with our decoder, and with fairseq's own generator and model on the same weights."""
 
 import json
 import re
@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ln_repro.bench.trainings import Workload, speed, stock_arguments
+from ln_repro.bench.trainings import Workload, stock_arguments
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.command import training_arguments
 from ln_repro.engine.decoder import Decoder
 from ln_repro.engine.process import Worker
-from ln_repro.records.events import Events
 
 POLL_SECONDS = 0.05
 TRANSLATED = re.compile(r"Translated .* in ([\d.]+)s")
@@ -22,7 +21,7 @@ TRANSLATED = re.compile(r"Translated .* in ([\d.]+)s")
 
 @dataclass(frozen=True)
 class Trained:
-    """A model after the few updates of a benchmark: it has learnt frequencies, and often decodes up to the cap."""
+    """A model after the few updates of a benchmark; it often decodes up to the maximum length."""
 
     work: Workload
     folder: Path
@@ -32,18 +31,9 @@ class Trained:
         saved = Checkpoints(self.folder / "checkpoints")
         return saved.folder / max(saved.weights().values(), key=lambda one: one.epoch).file
 
-    @property
-    def epoch(self) -> float:
-        """Return the seconds that an epoch's updates take at the speed of these."""
-        events = Events(self.folder / "events.jsonl").read()
-        updates = next(event["updates_per_epoch"] for event in events if event["kind"] == "status")
-        windows = self.work.windows(self.folder)
-        tokens = sum(window.tokens for window in windows) / windows[-1].update
-        return float(updates * tokens / speed(windows))
-
     @contextmanager
     def decoder(self) -> Iterator["Ours"]:
-        """Keep a decoder of ours at hand."""
+        """Start our decoder."""
         with (self.folder / "lock").open("w") as lock:
             arguments = training_arguments(self.work.experiment, self.work.corpus, self.folder / "checkpoints")
             made = Decoder(self.work.experiment.eval, arguments, self.folder / "decode.log", lock.fileno())
@@ -71,7 +61,7 @@ class Trained:
 
 @dataclass(frozen=True)
 class Ours:
-    """Our decoder at work on a trained model."""
+    """Our decoder, with a trained model."""
 
     trained: Trained
     process: Decoder
@@ -95,14 +85,7 @@ def trained(work: Workload) -> Iterator[Trained]:
 
 
 def stock_decoding(work: Workload, rounds: int) -> list[float]:
-    """Our decoding of the test set beside that of stock fairseq, from the same weights in the same batches."""
+    """Compare our decoding of the test set with stock fairseq's, from the same weights in the same batches."""
     with trained(work) as model, model.decoder() as ours:
         ours.decode()  # the process has to start
         return [model.stock()[0] / ours.decode()[0] for _ in range(rounds)]
-
-
-def epoch_decoding(work: Workload, rounds: int) -> list[float]:
-    """An epoch of training beside the decoding of the test set after it, which 10 keeps at a tenth."""
-    with trained(work) as model, model.decoder() as ours:
-        ours.decode()
-        return [model.epoch / ours.decode()[0] for _ in range(rounds)]

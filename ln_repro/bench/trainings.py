@@ -1,4 +1,4 @@
-"""Ways to train on the same batches, each in a process of its own; what comes back is its speed once it is warm."""
+"""Ways to train on the same batches, each in a process of its own; they return the speed after a warm-up."""
 
 import json
 import tempfile
@@ -8,21 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.engine.command import training_arguments
-from ln_repro.engine.process import KEEP_MEMORY, Worker
+from ln_repro.engine.process import Worker
 from ln_repro.experiment.settings import Experiment
 
 WARM_UP = 10
 """Updates at the start that are not timed; also the length of a window."""
 
-PARTS = ("attention", "loss", "optimizer", "batches", "reading", "memory")
-"""Of an update: what ours does otherwise than stock fairseq, and can be put back (`ln_repro.engine.ablations`)."""
-CANDIDATES = ("projections", "compile")
-"""What ours might do besides (`ln_repro.engine.candidates`)."""
-
 
 @dataclass(frozen=True)
 class Window:
-    """Some updates in a row: the number of the last, their target tokens and seconds."""
+    """Consecutive updates: the number of the last, their target tokens and seconds."""
 
     update: int
     tokens: float
@@ -37,20 +32,12 @@ class Workload:
     corpus: Path
 
     def ours(self, runs: int = 1, threads: int = 1) -> float:
-        """Return our target tokens per second, of ``runs`` at a time together."""
+        """Return our target tokens per second, summed over ``runs`` side by side."""
         with tempfile.TemporaryDirectory() as name:
             folders = [Path(name) / str(number) for number in range(runs)]
             workers = [self._start_ours(folder, threads) for folder in folders]
             _finish(workers)
             return sum(speed(self.windows(folder)) for folder in folders)
-
-    def altered(self, change: str) -> float:
-        """Return our target tokens per second with one of `PARTS` as stock fairseq has it, or one of `CANDIDATES`."""
-        job, settings = (("train",), {}) if change == "memory" else (("altered", change), KEEP_MEMORY)
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name) / "run"
-            _finish([self._start_ours(folder, 1, job, settings)])
-            return speed(self.windows(folder))
 
     def our_windows(self) -> list[Window]:
         """Train once; return every window."""
@@ -82,26 +69,16 @@ class Workload:
             _finish([Worker("bare", training_arguments(self.experiment, self.corpus, Path(name)), log)])
             return speed(Window(**_json(line)) for line in _lines(log) if line.startswith("{"))
 
-    def peak(self) -> float:
-        """Return the target tokens per second if the machine did nothing but large matrix products."""
-        with tempfile.TemporaryDirectory() as name:
-            log = Path(name) / "arithmetic.log"
-            _finish([Worker("arithmetic", training_arguments(self.experiment, self.corpus, Path(name)), log)])
-            (found,) = (_json(line) for line in _lines(log) if line.startswith("{"))
-        return float(found["per_second"] / found["per_token"])
-
     @staticmethod
     def windows(folder: Path) -> list[Window]:
         """Return the windows of a training of ours, from its events."""
         events = map(json.loads, _lines(folder / "events.jsonl"))
         return [Window(e["update"], e["tokens"], e["seconds"]) for e in events if e["kind"] == "train"]
 
-    def _start_ours(
-        self, folder: Path, threads: int, job: Sequence[str] = ("train",), settings: Mapping[str, str] = KEEP_MEMORY
-    ) -> Worker:
+    def _start_ours(self, folder: Path, threads: int) -> Worker:
         folder.mkdir()
-        arguments = [*job[1:], *training_arguments(self.experiment, self.corpus, folder / "checkpoints")]
-        return Worker(job[0], arguments, folder / "train.log", threads, settings=settings)
+        arguments = training_arguments(self.experiment, self.corpus, folder / "checkpoints")
+        return Worker("train", arguments, folder / "train.log", threads)
 
 
 def speed(windows: Iterable[Window]) -> float:

@@ -13,7 +13,6 @@ FOLLOW_SECONDS = 1.0
 
 def sync_command(options: argparse.Namespace) -> int:
     """`sync`."""
-    from ln_repro.experiment.settings import build
     from ln_repro.records.run_dir import RunFolder, runs_under
     from ln_repro.tracking.mirror import replayed_live, sync
 
@@ -22,17 +21,15 @@ def sync_command(options: argparse.Namespace) -> int:
         raise UserError(f"--follow: follows one run; give one of {', '.join(str(one.path) for one in at_work)}")
     failed = 0
     for folder in folders:
-        settings = folder.experiment
-        if settings is None:
+        if folder.experiment is None:
             raise UserError(f"{folder.path}: not a run directory (it has no experiment.json)")
-        run_id = settings.pop("id")
         try:
             if options.follow and folder.holder:
                 say(f"{folder.path}: is followed until it ends; Ctrl-C leaves it alone")
-                with replayed_live(build(settings), run_id, folder.path):
+                with replayed_live(folder.path):
                     while folder.holder:
                         time.sleep(FOLLOW_SECONDS)
-            print(f"{folder.path}: {sync(build(settings), run_id, folder.path, folder.record)}")
+            print(f"{folder.path}: {sync(folder.path)}")
         except LnReproError as error:
             failed += bool(complain(error))
     return min(failed, 1)

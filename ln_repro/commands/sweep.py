@@ -36,13 +36,13 @@ def sweep_command(options: argparse.Namespace) -> int:
     from ln_repro.system.distributed import this_rank
 
     if this_rank().size > 1:
-        raise UserError("torchrun: a sweep starts its runs itself; type it without torchrun")
+        raise UserError("torchrun: a sweep starts its runs by itself; leave out torchrun")
     request = parse_request(options.words)
     composed = compose_runs(request, options)
     runs = composed[0][1].paths.runs
-    cancellations = Cancellations(runs)  # those made from now on count, also while the corpus is prepared
+    cancellations = Cancellations(runs)  # requests from now on count, also while the corpus is prepared
     if options.detach and options.fail_fast and not request.local:
-        raise UserError("--fail-fast: has to watch the queue; leave out --detach")
+        raise UserError("--fail-fast: needs a sweep that waits for its jobs; leave out --detach")
     if options.detach and request.local and not options.dry_run:
         return _detach(runs, options.config_dir)
     if not request.local and not options.dry_run:
@@ -52,7 +52,7 @@ def sweep_command(options: argparse.Namespace) -> int:
     )
     if options.dry_run:
         if options.skip_recorded and plan[0].id is None:
-            say("--skip-recorded: needs the corpus to tell; prepare it first (ln-repro data prepare)")
+            say("--skip-recorded: the ids of runs depend on the corpus; prepare it first (ln-repro data prepare)")
         print(table(plan, queue_of(runs)))
         return 0
     done = sum(planned.done for planned in plan)
@@ -110,7 +110,8 @@ def compose_runs(request: "SweepRequest", options: argparse.Namespace) -> "list[
         experiment = resolve(build(settings))
         if experiment.start is not None:
             raise UserError(
-                "start: a grid has several norms, and a start fits one; use `ln-repro run -m exp=NAME start=A,B`"
+                "start: pre-trained weights do not fit every experiment of a sweep; "
+                "use `ln-repro run -m exp=NAME start=A,B`"
             )
         if not (updates_per_epoch := settings.get("reference", {}).get("updates_per_epoch")):
             raise UserError(f"reference.updates_per_epoch: is not set by {run.exp}; a sweep needs it to plan")
@@ -144,8 +145,8 @@ def _precision_resolver(request: "SweepRequest") -> "Callable[[Experiment], Expe
         if experiment.precision != "auto":  # given by the user
             return experiment
         if gpu().name is None:
-            _say_once("precision=auto follows this machine's GPU, and there is none: the jobs run in fp32, unless you "
-                      "give precision=bf16")  # fmt: skip
+            _say_once("precision=auto is decided by this machine's GPU, and there is none: "
+                      "the jobs run in fp32 unless you give precision=bf16")  # fmt: skip
         return resolve_precision(experiment)
 
     return on_the_nodes
@@ -188,7 +189,7 @@ def _run_here(
     on_gpu = train.device != "cpu" and gpu().name is not None
     devices = local_devices(on_gpu, train.threads, request.jobs, request.jobs_per_gpu)
     names = ", ".join(device.name for device in devices)
-    say(f"at most {sum(device.slots for device in devices)} at a time on {names}")
+    say(f"at most {sum(device.slots for device in devices)} runs at a time on {names}")
     if request.budget_minutes:  # of an earlier release; `timeout -s TERM` does the same
         timer = threading.Timer(60 * request.budget_minutes, os.kill, (os.getpid(), signal.SIGTERM))
         timer.daemon = True

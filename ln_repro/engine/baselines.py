@@ -1,24 +1,16 @@
-"""Other ways to train on the same batches, to measure ours by: stock fairseq, a part of it, nothing but the model."""
+"""Other ways to train on the same batches, to compare with: stock fairseq, and a loop with nothing around the model."""
 
 import json
 import sys
 import time
-from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
 import torch
 from fairseq import options, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
 
-from ln_repro.engine.ablations import PARTS
-from ln_repro.engine.candidates import CANDIDATES
-from ln_repro.engine.group import Group
-from ln_repro.engine.stop import StopRequest
-from ln_repro.engine.training import configuration, train
-from ln_repro.system.distributed import Rank
+from ln_repro.engine.training import configuration
 
 
 def stock(arguments: list[str]) -> int:
@@ -61,53 +53,6 @@ def bare(arguments: list[str]) -> int:
             print(json.dumps({"update": update, "tokens": tokens, "seconds": now - began}), flush=True)
             began, tokens = now, 0
     return 0
-
-
-def altered(arguments: list[str]) -> int:
-    """Train as ``train`` does, but with one thing, the first argument, as stock fairseq has it or as it might be."""
-    change, *rest = arguments
-    {**PARTS, **CANDIDATES}[change]()
-    return train(rest, StopRequest(), Group(Rank()))
-
-
-def arithmetic(arguments: list[str]) -> int:
-    """Count what an update computes, and measure what the machine can; takes the arguments of `train`.
-
-    Prints one JSON object: floating-point operations per target token (forward and backward, matrix products and
-    attention), and those per second of one large matrix product in the run's arithmetic.
-    """
-    cfg = configuration(arguments)
-    device = torch.device("cuda" if torch.cuda.is_available() and not cfg.common.cpu else "cpu")
-    task = tasks.setup_task(cfg.task)
-    model, loss_of = task.build_model(cfg.model).to(device), task.build_criterion(cfg.criterion).to(device)
-    batch = next(iter(_batches(task, cfg)))
-    batch = utils.move_to_cuda(batch) if device.type == "cuda" else batch
-    counted = operations(lambda: loss_of(model, batch)[0].backward())
-    low = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(cfg.task.precision, torch.float32)
-    size = 8192 if device.type == "cuda" else 1024
-    a, b = (torch.randn(size, size, device=device, dtype=low) for _ in range(2))
-    seconds = min(_seconds(lambda: a @ b, device) for _ in range(20))
-    found = {"per_token": counted / batch["ntokens"], "per_second": 2 * size**3 / seconds}
-    print(json.dumps(found), flush=True)
-    return 0
-
-
-def operations(work: Callable[[], object]) -> int:
-    """Return the floating-point operations of some work; torch has no formula for a CPU's fused attention."""
-    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-        work()
-    return counter.get_total_flops()
-
-
-def _seconds(work: Callable[[], object], device: torch.device) -> float:
-    """Return how long some work takes, on a GPU until it is really done."""
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-    began = time.monotonic()
-    work()
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-    return time.monotonic() - began
 
 
 def _batches(task: Any, cfg: Any) -> Any:

@@ -3,9 +3,9 @@
 fairseq stays in here. It changes global state (Hydra's, the seeds), can die in C++, and is stopped by closing its
 standard input: the command that started it holds the other end, so a worker never outlives its command.
 
-JOB is ``binarise``, ``decode`` or ``train``; to measure by, ``stock``, ``generate``, ``bare``, ``arithmetic`` and
-``altered``; under torchrun also ``follow`` (train with the arguments that the first process gives to its ``train``) and
-``release`` (tell those that join that there is nothing to train).
+JOB is ``binarise``, ``decode`` or ``train``; for the benchmark ``stock``, ``generate`` or ``bare``. Under torchrun it
+may also be ``follow`` (train with the arguments that the first process gives to its ``train``) or ``release`` (tell
+those that join that there is nothing to train).
 """
 
 import gc
@@ -41,7 +41,7 @@ def main() -> int:
         from ln_repro.engine.stock_decoding import generate
 
         return generate(arguments)
-    if job in ("stock", "bare", "arithmetic", "altered"):
+    if job in ("stock", "bare"):
         from ln_repro.engine import baselines
 
         return int(getattr(baselines, job)(arguments))

@@ -1,5 +1,6 @@
 """One experiment from data to record: the only place that sees corpus, engine, score, store and tracking together."""
 
+import json
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -22,12 +23,13 @@ from ln_repro.runner.pretrained import with_pretrained
 from ln_repro.runner.progress import Display
 from ln_repro.system.directory_lock import DirectoryLock
 from ln_repro.system.distributed import this_rank
-from ln_repro.system.files import MEGABYTE, explained, require_room
+from ln_repro.system.files import MEGABYTE, explained, require_room, write_atomically
 from ln_repro.system.signals import note_when_asked
-from ln_repro.tracking.mirror import Mirror, open_mirror
+from ln_repro.tracking.follower import SAMPLES
+from ln_repro.tracking.mirror import mirrored
 
 POLL_SECONDS = 0.2
-SAMPLES = 20
+SAMPLED = 20
 Weights = dict[int, list[Checkpoint]]
 """By epoch, the weights to decode under its name: its own, or those of the last epochs up to it, to be averaged."""
 
@@ -101,21 +103,17 @@ class Run:
         settings = {**self.experiment.model_dump(mode="json"), "id": self.id}
         write_json(self.folder.path / "experiment.json", settings)
         (self.folder.path / "hyps").mkdir(exist_ok=True)
-        mirror = open_mirror(self.experiment, self.id, self.folder.path, self.say)
-        try:
-            with Display(self.folder.path.name, self.experiment.train) as display:
+        with mirrored(self.experiment.tracker, self.folder.path, self.say) as check_mirror:
+            with Display(self.folder.path.name, self.experiment.train) as display, note_when_asked() as stop:
                 self.say = display.say
-                with note_when_asked() as stop:
-                    self._train_and_decode(display, mirror, stop)
-        except BaseException:
-            mirror.close()
-            raise
-        self.lock.check()
-        record = record_of(self.experiment, self.id, self._facts(), self.code, self.events.read())
-        write_json(self.folder.path / "record.json", record)
-        mirror.finish(record, self._samples(record))
+                self._train_and_decode(display, check_mirror, stop)
+            self.lock.check()
+            record = record_of(self.experiment, self.id, self._facts(), self.code, self.events.read())
+            if samples := self._samples(record):
+                write_atomically(self.folder.path / SAMPLES, json.dumps(samples, ensure_ascii=False))
+            write_json(self.folder.path / "record.json", record)
 
-    def _train_and_decode(self, display: Display, mirror: Mirror, stop: threading.Event) -> None:
+    def _train_and_decode(self, display: Display, check_mirror: Callable[[], None], stop: threading.Event) -> None:
         """Keep a trainer and, whenever an epoch waits for it, a decoder at work until both are done.
 
         The trainer never waits. One decoder takes the epochs that have ended meanwhile, so that after the last update
@@ -134,7 +132,7 @@ class Run:
                 training = trainer.poll() is None
                 for event in follower.new():
                     display.show(event)
-                    mirror.event(event)
+                check_mirror()
                 if asked and decoder.done():
                     self._score(*asked)
                     asked = None
@@ -239,7 +237,7 @@ class Run:
             return []
         hypotheses = read_lines(self.folder.hypotheses("test", best["epoch"]))
         rows = zip(self.corpus.sources("test"), self.corpus.references("test"), hypotheses, strict=True)
-        return list(rows)[:SAMPLES]
+        return list(rows)[:SAMPLED]
 
 
 def corpus_split(split: str) -> str:

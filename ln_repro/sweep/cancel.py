@@ -16,11 +16,11 @@ from ln_repro.system.directory_lock import Holder
 
 
 def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
-    """Stop runs; yield a line for each that was running or waited in a queue, and for what could not be done.
+    """Stop runs; yield a line for each that was running or queued, and for what could not be done.
 
     Args:
         runs: the runs folder.
-        names: of the runs' directories; None for all that run or wait, of any sweep.
+        names: the names of the runs' directories; None for all that run or wait, of any sweep.
     """
     Cancellations(runs).request([ALL] if names is None else names)  # to sweeps on this machine and others
     try:
@@ -36,7 +36,7 @@ def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
         elif holder and holder.is_local:
             yield f"{name}: {holder} {'asked to save and end' if asked(holder) else 'could not be asked to end'}"
         elif holder:
-            yield f"{name}: running on {holder.host}; a sweep there stops it, a single run has to be stopped there"
+            yield f"{name}: running on {holder.host}; its sweep stops it; stop a single `ln-repro run` there"
     yield "cancelled runs stay as they are until a sweep or `ln-repro run` is started again"
 
 
@@ -44,7 +44,7 @@ def asked(holder: Holder) -> bool:
     """Ask a run on this machine to save and end; return whether it could be asked."""
     try:
         if not any("ln" in word and "repro" in word for word in psutil.Process(holder.pid).cmdline()):
-            return False  # the number is another's by now
+            return False  # another process has this id by now
         os.kill(holder.pid, signal.SIGTERM)
     except (OSError, psutil.Error):
         return False

@@ -21,7 +21,7 @@ ACTIVE = ("queued", "running")
 
 @dataclass(frozen=True)
 class Submitted:
-    """A run in Slurm's queue: its job, and the file of its experiment."""
+    """A run in Slurm's queue: the job, and the file of its experiment."""
 
     job: slurm.Job
     file: Path
@@ -61,19 +61,18 @@ def queued(runs: Path) -> dict[str, str]:
 
 
 def submit_unfinished(plan: Sequence[PlannedRun], runs: Path, options: Mapping[str, Any], retries: int) -> int:
-    """Submit the runs that are neither done nor running nor in the queue; return how many.
+    """Submit the runs that are not done, running or in the queue; return how many.
 
     Raises:
-        UserError: Slurm, or submitit, refuses what is asked of it.
+        UserError: Slurm or submitit refuses the options.
         LnReproError: Slurm does not answer, or another sweep is submitting.
     """
     with acquire(runs / "sweep"):
         there = queued(runs)
         todo = [p for p in plan if not p.done and p.name not in there and not p.folder.holder]
         if todo:
-            tag = (
-                f"ln-repro-{uuid.uuid4().hex}"  # written first: whatever dies before Slurm answers, its queue knows it
-            )
+            tag = f"ln-repro-{uuid.uuid4().hex}"
+            # written before anything is submitted: if this process dies meanwhile, the queue still names the runs
             written = files.write(todo, arrays(runs) / tag)
             jobs = [
                 slurm.RunJob(p.name, str(file), str(runs.absolute()), retries)
@@ -84,7 +83,7 @@ def submit_unfinished(plan: Sequence[PlannedRun], runs: Path, options: Mapping[s
 
 
 def _dequeue(plan: Sequence[PlannedRun], runs: Path) -> int:
-    """Take the runs off the queue that still wait there; return how many."""
+    """Cancel the jobs of these runs that still wait in the queue; return how many."""
     names = {planned.name for planned in plan}
     waiting = [one.job for name, one in submitted(runs).items() if name in names and one.job.state == "queued"]
     slurm.cancel(job.name for job in waiting)
@@ -98,10 +97,10 @@ def watch(plan: Sequence[PlannedRun], progress: Progress, runs: Path, fail_fast:
         plan: the runs.
         progress: the display.
         runs: the runs folder.
-        fail_fast: once a run has ended without a record, take those off the queue that still wait.
+        fail_fast: once a run has ended without a record, cancel those that still wait in the queue.
 
     Raises:
-        Interrupted: after Ctrl-C; the jobs go on.
+        Interrupted: after Ctrl-C; the jobs continue.
     """
     ended: set[str] = set()
     try:

@@ -1,6 +1,6 @@
-"""The devices of a local sweep, the machine's cores or its GPUs: how many runs each takes at a time.
+"""The devices of a local sweep, the machine's cores or its GPUs, and how many runs fit on each at a time.
 
-What a run needs of the memory is measured on those that are running, so the first ones tell whether more can start.
+The memory that a run needs is measured on those that are running, so the first runs decide whether more can start.
 """
 
 import os
@@ -16,22 +16,22 @@ from ln_repro.system.subprocesses import cores
 
 GIGABYTE = 1e9
 HOST_GUESS, GPU_GUESS = 1 * GIGABYTE, 6 * GIGABYTE
-"""What a run is assumed to need until one needs more."""
+"""Memory assumed per run until one is measured to need more, in bytes."""
 MARGIN = 1.2
 CGROUP = Path("/sys/fs/cgroup")
 
 
 @dataclass
 class Memory:
-    """A memory that runs share, in bytes: how much is ``free``, and how much processes have ``taken``."""
+    """Memory that runs share, in bytes: how much is ``free``, and how much some processes have ``taken``."""
 
     free: Callable[[], float]
     taken: Callable[[Iterable[int]], float]
     need: float
-    """Of one run, the most that was measured."""
+    """The most that one run was measured to take."""
 
     def has_room(self, running: Iterable[int]) -> bool:
-        """Return whether one more run fits once those running (process ids) have grown to what they need."""
+        """Return whether one more run fits once those running (process ids) have grown to their full size."""
         pids = list(running)
         if not pids:
             return True
@@ -53,7 +53,7 @@ class Device:
     def has_room(self, running: Iterable[int]) -> bool:
         """Return whether one more run can start beside those that run there (process ids)."""
         pids = list(running)
-        room = [memory.has_room(pids) for memory in self.memories]  # each measures, whatever the others say
+        room = [memory.has_room(pids) for memory in self.memories]  # a list, so that every memory is measured
         return len(pids) < self.slots and all(room)
 
 
@@ -61,16 +61,16 @@ def local_devices(on_gpu: bool, threads: int, jobs: int | None, jobs_per_gpu: in
     """Return the devices of this machine.
 
     Args:
-        on_gpu: its GPUs, ``jobs_per_gpu`` runs each, as far as their memory allows; else its cores.
-        threads: cores that a run takes.
-        jobs: runs at a time on the CPU; None: one for every ``threads`` cores.
+        on_gpu: whether runs use the GPUs, ``jobs_per_gpu`` each as far as memory allows, or the cores.
+        threads: cores per run.
+        jobs: runs at a time on the CPU; None for one per ``threads`` cores.
         jobs_per_gpu: runs at a time on each GPU.
     """
     host = Memory(host_free, host_taken, HOST_GUESS)
     if not on_gpu:
         return [Device("cpu", jobs or max(1, cores() // threads), [host])]
     found = gpus()
-    if not found:  # torch sees a GPU, but nothing reports its memory: it is not NVIDIA's
+    if not found:  # torch sees a GPU that is not NVIDIA's, whose memory is not known
         return [Device("gpu", jobs_per_gpu, [host])]
     return [
         Device(
@@ -84,7 +84,7 @@ def local_devices(on_gpu: bool, threads: int, jobs: int | None, jobs_per_gpu: in
 
 
 def host_free() -> float:
-    """Return the bytes of memory that are free, within a container's limit."""
+    """Return the free memory in bytes, within a container's limit."""
     free = float(psutil.virtual_memory().available)
     try:
         limit, used = ((CGROUP / name).read_text() for name in ("memory.max", "memory.current"))
@@ -95,7 +95,7 @@ def host_free() -> float:
 
 
 def host_taken(pids: Iterable[int]) -> float:
-    """Return the resident bytes of processes and all that they started; memory they share counts for each."""
+    """Return the resident bytes of processes and their descendants; shared memory counts for each of them."""
     total = 0.0
     for pid in pids:
         try:
@@ -112,7 +112,7 @@ def host_taken(pids: Iterable[int]) -> float:
 
 
 def gpus() -> list[str]:
-    """Return the numbers of NVIDIA's GPUs that we may use; none where its tool is not there."""
+    """Return the indices of the NVIDIA GPUs that CUDA_VISIBLE_DEVICES allows; none without `nvidia-smi`."""
     allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
     listed = [row for row in _ask("index,uuid") if len(row) == 2]
     if allowed is None:
@@ -122,7 +122,7 @@ def gpus() -> list[str]:
 
 
 def gpu_memory(gpu: str) -> Memory:
-    """Return the memory of a GPU; what runs have taken is what has gone since now."""
+    """Return the memory of a GPU; the runs have taken what is less free than at this call."""
 
     def free() -> float:
         return next((float(row[0]) * 2**20 for row in _ask("memory.free", gpu)), 0.0)
@@ -138,8 +138,5 @@ def _ask(fields: str, gpu: str | None = None) -> list[list[str]]:
     chosen = [] if gpu is None else [f"--id={gpu}"]
     command = ["nvidia-smi", *chosen, f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
     asked = subprocess.run(command, capture_output=True, text=True, check=False)
-    return (
-        [[part.strip() for part in line.split(",")] for line in asked.stdout.splitlines()]
-        if asked.returncode == 0
-        else []
-    )
+    lines = asked.stdout.splitlines() if asked.returncode == 0 else []
+    return [[part.strip() for part in line.split(",")] for line in lines]

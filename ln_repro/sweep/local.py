@@ -1,4 +1,4 @@
-"""A sweep on this machine: every run is an `ln-repro run` of its own, as many at a time as the devices take."""
+"""A sweep on this machine: every run is an `ln-repro run` of its own, as many at a time as the devices allow."""
 
 import subprocess
 import tempfile
@@ -16,7 +16,7 @@ from ln_repro.sweep.progress import Progress
 
 POLL_SECONDS = 0.5
 OTHER_SWEEP_SECONDS = 5.0
-"""How often a run that belongs to another sweep is looked at again."""
+"""How long to wait before looking again at a run that another sweep runs."""
 
 
 @dataclass
@@ -25,10 +25,10 @@ class Waiting:
 
     planned: PlannedRun
     file: Path
-    """Its experiment, as it was typed."""
+    """The file of its experiment."""
     failures: int = 0
     not_before: float = 0.0
-    """Time of the monotonic clock; until then another process owns the run."""
+    """By the monotonic clock; until then another process is taken to run it."""
 
 
 @dataclass
@@ -44,8 +44,8 @@ class Pool:
     """Runs experiments side by side; one that fails is tried again, and does not stop the others.
 
     Args:
-        devices: where they run.
-        retries: how often a run is tried again that fails for another reason than its input.
+        devices: the devices to run on.
+        retries: how often a run is tried again if it fails for another reason than invalid input.
         logs: the folder of the runs' output, one file each.
         cancellations: requests to stop runs, from this machine or another.
         progress: the display.
@@ -66,7 +66,7 @@ class Pool:
         self.running: list[Running] = []
 
     def run(self, plan: Sequence[PlannedRun]) -> None:
-        """Return once every run has ended, here or in another sweep that owns it.
+        """Return once every run has ended, here or in another sweep.
 
         Raises:
             Interrupted: after SIGINT or SIGTERM; every run has saved its state.
@@ -95,7 +95,7 @@ class Pool:
             raise
 
     def _start_one(self) -> bool:
-        """Start the first waiting run that no other process owns, if a device has room; return whether one was."""
+        """Start the first waiting run that no other process runs, if a device has room; return whether one started."""
         for device in self.devices:
             pids = [running.process.pid for running in self.running if running.device is device]
             if self.waiting and device.has_room(pids) and (waiting := self._next()):
@@ -129,7 +129,7 @@ class Pool:
             waiting, holder = running.waiting, running.waiting.planned.folder.holder
             if waiting.planned.done:
                 self.progress.ended(waiting.planned)
-            elif holder and not (holder.is_local and holder.pid == running.process.pid):  # another sweep was quicker
+            elif holder and not (holder.is_local and holder.pid == running.process.pid):  # another sweep was faster
                 self.waiting.append(waiting)
             elif run_process.worth_retrying(status) and waiting.failures < self.retries:
                 waiting.failures += 1
@@ -153,7 +153,7 @@ class Pool:
                 running.process.terminate()
 
     def _stop(self) -> None:
-        """Let every run save and end; one that does not end in time is killed."""
+        """Let every run save its state and end; kill those that do not end in time."""
         for running in self.running:
             running.process.terminate()
         deadline = time.monotonic() + run_process.STOP_SECONDS

@@ -19,7 +19,7 @@ class PlannedRun:
 
     Attributes:
         data: the corpus's fingerprint; None while the corpus is not prepared.
-        skipped: the ids of records that need no run.
+        skipped: the ids of runs that are recorded already.
     """
 
     run: GridRun
@@ -40,7 +40,7 @@ class PlannedRun:
 
     @property
     def label(self) -> str:
-        """Return what the run is called on the screen: its name in the grid, and the id."""
+        """Return the name shown on the screen: the run's name in the grid, and its id."""
         return f"{self.run.name}-{self.id or '?'}"
 
     @property
@@ -63,7 +63,7 @@ class PlannedRun:
 
     @property
     def unprobed(self) -> bool:
-        """Return whether it has a record, but not the probes that are asked for; only `rerun=true` takes them."""
+        """Return whether it has a record, but without the probes asked for; only `rerun=true` adds them."""
         record = self.folder.record
         return record is not None and unprobed(self.experiment, record)
 
@@ -86,4 +86,4 @@ def table(plan: Sequence[PlannedRun], queue: Mapping[str, str]) -> str:
     """Return the plan as text."""
     rows = [COLUMNS, *(planned.row(queue) for planned in plan)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join("  ".join(text.ljust(w) for text, w in zip(row, widths, strict=True)).rstrip() for row in rows)

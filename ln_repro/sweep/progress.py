@@ -19,11 +19,11 @@ COLUMNS = ("run", "state", "update", "loss", "bleu")
 
 
 class Progress(Screen):
-    """All runs of a sweep: how many are in which state, and the running ones one by one.
+    """How many runs of a sweep are in which state, and a row for each that is running.
 
     Args:
         plan: the runs.
-        queue: returns the states of those in a cluster's queue, by name.
+        queue: returns the states of the runs in a cluster's queue, by name.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""Queued runs, each in a file of its own: the experiment as it was when the sweep was typed.
+"""The files of queued runs. Each holds one experiment, as it was when the sweep was started.
 
-It is resolved and validated, so neither an edited YAML file nor other code changes what is run later.
+It is composed and validated, so a YAML file that is edited later does not change what runs.
 """
 
 from collections.abc import Iterable
@@ -25,22 +25,22 @@ def write(plan: Iterable[PlannedRun], folder: Path) -> list[Path]:
 
 
 def listed(folder: Path) -> dict[int, Path]:
-    """Return the files in ``folder`` by their position."""
+    """Return the files in ``folder`` by their position in the plan."""
     return {int(path.name.partition("-")[0]): path for path in folder.glob("*-*.json")}
 
 
 def name(file: Path) -> str:
-    """Return the name of the run's directory."""
+    """Return the name of the run's directory, given its file."""
     return file.stem.partition("-")[2]
 
 
 def read(file: Path) -> tuple[Experiment, dict[str, Any]]:
-    """Return a run's experiment, and the version of the code that queued it.
+    """Return a run's experiment, and the version of the code that wrote it.
 
     Raises:
-        UserError: there is no such file.
+        UserError: the file does not exist.
     """
     found = read_json(file)
     if found is None:
-        raise UserError(f"{file}: the queued experiment is gone; type the sweep again")
+        raise UserError(f"{file}: the queued experiment does not exist any more; start the sweep again")
     return build(found["experiment"]), found["code"]

@@ -12,7 +12,7 @@ STOP_SECONDS = 90.0
 
 
 def start(file: Path, log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-    """Start the run that is queued in ``file``; its output is appended to ``log``. Our signals do not reach it."""
+    """Start the run that is queued in ``file``; append its output to ``log``. Our signals do not reach it."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         return subprocess.Popen(
@@ -28,7 +28,7 @@ def start(file: Path, log: Path, environment: Mapping[str, str] | None = None) -
 def worth_retrying(status: int) -> bool:
     """Return whether a run that ended with this exit code may succeed when it is tried again.
 
-    A divergence is a result and ends with 0. Wrong input stays wrong, and a run that was asked to stop stays stopped.
+    It is not tried again after divergence (a result, with exit code 0), invalid input, or a request to stop.
     """
     return status not in (0, UserError.exit_code, Interrupted.exit_code)
 

@@ -1,6 +1,6 @@
-"""Slurm, through submitit: one array of jobs, one call for the state of all. No other module knows either.
+"""Submit jobs to Slurm as one array, through submitit, and read the queue. No other module uses Slurm or submitit.
 
-The state of a run is in its directory. Slurm is asked only which jobs wait or run, so its accounting is not needed.
+Slurm is asked only which jobs wait or run, so its accounting is not needed: the state of a run is in its directory.
 """
 
 import os
@@ -27,7 +27,7 @@ UNPREFIXED = {
     "name",
     "stderr_to_stdout",
 }
-"""Options that submitit has for every kind of cluster; the others get its prefix."""
+"""Options that submitit has for every kind of cluster; the others get the prefix ``slurm_``."""
 POLL_SECONDS = 0.5
 END_SECONDS = 300.0
 """How long a job whose run has saved waits for Slurm to end it."""
@@ -35,13 +35,13 @@ WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT")
 
 
 class RunJob:
-    """What a job does: it starts the run, and on the cluster's warning lets it save and queues the job again.
+    """A job: it starts the run, and on Slurm's warning lets it save and asks to be queued again.
 
-    submitit pickles it, here and on the node, so it holds plain values; the run finds its own state.
+    submitit pickles it here and on the node, so it holds plain values only.
 
     Args:
-        name: of the run's directory.
-        file: the queued experiment.
+        name: the name of the run's directory.
+        file: the file of the experiment.
         runs: the runs folder.
         retries: how often a run that fails is tried again.
     """
@@ -54,7 +54,7 @@ class RunJob:
         self.process: subprocess.Popen[bytes] | None = None
 
     def __call__(self) -> int:
-        """Run it, again if it fails; return the last exit code."""
+        """Start the run, and again if it fails; return the last exit code."""
         requests, status = Cancellations(Path(self.runs)), 0
         for _ in range(self.retries + 1):
             self.process = run_process.start(Path(self.file), Path(self.runs) / "sweep" / f"{self.name}.log")
@@ -64,11 +64,11 @@ class RunJob:
             if not run_process.worth_retrying(status):
                 break
         if status == Interrupted.exit_code and not requests.pending(self.name):
-            time.sleep(END_SECONDS)  # Slurm has warned the job and is about to end it; only then does it queue it again
+            time.sleep(END_SECONDS)  # Slurm has warned the job, and queues it again once it has ended it
         return status
 
     def checkpoint(self) -> Any:
-        """Let the run save, and ask submitit to queue the job again; submitit calls this on the cluster's warning."""
+        """Let the run save its state, and ask to be queued again; submitit calls this on Slurm's warning."""
         from submitit.helpers import DelayedSubmission
 
         if self.process:
@@ -81,7 +81,7 @@ class RunJob:
 
 @dataclass(frozen=True)
 class Job:
-    """A job as Slurm knows it: its name there, ``queued`` or ``running``, and the comment we gave it."""
+    """A job in Slurm's queue: its name, its state (``queued`` or ``running``), and the comment that we gave it."""
 
     name: str
     state: str
@@ -89,7 +89,7 @@ class Job:
 
     @property
     def index(self) -> int:
-        """Return its index in its array; submitit makes no array of a single job, whose index is 0."""
+        """Return the index in the array; a single job, of which submitit makes no array, has 0."""
         index = self.name.partition("_")[2]
         return int(index) if index.isdecimal() else 0
 
@@ -109,7 +109,7 @@ def require() -> None:
 
 
 def asks_for_gpus(options: Mapping[str, Any]) -> bool:
-    """Return whether jobs with these options get a GPU, in whatever way they ask for one."""
+    """Return whether any of these options asks for a GPU."""
     more = options.get("additional_parameters")
     asked = {**options, **(more if isinstance(more, Mapping) else {})}
     return "gpu" in str(asked.get("gres")) or any(
@@ -118,12 +118,12 @@ def asks_for_gpus(options: Mapping[str, Any]) -> bool:
 
 
 def submit(jobs: Sequence[RunJob], tag: str, options: Mapping[str, Any], folder: Path) -> None:
-    """Submit jobs as one array, ``array_parallelism`` of them at a time; job N has index N.
+    """Submit jobs as one array, of which ``array_parallelism`` run at a time; job N has index N.
 
     Args:
-        jobs: what to run.
+        jobs: the jobs.
         tag: identifies the array in Slurm's queue.
-        options: of `conf/hydra/launcher/slurm.yaml`.
+        options: those of `conf/hydra/launcher/slurm.yaml`.
         folder: for the job scripts and submitit's logs.
 
     Raises:
@@ -161,7 +161,7 @@ def queue() -> list[Job]:
 
 
 def cancel(jobs: Iterable[str]) -> None:
-    """Cancel jobs; those that run save first.
+    """Cancel jobs; those that are running save their state first.
 
     Raises:
         LnReproError: Slurm does not answer.

@@ -1,1 +1,1 @@
-"""Mirrors of runs: Weights & Biases, fed from the events of a run."""
+"""Mirrors of runs on Weights & Biases."""

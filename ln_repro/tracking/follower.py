@@ -1,7 +1,7 @@
-"""The follower, the only place that knows wandb: `python -m ln_repro.tracking.follower RUN PLACE`.
+"""Send a run directory to wandb while it grows: ``python -m ln_repro.tracking.follower RUN PLACE MODE``.
 
-An event's place in ``events.jsonl`` is its step in wandb, and wandb itself is asked how far a run came. So a
-run may be interrupted, resumed and replayed as often as one likes: no row is lost, and none arrives twice.
+The position of an event in ``events.jsonl`` is its step in wandb, and wandb is asked how many steps it has. A run may
+therefore be interrupted, resumed and sent again at will: no row is lost, and none arrives twice.
 """
 
 import contextlib
@@ -14,29 +14,40 @@ import shutil
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ln_repro.errors import LnReproError
+from ln_repro.experiment.settings import Experiment, build
 from ln_repro.records.events import Event, Events
-from ln_repro.tracking.files import MirrorFiles, read, write
+from ln_repro.records.run_dir import RunFolder, read_json
 
 POLL_SECONDS = 1.0
+LOG = Path("wandb") / "follower.log"
+"""Below PLACE: what the follower prints. It locks this file, so that only one sends at a time."""
+SAMPLES = "samples.json"
+"""In the run directory: (source, reference, hypothesis) of some test sentences."""
 IDENTITY = ("kind", "update", "epoch", "name", "split", "flavour")
-"""What tells two events apart; a resumed trainer writes some of them a second time."""
+"""The fields that tell two events apart; a resumed trainer writes some events a second time."""
 SECRETS = {"key", "apikey", "token", "secret", "password", "passwd", "credential", "credentials"}
 
 
-def main(run_dir: Path, place: Path) -> None:
-    """Follow a run until the runner has left, with files in ``place``; exit with 1 and a last line that says why."""
-    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"):  # the runner decides, by leaving
+def main(run_dir: Path, place: Path, mode: str) -> None:
+    """Mirror a run until standard input is closed; on failure the last line printed is the reason, and the status 1.
+
+    Args:
+        run_dir: the run directory.
+        place: where wandb writes its own files.
+        mode: ``online``, ``offline``, ``auto`` (online if there is a key), or ``sync`` (online, and only if no other
+            process mirrors the run).
+    """
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"):  # the command decides when this process ends
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     try:
-        letter = json.loads(sys.stdin.buffer.readline())
-        files = MirrorFiles(run_dir, place)
-        with _only_one(files, patient=letter["patient"]):
-            _mirror(files, letter)
+        with _locked(place / LOG, wait=mode != "sync"):
+            _mirror(RunFolder(run_dir), place, "online" if mode == "sync" else mode)
     except BaseException as error:
         traceback.print_exc()
         print(type(error).__name__, *str(error).split(), file=sys.stderr, flush=True)
@@ -44,42 +55,48 @@ def main(run_dir: Path, place: Path) -> None:
 
 
 @contextlib.contextmanager
-def _only_one(files: MirrorFiles, patient: bool) -> Iterator[None]:
-    """Hold the run's lock: a killed runner's follower may still be sending when the next one starts."""
-    with files.lock.open("w") as lock:
+def _locked(log: Path, wait: bool) -> Iterator[None]:
+    """Hold the lock; the follower of a command that was killed may still be sending when the next one starts."""
+    with log.open("a") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | (0 if patient else fcntl.LOCK_NB))
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
-            raise RuntimeError("the run is being mirrored by another process") from None
+            raise LnReproError("the run is being mirrored by another process") from None
         yield
 
 
-def _mirror(files: MirrorFiles, letter: Mapping[str, Any]) -> None:
-    """Repeat events to wandb as they come, then the end of the story, if it has one."""
-    run = _open_run(files, letter)
-    for step, values in enumerate(rows(until(files.events, _runner_left))):
+def _mirror(folder: RunFolder, place: Path, mode: str) -> None:
+    """Send every event as it is written, then the record if the run has ended."""
+    run = _open_run(folder, place, mode)
+    for step, values in enumerate(rows(until(folder.events, _command_ended))):
         if values and step >= run.starting_step:
             run.log(values, step=step, commit=True)
-    if final := read(files.final):
-        _finish(run, final["record"], final["samples"])
-    state = files.state()
-    run.finish(exit_code=0 if final else 1)
-    if not run.offline:
-        write(files.synced, state)
+    sent = contents(folder)
+    if record := folder.record:
+        _finish(run, record, read_json(folder.path / SAMPLES))
+    run.finish(exit_code=0 if record else 1)
+    print(f"offline: {sent}" if run.offline else sent, file=sys.stderr, flush=True)
 
 
-def _open_run(files: MirrorFiles, letter: Mapping[str, Any]) -> Any:
-    """Open the run in wandb, and drop its earlier local copies: each one is refilled from the first event."""
+def contents(folder: RunFolder) -> str:
+    """Return what there is to send, and the server that the environment names: the log's last line once it is sent."""
+    server = "/".join(filter(None, map(os.environ.get, ("WANDB_BASE_URL", "WANDB_ENTITY")))) or "wandb"
+    record = " and the record" if folder.record else ""
+    return f"{sum(1 for _ in folder.events.follow().new())} events{record} are on {server}"
+
+
+def _open_run(folder: RunFolder, place: Path, mode: str) -> Any:
+    """Open the run in wandb, and delete its earlier local copies, since every copy starts at the first event."""
     import wandb
 
-    refuse_secrets(letter["run"]["config"])
-    mode = letter["mode"]
+    settings = folder.experiment
+    assert settings
+    run_id = settings.pop("id")
     if mode == "auto":
         mode = "online" if _key_configured() else "offline"
-    understood = wandb.Settings.model_fields
-    quiet = wandb.Settings(**{key: value for key, value in letter["settings"].items() if key in understood})
-    run = wandb.init(**letter["run"], mode=mode, resume="allow", dir=str(files.place), settings=quiet)
-    for copy in files.home.glob("*run-*"):
+    given = arguments(build(settings), run_id) | {"mode": mode, "resume": "allow", "dir": str(place)}
+    run = wandb.init(**given)
+    for copy in (place / "wandb").glob("*run-*"):
         if copy.name != Path(run.dir).parent.name:
             shutil.rmtree(copy)
     run.define_metric("update")
@@ -88,13 +105,27 @@ def _open_run(files: MirrorFiles, letter: Mapping[str, Any]) -> Any:
 
 
 def _key_configured() -> bool:
-    """Ask wandb whether it has a key for its server, from the environment, netrc or its own settings."""
+    """Return whether wandb finds a key for its server in the environment, netrc or its own settings."""
     import wandb
 
     try:
         return bool(wandb.login(prompt=False))
-    except TypeError:  # before `prompt` existed
+    except TypeError:  # older releases have no `prompt`
         return bool(wandb.api.api_key)
+
+
+def arguments(experiment: Experiment, run_id: str) -> dict[str, Any]:
+    """Return what wandb is told of the run: nothing about paths, and no setting that is named like a secret."""
+    axes = experiment.axes
+    warm = "warm" if axes["warmup_updates"] else "nowarm"
+    tags = [axes[axis] for axis in ("data", "model", "norm", "init", "optimizer", "decay", "precision")]
+    config = experiment.model_dump(mode="json", exclude={"data", "tracker", "paths", "rerun"})
+    config["data"] = experiment.data.recipe()
+    refuse_secrets(config)
+    return {
+        "project": experiment.tracker.project, "id": run_id, "name": f"{experiment.exp}-s{experiment.seed}",
+        "group": experiment.exp, "job_type": "train", "tags": list(dict.fromkeys([*tags, warm])), "config": config,
+    }  # fmt: skip
 
 
 def refuse_secrets(config: Mapping[str, Any]) -> None:
@@ -104,8 +135,8 @@ def refuse_secrets(config: Mapping[str, Any]) -> None:
             raise ValueError(f"the setting {key!r} is named like a secret, and is not sent")
 
 
-def _runner_left() -> bool:
-    """Wait a moment for the end of standard input, which is the runner's leaving."""
+def _command_ended() -> bool:
+    """Wait a moment for the end of standard input, which the command holds open."""
     return bool(select.select([sys.stdin], [], [], POLL_SECONDS)[0])
 
 
@@ -118,18 +149,18 @@ def until(events: Events, ended: Callable[[], bool]) -> Iterator[Event]:
 
 
 def rows(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
-    """Yield what is logged for each event: nothing if a trainer wrote it before it was interrupted already."""
+    """Yield what is logged for each event; nothing for one that was written before the run was interrupted already."""
     seen = set()
     for event in events:
-        what = tuple(event.get(part) for part in IDENTITY)
-        yield {} if what in seen else row(event)
-        seen.add(what)
+        identity = tuple(event.get(part) for part in IDENTITY)
+        yield {} if identity in seen else row(event)
+        seen.add(identity)
 
 
 def row(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Name an event's numbers as wandb shows them: `train/loss`, `bleu/test`, `probe/NAME/...`."""
+    """Return an event's numbers under the names that wandb groups: `train/loss`, `bleu/test`, `probe/NAME/...`."""
     match event["kind"]:
-        case "status":  # no measurement; what a status says of the whole run, the record says too
+        case "status":  # no measurement; the record has what it says of the whole run
             return {}
         case "bleu":
             name = "_".join(filter(None, ["bleu/" + event["split"], event.get("flavour")]))
@@ -154,7 +185,7 @@ def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
             yield from _numbers(f"{name}/{key}", item)
 
 
-def _finish(run: Any, record: Mapping[str, Any], samples: Sequence[Sequence[str]]) -> None:
+def _finish(run: Any, record: Mapping[str, Any], samples: list[list[str]] | None) -> None:
     """Put the record's results, and the samples as a table, into the run's summary."""
     import wandb
 
@@ -168,4 +199,4 @@ def _finish(run: Any, record: Mapping[str, Any], samples: Sequence[Sequence[str]
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])

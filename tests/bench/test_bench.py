@@ -40,10 +40,8 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Workload:
     [
         pytest.param("stock/sweep", marks=pytest.mark.slow),
         "probes/run",
-        pytest.param("peak/run", marks=pytest.mark.slow),
         pytest.param("decode/stock", marks=pytest.mark.slow),
-        "decode/epoch",
-        "without/memory",
+        "packed/2",
     ],
 )  # the others are made of the same
 def test_every_row_gives_a_ratio_a_round(work: Workload, row: str) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -33,7 +34,7 @@ def sentences(tmp_path_factory) -> Path:
 
 
 def made_up_corpus(folder: Path) -> Path:
-    """Write a parallel corpus whose target is the source upside down; return its folder."""
+    """Write a parallel corpus whose target is the source in reverse; return its folder."""
     folder.mkdir(exist_ok=True)
     draw = random.Random(5)
     for split, size in (("train", 500), ("valid", 30), ("test", 25)):
@@ -44,7 +45,7 @@ def made_up_corpus(folder: Path) -> Path:
 
 
 def hear_ctrl_c() -> None:
-    """Undo what a shell does to what it starts in the background, the tests perhaps: to let it ignore SIGINT."""
+    """Let SIGINT end a process again: a shell that runs the tests in the background has made them ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -58,7 +59,7 @@ class Command:
         self.environment = {**os.environ, "LN_REPRO_RUNS": str(runs), "LN_REPRO_DATA": str(data)}
 
     def start(self, *extra: str) -> subprocess.Popen[str]:
-        """Start it and go on."""
+        """Start it, and return at once."""
         return subprocess.Popen(
             [sys.executable, "-m", "ln_repro.cli", "run", *self.arguments, *extra],
             env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c,
@@ -72,11 +73,11 @@ class Command:
 
     @property
     def settings(self) -> list[str]:
-        """What every cell of a grid gets."""
+        """The settings for every run of a grid."""
         return [setting for setting in self.arguments if not setting.startswith("exp=")]
 
     def call(self, *words: str, **environment: str) -> tuple[int, str, str]:
-        """Run any verb to its end; return exit code, standard output and standard error."""
+        """Run any command to its end; return exit code, standard output and standard error."""
         done = subprocess.run(
             [sys.executable, "-m", "ln_repro.cli", *words],
             env={**self.environment, **environment}, capture_output=True, text=True, timeout=HANGS_SECONDS,
@@ -97,9 +98,9 @@ class Command:
             if line.endswith("}")
         ))  # fmt: skip
 
-    def kill_at(self, update: int, victim: str = "both") -> None:
+    def kill_at(self, update: int, victim: str = "both", *extra: str) -> None:
         """Start it, and kill -9 the command, the trainer or both of them once it has reported ``update``."""
-        process = self.start()
+        process = self.start(*extra)
         self.wait_for_update(update)
         assert self.workers()
         if victim != "trainer":
@@ -110,9 +111,9 @@ class Command:
         self.wait_until_alone()
 
     def signal_workers(self, number: signal.Signals, *names: str) -> None:
-        """Send a signal to the workers, or to those of some runs alone; SIGSTOP holds them where they are.
+        """Send a signal to the workers, or only to those of some runs.
 
-        It holds them when this returns: one that has not come to stop yet can still be ended by the next signal.
+        After SIGSTOP, return once they have stopped: until then the next signal could still end them.
         """
         for pid, args in self.workers().items():
             if not names or any(name in args for name in names):
@@ -122,7 +123,7 @@ class Command:
                         time.sleep(0.01)
 
     def wait_until_alone(self) -> None:
-        """Return once no worker is left; a trainer whose command is gone ends by itself."""
+        """Return once no worker is left; a trainer whose command has ended ends by itself."""
         until(lambda: not self.workers(), 0.1)
 
     def workers(self) -> dict[int, str]:
@@ -133,11 +134,27 @@ class Command:
 
 
 @pytest.fixture(scope="session")
-def expected(sentences, tmp_path_factory) -> dict[str, Any]:
-    """Return what a run comes to that nobody disturbs."""
+def undisturbed(sentences, tmp_path_factory) -> Command:
+    """Return a run that was not interrupted; tests only read it, or copy it."""
     run = Command(sentences, tmp_path_factory.getbasetemp() / "prepared data", tmp_path_factory.mktemp("whole"), [])
-    assert run.finish()[0] == 0
-    return outcome(run.folder)
+    status, out, error = run.finish()
+    assert status == 0, error
+    assert out.splitlines()[-1] == str(run.folder)
+    return run
+
+
+@pytest.fixture(scope="session")
+def expected(undisturbed) -> dict[str, Any]:
+    """Return the outcome of a run that was not interrupted."""
+    return outcome(undisturbed.folder)
+
+
+@pytest.fixture
+def finished(undisturbed, command) -> Command:
+    """Return a copy of a finished run."""
+    run = command()
+    shutil.copytree(undisturbed.runs, run.runs)
+    return run
 
 
 def _escaped(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""What a run came to, all of it that must not depend on what happened on the way."""
+"""The outcome of a run: all that must not depend on interruptions."""
 
 import json
 from pathlib import Path
@@ -17,5 +17,5 @@ def outcome(folder: Path) -> dict[str, Any]:
 
 
 def outcomes(runs: Path) -> dict[str, Any]:
-    """Return the results of every run in a folder that has ended, by the directory's name."""
+    """Return the results of every finished run in a folder, by the name of its directory."""
     return {path.parent.name: outcome(path.parent) for path in sorted(runs.glob("*/record.json"))}

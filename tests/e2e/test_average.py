@@ -1,4 +1,4 @@
-"""`eval.average`: the mean of the last epochs is scored beside the single ones, and only after the end of training."""
+"""`eval.average`: the mean of the last epochs is scored after training, beside the single epochs."""
 
 import json
 import signal
@@ -11,7 +11,7 @@ from ln_repro.engine import process
 from ln_repro.engine.decoder import Decoder
 from ln_repro.experiment.settings import build
 from tests.e2e.conftest import Command, _escaped
-from tests.e2e.test_interruptions import outcome
+from tests.e2e.outcomes import outcome
 from tests.waiting import HANGS_SECONDS, until
 
 MANY = 40
@@ -23,13 +23,13 @@ def events(run):
 
 
 def wait_for_the_average(run):
-    """Return once a decoder is at work on the average."""
+    """Return once the average is being decoded."""
     until(lambda: any("test_average" in log.read_text() for log in run.runs.glob("*/decode.log")))
 
 
 @pytest.fixture(scope="module")
 def settings(sentences):
-    """Return those of an average; its test set is large enough for a decoder to be met at work."""
+    """Return settings with an average, and a test set large enough to be interrupted during its decoding."""
     for side in ("de", "en"):
         (sentences / f"many.{side}").write_text((sentences / f"test.{side}").read_text() * MANY)
     return ["eval.average=2", f'data.test="{_escaped(sentences / "many")}"']
@@ -105,30 +105,14 @@ def test_an_interrupted_average_is_finished_by_the_same_command(command, average
     assert process.returncode != 0
     run.wait_until_alone()
     assert not list(run.folder.glob("record.json"))
-    if damaged:  # weights whose own BLEU is known, but not yet that of the average
+    if damaged:  # weights that are scored themselves, but not yet in the average
         weights = run.folder / "checkpoints" / "epoch3.pt"
         weights.write_bytes(weights.read_bytes()[:-10])
     status, _, error = run.finish()
     assert status == 0, error
     assert ("epoch3.pt does not match" in error) == damaged
-    assert outcome(run) == outcome(averaged)
+    assert outcome(run.folder) == outcome(averaged.folder)
     steps, expected = (
         [event["update"] for event in events(one) if event["kind"] == "train"] for one in (run, averaged)
     )
     assert (steps != expected) == damaged  # nothing is trained twice without need
-
-
-def test_too_few_epochs_have_no_average_and_the_run_says_so(command):
-    run = command("runs", "eval.average=2", "lr=1e30")
-    status, _, error = run.finish()
-    assert status == 0, error
-    assert error.count("no average is scored: eval.average=2, epochs trained: 0\n") == 1
-    record = json.loads((run.folder / "record.json").read_text())
-    assert record["status"] == "diverged"
-    assert record["bleu"] == dict.fromkeys(KEYS)
-
-
-def test_an_average_of_one_is_refused_in_one_line(command):
-    status, out, error = command().finish("eval.average=1")
-    assert (status, out) == (2, "")
-    assert error.count("\n") == 1 and "eval.average: the average of 1 epoch is that epoch" in error

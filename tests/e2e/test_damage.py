@@ -1,4 +1,4 @@
-"""Files cut short, disks that are full or read-only, names that need care: never a traceback, never a lost run."""
+"""Truncated files, disks that are full or read-only, unusual names: never a traceback, never a lost run."""
 
 import contextlib
 import json
@@ -10,9 +10,8 @@ from tests.e2e.outcomes import outcome
 from tests.waiting import HANGS_SECONDS
 
 
-def test_what_a_crash_has_cut_short_is_made_whole(command, expected):
-    run = command()
-    assert run.finish()[0] == 0
+def test_a_truncated_record_and_events_are_completed(finished, expected):
+    run = finished
     record, events = run.folder / "record.json", run.folder / "events.jsonl"
     record.write_text(record.read_text()[:400])
     events.write_bytes(events.read_bytes()[:-60])
@@ -25,7 +24,7 @@ def test_what_a_crash_has_cut_short_is_made_whole(command, expected):
     assert len((run.folder / "record.json.damaged").read_text()) == 400
 
 
-def test_a_path_with_a_line_feed_and_quotes(command, expected):
+def test_a_path_with_a_line_break_and_quotes(command, expected):
     run = command('it\'s a "path"\nof two lines')
     status, out, error = run.finish()
     assert status == 0, error
@@ -35,7 +34,7 @@ def test_a_path_with_a_line_feed_and_quotes(command, expected):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """Return a folder on a small disk, and a function that mounts it anew."""
+    """Return a folder on a small disk, and a function that mounts it again with other options."""
     folder = tmp_path / "small"
     folder.mkdir()
 
@@ -53,7 +52,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", folder], check=True)
 
 
-def test_a_disk_that_fills_up_is_one_line_and_the_same_command_goes_on(command, expected, small_disk):
+def test_a_full_disk_is_one_line_and_the_same_command_resumes(command, expected, small_disk):
     folder, _ = small_disk
     run = command("small/runs")
     process = run.start("train.save_every=5")
@@ -72,7 +71,7 @@ def test_a_disk_that_fills_up_is_one_line_and_the_same_command_goes_on(command, 
 
 
 @pytest.mark.slow
-def test_a_disk_that_may_not_be_written_is_one_line(command, expected, small_disk):
+def test_a_read_only_disk_is_one_line(command, expected, small_disk):
     _, remount = small_disk
     run = command("small/runs")
     process = run.start()

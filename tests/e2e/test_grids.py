@@ -1,4 +1,4 @@
-"""Many runs by one command: Hydra's multirun and a sweep, each cell to its record."""
+"""Many runs by one command: Hydra's multirun, and a sweep."""
 
 import json
 import signal
@@ -21,19 +21,19 @@ def records(run):
     return [json.loads(path.read_text()) for path in sorted(run.runs.glob("*/record.json"))]
 
 
-def test_a_multirun_runs_the_product_of_what_it_is_given(command):
+def test_a_multirun_runs_the_product_of_its_values(command):
     run = command("runs", *SHORT)
     status, out, error = run.call("run", "-m", "exp=toy_preln_nowarm,toy_postln_nowarm", "seed=1,2", *run.settings)
     assert status == 0, error
-    cells = [(record["exp"], record["axes"]["seed"]) for record in records(run)]
-    assert sorted(cells) == [(f"toy_{norm}_nowarm", seed) for norm in ("postln", "preln") for seed in (1, 2)]
+    runs = [(record["exp"], record["axes"]["seed"]) for record in records(run)]
+    assert sorted(runs) == [(f"toy_{norm}_nowarm", seed) for norm in ("postln", "preln") for seed in (1, 2)]
     assert all(record["status"] == "finished" for record in records(run))
     losses = {record["epochs"][0]["valid_loss"] for record in records(run)}
-    assert len(losses) == 4  # neither the norm nor the seed is lost on the way
+    assert len(losses) == 4  # both the norm and the seed reach the training
     assert sum(line.startswith(str(run.runs)) for line in out.splitlines()) == 4
 
 
-def test_a_record_tells_of_other_code_than_its_run_was_queued_with(command, tmp_path, monkeypatch):
+def test_a_record_names_the_code_of_the_queued_run_if_it_was_another(command, tmp_path, monkeypatch):
     run = command("runs", *SHORT)
     for name in ("LN_REPRO_RUNS", "LN_REPRO_DATA"):
         monkeypatch.setenv(name, run.environment[name])
@@ -51,7 +51,7 @@ def test_a_record_tells_of_other_code_than_its_run_was_queued_with(command, tmp_
 
 
 @pytest.mark.slow
-def test_every_cell_of_the_design_grid_runs_to_a_record(command):
+def test_every_run_of_the_design_grid_has_a_record(command):
     run = command("runs", *SHORT)
     status, _, error = run.call("sweep", "grid=design", *run.settings)
     assert status == 0, error
@@ -64,27 +64,27 @@ def test_every_cell_of_the_design_grid_runs_to_a_record(command):
 
     status, _, error = run.call("sweep", "grid=design", *run.settings)  # nothing is left to do
     assert status == 0
-    assert "12 runs, 12 finished already\n" in error
+    assert "12 runs, 12 finished\n" in error
     assert (
-        "12 finished already, 12 without the probes asked for"
+        "12 finished, 12 without the probes asked for"
         in (run.call("sweep", "grid=design", *run.settings, "probe=gradients")[2])
     )
     assert records(run) == found
 
 
 @pytest.mark.slow
-def test_a_sweep_that_was_left_is_found_cancelled_and_goes_on(command):
-    """`--detach`, `status`, `cancel`, and a second sweep: nothing lost, and the pool obeys too."""
+def test_a_detached_sweep_is_shown_cancelled_and_resumed(command):
+    """`--detach`, `status`, `cancel`, and a second sweep: nothing is lost."""
     run = command("runs", "train.max_epoch=4", "eval.beam=1")
     words = ("grid=design", "--only", "p*_warm_sgd", "--only", "p*_warm", *run.settings)
     status, out, error = run.call("sweep", *words, "jobs=1", "--detach")
-    assert status == 0 and out.strip() == str(run.runs) and "to stop it: ln-repro cancel" in error
+    assert status == 0 and out.strip() == str(run.runs) and "ln-repro cancel stops it" in error
     run.wait_for_update(30)
     run.signal_workers(signal.SIGSTOP)
     assert sorted(states(run, *words)) == ["planned", "planned", "planned", "running"]
     status, out, _ = run.call("cancel", *words)
     run.signal_workers(signal.SIGCONT)
-    assert status == 0 and "asked to save and end" in out and "until a sweep is started again" in out
+    assert status == 0 and "asked to save and end" in out and "until a sweep or `ln-repro run` is started again" in out
     until(lambda: "running" not in states(run, *words) and not run.workers())
     assert sorted(states(run, *words)) == ["interrupted", "planned", "planned", "planned"]
     log = next((run.runs / "sweep").glob("sweep-*.log"))

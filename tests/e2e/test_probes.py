@@ -1,4 +1,4 @@
-"""`probe=gradients`: in the events, and no trace of it in the training."""
+"""`probe=gradients` adds events and does not change the training."""
 
 import json
 
@@ -17,17 +17,11 @@ def losses(run):
     return [event["loss"] for event in events(run, "train")]
 
 
-@pytest.fixture
-def plain(command):
-    run = command("plain", "train.max_epoch=2", "train.log_every=1")
-    assert run.finish()[0] == 0
-    return run
-
-
-def test_a_probed_run_is_the_same_run(command, plain):
-    probed = command("probed", *PROBED)
-    status, _, error = probed.finish()
-    assert status == 0, error
+def test_a_probed_run_is_the_same_run(command):
+    plain, probed = command("plain", "train.max_epoch=2", "train.log_every=1"), command("probed", *PROBED)
+    for run in (plain, probed):
+        status, _, error = run.finish()
+        assert status == 0, error
     assert losses(probed) == losses(plain)
     assert json.loads((probed.folder / "record.json").read_text())["id"] == plain.folder.name.rsplit("-", 1)[1]
     found = events(probed, "probe")

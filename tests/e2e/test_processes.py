@@ -1,7 +1,6 @@
-"""A run in several processes, started by torchrun: the same run as in one."""
+"""A run in several processes, started by torchrun, has the results of one process."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -36,7 +35,7 @@ def settings():
 
 
 def nudge(run, nudged, kind="train"):
-    """Return the most that a rate does to a run's losses that is 1e-4 of itself higher: rounding has to do less."""
+    """Return by how much a learning rate higher by 1e-4 of itself changes the losses: a bound for rounding."""
     assert nudged.finish("lr=0.0020002")[0] == 0
     return max(abs(losses(nudged, kind)[update] - loss) for update, loss in losses(run, kind).items())
 
@@ -56,13 +55,13 @@ def test_two_processes_train_as_one_does_with_twice_the_batch(command, settings)
     assert [record["environment"]["processes"] for record in records] == [1, 2]
     assert records[0]["target_tokens"] == records[1]["target_tokens"]
 
-    again = torchrun(two, 2)  # all of them end, although there is nothing to train
+    again = torchrun(two, 2)  # every process ends, although there is nothing to train
     assert "finished already" in again.communicate(timeout=HANGS_SECONDS)[1]
     assert again.returncode == 0
 
 
 @pytest.mark.slow
-def test_a_run_stopped_in_two_processes_goes_on_in_one(command, settings):
+def test_a_run_of_two_processes_is_resumed_in_one(command, settings):
     settings = [*settings, "train.max_epoch=6"]
     whole, stopped = command("whole", *settings), command("stopped", *settings)
     assert whole.finish()[0] == 0
@@ -80,19 +79,19 @@ def test_a_run_stopped_in_two_processes_goes_on_in_one(command, settings):
     assert losses(stopped) == pytest.approx(losses(whole), rel=0, abs=nudge(whole, command("nudged", *settings)))
 
 
-def test_a_batch_that_cannot_be_spread_is_one_line(command):
+def test_an_update_that_cannot_be_divided_among_the_processes_is_one_line(command):
     process = torchrun(command("odd", "train.batches_per_update=3"), 2)
     _, error = process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode != 0
     assert "train.batches_per_update: 3 cannot be spread over 2 processes; give a multiple of 2" in error
 
 
-def test_flags_do_not_go_with_several_processes(command):
+def test_multiruns_and_sweeps_are_refused_under_torchrun(command):
     run = command("flags")
     environment = {**run.environment, "TORCHELASTIC_RUN_ID": "x", "RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
     for arguments in (["run", "-m", *run.arguments], ["sweep", "grid=design"]):
         done = subprocess.run(
-            [sys.executable, "-m", "ln_repro.cli", *arguments], env={**os.environ, **environment},
+            [sys.executable, "-m", "ln_repro.cli", *arguments], env=environment,
             capture_output=True, text=True, timeout=HANGS_SECONDS,
         )  # fmt: skip
         assert done.returncode == 2

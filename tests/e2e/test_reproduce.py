@@ -1,13 +1,12 @@
-"""`ln-repro reproduce`: a kept record is run again, whole or for its first updates, and comes out the same."""
+"""`ln-repro reproduce`: a record is run again, completely or for its first updates, with the same results."""
 
 import gzip
 import json
 
 
-def test_a_kept_record_comes_out_again(command):
-    run, records = command("runs"), "records"
-    assert run.finish()[0] == 0
-    kept = run.runs.parent / records
+def test_a_record_is_reproduced(finished):
+    run = finished
+    kept = run.runs.parent / "records"
     assert run.call("collect", "--records", str(kept))[0] == 0
     record = json.loads(next(kept.rglob("*.json")).read_text())
     where = [word for word in run.arguments if word.startswith(("data.train", "data.valid", "data.test"))]
@@ -26,7 +25,7 @@ def test_a_kept_record_comes_out_again(command):
     assert f"only what both have is compared: 20 of {record['updates']} updates" in out
     assert "equal bit for bit" in out and "loss, update 20" in out and "epoch 1" not in out
 
-    for path in kept.rglob("*.events.jsonl.gz"):  # a record that is not what this code does
+    for path in kept.rglob("*.events.jsonl.gz"):  # a record that this code does not reproduce
         events = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
         for event in events:
             if event["kind"] == "train":

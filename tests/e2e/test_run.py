@@ -2,25 +2,16 @@
 
 import json
 import math
-import os
 import re
-import signal
 
 import pytest
 
-from tests.waiting import HANGS_SECONDS
 
-
-def test_a_run_end_to_end(command):
-    run = command()
-    status, out, error = run.finish()
-    assert status == 0, error
-    folder = run.folder
-    assert out.splitlines()[-1] == str(folder)
+def test_a_run_end_to_end(undisturbed):
+    folder = undisturbed.folder
     assert folder.name.startswith("toy_preln_nowarm-s1-")
     record = json.loads((folder / "record.json").read_text())
-    assert record["status"] == "finished"
-    assert record["divergence"] is None
+    assert record["status"] == "finished" and record["divergence"] is None
     assert record["id"] == folder.name.rsplit("-", 1)[1]
     assert [epoch["epoch"] for epoch in record["epochs"]] == [1, 2, 3, 4]
     losses = [epoch["valid_loss"] for epoch in record["epochs"]]
@@ -32,12 +23,9 @@ def test_a_run_end_to_end(command):
     best = min(record["epochs"], key=lambda epoch: epoch["valid_loss"])
     assert record["bleu"]["test"]["epoch"] == best["epoch"]
     assert record["bleu"]["test"]["score"] == best["test_bleu"]
-    for score in record["bleu"].values():
-        assert "beam:2" in score["signature"]
-        assert "lenpen:1.2" in score["signature"]
-        assert "version:" in score["signature"]
-    assert "tok:13a" in record["bleu"]["test"]["signature"]
-    assert "tok:none" in record["bleu"]["test_tokenised"]["signature"]
+    for key, tokeniser in (("test", "tok:13a"), ("test_tokenised", "tok:none")):
+        signature = record["bleu"][key]["signature"]
+        assert all(part in signature for part in (tokeniser, "beam:2", "lenpen:1.2", "version:"))
     for epoch in range(1, 5):
         assert len((folder / "hyps" / f"test.epoch{epoch}.txt").read_text().splitlines()) == 25
     events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
@@ -46,39 +34,40 @@ def test_a_run_end_to_end(command):
     assert all(math.isfinite(step["gnorm"]) and step["tokens_per_s"] > 0 for step in steps)
     assert all({"time", "update", "epoch"} <= set(event) for event in events)
 
-    again, out, error = run.finish()  # a finished experiment is left alone
-    assert again == 0
-    assert "finished already" in error
-    assert "finished already, without probe=gradients" in run.finish("probe=gradients")[2]
+
+def test_a_finished_run_is_left_as_it_is_unless_rerun(finished):
+    folder = finished.folder
+    record = json.loads((folder / "record.json").read_text())
+    status, out, error = finished.finish("probe=gradients")
+    assert status == 0 and "finished already, without probe=gradients" in error
     assert out.splitlines()[-1] == str(folder)
     assert json.loads((folder / "record.json").read_text()) == record
 
-    status, _, error = run.finish("rerun=true")
-    assert status == 0
-    assert "set aside" in error
-    aside = run.runs / f"{folder.name}.old1" / "record.json"
+    status, _, error = finished.finish("rerun=true")
+    assert status == 0 and "set aside" in error
+    aside = finished.runs / f"{folder.name}.old1" / "record.json"
     assert json.loads(aside.read_text()) == record
     fresh = json.loads((folder / "record.json").read_text())
     assert fresh["epochs"] == record["epochs"]  # bit for bit
 
 
-def test_a_loss_that_is_not_finite_is_a_result(command):
-    run = command("runs", "lr=1e30")
+def test_a_loss_that_is_not_finite_is_a_result_without_scores(command):
+    run = command("runs", "lr=1e30", "eval.average=2")
     status, _, error = run.finish()
     assert status == 0, error
     record = json.loads((run.folder / "record.json").read_text())
     assert record["status"] == "diverged"
     assert record["divergence"]["update"] == record["updates"]
-    assert record["divergence"]["rule"] == "not_finite"
-    assert record["divergence"]["reason"]
-    assert record["bleu"] == {"test": None, "test_tokenised": None}
+    assert record["divergence"]["rule"] == "not_finite" and record["divergence"]["reason"]
+    assert record["bleu"] == dict.fromkeys(("test", "test_tokenised", "test_average", "test_average_tokenised"))
+    assert error.count("no average is scored: eval.average=2, epochs trained: 0\n") == 1
     assert not list(run.folder.rglob("crash.pt"))
 
 
 STUCK = ("lr=1e-9", "stop_on_divergence=true", "divergence.updates=40")
 
 
-def test_a_run_that_learns_nothing_is_given_up(command):
+def test_a_run_that_learns_nothing_is_stopped_early(command):
     run = command("runs", *STUCK)
     status, _, error = run.finish()
     assert status == 0, error
@@ -92,7 +81,7 @@ def test_a_run_that_learns_nothing_is_given_up(command):
     assert run.finish("stop_on_divergence=false")[2].count("finished already") == 1  # the same run
 
 
-def test_a_run_is_not_given_up_unless_asked(command):
+def test_a_run_is_not_stopped_early_by_default(command):
     run = command("runs", *STUCK, "stop_on_divergence=false", "train.max_epoch=2")
     assert run.finish()[0] == 0
     record = json.loads((run.folder / "record.json").read_text())
@@ -100,18 +89,14 @@ def test_a_run_is_not_given_up_unless_asked(command):
 
 
 @pytest.mark.slow
-def test_a_resumed_run_is_given_up_at_the_same_update(command):
+def test_a_resumed_run_is_stopped_early_at_the_same_update(command):
     settings = [*STUCK, "train.save_every=15", "divergence.updates=70"]  # the third of four epochs
     whole, run = command("whole", *settings), command("runs", *settings)
     assert whole.finish()[0] == 0
-    process = run.start()
-    run.wait_for_update(50)  # of the second
-    for pid in run.workers():
-        os.kill(pid, signal.SIGKILL)
-    process.communicate(timeout=HANGS_SECONDS)
+    run.kill_at(50, "trainer")  # in the second
     status, _, error = run.finish()
     assert status == 0, error
-    assert "resuming after update" in error, "it was over before it was killed"
+    assert "resuming after update" in error, "it had ended before it was killed"
     verdicts = [json.loads((one.folder / "record.json").read_text())["divergence"] for one in (whole, run)]
     assert verdicts[0] == verdicts[1] and verdicts[0]["rule"] == "stuck"
 

@@ -1,4 +1,4 @@
-"""A sweep on a real Slurm, of our own: preempted, cancelled, a node lost, and every record as if nothing had been."""
+"""A sweep on a real Slurm: jobs preempted and cancelled, a node lost, and every record as if undisturbed."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 ASKED = ("launcher.cpus_per_task=1", "launcher.mem_gb=1", "launcher.timeout_min=60")
-CELLS = ("sweep", "grid=design", "--only", "p*_warm*")
+SWEEP = ("sweep", "grid=design", "--only", "p*_warm*")
 LONG = "train.max_epoch=12"
 CANARY = "0123456789abcdef0123456789abcdef01234567"
 
@@ -42,7 +42,7 @@ def states(run) -> dict[str, str]:
 
 
 def on_node(cluster, run, node):
-    """Return the runs that are at work on a node."""
+    """Return the runs that are running on a node."""
     listed = cluster.ask("squeue", "-h", "--array", "-w", node, "-t", "running", "-o", "%i").split()
     waiting = [path.stem.partition("-") for path in run.runs.glob("sweep/slurm/queue/*/*.json")]
     return [name for index, _, name in waiting if any(job.endswith(f"_{index}") for job in listed)]
@@ -56,19 +56,19 @@ def training(run, name, update=20):
 
 
 def hold_what_trains(run) -> int:
-    """Stop every trainer that has come to its twentieth update, before it is done; return how many there are."""
+    """Stop every trainer that has reached its twentieth update; return how many there are."""
     names = [path.parent.name for path in run.runs.glob("*/events.jsonl") if training(run, path.parent.name)]
     if names:
         run.signal_workers(signal.SIGSTOP, *names)
     return len(names)
 
 
-def test_six_cells_survive_a_preemption_a_cancellation_and_a_node_that_dies(run, command, cluster):
-    status, _, error = run.call(*CELLS, "launcher=slurm", "--detach", *ASKED, *run.settings, WANDB_API_KEY=CANARY)
-    assert status == 0 and "6 handed to Slurm, 0 there already" in error
+def test_six_runs_survive_a_preemption_a_cancellation_and_a_dead_node(run, command, cluster):
+    status, _, error = run.call(*SWEEP, "launcher=slurm", "--detach", *ASKED, *run.settings, WANDB_API_KEY=CANARY)
+    assert status == 0 and "6 submitted to Slurm, 0 in its queue already" in error
     assert sorted(set(states(run).values())) in (["queued"], ["queued", "running"], ["running"])
-    status, _, error = run.call(*CELLS, "launcher=slurm", "--detach", *ASKED, *run.settings)
-    assert status == 0 and "0 handed to Slurm, 6 there already" in error
+    status, _, error = run.call(*SWEEP, "launcher=slurm", "--detach", *ASKED, *run.settings)
+    assert status == 0 and "0 submitted to Slurm, 6 in its queue already" in error
 
     until(lambda: hold_what_trains(run) == 4)
     preempted, lost = on_node(cluster, run, "node1"), on_node(cluster, run, "node2")
@@ -86,28 +86,28 @@ def test_six_cells_survive_a_preemption_a_cancellation_and_a_node_that_dies(run,
 
     until(lambda: not cluster.ask("squeue", "-h"))
     assert states(run)[lost[0]] == "interrupted"
-    status, _, error = run.call(*CELLS, "launcher=slurm", *ASKED, *run.settings)
+    status, _, error = run.call(*SWEEP, "launcher=slurm", *ASKED, *run.settings)
     assert status == 0, error
     assert set(states(run).values()) == {"finished"} and len(states(run)) == 6
     sessions = {name: len(list((run.runs / name / "sessions").iterdir())) for name in states(run)}
     assert all(sessions[name] >= 2 for name in (*preempted, *lost)), sessions
 
     quiet = command("undisturbed", LONG)
-    status, _, error = quiet.call(*CELLS, *quiet.settings)
+    status, _, error = quiet.call(*SWEEP, *quiet.settings)
     assert status == 0, error
     assert outcomes(run.runs) == outcomes(quiet.runs) and len(outcomes(run.runs)) == 6
     assert run.call("collect", "--records", str(run.runs / "kept"))[0] == 0
     assert not [path for path in run.runs.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
 
 
-def test_what_slurm_refuses_is_one_line_and_nothing_is_handed_over(run):
+def test_an_option_that_slurm_refuses_is_one_line_and_nothing_is_submitted(run):
     for word, said in (("launcher.partition=nowhere", "invalid partition"), ("launcher.partitoin=gpu", "partitoin")):
-        status, _, error = run.call(*CELLS, "launcher=slurm", word, *run.settings)
+        status, _, error = run.call(*SWEEP, "launcher=slurm", word, *run.settings)
         assert status == 2 and said in error.splitlines()[-1] and "Traceback" not in error
     assert states(run) == {}
 
 
-def test_hydras_own_launcher_brings_failures_home(run):
+def test_hydras_own_launcher_reports_failures(run):
     settings = [setting for setting in run.settings if not setting.startswith("data.train=")]
     status, _, error = run.call(
         "run", "-m", "hydra/launcher=submitit_slurm", "hydra.launcher.mem_gb=1", "exp=toy_preln_nowarm", "seed=1,2",

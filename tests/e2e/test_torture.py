@@ -10,4 +10,4 @@ def test_fifty_kills_change_nothing(command):
     toll = torture(command("sweep"), command("quiet"), seed=1, kills=50)
     print(toll)
     assert toll.kills.total() == 50 and len(toll.kills) >= 3
-    assert toll.cells >= 4 and not toll.different and not toll.doubled, toll
+    assert toll.runs >= 4 and not toll.different and not toll.doubled, toll

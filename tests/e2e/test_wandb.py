@@ -1,12 +1,8 @@
-"""A run that is killed and goes on is one run on the server: no update lost, none twice, whatever wandb was at."""
-
-import os
-import signal
+"""A run that is killed and resumed is one run on the server: no update is lost, and none arrives twice."""
 
 import pytest
 
 from tests.tracking.wandb_server import Server
-from tests.waiting import HANGS_SECONDS
 
 CANARY = "0123456789abcdef0123456789abcdef01234567"
 
@@ -27,11 +23,7 @@ def test_killed_twice_it_arrives_as_one(mirrored, mode):
     run, server = mirrored
     setting = f"tracker.mode={mode}"
     for update, victim in ((30, "command"), (90, "trainer")):
-        process = run.start(setting)
-        run.wait_for_update(update)
-        for pid in [process.pid] if victim == "command" else run.workers():
-            os.kill(pid, signal.SIGKILL)
-        process.communicate(timeout=HANGS_SECONDS)
+        run.kill_at(update, victim, setting)
     status, _, error = run.finish(setting)
     assert status == 0, error
     for _ in range(2):

@@ -1,6 +1,6 @@
-"""Kill the processes of a sweep at random, again and again; in the end every record must be that of a quiet sweep.
+"""Kill the processes of a sweep at random; in the end every record must be that of an undisturbed sweep.
 
-`python -m tests.e2e.torture [--seed N] [--kills N]` (or `make torture SEED=N`) does it on a made-up corpus.
+`python -m tests.e2e.torture [--seed N] [--kills N]` (or `make torture SEED=N`) uses a made-up corpus.
 """
 
 import argparse
@@ -18,8 +18,8 @@ import psutil
 from tests.e2e.conftest import Command, made_up_corpus
 from tests.e2e.outcomes import outcomes
 
-CELLS = ("grid=design", "--only", "p*_warm", "--only", "p*_nowarm*_radam*")
-"""Four cells a seed."""
+RUNS = ("grid=design", "--only", "p*_warm", "--only", "p*_nowarm*_radam*")
+"""Four runs per seed."""
 PAUSE_SECONDS = (0.2, 2.5)
 KINDS = {
     "ln_repro.cli sweep": "pool",
@@ -31,30 +31,30 @@ KINDS = {
 
 @dataclass
 class Toll:
-    """What happened."""
+    """What was killed, and what became of the runs."""
 
     kills: collections.Counter[str] = field(default_factory=collections.Counter)
     sweeps: int = 0
     seeds: int = 1
-    cells: int = 0
+    runs: int = 0
     different: list[str] = field(default_factory=list)
-    """Cells whose results are not those of a quiet sweep, or that have none."""
+    """Runs whose results are missing or not those of the undisturbed sweep."""
     doubled: list[str] = field(default_factory=list)
-    """Cells for which an epoch was validated or scored twice by what `events.jsonl` counts."""
+    """Runs with an epoch that was validated or scored twice among the events that count."""
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(self.kills.items()))
         return (
-            f"{self.kills.total()} kills ({kinds}) over {self.sweeps} sweeps; {self.cells} runs run, "
+            f"{self.kills.total()} kills ({kinds}) over {self.sweeps} sweeps; {self.runs} runs, "
             f"{len(self.different)} lost or changed, {len(self.doubled)} doubled"
         )
 
 
 def torture(sweep: Command, quiet: Command, seed: int, kills: int) -> Toll:
-    """Sweep under fire until so many processes were killed and all cells have a record; compare with a quiet sweep."""
+    """Kill so many processes of a sweep, let it finish, and compare its records with those of an undisturbed sweep."""
     draw, toll = random.Random(seed), Toll()
     settings = [setting for setting in quiet.settings if setting.startswith("data")]
-    assert quiet.call("data", "prepare", *settings)[0] == 0  # else the first kills would all fall on it
+    assert quiet.call("data", "prepare", *settings)[0] == 0  # or the first kills would all interrupt that
     while True:
         toll.sweeps += 1
         process = start(sweep, toll.seeds)
@@ -70,10 +70,10 @@ def torture(sweep: Command, quiet: Command, seed: int, kills: int) -> Toll:
         if process.returncode == 0:
             if toll.kills.total() >= kills:
                 break
-            toll.seeds += 1  # all is done before its time: more cells
+            toll.seeds += 1  # finished too early: add runs
     assert start(quiet, toll.seeds).wait() == 0
     expected, found = outcomes(quiet.runs), outcomes(sweep.runs)
-    toll.cells = len(expected)
+    toll.runs = len(expected)
     toll.different = [name for name in expected if expected[name] != found.get(name)]
     toll.doubled = [name for name in found if doubled(sweep.runs / name)]
     return toll
@@ -83,13 +83,13 @@ def start(run: Command, seeds: int) -> subprocess.Popen[bytes]:
     """Start a sweep."""
     with (run.runs.with_name(f"{run.runs.name}.log")).open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "ln_repro.cli", "sweep", *CELLS, f"seeds={seeds}", *run.settings],
+            [sys.executable, "-m", "ln_repro.cli", "sweep", *RUNS, f"seeds={seeds}", *run.settings],
             env=run.environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
 
 def processes(run: Command) -> list[tuple[str, psutil.Process]]:
-    """Return the processes of a sweep, of every kind."""
+    """Return the processes of a sweep with their kinds."""
     found = []
     for process in psutil.process_iter(["cmdline"]):
         words = " ".join(process.info["cmdline"] or [])
@@ -103,7 +103,7 @@ def processes(run: Command) -> list[tuple[str, psutil.Process]]:
 
 
 def doubled(folder: Path) -> bool:
-    """Return whether the events that count have anything twice."""
+    """Return whether an event is there twice among those that count."""
     from ln_repro.records.events import Events
 
     counted = collections.Counter(
@@ -115,7 +115,7 @@ def doubled(folder: Path) -> bool:
 
 
 def main() -> int:
-    """Torture once; say what came out."""
+    """Run the torture test once, and print its result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--kills", type=int, default=50)

@@ -1,4 +1,4 @@
-"""A throw-away Slurm on this machine: two nodes with two pretended GPUs each, no systemd, no accounting."""
+"""A temporary Slurm on this machine: two nodes with two fake GPUs each, without systemd and accounting."""
 
 import contextlib
 import os
@@ -56,10 +56,10 @@ NodeName=node[1-2] Name=gpu File={folder}/dev/nvidia[0-1]
 
 
 def missing() -> str | None:
-    """Return what keeps a Slurm from being started here, or None."""
+    """Return why no Slurm can be started here, or None."""
     if lacking := [name for name in NEEDED if not shutil.which(name, path=_path())]:
         return f"no {', '.join(lacking)} (apt-get install slurm-wlm munge)"
-    return None if os.getuid() == 0 else "a Slurm of our own needs root"
+    return None if os.getuid() == 0 else "starting a Slurm needs root"
 
 
 class Cluster:
@@ -82,7 +82,7 @@ class Cluster:
         key = self.folder / "munge.key"
         key.touch(0o600)
         key.write_bytes(os.urandom(1024))
-        for number in (0, 1):  # one may not say that a GPU is no file at all
+        for number in (0, 1):  # Slurm wants a device file for each GPU
             os.mknod(self.folder / "dev" / f"nvidia{number}", 0o020666, os.makedev(1, 3))
         self.folder.chmod(0o755)
         run = self.folder / "run"
@@ -101,7 +101,7 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         subprocess.run(["scancel", "--user", "root"], env=self.environment, capture_output=True, check=False)
         time.sleep(0.5)
-        for name in ("node1", "node2", "slurmctld", "munged"):  # in this order: the other leaves some behind
+        for name in ("node1", "node2", "slurmctld", "munged"):  # in any other order some would be left running
             if daemon := self.daemons.pop(name, None):
                 daemon.terminate()
                 try:
@@ -115,7 +115,7 @@ class Cluster:
         self._start("slurmd", "-D", "-c", "-N", node, name=node)
 
     def kill_node(self, node: str) -> None:
-        """Let a node die: its daemon and everything that it runs, without warning."""
+        """Kill a node without warning: its daemon and everything that it runs."""
         jobs = self.ask("squeue", "-h", "-w", node, "-t", "running", "-o", "%A").split()
         daemon = self.daemons.pop(node)
         daemon.kill()
@@ -128,7 +128,7 @@ class Cluster:
                         process.kill()
 
     def ask(self, *command: str) -> str:
-        """Return what one of Slurm's commands says."""
+        """Return the output of one of Slurm's commands."""
         return subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False).stdout
 
     def _start(self, command: str, *arguments: str, name: str | None = None) -> None:

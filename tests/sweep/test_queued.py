@@ -1,4 +1,4 @@
-"""What is queued is what was typed: the experiment of a cell comes back whole, whatever has changed meanwhile."""
+"""A queued run is the experiment of the time when the sweep was started, whatever has changed since."""
 
 import shutil
 from pathlib import Path
@@ -18,7 +18,7 @@ from ln_repro.sweep.plan import PlannedRun
 
 
 def planned(*overrides: str) -> PlannedRun:
-    """Return a cell that these settings describe."""
+    """Return a run with these settings."""
     made = resolve_precision(build(compose(overrides)))
     return PlannedRun(GridRun(made.exp, made.seed), made, LearningRate(1.0, 0, "constant", 4000, None, 10, 10), "data")
 
@@ -28,7 +28,6 @@ def planned(*overrides: str) -> PlannedRun:
     [
         ["exp=toy_postln_warm", "lr=0.1234567890123", "seed=3"],
         ["exp=iwslt_postln_nowarm_sgd", 'data.source="it\'s here"', "eval.average=5", "tracker=none"],
-        ["exp=toy_preln_nowarm", "data=files", "data.train=a", "data.valid=b", "data.test=c", "probe=gradients"],
         ["exp=bert_preln_nowarm_linear", "data.train=a", "data.valid=b", "paths.runs=some where"],
     ],
 )
@@ -65,7 +64,7 @@ def test_other_code_than_it_was_queued_with_is_told() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--queued=gone.json"], "gone.json: the queued experiment is gone; type the sweep again"),
+        (["--queued=gone.json"], "gone.json: the queued experiment does not exist any more; start the sweep again"),
         (["--queued=gone.json", "seed=2"], "--queued: the experiment is settled; take away seed=2"),
     ],
 )

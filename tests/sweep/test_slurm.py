@@ -1,4 +1,4 @@
-"""Handing cells to Slurm, without one: what a job does with failures and warnings, and what the queue is asked."""
+"""Sweeps on Slurm, without one: what a job does on failures and warnings, and how the queue is read."""
 
 import json
 import os
@@ -58,14 +58,14 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     ("ends", "runs", "status"),
     [([0], 1, 0), ([1, 0], 2, 0), ([1, 1, 1], 3, 1), ([2], 1, 2), ([1, 130], 2, 130), ([-9, 0], 2, 0)],
 )
-def test_a_job_tries_again_what_may_do_better(job, ends: list[int], runs: int, status: int) -> None:
+def test_a_job_tries_again_what_may_succeed(job, ends: list[int], runs: int, status: int) -> None:
     codes = [f"import os, sys; os.kill(os.getpid(), {-end}) if {end} < 0 else sys.exit({end})" for end in ends]
     made, started = job(*codes)
     assert made() == status
     assert started == [Path("0-toy-s1-0.json")] * runs
 
 
-def test_on_a_warning_the_run_saves_and_the_job_starts_anew_with_nothing_left_over(job) -> None:
+def test_on_a_warning_the_run_ends_and_the_job_is_queued_again(job) -> None:
     made, _ = job("import time; time.sleep(60)")
     made.process = run_process.start(Path(made.file), Path("log"))
     again = made.checkpoint()
@@ -74,7 +74,7 @@ def test_on_a_warning_the_run_saves_and_the_job_starts_anew_with_nothing_left_ov
     assert vars(fresh) == {**vars(made), "process": None}
 
 
-def test_a_run_that_slurm_has_asked_to_end_leaves_the_end_to_slurm(job, monkeypatch, tmp_path: Path) -> None:
+def test_a_job_whose_run_slurm_has_interrupted_waits_for_slurm_to_end_it(job, monkeypatch, tmp_path: Path) -> None:
     slept: list[float] = []
     monkeypatch.setattr(slurm, "END_SECONDS", 7.0)
     sleep = slurm.time.sleep
@@ -85,13 +85,13 @@ def test_a_run_that_slurm_has_asked_to_end_leaves_the_end_to_slurm(job, monkeypa
     cancelled = f"from ln_repro.sweep.cancellations import Cancellations; import pathlib\n" \
                 f"Cancellations(pathlib.Path({str(tmp_path)!r})).request(['toy-s1-0']); {asked}"  # fmt: skip
     made, _ = job(cancelled)
-    assert made() == 130 and slept == [7.0]  # we did: there is nothing to wait for
+    assert made() == 130 and slept == [7.0]  # by us: there is nothing to wait for
     assert not Cancellations(tmp_path).pending("toy-s1-0")
 
 
 @pytest.fixture
 def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Put an `squeue` on the path; return a function that sets its answer, and the file of what it was asked."""
+    """Put an `squeue` on the path; return a function that sets its answer, and the file of its arguments."""
     asked, answer, tools = tmp_path / "asked", tmp_path / "answer", tmp_path / "tools"
     tools.mkdir()
     (tools / "squeue").write_text(SQUEUE.format(python=sys.executable, asked=str(asked), answer=str(answer)))
@@ -101,14 +101,15 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def planned(runs: Path, seed: int = 1, **changes: Any) -> PlannedRun:
-    """Return a cell that is not done."""
+    """Return a run that is not done."""
     made = experiment(seed=seed).model_copy(update=changes)
     made = made.model_copy(update={"paths": made.paths.model_copy(update={"runs": runs})})
     return PlannedRun(GridRun(made.exp, seed), made, LearningRate(1.0, 0, "constant", 4000, None, 10, 10), "data")
 
 
-def test_the_queue_is_asked_once_for_all_jobs(queue, tmp_path: Path) -> None:
+def test_the_queue_is_read_once_for_all_jobs_if_there_are_any(queue, tmp_path: Path) -> None:
     answer, asked = queue
+    assert cluster.queued(tmp_path) == {} and not asked.exists()
     plan = [planned(tmp_path, seed) for seed in (1, 2, 3, 4)]
     queued.write(plan[:3], cluster.arrays(tmp_path) / "ours")
     queued.write(plan[3:], cluster.arrays(tmp_path) / "alone")
@@ -119,7 +120,7 @@ def test_the_queue_is_asked_once_for_all_jobs(queue, tmp_path: Path) -> None:
     assert len(asked.read_text().splitlines()) == 1
 
 
-def test_what_waits_in_the_queue_has_a_row(queue, tmp_path: Path, monkeypatch, capsys) -> None:
+def test_a_run_that_waits_in_the_queue_has_a_row(queue, tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("LN_REPRO_RUNS", str(tmp_path))
     waiting = planned(tmp_path, 2)
     queued.write([waiting], cluster.arrays(tmp_path) / "ours")
@@ -131,7 +132,7 @@ def test_what_waits_in_the_queue_has_a_row(queue, tmp_path: Path, monkeypatch, c
     )  # fmt: skip
 
 
-def test_after_a_failure_what_still_waits_is_taken_off_the_queue_when_asked(queue, tmp_path: Path, monkeypatch) -> None:
+def test_with_fail_fast_jobs_that_wait_are_cancelled_after_a_failure(queue, tmp_path: Path, monkeypatch) -> None:
     answer, _ = queue
     cancelled = tmp_path / "cancelled"
     (tmp_path / "tools" / "scancel").write_text(f"#!/bin/sh\necho $@ >> '{cancelled}'\n: > '{tmp_path / 'answer'}'\n")
@@ -147,19 +148,7 @@ def test_after_a_failure_what_still_waits_is_taken_off_the_queue_when_asked(queu
     assert cancelled.read_text() == "5_2\n" and "--fail-fast: 1 runs are not started" in said
 
 
-def test_a_sweep_that_leaves_cannot_stop_at_a_failure(tmp_path: Path, monkeypatch, capfd) -> None:
-    monkeypatch.chdir(tmp_path)
-    words = ["grid=design", "--only", "postln_warm", "launcher=slurm", "precision=fp32", "--detach", "--fail-fast"]
-    assert cli.main(["sweep", *words]) == 2
-    assert capfd.readouterr().err.startswith("ln-repro: --fail-fast: has to watch the queue")
-
-
-def test_nobody_is_asked_where_nothing_was_handed_over(queue, tmp_path: Path) -> None:
-    assert cluster.queued(tmp_path) == {}
-    assert not queue[1].exists()
-
-
-def test_a_cluster_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_slurm_there_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LnReproError, match="squeue not found"):
         slurm.queue()
@@ -168,11 +157,11 @@ def test_a_cluster_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(("name", "index"), [("5_0", 0), ("5_12", 12), ("5", 0), ("5_[3-7%2]", 0)])
-def test_a_jobs_place_in_its_array(name: str, index: int) -> None:
+def test_the_index_of_a_job_in_its_array(name: str, index: int) -> None:
     assert Job(name, "queued", "").index == index
 
 
-def test_a_file_of_ones_own_and_single_options_change_what_is_asked_of_slurm(tmp_path: Path) -> None:
+def test_a_launcher_file_and_single_options_change_the_options_of_slurm(tmp_path: Path) -> None:
     mine = tmp_path / "lab.yaml"
     mine.write_text("partition: gpu\nadditional_parameters: {reservation: paper}\n")
     asked = launcher(str(mine), ["timeout_min=99"])
@@ -182,7 +171,7 @@ def test_a_file_of_ones_own_and_single_options_change_what_is_asked_of_slurm(tmp
 
 
 @pytest.mark.parametrize(("text", "message"), [("a: [", "launcher: "), ("- a\n", "launcher: ")])
-def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path, text: str, message: str) -> None:
+def test_a_launcher_file_that_cannot_be_read_is_one_line(tmp_path: Path, text: str, message: str) -> None:
     mine = tmp_path / "lab.yaml"
     mine.write_text(text)
     with pytest.raises(UserError, match=message) as caught:
@@ -190,15 +179,14 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path, text: str, messa
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_cell_is_handed_over_as_it_was_typed(precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    handed: list[RunJob] = []
-    monkeypatch.setattr(slurm, "submit", lambda jobs, *_: handed.extend(jobs))
-    typed = planned(tmp_path, precision=precision, lr=0.12345678901)
+def test_a_run_is_submitted_as_it_was_composed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    submitted: list[RunJob] = []
+    monkeypatch.setattr(slurm, "submit", lambda jobs, *_: submitted.extend(jobs))
+    typed = planned(tmp_path, precision="bf16", lr=0.12345678901)
     assert cluster.submit_unfinished([typed], tmp_path, {}, 0) == 1
-    found, code = queued.read(Path(handed[0].file))
+    found, code = queued.read(Path(submitted[0].file))
     assert found == typed.experiment and code == provenance.code()
-    assert handed[0].name == queued.name(Path(handed[0].file)) == typed.name
+    assert submitted[0].name == queued.name(Path(submitted[0].file)) == typed.name
 
 
 @pytest.mark.parametrize(
@@ -206,15 +194,13 @@ def test_a_cell_is_handed_over_as_it_was_typed(precision: str, tmp_path: Path, m
     [
         (["launcher=slurm"], True),
         (["launcher=slurm", "precision=bf16"], False),
-        (["launcher=slurm", "precision=fp16"], False),
         (["launcher=slurm", "train.device=cuda", "precision=fp32"], False),
         (["launcher=slurm", "launcher.gpus_per_node=0"], False),
-        (["launcher=slurm", "launcher.gpus_per_node=0", "launcher.gres=gpu:1"], True),
         (["launcher=slurm", "train.device=cpu"], False),
         (["launcher=local"], False),
     ],
 )
-def test_where_no_gpu_is_the_precision_of_jobs_that_get_one_is_said(
+def test_without_a_gpu_here_the_precision_of_jobs_with_one_is_named(
     words: list[str], warned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -222,10 +208,10 @@ def test_where_no_gpu_is_the_precision_of_jobs_that_get_one_is_said(
     monkeypatch.setattr(device, "gpu", lambda: Gpu(None, False))
     assert cli.main(["sweep", "grid=design", "--only", "postln_warm", "--dry-run", *words]) == 0
     said = capsys.readouterr().err
-    assert ("the jobs run in fp32, unless you give precision=bf16" in said) == warned and said.count("\n") == warned
+    assert ("the jobs run in fp32 unless you give precision=bf16" in said) == warned and said.count("\n") == warned
 
 
-def test_jobs_ask_for_gpus_in_several_ways() -> None:
+def test_a_job_can_ask_for_gpus_in_several_ways() -> None:
     more = {"additional_parameters": {"gpus": 1}}
     assert all(map(asks_for_gpus, ({"gpus_per_node": 1}, {"gpus_per_task": 2}, {"gres": "gpu:a100:1"}, more)))
     none = {"gpus_per_node": 0, "gpus_per_task": None, "gres": "scratch:1", "cpus_per_gpu": 4}
@@ -237,6 +223,7 @@ def test_jobs_ask_for_gpus_in_several_ways() -> None:
     [
         (["launcher=nowhere.yaml"], "launcher: there is no file nowhere.yaml"),
         (["launcher=slurm", "precision=fp32"], "launcher: sbatch not found"),
+        (["launcher=slurm", "precision=fp32", "--detach", "--fail-fast"], "--fail-fast: needs a sweep that waits"),
     ],
 )
 def test_a_launcher_that_cannot_be_used_is_refused_before_anything_is_prepared(

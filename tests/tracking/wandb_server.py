@@ -1,8 +1,6 @@
-"""A loopback stand-in for the wandb server: it keeps what a run sends, and answers a resumed run from it.
+"""A stand-in for the wandb server on this machine: it keeps what a run sends, and answers a resumed run from it.
 
-Only what the client needs to get through a run is answered: who am I, create the run, where did it stop,
-take these files. Rows are stored by offset, as the real server stores them, so a client that sends a row
-twice at two offsets is seen to do so.
+Rows are stored by offset, as the real server stores them, so a client that sends a row twice is found out.
 """
 
 import gzip
@@ -14,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-
-FILES = {"wandb-history.jsonl": "history", "wandb-events.jsonl": "system", "output.log": "output"}
 
 
 @dataclass
@@ -73,7 +69,8 @@ class Server:
         """Answer one GraphQL operation; an unknown one gets an empty answer."""
         self.calls[operation] += 1
         known: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-            "Viewer": self._viewer,
+            "Viewer": lambda given: {"viewer": {"id": "v", "entity": "local", "username": "local", "flags": "{}",
+                                                "teams": {"edges": []}}},
             "ServerFeaturesQuery": lambda given: {"serverInfo": {"features": []}},
             "RunResumeStatus": self._resume_status,
             "UpsertBucket": self._upsert,
@@ -81,7 +78,7 @@ class Server:
             "CreateArtifact": lambda given: {"createArtifact": {"artifact": _ARTIFACT}},
             "ArtifactType": lambda given: {"project": {"artifact": {"artifactType": {"name": "run_table"}}}},
             "UseArtifact": lambda given: {"useArtifact": {"artifact": {"id": "a"}}},
-        }
+        }  # fmt: skip
         return known[operation](given) if operation in known else {}
 
     def stream(self, run_id: str, body: dict[str, Any]) -> None:
@@ -97,10 +94,6 @@ class Server:
         if body.get("complete"):
             run.finished += 1
             run.exit_code = body.get("exitcode")
-
-    def _viewer(self, given: dict[str, Any]) -> dict[str, Any]:
-        return {"viewer": {"id": "v", "entity": "local", "username": "local", "flags": "{}",
-                           "teams": {"edges": []}}}  # fmt: skip
 
     def _resume_status(self, given: dict[str, Any]) -> dict[str, Any]:
         """Say where the run stopped: how many rows, and the last of them."""
