@@ -12,8 +12,6 @@ from ln_repro.records.record import Record, decoded
 from ln_repro.report.tables import Table
 
 EQUAL, ROUNDING, SAME, DIFFERENT = "equal bit for bit", "equal within rounding", "same verdict", "different"
-AS_BEFORE = {"divergence": {"rule": "never"}}
-"""What a record means that lacks a setting, where the setting's default is not what was done before there was one."""
 HALF_THE_DIGITS = 2.0**-11.5
 """The square root of float32's epsilon, the customary line between rounding and another number. Training amplifies
 rounding by any factor in the end, but hardly as far as this before the first loss is logged; another seed is beyond."""
@@ -37,19 +35,6 @@ class Comparison:
     grade: str
     reason: str
     table: Table
-
-
-def settings_of(record: Record) -> dict[str, Any]:
-    """Return the settings that a record was run with, without paths and tracker; a start is named by its run's id.
-
-    Whether it was to be stopped early is not among them: what was run is run again, whatever a rule says today.
-    """
-    settings = {**AS_BEFORE, **record["experiment"], "stop_on_divergence": False}
-    if start := settings.get("start"):
-        settings["start"] = {**start, "given": f"{start['run']}@{start['epoch']}"}
-    if record["environment"]["device"] == "cpu":
-        settings["train"] = {**settings["train"], "device": "cpu"}
-    return settings
 
 
 def differences(record: Record, ours: Record) -> list[str]:

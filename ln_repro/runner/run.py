@@ -13,6 +13,7 @@ from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
 from ln_repro.engine.decoder import Decoder
 from ln_repro.errors import Interrupted, UserError
 from ln_repro.experiment.settings import Experiment, Training
+from ln_repro.experiment.tasks import TASKS
 from ln_repro.records import provenance
 from ln_repro.records.events import Events
 from ln_repro.records.record import AVERAGE, Record, record_of, unprobed
@@ -23,7 +24,7 @@ from ln_repro.runner.progress import Display
 from ln_repro.system.directory_lock import DirectoryLock
 from ln_repro.system.distributed import this_rank
 from ln_repro.system.files import MEGABYTE, explained, require_room
-from ln_repro.system.signals import note_when_asked
+from ln_repro.system.signals import record_stop_signals
 from ln_repro.tracking.mirror import Mirror, open_mirror
 
 POLL_SECONDS = 0.2
@@ -94,7 +95,7 @@ class Run:
         self.checkpoints = Checkpoints(folder.checkpoints)
         self.code = provenance.code(queued)  # of now: a checkout may change while a long run goes on
         self.scored: set[tuple[str, int]] = set()
-        self.splits = experiment.task_spec.scored(experiment.eval)
+        self.splits = experiment.decoded_splits
 
     def go(self) -> None:
         """Train with decoding alongside, then write the record."""
@@ -105,7 +106,7 @@ class Run:
         try:
             with Display(self.folder.path.name, self.experiment.train) as display:
                 self.say = display.say
-                with note_when_asked() as stop:
+                with record_stop_signals() as stop:
                     self._train_and_decode(display, mirror, stop)
         except BaseException:
             mirror.close()
@@ -227,7 +228,7 @@ class Run:
         corpus, entropy = self.corpus, self.corpus.entropy
         bits = {
             "unigram_bits": entropy.get("unigram_bits"),
-            "source_blind_bits": entropy.get("source_blind_bits") if self.experiment.task_spec.decodes else None,
+            "source_blind_bits": entropy.get("source_blind_bits") if self.splits else None,
         }
         pairs = {f"{split}_pairs": number for split, number in corpus.pairs.items()}
         return {"name": corpus.name, "fingerprint": corpus.fingerprint, "content": corpus.content, **bits, **pairs}
@@ -249,7 +250,7 @@ def corpus_split(split: str) -> str:
 
 def room_for(experiment: Experiment, corpus: Prepared) -> float:
     """Return the bytes that a run's checkpoints take: weights of each epoch, and three states with Adam's moments."""
-    weights = 4 * experiment.task_spec.parameters(experiment.model, corpus.vocabulary)
+    weights = 4 * experiment.model.parameters(corpus.vocabulary, TASKS[experiment.task])
     return 10 * MEGABYTE + weights * (most_epochs(experiment.train, corpus.target_tokens) + 3 * 3)
 
 

@@ -42,7 +42,17 @@ class InUseError(LnReproError):
 
 @dataclass(frozen=True)
 class Holder:
-    """The process that acquired a lock. ``boot`` names the machine since its start; ``job`` is Slurm's, or None."""
+    """The process that acquired a lock.
+
+    Args:
+        host: name of its machine.
+        boot: identifies the machine and its last start.
+        pid: its process id.
+        job: its Slurm job, or None.
+        since: when it acquired the lock, in ISO format.
+        released: whether it released the lock.
+        created: when the process started, in seconds since the epoch; None in lock files of older versions.
+    """
 
     host: str
     boot: str
@@ -50,6 +60,7 @@ class Holder:
     job: str | None
     since: str
     released: bool = False
+    created: float | None = None
 
     @property
     def is_local(self) -> bool:
@@ -208,8 +219,10 @@ class Watch:
 
 def _create(folder: Path, number: int, lock: TextIO) -> DirectoryLock | None:
     """Create the next lock, or return None if another process did."""
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    ours = Holder(socket.gethostname(), machine(), os.getpid(), job(), now)
+    import psutil
+
+    now, created = datetime.now(UTC).isoformat(timespec="seconds"), psutil.Process().create_time()
+    ours = Holder(socket.gethostname(), machine(), os.getpid(), job(), now, created=created)
     path = _file(folder, number)
     path.parent.mkdir(exist_ok=True)
     try:

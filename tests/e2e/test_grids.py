@@ -84,7 +84,7 @@ def test_a_sweep_that_was_left_is_found_cancelled_and_goes_on(command):
     assert sorted(states(run, *words)) == ["planned", "planned", "planned", "running"]
     status, out, _ = run.call("cancel", *words)
     run.signal_workers(signal.SIGCONT)
-    assert status == 0 and "asked to save and end" in out and "until a sweep is started again" in out
+    assert status == 0 and "stopping" in out and "until a sweep is started again" in out
     until(lambda: "running" not in states(run, *words) and not run.workers())
     assert sorted(states(run, *words)) == ["interrupted", "planned", "planned", "planned"]
     log = next((run.runs / "sweep").glob("sweep-*.log"))

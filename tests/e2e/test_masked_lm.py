@@ -92,12 +92,12 @@ def test_text_in_one_language_is_enough(command, lines):
     [
         (["eval.average=2"], "eval.valid, eval.average: task=masked_lm decodes nothing"),
         (["eval.valid=true"], "eval.valid, eval.average: task=masked_lm decodes nothing"),
-        (["train.block_tokens=121"], "train.max_tokens: 120 has no room for a block of train.block_tokens=121"),
+        (["train.block_tokens=121"], "train.max_tokens: needs at least train.block_tokens=121, found 120"),
         (["train.block_tokens=5000"], "train.block_tokens: input should be less than or equal to 1024"),
         (["data=text", "data.train=null"], "data.train: is not given; give data.train=FILE data.valid=FILE"),
         (["data=text", "data.train=nowhere.txt"], "nowhere.txt"),
         (["data=text", "data.source_lang=de"], "text is in one language, give it twice; got de and en"),
-        (["data=text", "task=translation"], "data.name: text is in one language, which task=masked_lm learns from"),
+        (["data=text", "task=translation"], "data.name: text has one language, for task=masked_lm"),
         (["task=reading"], "task: input should be 'translation', 'masked_lm' or 'classification'"),
     ],
 )

@@ -14,6 +14,7 @@ from ln_repro.engine.plugin.encoder_only import LnClassifier, LnEncoder
 from ln_repro.engine.plugin.model import LnTransformer
 from ln_repro.experiment.compose import compose
 from ln_repro.experiment.settings import build
+from ln_repro.experiment.tasks import TASKS
 from tests.experiment.test_compose import (
     ARMS,
     BERT_ARMS,
@@ -139,7 +140,7 @@ def test_a_bert_reaches_fairseq_as_the_table_has_it(setting, arm):
     assert len(model.encoder.stack.layers) == layers
     assert model.encoder.stack.layers[0].self_attn.heads == heads
     norms = (2 * layers + arm.startswith("preln")) * 2 * width
-    without = experiment.task_spec.parameters(experiment.model, VOCABULARY)
+    without = experiment.model.parameters(VOCABULARY, TASKS[experiment.task])
     assert sum(parameter.numel() for parameter in model.parameters()) == without + norms
     assert without == VOCABULARY * width + layers * (4 * width * (width + 1) + 2 * width * ffn + ffn + width)
 

@@ -162,7 +162,7 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy() -> None:
         ({"eval__average": 1}, "eval.average: the average of 1 epoch is that epoch; give 2 or more, or 0 for none"),
         ({"eval__average": -1}, "eval.average: input should be greater than or equal to 0, got -1"),
         ({"eval__average": 4, "train__max_epoch": 3},
-         "eval.average: 4 epochs cannot be averaged when train.max_epoch is 3"),
+         "eval.average: 4 epochs cannot be averaged, train.max_epoch is 3"),
         ({"schedule__decay": "literal"}, "schedule.warmup_updates: literal has no ramp, so this must be 0 "
          "(or take inverse_sqrt)"),
         ({"optimizer__name": "sgd", "optimizer__betas": [0.9, 0.98]},
@@ -170,10 +170,16 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy() -> None:
         ({"optimizer__betas": [0.9, 1.0]}, "optimizer.betas.1: input should be less than 1, got 1.0"),
         ({"precision": "fp8"}, "precision: input should be 'auto', 'fp32', 'bf16' or 'fp16', got 'fp8'"),
         ({"divergence__rule": "luck"}, "divergence.rule: there is no 'luck'; known: stuck, never"),
-        ({"start": "run@1"}, "start: is for task=classification, this is task=translation"),
+        ({"start": "run@1"}, "start: only task=classification takes it, this is task=translation"),
         ({"task": "masked_lm", "data__name": "rte"},
-         "data.name: rte is for task=classification, this is task=masked_lm"),
-        ({"task": "classification"}, "data.name: task=classification takes mrpc or rte; toy has no classes"),
+         "data.name: task=classification takes mrpc or rte, which have class labels, and no other task does; "
+         "found rte with task=masked_lm"),
+        ({"task": "classification"},
+         "data.name: task=classification takes mrpc or rte, which have class labels, and no other task does; "
+         "found toy with task=classification"),
+        ({"data__name": "text"}, "data.name: text has one language, for task=masked_lm; translation needs two"),
+        ({"task": "masked_lm", "train__max_tokens": 100},
+         "train.max_tokens: needs at least train.block_tokens=512, found 100"),
         ({**STARTED, "eval__average": 2},
          "eval.valid, eval.average: task=classification decodes nothing; leave them out"),
         ({"norm": None}, "norm: input should be a valid string, got None"),
