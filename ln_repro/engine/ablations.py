@@ -1,4 +1,4 @@
-"""Parts of our update put back to what stock fairseq does, to measure and to test by; no run of the study does so."""
+"""Ablations: parts of our update replaced by stock fairseq's, for benchmarks and tests only."""
 
 import math
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from ln_repro.system.distributed import Rank
 
 
 def dense_attention(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None, is_causal: bool) -> Tensor:
-    """Return the softmax in fp32 of all scores, (batch, heads, time, source time), times the values."""
+    """Compute attention from the full matrix of scores, (batch, heads, time, source time), with the softmax in fp32."""
     scores = q @ k.transpose(2, 3) / math.sqrt(q.size(-1))
     if is_causal:
         attn_mask = torch.full(scores.shape[2:], -math.inf, device=q.device).triu(1)
@@ -27,7 +27,7 @@ def dense_attention(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None, i
 
 
 def smoothed_nll(logits: Tensor, target: Tensor, epsilon: float, pad: int) -> tuple[Tensor, Tensor]:
-    """Return fairseq's own loss; autograd finds the gradient."""
+    """Return fairseq's own loss, with the gradient by autograd."""
     sums: tuple[Tensor, Tensor] = label_smoothed_nll_loss(
         torch.log_softmax(logits, -1, dtype=torch.float32), target, epsilon, ignore_index=pad
     )
@@ -35,7 +35,7 @@ def smoothed_nll(logits: Tensor, target: Tensor, epsilon: float, pad: int) -> tu
 
 
 def use_fairseqs_adam() -> None:
-    """Let fairseq's Adam scale, clip and step one parameter after the other."""
+    """Use fairseq's Adam, which scales, clips and updates one parameter after the other."""
 
     def build(self: optimizers.Adam, cfg: optimizers.AdamConfig, params: Any) -> None:
         FairseqOptimizer.__init__(self, cfg)
@@ -47,7 +47,7 @@ def use_fairseqs_adam() -> None:
 
 
 def read_after_every_update() -> None:
-    """Wait for the device after every update."""
+    """Read the metrics, and so synchronise with the device, after every update."""
     add = MetricBuffer.add
 
     def add_and_read(self: MetricBuffer, update: Update) -> None:
@@ -64,4 +64,4 @@ PARTS: dict[str, Callable[[], None]] = {
     "batches": lambda: setattr(task, "Pairs", lambda pairs: pairs),
     "reading": read_after_every_update,
 }
-"""By name: what takes a part of ours out, in this process and for good."""
+"""By name, functions that replace a part for the rest of this process."""

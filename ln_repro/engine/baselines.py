@@ -1,4 +1,4 @@
-"""Other ways to train on the same batches, to measure ours by: stock fairseq, a part of it, nothing but the model."""
+"""Baselines for benchmarks: stock fairseq, our training with one change, and the bare model."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ from ln_repro.system.distributed import Rank
 
 
 def stock(arguments: list[str]) -> int:
-    """Train as `fairseq-train` does, by its own command line."""
+    """Run `fairseq-train` with its own command line."""
     from fairseq_cli import train as program
 
     sys.argv = ["fairseq-train", *arguments]
@@ -31,9 +31,9 @@ def stock(arguments: list[str]) -> int:
 
 
 def bare(arguments: list[str]) -> int:
-    """Train our model in a plain loop over batches that lie ready; takes the arguments of `train`.
+    """Train our model in a simple loop over batches in memory, with the arguments of `train`.
 
-    Prints one JSON object for every ``--log-interval`` updates: update, target tokens and seconds since the last.
+    Prints a JSON object every ``--log-interval`` updates: the update, and target tokens and seconds since the last one.
     """
     cfg = configuration(arguments)
     utils.set_torch_seed(cfg.common.seed)
@@ -64,17 +64,17 @@ def bare(arguments: list[str]) -> int:
 
 
 def altered(arguments: list[str]) -> int:
-    """Train as ``train`` does, but with one thing, the first argument, as stock fairseq has it or as it might be."""
+    """Train as `train` does, with the ablation or candidate that the first argument names."""
     change, *rest = arguments
     {**PARTS, **CANDIDATES}[change]()
     return train(rest, StopRequest(), Group(Rank()))
 
 
 def arithmetic(arguments: list[str]) -> int:
-    """Count what an update computes, and measure what the machine can; takes the arguments of `train`.
+    """Count the operations of an update and measure the machine's throughput, with the arguments of `train`.
 
-    Prints one JSON object: floating-point operations per target token (forward and backward, matrix products and
-    attention), and those per second of one large matrix product in the run's arithmetic.
+    Prints a JSON object: floating-point operations per target token (matrix products and attention, forward and
+    backward), and per second in a large matrix product of the run's precision.
     """
     cfg = configuration(arguments)
     device = torch.device("cuda" if torch.cuda.is_available() and not cfg.common.cpu else "cpu")
@@ -93,14 +93,14 @@ def arithmetic(arguments: list[str]) -> int:
 
 
 def operations(work: Callable[[], object]) -> int:
-    """Return the floating-point operations of some work; torch has no formula for a CPU's fused attention."""
+    """Return the floating-point operations of a call; torch cannot count those of fused attention on a CPU."""
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         work()
     return counter.get_total_flops()
 
 
 def _seconds(work: Callable[[], object], device: torch.device) -> float:
-    """Return how long some work takes, on a GPU until it is really done."""
+    """Return the duration of a call, which includes the work that it leaves on a GPU."""
     if device.type == "cuda":
         torch.cuda.synchronize()
     began = time.monotonic()
@@ -111,7 +111,7 @@ def _seconds(work: Callable[[], object], device: torch.device) -> float:
 
 
 def _batches(task: Any, cfg: Any) -> Any:
-    """Return an iterator over the mini-batches of the first epoch, in the order of `train`."""
+    """Return the mini-batches of the first epoch, in the order of `train`."""
     task.load_dataset("train")
     return task.get_batch_iterator(
         task.dataset("train"), max_tokens=cfg.dataset.max_tokens,

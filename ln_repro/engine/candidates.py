@@ -1,7 +1,7 @@
-"""What our update could do besides, measured beside it; no run of the study does so until it pays.
+"""Candidate optimisations of an update, for benchmarks only.
 
-On a CPU neither does (Multi30k's small model, one core): fused projections take as long as separate ones, and compiled
-layers a quarter longer than ours, after 50 seconds of compiling. A GPU would be spared launches by both.
+Neither is faster on a CPU (Multi30k's small model, one core): fused projections take as long as separate ones, and
+compiled layers a quarter longer, after 50 seconds of compilation. Both would save kernel launches on a GPU.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from ln_repro.engine.plugin.layers import Stack
 
 
 def project_together() -> None:
-    """Let one matrix product make queries, keys and values, or keys and values where the queries are others'."""
+    """Compute queries, keys and values by one matrix product, or in cross-attention keys and values."""
     separately = Attention.heads_of
 
     def heads_of(self: Attention, query: Tensor, source: Tensor, state: State | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -33,13 +33,13 @@ def project_together() -> None:
 
 
 def _together(x: Tensor, *linears: torch.nn.Linear) -> tuple[Tensor, ...]:
-    """Return what several maps make of the same (time, batch, width)."""
+    """Apply several linear maps to the same ``x`` (time, batch, width)."""
     weight, bias = torch.cat([one.weight for one in linears]), torch.cat([one.bias for one in linears])
     return F.linear(x, weight, bias).chunk(len(linears), dim=-1)
 
 
 def compile_layers() -> None:
-    """Let torch compile an encoder's and a decoder's layer, for all lengths and batches; dropout draws otherwise."""
+    """Compile the layers for all shapes with torch; the random numbers of dropout change."""
     build = Stack.__init__
 
     def build_and_compile(self: Stack, *given: Any) -> None:
@@ -51,4 +51,4 @@ def compile_layers() -> None:
 
 
 CANDIDATES: dict[str, Callable[[], None]] = {"projections": project_together, "compile": compile_layers}
-"""By name: what puts one of them in, in this process and for good."""
+"""By name, functions that switch one on for the rest of this process."""

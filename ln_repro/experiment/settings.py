@@ -244,8 +244,8 @@ class Experiment(Section):
     def torch_seed(self) -> int:
         """Return the seed that fairseq gets.
 
-        fairseq reseeds before every update with ``seed + update``, so that neighbouring seeds would share dropout masks,
-        shifted by one update. Multiples of a large prime are further apart than any run is long.
+        fairseq reseeds before every update with ``seed + update``, so that neighbouring seeds would share dropout
+        masks, shifted by one update. Multiples of a large prime are further apart than any run is long.
         """
         return (self.seed - 1) * 1_000_003 + 1
 

@@ -1,4 +1,4 @@
-"""Whether a kept record can be trusted: whole, of our schema, as it was collected, and as its events say."""
+"""Check archived records: complete, of the current schema, unchanged, and consistent with their events."""
 
 import gzip
 import hashlib
@@ -12,9 +12,9 @@ from ln_repro.records.record import SCHEMA, Record, results_of
 from ln_repro.system.files import write_atomically
 
 CHECKSUMS = "SHA256SUMS"
-"""The file that holds them, one a folder, as `sha256sum --check` reads it."""
+"""The file of checksums in each folder, in the format of `sha256sum --check`."""
 EVENTS, HYPOTHESES = ".events.jsonl", ".test.txt"
-"""How the names of the files beside a record end, after its id; `.gz` follows where they are compressed."""
+"""Suffixes, after the id, of the files beside a record; compressed ones also have `.gz`."""
 FIELDS: Mapping[str, type] = {
     "id": str, "exp": str, "status": str, "axes": dict, "epochs": list, "bleu": dict, "data": dict, "parameters": int,
     "updates": int, "target_tokens": int, "environment": dict, "code": dict, "experiment": dict,
@@ -22,11 +22,11 @@ FIELDS: Mapping[str, type] = {
 
 
 class Unsound(Exception):
-    """A record that does not count; the message says why."""
+    """A record is invalid, for the reason in the message."""
 
 
 def checksums(folder: Path) -> dict[str, str] | None:
-    """Return the checksum of every kept file by name; None where none are kept."""
+    """Return the checksums of a folder by file name; None if it has none."""
     kept = folder / CHECKSUMS
     if not kept.exists():
         return None
@@ -34,7 +34,7 @@ def checksums(folder: Path) -> dict[str, str] | None:
 
 
 def beside(record: Path, ending: str) -> Path:
-    """Return the file beside a record, compressed or not, that ends so; it may be absent."""
+    """Return the file beside a record with this suffix, compressed or not; it may not exist."""
     plain = record.with_name(f"{record.stem}{ending}")
     packed = plain.with_name(f"{plain.name}.gz")
     return packed if packed.exists() else plain
@@ -47,9 +47,9 @@ def text_of(path: Path) -> str:
 
 
 def write_checksums(folder: Path, copied: Iterable[str]) -> None:
-    """Write down the checksums of files that were just copied; the others keep theirs, whatever became of them.
+    """Write the checksums of files that were just copied; those of other files do not change.
 
-    Where none are kept yet, every record, its events and its hypotheses get one.
+    In a folder without checksums, all files get one.
     """
     kept = checksums(folder)
     if kept is None:
@@ -66,7 +66,7 @@ def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Even
         kept: of `checksums`.
 
     Raises:
-        Unsound: it is damaged, of another schema, changed, a double, or not what its events say.
+        Unsound: it is damaged, of another schema, changed, a duplicate, or inconsistent with its events.
     """
     record = whole(path)
     if record.get("schema") != SCHEMA:
@@ -89,7 +89,7 @@ def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Even
 
 
 def whole(path: Path) -> dict[str, Any]:
-    """Return what a JSON file holds; NaN and infinities are no JSON."""
+    """Return the content of a JSON file; NaN and infinities are not valid JSON."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
     except ValueError as error:
@@ -104,7 +104,7 @@ def _no_number(name: str) -> NoReturn:
 
 
 def digest(path: Path) -> str:
-    """Return a file's checksum."""
+    """Return the checksum of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 

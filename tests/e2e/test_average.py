@@ -85,7 +85,7 @@ def test_the_average_of_copies_translates_like_the_original(averaged, tmp_path):
     }
     with (tmp_path / "lock").open("w") as lock:
         decoder = Decoder(experiment.eval, training, tmp_path / "log", lock.fileno())
-        decoder.ask("test", weights)
+        decoder.request("test", weights)
         until(decoder.done)
         decoder.stop()
     one, copies, mean = (path.read_text() for path in weights)
@@ -122,7 +122,7 @@ def test_too_few_epochs_have_no_average_and_the_run_says_so(command):
     run = command("runs", "eval.average=2", "lr=1e30")
     status, _, error = run.finish()
     assert status == 0, error
-    assert error.count("no average is scored: eval.average=2, epochs trained: 0\n") == 1
+    assert error.count("no average is scored: eval.average=2, but only 0 epochs were trained\n") == 1
     record = json.loads((run.folder / "record.json").read_text())
     assert record["status"] == "diverged"
     assert record["bleu"] == dict.fromkeys(KEYS)

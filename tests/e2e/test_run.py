@@ -55,7 +55,7 @@ def test_a_run_end_to_end(command):
 
     status, _, error = run.finish("rerun=true")
     assert status == 0
-    assert "set aside" in error
+    assert "renamed to" in error
     aside = run.runs / f"{folder.name}.old1" / "record.json"
     assert json.loads(aside.read_text()) == record
     fresh = json.loads((folder / "record.json").read_text())

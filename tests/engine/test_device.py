@@ -32,10 +32,10 @@ def test_precision_is_settled(monkeypatch, gpu, wanted, asked, settled):
 @pytest.mark.parametrize(
     ("gpu", "wanted", "asked", "message"),
     [
-        (NONE, "cuda", "auto", "train.device: torch sees no GPU here"),
-        (NONE, "auto", "fp16", "precision: fp16 needs a GPU; fp32 and bf16 run on a CPU"),
+        (NONE, "cuda", "auto", "train.device: torch finds no GPU"),
+        (NONE, "auto", "fp16", "precision: fp16 needs a GPU; use fp32 or bf16"),
         (NEW, "cpu", "fp16", "precision: fp16 needs a GPU"),
-        (OLD, "auto", "bf16", "precision: Old GPU has no bf16; take fp32 or fp16"),
+        (OLD, "auto", "bf16", "precision: Old GPU does not support bf16; use fp32 or fp16"),
     ],
 )
 def test_what_the_machine_lacks_is_one_line(monkeypatch, gpu, wanted, asked, message):

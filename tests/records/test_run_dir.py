@@ -22,7 +22,7 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from ln_repro.records.run_dir import RunFolder
-with RunFolder(Path(sys.argv[2])).claim():
+with RunFolder(Path(sys.argv[2])).lock():
     print("held", flush=True)
     time.sleep(3600)
 """
@@ -113,7 +113,7 @@ def test_a_record_cut_short_is_none_and_is_set_aside(run: RunFolder, text: str) 
     assert run.record is None and run.state == "failed"
     said: list[str] = []
     run.begin(said.append)
-    assert run.state == "interrupted" and "set aside as record.json.damaged" in said[0]
+    assert run.state == "interrupted" and "renamed to record.json.damaged" in said[0]
     assert (run.path / "record.json.damaged").read_text() == text
 
 
@@ -122,7 +122,7 @@ def test_a_failure_is_told_until_the_next_session(run: RunFolder) -> None:
     assert run.state == "interrupted" and run.failure is None
     run.fail("train failed (exit 9)")
     assert run.state == "failed" and run.failure and run.failure["error"] == "train failed (exit 9)"
-    with run.claim():
+    with run.lock():
         assert run.state == "running"
     run.begin(print)
     assert run.state == "interrupted"
@@ -135,12 +135,12 @@ def test_a_claim_keeps_another_process_out_until_it_ends(folder: RunFolder, monk
     try:
         assert folder.holder
         with pytest.raises(LnReproError, match=f"in use by process {holder.pid}; wait for it or stop it"):
-            folder.claim().__enter__()
+            folder.lock().__enter__()
     finally:
         holder.kill()
         holder.wait()
     assert not folder.holder
-    with folder.claim() as ours:
+    with folder.lock() as ours:
         assert folder.holder and os.fstat(ours.descriptor)
     assert not folder.holder
 
@@ -149,13 +149,13 @@ def test_a_claim_waits_for_a_holder_that_is_just_ending(run: RunFolder, monkeypa
     holder = hold(run)
     monkeypatch.setattr(directory_lock, "PATIENCE_SECONDS", HANGS_SECONDS)
     subprocess.Popen(["sh", "-c", f"sleep 0.5; kill -9 {holder.pid}"])
-    with run.claim():
+    with run.lock():
         pass
     holder.wait()
 
 
 def test_a_worker_that_outlives_its_command_still_holds_the_directory(run: RunFolder) -> None:
-    with run.claim() as ours:
+    with run.lock() as ours:
         worker = subprocess.Popen(["sleep", "3600"], pass_fds=(ours.descriptor,))
     assert run.holder
     worker.kill()
@@ -186,8 +186,8 @@ def test_runs_are_found_but_not_those_set_aside(folder: RunFolder) -> None:
 
 def test_a_claim_is_on_the_directory_that_is_there_now(folder: RunFolder) -> None:
     """Somebody waits for a directory that is set aside meanwhile: he gets the new one, not the lock of the old."""
-    with folder.claim() as first:
+    with folder.lock() as first:
         folder.set_aside()
-        with folder.claim() as second:
+        with folder.lock() as second:
             assert not os.path.samestat(os.fstat(first.descriptor), os.fstat(second.descriptor))
             assert os.path.samestat(os.fstat(second.descriptor), next(folder.path.glob(".lock-*")).stat())

@@ -20,7 +20,7 @@ def cells(length: Training, *events: dict[str, Any]) -> dict[str, str]:
     """Return what is shown after the events."""
     progress = Progress(length)
     for event in events:
-        progress.take(event)
+        progress.update(event)
     return dict(progress.cells())
 
 

@@ -141,7 +141,7 @@ def compete(place: str, seed: int, alien: bool) -> None:
     while cells := [cell for cell in cells if cell.record is None]:
         for cell in cells:
             try:
-                with cell.claim() as ours:
+                with cell.lock() as ours:
                     if cell.record is None:
                         with (cell.path / "begun").open("a") as begun:
                             begun.write(f"{os.getpid()}\n")
