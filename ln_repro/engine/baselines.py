@@ -37,9 +37,7 @@ def bare(arguments: list[str]) -> int:
     """
     cfg = configuration(arguments)
     utils.set_torch_seed(cfg.common.seed)
-    device = torch.device("cuda" if torch.cuda.is_available() and not cfg.common.cpu else "cpu")
-    task = tasks.setup_task(cfg.task)
-    model, loss_of = task.build_model(cfg.model).to(device), task.build_criterion(cfg.criterion).to(device)
+    device, task, model, loss_of = _built(cfg)
     betas = (cfg.optimizer.beta1, cfg.optimizer.beta2)
     optimizer = torch.optim.AdamW(model.parameters(), cfg.optimization.lr[0], betas, weight_decay=0.0, fused=True)
     model.train()
@@ -77,9 +75,7 @@ def arithmetic(arguments: list[str]) -> int:
     backward), and per second in a large matrix product of the run's precision.
     """
     cfg = configuration(arguments)
-    device = torch.device("cuda" if torch.cuda.is_available() and not cfg.common.cpu else "cpu")
-    task = tasks.setup_task(cfg.task)
-    model, loss_of = task.build_model(cfg.model).to(device), task.build_criterion(cfg.criterion).to(device)
+    device, task, model, loss_of = _built(cfg)
     batch = next(iter(_batches(task, cfg)))
     batch = utils.move_to_cuda(batch) if device.type == "cuda" else batch
     counted = operations(lambda: loss_of(model, batch)[0].backward())
@@ -108,6 +104,13 @@ def _seconds(work: Callable[[], object], device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize()
     return time.monotonic() - began
+
+
+def _built(cfg: Any) -> tuple[torch.device, Any, Any, Any]:
+    """Return the device, the task, the model and the criterion."""
+    device = torch.device("cuda" if torch.cuda.is_available() and not cfg.common.cpu else "cpu")
+    task = tasks.setup_task(cfg.task)
+    return device, task, task.build_model(cfg.model).to(device), task.build_criterion(cfg.criterion).to(device)
 
 
 def _batches(task: Any, cfg: Any) -> Any:

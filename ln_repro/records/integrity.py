@@ -1,7 +1,6 @@
 """Check archived records: complete, of the current schema, unchanged, and consistent with their events."""
 
 import gzip
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any, NoReturn
 
 from ln_repro.records.events import Event, Events
 from ln_repro.records.record import SCHEMA, Record, results_of
-from ln_repro.system.files import write_atomically
+from ln_repro.system.files import sha256, write_atomically
 
 CHECKSUMS = "SHA256SUMS"
 """The file of checksums in each folder, in the format of `sha256sum --check`."""
@@ -30,7 +29,7 @@ def checksums(folder: Path) -> dict[str, str] | None:
     kept = folder / CHECKSUMS
     if not kept.exists():
         return None
-    return {name: digest for digest, _, name in (line.partition("  ") for line in kept.read_text().splitlines())}
+    return {name: checksum for checksum, _, name in (line.partition("  ") for line in kept.read_text().splitlines())}
 
 
 def beside(record: Path, ending: str) -> Path:
@@ -54,7 +53,7 @@ def write_checksums(folder: Path, copied: Iterable[str]) -> None:
     kept = checksums(folder)
     if kept is None:
         kept, copied = {}, [path.name for path in folder.iterdir() if path.suffix in (".json", ".jsonl", ".txt", ".gz")]
-    kept |= {name: digest(folder / name) for name in copied}
+    kept |= {name: sha256(folder / name) for name in copied}
     write_atomically(folder / CHECKSUMS, "".join(f"{kept[name]}  {name}\n" for name in sorted(kept)))
 
 
@@ -73,18 +72,20 @@ def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Even
         raise Unsound(f"schema {record.get('schema')} is not {SCHEMA}")
     for name, kind in FIELDS.items():
         if not isinstance(record.get(name), kind):
-            raise Unsound(f"{name} is missing, or no {kind.__name__}")
+            raise Unsound(f"{name} is missing, or not of type {kind.__name__}")
     if path.stem != record["id"]:
-        raise Unsound(f"a double of {record['id']}, which is the id that it holds")
+        raise Unsound(f"a duplicate of {record['id']}, which is its id")
     files = [path, *(beside(path, ending) for ending in (EVENTS, HYPOTHESES))]
     for file in files:
-        if kept is not None and file.exists() and kept.get(file.name) != digest(file):
+        if kept is not None and file.exists() and kept.get(file.name) != sha256(file):
             raise Unsound(f"{file.name} was changed after it was collected ({CHECKSUMS})")
     events = Events(files[1]).read()
     if not events and {f"{path.stem}{EVENTS}", f"{path.stem}{EVENTS}.gz"} & {*(kept or {})}:
         raise Unsound("its events are gone")
-    if events:
-        compare(record, results_of(events, bool(record["experiment"]["eval"].get("average"))))
+    results = results_of(events, bool(record["experiment"]["eval"].get("average"))) if events else {}
+    for name, value in results.items():
+        if record[name] != value:
+            raise Unsound(f"{name} differs from its events")
     return record, events
 
 
@@ -101,19 +102,3 @@ def whole(path: Path) -> dict[str, Any]:
 
 def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number")
-
-
-def digest(path: Path) -> str:
-    """Return the checksum of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def compare(record: Record, said: Mapping[str, Any]) -> None:
-    """Compare a record's losses and scores with what its events say.
-
-    Raises:
-        Unsound: they differ.
-    """
-    for name in ("epochs", "bleu"):
-        if record[name] != said[name]:
-            raise Unsound(f"{name} is not what its events say")

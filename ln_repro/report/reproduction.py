@@ -96,25 +96,25 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
         [run.record["experiment"]["train"][key] for key in ("max_epoch", "max_update")] for run in (theirs, ours)
     ]
     cut = lengths[0] != lengths[1] or theirs.record["updates"] < ours.record["updates"]  # it was stopped early
-    lost = [_lost(run, ours.record["updates"] if cut else math.inf) for run in (theirs, ours)]
+    diverged = [_diverged(run, ours.record["updates"] if cut else math.inf) for run in (theirs, ours)]
     first = next((_apart(then[key], now[key]) for key in shared if key[0] == LOSS), math.inf)
     begins = f"the first loss is {first:.1e} of itself apart (rounding: up to {HALF_THE_DIGITS:.1e})"
     alike = ROUNDING if first <= HALF_THE_DIGITS else SAME
     arm = {run.record["axes"]["seed"]: run for run in (*kept, theirs) if arm_of(run) == arm_of(theirs)}
     last = {key[0]: key for key in shared if then[key] is not None}
     ends = [key for kind, key in last.items() if kind != LOSS] or list(last.values())
-    intervals = {} if any(lost) else {key: _expected(key, then[key], arm.values(), len(ends)) for key in ends}
+    intervals = {} if any(diverged) else {key: _expected(key, then[key], arm.values(), len(ends)) for key in ends}
     outside = [key for key, (low, high) in intervals.items() if not low <= _finite(now[key]) <= high]
     where = f"where {LEVEL:.0%} of runs of this arm are expected by its {len(arm)} seeds"
     if len(arm) < SEEDS:
         where = f"within {LOOSE:.0%} of the record, a loose bound ({len(arm)} of the {SEEDS} seeds for an interval)"
-    if (lost[0] is None) != (lost[1] is None):
-        words = [f"lost at update {update}" if update else "not lost" for update in lost]
+    if (diverged[0] is None) != (diverged[1] is None):
+        words = [f"diverged at update {update}" if update else "not diverged" for update in diverged]
         grade, reason = DIFFERENT, f"{words[0]} then, {words[1]} now; {begins}"
     elif shared and (cut or then.keys() == now.keys()) and all(then[key] == now[key] for key in shared):
         grade, reason = EQUAL, f"all {len(shared)} numbers that both have are the same"
-    elif any(lost):
-        grade, reason = alike, f"both are lost, at update {lost[0]} then and {lost[1]} now; {begins}"
+    elif any(diverged):
+        grade, reason = alike, f"both diverged, at update {diverged[0]} then and {diverged[1]} now; {begins}"
     elif outside or not ends:
         labels = ", ".join(map(_label, outside)) or "nothing that both have"
         grade, reason = DIFFERENT, f"{begins}; {labels}: not {where}"
@@ -123,7 +123,7 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
     return Comparison(grade, reason, _table(shared, then, now, intervals))
 
 
-def _lost(run: Run, until: float) -> int | None:
+def _diverged(run: Run, until: float) -> int | None:
     """Return the update at which a run's numbers were no longer finite; None if they were after so many."""
     found = run.record["divergence"]
     return found["update"] if found and found["rule"] == NOT_FINITE and found["update"] <= until else None

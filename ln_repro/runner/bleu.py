@@ -4,7 +4,7 @@ sacreBLEU and sacremoses are imported only when they are used, because the impor
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ln_repro.errors import LnReproError
@@ -22,10 +22,6 @@ class Score:
 
     score: float
     signature: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return both as a dict."""
-        return asdict(self)
 
 
 def sacre_bleu(

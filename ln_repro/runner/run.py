@@ -4,6 +4,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -214,7 +215,7 @@ class Run:
             }
             of = {"epochs": [one.epoch for one in weights]} if split == AVERAGE else {}
             for flavour in bleu.FLAVOURS:
-                values = scores[flavour].as_dict() | of
+                values = asdict(scores[flavour]) | of
                 self.events.write("bleu", weights[-1].update, epoch, split=split, flavour=flavour, **values)
             self.scored.add((split, epoch))
 

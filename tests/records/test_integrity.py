@@ -68,9 +68,9 @@ DAMAGE = {
     "a record of another schema": (edited(lambda r: r.update(schema=2)), "schema 2 is not 1"),
     "a NaN": (edited(lambda r: r.update(tokens_per_s=float("nan"))), "NaN is no number"),
     "a lost field": (edited(lambda r: r.pop("bleu")), "bleu is missing"),
-    "an edited BLEU": (edited(lambda r: r["bleu"]["test"].update(score=33.4)), "bleu is not what its events say"),
-    "an edited loss": (edited(lambda r: r["epochs"][0].update(valid_loss=1.0)), "epochs is not what its events say"),
-    "a double": (double, f"a double of {BROKEN}"),
+    "an edited BLEU": (edited(lambda r: r["bleu"]["test"].update(score=33.4)), "bleu differs from its events"),
+    "an edited loss": (edited(lambda r: r["epochs"][0].update(valid_loss=1.0)), "epochs differs from its events"),
+    "a double": (double, f"a duplicate of {BROKEN}"),
     "a lost file": (lose, "is gone"),
     "lost events": (lambda place: (place / f"{BROKEN}.events.jsonl.gz").unlink(), "its events are gone"),
 }

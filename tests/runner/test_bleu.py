@@ -52,8 +52,8 @@ def test_a_perfect_and_an_empty_translation() -> None:
 
 def test_a_score_says_what_was_compared_and_how() -> None:
     run = experiment(eval__beam=4, eval__lenpen=0.6)
-    found = sacre_bleu(HYPOTHESES, REFERENCES, run, "valid").as_dict()
-    parts = found["signature"].split("|")
+    found = sacre_bleu(HYPOTHESES, REFERENCES, run, "valid")
+    parts = found.signature.split("|")
     assert {"nrefs:1", "case:lc", "tok:13a", "smooth:exp", "data:toy/valid", "beam:4", "lenpen:0.6"} <= set(parts)
     assert any(part.startswith("version:") for part in parts)
     assert parts[-1] == "avg:1"

@@ -30,18 +30,12 @@ SQRT_HALF = 2**-0.5
 
 def xavier_legacy(module: nn.Module) -> None:
     """Initialise as fairseq did at the time of the paper."""
-    if isinstance(module, Attention):
-        _xavier_attention(module, nn.init.xavier_uniform_, inner_gain=SQRT_HALF)
-    elif isinstance(module, FeedForward):
-        _xavier_feed_forward(module, nn.init.xavier_uniform_)
+    _xavier(module, nn.init.xavier_uniform_, inner_gain=SQRT_HALF)
 
 
 def xavier(module: nn.Module) -> None:
     """Initialise by Xavier Gaussian with gain 1 (paper section 3.3)."""
-    if isinstance(module, Attention):
-        _xavier_attention(module, nn.init.xavier_normal_, inner_gain=1.0)
-    elif isinstance(module, FeedForward):
-        _xavier_feed_forward(module, nn.init.xavier_normal_)
+    _xavier(module, nn.init.xavier_normal_, inner_gain=1.0)
 
 
 def theory(module: nn.Module) -> None:
@@ -110,15 +104,13 @@ def _scale_branches(module: nn.Module, gain: float) -> None:
         module.fc2.weight.mul_(gain)
 
 
-def _xavier_attention(module: Attention, draw: Callable[..., object], inner_gain: float) -> None:
-    for linear in (module.k_proj, module.v_proj, module.q_proj):
-        draw(linear.weight, gain=inner_gain)
-        nn.init.zeros_(linear.bias)
-    draw(module.out_proj.weight)
-    nn.init.zeros_(module.out_proj.bias)
-
-
-def _xavier_feed_forward(module: FeedForward, draw: Callable[..., object]) -> None:
-    for linear in (module.fc1, module.fc2):
-        draw(linear.weight)
+def _xavier(module: nn.Module, draw: Callable[..., object], inner_gain: float) -> None:
+    """Initialise the weights of a sub-layer by ``draw``, queries, keys and values with a gain, and the biases as 0."""
+    gains: dict[nn.Linear, float] = {}
+    if isinstance(module, Attention):
+        gains = {module.k_proj: inner_gain, module.v_proj: inner_gain, module.q_proj: inner_gain, module.out_proj: 1.0}
+    elif isinstance(module, FeedForward):
+        gains = {module.fc1: 1.0, module.fc2: 1.0}
+    for linear, gain in gains.items():
+        draw(linear.weight, gain=gain)
         nn.init.zeros_(linear.bias)
