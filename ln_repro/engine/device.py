@@ -10,7 +10,7 @@ from ln_repro.errors import UserError
 from ln_repro.experiment.settings import Experiment
 from ln_repro.system import subprocesses
 
-QUESTION = """
+QUERY = """
 import json, torch
 gpu = torch.cuda.is_available()
 bf16 = gpu and torch.cuda.is_bf16_supported(including_emulation=False)
@@ -33,8 +33,8 @@ def gpu() -> Gpu:
     """Return the GPU that torch finds; without a driver, torch is not queried."""
     if not any(found for pattern in DEVICE_FILES for found in Path("/dev").glob(pattern)):
         return Gpu(None, False)
-    asked = subprocess.run([*subprocesses.SELF, "-c", QUESTION], capture_output=True, text=True, check=False)
-    return Gpu(*json.loads(asked.stdout)) if asked.returncode == 0 else Gpu(None, False)
+    done = subprocess.run([*subprocesses.SELF, "-c", QUERY], capture_output=True, text=True, check=False)
+    return Gpu(*json.loads(done.stdout)) if done.returncode == 0 else Gpu(None, False)
 
 
 def resolve_precision(experiment: Experiment) -> Experiment:

@@ -28,7 +28,7 @@ from ln_repro.version import NUMERICS
 
 
 class Optimizer(Section):
-    """The update rule (learning rate and schedule stand apart)."""
+    """The optimizer, without learning rate and schedule."""
 
     name: Literal["adam", "sgd", "radam"]
     betas: tuple[Fraction, Fraction] | None = None

@@ -30,7 +30,7 @@ from ln_repro.system.files import write_atomically
 
 HEARTBEAT_SECONDS = 10.0
 EXPIRY_SECONDS = 60.0
-"""Time without a heartbeat after which a holder on another machine is taken for dead."""
+"""Time without a heartbeat after which a holder on another machine counts as dead."""
 PATIENCE_SECONDS = 15.0
 """Time to wait for a live holder, which may be about to stop."""
 POLL_SECONDS = 0.2
