@@ -13,8 +13,8 @@ from ln_repro.report.tables import Table
 
 EQUAL, ROUNDING, SAME, DIFFERENT = "equal bit for bit", "equal within rounding", "same verdict", "different"
 HALF_THE_DIGITS = 2.0**-11.5
-"""The square root of float32's epsilon, a customary bound for rounding errors. Training amplifies them, but not as far as
-this before the first loss is logged; another seed differs by more."""
+"""The square root of float32's epsilon, a customary bound for rounding errors. Training amplifies them, but not as far
+as this before the first loss is logged; another seed differs by more."""
 SEEDS, LOOSE = 3, 0.1
 """The minimum number of seeds for an interval of an arm, and the relative tolerance with fewer seeds."""
 SHOWN = 5
