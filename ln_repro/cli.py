@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ln_repro.commands.messages import OneLineParser, complain, crashed, own_folder
 from ln_repro.errors import Interrupted, LnReproError, UserError
-from ln_repro.system.signals import raise_when_asked
+from ln_repro.system.signals import raise_on_stop_signals
 from ln_repro.version import __version__
 
 EPILOG = """\
@@ -21,7 +21,7 @@ exit codes: 0 done (divergence is a result), 1 failed, 2 wrong input, 130 interr
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    raise_when_asked()
+    raise_on_stop_signals()
     try:
         try:
             return _verb(arguments)

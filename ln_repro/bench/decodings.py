@@ -69,7 +69,7 @@ class Ours:
     def decode(self) -> tuple[float, dict[int, str]]:
         """Decode the test set; return the seconds of the search, and the hypotheses by sentence."""
         out = self.trained.folder / "hypotheses"
-        self.process.ask("test", {out: [self.trained.weights]})
+        self.process.request("test", {out: [self.trained.weights]})
         while not self.process.done():
             time.sleep(POLL_SECONDS)
         report = json.loads((self.trained.folder / "decode.log").read_text().splitlines()[-1])

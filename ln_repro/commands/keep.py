@@ -5,7 +5,6 @@ import gzip
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from ln_repro.commands.report import complaints
@@ -134,13 +133,11 @@ def translated(folder: Path, record: dict[str, Any]) -> tuple[list[str], list[st
 
 def scored_again(folder: Path, record: dict[str, Any]) -> str | None:
     """Return what is wrong with a record's BLEU, nothing (``""``) if it comes out again, None if it cannot be told."""
+    from ln_repro.records.record import experiment_of
     from ln_repro.runner.bleu import sacre_bleu
 
     texts = translated(folder, record)
     if texts is None:
         return None
-    experiment: Any = SimpleNamespace(
-        data=SimpleNamespace(**record["experiment"]["data"]), eval=SimpleNamespace(**record["experiment"]["eval"])
-    )
-    found, kept = sacre_bleu(*texts, experiment, "test"), record["bleu"]["test"]["score"]
+    found, kept = sacre_bleu(*texts, experiment_of(record), "test"), record["bleu"]["test"]["score"]
     return "" if found.score == kept else f"BLEU is {kept}, its hypotheses score {found.score}"

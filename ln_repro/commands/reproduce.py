@@ -53,14 +53,17 @@ def again(record: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
         UserError: it says something else, or what would make the run another one.
     """
     from ln_repro.experiment.compose import compose, experiments
-    from ln_repro.report.reproduction import settings_of
+    from ln_repro.records.record import experiment_of
 
     keys = [override.partition("=")[0] for override in overrides]
     if strange := [key for key in keys if not {key, key.partition(".")[0]} & {*FREE, *CUTS}]:
         raise UserError(f"reproduce: {', '.join(strange)}: the record has its own; give {', '.join((*FREE, *CUTS))}")
     tracker = [] if "tracker" in keys else ["tracker=none"]  # the record's own run may be there under the same id
     asked = compose([f"exp={next(iter(experiments()))}", *tracker, *overrides])
-    settings = settings_of(record)
+    settings = experiment_of(record).model_dump(mode="json")
+    settings["stop_on_divergence"] = False  # the updates that were taken are taken again, whatever the rule says today
+    if record["environment"]["device"] == "cpu":
+        settings["train"]["device"] = "cpu"
     settings |= {key: asked[key] for key in ("tracker", "paths", *({"start", "rerun"} & {*keys}))}
     settings["paths"]["runs"] += f"/{FOLDER}"
     for section, name in (key.split(".") for key in keys if key.startswith(("data.", "train."))):

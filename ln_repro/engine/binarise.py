@@ -1,4 +1,4 @@
-"""Text with a joint BPE to fairseq's binary format, in the engine's process."""
+"""Convert text with a joint BPE to fairseq's binary format, in the engine's process."""
 
 from pathlib import Path
 
@@ -7,13 +7,13 @@ from fairseq_cli import preprocess
 
 
 def binarise(arguments: list[str]) -> int:
-    """Binarise the folder, into the folder, for the two languages that ``arguments`` name in this order.
+    """Binarise the corpus that ``arguments`` describe: its folder, the output folder, and the two languages.
 
-    The dictionary is made from the training split, unless the folder has a ``dict.txt``.
+    The dictionary is built from the training split, unless the folder has a ``dict.txt``.
     """
     text, out, source, target = arguments
     command = ["--source-lang", source, "--target-lang", target, "--destdir", out, "--joined-dictionary"]
-    command += ["--only-source"] if source == target else []  # one side, which is not to be written twice
+    command += ["--only-source"] if source == target else []  # monolingual text
     if (words := Path(text, "dict.txt")).exists():
         command += ["--srcdict", str(words)]
     for split in ("train", "valid", "test"):

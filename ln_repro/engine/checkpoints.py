@@ -1,6 +1,6 @@
-"""A run's checkpoint folder: files written beside and renamed, then a manifest with their checksums.
+"""A run's checkpoint folder: files that are written, renamed, then listed in a manifest with their checksums.
 
-A file that the manifest does not vouch for does not exist. No torch here: the runner reads it too.
+A file that the manifest does not list is ignored. This module does not import torch, because the runner uses it, too.
 """
 
 import json
@@ -15,7 +15,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One entry of the manifest. ``kind`` is ``state`` (everything, to resume) or ``weights`` (of an epoch)."""
+    """An entry of the manifest; ``kind`` is ``state`` (all that a resume needs) or ``weights`` (after an epoch)."""
 
     file: str
     kind: str
@@ -32,18 +32,18 @@ class Checkpoints:
         self.folder = folder
 
     def entries(self) -> list[Checkpoint]:
-        """Return what the manifest lists, oldest first."""
+        """Return the entries of the manifest, oldest first."""
         try:
             listed = json.loads((self.folder / MANIFEST).read_text())
-        except (FileNotFoundError, ValueError):  # none yet, or damaged: then nothing is vouched for
+        except (FileNotFoundError, ValueError):  # no checkpoint yet, or the manifest is damaged
             return []
         return [Checkpoint(**entry) for entry in listed]
 
     def save(self, kind: str, update: int, epoch: int, write: Callable[[Path], None], keep: int | None = None) -> None:
-        """Let ``write`` write a file, and list it once it is whole and on disk.
+        """Write a checkpoint with ``write``, and list it once it is complete and on disk.
 
-        Of this kind only the newest ``keep`` are kept; None keeps all. The file appears under its name in one
-        step, and the manifest after it, so that a crash at any point loses at most this checkpoint.
+        Only the newest ``keep`` of this kind are kept; None keeps all. A crash at any point loses at most this
+        checkpoint.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         name = f"epoch{epoch}.pt" if kind == "weights" else f"update{update}.pt"
@@ -59,15 +59,15 @@ class Checkpoints:
             (self.folder / old.file).unlink(missing_ok=True)
 
     def resume_point(self, warn: Callable[[str], None], needed: Collection[int] = ()) -> Checkpoint | None:
-        """Return the newest whole ``state``; damaged files on the way are set aside by name.
+        """Return the newest intact ``state``; damaged files are renamed and reported.
 
-        The weights of the epochs in ``needed`` have to be whole as well: training goes back behind those that are not.
+        If weights of an epoch in ``needed`` are damaged, it is a state before them, so that they are written again.
         """
         entries = self.entries()
-        lost = [w.update for w in entries if w.kind == "weights" and w.epoch in needed and not self._whole(w, warn)]
+        damaged = [w.update for w in entries if w.kind == "weights" and w.epoch in needed and not self._intact(w, warn)]
         for entry in reversed(entries):
-            usable = entry.kind == "state" and entry.update < min(lost, default=entry.update + 1)
-            if usable and self._whole(entry, warn):
+            usable = entry.kind == "state" and entry.update < min(damaged, default=entry.update + 1)
+            if usable and self._intact(entry, warn):
                 return entry
         return None
 
@@ -76,18 +76,18 @@ class Checkpoints:
         return {entry.epoch: entry for entry in self.entries() if entry.kind == "weights"}
 
     def forget_after(self, update: int) -> None:
-        """Drop what lies after ``update``: training goes on from there and writes it anew."""
+        """Remove the entries after ``update``, from which training resumes."""
         self._list([entry for entry in self.entries() if entry.update <= update])
 
-    def _whole(self, entry: Checkpoint, warn: Callable[[str], None]) -> bool:
+    def _intact(self, entry: Checkpoint, warn: Callable[[str], None]) -> bool:
         path = self.folder / entry.file
         if not path.is_file():
-            warn(f"checkpoint {entry.file} is gone; using the one before")
+            warn(f"checkpoint {entry.file} is missing; using the one before")
             return False
         if path.stat().st_size == entry.bytes and sha256(path) == entry.sha256:
             return True
         path.replace(path.with_name(f"{entry.file}.damaged"))
-        warn(f"checkpoint {entry.file} does not match its checksum: set aside as {entry.file}.damaged")
+        warn(f"checkpoint {entry.file} does not match its checksum: renamed to {entry.file}.damaged")
         return False
 
     def _list(self, entries: list[Checkpoint]) -> None:

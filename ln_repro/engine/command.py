@@ -1,23 +1,29 @@
-"""Experiment to the trainer's command line: a list of arguments, never a shell string."""
+"""The command line of the trainer for an experiment."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ln_repro.experiment.settings import Evaluation, Experiment, Optimizer
 
+PLUGINS = {
+    "translation": ("--task", "ln_translation", "--arch", "ln_transformer", "--criterion", "ln_cross_entropy"),
+    "masked_lm": ("--task", "ln_masked_lm", "--arch", "ln_encoder", "--criterion", "ln_cross_entropy"),
+    "classification": ("--task", "ln_classification", "--arch", "ln_classifier", "--criterion", "ln_classification"),
+}
+
 
 def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resume: Path | None = None) -> list[str]:
-    """Return what `worker train` gets: every dimension and constant written out.
+    """Return the arguments of `worker train`, with every dimension and constant.
 
     Args:
         experiment: the run.
-        corpus: the binarised corpus.
-        folder: where checkpoints go; its parent gets the events.
-        resume: the checkpoint to go on from.
+        corpus: folder of the binarised corpus.
+        folder: of the checkpoints; events go to its parent.
+        resume: checkpoint to resume from.
     """
     model, train, data = experiment.model, experiment.train, experiment.data
     arguments: list[object] = [
-        corpus, *TASKS[experiment.task](experiment),
+        corpus, *PLUGINS[experiment.task],
         "--source-lang", data.source_lang, "--target-lang", data.target_lang,
         "--precision", experiment.precision, "--norm", experiment.norm, "--init", experiment.init,
         "--layers", model.layers, "--width", model.width, "--ffn", model.ffn, "--heads", model.heads,
@@ -32,6 +38,10 @@ def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resum
         "--save-dir", folder, "--save-interval-updates", train.save_every,
         "--num-workers", 0, "--distributed-world-size", 1, "--ddp-backend", "legacy_ddp",
     ]  # fmt: skip
+    if experiment.task == "masked_lm":
+        arguments += ["--block-tokens", train.block_tokens]
+    if experiment.start is not None:
+        arguments += ["--start", experiment.start.path]
     if train.max_sentences is not None:
         arguments += ["--batch-size", train.max_sentences]
     if experiment.probe != "none":
@@ -47,28 +57,8 @@ def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resum
 
 
 def decoding_arguments(search: Evaluation, training: Sequence[str]) -> list[str]:
-    """Return what `worker decode` gets."""
+    """Return the arguments of `worker decode`."""
     return [str(part) for part in [search.beam, search.lenpen, search.max_len_a, search.max_len_b, "--", *training]]
-
-
-def _translation(experiment: Experiment) -> list[object]:
-    return ["--task", "ln_translation", "--arch", "ln_transformer", "--criterion", "ln_cross_entropy"]
-
-
-def _masked_lm(experiment: Experiment) -> list[object]:
-    plugins = ["--task", "ln_masked_lm", "--arch", "ln_encoder", "--criterion", "ln_cross_entropy"]
-    return [*plugins, "--block-tokens", experiment.train.block_tokens]
-
-
-def _classification(experiment: Experiment) -> list[object]:
-    plugins = ["--task", "ln_classification", "--arch", "ln_classifier", "--criterion", "ln_classification"]
-    return [*plugins, *(["--start", experiment.start.path] if experiment.start else [])]
-
-
-TASKS: dict[str, Callable[[Experiment], list[object]]] = {
-    "translation": _translation, "masked_lm": _masked_lm, "classification": _classification,
-}  # fmt: skip
-"""The plug-ins of each task: its data, its model, and its loss."""
 
 
 def _optimizer(optimizer: Optimizer) -> list[object]:

@@ -1,6 +1,6 @@
-"""What fairseq 0.12.2 needs on today's Python and torch, each item with its reason.
+"""Make fairseq 0.12.2 work with current versions of Python and torch.
 
-`apply` runs before anything imports fairseq, in the engine's own processes only.
+`apply` runs before fairseq is imported, and only in the engine's own processes.
 """
 
 import argparse
@@ -14,7 +14,7 @@ INSTALL = "pip install --no-deps fairseq==0.12.2"
 
 
 def apply() -> None:
-    """Make fairseq importable and its checkpoints loadable. Safe to call twice.
+    """Make fairseq importable and its checkpoints loadable; may be called twice.
 
     Raises:
         ModuleNotFoundError: fairseq is not installed.
@@ -27,26 +27,20 @@ def apply() -> None:
 
 
 def hide_trackers() -> None:
-    """Keep fairseq from importing wandb and tensorboardX, which it tries whenever they are there.
-
-    A second each time a process starts, and wandb is known in one room only, which is not this one.
-    """
+    """Keep fairseq from importing wandb and tensorboardX if they are installed, which takes a second per process."""
     for name in ("wandb", "tensorboardX"):
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # None makes the import fail
 
 
 def quiet_warnings() -> None:
-    """Keep fairseq's use of old interfaces out of the log; they are nothing a user can act on."""
+    """Hide warnings about fairseq's use of deprecated interfaces, which users cannot act on."""
     warnings.filterwarnings("ignore", category=SyntaxWarning)
     for text in (".*torch.cuda.amp.*", ".*hydra.experimental.*", ".*strict.*", ".*package header.*", ".*pin_memory.*"):
         warnings.filterwarnings("ignore", message=text)
 
 
 def import_with_hashable_dataclasses() -> None:
-    """Import fairseq while its dataclasses get a hash.
-
-    Python 3.11 rejects a dataclass default that has no hash, and fairseq's configuration is full of them.
-    """
+    """Import fairseq with hashable dataclasses: Python 3.11 rejects its many unhashable dataclass defaults."""
     original = dataclasses.dataclass
 
     def hashable(cls: Any = None, /, **options: Any) -> Any:
@@ -67,23 +61,20 @@ def import_with_hashable_dataclasses() -> None:
 
 
 def trust_checkpoint_types() -> None:
-    """Let torch load fairseq's checkpoints, which hold an `argparse.Namespace`, with `weights_only` left on.
-
-    Since torch 2.6 that is the default of `torch.load`, and the only safe one.
-    """
+    """Let `torch.load` read fairseq's checkpoints, which contain an `argparse.Namespace`, with ``weights_only``."""
     import torch
 
     torch.serialization.add_safe_globals([argparse.Namespace])
 
 
 def leave_the_compiler_out() -> None:
-    """Keep torch's optimizers from importing its compiler, a second of CPU each time a training starts.
+    """Keep torch's optimizers from importing its compiler, which takes a second of CPU per process.
 
-    They do it to exempt some of their methods from being compiled, and no optimizer is ever compiled here. torch keeps
-    the exempt form of a function with it, which here is the function itself.
+    They import it to exempt some methods from compilation. torch caches the exempt version as an attribute of the
+    method, which is set here to the method itself; no optimizer is ever compiled.
     """
     import torch
 
     for method in vars(torch.optim.Optimizer).values():
-        if plain := getattr(method, "__wrapped__", None):
-            plain.__dynamo_disable = plain
+        if original := getattr(method, "__wrapped__", None):
+            original.__dynamo_disable = original

@@ -1,4 +1,4 @@
-"""Checkpoint to hypotheses, in the engine's process: fairseq's beam search over one split."""
+"""Decode a split with fairseq's beam search, in the engine's process."""
 
 import json
 import time
@@ -16,15 +16,14 @@ from ln_repro.engine.training import configuration
 BPE = "@@ "
 TOKENS_PER_BATCH = {"cpu": 3000, "cuda": 24000}
 SCORES_PER_STEP = 2**27
-"""A step of the search scores every word of the vocabulary for each hypothesis in the beams: at most so many, 0.5 GB
-(several copies are at hand)."""
+"""Maximum number of scores (batch * beam * vocabulary) per step of the search: 0.5 GB for each of several copies."""
 
 
 def decode(arguments: list[str], stop: StopRequest) -> int:
-    """Decode with ``BEAM LENPEN A B -- TRAINING ARGUMENTS`` what standard input asks for, until we are to end.
+    """Decode what standard input requests until a stop; ``arguments``: BEAM LENPEN A B -- TRAINING ARGUMENTS.
 
-    A line there is an object: ``out`` is what the mean of the files ``weights`` makes of ``split``, one tokenised
-    hypothesis a line, BPE undone, in corpus order. It appears when it is whole.
+    A request is a line with a JSON object: decode ``split`` with the mean of the files ``weights``, and write the
+    hypotheses to ``out``, tokenised but without BPE, in corpus order.
     """
     ours, training = arguments[: (cut := arguments.index("--"))], arguments[cut + 1 :]
     beam, lenpen, max_len_a, max_len_b = ours
@@ -33,7 +32,7 @@ def decode(arguments: list[str], stop: StopRequest) -> int:
     task = tasks.setup_task(cfg.task)
     device = "cuda" if torch.cuda.is_available() and not cfg.common.cpu else "cpu"
     model = task.build_model(cfg.model).eval().to(device)
-    for line in stop.asked():
+    for line in stop.requests():
         request = json.loads(line)
         if request["split"] not in task.datasets:
             task.load_dataset(request["split"])
@@ -49,12 +48,12 @@ def decode(arguments: list[str], stop: StopRequest) -> int:
         part.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         part.replace(request["out"])
         if device == "cuda":
-            torch.cuda.empty_cache()  # the GPU is shared, with the trainer at least
+            torch.cuda.empty_cache()  # the trainer uses the same GPU
     return INTERRUPTED
 
 
 def mean_weights(files: Sequence[Path | str]) -> dict[str, torch.Tensor]:
-    """Return the arithmetic mean of each parameter over ``files``, taken in float64; of one file, its own values."""
+    """Return the mean of each parameter over ``files``, computed in float64."""
     mean: dict[str, torch.Tensor] = {}
     for file in files:
         for name, values in torch.load(file, map_location="cpu", weights_only=True)["model"].items():
@@ -63,18 +62,16 @@ def mean_weights(files: Sequence[Path | str]) -> dict[str, torch.Tensor]:
 
 
 def batch_limits(device: str, beam: int, vocabulary: int) -> dict[str, int]:
-    """Return how large a batch may be: in source tokens, padding included, and in sentences."""
+    """Return the maximum batch size in source tokens, padding included, and in sentences."""
     sentences = max(1, SCORES_PER_STEP // (beam * vocabulary))
     return {"max_tokens": TOKENS_PER_BATCH[device], "max_sentences": sentences}
 
 
 @torch.inference_mode()
 def translate(task: Any, model: Any, split: str, search: Namespace, device: str, stop: StopRequest) -> list[str]:
-    """Return the best hypothesis for every sentence of ``split``; empty for one too long for the model.
+    """Return the best hypothesis for each sentence of ``split``, or an empty one if it is too long for the model.
 
-    Weights and scores are in fp32 whatever the training's precision. A sentence leaves the batch once it has as many
-    finished hypotheses as the beam is wide. To leave once nothing unfinished can win any more would save nothing: a
-    length penalty above 1 bounds what unfinished ones could reach too loosely.
+    Weights and scores are in fp32, whatever the precision of training.
     """
     generator = task.build_generator([model], search)
     dataset = task.dataset(split)

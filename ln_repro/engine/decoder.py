@@ -1,4 +1,4 @@
-"""The decoding process as the runner sees it: beside training, never in its way. No torch here."""
+"""The decoding process that the runner starts beside training. This module does not import torch."""
 
 import json
 import time
@@ -10,17 +10,17 @@ from ln_repro.engine.process import Worker
 from ln_repro.experiment.settings import Evaluation
 
 KEEP_SECONDS = 60.0
-"""A decoder that had nothing to do for so long ends. To start one takes seconds, of which short epochs have few."""
+"""Idle time after which a decoder is stopped; it takes seconds to start one, which matters after short epochs."""
 
 
 class Decoder:
-    """At most one process, started when something is asked for, and kept for the next epoch if that comes soon.
+    """At most one process, started at the first request and kept until it is idle for `KEEP_SECONDS`.
 
     Args:
-        search: how to decode.
+        search: settings of the beam search.
         training: the trainer's arguments.
-        log: what the process says goes here.
-        inherit: an open file that stays locked as long as it lives.
+        log: file for the output of the process.
+        inherit: descriptor of an open file that stays locked while the process lives.
     """
 
     def __init__(self, search: Evaluation, training: Sequence[str], log: Path, inherit: int) -> None:
@@ -33,24 +33,24 @@ class Decoder:
 
     @property
     def busy(self) -> bool:
-        """Return whether something was asked for that has not been seen to be done."""
+        """Return whether `done` has not yet returned True for the last request."""
         return bool(self._awaited)
 
-    def ask(self, split: str, weights: Mapping[Path, Sequence[Path]]) -> None:
-        """Ask for the hypotheses of ``split``, for the files of weights by output file: of several, their mean's."""
+    def request(self, split: str, weights: Mapping[Path, Sequence[Path]]) -> None:
+        """Request the hypotheses of ``split`` for the mean of each list of weights, by output file."""
         for out in weights:
-            out.unlink(missing_ok=True)  # of a session that was killed
+            out.unlink(missing_ok=True)  # left by an interrupted session
         if self.worker is None or self.worker.poll() is not None:
             self.worker = Worker("decode", self.arguments, self.log, 1, self.inherit)
         for out, files in weights.items():
-            self.worker.ask(json.dumps({"split": split, "out": str(out), "weights": [str(file) for file in files]}))
+            self.worker.send(json.dumps({"split": split, "out": str(out), "weights": [str(file) for file in files]}))
         self._awaited = [*weights]
 
     def done(self) -> bool:
-        """Return whether all that was asked for is there, once.
+        """Return True once when all requested files exist.
 
         Raises:
-            Interrupted, LnReproError: the process has ended before.
+            Interrupted, LnReproError: the process ended before.
         """
         if not self.busy or self.worker is None:
             return False
@@ -60,13 +60,13 @@ class Decoder:
         self._awaited, self._since = [], time.monotonic()
         return True
 
-    def rest(self) -> None:
-        """End the process if it has had nothing to do for a while: it holds memory."""
+    def stop_if_idle(self) -> None:
+        """Stop the process if it has been idle for `KEEP_SECONDS`: it uses memory."""
         if not self.busy and time.monotonic() - self._since > KEEP_SECONDS:
             self.stop()
 
     def stop(self) -> None:
-        """End the process, whatever it is at."""
+        """Stop the process."""
         if self.worker is not None:
             self.worker.stop()
             self.worker = None

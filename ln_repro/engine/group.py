@@ -1,4 +1,4 @@
-"""The trainers of one run talking to each other. With one process every call is free."""
+"""The process group of one training run; with one process, nothing is communicated."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,12 +10,12 @@ from torch import distributed
 
 from ln_repro.system.distributed import Rank
 
-PATIENCE = timedelta(hours=12)
-"""How long processes wait for the first one, which may be preparing a corpus. torchrun ends them when one fails."""
+TIMEOUT = timedelta(hours=12)
+"""Timeout of the others while the first process prepares a corpus; torchrun stops all when one fails."""
 
 
 class Group:
-    """The processes of a run, `ranks.Rank` by number."""
+    """The processes of a run, of which this one has ``rank``."""
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
@@ -23,17 +23,17 @@ class Group:
             if torch.cuda.is_available():
                 torch.cuda.set_device(rank.local)
             backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-            distributed.init_process_group(backend, timeout=PATIENCE)
+            distributed.init_process_group(backend, timeout=TIMEOUT)
 
     def share(self, value: Any = None) -> Any:
-        """Return what the first process gives."""
+        """Return the first process's ``value`` in every process."""
         values = [value]
         if self.rank.size > 1:
             distributed.broadcast_object_list(values, src=0, device=torch.device("cpu"))
         return values[0]
 
     def any(self, flag: bool) -> bool:
-        """Return whether the flag is up in any process: all get the same answer at the same update."""
+        """Return in every process whether ``flag`` is set in any of them."""
         if self.rank.size == 1:
             return flag
         flags = torch.tensor(int(flag))
@@ -41,7 +41,7 @@ class Group:
         return bool(flags)
 
     def same(self, values: Sequence[float]) -> bool:
-        """Return whether all processes have these numbers, to a millionth of each."""
+        """Return whether all processes have the same numbers, up to a relative difference of 1e-6."""
         if self.rank.size == 1:
             return True
         own = torch.tensor(values, dtype=torch.double).nan_to_num()
@@ -50,8 +50,8 @@ class Group:
         return bool((most.sum(dim=0) <= 1e-6 * most[0].abs()).all())
 
     def close(self) -> None:
-        """Wait until all are here, so that none is gone while the first still saves."""
+        """Wait for all processes, so that none exits while the first one saves, and leave the group."""
         if self.rank.size > 1:
-            with suppress(RuntimeError):  # another one failed, and says so itself
+            with suppress(RuntimeError):  # another process failed, and reports it
                 distributed.barrier()
             distributed.destroy_process_group()

@@ -1,4 +1,4 @@
-"""What updates leave on the device: read all at once, since every look makes a GPU wait."""
+"""Metrics of updates, kept on the device and read together: every single read would synchronise with the GPU."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,12 @@ from ln_repro.engine.group import Group
 from ln_repro.engine.plugin.task import Sums
 
 Number = Tensor | float
-"""On the device, or read."""
+"""On the device, or already read."""
 
 
 @dataclass(frozen=True)
 class Update:
-    """One update: its number, its learning rate, what its mini-batches logged, and the norm of its gradient."""
+    """An update: its number, learning rate, the logs of its mini-batches, and its gradient norm."""
 
     number: int
     lr: float
@@ -27,41 +27,41 @@ class Update:
 
 
 class MetricBuffer:
-    """Checks every update in order, however many are read at once, and adds up the losses of a window.
+    """Collects updates, then reads and checks them in order and adds up their losses.
 
     Args:
-        done: updates of an earlier session.
-        last_loss: of the last update, in bits.
+        done: number of updates before this session.
+        last_loss: loss of the last of them, in bits.
     """
 
     def __init__(self, done: int, last_loss: float | None) -> None:
         self.last_loss = last_loss
         self.last = Update(done, math.nan, (), math.nan)
-        """The last update that counts."""
+        """The last update before a divergence, if there is one."""
         self.sums = Sums()
         self.unread: list[Update] = []
 
     def add(self, update: Update) -> None:
-        """Take note of an update; nothing is read."""
+        """Add an update without reading its numbers."""
         self.unread.append(update)
 
     def flush(self, group: Group) -> None:
-        """Read all that has been left, and check it. Whatever came after an update that ends the run is forgotten.
+        """Read and check all updates that were added. Those after a divergence are dropped.
 
         Raises:
-            FloatingPointError: a loss or a gradient is not finite; such a loss does not count.
-            RuntimeError: the processes have drifted apart.
+            FloatingPointError: a loss or a gradient is not finite; the loss is not added.
+            RuntimeError: the processes have different gradients.
         """
         updates, self.unread = self.unread, []
         numbers = on_host([{"logs": update.logs, "gnorm": update.gnorm} for update in updates])
         if not group.same([its["gnorm"] for its in numbers]):
-            raise RuntimeError("the processes of this run have different gradients: are their GPUs of different kinds?")
+            raise RuntimeError("the processes of this run have different gradients; use GPUs of one type")
         for update, its in zip(updates, numbers, strict=True):
             self._check(replace(update, **its))
 
     def _check(self, update: Update) -> None:
         if not math.isfinite(update.gnorm):
-            raise FloatingPointError("gradients are Nan/Inf")  # fairseq's words, and it takes no such step
+            raise FloatingPointError("gradients are Nan/Inf")  # fairseq's message; it skips such a step
         self.last = update
         losses = Sums(update.logs).per_token()
         if not math.isfinite(losses["loss"]):
@@ -72,7 +72,7 @@ class MetricBuffer:
 
 
 def on_host(nested: list[Any]) -> list[Any]:
-    """Return the same lists and dicts with every tensor of one number read, all by a single transfer."""
+    """Return nested lists and dicts with every one-element tensor as a number, by a single transfer."""
     found: list[Tensor] = []
     utils.apply_to_sample(found.append, nested)
     numbers = iter(torch.stack(found).tolist() if found else [])

@@ -1,4 +1,4 @@
-"""Start, watch and stop the engine's processes. Neither torch nor fairseq is imported here."""
+"""Start, monitor and stop the engine's processes. This module imports neither torch nor fairseq."""
 
 import contextlib
 import importlib.util
@@ -18,22 +18,22 @@ from ln_repro.system.files import MEGABYTE
 STRAY_SIGNALS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 INTERRUPTED = Interrupted.exit_code
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
-"""Lets glibc keep large blocks. It would give them back at every update and get them again page by page, which takes a
-tenth of an update on a CPU (`results/bench`, ``without/memory``)."""
+"""Settings with which glibc keeps large blocks of memory, instead of returning them to the system and allocating them
+again at every update, a tenth of its time on a CPU (`results/bench`, ``without/memory``)."""
 STOP_SECONDS = 60.0
-"""How long a worker gets to save before it is killed."""
+"""Time that a worker has to save its state before it is killed."""
 
 
 class Worker:
-    """A process of the engine. It ends when we do: it reads the pipe that only we hold open.
+    """A process of the engine, which stops when this process ends and so closes its standard input.
 
     Args:
-        job: one of `ln_repro.engine.worker`'s.
-        arguments: what the job gets.
-        log: its output goes here, appended.
-        threads: CPU threads.
-        inherit: an open file that stays locked as long as the worker lives.
-        settings: of its environment.
+        job: a job of `ln_repro.engine.worker`.
+        arguments: of the job.
+        log: file that its output is appended to.
+        threads: number of CPU threads.
+        inherit: descriptor of an open file that stays locked while the worker lives.
+        settings: additional environment variables.
     """
 
     def __init__(
@@ -50,8 +50,8 @@ class Worker:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=subprocesses.environment(OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads), **settings),
-                start_new_session=True,  # Ctrl-C on the terminal reaches us alone; we pass it on
-                preexec_fn=_ignore_stray_signals,
+                start_new_session=True,  # Ctrl-C must not reach it directly
+                preexec_fn=_ignore_signals,
                 pass_fds=() if inherit is None else (inherit,),
             )
 
@@ -59,8 +59,8 @@ class Worker:
         """Return the exit status, or None while the worker runs."""
         return self.process.poll()
 
-    def ask(self, line: str) -> None:
-        """Ask for something that the job understands. A worker that is no more does not hear it: see `check`."""
+    def send(self, line: str) -> None:
+        """Write a line to the worker's standard input; nothing happens if it has ended (see `check`)."""
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(f"{line}\n".encode())
@@ -70,14 +70,14 @@ class Worker:
         """Wait for the end and return the exit status."""
         return self.process.wait()
 
-    def ask_to_end(self) -> None:
-        """Ask the worker to save and end; that may be asked again."""
+    def terminate(self) -> None:
+        """Send SIGTERM, on which the worker saves its state and stops; may be called again."""
         self.process.terminate()
 
     def stop(self) -> None:
-        """Ask the worker to save and end, and wait for it; kill it if it does not."""
+        """Terminate the worker and wait for it; kill it after `STOP_SECONDS`."""
         if self.poll() is None:
-            self.ask_to_end()
+            self.terminate()
             try:
                 self.process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
@@ -85,23 +85,23 @@ class Worker:
                 self.process.wait()
 
     def kill(self) -> None:
-        """End the worker at once; it saves nothing."""
+        """Kill the worker, which then saves nothing."""
         self.process.kill()
         self.process.wait()
 
     def check(self) -> None:
-        """Raise unless the worker ended well.
+        """Raise an error if the worker has failed.
 
         Raises:
-            Interrupted: it was asked to stop, and has saved.
-            UserError: the disk has filled up.
-            LnReproError: with the last line that the worker said, and its log.
+            Interrupted: it was stopped, and has saved its state.
+            UserError: the disk is full.
+            LnReproError: anything else, with the last line of its log.
         """
         status = self.poll()
         if status == INTERRUPTED:
-            raise Interrupted(f"{self.job} was stopped and has saved its state; the same command goes on")
+            raise Interrupted(f"{self.job} was stopped and has saved its state; the same command resumes it")
         if status and shutil.disk_usage(self.log.parent).free < MEGABYTE:
-            raise UserError(f"{self.log.parent}: the disk is full; free some room, and the same command goes on")
+            raise UserError(f"{self.log.parent}: the disk is full; free some space and give the same command again")
         if status and status < 0:
             raise LnReproError(f"{self.job} {subprocesses.killed(status)} (see {self.log})")
         if status:
@@ -109,13 +109,13 @@ class Worker:
 
 
 def require_fairseq() -> None:
-    """Raise unless fairseq is installed, saying exactly what to type."""
+    """Raise an error with the command to install fairseq if it is not installed."""
     if importlib.util.find_spec("fairseq") is None:
-        raise LnReproError(f"fairseq is not installed; type: {INSTALL}")
+        raise LnReproError(f"fairseq is not installed; run: {INSTALL}")
 
 
 def binarise(text: Path, out: Path, source_lang: str, target_lang: str) -> None:
-    """Binarise a prepared corpus; blocks until it is done."""
+    """Binarise a prepared corpus in a worker, and wait for it."""
     out.mkdir(parents=True, exist_ok=True)
     worker = Worker("binarise", [str(text), str(out), source_lang, target_lang], out / "binarise.log")
     try:
@@ -127,7 +127,7 @@ def binarise(text: Path, out: Path, source_lang: str, target_lang: str) -> None:
 
 
 def follow_rank_zero() -> NoReturn:
-    """Become a trainer that does what the first process of this run tells it."""
+    """Replace this process by a trainer that follows the first process of the run."""
     require_fairseq()
     os.execve(
         subprocesses.SELF[0], [*subprocesses.SELF, "-m", "ln_repro.engine.worker", "follow"], subprocesses.environment()
@@ -135,14 +135,14 @@ def follow_rank_zero() -> NoReturn:
 
 
 def release_ranks(log: Path) -> None:
-    """Tell those that `join` that there is nothing to train."""
+    """Tell the processes of `follow_rank_zero` that there is nothing to train."""
     worker = Worker("release", [], log)
     worker.wait()
     worker.check()
 
 
-def _ignore_stray_signals() -> None:
-    """Survive signals meant for the command, such as a cluster's warning sent to every process of a job."""
+def _ignore_signals() -> None:
+    """Ignore signals for the command, such as a cluster's warning, which goes to all processes of a job."""
     for name in STRAY_SIGNALS:
         signal.signal(name, signal.SIG_IGN)
 

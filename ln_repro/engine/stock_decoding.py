@@ -1,4 +1,4 @@
-"""fairseq's own generator with fairseq's own Transformer, on weights of ours: to hold our decoding against."""
+"""Decode our weights with stock fairseq's generator and Transformer, as a baseline."""
 
 import re
 import sys
@@ -14,7 +14,7 @@ from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from ln_repro.engine.decode import batch_limits
 
 UNUSED = re.compile(r"(_(weight|bias)|\.version|embed_positions\._float_tensor)$")
-"""What fairseq's model has besides: the second copy of each encoder weight, and buffers."""
+"""Additional entries of fairseq's model: a second copy of each encoder weight, and buffers."""
 RENAMED = {
     ".stack.": ".",
     ".embed.embedding.": ".embed_tokens.",
@@ -28,10 +28,10 @@ RENAMED = {
 
 
 def generate(arguments: list[str]) -> int:
-    """Decode as `fairseq-generate` does: ``SPLIT BEAM LENPEN A B WEIGHTS CHECKPOINT -- TRAINING ARGUMENTS``.
+    """Run `fairseq-generate`; ``arguments``: SPLIT BEAM LENPEN A B WEIGHTS CHECKPOINT -- TRAINING ARGUMENTS.
 
-    WEIGHTS, of ours, become CHECKPOINT, of the model that the arguments of `stock` describe. Batches are those of
-    `decode`: the cap on a hypothesis goes by the longest source in its batch. fairseq speaks on standard output.
+    Our WEIGHTS are converted to CHECKPOINT, of the model that the arguments of `stock` describe. Batches are those of
+    `decode`, because the maximum length of a hypothesis depends on the longest source in its batch.
     """
     from fairseq_cli import generate as program
 
@@ -57,12 +57,12 @@ def generate(arguments: list[str]) -> int:
 
 
 def save_as_stock(weights: Mapping[str, torch.Tensor], args: Namespace, checkpoint: str) -> int:
-    """Write a checkpoint of fairseq's Transformer that has these weights of ours; return the size of its vocabulary."""
+    """Write our weights as a checkpoint of fairseq's Transformer; return the size of its vocabulary."""
     cfg = convert_namespace_to_omegaconf(args)
     task, ours = tasks.setup_task(cfg.task), stock_names(weights)
     theirs = task.build_model(cfg.model).state_dict()
     if other := {name for name in theirs.keys() ^ ours.keys() if name in ours or not UNUSED.search(name)}:
-        raise SystemExit(f"our weights are not those of fairseq's model: {', '.join(sorted(other))}")
+        raise SystemExit(f"our weights do not fit fairseq's model: {', '.join(sorted(other))}")
     history = [{"optimizer_name": "none", "criterion_name": "none", "lr_scheduler_state": {}, "num_updates": 0}]
     kept: dict[str, Any] = {"args": args, "model": theirs | ours, "optimizer_history": history}
     torch.save({**kept, "extra_state": {"train_iterator": {"epoch": 1}}, "last_optimizer_state": None}, checkpoint)
@@ -70,7 +70,7 @@ def save_as_stock(weights: Mapping[str, torch.Tensor], args: Namespace, checkpoi
 
 
 def stock_names(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return our weights under fairseq's names."""
+    """Return our weights by fairseq's names."""
     found = {}
     for name, values in weights.items():
         for ours, theirs in RENAMED.items():
@@ -80,5 +80,5 @@ def stock_names(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def without_nested_tensors() -> None:
-    """Leave out the second copy of each encoder weight, and the path through it, which fails on today's torch."""
+    """Switch off fairseq's fast path with a second copy of the encoder's weights, which fails in current torch."""
     TransformerEncoderLayerBase._load_from_state_dict = torch.nn.Module._load_from_state_dict

@@ -1,4 +1,4 @@
-"""How a worker learns that it should save and end."""
+"""Stop requests to a worker, and its standard input."""
 
 import contextlib
 import os
@@ -7,21 +7,19 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from types import FrameType
 
 from ln_repro.errors import Interrupted
 
 GRACE_SECONDS = 5.0
-"""How long a worker whose command is gone may go on saving before it ends anyway."""
-LISTEN_SECONDS = 0.2
-"""How often one that waits to be asked looks whether it is to end."""
+"""Time that a worker has to save its state after its command has ended."""
+POLL_SECONDS = 0.2
 
 INTERRUPTED = Interrupted.exit_code
-"""Exit status after a stop that was asked for; the state is saved."""
+"""Exit status after a stop request; the state is saved."""
 
 
 class StopRequest:
-    """Set when the worker is asked to save and end: by a signal, or because its command is gone."""
+    """True once the worker should save its state and stop: on a signal, or because its command has ended."""
 
     def __init__(self) -> None:
         self.requested = threading.Event()
@@ -31,27 +29,24 @@ class StopRequest:
         return self.requested.is_set()
 
     def catch_signals(self) -> None:
-        """Let SIGTERM and SIGINT ask, instead of ending the worker at once."""
+        """Take SIGTERM and SIGINT as a stop request, instead of ending at once."""
         for name in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(name, self._on_signal)
+            signal.signal(name, lambda *_: self.requested.set())
 
-    def watch_command(self) -> None:
-        """Take the end of standard input, which the command holds open, for the end of the command."""
-        threading.Thread(target=self._watch_command, daemon=True).start()
+    def watch_input(self) -> None:
+        """Read standard input, whose end is taken as a stop request: the command that started the worker has ended."""
+        threading.Thread(target=self._watch_input, daemon=True).start()
 
-    def asked(self) -> Iterator[str]:
-        """Yield what the command asks for on standard input, a line each, until we are to end."""
+    def requests(self) -> Iterator[str]:
+        """Yield the lines of standard input until a stop is requested."""
         while not self:
             with contextlib.suppress(queue.Empty):
-                yield self._lines.get(timeout=LISTEN_SECONDS)
+                yield self._lines.get(timeout=POLL_SECONDS)
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self.requested.set()
-
-    def _watch_command(self) -> None:
-        heard = b""
+    def _watch_input(self) -> None:
+        partial = b""
         while more := os.read(sys.stdin.fileno(), 65536):
-            *lines, heard = (heard + more).split(b"\n")
+            *lines, partial = (partial + more).split(b"\n")
             for line in lines:
                 self._lines.put(line.decode())
         self.requested.set()

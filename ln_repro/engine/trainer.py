@@ -1,4 +1,4 @@
-"""fairseq's trainer, with an update of our own that means the same on any number of GPUs."""
+"""fairseq's trainer with our own update, which gives the same result on any number of GPUs."""
 
 import logging
 from typing import Any
@@ -14,11 +14,10 @@ FIRST_LOSS_SCALE = 2.0**7
 LOSS_SCALE_WINDOW = 2**14
 """Updates without an overflow after which fp16's loss scale doubles (both are fairseq's)."""
 SCALER_STATE = ("loss_scale", "_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_since_rescale")
-"""What changes in fairseq's scaler: the scale, and the updates at which it overflowed and changed."""
+"""The state of fairseq's loss scaler."""
 STREAMS_APART = 2**32 + 2_654_435_769
-"""Between the dropout seeds of an update's mini-batches: further than any seed plus update, also by the low 32 bits, of
-which alone a CPU's generator takes notice. These go round 2^32 in steps of the golden section: the first thousand
-multiples lie more than a million updates apart."""
+"""Distance of the dropout seeds of an update's mini-batches, larger than any seed plus update. A CPU's generator uses
+only the low 32 bits, 2^32 times the golden ratio: multiples up to 1000 differ by more than 10^6 modulo 2^32."""
 logger = logging.getLogger(__name__)
 
 
@@ -27,25 +26,25 @@ class Underflow(Exception):
 
 
 class StrictTrainer(Trainer):
-    """fairseq's trainer, with an update that does not wait for the device, except in fp16."""
+    """fairseq's trainer, with an update that does not synchronise with the device, except in fp16."""
 
     def begin_epoch(self, epoch: int) -> None:
-        """Begin an epoch; a validation has gone before, without dropout."""
+        """Begin an epoch; the validation before has switched dropout off."""
         super().begin_epoch(epoch)
         self.model.train()
         self.criterion.train()
 
     def update(self, samples: list[Any]) -> Update | None:
-        """Take one update over mini-batches, as fairseq's ``train_step`` does, but without reading a number.
+        """Update the parameters from mini-batches, as fairseq's ``train_step``, but without reading losses and norm.
 
-        fairseq looks at the losses and at the gradient's norm after every update, and so waits until it is done. In
-        fp16 the norm is read here too: the loss scale depends on it.
+        fairseq reads them after every update, and so waits for the device. In fp16 the norm has to be read, because
+        the loss scale depends on it.
 
         Returns:
-            What is left to be read, or None if fp16 has left the update out.
+            The numbers to read later, or None if the gradient overflowed in fp16 and the update was skipped.
 
         Raises:
-            Underflow: fp16 has left out so many that the loss scale cannot get any smaller.
+            Underflow: the loss scale of fp16 is at its minimum.
         """
         lr = self.get_lr()
         self.zero_grad()
@@ -55,7 +54,7 @@ class StrictTrainer(Trainer):
         try:
             gnorm = self.clip_grad_norm(self.cfg.optimization.clip_norm)
         except OverflowError as error:
-            logger.info(f"gradient overflow, this update is left out: {error}")
+            logger.info(f"gradient overflow, this update is skipped: {error}")
             return None
         except FloatingPointError as error:
             raise Underflow(str(error)) from error
@@ -64,7 +63,7 @@ class StrictTrainer(Trainer):
         return Update(self.get_num_updates(), lr, logs, gnorm)
 
     def _add_up_gradients(self, samples: list[Any]) -> tuple[list[dict[str, Any]], torch.Tensor | float]:
-        """Return what the mini-batches log, and their target tokens: those of all processes, 1 where there are none."""
+        """Return the logs of the mini-batches, and the target tokens of all processes, at least 1."""
         logs, tokens, ignored = [], 0, False
         for sample in samples:
             sample, ignored = self._prepare_sample(sample)
@@ -79,7 +78,7 @@ class StrictTrainer(Trainer):
         return logs, tokens.clamp(min=1) if isinstance(tokens, torch.Tensor) else max(tokens, 1)
 
     def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
-        """Save, also what a resume with more or fewer processes, or in fp16, needs."""
+        """Save a checkpoint, with the number of processes and the state of the loss scaler."""
         scaler = self.optimizer.scaler
         known = {name: getattr(scaler, name) for name in SCALER_STATE} if scaler is not None else {}
         extra_state = {**extra_state, "processes": self.data_parallel_world_size, "scaler": known}
@@ -87,7 +86,7 @@ class StrictTrainer(Trainer):
         super().save_checkpoint(filename, extra_state)
 
     def load_checkpoint(self, filename: str, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
-        """Load, also where there are more or fewer processes now: each is as far into its share of the epoch."""
+        """Load a checkpoint; with another number of processes, convert the position in the epoch."""
         extra: dict[str, Any] | None = super().load_checkpoint(filename, *args, **kwargs)
         if extra:
             position = extra["train_iterator"]
@@ -99,16 +98,16 @@ class StrictTrainer(Trainer):
 
     @property
     def loss_scale(self) -> float | None:
-        """fp16's loss scale; None in other arithmetic."""
+        """The loss scale of fp16, None in other precisions."""
         scaler = self.optimizer.scaler
         return scaler.loss_scale if scaler is not None else None
 
     def seed_microbatches(self, samples: list[Any]) -> list[Any]:
-        """Return the mini-batches of this process for one update, each with a dropout seed of its own.
+        """Return the mini-batches of this process for one update, each with its own dropout seed.
 
-        The first mini-batch of an update has fairseq's seed. The others follow in the order in which one process
-        would take them all, so that a run is the same on any number of GPUs. What fills up a shorter share is left
-        out, unless there is nothing else: fairseq would ignore the whole update's share for it.
+        The first mini-batch of an update has fairseq's seed. The others are numbered in the order in which a single
+        process would use them, so that a run is the same on any number of GPUs. Empty mini-batches, which pad a shorter
+        share, are dropped unless there is nothing else.
         """
         seed, processes = self.cfg.common.seed + self.get_num_updates(), self.data_parallel_world_size
         own = [
@@ -120,7 +119,7 @@ class StrictTrainer(Trainer):
 
     def _build_optimizer(self) -> None:
         super()._build_optimizer()
-        if getattr(self.cfg.optimizer, "equal_layer_norms", False):  # an optimizer of fairseq's own has no such setting
+        if getattr(self.cfg.optimizer, "equal_layer_norms", False):  # not in an optimizer of fairseq
             stacks = self.get_model().stacks.values()
             self._optimizer.layers = [[*layer.parameters()] for stack in stacks for layer in stack.layers]
         if self.cfg.task.precision == "fp16":

@@ -1,4 +1,4 @@
-"""The training loop: fairseq's trainer, data and task; our events, checkpoints and stops."""
+"""The training loop: fairseq's data and tasks, with our trainer, events, checkpoints and stops."""
 
 import importlib
 import logging
@@ -29,16 +29,16 @@ from ln_repro.system.distributed import Rank
 PLUGINS = ("classification", "encoder_only", "loss", "masked_lm", "model", "optimizers", "schedules", "task")
 KEPT_STATES = 2
 ENTROPY_SENTENCES = 50_000
-"""The unigram entropy is estimated on so many."""
+"""Sentences from which the unigram entropy is estimated."""
 UNDERFLOW = (
-    "fp16: the loss scale has fallen to its minimum at update {update}. That is fp16's range and no verdict on the "
-    "model: give precision=bf16 or precision=fp32"
+    "fp16: the loss scale has fallen to its minimum at update {update}, a limit of fp16 and not a divergence; "
+    "use precision=bf16 or precision=fp32"
 )
 logger = logging.getLogger(__name__)
 
 
 def configuration(arguments: list[str]) -> Any:
-    """Parse fairseq's command line with our plug-ins registered."""
+    """Register our plug-ins and parse fairseq's command line."""
     logging.basicConfig(format="%(asctime)s | %(levelname)s | %(name)s | %(message)s", level=logging.INFO)
     for name in PLUGINS:
         importlib.import_module(f"ln_repro.engine.plugin.{name}")
@@ -46,8 +46,8 @@ def configuration(arguments: list[str]) -> Any:
 
 
 def train(arguments: list[str], stop: StopRequest, group: Group) -> int:
-    """Train until the last epoch or update, a divergence, or a stop; return the exit status."""
-    cfg = spread(configuration(arguments), group.rank)
+    """Train to the last epoch or update, a divergence, or a stop; return the exit status."""
+    cfg = distribute(configuration(arguments), group.rank)
     np.random.seed(cfg.common.seed)
     utils.set_torch_seed(cfg.common.seed)
     loop = Loop(cfg, stop, group)
@@ -57,17 +57,17 @@ def train(arguments: list[str], stop: StopRequest, group: Group) -> int:
         raise SystemExit(UNDERFLOW.format(update=loop.update)) from error
     except FloatingPointError as error:
         loop.diverged(Diverged(NOT_FINITE, str(error)))
-    except Diverged as verdict:
-        loop.diverged(verdict)
+    except Diverged as error:
+        loop.diverged(error)
     return INTERRUPTED if loop.stopped else 0
 
 
-def spread(cfg: Any, rank: Rank) -> Any:
-    """Let each of several processes take its share of the mini-batches of every update."""
+def distribute(cfg: Any, rank: Rank) -> Any:
+    """Configure a process for its share of the mini-batches of every update."""
     cfg.distributed_training.distributed_world_size = rank.size
     cfg.distributed_training.distributed_rank = rank.index
     cfg.distributed_training.device_id = rank.local
-    cfg.checkpoint.load_checkpoint_on_all_dp_ranks = True  # broadcasting one needs pickles that torch refuses
+    cfg.checkpoint.load_checkpoint_on_all_dp_ranks = True  # a broadcast needs pickles that torch refuses
     cfg.optimization.update_freq = [cfg.optimization.update_freq[0] // rank.size]
     if not rank.leads:
         logging.getLogger().setLevel(logging.WARNING)
@@ -75,7 +75,7 @@ def spread(cfg: Any, rank: Rank) -> Any:
 
 
 def unigram_entropy(targets: Any) -> float:
-    """Return the entropy of the target tokens' own distribution, in bits: the loss of who knows only frequencies."""
+    """Return the entropy of the unigram distribution of the target tokens, in bits."""
     chosen = range(0, len(targets), -(-len(targets) // ENTROPY_SENTENCES))
     counts = np.bincount(np.concatenate([targets[index].numpy() for index in chosen]))
     shares = counts[counts > 0] / counts.sum()
@@ -83,7 +83,7 @@ def unigram_entropy(targets: Any) -> float:
 
 
 class Loop:
-    """One training run in this process."""
+    """A training run in this process."""
 
     def __init__(self, cfg: Any, stop: StopRequest, group: Group) -> None:
         self.cfg = cfg
@@ -99,7 +99,7 @@ class Loop:
         self.task.load_dataset("valid")
         self.trainer = StrictTrainer(cfg, self.task, model, self.task.build_criterion(cfg.criterion))
         saved, self.batches = checkpoint_utils.load_checkpoint(cfg.checkpoint, self.trainer)
-        self.trainer.get_valid_iterator("valid")  # a corpus that cannot be validated on is better known at once
+        self.trainer.get_valid_iterator("valid")  # fails now if the validation set is invalid
         self.updates_per_epoch = -(-len(self.batches) // cfg.optimization.update_freq[0])
         self.trainer.lr_scheduler.plan(self.updates_per_epoch, self._total())
         self.metrics = MetricBuffer(self.update, (saved or {}).get("last_loss"))
@@ -108,7 +108,7 @@ class Loop:
         ended = (saved or {}).get("ended")
         self.epoch: int = ended or self.batches.epoch
         self.owed: bool = group.share(ended is not None and ended not in self.checkpoints.weights())
-        """Whether the epoch has ended in an earlier session that did not validate it and save its weights."""
+        """Whether an earlier session trained the whole epoch, but did not validate it and save its weights."""
         self._status(
             "resumed" if self.update else "started",
             owed=self.owed,
@@ -120,26 +120,26 @@ class Loop:
         )
         self.probing = Probing(cfg, self.trainer, self.batches)
         if self.update == 0:
-            self._measure()
+            self._initialise_from_batch()
             if self.probing.due(0):
                 self._probe()
         self._open_window()
 
-    def _measure(self) -> None:
-        """Let a new model set itself by a mini-batch, if its norm placement starts so."""
+    def _initialise_from_batch(self) -> None:
+        """Initialise the model from a mini-batch, if its norm placement does so and it is not pre-trained."""
         if self.task.start:
-            return  # it is not new: it has learnt what it was set to
+            return
         model = self.trainer.get_model()
         (sample,) = chosen_batches(self.batches, 1, self.cfg.common.seed, self.trainer.cuda)
         measure(model, lambda: model(**sample["net_input"]))
 
     @property
     def update(self) -> int:
-        """Updates done so far."""
+        """Number of updates so far."""
         return self.trainer.get_num_updates()
 
     def _total(self) -> int:
-        """Return the number of updates of the whole run."""
+        """Return the number of updates of a complete run."""
         ends = [self.cfg.optimization.max_update, self.cfg.optimization.max_epoch * self.updates_per_epoch]
         return int(min(end for end in ends if end))
 
@@ -155,7 +155,7 @@ class Loop:
         """Train epoch by epoch; each ends with a checkpoint and a validation."""
         if self.owed:
             self._end_epoch()
-        self._judge()  # an earlier session may have been killed between a validation and its verdict
+        self._check_divergence()  # an earlier session may have been killed right after a validation
         while not self.finished and not self.stopped:
             for samples in self._epoch():
                 self._update(samples)
@@ -164,15 +164,15 @@ class Loop:
         if not self.stopped:
             self._status("trained", peak_memory_mb=self._peak_memory_mb())
 
-    def diverged(self, verdict: Diverged) -> None:
-        """Write down that the run is lost: a result, not an error. What was trained beyond does not count."""
+    def diverged(self, reason: Diverged) -> None:
+        """Report that the run has diverged, a result and not an error, at the last update that was finite."""
         self.trainer.set_num_updates(self.metrics.last.number)
         if self.update > self.opened_at:
             self._report()
         self._status(
             "diverged",
-            rule=verdict.kind,
-            reason=str(verdict),
+            rule=reason.kind,
+            reason=str(reason),
             last_finite_loss=self.metrics.last_loss,
             peak_memory_mb=self._peak_memory_mb(),
         )
@@ -186,15 +186,15 @@ class Loop:
         yield from self.updates_left
 
     def _update(self, samples: list[Any]) -> None:
-        """Take one update and write down what is due after it; only then are numbers read off the device."""
-        taken = self.trainer.update(self.trainer.seed_microbatches(samples))
-        if taken:  # fp16 leaves out an update that overflows
-            self.metrics.add(taken)
+        """Update the parameters, then write events and checkpoints that are due; only these read from the device."""
+        update = self.trainer.update(self.trainer.seed_microbatches(samples))
+        if update:  # None if it overflowed in fp16
+            self.metrics.add(update)
         at_end = not self.updates_left.has_next() or self.finished
         stop = self.group.any(bool(self.stop))
         save = stop or self.update % self.cfg.checkpoint.save_interval_updates == 0
         report = save or at_end or self.update % self.cfg.common.log_interval == 0
-        probe = taken is not None and self.probing.due(self.update)
+        probe = update is not None and self.probing.due(self.update)
         if report or probe:
             self.metrics.flush(self.group)
         if report and self.update > self.opened_at:
@@ -208,22 +208,21 @@ class Loop:
         self.stopped = self.stopped or (stop and not self.finished)
 
     def _probe(self) -> None:
-        """Write down the layers' gradients."""
-        self._write("probe", **self.probing.look())
+        self._write("probe", **self.probing.values())
 
     def _end_epoch(self) -> None:
-        """Validate, then save the weights: the epoch is done once they are on disk, after the state and the events."""
+        """Validate, then save the weights, which mark the epoch as complete, after the events."""
         if not self._validate():
             return
         if self.group.rank.leads:
             self.events.sync()
             self.checkpoints.save("weights", self.update, self.epoch, self._write_weights)
-        self._judge()
+        self._check_divergence()
 
-    def _judge(self) -> None:
-        """Raise `Diverged` if the rule calls the run lost by its validations so far."""
+    def _check_divergence(self) -> None:
+        """Raise `Diverged` if the run has diverged by the rule, given its validations so far."""
         reason = None
-        if self.group.rank.leads:  # who writes the events
+        if self.group.rank.leads:  # only it has the events
             validations = [(each["update"], each["nll_loss"]) for each in self.events.read() if each["kind"] == "valid"]
             ramp, updates = self.cfg.lr_scheduler.warmup_updates, self.cfg.task.divergence_updates
             reason = self.rule(validations, self.entropy, ramp, updates)
@@ -231,10 +230,10 @@ class Loop:
             raise Diverged(self.cfg.task.divergence_rule, reason)
 
     def _validate(self) -> bool:
-        """Write down the validation loss; return False when a stop came in between.
+        """Report the validation loss; return False if a stop was requested before the end.
 
         Raises:
-            FloatingPointError: the loss is not finite, as after an epoch whose last update has ruined the weights.
+            FloatingPointError: the loss is not finite.
         """
         self.task.sums.clear()
         for sample in self.trainer.get_valid_iterator("valid").next_epoch_itr(shuffle=False):
@@ -250,7 +249,7 @@ class Loop:
         return True
 
     def _report(self) -> None:
-        """Write down the updates since the last report, and open a new window."""
+        """Report the updates since the last report."""
         now = time.monotonic()
         seconds, updates, tokens = now - self.opened, self.update - self.opened_at, self.metrics.sums.tokens
         values = self.metrics.sums.per_token()
@@ -266,7 +265,7 @@ class Loop:
         self.opened, self.opened_at = time.monotonic(), self.update
 
     def _save_state(self, ended: bool) -> None:
-        """Save everything that an exact resume needs. The events up to here are on disk first."""
+        """Save everything that an exact resume needs, after the events."""
         position = self.batches.state_dict()
         extra = {
             "train_iterator": position,
@@ -293,6 +292,6 @@ class Loop:
         self._write("status", state=state, **values)
 
     def _write(self, kind: str, **values: Any) -> None:
-        """Write an event, once however many processes train."""
+        """Write an event from the first process."""
         if self.group.rank.leads:
             self.events.write(kind, self.update, self.epoch, **values)

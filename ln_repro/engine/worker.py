@@ -1,7 +1,7 @@
 """The engine's own process: `python -m ln_repro.engine.worker JOB ...`.
 
-fairseq stays in here. It changes global state (Hydra's, the seeds), can die in C++, and is stopped by closing its
-standard input: the command that started it holds the other end, so a worker never outlives its command.
+Only workers import fairseq, which changes global state (Hydra's, the seeds). A worker stops when its standard input is
+closed, so that it does not outlive the command that started it.
 
 JOB is ``binarise``, ``decode`` or ``train``; for the benchmark ``stock``, ``generate`` or ``bare``. Under torchrun it
 may also be ``follow`` (train with the arguments that the first process gives to its ``train``) or ``release`` (tell
@@ -22,9 +22,9 @@ def main() -> int:
     """Run the job that the command line names."""
     job, *arguments = sys.argv[1:]
     stop = StopRequest()
-    if job != "follow":  # which torchrun has started, and ends
-        stop.watch_command()
-    gc.disable()  # nothing that is imported is garbage, and there is much of it to look through
+    if job != "follow":  # torchrun starts and stops it
+        stop.watch_input()
+    gc.disable()  # imports leave little garbage, and many objects to search
     compat.apply()
     gc.freeze()
     gc.enable()
@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def train_together(arguments: list[str] | None, stop: StopRequest) -> int:
-    """Train with whatever the first process has; until all have met, signals end this one at once."""
+    """Train with the arguments of the first process; until all have joined, signals end this one at once."""
     from ln_repro.engine.group import Group
     from ln_repro.engine.training import train
 
@@ -64,7 +64,7 @@ def train_together(arguments: list[str] | None, stop: StopRequest) -> int:
 
 
 def run() -> int:
-    """Run the job; whatever it raises is written down and becomes the exit status."""
+    """Run the job; an exception is printed and becomes the exit status."""
     try:
         return main()
     except SystemExit as end:
@@ -78,4 +78,4 @@ if __name__ == "__main__":
     status = run()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(status)  # fairseq's loader threads are still at work: an ordinary exit may abort in them
+    os._exit(status)  # fairseq's loader threads still run, and an ordinary exit may abort in them

@@ -7,29 +7,29 @@ from ln_repro.experiment.validation import Natural, Section
 
 
 class Data(Section):
-    """A corpus and how it is prepared. ``source`` and ``only`` say where and how much, never what."""
+    """A corpus and its preparation."""
 
     name: Literal["toy", "multi30k", "tatoeba", "iwslt14", "wmt14", "files", "text", "mrpc", "rte"]
     source_lang: str = "de"
     target_lang: str = "en"
     lowercase: bool = True
     bpe_merges: Natural
-    """Joint byte-pair merges; 0 leaves words whole."""
+    """Number of joint byte-pair merges; 0: no segmentation."""
     source: Path | None = None
-    """A file or folder the user already has, instead of a download."""
+    """A file or folder of the user, instead of a download."""
     checksum: Literal["strict", "record"] = "strict"
-    """`record`: take raw files that differ from the known ones; their own checksums then decide the fingerprint."""
+    """`record`: accept raw files with unknown checksums, which then become part of the fingerprint."""
     vocabulary: str | None = None
-    """The fingerprint of a prepared corpus whose merges and dictionary are taken; None: they are learnt."""
+    """The fingerprint of a prepared corpus whose merges and dictionary are used; None: they are built from the text."""
     only: Literal["test"] | None = None
-    """Prepare the test side alone (no training text needed, and nothing to train on)."""
+    """Prepare only the test set, without training text."""
     train: Path | None = None
-    """`files`: the prefix of the two training sides, as are `valid` and `test`; `text`: each a file."""
+    """For `files`, the prefix of the two training files; for `text`, a file; likewise `valid` and `test`."""
     valid: Path | None = None
     test: Path | None = None
 
     def recipe(self) -> dict[str, Any]:
-        """Return the settings that decide what the prepared corpus contains (paths left out)."""
+        """Return the settings that the prepared corpus depends on, without paths."""
         left_out = {"source", "checksum", "only", "train", "valid", "test"}
         if self.vocabulary is None:
             left_out.add("vocabulary")

@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import model_validator
 
-from ln_repro.experiment.validation import Count, Fraction, Natural, Section
+from ln_repro.experiment.tasks import Task
+from ln_repro.experiment.validation import NOT_IN_ID, Count, Fraction, Natural, Section
 
 
 class Model(Section):
     """Dimensions of the Transformer; every one is written out, never left to a preset of fairseq."""
 
-    name: str
+    name: Annotated[str, NOT_IN_ID]
     layers: Count
     """Encoder layers, and as many decoder layers."""
     width: Count
@@ -22,18 +23,12 @@ class Model(Section):
     share_embeddings: bool = True
     """One matrix for source, target and softmax (joint vocabulary)."""
 
-    def parameters(self, vocabulary: int, attentions: int = 3, feed_forwards: int = 2, matrices: int = 3) -> int:
-        """Return the number of parameters, the norms' own left out: weights and biases of every sub-layer.
-
-        Args:
-            vocabulary: words.
-            attentions: in a layer of every stack together.
-            feed_forwards: the same.
-            matrices: of embeddings and softmax where they are not shared.
-        """
+    def parameters(self, vocabulary: int, task: Task) -> int:
+        """Return the number of weights and biases of the model for a task, except those of the layer norms."""
         attention, feed_forward = 4 * (self.width + 1) * self.width, (2 * self.width + 1) * self.ffn + self.width
-        embeddings = (1 if self.share_embeddings else matrices) * vocabulary * self.width
-        return embeddings + self.layers * (attentions * attention + feed_forwards * feed_forward)
+        embeddings = (1 if self.share_embeddings else task.matrices) * vocabulary * self.width
+        layers = self.layers * (task.attentions * attention + task.feed_forwards * feed_forward)
+        return embeddings + layers + task.classes * (self.width + 1)
 
     @model_validator(mode="after")
     def _heads_divide_width(self) -> Self:
@@ -45,19 +40,19 @@ class Model(Section):
 
 
 class Start(Section):
-    """The weights of another run that a run begins with; `ln_repro.runner.pretrained` fills in all but ``given``."""
+    """The pre-trained weights that a run starts from; `ln_repro.runner.pretrained` fills in all but ``given``."""
 
-    given: str
+    given: Annotated[str, NOT_IN_ID]
     """What the user wrote: RUN@EPOCH, or the path of a file of weights."""
-    path: Path | None = None
+    path: Annotated[Path | None, NOT_IN_ID] = None
     sha256: str | None = None
-    """Of the file: what an id depends on."""
-    run: str | None = None
-    """The id of the run that made them, its experiment, its corpus's fingerprint, and when they were written."""
-    exp: str | None = None
-    data: str | None = None
-    epoch: Natural | None = None
-    update: Natural | None = None
+    """Checksum of the file."""
+    run: Annotated[str | None, NOT_IN_ID] = None
+    """The id of the pre-training run, its experiment, its corpus's fingerprint, and when the file was written."""
+    exp: Annotated[str | None, NOT_IN_ID] = None
+    data: Annotated[str | None, NOT_IN_ID] = None
+    epoch: Annotated[Natural | None, NOT_IN_ID] = None
+    update: Annotated[Natural | None, NOT_IN_ID] = None
 
     @model_validator(mode="before")
     @classmethod

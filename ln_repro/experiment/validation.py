@@ -1,4 +1,4 @@
-"""Groups of settings: frozen, typed, and every complaint one line."""
+"""Groups of settings: frozen and typed, with one line for each invalid value."""
 
 import math
 from collections.abc import Mapping
@@ -28,10 +28,24 @@ Count = Annotated[Whole, Field(ge=1)]
 Natural = Annotated[Whole, Field(ge=0)]
 
 
+NOT_IN_ID, NOT_IN_ARM = "not in the id", "not in the arm key"
+"""Marks of a field (`Annotated`): `Experiment.id` and `arm_key`, or `arm_key` alone, do not depend on it."""
+
+
 class Section(BaseModel):
     """A frozen group of settings; an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    def marked(self, *marks: str) -> dict[str, Any]:
+        """Return the fields that have one of ``marks``, here and in the groups below, as pydantic's ``exclude``."""
+        found: dict[str, Any] = {}
+        for name, field in type(self).model_fields.items():
+            if any(mark in field.metadata for mark in marks):
+                found[name] = True
+            elif isinstance(value := getattr(self, name), Section):
+                found[name] = value.marked(*marks)
+        return found
 
 
 def validate(kind: type[T], settings: Mapping[str, Any], prefix: str = "") -> T:

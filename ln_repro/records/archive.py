@@ -1,4 +1,4 @@
-"""The records that tables, figures and verdicts are made of."""
+"""The archive of records, from which tables, figures and verdicts are made."""
 
 import json
 import math
@@ -19,14 +19,14 @@ from ln_repro.system.paths import CHECKOUT
 
 @dataclass(frozen=True)
 class Run:
-    """One record, and its events if they are there."""
+    """A record, and its events if they are kept."""
 
     record: Record
     events: Sequence[Event] = ()
 
     @cached_property
     def experiment(self) -> Experiment:
-        """Return the settings that it was run with."""
+        """Return its settings."""
         return experiment_of(self.record)
 
     @property
@@ -36,29 +36,28 @@ class Run:
 
     @property
     def diverged(self) -> bool:
-        """Whether it ended by numbers that are not finite, or was stopped early by the rule that watched it."""
+        """Whether it ended with numbers that are not finite, or was stopped early by the divergence rule."""
         return bool(self.record["status"] == "diverged")
 
     @property
     def finite(self) -> bool:
-        """Whether it ended with a model: one whose numbers are not finite has failed, whatever it was before."""
+        """Whether its numbers were finite to the end."""
         return not self.diverged or (self.record.get("divergence") or {}).get("rule") != NOT_FINITE
 
     @property
     def bleu(self) -> float:
-        """BLEU at the epoch of lowest validation loss, as the paper scores; 0 for a run that never got so far, or that
-        ended without a model."""
+        """BLEU at the epoch of lowest validation loss, as in the paper; 0 without one, or if it is not finite."""
         best = self.record["bleu"]["test_tokenised"]
         return float(best["score"]) if best and self.finite else 0.0
 
     @property
     def loss(self) -> float:
-        """Lowest validation loss, bits per token; infinite where there is none, or no model in the end."""
+        """Lowest validation loss, bits per token; infinite without one, or if the run is not finite."""
         return min(self._losses, default=(math.inf, math.inf))[0]
 
     @property
     def nll(self) -> float:
-        """Validation loss without label smoothing, where the smoothed one is lowest."""
+        """Validation loss without label smoothing at the epoch of the lowest smoothed one."""
         return min(self._losses, default=(math.inf, math.inf))[1]
 
     @property
@@ -68,7 +67,7 @@ class Run:
 
     @property
     def final_loss(self) -> float:
-        """Validation loss after the last epoch; infinite where there is none."""
+        """Validation loss after the last epoch; infinite without one."""
         return self._losses[-1][0] if self._losses else math.inf
 
     @property
@@ -78,12 +77,12 @@ class Run:
 
     @property
     def accuracy(self) -> float:
-        """Share of right answers after the last epoch; 0 for a run that never got so far."""
+        """Accuracy after the last epoch; 0 without one."""
         return accuracy(self.record) or 0.0
 
     @property
     def started(self) -> int | None:
-        """Updates of pre-training that it began with; None where there was none."""
+        """Updates of pre-training; None without pre-training."""
         return started(self.record)
 
     @property
@@ -94,7 +93,7 @@ class Run:
 
     @property
     def epochs(self) -> float:
-        """Return the epochs that it was given; infinite where updates were counted instead."""
+        """Return the maximum number of epochs; infinite if only updates were limited."""
         return self.record["experiment"]["train"]["max_epoch"] or math.inf
 
     def curve(self, name: str) -> dict[int, float]:
@@ -104,7 +103,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Kept:
-    """A folder of records: those that count, ordered by experiment and seed, and what is wrong with the others."""
+    """A folder of records: the valid ones by experiment, seed and id, and the problems of the others."""
 
     runs: Sequence[Run]
     problems: Sequence[str]
@@ -118,7 +117,7 @@ class Kept:
 
 
 def records_folder() -> Path:
-    """Return where a checkout keeps its committed records."""
+    """Return the folder of the committed records of a checkout."""
     return CHECKOUT / "results" / "records"
 
 
@@ -134,7 +133,7 @@ def ids(folder: Path) -> frozenset[str]:
 
 
 def read_kept(folder: Path) -> Kept:
-    """Return the records in ``folder`` and below; one that cannot be trusted is left out and named.
+    """Return the records in ``folder`` and below; an invalid one is left out and named.
 
     Raises:
         UserError: there is no such folder.
@@ -150,13 +149,13 @@ def read_kept(folder: Path) -> Kept:
             except Unsound as error:
                 problems.append(f"{path}: {error}; left out")
         gone = sorted(name for name in kept or {} if not (place / name).exists())
-        problems += [f"{place / name}: is gone; bring it back, or take its line out of {CHECKSUMS}" for name in gone]
-    runs.sort(key=order)
+        problems += [f"{place / name}: is gone; restore it, or remove its line from {CHECKSUMS}" for name in gone]
+    runs.sort(key=lambda run: (run.record["exp"], run.seed, run.record["id"]))
     return Kept(runs, problems, corpora(folder, runs))
 
 
 def corpora(folder: Path, runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
-    """Return the entropies of the corpora by fingerprint: the records' own, or what was collected for old ones."""
+    """Return the entropies of the corpora by fingerprint, from the records or, for old ones, as collected later."""
     found = read_corpora(folder)
     for data in (run.record["data"] for run in runs):
         own = {key: data[key] for key in ("unigram_bits", "source_blind_bits") if data.get(key) is not None}
@@ -166,12 +165,12 @@ def corpora(folder: Path, runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
 
 
 def corpora_file(folder: Path) -> Path:
-    """Return where the entropies of corpora are kept, beside a folder of records."""
+    """Return the file of the entropies of corpora, beside a folder of records."""
     return folder.parent / "corpora.json"
 
 
 def read_corpora(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return what was collected on the corpora of the records in ``folder``; nothing if there is no such file."""
+    """Return the collected entropies of corpora by fingerprint; empty without the file."""
     kept = corpora_file(folder)
     return dict(json.loads(kept.read_text())) if kept.exists() else {}
 
@@ -181,12 +180,7 @@ def find(folder: Path, id: str) -> Path | None:
     return next(folder.rglob(f"{id}.json"), None)
 
 
-def order(run: Run) -> tuple[str, int, str]:
-    """Sort by experiment, seed and id."""
-    return run.record["exp"], run.record["axes"]["seed"], run.record["id"]
-
-
 def read_theory(folder: Path) -> list[dict[str, Any]]:
-    """Return the findings of the theory that are kept beside a folder of records; none if there is no such file."""
+    """Return the findings on the theory that are kept beside a folder of records; empty without the file."""
     kept = folder.parent / "theory.json"
     return list(json.loads(kept.read_text())["findings"]) if kept.exists() else []

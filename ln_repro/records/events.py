@@ -1,7 +1,7 @@
-"""A run's `events.jsonl`: append-only, one JSON object a line; the truth that every display and table reads.
+"""A run's `events.jsonl`: an append-only file with one JSON object per line.
 
-The trainer and the runner both append. A line is one write in append mode, so theirs never mix. A run that is
-interrupted and resumed goes on in the same file, so some updates may stand there twice; `Events.read` knows.
+The trainer and the runner both append. Each line is one write in append mode, so that lines never mix. A resumed run
+continues the file, which may therefore have some updates twice; `Events.read` leaves the first ones out.
 """
 
 import gzip
@@ -36,7 +36,7 @@ class Events:
             file.write(end_of_torn_line(file) + line.encode())
 
     def read(self) -> list[Event]:
-        """Return the events that count: what a resumed run went back behind, and took again, is left out."""
+        """Return the events, without those after the checkpoint from which a run was resumed."""
         counted: list[Event] = []
         for event in self.follow().new():
             if event["kind"] == "status" and event["state"] == "started":
@@ -47,7 +47,7 @@ class Events:
         return counted
 
     def follow(self) -> "Follower":
-        """Return a reader of every line, which remembers how far it came; a line cut short by a crash is no event."""
+        """Return a reader of all lines that remembers its position; it skips a line cut off by a crash."""
         return Follower(self.path)
 
     def sync(self) -> None:
@@ -58,21 +58,21 @@ class Events:
 
 
 def _before(event: Event, resumed: Event) -> bool:
-    """Return whether an event stays when training goes on: how it ended is open again, and so is a validation owed."""
+    """Return whether an event stays valid after a resume: not the end of training, nor a validation to be repeated."""
     ended = event["kind"] == "status" and event["state"] in ("trained", "diverged")
     again = event["kind"] == "valid" and event["epoch"] == resumed["epoch"] and resumed.get("owed", False)
     return bool(event["update"] <= resumed["update"]) and not ended and not again
 
 
 class Follower:
-    """Reads a growing file of events, or a compressed one that is complete."""
+    """Reads a growing file of events, or a complete compressed one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.offset = 0
 
     def new(self) -> Iterator[Event]:
-        """Yield the events that are whole and have not been yielded."""
+        """Yield the complete events since the last call."""
         if not self.path.exists():
             return
         with gzip.open(self.path) if self.path.suffix == ".gz" else self.path.open("rb") as file:
@@ -84,18 +84,18 @@ class Follower:
                 try:
                     yield json.loads(line)
                 except ValueError:
-                    continue  # a line cut by a crash
+                    continue  # cut off by a crash
 
 
 def end_of_torn_line(file: BinaryIO) -> bytes:
-    """Return the line feed that a crash has cut off, so that the next event does not end in the torn line."""
+    """Return a line feed if a crash has cut off the last line, so that the next event starts a new one."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(size - 1, 0))
     return b"\n" if file.read(1) not in (b"", b"\n") else b""
 
 
 def _finite(value: Any) -> Any:
-    """Return ``value`` with None for each number in it that JSON cannot hold."""
+    """Return ``value`` with None for each number that is not finite, which JSON does not have."""
     if isinstance(value, Mapping):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,7 +1,6 @@
-"""Whether a kept record can be trusted: whole, of our schema, as it was collected, and as its events say."""
+"""Check archived records: complete, of the current schema, unchanged, and consistent with their events."""
 
 import gzip
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,12 +8,12 @@ from typing import Any, NoReturn
 
 from ln_repro.records.events import Event, Events
 from ln_repro.records.record import SCHEMA, Record, results_of
-from ln_repro.system.files import write_atomically
+from ln_repro.system.files import sha256, write_atomically
 
 CHECKSUMS = "SHA256SUMS"
-"""The file that holds them, one a folder, as `sha256sum --check` reads it."""
+"""The file of checksums in each folder, in the format of `sha256sum --check`."""
 EVENTS, HYPOTHESES = ".events.jsonl", ".test.txt"
-"""How the names of the files beside a record end, after its id; `.gz` follows where they are compressed."""
+"""Suffixes, after the id, of the files beside a record; compressed ones also have `.gz`."""
 FIELDS: Mapping[str, type] = {
     "id": str, "exp": str, "status": str, "axes": dict, "epochs": list, "bleu": dict, "data": dict, "parameters": int,
     "updates": int, "target_tokens": int, "environment": dict, "code": dict, "experiment": dict,
@@ -22,19 +21,19 @@ FIELDS: Mapping[str, type] = {
 
 
 class Unsound(Exception):
-    """A record that does not count; the message says why."""
+    """A record is invalid, for the reason in the message."""
 
 
 def checksums(folder: Path) -> dict[str, str] | None:
-    """Return the checksum of every kept file by name; None where none are kept."""
+    """Return the checksums of a folder by file name; None if it has none."""
     kept = folder / CHECKSUMS
     if not kept.exists():
         return None
-    return {name: digest for digest, _, name in (line.partition("  ") for line in kept.read_text().splitlines())}
+    return {name: checksum for checksum, _, name in (line.partition("  ") for line in kept.read_text().splitlines())}
 
 
 def beside(record: Path, ending: str) -> Path:
-    """Return the file beside a record, compressed or not, that ends so; it may be absent."""
+    """Return the file beside a record with this suffix, compressed or not; it may not exist."""
     plain = record.with_name(f"{record.stem}{ending}")
     packed = plain.with_name(f"{plain.name}.gz")
     return packed if packed.exists() else plain
@@ -47,14 +46,14 @@ def text_of(path: Path) -> str:
 
 
 def write_checksums(folder: Path, copied: Iterable[str]) -> None:
-    """Write down the checksums of files that were just copied; the others keep theirs, whatever became of them.
+    """Write the checksums of files that were just copied; those of other files do not change.
 
-    Where none are kept yet, every record, its events and its hypotheses get one.
+    In a folder without checksums, all files get one.
     """
     kept = checksums(folder)
     if kept is None:
         kept, copied = {}, [path.name for path in folder.iterdir() if path.suffix in (".json", ".jsonl", ".txt", ".gz")]
-    kept |= {name: digest(folder / name) for name in copied}
+    kept |= {name: sha256(folder / name) for name in copied}
     write_atomically(folder / CHECKSUMS, "".join(f"{kept[name]}  {name}\n" for name in sorted(kept)))
 
 
@@ -66,30 +65,32 @@ def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Even
         kept: of `checksums`.
 
     Raises:
-        Unsound: it is damaged, of another schema, changed, a double, or not what its events say.
+        Unsound: it is damaged, of another schema, changed, a duplicate, or inconsistent with its events.
     """
     record = whole(path)
     if record.get("schema") != SCHEMA:
         raise Unsound(f"schema {record.get('schema')} is not {SCHEMA}")
     for name, kind in FIELDS.items():
         if not isinstance(record.get(name), kind):
-            raise Unsound(f"{name} is missing, or no {kind.__name__}")
+            raise Unsound(f"{name} is missing, or not of type {kind.__name__}")
     if path.stem != record["id"]:
-        raise Unsound(f"a double of {record['id']}, which is the id that it holds")
+        raise Unsound(f"a duplicate of {record['id']}, which is its id")
     files = [path, *(beside(path, ending) for ending in (EVENTS, HYPOTHESES))]
     for file in files:
-        if kept is not None and file.exists() and kept.get(file.name) != digest(file):
+        if kept is not None and file.exists() and kept.get(file.name) != sha256(file):
             raise Unsound(f"{file.name} was changed after it was collected ({CHECKSUMS})")
     events = Events(files[1]).read()
     if not events and {f"{path.stem}{EVENTS}", f"{path.stem}{EVENTS}.gz"} & {*(kept or {})}:
         raise Unsound("its events are gone")
-    if events:
-        compare(record, results_of(events, bool(record["experiment"]["eval"].get("average"))))
+    results = results_of(events, bool(record["experiment"]["eval"].get("average"))) if events else {}
+    for name, value in results.items():
+        if record[name] != value:
+            raise Unsound(f"{name} differs from its events")
     return record, events
 
 
 def whole(path: Path) -> dict[str, Any]:
-    """Return what a JSON file holds; NaN and infinities are no JSON."""
+    """Return the content of a JSON file; NaN and infinities are not valid JSON."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
     except ValueError as error:
@@ -101,19 +102,3 @@ def whole(path: Path) -> dict[str, Any]:
 
 def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number")
-
-
-def digest(path: Path) -> str:
-    """Return a file's checksum."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def compare(record: Record, said: Mapping[str, Any]) -> None:
-    """Compare a record's losses and scores with what its events say.
-
-    Raises:
-        Unsound: they differ.
-    """
-    for name in ("epochs", "bleu"):
-        if record[name] != said[name]:
-            raise Unsound(f"{name} is not what its events say")

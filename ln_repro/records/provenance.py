@@ -1,4 +1,4 @@
-"""Where a number comes from: the versions and the code that made it."""
+"""The versions of the software and the code of a run."""
 
 import platform
 import subprocess
@@ -14,10 +14,10 @@ PACKAGES = ("torch", "fairseq", "numpy", "sacrebleu", "sacremoses", "subword-nmt
 
 
 def environment(device: str, processes: int = 1, instructions: str | None = None) -> dict[str, Any]:
-    """Return the versions of what computes.
+    """Return the versions of the software, and the hardware.
 
-    ``device`` is the name of each process's processor or GPU. ``instructions`` are the processor's that torch uses:
-    another set of them rounds differently, and an unstable training makes much of that.
+    ``device`` is the processor or GPU of each process. ``instructions`` is the processor's instruction set that torch
+    uses: with another one, rounding differs, which an unstable training amplifies.
     """
     versions = {name: version_of(name) for name in PACKAGES}
     return {
@@ -31,7 +31,7 @@ def environment(device: str, processes: int = 1, instructions: str | None = None
 
 
 def version_of(package: str) -> str | None:
-    """Return the installed version of a package, None when it is not installed."""
+    """Return the installed version of a package, or None."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -41,7 +41,7 @@ def version_of(package: str) -> str | None:
 def code(queued: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the version and, in a checkout, the commit and whether files differ from it.
 
-    ``queued`` is what this function returned when the run was queued; if that is another code, it is told too.
+    ``queued`` is what this function returned when the run was queued; it is included if it differs.
     """
     commit = _git(CHECKOUT, "rev-parse", "HEAD") if (CHECKOUT / ".git").exists() else None
     dirty = None if commit is None else bool(_git(CHECKOUT, "status", "--porcelain", "ln_repro", "conf"))

@@ -1,4 +1,4 @@
-"""A run's events to its record: the one small file that tables, figures and verdicts are made of."""
+"""The record of a run: a small file from which tables, figures and verdicts are made."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,24 +12,24 @@ from ln_repro.records.events import Event
 
 SCHEMA = 1
 AVERAGE = "test_average"
-"""The name under which the mean of several epochs' weights is scored, on the test set."""
+"""The name of the scores of averaged weights on the test set."""
 Record = dict[str, Any]
 
 
 def task_of(record: Record) -> str:
-    """Return what a run learnt; records from before there was a choice do not say."""
+    """Return the task of a run; old records do not have it."""
     return str(record["axes"].get("task", "translation"))
 
 
 def decoded(record: Record) -> bool:
-    """Return whether a run had anything to score."""
+    """Return whether hypotheses of a run were decoded."""
     return TASKS[task_of(record)].decodes
 
 
 def experiment_of(record: Record) -> Experiment:
-    """Return the experiment of a record, which does not say where things lie and who watches.
+    """Return the experiment of a record, without its paths and tracker.
 
-    A setting that did not exist when the record was made takes its default, which leaves a run as it was before.
+    A setting that is newer than the record has its default, with which a run is as before.
     """
     settings, start = record["experiment"], record["experiment"].get("start")
     where = {"tracker": {"name": "none"}, "paths": {"runs": "runs", "data": "data"}}
@@ -38,12 +38,12 @@ def experiment_of(record: Record) -> Experiment:
 
 
 def unprobed(experiment: Experiment, record: Record) -> bool:
-    """Return whether probes are asked for that a finished run was not given; they are no part of its id."""
+    """Return whether a finished run lacks the experiment's probes, which are not part of the id."""
     return experiment.probe not in ("none", record["experiment"].get("probe"))
 
 
 def lowest_loss(record: Record) -> float | None:
-    """Return the validation loss of the scored epoch, or the lowest one of a run that is not scored."""
+    """Return the validation loss of the scored epoch, or the lowest one for a task without scores."""
     test = record["bleu"]["test_tokenised"]
     if decoded(record) and test is None:
         return None
@@ -52,12 +52,12 @@ def lowest_loss(record: Record) -> float | None:
 
 
 def accuracy(record: Record) -> float | None:
-    """Return a classifier's share of right answers after its last epoch; None of other runs, and of one without any."""
+    """Return the accuracy of a classifier after its last epoch; None for other runs, or without one."""
     return record["epochs"][-1].get("valid_accuracy") if record["epochs"] else None
 
 
 def started(record: Record) -> int | None:
-    """Return the updates of pre-training that a run began with; None where there was none."""
+    """Return the number of updates of pre-training; None without pre-training."""
     start = record.get("experiment", {}).get("start")
     return int(start["update"]) if start else None
 
@@ -65,17 +65,17 @@ def started(record: Record) -> int | None:
 def record_of(
     experiment: Experiment, run_id: str, data: Mapping[str, Any], code: Mapping[str, Any], events: Sequence[Event]
 ) -> Record:
-    """Put together the record of a run that has ended.
+    """Return the record of a finished run.
 
     Args:
-        experiment: what was run.
+        experiment: the experiment.
         run_id: its id.
-        data: the corpus: name, fingerprints, entropies and numbers of pairs.
-        code: version and commit of the code that ran.
-        events: those that count, as `Events.read` returns them.
+        data: facts on the corpus: name, fingerprints, entropies and numbers of pairs.
+        code: version and commit of the code.
+        events: as returned by `Events.read`.
 
     Raises:
-        LnReproError: the events do not say how training ended.
+        LnReproError: the events lack the end of training.
     """
     statuses = {event["state"]: event for event in events if event["kind"] == "status"}
     steps = [event for event in events if event["kind"] == "train"]
@@ -83,7 +83,7 @@ def record_of(
     begun = statuses.get("started") or statuses.get("resumed")
     ended = statuses.get("trained") or statuses.get("diverged")
     if begun is None or ended is None:
-        raise LnReproError("training ended without saying how; give the same command again")
+        raise LnReproError("the events lack the start or the end of training; give the same command again")
     return {
         "schema": SCHEMA,
         "id": run_id,
@@ -106,16 +106,13 @@ def record_of(
 
 
 def results_of(events: Sequence[Event], average: bool) -> dict[str, Any]:
-    """Return what a record says of losses and scores, ``epochs`` and ``bleu``; all of it stands in the events."""
+    """Return the fields of a record that are made from events alone: ``epochs`` and ``bleu``."""
     epochs = _epochs(events)
     return {"epochs": epochs, "bleu": _best_scores(events, epochs) | (_average_scores(events) if average else {})}
 
 
 def _epochs(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Return one row an epoch: validation loss in bits per token, and the BLEUs (None where not scored).
-
-    A classifier's has the share of right answers, too.
-    """
+    """Return a row for each epoch: validation losses in bits per token, a classifier's accuracy, BLEUs or None."""
     rows = {
         event["epoch"]: {
             "epoch": event["epoch"],
@@ -138,7 +135,7 @@ def _epochs(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 
 def _best_scores(events: Sequence[Event], epochs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the test scores of the epoch with the lowest validation loss, with that epoch and signatures."""
+    """Return the test scores of the epoch with the lowest validation loss."""
     finite = [row for row in epochs if row["valid_loss"] is not None and row["test_bleu"] is not None]
     if not finite:
         return {"test": None, "test_tokenised": None}
@@ -152,7 +149,7 @@ def _best_scores(events: Sequence[Event], epochs: Sequence[dict[str, Any]]) -> d
 
 
 def _average_scores(events: Sequence[Event]) -> dict[str, Any]:
-    """Return the test scores of the averaged weights, with their epochs; None where too few epochs were trained."""
+    """Return the test scores of the averaged weights; None if too few epochs were trained."""
     found = {
         event["flavour"]: {key: event[key] for key in ("score", "signature", "epochs")}
         for event in events
@@ -162,6 +159,6 @@ def _average_scores(events: Sequence[Event]) -> dict[str, Any]:
 
 
 def _divergence(statuses: Mapping[str, Event]) -> dict[str, Any] | None:
-    """Return when and why a run diverged, None if it did not."""
+    """Return when and why a run diverged, or None."""
     event = statuses.get("diverged")
     return event and {key: event[key] for key in ("update", "epoch", "rule", "reason", "last_finite_loss")}

@@ -1,4 +1,4 @@
-"""Run directories: names, claims, the experiment and the record. A directory without `record.json` is unfinished."""
+"""Run directories. A directory without `record.json` is unfinished."""
 
 import contextlib
 import json
@@ -28,7 +28,7 @@ class RunFolder:
 
     @classmethod
     def of(cls, experiment: Experiment, run_id: str) -> "RunFolder":
-        """Return where ``experiment`` lives."""
+        """Return the directory of ``experiment``."""
         return cls(experiment.paths.runs.absolute() / f"{experiment.exp}-s{experiment.seed}-{run_id}")
 
     @property
@@ -44,67 +44,67 @@ class RunFolder:
         return self.path / "train.log"
 
     def hypotheses(self, split: str, epoch: int, tokenised: bool = False) -> Path:
-        """Return the file of an epoch's hypotheses, detokenised or as the model gave them (without BPE)."""
+        """Return the file of an epoch's hypotheses, detokenised or tokenised (without BPE)."""
         return self.path / "hyps" / f"{split}.epoch{epoch}{'.tok' if tokenised else ''}.txt"
 
     @property
     def record(self) -> dict[str, Any] | None:
-        """Return the record; None while the run is unfinished, as it is with a record that cannot be read."""
+        """Return the record; None if the run is unfinished, or if the record is damaged."""
         found = self._read(RECORD)
         if found is None and self.path.is_dir():
-            os.listdir(self.path)  # noqa: PTH208 - a network file system now looks whether it has come meanwhile
+            os.listdir(self.path)  # noqa: PTH208 - refreshes the cache of a network file system
             found = self._read(RECORD)
         return found if found and "status" in found else None
 
     @property
     def experiment(self) -> dict[str, Any] | None:
-        """Return the experiment as it was written down; None if it was not, or cannot be read."""
+        """Return the settings of the experiment; None if the file does not exist or is damaged."""
         return self._read("experiment.json")
 
     def _read(self, name: str) -> dict[str, Any] | None:
-        """Return what one of our JSON files holds; None when it is absent or damaged."""
+        """Return the content of a JSON file; None if it does not exist or is damaged."""
         try:
             found = read_json(self.path / name)
         except LnReproError:
             return None
         return found if isinstance(found, dict) else None
 
-    def claim(self) -> AbstractContextManager[DirectoryLock]:
-        """Lock the directory; the lock's descriptor is for the workers to inherit.
+    def lock(self) -> AbstractContextManager[DirectoryLock]:
+        """Lock the directory.
 
         Raises:
-            InUseError: another command runs in it.
+            InUseError: another process has locked it.
         """
         return acquire(self.path)
 
     @property
     def holder(self) -> Holder | None:
-        """Return the process that runs here; None if there is none."""
+        """Return the process that has locked the directory, or None."""
         return holder(self.path)
 
     @property
     def failure(self) -> dict[str, Any] | None:
-        """Return when and how the last session failed; None when it did not."""
+        """Return when and how the last session failed; None if it did not."""
         try:
             return read_json(self.path / FAILURE)
         except LnReproError:
             return {"time": None, "error": "unknown"}
 
     def fail(self, error: str) -> None:
-        """Leave word of how this session failed, for `status`; the next one takes it away."""
-        with contextlib.suppress(OSError):  # a full disk: the message on the terminal has to do
+        """Record the failure of this session; the next session removes it."""
+        with contextlib.suppress(OSError):  # for example a full disk
             write_json(self.path / FAILURE, {"time": datetime.now(UTC).isoformat(timespec="seconds"), "error": error})
 
     def begin(self, say: Callable[[str], None]) -> None:
-        """Clear away what the last session left: its failure, and a record that a crash has cut short."""
+        """Remove the failure of the last session, and rename a damaged record."""
         (self.path / FAILURE).unlink(missing_ok=True)
         if self.record is None and (record := self.path / RECORD).exists():
             record.replace(record.with_name(f"{RECORD}.damaged"))
-            say(f"{RECORD} is damaged: set aside as {RECORD}.damaged, and made anew")
+            say(f"{RECORD} is damaged: renamed to {RECORD}.damaged")
 
     @property
     def state(self) -> str:
-        """Return ``planned running interrupted failed finished diverged``; with a damaged record, ``failed``."""
+        """Return planned, running, interrupted, failed (also with a damaged record), finished or diverged."""
         if record := self.record:
             return str(record["status"])
         if not self.path.exists():
@@ -114,7 +114,7 @@ class RunFolder:
         return "failed" if self.failure or (self.path / RECORD).exists() else "interrupted"
 
     def set_aside(self) -> Path:
-        """Rename the directory so that a new run can take its place; nothing is deleted."""
+        """Rename the directory, so that a new run can use its name; return the new path."""
         number = 1
         while (aside := self.path.with_name(f"{self.path.name}.old{number}")).exists():
             number += 1
@@ -122,21 +122,21 @@ class RunFolder:
 
 
 def runs_under(folder: Path) -> list[RunFolder]:
-    """Return every run directory below ``folder``, those set aside left out."""
+    """Return the run directories in ``folder``, without renamed ones."""
     found = sorted(path.parent for path in folder.glob("*/experiment.json"))
     return [RunFolder(path) for path in found if ".old" not in path.name]
 
 
 def read_json(path: Path) -> Any:
-    """Return what a JSON file holds; None when it is absent."""
+    """Return the content of a JSON file; None if it does not exist."""
     try:
         return json.loads(path.read_text())
     except FileNotFoundError:
         return None
-    except ValueError as error:  # no JSON, or no text at all
+    except ValueError as error:  # not JSON, or not text
         raise LnReproError(f"{path} is not valid JSON ({error}); move it away and run again") from None
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a JSON file so that it is either absent or whole, whatever happens."""
+    """Write a JSON file atomically."""
     write_atomically(path, json.dumps(value, indent=1, allow_nan=False) + "\n")

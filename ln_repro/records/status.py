@@ -1,4 +1,4 @@
-"""The state of runs, one row per run directory, from its files alone."""
+"""The state of runs, a row per run directory, from its files."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ STATES = ("running", "queued", "planned", "interrupted", "failed", "diverged", "
 
 
 def rows(folder: Path) -> list[Row]:
-    """Return a row for each run below ``folder``."""
+    """Return a row for each run in ``folder``."""
     return [row(run) for run in runs_under(folder)]
 
 
@@ -38,22 +38,15 @@ def row(run: RunFolder) -> Row:
 
 
 def waiting_row(name: str, exp: str, seed: int, lr: float | None, run_id: str | None, state: str) -> Row:
-    """Return the row of a run that has no directory yet; ``name`` is the name that the directory will have."""
+    """Return the row of a run without a directory, which will have this ``name``."""
     return {
-        "id": run_id,
-        "exp": exp,
-        "seed": seed,
-        "lr": lr,
-        "state": state,
-        "update": 0,
-        "loss": None,
-        "bleu": None,
-        "dir": name,
-    }
+        "id": run_id, "exp": exp, "seed": seed, "lr": lr, "state": state,
+        "update": 0, "loss": None, "bleu": None, "dir": name,
+    }  # fmt: skip
 
 
 def with_queue(found: Sequence[Row], queue: Mapping[str, str]) -> list[Row]:
-    """Return the rows; the state of runs that no process works on is taken from a cluster's queue.
+    """Return the rows, with the state in a cluster's queue of runs that are not running here.
 
     Args:
         found: the rows.
@@ -67,14 +60,14 @@ def with_queue(found: Sequence[Row], queue: Mapping[str, str]) -> list[Row]:
 
 
 def summary(states: Iterable[str]) -> str:
-    """Return how many runs are in which state: ``12 runs: 2 running, 10 planned``."""
+    """Return the number of runs by state: ``12 runs: 2 running, 10 planned``."""
     counted = Counter(states)
     parts = [f"{counted[state]} {state}" for state in STATES if counted[state]]
     return f"{counted.total()} run{'' if counted.total() == 1 else 's'}: {', '.join(parts) or 'none'}"
 
 
 def table(found: Sequence[Row]) -> str:
-    """Return the rows as text, 80 columns wide for usual names; with the rate where an experiment has several."""
+    """Return the rows as text, usually 80 columns wide; with the learning rate if an experiment has several."""
     if not found:
         return "no runs yet; `ln-repro run exp=NAME` starts one"
     several = len({(row["exp"], row["lr"]) for row in found}) > len({row["exp"] for row in found})
@@ -85,7 +78,7 @@ def table(found: Sequence[Row]) -> str:
 
 
 def shown(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
-    """Return some columns of a row as text."""
+    """Return columns of a row as text."""
     return tuple(_text(column, row[column]) for column in columns)
 
 

@@ -1,4 +1,4 @@
-"""A committed record beside a run that repeats it: what was different around it, and how far its numbers are apart."""
+"""Compare a committed record with a run that repeats it: the environments, and the numbers."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,19 +12,17 @@ from ln_repro.records.record import Record, decoded
 from ln_repro.report.tables import Table
 
 EQUAL, ROUNDING, SAME, DIFFERENT = "equal bit for bit", "equal within rounding", "same verdict", "different"
-AS_BEFORE = {"divergence": {"rule": "never"}}
-"""What a record means that lacks a setting, where the setting's default is not what was done before there was one."""
 HALF_THE_DIGITS = 2.0**-11.5
-"""The square root of float32's epsilon, the customary line between rounding and another number. Training amplifies
-rounding by any factor in the end, but hardly as far as this before the first loss is logged; another seed is beyond."""
+"""The square root of float32's epsilon, a customary bound for rounding errors. Training amplifies them, but not as far
+as this before the first loss is logged; another seed differs by more."""
 SEEDS, LOOSE = 3, 0.1
-"""The fewest seeds that an arm's interval is taken from, and how far, of its value, a number may be off with fewer."""
+"""The minimum number of seeds for an interval of an arm, and the relative tolerance with fewer seeds."""
 SHOWN = 5
 """Training losses, from the first."""
 LOSS, NLL, BLEU, ACCURACY = "loss", "valid NLL", "test BLEU", "accuracy"
 COLUMNS = {NLL: "valid_nll_loss", BLEU: "test_bleu_tokenised", ACCURACY: "valid_accuracy"}
 WRITTEN = {BLEU: 0.1}
-"""The last digit that a number is reported with, 0.01 for others: no interval is narrower, even if all seeds agree."""
+"""The last reported digit of a number, 0.01 for others: the minimum half-width of an interval."""
 Key = tuple[str, int, int]
 """A quantity, the epoch and the update."""
 Series = dict[Key, float | None]
@@ -39,21 +37,8 @@ class Comparison:
     table: Table
 
 
-def settings_of(record: Record) -> dict[str, Any]:
-    """Return the settings that a record was run with, without paths and tracker; a start is named by its run's id.
-
-    Whether it was to be stopped early is not among them: what was run is run again, whatever a rule says today.
-    """
-    settings = {**AS_BEFORE, **record["experiment"], "stop_on_divergence": False}
-    if start := settings.get("start"):
-        settings["start"] = {**start, "given": f"{start['run']}@{start['epoch']}"}
-    if record["environment"]["device"] == "cpu":
-        settings["train"] = {**settings["train"], "device": "cpu"}
-    return settings
-
-
 def differences(record: Record, ours: Record) -> list[str]:
-    """Return a line for each thing around a run that was different: code, corpus, environment, settings."""
+    """Return a line for each difference in code, corpus, environment and settings."""
     lines, commit = [], record["code"]["git"]
     if record["code"] != ours["code"] or ours["code"]["dirty"]:
         then, now = (f"{(code['git'] or code['version'])[:10]}{', changed,' * bool(code['dirty'])}"
@@ -83,13 +68,13 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def arm_of(run: Run) -> tuple[Any, ...]:
-    """Return what the records of an arm share: all settings but the seed, and the corpus."""
+    """Return a key that the records of an arm share: all settings except the seed, and the corpus."""
     start = (run.record["experiment"].get("start") or {}).get("exp")
     return run.experiment.arm_key(), run.experiment.lr, run.experiment.init, start, run.record["data"]["fingerprint"]
 
 
 def series(run: Run) -> Series:
-    """Return a run's training losses, then what was measured after its epochs; None where a number is not finite."""
+    """Return a run's training losses, then the results of its epochs; None for numbers that are not finite."""
     found: Series = {(LOSS, one["epoch"], one["update"]): one["loss"] for one in run.events if one["kind"] == "train"}
     for kind, name in COLUMNS.items():
         rows = run.record["epochs"] if kind != BLEU or decoded(run.record) else []
@@ -98,12 +83,12 @@ def series(run: Run) -> Series:
 
 
 def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
-    """Compare a run with the record that it repeats, over the updates that both have.
+    """Compare a run with the record that it repeats, over their common updates.
 
     Args:
         theirs: the committed record.
-        ours: the same settings, run again, perhaps for fewer updates.
-        kept: all committed records; those of the same arm tell how far apart its runs are.
+        ours: a run with the same settings, possibly of fewer updates.
+        kept: all committed records; those of the same arm give the interval of its numbers.
     """
     then, now = series(theirs), series(ours)
     shared = [key for key in then if key in now]
@@ -111,25 +96,25 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
         [run.record["experiment"]["train"][key] for key in ("max_epoch", "max_update")] for run in (theirs, ours)
     ]
     cut = lengths[0] != lengths[1] or theirs.record["updates"] < ours.record["updates"]  # it was stopped early
-    lost = [_lost(run, ours.record["updates"] if cut else math.inf) for run in (theirs, ours)]
+    diverged = [_diverged(run, ours.record["updates"] if cut else math.inf) for run in (theirs, ours)]
     first = next((_apart(then[key], now[key]) for key in shared if key[0] == LOSS), math.inf)
     begins = f"the first loss is {first:.1e} of itself apart (rounding: up to {HALF_THE_DIGITS:.1e})"
     alike = ROUNDING if first <= HALF_THE_DIGITS else SAME
     arm = {run.record["axes"]["seed"]: run for run in (*kept, theirs) if arm_of(run) == arm_of(theirs)}
     last = {key[0]: key for key in shared if then[key] is not None}
     ends = [key for kind, key in last.items() if kind != LOSS] or list(last.values())
-    intervals = {} if any(lost) else {key: _expected(key, then[key], arm.values(), len(ends)) for key in ends}
+    intervals = {} if any(diverged) else {key: _expected(key, then[key], arm.values(), len(ends)) for key in ends}
     outside = [key for key, (low, high) in intervals.items() if not low <= _finite(now[key]) <= high]
     where = f"where {LEVEL:.0%} of runs of this arm are expected by its {len(arm)} seeds"
     if len(arm) < SEEDS:
         where = f"within {LOOSE:.0%} of the record, a loose bound ({len(arm)} of the {SEEDS} seeds for an interval)"
-    if (lost[0] is None) != (lost[1] is None):
-        words = [f"lost at update {update}" if update else "not lost" for update in lost]
+    if (diverged[0] is None) != (diverged[1] is None):
+        words = [f"diverged at update {update}" if update else "not diverged" for update in diverged]
         grade, reason = DIFFERENT, f"{words[0]} then, {words[1]} now; {begins}"
     elif shared and (cut or then.keys() == now.keys()) and all(then[key] == now[key] for key in shared):
         grade, reason = EQUAL, f"all {len(shared)} numbers that both have are the same"
-    elif any(lost):
-        grade, reason = alike, f"both are lost, at update {lost[0]} then and {lost[1]} now; {begins}"
+    elif any(diverged):
+        grade, reason = alike, f"both diverged, at update {diverged[0]} then and {diverged[1]} now; {begins}"
     elif outside or not ends:
         labels = ", ".join(map(_label, outside)) or "nothing that both have"
         grade, reason = DIFFERENT, f"{begins}; {labels}: not {where}"
@@ -138,8 +123,8 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
     return Comparison(grade, reason, _table(shared, then, now, intervals))
 
 
-def _lost(run: Run, until: float) -> int | None:
-    """Return the update at which a run's numbers were no longer finite; None if they were after so many."""
+def _diverged(run: Run, until: float) -> int | None:
+    """Return the update at which a run's numbers stopped being finite, if that is not after ``until``, or None."""
     found = run.record["divergence"]
     return found["update"] if found and found["rule"] == NOT_FINITE and found["update"] <= until else None
 
@@ -149,14 +134,14 @@ def _finite(value: float | None) -> float:
 
 
 def _apart(then: float | None, now: float | None) -> float:
-    """Return how far two numbers are apart, as a part of the first."""
+    """Return the relative difference of two numbers."""
     if then == now:
         return 0.0
     return math.inf if then is None or now is None else abs(now - then) / abs(then or 1.0)
 
 
 def _expected(key: Key, recorded: float | None, arm: Iterable[Run], ends: int) -> Interval:
-    """Return where one more run of the arm is expected, with all of its ``ends`` numbers together."""
+    """Return the prediction interval of a number in another run of the arm, simultaneous for ``ends`` numbers."""
     value, least = _finite(recorded), WRITTEN.get(key[0], 0.01)
     values = [number for run in arm if (number := series(run).get(key)) is not None]
     if len(values) < SEEDS:
@@ -170,7 +155,7 @@ def _label(key: Key) -> str:
 
 
 def _table(shared: Sequence[Key], then: Series, now: Series, intervals: Mapping[Key, Interval]) -> Table:
-    """Return the numbers side by side: the first training losses and the last, and those of all epochs."""
+    """Return a table of the first training losses, the last one, and the results of all epochs."""
     losses = [key for key in shared if key[0] == LOSS]
     rows = []
     for key in [*losses[:SHOWN], *losses[SHOWN:][-1:], *(key for key in shared if key[0] != LOSS)]:

@@ -1,10 +1,10 @@
-"""BLEU, always with its signature: no score is printed without saying what was compared and how.
+"""BLEU with its signature, which says what was compared and how.
 
-What counts and detokenises is imported when there is something to score: it takes a third of a second.
+sacreBLEU and sacremoses are imported only when they are used, because the import takes a third of a second.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ln_repro.errors import LnReproError
@@ -18,20 +18,16 @@ FLAVOURS = ("tokenised", "detokenised")
 
 @dataclass(frozen=True)
 class Score:
-    """A corpus BLEU in [0, 100] and what it means."""
+    """A corpus BLEU in [0, 100] and its signature."""
 
     score: float
     signature: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return both, as records store them."""
-        return asdict(self)
 
 
 def sacre_bleu(
     hypotheses: Sequence[str], references: Sequence[str], experiment: Experiment, split: str, averaged: int = 1
 ) -> Score:
-    """Score detokenised text with sacreBLEU's own tokenisation, case ignored if the corpus was lower-cased.
+    """Score detokenised text with sacreBLEU's tokenisation, ignoring case if the corpus was lower-cased.
 
     ``averaged`` is the number of epochs whose mean weights made the hypotheses.
     """
@@ -41,14 +37,14 @@ def sacre_bleu(
 def paper_bleu(
     hypotheses: Sequence[str], references: Sequence[str], experiment: Experiment, split: str, averaged: int = 1
 ) -> Score:
-    """Score Moses-tokenised, lower-cased text as it is: what fairseq's scorer gave in the paper's time."""
+    """Score Moses-tokenised, lower-cased text as fairseq did at the time of the paper."""
     metric = _metric(lowercase=True, tokenize="none", smooth_method="none", force=True)
     return _bleu(metric, hypotheses, references, experiment, split, averaged)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two corpus BLEUs over the same references, and how probable so large a difference is by chance."""
+    """Two corpus BLEUs with the same references, and the p-value of their difference."""
 
     first: float
     second: float
@@ -59,9 +55,9 @@ class Comparison:
 def paired_bootstrap(
     first: Sequence[str], second: Sequence[str], references: Sequence[str], lowercase: bool, samples: int = 1000
 ) -> Comparison:
-    """Compare detokenised hypotheses by sacreBLEU's own paired bootstrap; its seed is fixed.
+    """Compare detokenised hypotheses by sacreBLEU's paired bootstrap, whose seed is fixed.
 
-    It counts the samples whose difference is larger than the observed one, and so would call equal scores different.
+    sacreBLEU counts the samples with a difference larger than the observed one; for equal scores p is set to 1.
     """
     from sacrebleu.significance import PairedTest
 
@@ -74,7 +70,7 @@ def paired_bootstrap(
 
 
 def detokenise(lines: Sequence[str], language: str) -> list[str]:
-    """Undo Moses tokenisation, one sentence a line."""
+    """Detokenise sentences that Moses tokenised."""
     from sacremoses import MosesDetokenizer
 
     moses = MosesDetokenizer(lang=language)

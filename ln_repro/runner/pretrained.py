@@ -1,4 +1,4 @@
-"""The weights that a run starts from: found, checked, and named by their content before anything is written."""
+"""Find and check the pre-trained weights that a run starts from."""
 
 from pathlib import Path
 
@@ -9,16 +9,16 @@ from ln_repro.records.record import Record, task_of
 from ln_repro.records.run_dir import RunFolder, runs_under
 from ln_repro.system.files import sha256
 
-HOW = "give start=RUN@EPOCH, a finished run of task=masked_lm, or the path of one of its checkpoints/epochN.pt"
+HOW = "give start=RUN@EPOCH with a finished run of task=masked_lm, or the path of its checkpoints/epochN.pt"
 SAME = ("layers", "width", "ffn", "heads")
-"""The dimensions that the two models have in common."""
+"""Dimensions that have to be the same in both models."""
 
 
 def with_pretrained(experiment: Experiment) -> Experiment:
-    """Return the experiment with its start found out, and with the text prepared as that of the start was.
+    """Return the experiment with all fields of ``start``, and with the data preparation of the pre-training run.
 
     Raises:
-        UserError: there are no such weights, they are damaged, or the model is another one.
+        UserError: there are no such weights, they are damaged, or they are of a different model.
     """
     start = experiment.start
     if start is None:
@@ -26,12 +26,12 @@ def with_pretrained(experiment: Experiment) -> Experiment:
     folder, weights = _named(start.given, experiment.paths.runs)
     record = folder.record
     if record is None:
-        raise UserError(f"start: {folder.path} is no finished run; {HOW}")
+        raise UserError(f"start: {folder.path} is not a finished run; {HOW}")
     if misfit := _misfit(experiment, record):
         raise UserError(f"start: {misfit}")
     path = (folder.checkpoints / weights.file).absolute()
     if not path.is_file() or sha256(path) != weights.sha256:
-        raise UserError(f"start: {path} is gone or does not match its checksum; take another epoch or run it again")
+        raise UserError(f"start: {path} is missing or does not match its checksum; give another epoch")
     fingerprint, text = record["data"]["fingerprint"], record["experiment"]["data"]
     found = {"path": path, "sha256": weights.sha256, "run": record["id"], "exp": record["exp"], "data": fingerprint,
              "epoch": weights.epoch, "update": weights.update}  # fmt: skip
@@ -42,7 +42,7 @@ def with_pretrained(experiment: Experiment) -> Experiment:
 
 
 def _named(given: str, runs: Path) -> tuple[RunFolder, Checkpoint]:
-    """Return the run that ``given`` names, and the entry of its weights."""
+    """Return the run and the weights that ``given`` names."""
     run, at, epoch = given.rpartition("@")
     if at and epoch.isdecimal():
         folder = _folder(run, runs)
@@ -56,11 +56,11 @@ def _named(given: str, runs: Path) -> tuple[RunFolder, Checkpoint]:
     for entry in Checkpoints(path.parent).weights().values():
         if entry.file == path.name:
             return folder, entry
-    raise UserError(f"start: {given!r} is no file of weights that a manifest.json beside it lists; {HOW}")
+    raise UserError(f"start: {given!r} is not a file of weights listed in a manifest.json beside it; {HOW}")
 
 
 def _folder(run: str, runs: Path) -> RunFolder:
-    """Return the directory of a run, given by its path, its name or its id."""
+    """Return the directory of a run by its path, name or id."""
     if (Path(run) / "experiment.json").is_file():
         return RunFolder(Path(run).absolute())
     for folder in runs_under(runs):
@@ -70,7 +70,7 @@ def _folder(run: str, runs: Path) -> RunFolder:
 
 
 def _misfit(experiment: Experiment, record: Record) -> str | None:
-    """Return why the weights of a run are none for this experiment."""
+    """Return why the experiment cannot start from the weights of a run, or None."""
     name, settings = record["exp"], record["experiment"]
     if task_of(record) != "masked_lm":
         return f"{name} is a run of task={task_of(record)}; {HOW}"
@@ -78,7 +78,7 @@ def _misfit(experiment: Experiment, record: Record) -> str | None:
     ours = {"norm": experiment.norm} | {f"model.{key}": getattr(experiment.model, key) for key in SAME}
     for key, value in theirs.items():
         if ours[key] != value:
-            return f"{name} has {key}={value}, this run {ours[key]}; the two have to be the same"
+            return f"{name} has {key}={value}, this run has {ours[key]}; both have to be the same"
     if experiment.data.vocabulary not in (None, record["data"]["fingerprint"]):
-        return f"{name} has another vocabulary than data.vocabulary; leave that out"
+        return f"{name} has a vocabulary different from data.vocabulary; leave that setting out"
     return None

@@ -1,4 +1,4 @@
-"""What a run shows on standard error while it goes: a live line on a terminal, plain lines elsewhere."""
+"""The progress of a run on standard error: a live line on a terminal, plain lines elsewhere."""
 
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ PLAIN_SECONDS = 5.0
 
 
 class Display(Screen):
-    """Shows events as they come."""
+    """Shows the events of a run."""
 
     def __init__(self, title: str, length: Training, console: Console | None = None) -> None:
         self.title = title
@@ -25,8 +25,8 @@ class Display(Screen):
         super().__init__(console, refresh_per_second=4, get_renderable=self._table)
 
     def show(self, event: Event) -> None:
-        """Take in one event; those that end an epoch stay on screen."""
-        self.progress.take(event)
+        """Show an event; the results of an epoch stay on the screen."""
+        self.progress.update(event)
         if event["kind"] == "valid":
             right = f"  accuracy {100 * event['accuracy']:.1f} %" if "accuracy" in event else ""
             self.say(f"epoch {event['epoch']}  update {event['update']}  valid loss {_bits(event['loss'])} bits{right}")
@@ -52,7 +52,7 @@ class Display(Screen):
 
 
 class Progress:
-    """Where a training run stands, from its events alone."""
+    """The progress of a training run, from its events."""
 
     def __init__(self, length: Training, clock: Callable[[], float] = time.monotonic) -> None:
         self.length = length
@@ -60,8 +60,8 @@ class Progress:
         self.last: dict[str, Any] = {}
         self.updates_per_epoch: int | None = None
 
-    def take(self, event: Event) -> None:
-        """Take in one event."""
+    def update(self, event: Event) -> None:
+        """Update the progress with an event."""
         if event["kind"] == "train":
             self.last = event
         elif event["kind"] == "status":
@@ -69,14 +69,14 @@ class Progress:
 
     @property
     def total(self) -> int | None:
-        """Return the number of updates in all, once known."""
+        """Return the total number of updates, or None if it is not known yet."""
         ends = [] if self.length.max_update is None else [self.length.max_update]
         if self.length.max_epoch is not None and self.updates_per_epoch:
             ends.append(self.length.max_epoch * self.updates_per_epoch)
         return min(ends, default=None)
 
     def cells(self) -> list[tuple[str, str]]:
-        """Return names and values to show."""
+        """Return the names and values to show."""
         event = self.last
         if not event:
             return [("state", "starting")]

@@ -1,10 +1,11 @@
-"""One experiment from data to record: the only place that sees corpus, engine, score, store and tracking together."""
+"""Run an experiment: prepare the corpus, train, decode, score, and write the record."""
 
 import json
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
 from ln_repro.engine.decoder import Decoder
 from ln_repro.errors import Interrupted, UserError
 from ln_repro.experiment.settings import Experiment, Training
+from ln_repro.experiment.tasks import TASKS
 from ln_repro.records import provenance
 from ln_repro.records.events import Events
 from ln_repro.records.record import AVERAGE, Record, record_of, unprobed
@@ -24,26 +26,25 @@ from ln_repro.runner.progress import Display
 from ln_repro.system.directory_lock import DirectoryLock
 from ln_repro.system.distributed import this_rank
 from ln_repro.system.files import MEGABYTE, explained, require_room, write_atomically
-from ln_repro.system.signals import note_when_asked
+from ln_repro.system.signals import record_stop_signals
 from ln_repro.tracking.follower import SAMPLES
 from ln_repro.tracking.mirror import mirrored
 
 POLL_SECONDS = 0.2
 SAMPLED = 20
 Weights = dict[int, list[Checkpoint]]
-"""By epoch, the weights to decode under its name: its own, or those of the last epochs up to it, to be averaged."""
+"""By epoch, the weights whose mean is decoded: those of this epoch, or of the last epochs up to it."""
 
 
 def run(experiment: Experiment, say: Callable[[str], None], queued: Mapping[str, Any] | None = None) -> Path:
-    """Prepare, train, decode, score and record; return the run directory.
+    """Run an experiment, or resume it; return the run directory. A finished experiment is not run again.
 
-    A finished experiment is left as it is, an unfinished one is resumed. ``queued`` is the code that a sweep queued it
-    with; the record says so if it is not the one that runs.
+    ``queued`` is the version of the code with which a sweep queued the run, which the record keeps if it differs.
 
     Raises:
-        UserError: the experiment cannot be run as described.
-        Interrupted: after Ctrl-C or a signal that asks us to stop, to us or to the trainer; the state is saved.
-        LnReproError: anything else that went wrong, with the log's path.
+        UserError: the experiment cannot be run.
+        Interrupted: on Ctrl-C or another stop signal; the state is saved.
+        LnReproError: any other failure, with the path of the log.
     """
     if experiment.data.only is not None:
         raise UserError(f"data.only: a run needs the whole corpus, not only {experiment.data.only}")
@@ -60,27 +61,27 @@ def run(experiment: Experiment, say: Callable[[str], None], queued: Mapping[str,
     folder = RunFolder.of(experiment, run_id)
     with explained(experiment.paths.runs, "paths.runs"):
         if experiment.rerun and folder.path.exists():
-            with folder.claim():
-                say(f"the run so far is set aside as {folder.set_aside()}")
+            with folder.lock():
+                say(f"the previous run is renamed to {folder.set_aside()}")
         if folder.record is not None:
             lacking = f", without probe={experiment.probe}" if unprobed(experiment, folder.record) else ""
-            say(f"this experiment is finished already{lacking} (rerun=true starts afresh)")
+            say(f"this experiment is finished already{lacking} (rerun=true runs it again)")
             if rank.size > 1:
                 process.release_ranks(folder.log)
             return folder.path
         require_room(experiment.paths.runs, room_for(experiment, corpus), "paths.runs")
-        with folder.claim() as lock:
+        with folder.lock() as lock:
             if folder.record is None:
                 folder.begin(say)
-                with noted_failure(folder):
-                    Run(experiment, corpus, folder, run_id, lock, say, queued).go()
-            elif rank.size > 1:  # it was finished while we waited for the claim
+                with failure_recorded(folder):
+                    Run(experiment, corpus, folder, run_id, lock, say, queued).execute()
+            elif rank.size > 1:  # another process finished it in the meantime
                 process.release_ranks(folder.log)
     return folder.path
 
 
 class Run:
-    """An experiment at work in a directory that is ours."""
+    """A run of an experiment in a directory that this process has locked."""
 
     def __init__(
         self, experiment: Experiment, corpus: Prepared, folder: RunFolder, run_id: str, lock: DirectoryLock,
@@ -94,17 +95,17 @@ class Run:
         self.say = say
         self.events: Events = folder.events
         self.checkpoints = Checkpoints(folder.checkpoints)
-        self.code = provenance.code(queued)  # of now: a checkout may change while a long run goes on
+        self.code = provenance.code(queued)  # at the start: a checkout may change during a long run
         self.scored: set[tuple[str, int]] = set()
-        self.splits = experiment.task_spec.scored(experiment.eval)
+        self.splits = experiment.decoded_splits
 
-    def go(self) -> None:
+    def execute(self) -> None:
         """Train with decoding alongside, then write the record."""
         settings = {**self.experiment.model_dump(mode="json"), "id": self.id}
         write_json(self.folder.path / "experiment.json", settings)
         (self.folder.path / "hyps").mkdir(exist_ok=True)
         with mirrored(self.experiment.tracker, self.folder.path, self.say) as check_mirror:
-            with Display(self.folder.path.name, self.experiment.train) as display, note_when_asked() as stop:
+            with Display(self.folder.path.name, self.experiment.train) as display, record_stop_signals() as stop:
                 self.say = display.say
                 self._train_and_decode(display, check_mirror, stop)
             self.lock.check()
@@ -114,51 +115,47 @@ class Run:
             write_json(self.folder.path / "record.json", record)
 
     def _train_and_decode(self, display: Display, check_mirror: Callable[[], None], stop: threading.Event) -> None:
-        """Keep a trainer and, whenever an epoch waits for it, a decoder at work until both are done.
-
-        The trainer never waits. One decoder takes the epochs that have ended meanwhile, so that after the last update
-        only the last ones are left.
-        """
+        """Run a trainer and, for the epochs that have ended, a decoder beside it, until both are finished."""
         arguments = self._resume()
         follower = self.events.follow()
-        list(follower.new())  # of an earlier session
+        list(follower.new())  # skip those of earlier sessions
         trainer = process.Worker(
             "train", arguments, self.folder.log, self.experiment.train.threads, self.lock.descriptor
         )
         decoder = Decoder(self.experiment.eval, arguments, self.folder.path / "decode.log", self.lock.descriptor)
-        asked: tuple[str, Weights] | None = None
+        requested: tuple[str, Weights] | None = None
         try:
             while True:
                 training = trainer.poll() is None
                 for event in follower.new():
                     display.show(event)
                 check_mirror()
-                if asked and decoder.done():
-                    self._score(*asked)
-                    asked = None
-                elif not asked and (asked := self._undecoded(not training)):
-                    self._decode(decoder, *asked)
-                elif not asked and not training:
+                if requested and decoder.done():
+                    self._score(*requested)
+                    requested = None
+                elif not requested and (requested := self._undecoded(not training)):
+                    self._decode(decoder, *requested)
+                elif not requested and not training:
                     break
-                decoder.rest()
+                decoder.stop_if_idle()
                 stop.wait(POLL_SECONDS)
                 if stop.is_set():
                     self.say("stopping: the trainer saves its state")
-                    raise Interrupted(f"interrupted; the same command goes on in {self.folder.path}")
+                    raise Interrupted(f"interrupted; the same command resumes the run in {self.folder.path}")
                 trainer.check()
                 if self.lock.taken_over:
-                    trainer.kill()  # instead of asking it to save: the directory is another's
+                    trainer.kill()  # it must not save: another process has taken over the directory
                 self.lock.check()
             trainer.check()
             if (trained := len(self._last())) < (wanted := self.experiment.eval.average):
-                self.say(f"no average is scored: eval.average={wanted}, epochs trained: {trained}")
+                self.say(f"no average is scored: eval.average={wanted}, but only {trained} epochs were trained")
         finally:
-            trainer.ask_to_end()  # it saves while the decoder is waited for
+            trainer.terminate()  # it saves its state while the decoder stops
             decoder.stop()
             trainer.stop()
 
     def _resume(self) -> list[str]:
-        """Bring the directory to the newest whole checkpoint; return the trainer's arguments."""
+        """Go back to the newest intact checkpoint; return the trainer's arguments."""
         scored = {
             (event["split"], event["epoch"]): event["update"]
             for event in self.events.read()
@@ -179,19 +176,19 @@ class Run:
         return command.training_arguments(self.experiment, self.corpus.bin, self.folder.checkpoints, resume)
 
     def _last(self) -> list[Checkpoint]:
-        """Return the weights of the last epochs: as many as are averaged, or as there are."""
+        """Return the weights of the last ``eval.average`` epochs, or of fewer if there are no more."""
         average, weights = self.experiment.eval.average, self.checkpoints.weights()
         return [weights[epoch] for epoch in sorted(weights)[-average:]] if average else []
 
     def _undecoded(self, trained: bool) -> tuple[str, Weights] | None:
-        """Return a split and the weights of it that have no BLEU yet; the average is due once training has ended."""
+        """Return a split and the weights that have no BLEU on it yet; the average is scored once training has ended."""
         weights = self.checkpoints.weights()
         wanted: dict[str, Weights] = {split: {epoch: [weights[epoch]] for epoch in weights} for split in self.splits}
         if trained and (last := self._last()) and len(last) == self.experiment.eval.average:
             wanted[AVERAGE] = {last[-1].epoch: last}
         for split, found in wanted.items():
-            if waiting := {epoch: found[epoch] for epoch in sorted(found) if (split, epoch) not in self.scored}:
-                return split, waiting
+            if unscored := {epoch: found[epoch] for epoch in sorted(found) if (split, epoch) not in self.scored}:
+                return split, unscored
         return None
 
     def _decode(self, decoder: Decoder, split: str, weights: Weights) -> None:
@@ -199,10 +196,10 @@ class Run:
             self.folder.hypotheses(split, epoch, tokenised=True): [self.folder.checkpoints / one.file for one in of]
             for epoch, of in weights.items()
         }
-        decoder.ask(corpus_split(split), files)
+        decoder.request(corpus_split(split), files)
 
     def _score(self, split: str, decoded: Weights) -> None:
-        """Score what the decoder wrote; the last flavour written marks the epoch as done."""
+        """Score the hypotheses of the decoder; the event of the last flavour marks the epoch as scored."""
         data = corpus_split(split)
         for epoch, weights in decoded.items():
             tokenised = read_lines(self.folder.hypotheses(split, epoch, tokenised=True))
@@ -216,22 +213,22 @@ class Run:
             }
             of = {"epochs": [one.epoch for one in weights]} if split == AVERAGE else {}
             for flavour in bleu.FLAVOURS:
-                values = scores[flavour].as_dict() | of
+                values = asdict(scores[flavour]) | of
                 self.events.write("bleu", weights[-1].update, epoch, split=split, flavour=flavour, **values)
             self.scored.add((split, epoch))
 
     def _facts(self) -> dict[str, Any]:
-        """Return what the record says of the corpus."""
+        """Return the facts on the corpus that the record keeps."""
         corpus, entropy = self.corpus, self.corpus.entropy
         bits = {
             "unigram_bits": entropy.get("unigram_bits"),
-            "source_blind_bits": entropy.get("source_blind_bits") if self.experiment.task_spec.decodes else None,
+            "source_blind_bits": entropy.get("source_blind_bits") if self.splits else None,
         }
         pairs = {f"{split}_pairs": number for split, number in corpus.pairs.items()}
         return {"name": corpus.name, "fingerprint": corpus.fingerprint, "content": corpus.content, **bits, **pairs}
 
     def _samples(self, record: Record) -> list[tuple[str, str, str]]:
-        """Return a few test sentences: source, reference, and what the scored epoch made of it."""
+        """Return a few test sentences: source, reference, and the hypothesis of the scored epoch."""
         best = record["bleu"]["test"]
         if best is None:
             return []
@@ -241,26 +238,26 @@ class Run:
 
 
 def corpus_split(split: str) -> str:
-    """Return the split of the corpus that a split of the scores is decoded from."""
+    """Return the split of the corpus that is decoded for a split of the scores."""
     return "test" if split == AVERAGE else split
 
 
 def room_for(experiment: Experiment, corpus: Prepared) -> float:
-    """Return the bytes that a run's checkpoints take: weights of each epoch, and three states with Adam's moments."""
-    weights = 4 * experiment.task_spec.parameters(experiment.model, corpus.vocabulary)
+    """Return the size of a run's checkpoints in bytes: weights of each epoch, three states with Adam's moments."""
+    weights = 4 * experiment.model.parameters(corpus.vocabulary, TASKS[experiment.task])
     return 10 * MEGABYTE + weights * (most_epochs(experiment.train, corpus.target_tokens) + 3 * 3)
 
 
 def most_epochs(train: Training, target_tokens: int) -> int:
-    """Return how many epochs a run has at most: mini-batches are never fuller than they may be."""
+    """Return the maximum number of epochs of a run, which it has if all mini-batches are full."""
     updates_per_epoch = max(target_tokens / (train.max_tokens * train.batches_per_update), 1)
     ends = (train.max_epoch, train.max_update and math.ceil(train.max_update / updates_per_epoch))
     return min(end for end in ends if end)
 
 
 @contextmanager
-def noted_failure(folder: RunFolder) -> Iterator[None]:
-    """Leave word in the directory when a session fails; an interrupted one has not."""
+def failure_recorded(folder: RunFolder) -> Iterator[None]:
+    """Record in the directory when a session fails; an interrupted one has not failed."""
     try:
         yield
     except Interrupted:
@@ -271,5 +268,5 @@ def noted_failure(folder: RunFolder) -> Iterator[None]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a text file, split at line feeds only."""
+    """Return the lines of a text file, split only at line feeds."""
     return path.read_bytes().decode().removesuffix("\n").split("\n")

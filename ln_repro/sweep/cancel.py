@@ -1,7 +1,5 @@
 """Stop runs, wherever they wait or run. Each saves its state, and the next sweep resumes it."""
 
-import os
-import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,6 +11,9 @@ from ln_repro.sweep import slurm
 from ln_repro.sweep.cancellations import ALL, Cancellations
 from ln_repro.sweep.cluster import submitted
 from ln_repro.system.directory_lock import Holder
+
+CLOCK_SECONDS = 2.0
+"""Tolerance for the start time of a process, which Linux computes from the wall clock."""
 
 
 def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
@@ -34,18 +35,19 @@ def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
         if name in jobs:
             yield f"{name}: job {jobs[name].job.name} cancelled"
         elif holder and holder.is_local:
-            yield f"{name}: {holder} {'asked to save and end' if asked(holder) else 'could not be asked to end'}"
+            yield f"{name}: {holder} {'stopping' if stopped(holder) else 'could not be stopped'}"
         elif holder:
             yield f"{name}: running on {holder.host}; its sweep stops it; stop a single `ln-repro run` there"
     yield "cancelled runs stay as they are until a sweep or `ln-repro run` is started again"
 
 
-def asked(holder: Holder) -> bool:
-    """Ask a run on this machine to save and end; return whether it could be asked."""
+def stopped(holder: Holder) -> bool:
+    """Send SIGTERM to a run on this machine, on which it saves its state; return whether its process was found."""
     try:
-        if not any("ln" in word and "repro" in word for word in psutil.Process(holder.pid).cmdline()):
+        process = psutil.Process(holder.pid)
+        if holder.created is None or abs(process.create_time() - holder.created) > CLOCK_SECONDS:
             return False  # another process has this id by now
-        os.kill(holder.pid, signal.SIGTERM)
-    except (OSError, psutil.Error):
+        process.terminate()
+    except psutil.Error:
         return False
     return True

@@ -1,13 +1,13 @@
-"""A lock on a directory: one process at a time, on any machine that shares it, and soon free once its holder has died.
+"""A lock on a directory for one process at a time, on all machines that share it, which is freed if its holder dies.
 
-A lock is a file of ``sessions/``, acquired by exclusive creation: 1.json, 2.json ... The highest number counts. None is
-ever removed, so a process that takes over creates the next number, and only one can. Whether a lock is still held:
+A lock is a file in ``sessions/``, acquired by exclusive creation: 1.json, 2.json and so on. The highest number counts.
+No file is removed, so that a process that takes over creates the next number, and only one process can.
 
-* on the machine of its holder, the kernel tells: the holder locks a file that only this machine uses. The kernel frees
-  it however the holder dies, and workers inherit it, so that a trainer whose command was killed keeps the next command
-  out until it has ended;
-* on any other machine, the heartbeat tells: the holder touches its file, and the process that waits watches that file
-  by its own monotonic clock. Clocks that differ or are set back do no harm.
+* On the machine of its holder, a lock is held as long as the kernel's lock on a file that only this machine uses. The
+  kernel frees it when the holder dies. Workers inherit it, so that a trainer whose command was killed keeps the next
+  command out until it has ended.
+* On another machine, it is held as long as the holder updates the modification time of its file. A waiting process
+  observes that by its own monotonic clock, so that clocks may differ or be set back.
 """
 
 import contextlib
@@ -30,9 +30,9 @@ from ln_repro.system.files import write_atomically
 
 HEARTBEAT_SECONDS = 10.0
 EXPIRY_SECONDS = 60.0
-"""A holder on another machine without a heartbeat for so long is dead."""
+"""Time without a heartbeat after which a holder on another machine counts as dead."""
 PATIENCE_SECONDS = 15.0
-"""How long to wait for a live holder, which may be about to end."""
+"""Time to wait for a live holder, which may be about to stop."""
 POLL_SECONDS = 0.2
 
 
@@ -42,7 +42,17 @@ class InUseError(LnReproError):
 
 @dataclass(frozen=True)
 class Holder:
-    """The process that acquired a lock. ``boot`` names the machine since its start; ``job`` is Slurm's, or None."""
+    """The process that acquired a lock.
+
+    Args:
+        host: name of its machine.
+        boot: identifies the machine and its last start.
+        pid: its process id.
+        job: its Slurm job, or None.
+        since: when it acquired the lock, in ISO format.
+        released: whether it released the lock.
+        created: when the process started, in seconds since the epoch; None in lock files of older versions.
+    """
 
     host: str
     boot: str
@@ -50,10 +60,11 @@ class Holder:
     job: str | None
     since: str
     released: bool = False
+    created: float | None = None
 
     @property
     def is_local(self) -> bool:
-        """Return whether it runs, or ran, on this machine since its last start."""
+        """Return whether the process is or was on this machine, since its last start."""
         return self.boot == machine()
 
     def __str__(self) -> str:
@@ -62,7 +73,7 @@ class Holder:
 
 
 class DirectoryLock:
-    """A lock that this process holds, kept by a heartbeat; workers inherit ``descriptor``, the kernel's lock."""
+    """A lock that this process holds, with a heartbeat; workers inherit ``descriptor``, the kernel's lock."""
 
     def __init__(self, folder: Path, number: int, holder: Holder, lock: TextIO) -> None:
         self.folder = folder
@@ -90,13 +101,13 @@ class DirectoryLock:
         """Release the lock."""
         self._ended.set()
         self._heart.join()
-        with contextlib.suppress(OSError):  # of a full disk, for example: then the lock expires
+        with contextlib.suppress(OSError):  # for example a full disk: then the lock expires
             write_atomically(_file(self.folder, self.number), _text(self.holder, released=True))
         self._lock.close()
 
     def _beat(self) -> None:
         while not self._ended.wait(HEARTBEAT_SECONDS):
-            with contextlib.suppress(OSError):  # unreachable for now: the next beat tries again
+            with contextlib.suppress(OSError):  # unreachable for now; the next heartbeat tries again
                 os.utime(_file(self.folder, self.number))
                 self.taken_over = self.taken_over or newest(self.folder)[0] != self.number
 
@@ -117,7 +128,7 @@ def acquire(folder: Path, patience: float | None = None) -> Iterator[DirectoryLo
 
 
 def holder(folder: Path) -> Holder | None:
-    """Return the process that holds a directory, here or (by its heartbeat) on another machine; None if it is free."""
+    """Return the process that holds the lock, here or (by its heartbeat) on another machine; None if it is free."""
     number, last = newest(folder)
     if _locked(folder):
         return last or _unknown(folder)
@@ -131,7 +142,7 @@ def holder(folder: Path) -> Holder | None:
 
 
 def newest(folder: Path) -> tuple[int, Holder | None]:
-    """Return the number of the last lock and its holder; 0 and None before the first."""
+    """Return the number of the last lock and its holder; 0 and None if there was none."""
     try:
         numbers = [int(name[:-5]) for name in os.listdir(folder / "sessions") if name[:-5].isdecimal()]  # noqa: PTH208
     except FileNotFoundError:
@@ -142,7 +153,7 @@ def newest(folder: Path) -> tuple[int, Holder | None]:
 
 @cache
 def machine() -> str:
-    """Return a name for this machine since its last start. Its containers share it, as they share its locks."""
+    """Return an identifier of this machine since its last start, the same in all its containers."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -150,13 +161,13 @@ def machine() -> str:
 
 
 def job(environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return the Slurm job that this process belongs to, None outside one."""
+    """Return the Slurm job of this process, or None."""
     task = environment.get("SLURM_ARRAY_TASK_ID")
     return f"{environment['SLURM_ARRAY_JOB_ID']}_{task}" if task else environment.get("SLURM_JOB_ID")
 
 
 def _now(folder: Path) -> float:
-    """Return the time by the clock of the file system, or ours where nothing can be written."""
+    """Return the time by the file system's clock, or by ours if it is not writable."""
     probe = folder / "sessions" / f".now-{os.getpid()}-{threading.get_ident()}"
     try:
         probe.touch()
@@ -185,7 +196,7 @@ def _acquire(folder: Path, patience: float) -> DirectoryLock:
 
 
 class Watch:
-    """Watches the heartbeat of a lock by this machine's monotonic clock."""
+    """Observes the heartbeat of a lock by this machine's monotonic clock."""
 
     def __init__(self) -> None:
         self.heard = False
@@ -194,9 +205,9 @@ class Watch:
         self._since = time.monotonic()
 
     def silent(self, path: Path) -> float:
-        """Return for how many seconds of watching the file has not changed."""
+        """Return for how many seconds the file has not changed, since the first call."""
         try:
-            with path.open() as file:  # opening makes a network file system refresh its cache
+            with path.open() as file:  # refreshes the cache of a network file system
                 now = (path, os.fstat(file.fileno()).st_mtime_ns)
         except OSError:
             now = (path, 0)
@@ -208,21 +219,23 @@ class Watch:
 
 def _create(folder: Path, number: int, lock: TextIO) -> DirectoryLock | None:
     """Create the next lock, or return None if another process did."""
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    ours = Holder(socket.gethostname(), machine(), os.getpid(), job(), now)
+    import psutil
+
+    now, created = datetime.now(UTC).isoformat(timespec="seconds"), psutil.Process().create_time()
+    ours = Holder(socket.gethostname(), machine(), os.getpid(), job(), now, created=created)
     path = _file(folder, number)
     path.parent.mkdir(exist_ok=True)
     try:
         with path.open("x") as file:
             file.write(_text(ours))
-    except (FileExistsError, FileNotFoundError):  # the latter: the directory was renamed meanwhile
+    except (FileExistsError, FileNotFoundError):  # the latter if the directory was renamed
         lock.close()
         return None
     return DirectoryLock(folder, number, ours, lock)
 
 
 def _lock(folder: Path) -> TextIO | None:
-    """Return the lock file, locked, if it is free and the directory was not renamed meanwhile."""
+    """Return the lock file, locked, or None if it is not free or the directory was renamed in the meantime."""
     path = _lock_file(folder)
     try:
         lock = path.open("a")
@@ -236,7 +249,7 @@ def _lock(folder: Path) -> TextIO | None:
         pass
     except OSError as error:
         raise LnReproError(
-            f"{folder}: its file system cannot lock files ({error.strerror}); use another disk"
+            f"{folder}: its file system does not support file locks ({error.strerror}); use another one"
         ) from None
     lock.close()
     return None
@@ -249,13 +262,13 @@ def _locked(folder: Path) -> bool:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # none there, or no locks at all
+    except OSError:  # no such file, or no support for locks
         return False
     return False
 
 
 def _lock_file(folder: Path) -> Path:
-    """Return the file that this machine locks; another machine locks another file, so network locks do not matter."""
+    """Return the file that this machine locks; every machine has its own, so no network lock is needed."""
     return folder / f".lock-{machine()}"
 
 
@@ -268,7 +281,7 @@ def _text(holder: Holder, **changed: Any) -> str:
 
 
 def _read(folder: Path, number: int) -> Holder:
-    """Return a lock's holder; one that died while it wrote the file is unknown, as if on another machine."""
+    """Return the holder of a lock; from a damaged file, an unknown one on another machine."""
     try:
         return Holder(**json.loads(_file(folder, number).read_text()))
     except (OSError, ValueError, TypeError):

@@ -1,7 +1,7 @@
-"""One training run in several processes, one a GPU, as torchrun starts them on one machine or many.
+"""The rank of this process in a run that torchrun starts with one process per GPU.
 
-torchrun starts `ln-repro run` once a GPU. The first of them leads: it is the command as without torchrun. The others
-only train: they get the trainer's arguments from the first (`ln_repro.engine.group`).
+The first process does all that it does without torchrun. The others only train, with the trainer's arguments of the
+first (`ln_repro.engine.group`).
 """
 
 import os
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rank:
-    """Which process of how many; ``local`` is its number, and so its GPU, on its machine."""
+    """The number of a process, the number of processes, and its number on its machine, which is that of its GPU."""
 
     index: int = 0
     size: int = 1
@@ -19,12 +19,12 @@ class Rank:
 
     @property
     def leads(self) -> bool:
-        """Whether this process prepares, writes, decodes and records."""
+        """Whether this is the first process."""
         return self.index == 0
 
 
 def this_rank(environment: Mapping[str, str] = os.environ) -> Rank:
-    """Return what torchrun made of this process; outside it, the only one."""
+    """Return the rank that torchrun gave to this process; without torchrun, that of a single one."""
     if "TORCHELASTIC_RUN_ID" not in environment:
         return Rank()
     return Rank(*(int(environment[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK")))

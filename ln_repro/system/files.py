@@ -1,4 +1,4 @@
-"""Files that are either whole or absent, checksums, and disks that are full. For every room."""
+"""Atomic writes, checksums, and errors of full or read-only disks."""
 
 import contextlib
 import errno
@@ -16,7 +16,7 @@ REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a small file so that readers see the old or the new one, never a part, whatever happens."""
+    """Write a small file so that readers see the old or the new content, never a part, even after a crash."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     with partial.open("wb") as file:
         file.write(content.encode() if isinstance(content, str) else content)
@@ -27,7 +27,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 
 def sync(path: Path) -> None:
-    """Force a file, or the names in a folder, onto the disk."""
+    """Flush a file, or the entries of a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -36,7 +36,7 @@ def sync(path: Path) -> None:
 
 
 def sha256(path: Path) -> str:
-    """Return the checksum of a file, in hexadecimal."""
+    """Return the SHA-256 checksum of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -50,24 +50,24 @@ def git_blob(path: Path) -> str:
 
 @contextlib.contextmanager
 def explained(root: Path, setting: str) -> Iterator[None]:
-    """Turn a full or forbidden disk into a message; ``setting`` says where things are written.
+    """Report a full disk or missing permissions as a user error; ``setting`` names the setting of the folder.
 
     Raises:
-        UserError: no room under ``root``, or no permission to write there.
+        UserError: there is no space under ``root``, or no permission to write.
     """
     try:
         yield
     except OSError as error:
         where = error.filename or root
         if error.errno in FULL:
-            raise UserError(f"{where}: the disk is full; free some room or set {setting} to a larger disk") from error
+            raise UserError(f"{where}: the disk is full; free some space or set {setting} to a larger disk") from error
         if error.errno in REFUSED:
             raise UserError(f"{where}: {error.strerror}; allow access, or set {setting} to another folder") from error
         raise
 
 
 def free_at(path: Path) -> int:
-    """Return the bytes that are free where ``path`` is or will be."""
+    """Return the free space, in bytes, on the disk of ``path``, which need not exist."""
     place = path.absolute()
     while not place.exists():
         place = place.parent
@@ -75,14 +75,14 @@ def free_at(path: Path) -> int:
 
 
 def require_room(root: Path, needed: float, setting: str) -> None:
-    """Refuse to start what would fill the disk; ``needed`` is in bytes.
+    """Check that there are ``needed`` bytes of free space on the disk of ``root``.
 
     Raises:
-        UserError: less room than that is free where ``root`` is or will be.
+        UserError: there are fewer.
     """
     free = free_at(root)
     if free < needed:
         raise UserError(
             f"{root}: about {needed / MEGABYTE:.0f} MB are needed and {free / MEGABYTE:.0f} MB are free; "
-            f"free some room or set {setting} to a larger disk"
+            f"free some space or set {setting} to a larger disk"
         )

@@ -1,4 +1,4 @@
-"""Where the package, its checkout, runs and data are."""
+"""The folders of the package, its checkout, runs and data."""
 
 import os
 from pathlib import Path
@@ -7,14 +7,14 @@ from ln_repro.errors import UserError
 
 PACKAGE = Path(__file__).resolve().parents[1]
 CHECKOUT = PACKAGE.parent
-"""Where configuration, committed results and the README are; of an installed wheel, ``site-packages``."""
+"""The folder of configuration and committed results; of an installed wheel, ``site-packages``."""
 
 
 def runs_folder() -> Path:
-    """Return the runs folder.
+    """Return the folder of runs.
 
     Raises:
-        UserError: its variable is set to nothing.
+        UserError: LN_REPRO_RUNS is empty.
     """
     return _folder("LN_REPRO_RUNS", "./runs")
 
@@ -23,7 +23,7 @@ def data_folder() -> Path:
     """Return the folder of corpora.
 
     Raises:
-        UserError: its variable is set to nothing.
+        UserError: LN_REPRO_DATA is empty.
     """
     return _folder("LN_REPRO_DATA", "./data")
 

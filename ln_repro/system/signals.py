@@ -1,4 +1,4 @@
-"""The signals that ask a command to save and end: the user's, the system's, a cluster's before it stops a job."""
+"""The signals on which a command saves its state and stops: Ctrl-C, SIGTERM, a cluster's warning."""
 
 import signal
 import threading
@@ -9,26 +9,26 @@ STOPPING = (signal.SIGINT, signal.SIGTERM)
 WARNINGS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
-def raise_when_asked() -> None:
-    """Let each of the signals raise KeyboardInterrupt, as Ctrl-C does."""
-    for number in _heeded():
+def raise_on_stop_signals() -> None:
+    """Raise KeyboardInterrupt on each of the signals, as on Ctrl-C."""
+    for number in _stop_signals():
         signal.signal(number, _interrupt)
 
 
 @contextmanager
-def note_when_asked() -> Iterator[threading.Event]:
-    """Yield an event that the signals set meanwhile, instead of raising in the middle of whatever goes on."""
-    asked = threading.Event()
-    before = {number: signal.signal(number, lambda *_: asked.set()) for number in _heeded()}
+def record_stop_signals() -> Iterator[threading.Event]:
+    """Yield an event that the signals set, instead of raising an exception."""
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in _stop_signals()}
     try:
-        yield asked
+        yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _heeded() -> list[signal.Signals]:
-    """Return the signals to act on: not those ignored from the start (nohup), nor warnings that a launcher acts on."""
+def _stop_signals() -> list[signal.Signals]:
+    """Return the signals, except those that are ignored (nohup) and warnings that a launcher handles."""
     free = [number for number in WARNINGS if signal.getsignal(number) in (signal.SIG_DFL, _interrupt)]
     return [number for number in STOPPING if signal.getsignal(number) != signal.SIG_IGN] + free
 

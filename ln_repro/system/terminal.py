@@ -1,4 +1,4 @@
-"""What a command shows on standard error: a live view where that is a terminal, lines that stay everywhere."""
+"""Output of a command on standard error: a live view on a terminal, and permanent lines."""
 
 from typing import Any, Self
 
@@ -7,10 +7,10 @@ from rich.live import Live
 
 
 class Screen:
-    """A console and, while it is entered on a terminal, a view that is drawn anew.
+    """A console and, as a context manager on a terminal, a live view.
 
     Args:
-        console: standard error unless said.
+        console: standard error by default.
         view: arguments of rich's `Live`.
     """
 
@@ -27,5 +27,5 @@ class Screen:
         self.live.stop()
 
     def say(self, message: str) -> None:
-        """Print a line that stays."""
+        """Print a permanent line."""
         self.console.print(message, markup=False, soft_wrap=True)

@@ -85,7 +85,7 @@ def test_the_average_of_copies_translates_like_the_original(averaged, tmp_path):
     }
     with (tmp_path / "lock").open("w") as lock:
         decoder = Decoder(experiment.eval, training, tmp_path / "log", lock.fileno())
-        decoder.ask("test", weights)
+        decoder.request("test", weights)
         until(decoder.done)
         decoder.stop()
     one, copies, mean = (path.read_text() for path in weights)

@@ -19,7 +19,7 @@ def test_a_truncated_record_and_events_are_completed(finished, expected):
     assert status == 0 and json.loads(out)[0]["state"] == "failed"
     status, _, error = run.finish()
     assert status == 0, error
-    assert "set aside as record.json.damaged" in error and "Traceback" not in error
+    assert "renamed to record.json.damaged" in error and "Traceback" not in error
     assert outcome(run.folder) == expected
     assert len((run.folder / "record.json.damaged").read_text()) == 400
 

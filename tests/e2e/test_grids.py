@@ -84,7 +84,7 @@ def test_a_detached_sweep_is_shown_cancelled_and_resumed(command):
     assert sorted(states(run, *words)) == ["planned", "planned", "planned", "running"]
     status, out, _ = run.call("cancel", *words)
     run.signal_workers(signal.SIGCONT)
-    assert status == 0 and "asked to save and end" in out and "until a sweep or `ln-repro run` is started again" in out
+    assert status == 0 and "stopping" in out and "until a sweep or `ln-repro run` is started again" in out
     until(lambda: "running" not in states(run, *words) and not run.workers())
     assert sorted(states(run, *words)) == ["interrupted", "planned", "planned", "planned"]
     log = next((run.runs / "sweep").glob("sweep-*.log"))

@@ -80,7 +80,7 @@ def test_a_damaged_checkpoint_costs_one_checkpoint(command, expected):
     states[-1].write_bytes(states[-1].read_bytes()[:1000])
     status, _, error = run.finish()
     assert status == 0, error
-    assert "set aside" in error
+    assert "renamed to" in error
     assert outcome(run.folder) == expected
 
 

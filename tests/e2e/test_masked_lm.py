@@ -78,10 +78,10 @@ def test_text_in_one_language_is_enough(command, lines):
     ("settings", "message"),
     [
         (["eval.average=2"], "eval.valid, eval.average: task=masked_lm decodes nothing"),
-        (["train.block_tokens=121"], "train.max_tokens: 120 has no room for a block of train.block_tokens=121"),
+        (["train.block_tokens=121"], "train.max_tokens: needs at least train.block_tokens=121, found 120"),
         (["data=text", "data.train=null"], "data.train: is not given; give data.train=FILE data.valid=FILE"),
         (["data=text", "data.train=nowhere.txt"], "nowhere.txt"),
-        (["data=text", "task=translation"], "data.name: text is in one language, which task=masked_lm learns from"),
+        (["data=text", "task=translation"], "data.name: text has one language, for task=masked_lm"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused_in_one_line(command, settings: list[str], message: str) -> None:

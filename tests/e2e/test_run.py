@@ -44,7 +44,7 @@ def test_a_finished_run_is_left_as_it_is_unless_rerun(finished):
     assert json.loads((folder / "record.json").read_text()) == record
 
     status, _, error = finished.finish("rerun=true")
-    assert status == 0 and "set aside" in error
+    assert status == 0 and "renamed to" in error
     aside = finished.runs / f"{folder.name}.old1" / "record.json"
     assert json.loads(aside.read_text()) == record
     fresh = json.loads((folder / "record.json").read_text())

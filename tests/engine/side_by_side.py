@@ -40,23 +40,11 @@ from fairseq import checkpoint_utils, tasks, utils  # noqa: E402
 from fairseq.trainer import Trainer  # noqa: E402
 
 from ln_repro.engine.metric_buffer import on_host  # noqa: E402
+from ln_repro.engine.stock_decoding import stock_names  # noqa: E402
 from ln_repro.engine.trainer import StrictTrainer  # noqa: E402
 from ln_repro.engine.training import configuration  # noqa: E402
 
-NAMES = [  # stock fairseq's, in ours
-    ("embed.embedding.", "embed_tokens."), ("stack.layers.", "layers."), ("stack.norm.", "layer_norm."),
-    ("decoder.projection.", "decoder.output_projection."), ("cross_attn.", "encoder_attn."),
-    ("self_attn_residual.norm.", "self_attn_layer_norm."), ("cross_attn_residual.norm.", "encoder_attn_layer_norm."),
-    ("ffn_residual.norm.", "final_layer_norm."), ("ffn.fc", "fc"),
-]  # fmt: skip
 ONE_ROUNDING = 2.0**-24
-
-
-def stock_name(name):
-    """Return what stock fairseq calls a parameter of ours."""
-    for here, there in NAMES:
-        name = name.replace(here, there)
-    return name
 
 
 class Side:
@@ -67,8 +55,8 @@ class Side:
         task = tasks.setup_task(cfg.task)
         self.trainer = kind(cfg, task, task.build_model(cfg.model), task.build_criterion(cfg.criterion))
         self.trainer.model.train()
-        own = self.trainer.model.named_parameters()
-        self.parameters = {stock_name(name) if kind is StrictTrainer else name: p for name, p in own}
+        own = dict(self.trainer.model.named_parameters())
+        self.parameters = stock_names(own) if kind is StrictTrainer else own
 
     @property
     def moments(self):

@@ -1,7 +1,5 @@
 """The checkpoint folder: what is listed is whole, and damage costs one checkpoint at most."""
 
-import json
-
 import pytest
 
 from ln_repro.engine.checkpoints import Checkpoints
@@ -25,27 +23,19 @@ def test_only_the_newest_states_are_kept_and_all_weights(saved):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("share", [0, 0.01, 0.5, 0.99])
-def test_a_truncated_state_is_set_aside_and_the_one_before_is_used(saved, share):
-    path = saved.folder / "update30.pt"
-    path.write_bytes(path.read_bytes()[: int(len(CONTENT) * share)])
+@pytest.mark.parametrize("content", [b"", CONTENT[:-1], CONTENT[:5000] + b"!" + CONTENT[5001:] + bytes([30])])
+def test_a_damaged_state_is_renamed_and_the_one_before_is_used(saved, content):
+    (saved.folder / "update30.pt").write_bytes(content)
     said = []
     assert saved.resume_point(said.append).update == 20
     assert (saved.folder / "update30.pt.damaged").exists()
     assert "update30.pt" in said[0]
 
 
-def test_one_flipped_byte_is_noticed(saved):
-    path = saved.folder / "update30.pt"
-    data = bytearray(path.read_bytes())
-    data[5000] ^= 1
-    path.write_bytes(bytes(data))
-    assert saved.resume_point(lambda _: None).update == 20
-
-
-def test_a_missing_file_is_noticed(saved):
+def test_a_missing_state_is_reported_and_the_one_before_is_used(saved):
     (saved.folder / "update30.pt").unlink()
-    assert saved.resume_point(lambda _: None).update == 20
+    said = []
+    assert saved.resume_point(said.append).update == 20 and "update30.pt is missing" in said[0]
 
 
 def test_a_crash_while_writing_leaves_the_ones_before(saved):
@@ -73,9 +63,3 @@ def test_forgetting_what_lies_after_a_point(saved):
     saved.forget_after(20)
     assert [entry.update for entry in saved.entries()] == [20]
     assert saved.weights() == {}
-
-
-def test_the_manifest_names_sizes_and_checksums(saved):
-    entry = json.loads((saved.folder / "manifest.json").read_text())[0]
-    assert entry["bytes"] == len(CONTENT) + 1
-    assert len(entry["sha256"]) == 64

@@ -15,9 +15,8 @@ from ln_repro.engine.plugin.classification import (
     LnClassification,
 )
 from ln_repro.engine.plugin.encoder_only import LnClassifier, LnEncoder
-from ln_repro.engine.plugin.masked_lm import MASK
 from ln_repro.engine.plugin.model import LnTransformerConfig
-from ln_repro.engine.plugin.probes import probe
+from ln_repro.engine.plugin.task import MASK
 from ln_repro.engine.process import binarise
 
 SMALL = {"layers": 2, "width": 32, "ffn": 48, "heads": 4, "share_embeddings": True}
@@ -156,9 +155,3 @@ def test_the_task_reads_what_was_prepared_with_anothers_dictionary(tmp_path):
     blocks = [(block.tolist(), label) for _, block, label in task.dataset("train")]
     assert blocks == [([0, 7, 8, 2, 9, 2], 1), ([0, 33, 2, 3, 5, 2], 0)]
     assert [one.tolist() for one in task.targets("train")] == [[1], [0]]
-
-
-def test_every_layer_can_be_probed(words):
-    pairs = some_pairs(words)
-    norms = probe(criterion(), model_of(words), [pairs.collater([pairs[0], pairs[1]])])["norm_of_mean"]
-    assert len(norms) == 6 and all(len(values) == 2 and min(values) > 0 for values in norms.values())

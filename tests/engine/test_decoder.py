@@ -41,7 +41,7 @@ def decoder(tmp_path, monkeypatch):
 
 def answers(decoder, split, outs):
     """Ask, wait, and return who answered what."""
-    decoder.ask(split, outs)
+    decoder.request(split, outs)
     assert decoder.busy
     until(decoder.done)
     assert not decoder.busy and not decoder.done()
@@ -59,10 +59,10 @@ def test_one_process_takes_one_epoch_after_another(decoder, tmp_path):
 
 def test_one_that_has_long_had_nothing_to_do_ends_and_comes_back(decoder, tmp_path, monkeypatch):
     ((before, *_),) = answers(decoder, "test", {tmp_path / "1": []})
-    decoder.rest()
+    decoder.stop_if_idle()
     assert decoder.worker is not None
     monkeypatch.setattr(room, "KEEP_SECONDS", 0.0)
-    decoder.rest()
+    decoder.stop_if_idle()
     assert decoder.worker is None
     ((after, *_),) = answers(decoder, "test", {tmp_path / "2": []})
     assert before != after
@@ -77,6 +77,6 @@ def test_one_killed_while_idle_is_replaced(decoder, tmp_path):
 
 
 def test_one_that_fails_at_work_is_an_error(decoder, tmp_path):
-    decoder.ask("bad", {tmp_path / "1": []})
+    decoder.request("bad", {tmp_path / "1": []})
     with pytest.raises(LnReproError, match=r"decode failed \(exit 1\): the reason"):
         until(decoder.done)

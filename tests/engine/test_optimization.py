@@ -19,38 +19,22 @@ TOKENS, WORDS = 14, 12
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
-def test_loss_is_fairseqs(epsilon):
-    logits = torch.randn(TOKENS, WORDS)
-    target = torch.randint(2, WORDS, (TOKENS,))
-    target[::7] = 1
-    loss, nll = label_smoothed_nll(logits, target, epsilon, pad=1)
-    log_p = functional.log_softmax(logits, -1)
-    their_loss, their_nll = label_smoothed_nll_loss(log_p, target[:, None], epsilon, ignore_index=1)
-    torch.testing.assert_close(loss, their_loss, rtol=ROUNDING, atol=0)
-    torch.testing.assert_close(nll, their_nll, rtol=ROUNDING, atol=0)
-
-
-@pytest.mark.parametrize("epsilon", [0.0, 0.1])
 @pytest.mark.parametrize(("kind", "tolerance"), [(torch.float32, ROUNDING), (torch.bfloat16, 1e-2)])
-def test_the_gradient_in_closed_form_is_autograds_of_fairseqs_loss(epsilon, kind, tolerance):
+def test_loss_and_gradient_are_fairseqs(epsilon, kind, tolerance):
     ours = (3 * torch.randn(TOKENS, WORDS)).to(kind).requires_grad_()
     theirs = ours.detach().float().requires_grad_()
     target = torch.randint(2, WORDS, (TOKENS,))
     target[::7] = 1
-    loss, _ = label_smoothed_nll(ours, target, epsilon, pad=1)
+    loss, nll = label_smoothed_nll(ours, target, epsilon, pad=1)
     (loss / 12).backward()
     log_p = functional.log_softmax(theirs, -1)
-    (label_smoothed_nll_loss(log_p, target[:, None], epsilon, ignore_index=1)[0] / 12).backward()
+    their_loss, their_nll = label_smoothed_nll_loss(log_p, target[:, None], epsilon, ignore_index=1)
+    (their_loss / 12).backward()
+    torch.testing.assert_close(loss, their_loss, rtol=ROUNDING, atol=0)
+    torch.testing.assert_close(nll, their_nll, rtol=ROUNDING, atol=0)
     assert ours.grad.dtype == kind
     torch.testing.assert_close(ours.grad.float(), theirs.grad, rtol=tolerance, atol=tolerance / 500)
     assert not ours.grad[::7].any()
-
-
-def test_loss_is_torchs_with_the_epsilon_rescaled():
-    logits, target = torch.randn(TOKENS, WORDS), torch.randint(2, WORDS, (TOKENS,))
-    loss, _ = label_smoothed_nll(logits, target, 0.1, pad=1)
-    theirs = functional.cross_entropy(logits, target, label_smoothing=0.1 * WORDS / (WORDS - 1), reduction="sum")
-    torch.testing.assert_close(loss, theirs, rtol=ROUNDING, atol=0)
 
 
 def parameters():
@@ -73,20 +57,12 @@ def ours(params, lr=1e-3, eps=1e-8, weight_decay=0.0):
     return Adam(cfg, params)
 
 
-@pytest.mark.parametrize("weight_decay", [0.0, 0.01])
-def test_adam_is_torchs_on_ordinary_gradients(weight_decay):
-    a, b = parameters(), parameters()
-    theirs = torch.optim.AdamW(b, lr=1e-3, betas=BETAS, eps=1e-8, weight_decay=weight_decay)
-    difference = steps(ours(a, weight_decay=weight_decay), a, 1.0) - steps(theirs, b, 1.0)
-    assert difference.abs().max() < 1e-7  # epsilon stands elsewhere
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e-8])
-def test_adam_is_fairseqs_on_any_gradients(scale):
+@pytest.mark.parametrize(("scale", "weight_decay"), [(1.0, 0.01), (1e-6, 0.0), (1e-8, 0.0)])
+def test_adam_is_fairseqs_on_any_gradients(scale, weight_decay):
     """Tiny gradients tell where epsilon stands: torch's own Adam is 8e-4 away at 1e-6."""
     a, b = parameters(), parameters()
-    theirs = FairseqAdam(b, lr=1e-3, betas=BETAS, eps=1e-8, weight_decay=0.0)
-    difference = steps(ours(a), a, scale) - steps(theirs, b, scale)
+    theirs = FairseqAdam(b, lr=1e-3, betas=BETAS, eps=1e-8, weight_decay=weight_decay)
+    difference = steps(ours(a, weight_decay=weight_decay), a, scale) - steps(theirs, b, scale)
     assert difference.abs().max() < 1e-9
 
 
@@ -105,36 +81,17 @@ def test_adam_goes_on_from_a_checkpoint_bit_for_bit():
     assert torch.equal(whole, torch.cat([param.detach().flatten() for param in b]))
 
 
-def schedule_for(**settings):
-    optimizer = ours(parameters(), lr=settings["lr"][0])
-    schedule = RampAndTail(RampAndTailConfig(**settings), optimizer)
-    schedule.plan(updates_per_epoch=10, total=100)
-    return optimizer, schedule
-
-
 def test_schedule_gives_each_update_its_own_rate():
     """fairseq calls step_update(n) after n updates; the rate then set is that of update n + 1."""
-    optimizer, schedule = schedule_for(warmup_updates=4, decay="inverse_sqrt", lr=[1.0])
+    optimizer = ours(parameters(), lr=1.0)
+    schedule = RampAndTail(RampAndTailConfig(warmup_updates=4, decay="inverse_sqrt", lr=[1.0]), optimizer)
+    schedule.plan(updates_per_epoch=10, total=100)
     rates = []
     for done in range(8):
         schedule.step_update(done)
         rates.append(optimizer.get_lr())
     expected = [min(t / 4, math.sqrt(4 / t)) for t in range(1, 9)]
     assert rates == pytest.approx(expected)
-
-
-def test_schedule_without_a_ramp_starts_at_the_full_rate():
-    optimizer, _ = schedule_for(warmup_updates=0, decay="constant", lr=[0.5])
-    assert optimizer.get_lr() == 0.5
-
-
-def test_schedule_steps_after_the_last_update_of_its_epoch():
-    optimizer, schedule = schedule_for(warmup_updates=0, decay="step", step_epoch=2, lr=[1.0])
-    rates = []
-    for done in (18, 19, 20, 21, 90):
-        schedule.step_update(done)
-        rates.append(optimizer.get_lr())
-    assert rates == pytest.approx([1.0, 1.0, 0.1, 0.1, 0.1])
 
 
 def test_schedule_goes_on_where_a_checkpoint_stopped():
@@ -146,24 +103,15 @@ def test_schedule_goes_on_where_a_checkpoint_stopped():
     assert optimizer.get_lr() == pytest.approx(0.51)
 
 
-@pytest.mark.parametrize("weight_decay", [0.0, 0.01])
-def test_radam_is_torchs(weight_decay):
-    a, b = parameters(), parameters()
-    cfg = AdamConfig(beta1=BETAS[0], beta2=BETAS[1], adam_eps=1e-8, weight_decay=weight_decay, lr=[1e-3])
-    theirs = torch.optim.RAdam(
-        b, lr=1e-3, betas=BETAS, eps=1e-8, weight_decay=weight_decay, decoupled_weight_decay=True
-    )
-    assert (steps(RAdam(cfg, a), a, 1.0) - steps(theirs, b, 1.0)).abs().max() < 1e-9
-
-
 def test_radam_rectifies_as_its_paper_says():
     """One parameter by the paper's formulas (Liu et al. 2020, algorithm 2), with torch's limit rho_t > 5."""
-    beta1, beta2, lr, eps = 0.9, 0.98, 1e-2, 1e-8
+    beta1, beta2, lr, eps, decay = 0.9, 0.98, 1e-2, 1e-8, 0.1
     param = torch.nn.Parameter(torch.tensor([1.0], dtype=torch.float64))
-    optimizer = RAdam(AdamConfig(beta1=beta1, beta2=beta2, adam_eps=eps, lr=[lr]), [param])
+    optimizer = RAdam(AdamConfig(beta1=beta1, beta2=beta2, adam_eps=eps, weight_decay=decay, lr=[lr]), [param])
     theta, m, v, rho_inf = 1.0, 0.0, 0.0, 2 / (1 - beta2) - 1
     for t in range(1, 51):
         g = math.sin(t) + 0.5
+        theta *= 1 - lr * decay
         m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
         rho = rho_inf - 2 * t * beta2**t / (1 - beta2**t)
         if rho > 5:
@@ -181,12 +129,6 @@ def test_sgd_is_vanilla():
     theirs = torch.optim.SGD(b, lr=1e-3)
     got = steps(Sgd(SgdConfig(lr=[1e-3]), a), a, 1.0)
     assert (got - steps(theirs, b, 1.0)).abs().max() < 1e-9
-    by_hand = torch.cat([param.detach().flatten() for param in parameters()])
-    for step in range(50):
-        generator = torch.Generator().manual_seed(step)
-        drawn = [torch.randn(param.shape, generator=generator, dtype=param.dtype) for param in a]
-        by_hand -= 1e-3 * torch.cat([gradient.flatten() for gradient in drawn])
-    assert (got - by_hand).abs().max() < 1e-9
 
 
 def layers_with(*gradients):

@@ -71,14 +71,20 @@ def test_an_id_depends_on_what_the_weights_are_and_not_on_where_they_lie(change:
     assert experiment(**{**STARTED, "start": {**WEIGHTS, **change}}).id(DATA) == experiment(**STARTED).id(DATA)
 
 
+def test_an_arm_key_is_shared_by_seeds_rates_and_variations_and_by_no_other_arm() -> None:
+    same = [
+        {"seed": 2}, {"lr": 1e-3}, {"precision": "bf16"}, {"init": "xavier"}, {"optimizer__equal_layer_norms": True},
+        {"eval__valid": True}, {"eval__average": 2}, {"schedule__anchor": 9}, {"schedule__step_epoch": 3}, {"exp": "x"},
+    ]  # fmt: skip
+    other = [{"norm": "preln"}, {"model__layers": 2}, {"data__bpe_merges": 9}, {"schedule__decay": "inverse_sqrt"}]
+    assert {experiment(**change).arm_key() for change in same} == {experiment().arm_key()}
+    assert len({experiment(**change).arm_key() for change in [{}, *other]}) == 1 + len(other)
+
+
 def test_a_record_says_where_a_run_started_and_names_no_place() -> None:
     one = experiment(**{**STARTED, "start": {**WEIGHTS, "path": "/private/x", "given": "/private/x"}})
     assert one.axes["start"] == "toybert_preln_nowarm_linear@9" and "start" not in experiment().axes
     assert one.settings()["start"]["sha256"] == "a" and "private" not in json.dumps(one.settings())
-
-
-def test_an_id_does_not_know_a_setting_at_its_default() -> None:
-    assert experiment(eval__average=0).id(DATA) == experiment().id(DATA)
 
 
 def test_an_id_depends_on_the_revision_of_the_numerics(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,11 +118,6 @@ def test_settings_of_a_record_name_no_place() -> None:
     assert "private" not in kept and "warmup_updates" in kept
 
 
-def test_an_experiment_cannot_be_changed() -> None:
-    with pytest.raises(ValueError, match="frozen"):
-        experiment().lr = 1.0  # type: ignore[misc]
-
-
 def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy() -> None:
     """fairseq reseeds with seed + update: no update of one run may share a seed with one of another."""
     seeds = [experiment(seed=seed).torch_seed for seed in (1, 2, 3, 3999, 4000)]
@@ -130,50 +131,45 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"lr": -1.0}, "lr: input should be greater than 0, got -1.0"),
         ({"lr": 0}, "lr: input should be greater than 0, got 0"),
         ({"lr": math.nan}, "lr: input should be a finite number, got NaN"),
-        ({"lr": math.inf}, "lr: input should be a finite number, got inf"),
         ({"lr": "fast"}, "lr: input should be a valid number, unable to parse string as a number, got 'fast'"),
         ({"lr": True}, "lr: input should be a number, got True"),
-        ({"seed": True}, "seed: input should be a number, got True"),
         ({"seed": 0}, "seed: input should be greater than or equal to 1, got 0"),
         ({"schedule__decay": "step"},
          "schedule.step_epoch: step needs it, the last epoch at full rate (paper: 8)"),
-        ({"schedule__warmup_updates": -1},
-         "schedule.warmup_updates: input should be greater than or equal to 0, got -1"),
         ({"schedule__warmup_updates": 0, "schedule__decay": "inverse_sqrt"},
          "schedule.decay: inverse_sqrt needs schedule.warmup_updates of at least 1 "
          "(anchored is the same tail without a ramp)"),
         ({"schedule__decay": "cosine"},
          "schedule.decay: input should be 'constant', 'inverse_sqrt', 'anchored', 'literal', 'linear', 'step' or "
          "'step_inverse_sqrt', got 'cosine'"),
-        ({"model__dropout": 1.5}, "model.dropout: input should be less than 1, got 1.5"),
         ({"model__dropout": 1.0}, "model.dropout: input should be less than 1, got 1.0"),
-        ({"model__dropout": math.nan}, "model.dropout: input should be a finite number, got NaN"),
         ({"model__heads": 5}, "model.heads: 5 does not divide model.width 64"),
         ({"model__width": 63, "model__heads": 1},
          "model.width: sinusoidal positions need an even width of at least 4, got 63"),
         ({"train__max_update": None}, "train: give train.max_epoch or train.max_update, or training never ends"),
-        ({"train__max_epoch": 0}, "train.max_epoch: input should be greater than or equal to 1, got 0"),
         ({"train__max_tokens": 1.5},
          "train.max_tokens: input should be a valid integer, got a number with a fractional part, got 1.5"),
-        ({"eval__max_len_a": math.inf}, "eval.max_len_a: input should be a finite number, got inf"),
         ({"eval__average": 1}, "eval.average: the average of 1 epoch is that epoch; give 2 or more, or 0 for none"),
-        ({"eval__average": -1}, "eval.average: input should be greater than or equal to 0, got -1"),
         ({"eval__average": 4, "train__max_epoch": 3},
-         "eval.average: 4 epochs cannot be averaged when train.max_epoch is 3"),
+         "eval.average: 4 epochs cannot be averaged, train.max_epoch is 3"),
         ({"schedule__decay": "literal"}, "schedule.warmup_updates: literal has no ramp, so this must be 0 "
          "(or take inverse_sqrt)"),
         ({"optimizer__name": "sgd", "optimizer__betas": [0.9, 0.98]},
          "optimizer.betas: sgd has neither betas nor eps; leave them out, or take optimizer=adam"),
-        ({"optimizer__betas": [0.9, 1.0]}, "optimizer.betas.1: input should be less than 1, got 1.0"),
         ({"precision": "fp8"}, "precision: input should be 'auto', 'fp32', 'bf16' or 'fp16', got 'fp8'"),
         ({"divergence__rule": "luck"}, "divergence.rule: there is no 'luck'; known: stuck, never"),
-        ({"start": "run@1"}, "start: is for task=classification, this is task=translation"),
+        ({"start": "run@1"}, "start: only task=classification takes it, this is task=translation"),
         ({"task": "masked_lm", "data__name": "rte"},
-         "data.name: rte is for task=classification, this is task=masked_lm"),
-        ({"task": "classification"}, "data.name: task=classification takes mrpc or rte; toy has no classes"),
+         "data.name: task=classification takes mrpc or rte, which have class labels, and no other task does; "
+         "found rte with task=masked_lm"),
+        ({"task": "classification"},
+         "data.name: task=classification takes mrpc or rte, which have class labels, and no other task does; "
+         "found toy with task=classification"),
+        ({"data__name": "text"}, "data.name: text has one language, for task=masked_lm; translation needs two"),
+        ({"task": "masked_lm", "train__max_tokens": 100},
+         "train.max_tokens: needs at least train.block_tokens=512, found 100"),
         ({**STARTED, "eval__average": 2},
          "eval.valid, eval.average: task=classification decodes nothing; leave them out"),
         ({"norm": None}, "norm: input should be a valid string, got None"),

@@ -100,12 +100,6 @@ def test_a_run_that_starts_afresh_takes_back_everything(events: Events) -> None:
     assert updates(events) == [("started", 0)]
 
 
-def test_a_divergence_that_was_gone_back_behind_does_not_count(events: Events) -> None:
-    events.write("status", 90, 1, state="diverged")
-    events.write("status", 60, 1, state="resumed")
-    assert updates(events) == [("resumed", 60)]
-
-
 def test_two_processes_never_mix_their_lines(events: Events) -> None:
     code = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1])\n"

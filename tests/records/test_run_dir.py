@@ -13,7 +13,6 @@ from ln_repro.errors import LnReproError
 from ln_repro.records.run_dir import RunFolder, read_json, runs_under, write_json
 from ln_repro.system import directory_lock
 from tests.examples import experiment
-from tests.waiting import HANGS_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 ODD_NAMES = ["plain", "two words", 'it\'s "quoted"', "line\nfeed", "-dash", "ünï"]
@@ -22,7 +21,7 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from ln_repro.records.run_dir import RunFolder
-with RunFolder(Path(sys.argv[2])).claim():
+with RunFolder(Path(sys.argv[2])).lock():
     print("held", flush=True)
     time.sleep(3600)
 """
@@ -78,24 +77,16 @@ def test_a_process_killed_while_it_writes_leaves_the_old_file(run: RunFolder) ->
     target = run.path / "record.json"
     write_json(target, {"whole": True})
     code = (
-        "import os, sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]); from ln_repro import disk, store\n"
-        "disk.os.fsync = lambda descriptor: os.kill(os.getpid(), 9)\n"  # all is written, nothing is renamed
-        "store.write_json(Path(sys.argv[2]), {'whole': False})"
+        "import os, sys; from pathlib import Path; sys.path.insert(0, sys.argv[1])\n"
+        "from ln_repro.records import run_dir; from ln_repro.system import files\n"
+        "files.os.fsync = lambda descriptor: os.kill(os.getpid(), 9)\n"  # all is written, nothing is renamed
+        "run_dir.write_json(Path(sys.argv[2]), {'whole': False})"
     )
     done = subprocess.run([sys.executable, "-c", code, str(ROOT), str(target)], check=False)
     assert done.returncode == -signal.SIGKILL
     assert read_json(run.path / "record.json") == {"whole": True}
     write_json(target, {"whole": "again"})
     assert read_json(run.path / "record.json") == {"whole": "again"}
-
-
-def test_who_reads_the_old_file_goes_on_reading_it(run: RunFolder) -> None:
-    run.path.mkdir()
-    write_json(run.path / "record.json", {"version": 1})
-    with (run.path / "record.json").open() as reader:
-        write_json(run.path / "record.json", {"version": 2})
-        assert json.load(reader) == {"version": 1}
-    assert read_json(run.path / "record.json") == {"version": 2}
 
 
 def test_a_broken_file_is_named(run: RunFolder) -> None:
@@ -113,7 +104,7 @@ def test_a_record_cut_short_is_none_and_is_set_aside(run: RunFolder, text: str) 
     assert run.record is None and run.state == "failed"
     said: list[str] = []
     run.begin(said.append)
-    assert run.state == "interrupted" and "set aside as record.json.damaged" in said[0]
+    assert run.state == "interrupted" and "renamed to record.json.damaged" in said[0]
     assert (run.path / "record.json.damaged").read_text() == text
 
 
@@ -122,7 +113,7 @@ def test_a_failure_is_told_until_the_next_session(run: RunFolder) -> None:
     assert run.state == "interrupted" and run.failure is None
     run.fail("train failed (exit 9)")
     assert run.state == "failed" and run.failure and run.failure["error"] == "train failed (exit 9)"
-    with run.claim():
+    with run.lock():
         assert run.state == "running"
     run.begin(print)
     assert run.state == "interrupted"
@@ -135,27 +126,18 @@ def test_a_claim_keeps_another_process_out_until_it_ends(folder: RunFolder, monk
     try:
         assert folder.holder
         with pytest.raises(LnReproError, match=f"in use by process {holder.pid}; wait for it or stop it"):
-            folder.claim().__enter__()
+            folder.lock().__enter__()
     finally:
         holder.kill()
         holder.wait()
     assert not folder.holder
-    with folder.claim() as ours:
+    with folder.lock() as ours:
         assert folder.holder and os.fstat(ours.descriptor)
     assert not folder.holder
 
 
-def test_a_claim_waits_for_a_holder_that_is_just_ending(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    holder = hold(run)
-    monkeypatch.setattr(directory_lock, "PATIENCE_SECONDS", HANGS_SECONDS)
-    subprocess.Popen(["sh", "-c", f"sleep 0.5; kill -9 {holder.pid}"])
-    with run.claim():
-        pass
-    holder.wait()
-
-
 def test_a_worker_that_outlives_its_command_still_holds_the_directory(run: RunFolder) -> None:
-    with run.claim() as ours:
+    with run.lock() as ours:
         worker = subprocess.Popen(["sleep", "3600"], pass_fds=(ours.descriptor,))
     assert run.holder
     worker.kill()
@@ -186,8 +168,8 @@ def test_runs_are_found_but_not_those_set_aside(folder: RunFolder) -> None:
 
 def test_a_claim_is_on_the_directory_that_is_there_now(folder: RunFolder) -> None:
     """Somebody waits for a directory that is set aside meanwhile: he gets the new one, not the lock of the old."""
-    with folder.claim() as first:
+    with folder.lock() as first:
         folder.set_aside()
-        with folder.claim() as second:
+        with folder.lock() as second:
             assert not os.path.samestat(os.fstat(first.descriptor), os.fstat(second.descriptor))
             assert os.path.samestat(os.fstat(second.descriptor), next(folder.path.glob(".lock-*")).stat())

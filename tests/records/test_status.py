@@ -58,7 +58,7 @@ def test_a_run_that_diverged_before_any_bleu(place: Path) -> None:
 
 def test_an_unfinished_run_is_running_only_while_something_works_on_it(place: Path) -> None:
     run = make(place, "toy_preln_nowarm", {})
-    with run.claim():
+    with run.lock():
         assert only(place)["state"] == "running"
     row = only(place)
     assert (row["state"], row["update"], row["loss"]) == ("interrupted", 0, None)

@@ -20,7 +20,7 @@ def cells(length: Training, *events: dict[str, Any]) -> dict[str, str]:
     """Return what is shown after the events."""
     progress = Progress(length)
     for event in events:
-        progress.take(event)
+        progress.update(event)
     return dict(progress.cells())
 
 
@@ -74,7 +74,7 @@ def test_what_ends_an_epoch_stays_and_a_score_has_its_signature() -> None:
     assert "epoch 3  test BLEU 33.46 (detokenised)  nrefs:1|[case]:lc\n" in shown(80, False, bleu)
 
 
-def test_how_a_run_began_and_how_it_was_lost_stay() -> None:
+def test_the_start_and_the_divergence_of_a_run_stay() -> None:
     begun = {"kind": "status", "state": "started", "device": "H200", "parameters": 36_700_160, "update": 0}
     assert "started on H200: 36,700,160 parameters\n" in shown(80, False, {**begun, "processes": 1})
     assert "started on 8 x H200: 36,700,160 parameters\n" in shown(80, False, {**begun, "processes": 8})
@@ -86,8 +86,3 @@ def test_a_terminal_gets_a_live_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")  # a dumb one gets plain lines
     text = shown(100, True, train())
     assert "600/1200" in text and "\x1b[" in text
-
-
-def test_a_validation_loss_that_is_not_finite_is_shown() -> None:
-    text = shown(80, False, {"kind": "valid", "epoch": 1, "update": 5, "loss": None})
-    assert "valid loss not finite" in text

@@ -1,4 +1,4 @@
-"""One process at a time is at work in a directory: on one machine, on several, whatever the clocks say."""
+"""One process at a time holds a directory: on one machine or several, with any clocks."""
 
 import json
 import multiprocessing
@@ -28,16 +28,16 @@ directory_lock.machine = lambda: "other"
 directory_lock.HEARTBEAT_SECONDS = 0.1
 with directory_lock.acquire(Path(sys.argv[2])) as ours:
     print("held", flush=True)
-    while not ours.lost:
+    while not ours.taken_over:
         time.sleep(0.05)
-    print("lost", flush=True)
+    print("taken over", flush=True)
 """
-"""A process of another machine, which holds a directory until it loses it."""
+"""A process of another machine, which holds a directory until another process takes it over."""
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let leases expire within a test's time."""
+    """Let locks expire within a test's time."""
     monkeypatch.setattr(directory_lock, "HEARTBEAT_SECONDS", 0.1)
     monkeypatch.setattr(directory_lock, "EXPIRY_SECONDS", 5.0)
     monkeypatch.setattr(directory_lock, "PATIENCE_SECONDS", 0.6)
@@ -58,7 +58,7 @@ def elsewhere(tmp_path: Path):
 
 def test_another_machine_is_kept_out_by_the_heartbeat_alone(elsewhere) -> None:
     folder, _ = elsewhere
-    assert holder(folder) is not None and not holder(folder).here
+    assert holder(folder) is not None and not holder(folder).is_local
     with pytest.raises(InUseError, match=r"in use by process \d+ on .+; wait for it or stop it"), acquire(folder):
         pass
 
@@ -74,21 +74,21 @@ def test_a_dead_holder_on_another_machine_is_outlived(elsewhere) -> None:
     assert holder(folder) is None
 
 
-def test_who_was_suspended_too_long_learns_that_he_lost(elsewhere) -> None:
+def test_a_process_that_was_suspended_too_long_notices_the_takeover(elsewhere) -> None:
     folder, process = elsewhere
     process.send_signal(signal.SIGSTOP)
     with acquire(folder) as ours:
         process.send_signal(signal.SIGCONT)
-        assert process.stdout.readline() == "lost\n"
+        assert process.stdout.readline() == "taken over\n"
         ours.check()
         assert holder(folder).pid == os.getpid()
 
 
-def test_a_lost_lease_says_who_has_it(tmp_path: Path) -> None:
+def test_a_lock_that_was_taken_over_names_its_new_holder(tmp_path: Path) -> None:
     with acquire(tmp_path) as ours:
         later = {**vars(ours.holder), "host": "node7", "boot": "another", "pid": 12, "job": "3_4"}
         (tmp_path / "sessions" / "2.json").write_text(json.dumps(later))
-        until(lambda: ours.lost)
+        until(lambda: ours.taken_over)
         with pytest.raises(LnReproError, match=r"taken over by process 12 on node7 \(job 3_4\)"):
             ours.check()
 
@@ -109,7 +109,7 @@ def test_clocks_that_differ_or_are_set_back_change_nothing(elsewhere, monkeypatc
         pass
 
 
-def test_a_lease_that_was_given_back_is_taken_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_released_lock_is_free_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(directory_lock, "EXPIRY_SECONDS", 3600.0)  # it would be refused, if it had to expire
     for number in range(1, 4):
         with acquire(tmp_path) as ours:
@@ -118,7 +118,7 @@ def test_a_lease_that_was_given_back_is_taken_at_once(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("text", ["", '{"host": "a', "[]"])
-def test_a_lease_cut_short_expires(tmp_path: Path, text: str) -> None:
+def test_a_damaged_lock_file_expires(tmp_path: Path, text: str) -> None:
     (tmp_path / "sessions").mkdir()
     (tmp_path / "sessions" / "1.json").write_text(text)
     with acquire(tmp_path) as ours:
@@ -132,7 +132,7 @@ def test_the_slurm_job_is_named_as_slurm_names_it() -> None:
 
 
 def compete(place: str, seed: int, alien: bool) -> None:
-    """Claim cells in a random order; whoever finds one without a record writes it, slowly."""
+    """Lock runs in random order, and write the record of each that has none."""
     if alien:
         directory_lock.machine = lambda: "other"
     directory_lock.HEARTBEAT_SECONDS, directory_lock.PATIENCE_SECONDS, directory_lock.EXPIRY_SECONDS = 0.1, 0.3, 60.0
@@ -141,7 +141,7 @@ def compete(place: str, seed: int, alien: bool) -> None:
     while cells := [cell for cell in cells if cell.record is None]:
         for cell in cells:
             try:
-                with cell.claim() as ours:
+                with cell.lock() as ours:
                     if cell.record is None:
                         with (cell.path / "begun").open("a") as begun:
                             begun.write(f"{os.getpid()}\n")
@@ -158,7 +158,7 @@ def test_32_processes_of_two_machines_write_200_cells_once_each(tmp_path: Path) 
     for process in crowd:
         process.start()
     for process in crowd:
-        process.follow_rank_zero()
+        process.join()
     assert [process.exitcode for process in crowd] == [0] * 32
     writers = {cell.name: json.loads((cell / "record.json").read_text())["writer"] for cell in tmp_path.iterdir()}
     assert len(writers) == 200

@@ -1,4 +1,4 @@
-"""Multi-head attention through PyTorch's scaled dot product, with a cache for decoding."""
+"""Multi-head attention by PyTorch's scaled dot product, with a cache for decoding."""
 
 from collections.abc import MutableMapping
 from typing import Any
@@ -8,16 +8,16 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 State = MutableMapping[Any, tuple[Tensor, Tensor]]
-"""Keys and values of each attention so far, (batch, heads, time, width/heads); fairseq's incremental state."""
+"""fairseq's incremental state: keys and values of each attention so far, (batch, heads, time, width/heads)."""
 
 
 class Attention(nn.Module):
     """Attention with separate query, key, value and output projections, all (width, width) with bias.
 
     Args:
-        width: size d of the stream.
+        width: model width d.
         heads: number of heads; divides ``width``.
-        cross: keys and values come from the encoder, so one computation serves a whole decoding.
+        cross: whether keys and values come from the encoder, and are computed once per decoding.
     """
 
     def __init__(self, width: int, heads: int, cross: bool = False) -> None:
@@ -32,8 +32,8 @@ class Attention(nn.Module):
     def forward(self, query: Tensor, source: Tensor, mask: Tensor | None, causal: bool, state: State | None) -> Tensor:
         """Attend from ``query`` (time, batch, width) to ``source`` (source time, batch, width).
 
-        ``mask`` is added to the scores (batch, 1, 1, source time), -inf at padding; ``causal`` hides later
-        positions. With ``state``, keys and values of earlier calls are reused and extended.
+        ``mask`` (batch, 1, 1, source time) is added to the scores, -inf at padding; ``causal`` hides later positions.
+        With ``state``, keys and values of earlier calls are reused and extended.
         """
         q, k, v = self.heads_of(query, source, state)
         mixed = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
@@ -42,17 +42,17 @@ class Attention(nn.Module):
     def heads_of(self, query: Tensor, source: Tensor, state: State | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, keys and values, each (batch, heads, time, width/heads)."""
         q = self.split(self.q_proj(query))
-        return q, *(self._keys_and_values(source) if state is None else self._remembered(source, state))
+        return q, *(self._keys_and_values(source) if state is None else self._cached(source, state))
 
     def split(self, x: Tensor) -> Tensor:
-        """(time, batch, width) -> (batch, heads, time, width/heads)."""
+        """Reshape (time, batch, width) to (batch, heads, time, width/heads)."""
         time, batch, width = x.shape
         return x.view(time, batch, self.heads, width // self.heads).permute(1, 2, 0, 3)
 
     def _keys_and_values(self, source: Tensor) -> tuple[Tensor, Tensor]:
         return self.split(self.k_proj(source)), self.split(self.v_proj(source))
 
-    def _remembered(self, source: Tensor, state: State) -> tuple[Tensor, Tensor]:
+    def _cached(self, source: Tensor, state: State) -> tuple[Tensor, Tensor]:
         if self.cross and self in state:
             return state[self]
         k, v = self._keys_and_values(source)
@@ -62,8 +62,8 @@ class Attention(nn.Module):
         return k, v
 
     def reorder_incremental_state(self, state: State, order: Tensor) -> None:
-        """Follow the beam: row i becomes what row ``order[i]`` was (the decoder calls it for all that have a cache)."""
+        """Reorder the cache with the beam: row i becomes the old row ``order[i]``."""
         k, v = state[self]
         if self.cross and k.size(0) == order.numel():
-            return  # a beam only trades places within its own sentence, whose encoder output is the same
+            return  # hypotheses move within their sentence, whose keys and values are the same
         state[self] = k.index_select(0, order), v.index_select(0, order)

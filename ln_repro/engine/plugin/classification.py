@@ -1,4 +1,4 @@
-"""The classification task: a pair of sentences in one block, and a class of it; accuracy is counted, not averaged."""
+"""Classification of sentence pairs, each in one block; accuracy is counted over the whole validation set."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,43 +8,38 @@ from typing import Any
 import numpy as np
 import torch
 from fairseq.criterions import register_criterion
-from fairseq.data import Dictionary, FairseqDataset, data_utils
+from fairseq.data import Dictionary, data_utils
 from fairseq.tasks import register_task
-from omegaconf import II
 from torch import Tensor
 
 from ln_repro.engine.plugin.loss import LabelSmoothedConfig, LabelSmoothedCrossEntropy
-from ln_repro.engine.plugin.masked_lm import MASK
-from ln_repro.engine.plugin.task import LnTask, LnTaskConfig, Sums
+from ln_repro.engine.plugin.task import Blocks, EncoderTask, EncoderTaskConfig, Sums
 
 Item = tuple[int, Tensor, int]
-"""A pair's index, its block (time,), and its class."""
+"""The index of a pair, its block (time,), and its class."""
 
 
-class LabelledPairs(FairseqDataset):
-    """Blocks ``<bos> sentence <eos> sentence <eos>`` with a class each.
+class LabelledPairs(Blocks):
+    """Blocks ``<bos> sentence <eos> sentence <eos>``, each with a class.
 
     Args:
-        first: the first sentences, each with its end mark.
-        second: the second ones.
-        classes: of the pairs.
+        first: the first sentences, each with <eos>.
+        second: the second sentences, each with <eos>.
+        classes: the class of each pair.
         words: the dictionary.
-        seed: of the pairs' order. Which of them share a mini-batch is drawn once, the mini-batches' order every epoch.
+        seed: of the order of the pairs: mini-batches are drawn once, and shuffled every epoch.
     """
 
     def __init__(self, first: Any, second: Any, classes: Sequence[int], words: Dictionary, seed: int) -> None:
         self.first, self.second, self.classes, self.seed = first, second, classes, seed
         self.bos, self.pad = torch.tensor([words.bos()]), words.pad()
-        self.sizes: np.ndarray[Any, np.dtype[Any]] = first.sizes + second.sizes + 1
-
-    def __len__(self) -> int:
-        return len(self.classes)
+        self.sizes = first.sizes + second.sizes + 1
 
     def __getitem__(self, index: int) -> Item:
         return index, torch.cat([self.bos, self.first[index], self.second[index]]), self.classes[index]
 
     def collater(self, samples: Sequence[Item]) -> dict[str, Any]:
-        """Merge pairs to a mini-batch; its ``ntokens`` are the classes that are asked for."""
+        """Merge pairs to a mini-batch; its ``ntokens`` is the number of pairs."""
         indices, blocks, classes = zip(*samples, strict=True)
         return {
             "id": torch.tensor(indices),
@@ -54,75 +49,51 @@ class LabelledPairs(FairseqDataset):
             "target": torch.tensor(classes),
         }
 
-    def num_tokens(self, index: int) -> int:
-        """Return the tokens of a pair."""
-        return int(self.sizes[index])
-
-    def size(self, index: int) -> int:
-        """Return the tokens of a pair."""
-        return int(self.sizes[index])
-
     def ordered_indices(self) -> Any:
-        """Return the pairs in an order of chance: a mini-batch of equal lengths would be one of equal difficulty."""
+        """Return the pairs in random order: sorted by length, a mini-batch would have pairs of similar difficulty."""
         return np.random.RandomState(self.seed).permutation(len(self))
 
 
 class Answers(Sums):
-    """The sums of a validation, right answers among them."""
+    """The sums of a validation, with the number of correct answers."""
 
     def clear(self) -> None:
-        """Start again."""
+        """Set the sums to zero."""
         super().clear()
         self.correct = 0
 
     def add(self, log: Mapping[str, Any]) -> None:
-        """Add what one mini-batch logged."""
+        """Add the log of one mini-batch."""
         super().add(log)
         self.correct += int(log["correct"])
 
     def per_token(self) -> dict[str, float]:
-        """Return both losses in bits per pair, and the share of right answers."""
+        """Return both losses, in bits per pair, and the accuracy."""
         return {**super().per_token(), "accuracy": self.correct / max(self.tokens, 1)}
 
 
 @dataclass
-class ClassificationConfig(LnTaskConfig):
-    """Where the pairs lie, and the weights to start from."""
+class ClassificationConfig(EncoderTaskConfig):
+    """The corpus, whose text is beside it, and the weights to start from."""
 
-    data: str = field(default="", metadata={"help": "the folder of a binarised corpus, beside it its text"})
-    source_lang: str = field(default="", metadata={"help": "the first sentences"})
-    target_lang: str = field(default="", metadata={"help": "the second sentences"})
-    start: str = field(default="", metadata={"help": "a file of weights; empty: the model's own draw"})
-    seed: int = II("common.seed")
+    start: str = field(default="", metadata={"help": "file of pre-trained weights; empty: random initialisation"})
 
 
 @register_task("ln_classification", dataclass=ClassificationConfig)
-class LnClassification(LnTask):
-    """Classification of pairs of sentences, with the dictionary of a masked language model."""
+class LnClassification(EncoderTask):
+    """Classification of sentence pairs, with the dictionary of a masked language model."""
 
     def __init__(self, cfg: ClassificationConfig, dictionary: Dictionary) -> None:
-        super().__init__(cfg)
+        super().__init__(cfg, dictionary)
         self.sums = Answers()
         self.start = cfg.start
-        self.dictionary = dictionary
-        dictionary.add_symbol(MASK)  # which the embedding that a run starts from has
-
-    @classmethod
-    def setup_task(cls, cfg: ClassificationConfig, **_: Any) -> "LnClassification":
-        """Read the dictionary."""
-        return cls(cfg, Dictionary.load(str(Path(cfg.data) / f"dict.{cfg.target_lang}.txt")))
-
-    @property
-    def source_dictionary(self) -> Dictionary:
-        """Return the only dictionary there is."""
-        return self.dictionary
 
     @property
     def target_dictionary(self) -> None:
-        """Return None: classes are no words, and none of them is padding."""
+        """Return None: the targets are classes, none of which is padding."""
 
     def load_dataset(self, split: str, **_: Any) -> None:
-        """Read the two sides and the classes of a split."""
+        """Load the sentence pairs and the classes of a split."""
         folder, sides = Path(self.cfg.data), (self.cfg.source_lang, self.cfg.target_lang)
         name = f"{split}.{'-'.join(sides)}"
         first, second = (data_utils.load_indexed_dataset(str(folder / f"{name}.{side}"), None) for side in sides)
@@ -136,8 +107,8 @@ class LnClassification(LnTask):
 
 @register_criterion("ln_classification", dataclass=LabelSmoothedConfig)
 class Classified(LabelSmoothedCrossEntropy):
-    """The same loss over classes instead of words; right answers are counted."""
+    """Cross-entropy over classes; correct answers are counted."""
 
     def counted(self, logits: Tensor, target: Tensor) -> dict[str, Tensor]:
-        """Return how many answers are right."""
+        """Return the number of correct answers."""
         return {"correct": logits.argmax(dim=1).eq(target).sum()}

@@ -1,4 +1,4 @@
-"""The encoder alone, of the very layers that translate: under a softmax, or under a classifier."""
+"""The encoder alone, of the same layers as in translation, with a softmax or a classifier on top."""
 
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from ln_repro.engine.plugin import init
 from ln_repro.engine.plugin.layers import EncoderLayer, Shape, Stack, TokenEmbedding
 from ln_repro.engine.plugin.model import MAX_POSITIONS, Encoder, LnTransformerConfig
+from ln_repro.experiment.tasks import TASKS
 
-CLASSES = 2
-OF_ENCODER = "encoder."
+PREFIX = "encoder."
 
 
 class EncoderOnly(BaseFairseqModel):
-    """An encoder, and what is on top of it."""
+    """An encoder and its output layer."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -28,13 +28,13 @@ class EncoderOnly(BaseFairseqModel):
         return {"encoder": self.encoder.stack}
 
     def max_positions(self) -> int:
-        """Return the longest text, in tokens."""
+        """Return the maximum length of an input, in tokens."""
         return MAX_POSITIONS
 
 
 @register_model("ln_encoder", dataclass=LnTransformerConfig)
 class LnEncoder(EncoderOnly):
-    """Encoder and softmax, with the norm placement and initialisation as parameters."""
+    """Encoder and softmax over the vocabulary."""
 
     def __init__(self, encoder: Encoder, projection: nn.Linear) -> None:
         super().__init__(encoder)
@@ -52,18 +52,18 @@ class LnEncoder(EncoderOnly):
             init.initialise([embedding], [encoder.stack], projection, cfg.init)
         return cls(encoder, projection)
 
-    def forward(self, src_tokens: Tensor, asked: Tensor) -> tuple[Tensor, None]:
+    def forward(self, src_tokens: Tensor, positions: Tensor) -> tuple[Tensor, None]:
         """Return the logits (positions, vocabulary) at some positions of ``src_tokens`` (batch, time).
 
-        ``asked`` numbers them through, row by row. The softmax of the others, most of its cost, is never computed.
+        ``positions`` are indices into the flattened ``src_tokens``; no logits are computed elsewhere.
         """
         x = self.encoder(src_tokens)["x"].transpose(0, 1)
-        return self.projection(x.flatten(0, 1).index_select(0, asked)), None
+        return self.projection(x.flatten(0, 1).index_select(0, positions)), None
 
 
 @register_model("ln_classifier", dataclass=LnTransformerConfig)
 class LnClassifier(EncoderOnly):
-    """Encoder and a linear classifier of the first token's final state."""
+    """Encoder and linear classifier on the final state of the first token."""
 
     def __init__(self, encoder: Encoder, classifier: nn.Linear) -> None:
         super().__init__(encoder)
@@ -71,9 +71,9 @@ class LnClassifier(EncoderOnly):
 
     @classmethod
     def build_model(cls, cfg: LnTransformerConfig, task: Any) -> "LnClassifier":
-        """Build and initialise the model, and put the weights that ``task`` starts from in the encoder's place."""
+        """Build and initialise the model, and load the pre-trained encoder that ``task`` starts from, if any."""
         encoder = build_encoder(cfg, task.source_dictionary)
-        classifier = nn.Linear(cfg.width, CLASSES)
+        classifier = nn.Linear(cfg.width, TASKS["classification"].classes)
         with torch.no_grad():
             init.initialise([encoder.embed.embedding], [encoder.stack], classifier, cfg.init)
             nn.init.zeros_(classifier.bias)
@@ -87,13 +87,13 @@ class LnClassifier(EncoderOnly):
 
 
 def build_encoder(cfg: LnTransformerConfig, words: Any) -> Encoder:
-    """Return an encoder for a dictionary; its weights are yet to be drawn."""
+    """Return an encoder for a dictionary, before its initialisation."""
     shape = Shape(cfg.norm, cfg.layers, cfg.width, cfg.ffn, cfg.heads, cfg.dropout, alone=True)
     embedding = nn.Embedding(len(words), cfg.width, words.pad())
     return Encoder(words, TokenEmbedding(embedding, cfg.dropout), Stack(EncoderLayer, shape))
 
 
 def encoder_weights(path: Path) -> dict[str, Tensor]:
-    """Return the encoder's part of a file of weights."""
+    """Return the weights of the encoder in a checkpoint."""
     saved = torch.load(path, map_location="cpu", weights_only=True)["model"]
-    return {name.removeprefix(OF_ENCODER): weight for name, weight in saved.items() if name.startswith(OF_ENCODER)}
+    return {name.removeprefix(PREFIX): weight for name, weight in saved.items() if name.startswith(PREFIX)}

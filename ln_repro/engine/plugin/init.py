@@ -1,6 +1,6 @@
-"""Initialisation as an explicit axis: what every matrix of the model starts from.
+"""Initialisation of every matrix of the model, an explicit axis.
 
-The choice changes the gradients at initialisation by factors of 2 to 5, so no run leaves it to a library:
+The choice changes the gradients at initialisation by factors of 2 to 5, so none is left to a library:
 
 =================  ==================================  ===========================  ============
 name               attention                           feed-forward                 biases
@@ -12,9 +12,9 @@ name               attention                           feed-forward             
                                                                                     Linear, out 0
 =================  ==================================  ===========================  ============
 
-``xavier_legacy`` is fairseq of the paper's time, ``theory`` the analysed setting (paper section 3.3), ``fairseq``
-what version 0.12.2 does, drawn in its order so that a seed gives the same model. Embeddings are N(0, 1/width) in all.
-A norm placement may then multiply the matrices of its branches (`Residual.gain`).
+``xavier_legacy`` is fairseq's at the time of the paper, ``theory`` the setting of the analysis (paper section 3.3), and
+``fairseq`` that of version 0.12.2, in its order, so that a seed gives the same model. Embeddings are always
+N(0, 1/width). A norm placement may then scale the matrices of its branches (`Residual.gain`).
 """
 
 from collections.abc import Callable
@@ -29,23 +29,17 @@ SQRT_HALF = 2**-0.5
 
 
 def xavier_legacy(module: nn.Module) -> None:
-    """fairseq's initialisation in the paper's time."""
-    if isinstance(module, Attention):
-        _xavier_attention(module, nn.init.xavier_uniform_, inner_gain=SQRT_HALF)
-    elif isinstance(module, FeedForward):
-        _xavier_feed_forward(module, nn.init.xavier_uniform_)
+    """Initialise as fairseq did at the time of the paper."""
+    _xavier(module, nn.init.xavier_uniform_, inner_gain=SQRT_HALF)
 
 
 def xavier(module: nn.Module) -> None:
-    """Xavier Gaussian with gain 1 everywhere (paper section 3.3)."""
-    if isinstance(module, Attention):
-        _xavier_attention(module, nn.init.xavier_normal_, inner_gain=1.0)
-    elif isinstance(module, FeedForward):
-        _xavier_feed_forward(module, nn.init.xavier_normal_)
+    """Initialise by Xavier Gaussian with gain 1 (paper section 3.3)."""
+    _xavier(module, nn.init.xavier_normal_, inner_gain=1.0)
 
 
 def theory(module: nn.Module) -> None:
-    """The analysed setting: attention starts as a plain mean over positions (paper section 3.3)."""
+    """Initialise as in the analysis: attention starts as the mean over positions (paper section 3.3)."""
     xavier(module)
     if isinstance(module, Attention):
         nn.init.zeros_(module.q_proj.weight)
@@ -53,7 +47,7 @@ def theory(module: nn.Module) -> None:
 
 
 def fairseq(module: nn.Module) -> None:
-    """What fairseq 0.12.2 does today: torch's default for the feed-forward, and biases that are not zero."""
+    """Initialise as fairseq 0.12.2 does: torch's default for the feed-forward, and biases that are not zero."""
     if isinstance(module, Attention):
         inner = (module.k_proj, module.v_proj, module.q_proj)
         for linear in (*inner, module.out_proj):
@@ -76,14 +70,14 @@ SCHEMES: dict[str, Callable[[nn.Module], None]] = {
 
 
 def initialise(embeddings: list[nn.Embedding], stacks: list[Stack], projection: nn.Linear, name: str) -> None:
-    """Draw every parameter anew by the scheme ``name``, from torch's seed as it was last set.
+    """Initialise every parameter by the scheme ``name``, from torch's last seed.
 
-    Starting the generator again makes the draw independent of what the constructors used up.
+    The generator is reseeded, so that the result does not depend on the random numbers of the constructors.
 
     Args:
         embeddings: the distinct embedding matrices, source first.
         stacks: encoder and decoder.
-        projection: the softmax matrix; drawn unless it is one of the embeddings.
+        projection: the softmax matrix, which may be one of the embeddings.
         name: a key of ``SCHEMES``.
     """
     torch.manual_seed(torch.initial_seed())
@@ -94,14 +88,14 @@ def initialise(embeddings: list[nn.Embedding], stacks: list[Stack], projection: 
     for stack in stacks:
         for module in stack.modules():
             SCHEMES[name](module)
-            _multiply_branches(module, stack.gain)
+            _scale_branches(module, stack.gain)
     if all(projection.weight is not embedding.weight for embedding in embeddings):
         projection.reset_parameters()
         nn.init.normal_(projection.weight, std=projection.in_features**-0.5)
 
 
-def _multiply_branches(module: nn.Module, gain: float) -> None:
-    """Multiply what decides the size of a sub-layer's output; queries and keys only decide where it looks."""
+def _scale_branches(module: nn.Module, gain: float) -> None:
+    """Multiply the matrices that the size of a sub-layer's output depends on: all but queries and keys."""
     if isinstance(module, Attention):
         module.v_proj.weight.mul_(gain)
         module.out_proj.weight.mul_(gain)
@@ -110,15 +104,13 @@ def _multiply_branches(module: nn.Module, gain: float) -> None:
         module.fc2.weight.mul_(gain)
 
 
-def _xavier_attention(module: Attention, draw: Callable[..., object], inner_gain: float) -> None:
-    for linear in (module.k_proj, module.v_proj, module.q_proj):
-        draw(linear.weight, gain=inner_gain)
-        nn.init.zeros_(linear.bias)
-    draw(module.out_proj.weight)
-    nn.init.zeros_(module.out_proj.bias)
-
-
-def _xavier_feed_forward(module: FeedForward, draw: Callable[..., object]) -> None:
-    for linear in (module.fc1, module.fc2):
-        draw(linear.weight)
+def _xavier(module: nn.Module, draw: Callable[..., object], inner_gain: float) -> None:
+    """Initialise the weights of a sub-layer by ``draw``, queries, keys and values with a gain, and the biases as 0."""
+    gains: dict[nn.Linear, float] = {}
+    if isinstance(module, Attention):
+        gains = {module.k_proj: inner_gain, module.v_proj: inner_gain, module.q_proj: inner_gain, module.out_proj: 1.0}
+    elif isinstance(module, FeedForward):
+        gains = {module.fc1: 1.0, module.fc2: 1.0}
+    for linear, gain in gains.items():
+        draw(linear.weight, gain=gain)
         nn.init.zeros_(linear.bias)

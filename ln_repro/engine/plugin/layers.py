@@ -1,4 +1,4 @@
-"""Encoder and decoder layers: sub-layers, each in its residual connection."""
+"""Encoder and decoder layers, stacks of them, and embeddings."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from ln_repro.engine.plugin.residual import SCHEMES, Place, Residual
 
 @dataclass(frozen=True)
 class Shape:
-    """Dimensions of the two stacks of layers, or of an encoder that stands alone."""
+    """Dimensions of encoder and decoder, or of an encoder alone."""
 
     norm: str
     layers: int
@@ -26,16 +26,16 @@ class Shape:
     alone: bool = False
 
     def residual(self, decoder: bool) -> Residual:
-        """Return a new residual connection of one of the stacks."""
+        """Return a new residual connection of encoder or decoder."""
         return SCHEMES[self.norm](self.width, self.dropout, self.place(decoder))
 
     def place(self, decoder: bool) -> Place:
-        """Return where a residual connection of one of the stacks stands."""
+        """Return the place of a residual connection in encoder or decoder."""
         return Place(decoder, self.layers, 0 if self.alone else self.layers)
 
 
 class FeedForward(nn.Module):
-    """Two linear maps with a ReLU between: width -> ffn -> width."""
+    """Two linear maps with a ReLU in between: width -> ffn -> width."""
 
     def __init__(self, width: int, ffn: int) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class DecoderLayer(nn.Module):
     def forward(self, x: Tensor, memory: Tensor, memory_mask: Tensor | None, state: State | None) -> Tensor:
         """Map (time, batch, width) to the same, reading ``memory`` (source time, batch, width).
 
-        With ``state``, x is the newest position alone; everything before it is remembered.
+        With ``state``, ``x`` is only the newest position; those before it are cached.
         """
         x = self.self_attn_residual(x, lambda y: self.self_attn(y, y, None, causal=state is None, state=state))
         x = self.cross_attn_residual(x, lambda y: self.cross_attn(y, memory, memory_mask, causal=False, state=state))
@@ -85,7 +85,7 @@ class DecoderLayer(nn.Module):
 
 
 class Stack(nn.Module):
-    """Layers of one kind and, where the placement asks for it, the final norm."""
+    """Layers of one kind and, if the norm placement has one, the final norm."""
 
     def __init__(self, kind: type[EncoderLayer] | type[DecoderLayer], shape: Shape) -> None:
         super().__init__()
@@ -95,37 +95,37 @@ class Stack(nn.Module):
         self.gain = self.scheme.gain(shape.place(decoder=kind is DecoderLayer))
 
     def forward(self, x: Tensor, *context: object) -> Tensor:
-        """Pass (time, batch, width) through every layer; ``context`` goes to each of them."""
+        """Map (time, batch, width) to the same; ``context`` is passed to each layer."""
         for layer in self.layers:
             x = layer(x, *context)
         return self.norm(x)
 
     def measuring(self) -> AbstractContextManager[None]:
-        """Return a context in which a first mini-batch that passes sets what the scheme starts from."""
+        """Return a context in which a forward pass initialises the residual connections (see `Residual.measuring`)."""
         return self.scheme.measuring([module for module in self.modules() if isinstance(module, Residual)])
 
 
 @torch.no_grad()
-def measure(model: nn.Module, pass_one: Callable[[], object]) -> None:
-    """Let the stacks of a new model set themselves by a first mini-batch, without dropout, where their scheme does so.
+def measure(model: nn.Module, forward: Callable[[], object]) -> None:
+    """Initialise the residual connections of a new model from a mini-batch without dropout, if its scheme does so.
 
     Args:
-        model: is left in the mode it was in.
-        pass_one: passes a mini-batch through it.
+        model: keeps its mode.
+        forward: passes a mini-batch through it.
     """
     was_training = model.training
     model.eval()
     with ExitStack() as contexts:
         for stack in (module for module in model.modules() if isinstance(module, Stack)):
             contexts.enter_context(stack.measuring())
-        pass_one()
+        forward()
     model.train(was_training)
 
 
 class TokenEmbedding(nn.Module):
     """Embeddings times sqrt(width), plus sinusoidal positions that skip padding, then dropout.
 
-    The sinusoids are tensor2tensor's, as in fairseq: sines in the first half, cosines in the second.
+    As in fairseq and tensor2tensor, the first half of the features are sines and the second half cosines.
     """
 
     table: Tensor
@@ -142,7 +142,7 @@ class TokenEmbedding(nn.Module):
     def forward(self, tokens: Tensor, newest_only: bool = False) -> Tensor:
         """Embed ``tokens`` (batch, time) as (batch, time, width), or only the last position of each row."""
         time = tokens.size(1)
-        if newest_only:  # as in fairseq, the newest position is the length so far
+        if newest_only:  # as in fairseq, its position is the length so far
             tokens = tokens[:, -1:]
             positions = torch.full_like(tokens, time + self.pad)
         else:
@@ -152,7 +152,7 @@ class TokenEmbedding(nn.Module):
         return self.drop(embedded)
 
     def _positions(self, time: int) -> Tensor:
-        """Return the table, long enough for ``time`` positions (they are counted from ``pad + 1``)."""
+        """Return the table for at least ``time`` positions, which are counted from ``pad + 1``."""
         if self.table.size(0) <= time + self.pad:
             self.table = sinusoids(2 * (time + self.pad) + 64, self.width, self.pad).to(self.table)
         return self.table

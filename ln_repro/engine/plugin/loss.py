@@ -23,16 +23,16 @@ class LabelSmoothedConfig(FairseqDataclass):
 
 
 def label_smoothed_nll(logits: Tensor, target: Tensor, epsilon: float, pad: int) -> tuple[Tensor, Tensor]:
-    """Return the smoothed and the plain negative log-likelihood, summed over tokens, in nats.
+    """Return the negative log-likelihood with and without label smoothing, summed over tokens, in nats.
 
     Epsilon is spread over the V-1 wrong labels, as in fairseq (torch spreads it over all V):
-    ``(1 - eps - eps/(V-1)) * nll + eps/(V-1) * sum_v -log p_v``. The second has no gradient: it is for the log.
+    ``(1 - eps - eps/(V-1)) * nll + eps/(V-1) * sum_v -log p_v``. The second one has no gradient.
 
     Args:
         logits: (tokens, vocabulary).
-        target: (tokens), ``pad`` where there is none.
+        target: (tokens).
         epsilon: label smoothing.
-        pad: the label to leave out.
+        pad: the target to ignore.
     """
     apply: Callable[..., tuple[Tensor, Tensor]] = SmoothedNll.apply
     return apply(logits, target, epsilon, pad)
@@ -41,13 +41,13 @@ def label_smoothed_nll(logits: Tensor, target: Tensor, epsilon: float, pad: int)
 class SmoothedNll(torch.autograd.Function):
     """The loss with its gradient in closed form, ``p_v - (1 - eps - each) [v = target] - each``; ``each``: eps/(V-1).
 
-    Autograd would go over all (tokens, vocabulary) numbers more often. On a CPU that hardly matters (`results/bench`,
-    ``without/loss``); a GPU waits for its memory.
+    Autograd needs more passes over (tokens, vocabulary) numbers, which matters on a GPU, but hardly on a CPU
+    (`results/bench`, ``without/loss``).
     """
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, target: Tensor, epsilon: float, pad: int) -> tuple[Tensor, Tensor]:
-        """Return both sums; the logits are kept, in their own precision."""
+        """Return both sums; the logits are saved in their own precision."""
         real, each = target.ne(pad), epsilon / (logits.size(-1) - 1)
         log_p = F.log_softmax(logits, dim=-1, dtype=torch.float32)
         nll = -log_p.gather(1, target[:, None]).squeeze(1).masked_fill(~real, 0.0).sum()
@@ -70,7 +70,7 @@ class SmoothedNll(torch.autograd.Function):
 
 @register_criterion("ln_cross_entropy", dataclass=LabelSmoothedConfig)
 class LabelSmoothedCrossEntropy(FairseqCriterion):
-    """The training loss: a sum in nats, which the trainer divides by the number of target tokens."""
+    """The training loss, a sum in nats that the trainer divides by the number of target tokens."""
 
     def __init__(self, task: Any, label_smoothing: float) -> None:
         super().__init__(task)
@@ -78,7 +78,7 @@ class LabelSmoothedCrossEntropy(FairseqCriterion):
         self.low_precision = LOW_PRECISION.get(task.cfg.precision)
 
     def forward(self, model: nn.Module, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
-        """Return the loss, its number of target tokens, and the sums that `reduce_metrics` adds up."""
+        """Return the loss, the number of target tokens, and the log, a dict of sums."""
         target = sample["target"].reshape(-1)
         with torch.autocast(target.device.type, self.low_precision, enabled=self.low_precision is not None):
             logits, _ = model(**sample["net_input"])
@@ -88,12 +88,12 @@ class LabelSmoothedCrossEntropy(FairseqCriterion):
         return loss, tokens, {**log, **self.counted(logits, target)}
 
     def counted(self, logits: Tensor, target: Tensor) -> dict[str, Tensor]:
-        """Return what is logged besides."""
+        """Return additional entries of the log."""
         return {}
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
-        """All that is logged is a sum."""
+        """Return True: all entries of the log are sums."""
         return True
 
 

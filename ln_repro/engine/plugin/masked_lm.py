@@ -1,4 +1,4 @@
-"""The masked-LM task: the corpus's target side in blocks, a part of whose tokens is hidden and asked for."""
+"""Masked language modelling on the target side of a corpus, cut into blocks (BERT, paper section 4.1)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from fairseq.data import (
     Dictionary,
-    FairseqDataset,
     LRUCacheDataset,
     MaskTokensDataset,
     PrependTokenDataset,
@@ -18,127 +17,95 @@ from fairseq.data import (
     data_utils,
 )
 from fairseq.tasks import register_task
-from omegaconf import II
 from torch import Tensor
 
-from ln_repro.engine.plugin.task import LnTask, LnTaskConfig
+from ln_repro.engine.plugin.task import Blocks, EncoderTask, EncoderTaskConfig
 
-HIDDEN, LEFT, SWAPPED = 0.15, 0.1, 0.1
-"""BERT's: the share of tokens that is asked for; of these a tenth is left as it is, a tenth is any other word, and the
-rest is the mask."""
-MASK = "<mask>"
+PREDICTED, UNCHANGED, RANDOM = 0.15, 0.1, 0.1
+"""BERT's share of tokens to predict; of these, a tenth is unchanged, a tenth is replaced by a random word, and the rest
+by the mask."""
 VALIDATION_SEED = 0
-"""Of the masks that every run is validated with, after every epoch."""
+"""Seed of the masks of the validation set, the same for all runs and epochs."""
 Item = tuple[int, Tensor, Tensor]
-"""A block's index, what is shown of it, and what was hidden (padding where nothing was), both (time,)."""
+"""The index of a block, its input tokens, and its target tokens (padding elsewhere), both (time,)."""
 
 
-class MaskedBlocks(FairseqDataset):
-    """Blocks of text with masks that depend on the seed, the epoch and the block alone.
+class MaskedBlocks(Blocks):
+    """Blocks of text with masks that depend on nothing but the seed, the epoch and the block.
 
     Args:
         text: the blocks.
         words: their dictionary.
         mask: the index of the mask in it.
-        seed: of the masks and of the blocks' order.
-        renewed: whether every epoch has masks of its own.
+        seed: of the masks and of the order of the blocks.
+        renewed: whether the masks change every epoch.
     """
 
-    alone = Lock()
-    """fairseq draws masks from NumPy's one generator; the threads that read ahead for training and validation may not
-    do so at the same time."""
+    lock = Lock()
+    """fairseq draws masks from NumPy's global generator, and the prefetching threads of training and validation must
+    not do so at the same time."""
 
     def __init__(self, text: Any, words: Dictionary, mask: int, seed: int, renewed: bool) -> None:
         self.text = LRUCacheDataset(text)
         self.pad = words.pad()
         self.seed = seed
         self.renewed = renewed
-        self.sizes: np.ndarray[Any, np.dtype[Any]] = text.sizes
-        self.shown, self.hidden = (
+        self.sizes = text.sizes
+        self.inputs, self.targets = (
             MaskTokensDataset(
-                self.text, words, self.pad, mask, return_masked_tokens=hidden, seed=seed, mask_prob=HIDDEN,
-                leave_unmasked_prob=LEFT, random_token_prob=SWAPPED,
+                self.text, words, self.pad, mask, return_masked_tokens=targets, seed=seed, mask_prob=PREDICTED,
+                leave_unmasked_prob=UNCHANGED, random_token_prob=RANDOM,
             )
-            for hidden in (False, True)
+            for targets in (False, True)
         )  # fmt: skip
 
-    def __len__(self) -> int:
-        return len(self.text)
-
     def __getitem__(self, index: int) -> Item:
-        with self.alone:
-            return index, self.shown[index], self.hidden[index]
+        with self.lock:
+            return index, self.inputs[index], self.targets[index]
 
     def set_epoch(self, epoch: int) -> None:
-        """Hide other tokens from now on."""
+        """Draw the masks of an epoch, if they change."""
         if self.renewed:
-            self.shown.set_epoch(epoch)
-            self.hidden.set_epoch(epoch)
+            self.inputs.set_epoch(epoch)
+            self.targets.set_epoch(epoch)
 
     def collater(self, samples: Sequence[Item]) -> dict[str, Any]:
-        """Merge blocks to a mini-batch; its ``target`` and ``ntokens`` are those of the hidden tokens alone."""
-        indices, shown, hidden = zip(*samples, strict=True)
-        answers = data_utils.collate_tokens(hidden, self.pad).flatten()
-        asked = answers.ne(self.pad).nonzero().squeeze(1)
+        """Merge blocks to a mini-batch, whose ``target`` and ``ntokens`` count only the tokens to predict."""
+        indices, inputs, targets = zip(*samples, strict=True)
+        target = data_utils.collate_tokens(targets, self.pad).flatten()
+        positions = target.ne(self.pad).nonzero().squeeze(1)
         return {
             "id": torch.tensor(indices),
             "nsentences": len(samples),
-            "ntokens": len(asked),
-            "net_input": {"src_tokens": data_utils.collate_tokens(shown, self.pad), "asked": asked},
-            "target": answers[asked],
+            "ntokens": len(positions),
+            "net_input": {"src_tokens": data_utils.collate_tokens(inputs, self.pad), "positions": positions},
+            "target": target[positions],
         }
 
-    def num_tokens(self, index: int) -> int:
-        """Return the tokens of a block."""
-        return int(self.sizes[index])
-
-    def size(self, index: int) -> int:
-        """Return the tokens of a block."""
-        return int(self.sizes[index])
-
     def ordered_indices(self) -> Any:
-        """Return the blocks by size, those of one size in an order of chance: neighbours in the text are kept apart."""
-        chance = np.random.RandomState(self.seed).permutation(len(self))
-        return chance[np.argsort(self.sizes[chance], kind="stable")]
+        """Return the blocks by size, those of one size in random order, which separates neighbours in the text."""
+        order = np.random.RandomState(self.seed).permutation(len(self))
+        return order[np.argsort(self.sizes[order], kind="stable")]
 
 
 @dataclass
-class MaskedLmConfig(LnTaskConfig):
-    """Where the text lies, and how it is cut."""
+class MaskedLmConfig(EncoderTaskConfig):
+    """The corpus and the size of blocks."""
 
-    data: str = field(default="", metadata={"help": "the folder of a binarised corpus"})
-    source_lang: str = field(default="", metadata={"help": "the other side of the corpus"})
-    target_lang: str = field(default="", metadata={"help": "the side that is read"})
-    block_tokens: int = field(default=512, metadata={"help": "tokens of a block, the mark of its beginning included"})
-    seed: int = II("common.seed")
+    block_tokens: int = field(default=512, metadata={"help": "tokens per block, including the first one, <s>"})
 
 
 @register_task("ln_masked_lm", dataclass=MaskedLmConfig)
-class LnMaskedLm(LnTask):
-    """Masked language modelling of one side of a corpus."""
-
-    def __init__(self, cfg: MaskedLmConfig, dictionary: Dictionary) -> None:
-        super().__init__(cfg)
-        self.dictionary = dictionary
-        self.mask = dictionary.add_symbol(MASK)
-
-    @classmethod
-    def setup_task(cls, cfg: MaskedLmConfig, **_: Any) -> "LnMaskedLm":
-        """Read the dictionary."""
-        return cls(cfg, Dictionary.load(str(Path(cfg.data) / f"dict.{cfg.target_lang}.txt")))
-
-    @property
-    def source_dictionary(self) -> Dictionary:
-        """Return the only dictionary there is."""
-        return self.dictionary
+class LnMaskedLm(EncoderTask):
+    """Masked language modelling of the target side of a corpus."""
 
     @property
     def target_dictionary(self) -> Dictionary:
-        """Return the only dictionary there is."""
+        """Return the dictionary."""
         return self.dictionary
 
     def load_dataset(self, split: str, **_: Any) -> None:
-        """Cut a split into blocks of equal length, sentence after sentence, and begin each with fairseq's mark."""
+        """Cut the concatenated sentences of a split into blocks of equal length, each of which begins with <s>."""
         cfg, words = self.cfg, self.dictionary
         name = f"{split}.{cfg.source_lang}-{cfg.target_lang}.{cfg.target_lang}"
         sentences = data_utils.load_indexed_dataset(str(Path(cfg.data) / name), words)
@@ -152,5 +119,5 @@ class LnMaskedLm(LnTask):
         )  # fmt: skip
 
     def targets(self, split: str) -> Any:
-        """Return the blocks: every token is as likely to be hidden."""
+        """Return the blocks: every token is equally likely to be predicted."""
         return self.dataset(split).text

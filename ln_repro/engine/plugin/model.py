@@ -1,4 +1,4 @@
-"""The Transformer under study, behind fairseq's interfaces."""
+"""The encoder-decoder Transformer, as a model of fairseq."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +19,7 @@ MAX_POSITIONS = 1024
 
 @dataclass
 class LnTransformerConfig(FairseqDataclass):
-    """Every dimension, none of them optional: nothing is left to a preset."""
+    """Dimensions, norm placement and initialisation."""
 
     norm: str = field(default="postln", metadata={"help": "norm placement"})
     init: str = field(default="xavier_legacy", metadata={"help": "initialisation"})
@@ -72,8 +72,8 @@ class Encoder(FairseqEncoder):
         """Encode ``src_tokens`` (batch, time).
 
         Returns:
-            ``x`` (time, batch, width) and ``mask`` (batch, 1, 1, time): 0, or -inf at padding. Whether there is any
-            padding is not asked: the answer would have to be waited for.
+            ``x`` (time, batch, width) and ``mask`` (batch, 1, 1, time): 0, or -inf at padding. To skip the mask where
+            there is no padding, the host would have to synchronise with the GPU.
         """
         padding = src_tokens.eq(self.dictionary.pad())
         x = self.embed(src_tokens).masked_fill(padding[:, :, None], 0.0)
@@ -81,19 +81,19 @@ class Encoder(FairseqEncoder):
         return {"x": self.stack(x.transpose(0, 1), mask), "mask": mask}
 
     def reorder_encoder_out(self, encoder_out: Memory, new_order: Tensor) -> Memory:
-        """Select the sentences ``new_order`` (the generator spreads them over the beam, and drops finished ones)."""
+        """Select the sentences ``new_order``: the generator repeats them for the beam, and drops finished ones."""
         x, mask = encoder_out["x"], encoder_out["mask"]
         if x.size(1) == new_order.numel():
-            return encoder_out  # a beam only trades places within its own sentence
+            return encoder_out  # hypotheses move within their sentence
         return {"x": x.index_select(1, new_order), "mask": mask.index_select(0, new_order)}
 
     def max_positions(self) -> int:
-        """Return the longest source sentence, in tokens."""
+        """Return the maximum length of a source sentence, in tokens."""
         return MAX_POSITIONS
 
 
 class Decoder(FairseqIncrementalDecoder):
-    """Target tokens so far to the logits of the next."""
+    """Previous target tokens to the logits of the next."""
 
     def __init__(self, dictionary: Any, embed: TokenEmbedding, stack: Stack, projection: nn.Linear) -> None:
         super().__init__(dictionary)
@@ -106,17 +106,17 @@ class Decoder(FairseqIncrementalDecoder):
     ) -> tuple[Tensor, None]:
         """Return the logits (batch, time, vocabulary) after each of ``prev_output_tokens`` (batch, time).
 
-        With ``incremental_state`` (decoding), only those after the last token: time is 1.
+        With ``incremental_state`` (decoding), only the last one, so that time is 1.
         """
         x = self.embed(prev_output_tokens, newest_only=incremental_state is not None)
         x = self.stack(x.transpose(0, 1), encoder_out["x"], encoder_out["mask"], incremental_state)
         return self.projection(x.transpose(0, 1)), None
 
     def reorder_incremental_state_scripting(self, incremental_state: State, new_order: Tensor) -> None:
-        """Let every cache follow the beam; fairseq would look for them in every module at every step."""
+        """Reorder every cache with the beam; fairseq would search all modules for them at every step."""
         for attention in list(incremental_state):
             attention.reorder_incremental_state(incremental_state, new_order)
 
     def max_positions(self) -> int:
-        """Return the longest target sentence, in tokens."""
+        """Return the maximum length of a target sentence, in tokens."""
         return MAX_POSITIONS

@@ -1,4 +1,4 @@
-"""Optimizers, torch's own, behind fairseq's registry."""
+"""torch's optimizers, registered with fairseq."""
 
 import inspect
 import math
@@ -17,7 +17,7 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 @dataclass
 class SgdConfig(FairseqDataclass):
-    """Constants of a rule without moments."""
+    """Settings of an optimizer without moments."""
 
     weight_decay: float = field(default=0.0, metadata={"help": "decoupled, except in SGD"})
     equal_layer_norms: bool = field(default=False, metadata={"help": "scale layers' gradients to one norm"})
@@ -26,7 +26,7 @@ class SgdConfig(FairseqDataclass):
 
 @dataclass
 class AdamConfig(SgdConfig):
-    """Constants of a rule with two moments."""
+    """Settings of an optimizer with two moments."""
 
     beta1: float = field(default=0.9, metadata={"help": "decay of the first moment"})
     beta2: float = field(default=0.98, metadata={"help": "decay of the second moment"})
@@ -34,14 +34,14 @@ class AdamConfig(SgdConfig):
 
 
 def gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
-    """Return the gradients that there are."""
+    """Return the gradients of the parameters that have one."""
     return [parameter.grad for parameter in parameters if parameter.grad is not None]
 
 
 def equalise(layers: Sequence[list[Tensor]]) -> None:
-    """Scale each layer's gradients to the root mean square of the layers' norms, those of 0 left out.
+    """Scale each layer's gradients to the root mean square of the layers' norms, except those of 0.
 
-    The norm of all layers together stays what it was. Nothing is read off the device.
+    The norm of all layers together does not change. Nothing is read from the device.
     """
     norms = torch.stack([get_total_norm(layer) for layer in layers])
     common = norms.norm() / norms.count_nonzero().sqrt()
@@ -50,27 +50,27 @@ def equalise(layers: Sequence[list[Tensor]]) -> None:
 
 
 class TorchOptimizer(FairseqOptimizer):
-    """What fairseq asks of an optimizer, for one of torch's."""
+    """fairseq's interface of an optimizer, for one of torch's."""
 
     scaler: DynamicLossScaler | None = None
-    """fp16's loss scale; its gradients would vanish without one."""
+    """Loss scaler of fp16, whose gradients would underflow without it."""
     layers: Sequence[Sequence[Tensor]] = ()
-    """The parameters of each layer, if their gradients are to have the same norm at every step."""
+    """The parameters of each layer, if their gradients are to be scaled to the same norm."""
 
     def backward(self, loss: Tensor) -> None:
-        """Add up the gradients of ``loss``, scaled."""
+        """Accumulate the gradients of ``loss`` times the loss scale."""
         super().backward(loss if self.scaler is None else self.scaler.scale(loss))
 
     def multiply_grads(self, c: Tensor | float) -> None:
-        """Multiply all gradients by ``c``, together and not one by one."""
+        """Multiply all gradients by ``c``."""
         torch._foreach_mul_(gradients(self.params), c)
 
     def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Any = None) -> Tensor:
-        """Undo the scale, clip (0: only measure) and return the norm.
+        """Undo the loss scale, clip the gradients (0: do not clip) and return their norm.
 
         Raises:
-            OverflowError: the scale was too large, and is smaller now; the trainer leaves this update out.
-            FloatingPointError: it cannot get any smaller.
+            OverflowError: the loss scale was too large and has been reduced.
+            FloatingPointError: the loss scale is at its minimum.
         """
         if self.scaler is not None:
             self.multiply_grads(1 / self.scaler.loss_scale)
@@ -83,7 +83,7 @@ class TorchOptimizer(FairseqOptimizer):
         return norm
 
     def step(self, closure: Any = None, scale: float = 1.0, groups: Any = None) -> None:
-        """Take one step: torch's own, without its wrapper, which imports the compiler."""
+        """Call torch's step without its wrapper, which imports the compiler."""
         with torch.no_grad():
             if self.layers:
                 equalise([gradients(layer) for layer in self.layers])
@@ -91,7 +91,7 @@ class TorchOptimizer(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """Return torch's keyword arguments; those of a loaded checkpoint take their place."""
+        """Return torch's keyword arguments."""
         return {"lr": self.cfg.lr[0], "weight_decay": self.cfg.weight_decay}
 
 
@@ -105,7 +105,7 @@ class Sgd(TorchOptimizer):
 
 
 class WithMoments(TorchOptimizer):
-    """A rule with two moments."""
+    """An optimizer with two moments."""
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class WithMoments(TorchOptimizer):
 
 @register_optimizer("ln_radam", dataclass=AdamConfig)
 class RAdam(WithMoments):
-    """Rectified Adam (Liu et al. 2020), torch's: below rho_t = 5 it takes the step of the first moment alone."""
+    """Rectified Adam (Liu et al. 2020); up to rho_t = 5 a step uses the first moment alone."""
 
     def __init__(self, cfg: AdamConfig, params: Any) -> None:
         super().__init__(cfg)
@@ -125,10 +125,10 @@ class RAdam(WithMoments):
 
 @register_optimizer("ln_adam", dataclass=AdamConfig)
 class Adam(WithMoments):
-    """torch's fused Adam, with epsilon where fairseq has it: added *before* the bias correction.
+    """torch's fused Adam with fairseq's epsilon, which is added *before* the bias correction.
 
-    That is torch's own step with epsilon / sqrt(1 - beta2^t). The two differ where gradients are hardly larger than
-    epsilon, which is enough to tell the losses of a 512-wide model apart after two updates.
+    That is torch's step with epsilon / sqrt(1 - beta2^t). It matters for gradients that are hardly larger than epsilon;
+    the losses of a model of width 512 differ after two updates.
     """
 
     def __init__(self, cfg: AdamConfig, params: Any) -> None:
@@ -137,13 +137,13 @@ class Adam(WithMoments):
         self.steps = 0
 
     def step(self, closure: Any = None, scale: float = 1.0, groups: Any = None) -> None:
-        """Take one step with the epsilon that belongs to it."""
+        """Update the parameters, with epsilon corrected for the step."""
         self.steps += 1
         for group in self.param_groups:
             group["eps"] = self.cfg.adam_eps / math.sqrt(1 - self.cfg.beta2**self.steps)
         super().step()
 
     def load_state_dict(self, state_dict: dict[str, Any], optimizer_overrides: Any = None) -> None:
-        """Go on from a checkpoint, where torch has kept count of the steps."""
+        """Load a checkpoint and its number of steps."""
         super().load_state_dict(state_dict, optimizer_overrides)
         self.steps = max((int(state["step"]) for state in self._optimizer.state.values()), default=0)

@@ -1,7 +1,7 @@
-"""Pairs of sentences whose mini-batches are cut out of the corpus at once.
+"""Sentence pairs with vectorised collation of mini-batches.
 
-fairseq makes a mini-batch sentence by sentence, in Python: 10 to 18 ms for 4096 tokens of short sentences, in a thread
-that takes turns with the one that trains. That is little beside an update on a CPU, and much beside one on a GPU.
+fairseq collates a mini-batch sentence by sentence in Python, 10 to 18 ms for 4096 tokens of short sentences, in a
+thread that shares the interpreter with training. This is little compared to an update on a CPU, and much on a GPU.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ Ids = NDArray[np.int64]
 
 
 class Side:
-    """All sentences of one language, end to end, mapped from the file of fairseq's that holds them so."""
+    """The concatenated sentences of one language, memory-mapped from fairseq's file."""
 
     def __init__(self, indexed: MMapIndexedDataset) -> None:
         self.tokens = np.memmap(data_file_path(indexed._path), dtype=indexed._index.dtype, mode="r")
@@ -25,7 +25,7 @@ class Side:
         self.starts = np.cumsum(self.lengths) - self.lengths
 
     def rows(self, indices: Ids, pad: int, on_the_left: bool) -> Ids:
-        """Return some sentences as rows (sentences, longest of them), padded on one side."""
+        """Return sentences as an array (sentences, maximum length), padded on one side."""
         lengths = self.lengths[indices, None]
         place = np.arange(lengths.max()) - on_the_left * (lengths.max() - lengths)
         inside = (place >= 0) & (place < lengths)
@@ -35,7 +35,7 @@ class Side:
 
 
 class Pairs(LanguagePairDataset):
-    """fairseq's pairs, and fairseq's mini-batches, in a twentieth of the time. An item is its own index."""
+    """fairseq's sentence pairs and mini-batches, in a twentieth of the time; an item is its own index."""
 
     def __init__(self, pairs: LanguagePairDataset) -> None:
         super().__init__(
@@ -48,10 +48,10 @@ class Pairs(LanguagePairDataset):
         return index
 
     def collater(self, samples: Sequence[int], pad_to_length: None = None) -> dict[str, Any]:
-        """Return the mini-batch of some sentences, the longest source first; {} of none.
+        """Return the mini-batch of some pairs, sorted by source length, longest first; {} for none.
 
-        ``net_input`` has ``src_tokens``, ``src_lengths`` and ``prev_output_tokens``: the target one step later, after
-        an end of sentence. ``ntokens`` are the target's.
+        ``net_input`` has ``src_tokens``, ``src_lengths`` and ``prev_output_tokens``, the target shifted by one position
+        and preceded by <eos>. ``ntokens`` is the number of target tokens.
         """
         if not len(samples):
             return {}

@@ -1,4 +1,4 @@
-"""What a model's gradients are at one moment of training, layer by layer (paper section 3.4, figure 3)."""
+"""Gradient norms of a model in training, by layer (paper section 3.4, figure 3)."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,14 +14,14 @@ ATTENTION = {
     f"{kind}.{name}": f"{kind}_attn.{name}_proj" for kind in ("self", "cross") for name in ("q", "k", "v", "out")
 }
 MATRICES = {"w1": "ffn.fc1", "w2": "ffn.fc2", **ATTENTION}
-"""Weights of a layer by the names they are reported under: the paper's W1 and W2, and attention's."""
+"""The weights of a layer by their names in events: the paper's W1 and W2, and attention's."""
 
 Weights = dict[str, list[nn.Parameter]]
 Norms = dict[str, list[float]]
 
 
 def layer_weights(encoder: Stack, decoder: Stack | None = None) -> Weights:
-    """Return the weights of each kind by layer, under names such as ``decoder.w2``."""
+    """Return the weights of all layers by names such as ``decoder.w2``."""
     found: Weights = {}
     stacks = {"encoder": encoder} if decoder is None else {"encoder": encoder, "decoder": decoder}
     for name, stack in stacks.items():
@@ -38,15 +38,15 @@ def layer_weights(encoder: Stack, decoder: Stack | None = None) -> Weights:
 def gradient_norms(
     weights: Weights, losses: Sequence[Callable[[], Tensor]], scales: Sequence[float] = ()
 ) -> dict[str, Norms]:
-    """Return, for every kind of weight, two numbers a layer.
+    """Return two norms for each kind of weight and layer.
 
-    ``norm_of_mean`` is the paper's: the gradient is averaged over mini-batches element by element, and the Frobenius
-    norm is taken of that. ``mean_of_norms`` is what it is often mistaken for. Gradients that were there stay there.
+    ``norm_of_mean`` is the paper's, the Frobenius norm of the gradient averaged over mini-batches; ``mean_of_norms`` is
+    the mean of the norms of each mini-batch's gradient. Accumulated gradients are not changed.
 
     Args:
-        weights: of `layer_weights`.
-        losses: one call a mini-batch that returns its mean loss per target token, in nats.
-        scales: what each loss is multiplied by, if it is; the numbers are those without.
+        weights: as returned by `layer_weights`.
+        losses: a function for each mini-batch that returns its mean loss per target token, in nats.
+        scales: factors that the losses are scaled by; their gradients are divided by them.
     """
     of_all = [weight for of_kind in weights.values() for weight in of_kind]
     total = [torch.zeros_like(weight) for weight in of_all]
@@ -65,7 +65,7 @@ def gradient_norms(
 
 
 def _by_layer(weights: Weights, values: Tensor) -> Norms:
-    """Return one value a weight, in the order of ``weights``, as they were."""
+    """Return the values, in the order of ``weights``, by kind and layer."""
     flat: list[float] = values.tolist()
     return {name: [flat.pop(0) for _ in of_kind] for name, of_kind in weights.items()}
 
@@ -73,11 +73,10 @@ def _by_layer(weights: Weights, values: Tensor) -> Norms:
 def probe(
     criterion: Any, model: Any, samples: Sequence[dict[str, Any]], loss_scale: float | None = None
 ) -> dict[str, Norms]:
-    """Return the `gradient_norms` of a model in training over prepared mini-batches, with dropout.
+    """Return the `gradient_norms` of a model over mini-batches, with dropout.
 
-    They are those of the loss itself: unscaled whatever the precision, and of one mini-batch at a time however many
-    make an update. Neither the training's random numbers nor its parameters are touched. ``loss_scale`` is fp16's, in
-    which the gradients of a mean would vanish on their way down.
+    Neither the random numbers of training nor its parameters change. ``loss_scale`` is fp16's, in which the gradients
+    of a mean would underflow; the norms are those of the unscaled loss.
     """
     weights = layer_weights(**model.stacks)
 

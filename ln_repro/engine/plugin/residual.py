@@ -1,7 +1,6 @@
-"""Norm placement: where the layer norm stands around a residual branch (paper section 3.1, table 1).
+"""Norm placement: the position of the layer norm around a residual branch (paper section 3.1, table 1).
 
-This is the line that the paper is about, and most of what followed it. A scheme is one class here and its name in
-``SCHEMES``; what it needs to know of the model is its `Place`.
+A scheme, of the paper or a later one, is a class here and its name in ``SCHEMES``.
 """
 
 import math
@@ -18,12 +17,12 @@ Branch = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Place:
-    """The stack that a residual connection stands in, and how deep the model is.
+    """The position of a residual connection in the model.
 
     Args:
-        decoder: in the decoder, or in the encoder.
+        decoder: whether it is in the decoder or in the encoder.
         encoder_layers: N.
-        decoder_layers: M; 0 if the encoder stands alone.
+        decoder_layers: M; 0 for an encoder alone.
     """
 
     decoder: bool
@@ -32,7 +31,7 @@ class Place:
 
     @property
     def sub_layers(self) -> int:
-        """Residual connections of the stack: two a layer in the encoder, three in the decoder."""
+        """Number of residual connections of the stack: two per layer in the encoder, three in the decoder."""
         return 3 * self.decoder_layers if self.decoder else 2 * self.encoder_layers
 
 
@@ -40,13 +39,13 @@ class Residual(nn.Module):
     """A residual connection around a sub-layer (attention or feed-forward).
 
     Args:
-        width: size d of the residual stream.
-        dropout: rate on the branch's output.
-        place: where it stands.
+        width: model width d.
+        dropout: rate on the output of the branch.
+        place: its position in the model.
     """
 
     final_norm: ClassVar[bool] = False
-    """Whether a stack of such layers ends in a norm of its own."""
+    """Whether a stack of such layers ends with a layer norm."""
 
     def __init__(self, width: int, dropout: float, place: Place) -> None:
         super().__init__()
@@ -54,30 +53,30 @@ class Residual(nn.Module):
         self.drop = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, branch: Branch) -> Tensor:
-        """Return the stream after ``branch``; both (time, batch, width)."""
+        """Apply ``branch`` to ``x`` (time, batch, width), with residual connection and norm."""
         raise NotImplementedError
 
     @staticmethod
     def gain(place: Place) -> float:
-        """Return what the scheme multiplies the branches' initial value, output and feed-forward matrices by."""
+        """Return the factor of the branches' value, output and feed-forward matrices at initialisation."""
         return 1.0
 
     @classmethod
     @contextmanager
     def measuring(cls, residuals: Sequence["Residual"]) -> Iterator[None]:
-        """Let the connections of a stack, in their order, set themselves by a first mini-batch that passes."""
+        """Return a context in which a forward pass initialises the connections of a stack, given in their order."""
         yield
 
 
 class PostLN(Residual):
-    """The original Transformer: the norm stands on the stream, after the addition."""
+    """The original Transformer: layer norm after the addition."""
 
     def forward(self, x: Tensor, branch: Branch) -> Tensor:
         return self.norm(x + self.drop(branch(x)))
 
 
 class PreLN(Residual):
-    """The norm stands inside the branch; the stream itself is never normalised but at the end."""
+    """Layer norm at the beginning of the branch, and after the last layer."""
 
     final_norm = True
 
@@ -86,7 +85,7 @@ class PreLN(Residual):
 
 
 class DeepNorm(Residual):
-    """Post-LN with a heavier stream and lighter initial branches, by depth (Wang et al. 2022, table 1)."""
+    """Post-LN with weight alpha on the input and gain beta of the branches, by depth (Wang et al. 2022, table 1)."""
 
     def __init__(self, width: int, dropout: float, place: Place) -> None:
         super().__init__(width, dropout, place)
@@ -97,7 +96,7 @@ class DeepNorm(Residual):
 
     @staticmethod
     def constants(place: Place) -> tuple[float, float]:
-        """Return alpha and beta, the stream's weight and the gain of the branches."""
+        """Return alpha and beta."""
         n, m = place.encoder_layers, place.decoder_layers
         if place.decoder:
             return (3 * m) ** 0.25, (12 * m) ** -0.25
@@ -111,7 +110,7 @@ class DeepNorm(Residual):
 
 
 class ReZero(Residual):
-    """No norm: a branch enters with a learnt weight that starts at zero (Bachlechner et al. 2020)."""
+    """No norm, and a learnt weight of the branch that starts at zero (Bachlechner et al. 2020)."""
 
     def __init__(self, width: int, dropout: float, place: Place) -> None:
         super().__init__(width, dropout, place)
@@ -123,9 +122,9 @@ class ReZero(Residual):
 
 
 class AdminClosed(Residual):
-    """Post-LN with a learnt weight a feature on the stream, from the depth (Liu et al. 2020, their later package).
+    """Post-LN with a learnt weight omega for each feature of the input (Liu et al. 2020, as in their later package).
 
-    omega^2 = (K+1) / ln(K+1) - 1, for K sub-layers in the stack.
+    Initially omega^2 = (K+1) / ln(K+1) - 1, for K sub-layers in the stack.
     """
 
     def __init__(self, width: int, dropout: float, place: Place) -> None:
@@ -138,22 +137,19 @@ class AdminClosed(Residual):
 
 
 class Admin(AdminClosed):
-    """The same with omega from a first mini-batch (Liu et al. 2020).
-
-    omega is the standard deviation that the stream and the branches before this one have gathered.
-    """
+    """The same with omega from a mini-batch: the standard deviation of all outputs before it (Liu et al. 2020)."""
 
     @classmethod
     @contextmanager
     def measuring(cls, residuals: Sequence[Residual]) -> Iterator[None]:
-        gathered = 1.0
+        deviation = 1.0
 
         def measure(residual: nn.Module, given: tuple[Tensor, Branch]) -> None:
-            nonlocal gathered
+            nonlocal deviation
             x, branch = given
             omega = residual.get_parameter("omega")
-            omega.fill_(gathered)
-            gathered = math.sqrt((omega * x).var() + branch(x).var())
+            omega.fill_(deviation)
+            deviation = math.sqrt((omega * x).var() + branch(x).var())
 
         hooks = [residual.register_forward_pre_hook(measure) for residual in residuals]
         try:

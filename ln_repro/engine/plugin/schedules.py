@@ -1,4 +1,4 @@
-"""The learning-rate schedule as fairseq asks for it; the formulas are in `ln_repro.experiment.learning_rate`."""
+"""The learning-rate schedule of `ln_repro.experiment.learning_rate`, registered with fairseq."""
 
 from dataclasses import dataclass, field
 from typing import Any, List  # noqa: UP035 - fairseq reads the annotation as text
@@ -12,18 +12,18 @@ from ln_repro.experiment.learning_rate import LearningRate
 
 @dataclass
 class RampAndTailConfig(FairseqDataclass):
-    """Ramp and tail."""
+    """Warm-up ramp and tail."""
 
-    warmup_updates: int = field(default=0, metadata={"help": "length of the linear ramp; 0: none"})
+    warmup_updates: int = field(default=0, metadata={"help": "length of the linear ramp, 0: none"})
     decay: str = field(default="constant", metadata={"help": "the tail, see ln_repro.experiment.learning_rate"})
-    anchor: int = field(default=4000, metadata={"help": "of the anchored tail"})
+    anchor: int = field(default=4000, metadata={"help": "anchor of the anchored tail"})
     step_epoch: int = field(default=0, metadata={"help": "last epoch before the step, 0: the tail has none"})
     lr: List[float] = II("optimization.lr")  # noqa: UP006 - see the import
 
 
 @register_lr_scheduler("ln_ramp_and_tail", dataclass=RampAndTailConfig)
 class RampAndTail(FairseqLRScheduler):
-    """Sets the rate of the *next* update, so that update 1 is never taken at rate 0."""
+    """Sets the learning rate of the *next* update, so that update 1 does not have rate 0."""
 
     def __init__(self, cfg: RampAndTailConfig, optimizer: Any) -> None:
         super().__init__(cfg, optimizer)
@@ -31,7 +31,7 @@ class RampAndTail(FairseqLRScheduler):
         self.rate: LearningRate | None = None
 
     def plan(self, updates_per_epoch: int, total: int) -> None:
-        """Learn how long the run is, which is known once its batches are made."""
+        """Set the length of the run, which is known only after the batches are built."""
         cfg = self.cfg
         self.rate = LearningRate(
             cfg.lr[0], cfg.warmup_updates, cfg.decay, cfg.anchor, cfg.step_epoch, updates_per_epoch, total
@@ -39,7 +39,7 @@ class RampAndTail(FairseqLRScheduler):
         self.step_update(self.done)
 
     def step_update(self, num_updates: int) -> float:
-        """Take note that ``num_updates`` updates are done, and set the rate of the one that follows."""
+        """Set the learning rate of the update after ``num_updates`` updates."""
         self.done = num_updates
         if self.rate is not None:
             self.optimizer.set_lr(self.rate.at(num_updates + 1))

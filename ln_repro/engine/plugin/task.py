@@ -1,33 +1,37 @@
-"""What every task has, mixed precision and sums that can be read at full precision; and the translation task."""
+"""Settings and loss sums that all tasks share, the base of tasks for an encoder alone, and the translation task."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+from fairseq.data import Dictionary, FairseqDataset
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 from fairseq.tasks import FairseqTask, register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from omegaconf import II
 
 from ln_repro.engine.plugin.loss import bits
 from ln_repro.engine.plugin.pairs import Pairs
 
+MASK = "<mask>"
+
 
 @dataclass
 class LnTaskConfig(FairseqDataclass):
-    """The precision of the arithmetic, when to give up, and what to look at."""
+    """Precision, divergence rule and probes."""
 
     precision: str = field(default="fp32", metadata={"help": "fp32, or bf16, fp16: autocast over fp32 parameters"})
-    divergence_rule: str = field(default="never", metadata={"help": "what counts as lost"})
-    divergence_updates: int = field(
-        default=2000, metadata={"help": "updates between the validations it judges by, at least"}
-    )
+    divergence_rule: str = field(default="never", metadata={"help": "when a run counts as diverged"})
+    divergence_updates: int = field(default=2000, metadata={"help": "updates between the validations it compares"})
     probe_every: int = field(default=0, metadata={"help": "updates between two gradient probes, 0: none"})
-    probe_batches: int = field(default=5, metadata={"help": "mini-batches of a probe"})
+    probe_batches: int = field(default=5, metadata={"help": "mini-batches per probe"})
 
 
 class Sums:
-    """Loss in nats and target tokens, added up since the last `clear`."""
+    """Sums of losses (in nats) and target tokens since the last `clear`."""
 
     def __init__(self, logs: Iterable[Mapping[str, Any]] = ()) -> None:
         self.clear()
@@ -35,53 +39,97 @@ class Sums:
             self.add(log)
 
     def clear(self) -> None:
-        """Start again."""
+        """Set the sums to zero."""
         self.loss = self.nll_loss = 0.0
         self.tokens = 0
 
     def add(self, log: Mapping[str, Any]) -> None:
-        """Add what one mini-batch logged."""
+        """Add the log of one mini-batch."""
         self.loss += float(log["loss"])
         self.nll_loss += float(log["nll_loss"])
         self.tokens += int(log["sample_size"])
 
     def per_token(self) -> dict[str, float]:
-        """Return both losses in bits per target token."""
+        """Return both losses, in bits per target token."""
         tokens = max(self.tokens, 1)
         return {"loss": bits(self.loss / tokens), "nll_loss": bits(self.nll_loss / tokens)}
 
 
 class LnTask(FairseqTask):
-    """Sums losses itself, because fairseq's meters round to three digits."""
+    """A task with its own sums of validation losses: fairseq's meters round to three digits."""
 
     def __init__(self, cfg: LnTaskConfig, *dictionaries: Any) -> None:
         super().__init__(cfg, *dictionaries)
         self.sums = Sums()
         self.start = ""
-        """The file of the weights that the model begins with, if there is one."""
+        """The file of the pre-trained weights that the model starts from; empty: none."""
 
     def targets(self, split: str) -> Any:
-        """Return the sentences or blocks whose tokens are predicted, by index."""
+        """Return a sequence of the targets, a tensor of tokens for each sentence or block."""
         raise NotImplementedError
 
     def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:
-        """Add up the losses of a validation; fairseq's own meters get a copy."""
+        """Add up the losses of a validation, and pass them on to fairseq's meters."""
         for log in logging_outputs:
             self.sums.add(log)
         metrics.log_scalar("loss", self.sums.per_token()["loss"])
 
 
 @dataclass
+class EncoderTaskConfig(LnTaskConfig):
+    """The corpus."""
+
+    data: str = field(default="", metadata={"help": "folder of the binarised corpus"})
+    source_lang: str = field(default="", metadata={"help": "first side of the corpus"})
+    target_lang: str = field(default="", metadata={"help": "second side of the corpus"})
+    seed: int = II("common.seed")
+
+
+class EncoderTask(LnTask):
+    """A task for an encoder alone. Its one dictionary has a mask, which pre-trained embeddings have, too."""
+
+    def __init__(self, cfg: EncoderTaskConfig, dictionary: Dictionary) -> None:
+        super().__init__(cfg)
+        self.dictionary = dictionary
+        self.mask = dictionary.add_symbol(MASK)
+
+    @classmethod
+    def setup_task(cls, cfg: EncoderTaskConfig, **_: Any) -> "EncoderTask":
+        """Load the dictionary."""
+        return cls(cfg, Dictionary.load(str(Path(cfg.data) / f"dict.{cfg.target_lang}.txt")))
+
+    @property
+    def source_dictionary(self) -> Dictionary:
+        """Return the dictionary."""
+        return self.dictionary
+
+
+class Blocks(FairseqDataset):
+    """Blocks of tokens with known sizes."""
+
+    sizes: np.ndarray[Any, np.dtype[Any]]
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def num_tokens(self, index: int) -> int:
+        """Return the number of tokens of a block."""
+        return int(self.sizes[index])
+
+    size = num_tokens
+
+
+@dataclass
 class LnTranslationConfig(LnTaskConfig, TranslationConfig):
-    """fairseq's translation task, and ours."""
+    """Settings of fairseq's translation task and of `LnTask`."""
 
 
 @register_task("ln_translation", dataclass=LnTranslationConfig)
 class LnTranslation(LnTask, TranslationTask):
-    """Translation; data and decoding are fairseq's."""
+    """Translation, with fairseq's data and decoding."""
 
     def load_dataset(self, split: str, *given: Any, **settings: Any) -> None:
-        """Load the pairs of sentences of ``split``."""
+        """Load the sentence pairs of ``split``."""
         super().load_dataset(split, *given, **settings)
         self.datasets[split] = Pairs(self.datasets[split])
 
