@@ -1,4 +1,4 @@
-"""A committed record beside a run that repeats it: what was different around it, and how far its numbers are apart."""
+"""Compare a committed record with a run that repeats it: settings, environment and numbers."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,18 +13,17 @@ from ln_repro.report.tables import Table
 
 EQUAL, ROUNDING, SAME, DIFFERENT = "equal bit for bit", "equal within rounding", "same verdict", "different"
 AS_BEFORE = {"divergence": {"rule": "never"}}
-"""What a record means that lacks a setting, where the setting's default is not what was done before there was one."""
-HALF_THE_DIGITS = 2.0**-11.5
-"""The square root of float32's epsilon, the customary line between rounding and another number. Training amplifies
-rounding by any factor in the end, but hardly as far as this before the first loss is logged; another seed is beyond."""
+"""Settings of records made before these settings existed, where the default is not what was done then."""
+ROUNDING_LIMIT = 2.0**-11.5
+"""The square root of float32's epsilon. Training amplifies rounding errors, but hardly to this size before the first
+logged loss; another seed differs by more."""
 SEEDS, LOOSE = 3, 0.1
-"""The fewest seeds that an arm's interval is taken from, and how far, of its value, a number may be off with fewer."""
+"""Fewest seeds for an interval of the arm; with fewer, a value may be off by this share of itself."""
 SHOWN = 5
-"""Training losses, from the first."""
+"""Number of training losses shown, from the first."""
 LOSS, NLL, BLEU, ACCURACY = "loss", "valid NLL", "test BLEU", "accuracy"
 COLUMNS = {NLL: "valid_nll_loss", BLEU: "test_bleu_tokenised", ACCURACY: "valid_accuracy"}
-WRITTEN = {BLEU: 0.1}
-"""The last digit that a number is reported with, 0.01 for others: no interval is narrower, even if all seeds agree."""
+IGNORED = {"train.device", "stop_on_divergence"}
 Key = tuple[str, int, int]
 """A quantity, the epoch and the update."""
 Series = dict[Key, float | None]
@@ -32,7 +31,7 @@ Series = dict[Key, float | None]
 
 @dataclass(frozen=True)
 class Comparison:
-    """The grade, its reason in words, and the numbers that both runs have."""
+    """The grade, its reason in words, and the numbers of both runs side by side."""
 
     grade: str
     reason: str
@@ -42,7 +41,7 @@ class Comparison:
 def settings_of(record: Record) -> dict[str, Any]:
     """Return the settings that a record was run with, without paths and tracker; a start is named by its run's id.
 
-    Whether it was to be stopped early is not among them: what was run is run again, whatever a rule says today.
+    Stopping early is off: the repetition runs as far as the record did, whatever today's rule says.
     """
     settings = {**AS_BEFORE, **record["experiment"], "stop_on_divergence": False}
     if start := settings.get("start"):
@@ -53,7 +52,7 @@ def settings_of(record: Record) -> dict[str, Any]:
 
 
 def differences(record: Record, ours: Record) -> list[str]:
-    """Return a line for each thing around a run that was different: code, corpus, environment, settings."""
+    """Return one line for each difference of code, corpus, environment and settings."""
     lines, commit = [], record["code"]["git"]
     if record["code"] != ours["code"] or ours["code"]["dirty"]:
         then, now = (f"{(code['git'] or code['version'])[:10]}{', changed,' * bool(code['dirty'])}"
@@ -65,17 +64,14 @@ def differences(record: Record, ours: Record) -> list[str]:
             lines.append(f"  PYTHONPATH={there} ln-repro run exp={record['exp']} seed={record['axes']['seed']}")
     for name, part in (("corpus", "data"), ("environment", "environment"), ("setting", "experiment")):
         before, after = flat(record[part]), flat(ours[part])
-        known = {key for key in after if key in before or part == "environment"} - {
-            "train.device",
-            "stop_on_divergence",
-        }
+        known = {key for key in after if key in before or part == "environment"} - IGNORED
         lines += [f"{name}: {key} {before.get(key, 'not recorded')} then, {after[key]} now"
                   for key in after if key in known and before.get(key) != after[key]]  # fmt: skip
     return lines
 
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings by their dotted names."""
+    """Return nested settings by dotted name."""
     found: dict[str, Any] = {}
     for name, value in settings.items():
         found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
@@ -83,13 +79,13 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def arm_of(run: Run) -> tuple[Any, ...]:
-    """Return what the records of an arm share: all settings but the seed, and the corpus."""
+    """Return the key of a run's arm: all settings but the seed, and the corpus."""
     start = (run.record["experiment"].get("start") or {}).get("exp")
     return run.experiment.arm_key(), run.experiment.lr, run.experiment.init, start, run.record["data"]["fingerprint"]
 
 
 def series(run: Run) -> Series:
-    """Return a run's training losses, then what was measured after its epochs; None where a number is not finite."""
+    """Return training losses, then the measurements after each epoch; None where a number is not finite."""
     found: Series = {(LOSS, one["epoch"], one["update"]): one["loss"] for one in run.events if one["kind"] == "train"}
     for kind, name in COLUMNS.items():
         rows = run.record["epochs"] if kind != BLEU or decoded(run.record) else []
@@ -103,43 +99,42 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
     Args:
         theirs: the committed record.
         ours: the same settings, run again, perhaps for fewer updates.
-        kept: all committed records; those of the same arm tell how far apart its runs are.
+        kept: all committed records, from which the spread of the arm is taken.
     """
     then, now = series(theirs), series(ours)
     shared = [key for key in then if key in now]
-    lengths = [
-        [run.record["experiment"]["train"][key] for key in ("max_epoch", "max_update")] for run in (theirs, ours)
-    ]
-    cut = lengths[0] != lengths[1] or theirs.record["updates"] < ours.record["updates"]  # it was stopped early
-    lost = [_lost(run, ours.record["updates"] if cut else math.inf) for run in (theirs, ours)]
+    trained = [run.record["experiment"]["train"] for run in (theirs, ours)]
+    cut = any(trained[0][key] != trained[1][key] for key in ("max_epoch", "max_update"))
+    cut = cut or theirs.record["updates"] < ours.record["updates"]  # the record was stopped early
+    ends = [_diverged_at(run, ours.record["updates"] if cut else math.inf) for run in (theirs, ours)]
     first = next((_apart(then[key], now[key]) for key in shared if key[0] == LOSS), math.inf)
-    begins = f"the first loss is {first:.1e} of itself apart (rounding: up to {HALF_THE_DIGITS:.1e})"
-    alike = ROUNDING if first <= HALF_THE_DIGITS else SAME
+    begins = f"the first loss differs by {first:.1e} of itself (rounding: up to {ROUNDING_LIMIT:.1e})"
+    alike = ROUNDING if first <= ROUNDING_LIMIT else SAME
     arm = {run.record["axes"]["seed"]: run for run in (*kept, theirs) if arm_of(run) == arm_of(theirs)}
     last = {key[0]: key for key in shared if then[key] is not None}
-    ends = [key for kind, key in last.items() if kind != LOSS] or list(last.values())
-    intervals = {} if any(lost) else {key: _expected(key, then[key], arm.values(), len(ends)) for key in ends}
+    judged = [key for kind, key in last.items() if kind != LOSS] or list(last.values())
+    intervals = {} if any(ends) else {key: _expected(key, then[key], arm.values(), len(judged)) for key in judged}
     outside = [key for key, (low, high) in intervals.items() if not low <= _finite(now[key]) <= high]
     where = f"where {LEVEL:.0%} of runs of this arm are expected by its {len(arm)} seeds"
     if len(arm) < SEEDS:
         where = f"within {LOOSE:.0%} of the record, a loose bound ({len(arm)} of the {SEEDS} seeds for an interval)"
-    if (lost[0] is None) != (lost[1] is None):
-        words = [f"lost at update {update}" if update else "not lost" for update in lost]
+    if (ends[0] is None) != (ends[1] is None):
+        words = [f"diverged at update {update}" if update else "did not diverge" for update in ends]
         grade, reason = DIFFERENT, f"{words[0]} then, {words[1]} now; {begins}"
     elif shared and (cut or then.keys() == now.keys()) and all(then[key] == now[key] for key in shared):
         grade, reason = EQUAL, f"all {len(shared)} numbers that both have are the same"
-    elif any(lost):
-        grade, reason = alike, f"both are lost, at update {lost[0]} then and {lost[1]} now; {begins}"
-    elif outside or not ends:
-        labels = ", ".join(map(_label, outside)) or "nothing that both have"
+    elif any(ends):
+        grade, reason = alike, f"both diverged, at update {ends[0]} then and {ends[1]} now; {begins}"
+    elif outside or not judged:
+        labels = ", ".join(map(_label, outside)) or "no number that both have"
         grade, reason = DIFFERENT, f"{begins}; {labels}: not {where}"
     else:
-        grade, reason = alike, f"{begins}; the end is {where}"
+        grade, reason = alike, f"{begins}; the last values are {where}"
     return Comparison(grade, reason, _table(shared, then, now, intervals))
 
 
-def _lost(run: Run, until: float) -> int | None:
-    """Return the update at which a run's numbers were no longer finite; None if they were after so many."""
+def _diverged_at(run: Run, until: float) -> int | None:
+    """Return the update, up to ``until``, at which a run's numbers ceased to be finite; None if they did not."""
     found = run.record["divergence"]
     return found["update"] if found and found["rule"] == NOT_FINITE and found["update"] <= until else None
 
@@ -149,20 +144,23 @@ def _finite(value: float | None) -> float:
 
 
 def _apart(then: float | None, now: float | None) -> float:
-    """Return how far two numbers are apart, as a part of the first."""
+    """Return the difference of two numbers relative to the first."""
     if then == now:
         return 0.0
     return math.inf if then is None or now is None else abs(now - then) / abs(then or 1.0)
 
 
-def _expected(key: Key, recorded: float | None, arm: Iterable[Run], ends: int) -> Interval:
-    """Return where one more run of the arm is expected, with all of its ``ends`` numbers together."""
-    value, least = _finite(recorded), WRITTEN.get(key[0], 0.01)
+def _expected(key: Key, recorded: float | None, arm: Iterable[Run], judged: int) -> Interval:
+    """Return where a further run of the arm is expected, with all of its ``judged`` numbers together.
+
+    The interval reaches at least one unit of the last reported digit to either side of the record.
+    """
+    value, digit = _finite(recorded), 0.1 if key[0] == BLEU else 0.01
     values = [number for run in arm if (number := series(run).get(key)) is not None]
     if len(values) < SEEDS:
         return value * (1 - LOOSE), value * (1 + LOOSE)
-    low, high = prediction_interval(values, 1 - (1 - LEVEL) / ends)
-    return min(low, value - least), max(high, value + least)
+    low, high = prediction_interval(values, 1 - (1 - LEVEL) / judged)
+    return min(low, value - digit), max(high, value + digit)
 
 
 def _label(key: Key) -> str:
@@ -170,7 +168,7 @@ def _label(key: Key) -> str:
 
 
 def _table(shared: Sequence[Key], then: Series, now: Series, intervals: Mapping[Key, Interval]) -> Table:
-    """Return the numbers side by side: the first training losses and the last, and those of all epochs."""
+    """Return the numbers side by side: the first training losses, the last one, and those of all epochs."""
     losses = [key for key in shared if key[0] == LOSS]
     rows = []
     for key in [*losses[:SHOWN], *losses[SHOWN:][-1:], *(key for key in shared if key[0] != LOSS)]:

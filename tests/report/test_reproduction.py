@@ -1,4 +1,4 @@
-"""A record and the run that repeats it: how alike they are, in four grades."""
+"""A record and the run that repeats it: how similar they are, in four grades."""
 
 import copy
 from collections.abc import Callable
@@ -24,7 +24,12 @@ from ln_repro.report.reproduction import (
     settings_of,
 )
 
-OLD, ALONE, LINEAR, LOST = "a477d5422d", "fc87acbec0", "multi30k_preln_nowarm_radam", "toy_postln_nowarm_sgd_literal"
+OLD, ALONE, LINEAR, DIVERGED = (
+    "a477d5422d",
+    "fc87acbec0",
+    "multi30k_preln_nowarm_radam",
+    "toy_postln_nowarm_sgd_literal",
+)
 """Of seed 1, from before four other seeds and many settings; of the only seed; experiments."""
 
 
@@ -65,7 +70,7 @@ def test_a_record_holds_its_settings_as_they_were(kept: list[Run]) -> None:
         assert {key: flat(found)[key] for key in then} | free == then
         assert (found["train"]["device"], str(experiment.paths.runs)) == ("cpu", "somewhere/reproduced")
         if "divergence" not in record["experiment"]:
-            assert experiment.divergence.rule == "never"  # there was no rule that a run could be lost by
+            assert experiment.divergence.rule == "never"  # there was no rule yet
         if record["experiment"].keys() >= found.keys():
             assert experiment.id(record["data"]["fingerprint"]) == record["id"]
 
@@ -111,8 +116,8 @@ def test_of_a_run_cut_short_only_what_both_have_counts(kept: list[Run], one: Cal
     assert "setting: train.max_epoch 10 then, 1 now" in differences(theirs.record, short.record)
 
 
-def test_a_run_that_is_lost_is_repeated_by_one_that_is(kept: list[Run], one: Callable[[str], Run]) -> None:
-    theirs = one(LOST)
+def test_a_run_that_diverged_is_repeated_by_one_that_does(kept: list[Run], one: Callable[[str], Run]) -> None:
+    theirs = one(DIVERGED)
     theirs = changed(theirs, divergence={**theirs.record["divergence"], "rule": NOT_FINITE})
     later = {**theirs.record["divergence"], "update": theirs.record["divergence"]["update"] + 20}
     assert compare(theirs, changed(theirs, 1e-2, divergence=later), kept).grade == SAME
