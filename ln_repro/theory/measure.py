@@ -1,4 +1,4 @@
-"""Making measurements: in several processes, and each kept on disk as soon as it is made."""
+"""Make measurements in several processes; each is stored on disk as soon as it is made."""
 
 import json
 import multiprocessing
@@ -17,17 +17,17 @@ from ln_repro.theory.unit import Measured, Measurement, Unit
 from ln_repro.version import NUMERICS
 
 INTERRUPT_SECONDS = 2.0
-"""Ctrl-C ends the workers and reaches this process, too, perhaps a little later: then it is what is raised."""
+"""Ctrl-C ends the workers, perhaps a moment before it raises KeyboardInterrupt here."""
 
 
 def measure(units: Sequence[Unit], kept: Path, processes: int, progress: Callable[[int, int], None]) -> Measured:
-    """Return what every unit measures; those that ``kept`` holds already are not made again.
+    """Return the measurement of every unit; those in ``kept`` are not made again.
 
     Args:
         units: what to measure.
-        kept: a file of one JSON object a line, appended to; lines of other numerics and torn ones do not count.
-        processes: how many at a time, on one thread each.
-        progress: called with the number of units done, and of all.
+        kept: a file with one JSON object per line, appended to; torn lines and those of other numerics are ignored.
+        processes: number of processes, of one thread each.
+        progress: called with the number of units done and of all units.
     """
     found = read(kept)
     missing = [unit for unit in units if unit.key not in found]
@@ -48,7 +48,7 @@ def make(units: Sequence[Unit], processes: int) -> Iterator[tuple[Unit, Measurem
     """Yield measurements as they are made."""
     context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
     with ProcessPoolExecutor(processes, context, prepare_worker) as pool:
-        waiting = {pool.submit(measured, unit): unit for unit in units}
+        waiting = {pool.submit(measure_one, unit): unit for unit in units}
         try:
             for done in as_completed(waiting):
                 yield waiting[done], done.result()
@@ -60,23 +60,23 @@ def make(units: Sequence[Unit], processes: int) -> Iterator[tuple[Unit, Measurem
 
 
 def prepare_worker() -> None:
-    """Compute on one thread, and die of Ctrl-C at once and in silence."""
+    """Compute on one thread, and let Ctrl-C end the process without a traceback."""
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def measured(unit: Unit) -> Measurement:
-    """Return what one unit measures."""
+def measure_one(unit: Unit) -> Measurement:
+    """Return the measurement of one unit."""
     return MEASURES[unit.what](unit)
 
 
 def instructions() -> str:
-    """Return the processor's instructions that torch computes with."""
+    """Return the CPU instruction set that torch uses."""
     return torch.backends.cpu.get_cpu_capability()
 
 
 def read(kept: Path) -> dict[str, Measurement]:
-    """Return what was measured before, by unit."""
+    """Return the stored measurements by unit."""
     found: dict[str, Measurement] = {}
     for line in kept.read_text(encoding="utf-8").splitlines() if kept.exists() else []:
         try:

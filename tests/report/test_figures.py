@@ -121,6 +121,8 @@ def test_a_figure_is_the_same_whenever_it_is_drawn(tmp_path: Path) -> None:
     records = [made("iwslt_postln_warm", seed, bleus=[seed, 9.0]) for seed in (1, 2)] + [made("iwslt_preln_nowarm")]
     first, second = (draw_runs(gathered(records), tmp_path / name).paths for name in ("first", "second"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    text = first[1].read_text()  # every line of text is in a comment, too
+    assert "<!-- iwslt, 1 to 2 seeds: mean and 95 % interval -->" in text and "<!-- BLEU: nrefs:1|" in text
 
 
 def test_the_command_prints_what_it_wrote(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
