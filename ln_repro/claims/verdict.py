@@ -1,4 +1,4 @@
-"""Verdicts: what an interval allows one to say of a rule."""
+"""Verdicts: whether an interval confirms a rule."""
 
 from collections.abc import Iterable, Sequence
 from statistics import fmean
@@ -24,20 +24,12 @@ def near(values: Sequence[float], region: Interval, errors: float = 4.0) -> str:
     return REPRODUCED if region[0] - reach <= mean <= region[1] + reach else CONTRADICTED
 
 
-def together(parts: Iterable[str], seeds: int, minimum: int) -> str:
-    """Judge a compound rule: every part has to hold, one that is contradicted decides; too few seeds decide nothing."""
-    found = set(parts)
-    if seeds < minimum or not found:
-        return INCONCLUSIVE
+def all_of(parts: Iterable[str]) -> str:
+    """Judge a rule whose parts all have to hold: the worst of them decides; no parts decide nothing."""
+    found = set(parts) or {INCONCLUSIVE}
     return next((word for word in (CONTRADICTED, INCONCLUSIVE) if word in found), REPRODUCED)
 
 
-def all_of(found: Iterable[str]) -> str:
-    """Judge what has several parts that all have to hold: one that is contradicted decides."""
-    verdicts = set(found)
-    return next((word for word in (CONTRADICTED, INCONCLUSIVE) if word in verdicts), REPRODUCED)
-
-
 def any_of(found: Sequence[str]) -> str:
-    """Judge what one of several parts has to meet: the best of them decides."""
+    """Judge a rule of whose parts one has to hold: the best of them decides."""
     return next((word for word in (REPRODUCED, INCONCLUSIVE) if word in found), CONTRADICTED)

@@ -1,4 +1,4 @@
-"""What a corpus is: where its raw files come from, and how they become parallel lines."""
+"""The interface of a corpus: its raw files, and how they are read, cleaned and split."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -13,35 +13,46 @@ from ln_repro.experiment.data import Data
 
 @dataclass(frozen=True)
 class Raw:
-    """One raw file. ``digest`` is ``sha256:...`` or ``git:...`` where the genuine content is known."""
+    """One raw file.
+
+    Attributes:
+        digest: ``sha256:...`` or ``git:...`` of the published file, if known.
+        urls: where it can be downloaded.
+        path: where it is, if the settings say so.
+    """
 
     name: str
     digest: str | None = None
     urls: tuple[str, ...] = ()
     path: Path | None = None
-    """Where it lies, when the settings alone say so."""
 
 
 @dataclass(frozen=True)
 class Arranged:
-    """The splits, before and after tokenising, line by line the same pairs."""
+    """The splits before and after tokenisation, with the same pairs in the same order.
+
+    Attributes:
+        remarks: what was left out and why, for the user and the manifest.
+    """
 
     raw: Splits
     text: Splits
     remarks: tuple[str, ...] = ()
-    """What was left out and why, for the user and the manifest."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """What a recipe asks for besides splitting words; the literature's choice, not the user's."""
+    """How lines are tokenised; fixed by the reference preparation of a corpus.
+
+    Attributes:
+        normalise: run normalize-punctuation.perl and remove-non-printing-char.perl first.
+        aggressive: split at hyphens, ``foo @-@ bar`` (tokenizer.perl -a).
+        apostrophes: replace typographic apostrophes first, as fairseq's scripts do in evaluation sets.
+    """
 
     normalise: bool = False
-    """Normalise punctuation first (normalize-punctuation.perl, then remove-non-printing-char.perl)."""
     aggressive: bool = False
-    """Split at hyphens, ``foo @-@ bar`` (tokenizer.perl -a)."""
     apostrophes: bool = False
-    """Typewriter apostrophes first, as fairseq's scripts do in evaluation sets alone."""
 
 
 Found = Mapping[str, Path]
@@ -56,17 +67,17 @@ class Corpus(ABC):
     origin: ClassVar[str]
     licence: ClassVar[str]
     by_hand: ClassVar[str]
-    """What to get by hand, and which option takes it; completes 'the corpus is not here: ...'."""
+    """What to download by hand and which option to give; the end of an error message."""
     revision: ClassVar[int] = 1
-    """Raised whenever a change of code changes the prepared text."""
+    """Increased whenever a change of code changes the prepared text."""
     languages: ClassVar[frozenset[str] | None] = frozenset({"de", "en"})
-    """The languages it is in, None where the user says so."""
+    """The languages of the corpus; None where the settings name them."""
     pairs: ClassVar[Mapping[str, int]] = {}
-    """Pairs that each split must have, where that is known."""
+    """Expected number of pairs of each split, where known."""
     folders: ClassVar[tuple[str, ...]] = (".",)
-    """Where in the user's folder the raw files may lie."""
+    """Folders below ``data.source`` that may hold the raw files."""
     archive: ClassVar[Raw | None] = None
-    """The archive that holds all raw files, if they come in one."""
+    """The archive with all raw files, if they are published as one."""
 
     @abstractmethod
     def inputs(self, data: Data) -> list[Raw]:
@@ -77,34 +88,34 @@ class Corpus(ABC):
         """Return the raw lines of the splits (of the test split alone if ``data.only`` says so)."""
 
     def language(self, side: str) -> str:
-        """Return the language whose rules of tokenising a side follows; a side is named by it unless told otherwise."""
+        """Return the language whose tokenisation rules a side follows; sides are usually named by their language."""
         return side
 
     def style(self, split: str) -> Style:
-        """Return how the lines that `read` gave as this split are tokenised."""
+        """Return how the lines of a split from `read` are tokenised."""
         return Style()
 
     def arrange(self, raw: Splits, text: Splits) -> Arranged:
-        """Clean and split, now that the lines are tokenised (but not yet lower-cased)."""
+        """Clean and split the tokenised lines, which are not yet in lower case."""
         return Arranged(raw, text)
 
     def keep(self, train: Sides) -> list[int] | None:
-        """Return the numbers of the segmented training pairs to keep, None for all."""
+        """Return the indices of the segmented training pairs to keep; None for all."""
         return None
 
     def expected(self, data: Data) -> Mapping[str, int]:
-        """Return the pairs that each prepared split must have, where known."""
+        """Return the expected number of pairs of each prepared split, where known."""
         return self.pairs
 
     def reference_tokens(self, data: Data) -> Mapping[str, int]:
-        """Return segmented training tokens by language, with end marks; a difference is reported."""
+        """Return the expected number of segmented training tokens by language, with end marks, where known."""
         return {}
 
     def check(self, data: Data) -> None:
-        """Refuse settings that this corpus cannot serve.
+        """Check the languages.
 
         Raises:
-            UserError: a language that the corpus is not in, or the same one twice.
+            UserError: they are not those of the corpus, or the same.
         """
         pair = (data.source_lang, data.target_lang)
         if pair[0] == pair[1]:

@@ -1,4 +1,4 @@
-"""Joint byte-pair encoding (Sennrich et al. 2016) through subword-nmt's Python interface."""
+"""Joint byte-pair encoding (Sennrich et al. 2016) with subword-nmt."""
 
 import contextlib
 import io
@@ -12,7 +12,7 @@ from ln_repro.corpus.parallel import Line, over_lines
 
 
 def learn(sides: Iterable[list[str]], merges: int) -> str:
-    """Return the merge table learnt on all the sides, one after the other; empty if there is nothing to merge."""
+    """Return the merge table learnt on all sides in order; empty if there is nothing to merge."""
     lines = list(itertools.chain.from_iterable(sides))
     if not any(len(word) > 1 for line in lines for word in line.split(" ")):
         return ""  # learn_bpe would fail
@@ -24,11 +24,11 @@ def learn(sides: Iterable[list[str]], merges: int) -> str:
 
 
 def segmenter(codes: str) -> Line:
-    """Return the function that splits a line's words, ``@@`` behind every part but the last."""
+    """Return the function that segments the words of a line, with ``@@`` after every part but the last."""
     table = BPE(io.StringIO(codes))
     return lambda line: str(table.process_line(line))
 
 
 def segment_lines(lines: list[str], codes: str) -> list[str]:
-    """Return the lines, segmented."""
+    """Return the segmented lines."""
     return over_lines(segmenter, (codes,), lines)

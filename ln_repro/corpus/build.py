@@ -28,10 +28,19 @@ def build(
     report: Report,
     learnt: Prepared | None = None,
 ) -> None:
-    """Prepare a corpus beside ``folder`` and move it there when it is complete.
+    """Prepare a corpus in a staging folder and rename it to ``folder`` when it is complete.
 
-    Merges and dictionary are those of ``learnt``, where there is such a corpus.
-    The caller holds the lock of ``folder``, so a staging folder found here belongs to nobody any more.
+    The caller holds the lock of ``folder``, so an existing staging folder is left over from a crash.
+
+    Args:
+        corpus: the corpus.
+        data: its settings.
+        found: its raw files.
+        folder: where the prepared corpus will be.
+        identity: the first part of the manifest.
+        binarise: see `ln_repro.corpus.prepare.Binarise`.
+        report: called with lines for the user.
+        learnt: a prepared corpus whose merges and dictionary are used instead of new ones.
     """
     staging = folder.with_name(f".{folder.name}.staging")
     shutil.rmtree(staging, ignore_errors=True)
@@ -58,7 +67,7 @@ def _fill(
     report: Report,
     learnt: Prepared | None,
 ) -> dict[str, Any]:
-    """Write raw/, text/, bpe/ and bin/; return what the manifest says about them."""
+    """Write raw/, text/, bpe/ and bin/; return the part of the manifest about them."""
     arranged = _words(corpus, data, found, report)
     for remark in arranged.remarks:
         report(remark)
@@ -81,7 +90,7 @@ def _fill(
     if codes:
         (staging / "bpe" / "codes").write_text(codes, encoding="utf-8")
     if learnt:
-        shutil.copyfile(learnt.dictionary, staging / "bpe" / "dict.txt")  # which the binariser looks for
+        shutil.copyfile(learnt.dictionary, staging / "bpe" / "dict.txt")  # read by the binariser
     report("binarising")
     (staging / "bin").mkdir()
     binarise(staging / "bpe", staging / "bin", data.source_lang, data.target_lang)
@@ -91,7 +100,7 @@ def _fill(
 
 
 def _words(corpus: Corpus, data: Data, found: Found, report: Report) -> Arranged:
-    """Return the splits, tokenised, cleaned and in place."""
+    """Return the splits, tokenised and cleaned."""
     raw = corpus.read(data, found)
     report(f"tokenising {sum(length(sides) for sides in raw.values())} pairs")
     text: Splits = {
@@ -111,12 +120,12 @@ def _lowered(text: Splits) -> Splits:
 
 
 def _segment(text: Splits, data: Data, report: Report, learnt: Prepared | None) -> tuple[Splits, str]:
-    """Return the splits in subwords and the merge table, learnt on both training sides together if on no others."""
+    """Return the splits in subwords, and the merge table, which is learnt on both training sides unless given."""
     if learnt:
         codes = learnt.codes
     elif data.bpe_merges:
         report(f"learning {data.bpe_merges} byte-pair merges")
-        languages = dict.fromkeys((data.source_lang, data.target_lang))  # one of them, where there is one side
+        languages = dict.fromkeys((data.source_lang, data.target_lang))  # monolingual text has one side
         codes = learn((text["train"][lang] for lang in languages), data.bpe_merges)
     else:
         codes = ""
@@ -130,10 +139,10 @@ def _segment(text: Splits, data: Data, report: Report, learnt: Prepared | None) 
 
 
 def _check(corpus: Corpus, data: Data, raw: Splits, text: Splits) -> None:
-    """Compare the number of pairs with the known one, and refuse lines of which nothing is left.
+    """Check the number of pairs, and that no line is empty.
 
     Raises:
-        UserError: expected and found number, or the first line without text.
+        UserError: the number is not the expected one, or a line has no text.
     """
     for split, sides in text.items():
         one = "sentence pair" if len(sides) > 1 else "sentence"
@@ -141,10 +150,10 @@ def _check(corpus: Corpus, data: Data, raw: Splits, text: Splits) -> None:
         if expected is not None and length(sides) != expected:
             raise UserError(
                 f"{corpus.name}: {split}: expected {expected} pairs, found {length(sides)}; the raw text "
-                f"is not the known one: get it again from {corpus.origin}"
+                f"is not the published one; download it again from {corpus.origin}"
             )
         if not length(sides):
-            raise UserError(f"{corpus.name}: {split}: no {one} is left; give more text")
+            raise UserError(f"{corpus.name}: {split}: no {one} is left after cleaning; give more text")
         for lang, lines in sides.items():
             if "" in lines:
                 line = raw[split][lang][lines.index("")]
@@ -161,7 +170,7 @@ def _write(folder: Path, splits: Splits) -> None:
 
 
 def _facts(text: Splits, bpe: Splits, remarks: tuple[str, ...]) -> dict[str, Any]:
-    """Return counts of pairs, words, subwords and types."""
+    """Return the numbers of pairs, words, subwords and types."""
     types = Counter(token for lines in bpe.get("train", {}).values() for line in lines for token in line.split())
     return {
         "pairs": {split: length(text[split]) for split in ("train", "valid", "test") if split in text},
@@ -173,7 +182,7 @@ def _facts(text: Splits, bpe: Splits, remarks: tuple[str, ...]) -> dict[str, Any
 
 
 def _tokens(splits: Splits) -> dict[str, dict[str, int]]:
-    """Return the number of tokens of each side of each split (without end marks)."""
+    """Return the number of tokens of each side of each split, without end marks."""
     return {
         split: {lang: sum(line.count(" ") + 1 for line in lines) for lang, lines in sides.items()}
         for split, sides in splits.items()
@@ -181,7 +190,7 @@ def _tokens(splits: Splits) -> dict[str, dict[str, int]]:
 
 
 def _compare_tokens(corpus: Corpus, data: Data, facts: dict[str, Any], report: Report) -> None:
-    """Tell when the number of segmented training tokens is not the one of the reference preparation."""
+    """Report where the number of segmented training tokens differs from the reference preparation."""
     for lang, expected in corpus.reference_tokens(data).items():
         found = facts["tokens"]["train"][lang] + facts["pairs"]["train"]
         if found != expected:
@@ -191,5 +200,5 @@ def _compare_tokens(corpus: Corpus, data: Data, facts: dict[str, Any], report: R
 
 
 def _versions() -> dict[str, str]:
-    """Return the versions of what made the text."""
+    """Return the versions of the libraries that made the text."""
     return {name: importlib.metadata.version(name) for name in ("sacremoses", "subword-nmt")}

@@ -1,4 +1,4 @@
-"""Pairs that are fit for training, by the rule of Moses' clean-corpus-n.perl."""
+"""Training pairs to keep, by the rule of Moses' clean-corpus-n.perl."""
 
 from ln_repro.corpus.text import Sides
 
@@ -7,18 +7,13 @@ LONGEST_WORD = 1_000
 
 
 def well_matched(sides: Sides, ratio: float, longest: int) -> list[int]:
-    """Return the numbers of the pairs with 1 to ``longest`` tokens a side and lengths within ``ratio``."""
-    first, second = sides.values()
-    return [
-        number
-        for number, pair in enumerate(zip(first, second, strict=True))
-        if _fit([line.split() for line in pair], ratio, longest)
-    ]
-
-
-def _fit(pair: list[list[str]], ratio: float, longest: int) -> bool:
-    """Say whether two tokenised sentences may be translations of each other."""
-    short, long = sorted(len(tokens) for tokens in pair)
-    if not 1 <= short <= long <= longest or long / short > ratio:
-        return False
-    return not any(len(token) > LONGEST_WORD for tokens in pair for token in tokens)
+    """Return the indices of the pairs with 1 to ``longest`` tokens per side and a length ratio up to ``ratio``."""
+    kept = []
+    for index, lines in enumerate(zip(*sides.values(), strict=True)):
+        pair = [line.split() for line in lines]
+        short, long = sorted(map(len, pair))
+        if 1 <= short <= long <= min(longest, ratio * short) and all(
+            len(t) <= LONGEST_WORD for side in pair for t in side
+        ):
+            kept.append(index)
+    return kept

@@ -1,4 +1,4 @@
-"""The user's own parallel text: three prefixes, two sides each."""
+"""The user's parallel text: three prefixes with two sides each."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ class Files(Corpus):
     languages = None
 
     def inputs(self, data: Data) -> list[Raw]:
-        """Return the two sides of each split, wherever the prefixes say."""
+        """Return the two sides of each split."""
         return [
             Raw(f"{split}.{lang}", path=_side(_prefix(data, split), lang))
             for split in wanted(data)
@@ -30,7 +30,7 @@ class Files(Corpus):
         ]
 
     def read(self, data: Data, found: Found) -> Splits:
-        """Return the splits; a blank line would shift one side against the other, so it is refused."""
+        """Return the splits; blank lines are refused."""
         splits: Splits = {}
         for split in wanted(data):
             paths = {lang: found[f"{split}.{lang}"] for lang in (data.source_lang, data.target_lang)}
@@ -40,14 +40,14 @@ class Files(Corpus):
 
 
 def _prefix(data: Data, split: str) -> Path:
-    """Return the prefix of a split, under ``data.source`` if that is given."""
+    """Return the prefix of a split, relative to ``data.source`` if that is given."""
     prefix: Path | None = getattr(data, split)
     if prefix is None or not prefix.name:
-        raise UserError(f"data.{split}: is not a prefix of files; {Files.by_hand}")
+        raise UserError(f"data.{split}: not a prefix of files; {Files.by_hand}")
     return data.source / prefix if data.source is not None else prefix
 
 
 def _side(prefix: Path, lang: str) -> Path:
-    """Return a side's file; one that is not there is named without an ending."""
+    """Return the file of a side, without ending if it does not exist."""
     side = prefix.with_name(f"{prefix.name}.{lang}")
     return find_text(side) or side

@@ -1,4 +1,4 @@
-"""Two tasks of GLUE: pairs of English sentences, each with one of two classes."""
+"""Two tasks of GLUE: classification of English sentence pairs into two classes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,47 +11,43 @@ from ln_repro.experiment.data import Data
 
 SIDES = ("sentence1", "sentence2")
 LABEL = "label"
-"""The third side of a split: 0 or 1 a line, which no later step changes."""
+"""The third side of a split: 0 or 1 on each line, unchanged by later steps."""
 
 
 class Glue(Corpus):
-    """GLUE's own layout: ``train.tsv`` and ``dev.tsv``, with a line of column names. The test set has no classes."""
+    """``train.tsv`` and ``dev.tsv`` with column names in the first line; GLUE's test sets have no classes."""
 
     origin = "https://gluebenchmark.com"
     languages = frozenset(SIDES)
     revision = 2
     columns: ClassVar[tuple[str, str, str]]
-    """Of the two sentences, and of the class."""
+    """Names of the columns of both sentences and of the class."""
     classes: ClassVar[Mapping[str, str]]
-    """What stands in the last column, and the class that it is."""
+    """The class, 0 or 1, by its name in the file."""
 
     def inputs(self, data: Data) -> list[Raw]:
-        """Return the files of the two splits."""
+        """Return the files of both splits."""
         return [Raw("train.tsv"), Raw("dev.tsv")]
 
     def read(self, data: Data, found: Found) -> Splits:
-        """Return training and validation set; beside the sentences, the classes."""
+        """Return the training and the validation set, with the classes as a third side."""
         return {split: self._sides(found[name]) for split, name in (("train", "train.tsv"), ("valid", "dev.tsv"))}
 
     def language(self, side: str) -> str:
-        """Return English, the language of both sentences; a class has none."""
+        """Return English."""
         return "en"
 
     def check(self, data: Data) -> None:
-        """Refuse other sides, and a test set.
-
-        Raises:
-            UserError: either is asked for.
-        """
+        """Check the sides, and that no test set is asked for."""
         super().check(data)
         if data.only is not None:
             raise UserError(f"data.only: {self.name} has no {data.only} set with classes; leave it out")
 
     def _sides(self, path: Path) -> dict[str, list[str]]:
-        """Return the columns of a file.
+        """Return the sentences and classes of a file.
 
         Raises:
-            UserError: a column is missing, or a line is not like the others.
+            UserError: a column is missing, or a line has other columns or another class.
         """
         head, *lines = read_lines(path) or [""]
         names = head.split("\t")
@@ -63,22 +59,20 @@ class Glue(Corpus):
             cells = line.split("\t")
             found = [cells[place].strip() for place in places] if len(cells) == len(names) else [""]
             if "" in found or found[-1] not in self.classes:
-                wanted = f"{len(names)} columns, two sentences and one of {', '.join(self.classes)} among them"
-                raise UserError(f"{path}:{number}: is not {wanted}")
+                wanted = f"{len(names)} columns with two sentences and one of {', '.join(self.classes)}"
+                raise UserError(f"{path}:{number}: expected {wanted}")
             for side, cell in zip(sides.values(), [*found[:2], self.classes[found[2]]], strict=True):
                 side.append(cell)
         return sides
 
 
 class Mrpc(Glue):
-    """Whether two sentences of the news say the same."""
+    """Whether two sentences from the news are paraphrases."""
 
     name = "mrpc"
-    description = "GLUE's MRPC, for task=classification: do two sentences say the same?"
+    description = "GLUE's MRPC, for task=classification: are two sentences paraphrases?"
     licence = "Microsoft Research's, for research"
-    by_hand = (
-        "get MRPC from https://gluebenchmark.com and give data.source=FOLDER, in which MRPC/train.tsv and dev.tsv lie"
-    )
+    by_hand = "get MRPC from https://gluebenchmark.com and give data.source=FOLDER with MRPC/train.tsv and MRPC/dev.tsv"
     folders = (".", "MRPC")
     columns = ("#1 String", "#2 String", "Quality")
     classes: ClassVar[Mapping[str, str]] = {"0": "0", "1": "1"}
@@ -90,9 +84,7 @@ class Rte(Glue):
     name = "rte"
     description = "GLUE's RTE, for task=classification: does one sentence follow from the other?"
     licence = "of the RTE challenges, for research"
-    by_hand = (
-        "get RTE from https://gluebenchmark.com and give data.source=FOLDER, in which RTE/train.tsv and dev.tsv lie"
-    )
+    by_hand = "get RTE from https://gluebenchmark.com and give data.source=FOLDER with RTE/train.tsv and RTE/dev.tsv"
     folders = (".", "RTE")
     columns = (*SIDES, "label")
     classes: ClassVar[Mapping[str, str]] = {"not_entailment": "0", "entailment": "1"}

@@ -1,4 +1,4 @@
-"""IWSLT14 German-English as fairseq's prepare-iwslt14.sh prepares it, to the byte."""
+"""IWSLT14 German-English, byte for byte as prepared by fairseq's prepare-iwslt14.sh."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ TRAIN = {
     "train.tags.de-en.en": "git:d2f9bcf958aa81517677e1468fd35a3240229808",
 }
 
-TEST = {  # in the order in which they make up the test set
+TEST = {  # in the order of the test set
     "IWSLT14.TED.dev2010.de-en": {
         "de": "6bb2e8272bc49a4f19df2150a482a1b856fa6a2d6b289d3a80ac6b4ff66070fe",
         "en": "5c860ebb64d4ecdc65800c7ba59732d27cff8b296fa7eeafbcd4614a2c572700",
@@ -39,31 +39,26 @@ TEST = {  # in the order in which they make up the test set
 }
 
 LANGUAGES = ("de", "en")
-
 LEFT_OUT = ("<url>", "<talkid>", "<keywords>")
-"""Lines of the training text that hold no translation."""
-
+"""Tags of training lines without a translation."""
 TAGS = re.compile(r"</?(?:title|description)>")
 SEGMENT = re.compile(r'<seg id="[0-9]*">\s*|\s*</seg>\s*')
-
 RATIO, LONGEST = 1.5, 175
 """Bounds of clean-corpus-n.perl, in words."""
-
 MERGES = 10_000
 """Byte-pair merges of the reference script."""
-
 EVERY = 23
-"""Each 23rd pair is for validation."""
+"""Every 23rd pair is for validation."""
 
 
 class Iwslt14(Corpus):
-    """160,239 / 7,283 / 6,750 pairs; the paper's 'about 153K/7K/7K' is not documented further."""
+    """160,239 / 7,283 / 6,750 pairs; the paper says 'about 153K/7K/7K' and no more."""
 
     name = "iwslt14"
     description = "IWSLT14 TED talks, the split of fairseq's prepare-iwslt14.sh"
     origin = "wit3.fbk.eu, IWSLT14, archive 2014-01/texts/de/en/de-en.tgz"
     licence = "CC BY-NC-ND 3.0"
-    by_hand = "get IWSLT14's de-en.tgz and give it, or the folder it unpacks to, as data.source=PATH"
+    by_hand = "download IWSLT14's de-en.tgz and give it, or its unpacked folder, as data.source=PATH"
     pairs: ClassVar[Mapping[str, int]] = {"train": 160_239, "valid": 7_283, "test": 6_750}
     folders = (".", "de-en")
     archive = Raw(
@@ -76,23 +71,22 @@ class Iwslt14(Corpus):
     )
 
     def inputs(self, data: Data) -> list[Raw]:
-        """Return the training text with its tags, and the evaluation sets in XML."""
+        """Return the training text with tags, and the evaluation sets in XML."""
         tests = [
             Raw(f"{name}.{lang}.xml", f"sha256:{sha}") for name, sides in TEST.items() for lang, sha in sides.items()
         ]
         return [Raw(name, digest) for name, digest in TRAIN.items() if "train" in wanted(data)] + tests
 
     def reference_tokens(self, data: Data) -> Mapping[str, int]:
-        """Return the lengths of the training side that the reference script gives."""
-        as_there = data.lowercase and data.bpe_merges == MERGES
-        return {"de": 4_035_591, "en": 3_949_114} if as_there else {}
+        """Return the training tokens of the reference script, if the settings are its."""
+        return {"de": 4_035_591, "en": 3_949_114} if data.lowercase and data.bpe_merges == MERGES else {}
 
     def style(self, split: str) -> Style:
         """Return fairseq's style."""
         return Style(apostrophes=split == "test")
 
     def read(self, data: Data, found: Found) -> Splits:
-        """Return the test set, and the training text from which validation is still to be taken."""
+        """Return the test set, and the training text with the validation set still in it."""
         sets = [_segments({lang: found[f"{name}.{lang}.xml"] for lang in LANGUAGES}) for name in TEST]
         splits: Splits = {"test": {lang: [line for sides in sets for line in sides[lang]] for lang in LANGUAGES}}
         if "train" in wanted(data):
@@ -100,28 +94,22 @@ class Iwslt14(Corpus):
         return splits
 
     def arrange(self, raw: Splits, text: Splits) -> Arranged:
-        """Clean the training text and take each 23rd pair of it for validation."""
+        """Clean the training text and take every 23rd pair of it for validation."""
         if "train" not in text:
             return Arranged(raw, text)
         kept = well_matched(text["train"], RATIO, LONGEST)
-        numbers = {
-            "train": [number for place, number in enumerate(kept, 1) if place % EVERY],
-            "valid": kept[EVERY - 1 :: EVERY],
-        }
-        remark = f"iwslt14: {len(text['train']['de']) - len(kept)} pairs dropped as too long or ill-matched"
-        return Arranged(_split(raw, numbers), _split(text, numbers), (remark,))
+        train = [index for number, index in enumerate(kept, 1) if number % EVERY]
+        remark = f"iwslt14: {len(text['train']['de']) - len(kept)} pairs dropped as too long or badly matched"
 
+        def split(splits: Splits) -> Splits:
+            valid = pick(splits["train"], kept[EVERY - 1 :: EVERY])
+            return {"train": pick(splits["train"], train), "valid": valid, "test": splits["test"]}
 
-def _split(splits: Splits, numbers: dict[str, list[int]]) -> Splits:
-    """Return the splits with train and valid taken out of the training text."""
-    return {
-        **{name: pick(splits["train"], chosen) for name, chosen in numbers.items()},
-        "test": splits["test"],
-    }
+        return Arranged(split(raw), split(text), (remark,))
 
 
 def _training(paths: dict[str, Path]) -> Sides:
-    """Return the training text without the lines and tags that are not translated."""
+    """Return the training text without untranslated lines and tags."""
     sides = {
         lang: [TAGS.sub("", line).strip() for line in read_lines(path) if not any(tag in line for tag in LEFT_OUT)]
         for lang, path in paths.items()

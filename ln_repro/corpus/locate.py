@@ -1,4 +1,4 @@
-"""Raw files: found in the user's folder, unpacked, or downloaded; and verified."""
+"""Raw files: found in the user's folder, unpacked or downloaded, and verified."""
 
 import gzip
 import hashlib
@@ -16,10 +16,10 @@ from ln_repro.experiment.data import Data
 
 
 def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> Found:
-    """Return the raw files of a corpus by name, verified.
+    """Return the verified raw files of a corpus by name.
 
     Raises:
-        UserError: a file is absent and cannot be downloaded, or is not the known one.
+        UserError: a file is missing and cannot be downloaded, or is not the published one.
     """
     require_source(data)
     inputs = corpus.inputs(data)
@@ -36,7 +36,7 @@ def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> Found:
 
 
 def present(corpus: Corpus, data: Data, root: Path) -> dict[str, Path]:
-    """Return those raw files that are here already, without reading them."""
+    """Return the raw files that exist, by name."""
     found: dict[str, Path] = {}
     inputs = corpus.inputs(data)
     folders = _folders(corpus, data, root)
@@ -51,10 +51,10 @@ def present(corpus: Corpus, data: Data, root: Path) -> dict[str, Path]:
 
 
 def require_source(data: Data) -> None:
-    """Refuse a ``data.source`` that is not there.
+    """Check that ``data.source`` can be read.
 
     Raises:
-        UserError: no such file or folder, or one that may not be read.
+        UserError: it cannot.
     """
     if data.source is None:
         return
@@ -69,7 +69,7 @@ def require_source(data: Data) -> None:
 
 
 def _folders(corpus: Corpus, data: Data, root: Path) -> list[Path]:
-    """Return the folders in which raw files may lie, the first one that has a file counts."""
+    """Return the folders that raw files are searched for in, in order."""
     archive = _archive(corpus, data, root)
     unpacked = [_unpack_folder(archive, corpus, root)] if archive is not None and archive.is_file() else []
     if data.source is None:
@@ -78,7 +78,7 @@ def _folders(corpus: Corpus, data: Data, root: Path) -> list[Path]:
 
 
 def _archive(corpus: Corpus, data: Data, root: Path) -> Path | None:
-    """Return the place of the archive with all raw files, whether or not it is there."""
+    """Return the path of the archive with all raw files, which need not exist."""
     if corpus.archive is None:
         return None
     if data.source is None:
@@ -92,14 +92,14 @@ def _store(corpus: Corpus, root: Path) -> Path:
 
 
 def _unpack_folder(archive: Path, corpus: Corpus, root: Path) -> Path:
-    """Return the folder for an archive's files: under ``root``, for the user's folder is not ours to fill."""
+    """Return the folder, below ``root``, that an archive is unpacked to."""
     status = archive.stat()
     key = f"{os.path.realpath(archive)} {status.st_size} {status.st_mtime_ns}".encode(errors="surrogateescape")
     return _store(corpus, root) / f"unpacked-{hashlib.sha256(key).hexdigest()[:8]}"
 
 
 def _obtain(corpus: Corpus, data: Data, root: Path, absent: list[Raw], report: Report) -> None:
-    """Unpack or download what is absent."""
+    """Unpack or download the missing files."""
     archive, names = _archive(corpus, data, root), ", ".join(raw.name for raw in absent)
     if archive is not None and corpus.archive is not None:
         if data.source is None and not archive.is_file():
@@ -118,10 +118,10 @@ def _obtain(corpus: Corpus, data: Data, root: Path, absent: list[Raw], report: R
 
 
 def _unpack(archive: Path, folder: Path, names: list[str], corpus: Corpus) -> None:
-    """Write the named members of a tar archive, wherever in it they lie, to ``folder``.
+    """Write the named members of a tar archive, whatever their folder in it, to ``folder``.
 
     Raises:
-        UserError: it is no tar archive, is damaged, or lacks a file.
+        UserError: it is not a tar archive, is damaged, or lacks a file.
     """
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -140,16 +140,16 @@ def _unpack(archive: Path, folder: Path, names: list[str], corpus: Corpus) -> No
 
 
 def _verify(corpus: Corpus, data: Data, root: Path, raw: Raw, path: Path) -> None:
-    """Compare a raw file with the known one.
+    """Check the digest of a raw file, unless ``data.checksum`` is ``record``.
 
     Raises:
-        UserError: it differs, and ``data.checksum`` is not ``record``.
+        UserError: it is not that of the published file.
     """
     if raw.digest is None or data.checksum == "record":
         return
     found = cached_digest(path, root, raw.digest.split(":")[0])
     if found != raw.digest:
         raise UserError(
-            f"{path}: not the known file of {corpus.name}, expected {raw.digest}, found {found}; get it from "
-            f"{corpus.origin}, or take this one, as a corpus of its own, with data.checksum=record"
+            f"{path}: not the published file of {corpus.name}, expected {raw.digest}, found {found}; download it from "
+            f"{corpus.origin}, or use this one as a different corpus with data.checksum=record"
         )

@@ -1,4 +1,4 @@
-"""The user's own text in one language: a file for each split, a sentence a line."""
+"""The user's text in one language: one file per split, one sentence per line."""
 
 from ln_repro.corpus.base import Corpus, Found, Raw, wanted
 from ln_repro.corpus.text import Splits, find_text, read_lines, refuse_empty
@@ -7,15 +7,15 @@ from ln_repro.experiment.data import Data
 
 
 class Monolingual(Corpus):
-    """One side, which is source and target alike: there is nothing to translate, but words to be hidden."""
+    """Text for masked language modelling, whose only side is both source and target."""
 
     name = "text"
     description = "your own text in one language, for task=masked_lm"
     origin = "your files"
     licence = "yours"
     by_hand = (
-        "give data.train=FILE data.valid=FILE, a sentence a line (.gz and .xz are accepted), and data.test=FILE if you "
-        "have one"
+        "give data.train=FILE data.valid=FILE, and data.test=FILE if you have one, with one sentence per line "
+        "(.gz and .xz are accepted)"
     )
     languages = None
 
@@ -28,7 +28,7 @@ class Monolingual(Corpus):
         return [Raw(f"{split}.{data.target_lang}", path=find_text(place) or place) for split, place in places.items()]
 
     def read(self, data: Data, found: Found) -> Splits:
-        """Return the splits; a blank line, which documents may be kept apart by, is passed over."""
+        """Return the splits without blank lines, which may separate documents."""
         splits: Splits = {}
         for raw in self.inputs(data):
             sides = {data.target_lang: [line for line in read_lines(found[raw.name]) if line]}
@@ -37,10 +37,10 @@ class Monolingual(Corpus):
         return splits
 
     def check(self, data: Data) -> None:
-        """Refuse two languages.
+        """Check that both languages are the same.
 
         Raises:
-            UserError: they are not the same.
+            UserError: they are not.
         """
         if data.source_lang != data.target_lang:
             raise UserError(

@@ -22,7 +22,7 @@ SHA256 = {
 
 
 class Multi30k(Corpus):
-    """Punctuation normalised, tokenised and (by default) lower-cased, as is usual for this corpus."""
+    """Normalised, tokenised and by default lower-cased, as is usual for this corpus."""
 
     name = "multi30k"
     description = "Multi30k task 1, image captions, test_2016_flickr"

@@ -1,4 +1,4 @@
-"""How well a language is predicted without the other one: entropies of unigrams and of an n-gram model."""
+"""Entropies of the target language without the source: of unigrams and of an n-gram model."""
 
 from array import array
 from collections.abc import Iterator
@@ -12,15 +12,15 @@ Ids = NDArray[np.int64]
 BEGIN, END, UNKNOWN = range(3)
 MAX_ORDER = 5
 MAX_TOKENS = 10_000_000
-"""The models are trained on the first sentences of a larger training set, up to so many tokens with their `BEGIN`s."""
+"""Most training tokens, with `BEGIN`; of larger training sets the first sentences are used."""
 
 
 def entropies(train: Path, valid: Path) -> dict[str, Any]:
-    """Return what a segmented side is predicted with by models that never see the other side.
+    """Return the entropies of a segmented side under models that do not see the other side.
 
-    ``unigram_bits`` is the entropy of the training tokens' own frequencies, ``source_blind_bits`` the validation
-    cross-entropy of the n-gram model (`probabilities`) of that ``order`` from 1 to `MAX_ORDER` which has the lowest;
-    both in bits per token, the ends of sentences included. ``tokens`` is how many training tokens the models have seen.
+    ``unigram_bits`` is the entropy of the training tokens' frequencies, ``source_blind_bits`` the lowest validation
+    cross-entropy of the n-gram models (`probabilities`), and ``order`` the order of that model; both entropies are in
+    bits per token, with the ends of sentences. ``tokens`` is the number of training tokens.
     """
     words: dict[str, int] = {}
     seen, asked = _read(train, words, grow=True), _read(valid, words, grow=False)
@@ -39,12 +39,12 @@ def probabilities(train: Ids, valid: Ids, types: int) -> Iterator[NDArray[np.flo
     """Yield the probability of every validation token under the models of order 1 to `MAX_ORDER`.
 
     Interpolated Witten-Bell smoothing: ``P(w | h) = (c(h w) + t(h) P(w | h')) / (c(h) + t(h))``, where ``t(h)`` is the
-    number of types seen after ``h``, and ``h'`` is ``h`` without its first token; below the unigrams, all are alike.
+    number of types seen after ``h``, and ``h'`` is ``h`` without its first token; the base is a uniform distribution.
 
     Args:
-        train: sentences one after the other, each with ``MAX_ORDER - 1`` times `BEGIN` before and `END` after it.
+        train: concatenated sentences, each with ``MAX_ORDER - 1`` times `BEGIN` before and `END` after it.
         valid: the same; a token that is not in ``train`` is `UNKNOWN`.
-        types: of tokens that may come next, `END` and `UNKNOWN` among them.
+        types: number of token types, `END` and `UNKNOWN` included.
     """
     tokens = np.concatenate([train, valid])
     seen = np.flatnonzero(train != BEGIN)
@@ -64,7 +64,7 @@ def probabilities(train: Ids, valid: Ids, types: int) -> Iterator[NDArray[np.flo
 
 
 def _read(path: Path, words: dict[str, int], grow: bool) -> Ids:
-    """Return the sentences of a file as `probabilities` takes them; new words get a number only if ``grow`` says so."""
+    """Return the sentences of a file for `probabilities`; new words are added to ``words`` if ``grow`` is set."""
     tokens = array("q")
     number = words.setdefault if grow else words.get
     with path.open(encoding="utf-8", newline="\n") as lines:

@@ -1,4 +1,4 @@
-"""One function over many lines, on several cores where that pays, always in order."""
+"""Apply one function to many lines, on several cores if that is faster, in order."""
 
 import os
 import signal
@@ -13,12 +13,10 @@ from typing import Any
 from ln_repro.system.subprocesses import cores
 
 Line = Callable[[str], str]
-
 WORTH_IT = 60_000
-"""Fewer lines than this are done before a second interpreter has started."""
-
+"""Fewest lines for which it is worth starting further interpreters."""
 CHUNK = 4_000
-"""Lines that travel to a worker at once."""
+"""Lines sent to a worker at once."""
 
 _function: Line
 
@@ -26,21 +24,20 @@ _function: Line
 def over_lines(make: Callable[..., Line], arguments: tuple[Any, ...], lines: list[str]) -> list[str]:
     """Return ``make(*arguments)`` applied to every line, in order.
 
-    ``make`` must be importable by name: each worker calls it once, so that caches and compiled
-    patterns are built once a worker and never travel.
+    ``make`` must be importable by name; each worker calls it once, so caches and compiled patterns are not pickled.
     """
     workers = min(8, cores())
     if workers > 1 and len(lines) >= WORTH_IT:
         try:
             return _on_workers(make, arguments, lines, workers)
         except BrokenProcessPool:
-            pass  # a worker was killed (memory) or could not start: one process needs less and always works
+            pass  # a worker was killed for memory or could not start; one process needs less
     function = make(*arguments)
     return [function(line) for line in lines]
 
 
 def _on_workers(make: Callable[..., Line], arguments: tuple[Any, ...], lines: list[str], workers: int) -> list[str]:
-    """Return the lines as `over_lines` does, from a pool of fresh interpreters."""
+    """Return the same as `over_lines`, from a pool of processes."""
     chunks = [lines[start : start + CHUNK] for start in range(0, len(lines), CHUNK)]
     # "spawn": a fork of a process in which torch has started threads may deadlock.
     with ProcessPoolExecutor(workers, get_context("spawn"), _prepare_worker, (make, arguments)) as pool:
@@ -48,7 +45,7 @@ def _on_workers(make: Callable[..., Line], arguments: tuple[Any, ...], lines: li
 
 
 def _prepare_worker(make: Callable[..., Line], arguments: tuple[Any, ...]) -> None:
-    """Build the worker's function, leave interrupts to the parent, and never outlive it."""
+    """Create the worker's function, ignore interrupts, and end with the parent."""
     global _function
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -56,7 +53,7 @@ def _prepare_worker(make: Callable[..., Line], arguments: tuple[Any, ...]) -> No
 
 
 def _end_with_parent() -> None:
-    """End the worker when its parent is gone; a pool's workers would wait for more work for ever."""
+    """Exit when the parent ends; a pool's workers would otherwise wait for work forever."""
     parent = parent_process()
     if parent is not None:
         wait([parent.sentinel])

@@ -1,4 +1,4 @@
-"""Raw text to verified, tokenised, segmented and binarised data: once, whole, and by checksum."""
+"""Prepare a corpus: verified, tokenised, segmented and binarised, once for each fingerprint."""
 
 import hashlib
 import json
@@ -19,17 +19,14 @@ from ln_repro.system.files import explained, require_room
 __all__ = ["Binarise", "Prepared", "fingerprint", "listing", "prepare", "verify"]
 
 Binarise = Callable[[Path, Path, str, str], None]
-"""(folder with train.de train.en valid.de ..., folder to write, source language, target language)."""
+"""Takes the folder with train.de, train.en, valid.de, ..., the folder to write, and both languages."""
 
 STEPS = 1
-"""Raised whenever a change to the shared steps changes the prepared text of any corpus."""
+"""Increased whenever a change to the shared steps changes the prepared text of any corpus."""
 
 
 def fingerprint(data: Data, root: Path) -> str | None:
-    """Return ``sha256:<hex>`` over the recipe and the raw files' checksums.
-
-    None when a raw file's checksum is neither known beforehand nor to be had, because the file is absent.
-    """
+    """Return ``sha256:<hex>`` of the recipe and the raw files' digests; None if a file of unknown digest is missing."""
     corpus = CORPORA[data.name]
     corpus.check(data)
     require_source(data)
@@ -48,10 +45,10 @@ def fingerprint(data: Data, root: Path) -> str | None:
 
 
 def prepare(data: Data, root: Path, binarise: Binarise, report: Report) -> Prepared:
-    """Return the prepared corpus, preparing it first if it is not there yet.
+    """Return the prepared corpus, after preparing it if that was not done before.
 
     Raises:
-        UserError: the raw files are absent, damaged or not the expected ones, or the disk is full.
+        UserError: raw files are missing, damaged or not the published ones, or the disk is full.
     """
     corpus = CORPORA[data.name]
     with explained(root, "paths.data"):
@@ -60,13 +57,13 @@ def prepare(data: Data, root: Path, binarise: Binarise, report: Report) -> Prepa
             return ready
         found = locate(corpus, data, root, report)
         known = fingerprint(data, root)
-        assert known is not None  # every raw file is here
+        assert known is not None  # every raw file exists
         folder = _folder(data, root, known)
         with locked(folder):
-            if ready := opened(folder, known):  # another process was faster
+            if ready := opened(folder, known):  # by another process
                 return ready
             require_room(root, room_for(found.values()), "paths.data")
-            from ln_repro.corpus.build import build  # imports the tokenizer, for which the prepared need not wait
+            from ln_repro.corpus.build import build  # slow to import
 
             learnt = _learnt(data, root)
             build(corpus, data, found, folder, _identity(data, known, root, found), binarise, report, learnt)
@@ -76,15 +73,15 @@ def prepare(data: Data, root: Path, binarise: Binarise, report: Report) -> Prepa
 
 
 def verify(data: Data, root: Path) -> list[str]:
-    """Return what differs from the manifest of the prepared corpus; nothing when all is well.
+    """Return the differences between a prepared corpus and its manifest.
 
     Raises:
-        UserError: it was not prepared, or the raw files in ``data.source`` are not the known ones.
+        UserError: it was not prepared, or the raw files in ``data.source`` are not the published ones.
     """
     known = fingerprint(data, root)
     if data.source is not None:
-        locate(CORPORA[data.name], data, root, lambda _: None)  # refuses raw files that are not the known ones
-    if known is None:  # the raw files are gone: whatever was prepared under this name is what can be checked
+        locate(CORPORA[data.name], data, root, lambda _: None)  # checks the raw files
+    if known is None:  # the raw files are gone: check everything that was prepared under this name
         folders = [folder for folder in _prepared(root, data.name) if _is_test_only(folder) == (data.only == "test")]
     else:
         folders = [folder for folder in [_folder(data, root, known)] if (folder / "manifest.json").is_file()]
@@ -111,10 +108,10 @@ def listing(root: Path) -> list[dict[str, Any]]:
 
 
 def _learnt(data: Data, root: Path) -> Prepared | None:
-    """Return the corpus whose merges and dictionary are taken, None where they are learnt.
+    """Return the corpus whose merges and dictionary are used; None if they are learnt.
 
     Raises:
-        UserError: it is not there any more.
+        UserError: it does not exist.
     """
     if data.vocabulary is None:
         return None
@@ -122,8 +119,8 @@ def _learnt(data: Data, root: Path) -> Prepared | None:
         if (ready := opened(folder, data.vocabulary)) and not _is_test_only(folder):
             return ready
     raise UserError(
-        f"data.vocabulary: no corpus {data.vocabulary} is prepared under {root}; prepare that of the run you start "
-        "from, or set paths.data to where it lies"
+        f"data.vocabulary: no corpus {data.vocabulary} is prepared under {root}; prepare the corpus of the run you "
+        "start from, or set paths.data to its folder"
     )
 
 
@@ -139,12 +136,12 @@ def _prepared(root: Path, name: str) -> list[Path]:
 
 
 def _is_test_only(folder: Path) -> bool:
-    """Say whether only the test side was prepared there."""
+    """Return whether only the test split was prepared."""
     return "-test-" in folder.name
 
 
 def _identity(data: Data, known: str, root: Path, found: Found) -> Mapping[str, Any]:
-    """Return the part of the manifest that says what was asked for and from what it was made."""
+    """Return the part of the manifest about the recipe and the raw files."""
     corpus: Corpus = CORPORA[data.name]
     return {
         "name": data.name,

@@ -18,7 +18,14 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class Prepared:
-    """A prepared corpus; every list of lines is in corpus order."""
+    """A prepared corpus.
+
+    Attributes:
+        fingerprint: digest of recipe and raw files.
+        pairs: number of sentence pairs by split.
+        vocabulary: number of types of the joint dictionary; 0 if only the test split was prepared.
+        content: ``sha256:<hex>`` of the resulting text.
+    """
 
     folder: Path
     name: str
@@ -26,41 +33,38 @@ class Prepared:
     source_lang: str
     target_lang: str
     pairs: Mapping[str, int]
-    """Sentence pairs of train, valid and test."""
     vocabulary: int
-    """Types of the joint dictionary; 0 where only the test side was prepared."""
     content: str
-    """``sha256:<hex>`` over the text as it came out: the fingerprint says what was asked for, this what was made."""
 
     @property
     def bin(self) -> Path:
-        """Return the folder that fairseq reads."""
+        """Return the folder of binarised data."""
         return self.folder / "bin"
 
     @property
     def dictionary(self) -> Path:
-        """Return the joint dictionary's file."""
+        """Return the file of the joint dictionary."""
         return self.bin / f"dict.{self.target_lang}.txt"
 
     @property
     def codes(self) -> str:
-        """Return the merge table; empty where words are whole."""
+        """Return the merge table; empty if words are not segmented."""
         path = self.folder / "bpe" / "codes"
         return path.read_text(encoding="utf-8") if path.is_file() else ""
 
     @property
     def target_tokens(self) -> int:
-        """Return the subwords of the training set's target side; 0 where only the test side was prepared."""
+        """Return the number of subwords on the target side of the training set; 0 if there is none."""
         counts = (read_manifest(self.folder) or {}).get("tokens", {})
         return int(counts.get("train", {}).get(self.target_lang, 0))
 
     @property
     def entropy(self) -> Mapping[str, Any]:
-        """Return what `measure` found; a corpus that was prepared without is measured now."""
+        """Return the result of `measure`, which is run now if the manifest lacks it."""
         manifest = read_manifest(self.folder) or {}
         if "entropy" not in manifest:
             manifest["entropy"] = measure(self.folder, self.name, self.target_lang)
-            with contextlib.suppress(OSError):  # a folder that cannot be written is measured again the next time
+            with contextlib.suppress(OSError):  # measured again next time
                 write_atomically(self.folder / MANIFEST, as_text(manifest))
         return dict(manifest["entropy"])
 
@@ -73,12 +77,12 @@ class Prepared:
         return stored_lines(self.folder / "raw" / f"{split}.{self.source_lang}")
 
     def tokenised(self, split: str) -> list[str]:
-        """Return the tokenised target lines before segmentation (in lower case if the recipe says so)."""
+        """Return the tokenised target lines before segmentation."""
         return stored_lines(self.folder / "text" / f"{split}.{self.target_lang}")
 
 
 def opened(folder: Path, fingerprint: str) -> Prepared | None:
-    """Return the corpus in ``folder``, or None where it is absent, another one, or incomplete."""
+    """Return the corpus in ``folder``; None if it is missing, incomplete or another one."""
     manifest = read_manifest(folder)
     if manifest is None or manifest.get("fingerprint") != fingerprint:
         return None
@@ -93,26 +97,26 @@ def opened(folder: Path, fingerprint: str) -> Prepared | None:
 
 
 def _content(files: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return one checksum over those of the segmented text and of what is scored against."""
+    """Return one digest of all files but the binarised ones."""
     text = {name: entry["sha256"] for name, entry in files.items() if not name.startswith("bin/")}
     return f"sha256:{hashlib.sha256(json.dumps(text, sort_keys=True).encode()).hexdigest()}"
 
 
 def measure(folder: Path, name: str, target_lang: str) -> dict[str, Any]:
-    """Return the `ngram.entropies` of the segmented target side; nothing for classification, or to test with."""
-    from ln_repro.corpus.ngram import entropies  # imports NumPy, for which what is measured need not wait
+    """Return `ngram.entropies` of the segmented target side; empty for classification or a test split alone."""
+    from ln_repro.corpus.ngram import entropies  # imports NumPy
 
     train, valid = (folder / "bpe" / f"{split}.{target_lang}" for split in ("train", "valid"))
     return {} if name in LABELLED or not train.is_file() else entropies(train, valid)
 
 
 def as_text(manifest: Mapping[str, Any]) -> str:
-    """Return what stands in a manifest's file."""
+    """Return a manifest as JSON text."""
     return json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """Return the manifest, or None where there is no readable one."""
+    """Return the manifest; None if it cannot be read."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -121,7 +125,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
 
 
 def describe(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return checksum, bytes and (for text) lines of every file, by path from ``folder``."""
+    """Return digest, bytes and, for text, lines of every file, by its path in ``folder``."""
     entries: dict[str, dict[str, Any]] = {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST):
         name = path.relative_to(folder).as_posix()
@@ -138,7 +142,7 @@ def count_lines(path: Path) -> int:
 
 
 def mismatches(folder: Path) -> list[str]:
-    """Return one line for each file or count that differs from the manifest."""
+    """Return one line for each difference from the manifest."""
     manifest = read_manifest(folder)
     if manifest is None:
         return [f"{folder / MANIFEST}: unreadable; delete {folder} and prepare again"]
@@ -158,7 +162,7 @@ def mismatches(folder: Path) -> list[str]:
 
 
 def _counts(folder: Path, manifest: dict[str, Any], found: dict[str, dict[str, Any]]) -> list[str]:
-    """Return one line for each side whose number of lines is not the number of pairs."""
+    """Return one line for each file whose number of lines is not the number of pairs."""
     return [
         f"{folder / name}: expected {pairs} pairs, found {found[name]['lines']} lines"
         for split, pairs in manifest["pairs"].items()

@@ -1,4 +1,4 @@
-"""Every corpus by name."""
+"""All corpora by name."""
 
 from ln_repro.corpus.base import Corpus
 from ln_repro.corpus.files import Files

@@ -1,4 +1,4 @@
-"""Remembered checksums, locks, and the room a corpus takes: what keeps a prepared one whole."""
+"""Digests, locks, and the disk space of a corpus."""
 
 import contextlib
 import json
@@ -13,12 +13,12 @@ from ln_repro.system.files import MEGABYTE, git_blob, sha256, write_atomically
 
 
 def digest(path: Path, kind: str = "sha256") -> str:
-    """Return ``sha256:<hex>``, or ``git:<hex>`` (what ``git hash-object`` prints) of a file."""
+    """Return ``sha256:<hex>``, or ``git:<hex>`` as of ``git hash-object``, of a file."""
     return f"{kind}:{sha256(path) if kind == 'sha256' else git_blob(path)}"
 
 
 def cached_digest(path: Path, root: Path, kind: str = "sha256") -> str:
-    """Return `digest`, remembered under ``root`` by path, size and time of change."""
+    """Return `digest`, cached under ``root`` by path, size and modification time."""
     status = path.stat()
     key = f"{kind} {os.path.realpath(path)}"
     stamp = [status.st_size, status.st_mtime_ns]
@@ -27,13 +27,13 @@ def cached_digest(path: Path, root: Path, kind: str = "sha256") -> str:
     if known.get(key, {}).get("stamp") == stamp:
         return str(known[key]["digest"])
     value = digest(path, kind)
-    # Two writers may each lose the other's entry; that only costs hashing again.
+    # Concurrent writers may lose entries, which are then computed again.
     _write_store(store, {**_read_store(store), key: {"stamp": stamp, "digest": value}})
     return value
 
 
 def _read_store(store: Path) -> dict[str, dict[str, object]]:
-    """Return the remembered checksums; a damaged file remembers nothing."""
+    """Return the cached digests; none if the file is damaged."""
     try:
         known = json.loads(store.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -42,24 +42,23 @@ def _read_store(store: Path) -> dict[str, dict[str, object]]:
 
 
 def _write_store(store: Path, known: dict[str, dict[str, object]]) -> None:
-    """Remember checksums, if the folder can be written."""
+    """Store the digests, if the folder can be written."""
     with contextlib.suppress(OSError):
         store.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(store, json.dumps(known, indent=0))
 
 
 def locked(place: Path) -> AbstractContextManager[DirectoryLock]:
-    """Keep every other process, on whatever machine, away from ``place`` meanwhile, however long it takes."""
+    """Lock ``place`` against all other processes on all machines; wait for the lock as long as it takes."""
     return acquire(place.with_name(f".{place.name}.lease"), patience=math.inf)
 
 
 UNPACKED = {".gz": 3.5, ".tgz": 3.5, ".xz": 4.5, ".zip": 4.0}
-"""How many times larger text is than its archive, roughly."""
-
+"""Approximate size of text relative to its archive."""
 COPIES = 5
-"""A corpus is written tokenised, segmented and binarised, with room for a rename."""
+"""Raw, tokenised, segmented and binarised text, and a margin."""
 
 
 def room_for(paths: Iterable[Path]) -> float:
-    """Return the bytes that preparing these raw files may take, estimated on the safe side."""
+    """Return a generous estimate of the disk space, in bytes, for preparing these raw files."""
     return 16 * MEGABYTE + COPIES * sum(path.stat().st_size * UNPACKED.get(path.suffix, 1.0) for path in paths)

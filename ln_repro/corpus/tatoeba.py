@@ -14,16 +14,14 @@ from ln_repro.experiment.data import Data
 
 MEMBER = "deu.txt"
 SHA256 = "b7688f84f99fa33c17397c14d8bd9cef1fdeb2ee0bf50074767023aee8926e28"
-
 SHARE = 2_500 / 135_534
-"""Share of the English sentences that goes to valid, and as much to test: about 2,500 of the known file's."""
+"""Share of the English sentences in each of valid and test: about 2,500 of the published file."""
 
 
 class Tatoeba(Corpus):
-    """Split by English sentence, because the file has many translations of the same one.
+    """Split by English sentence, because many have several translations.
 
-    Each English sentence is put on its side by a hash of itself alone: neither the order of the lines
-    nor what is added to the file later moves it.
+    The split of an English sentence depends on its hash alone, so it is the same in later versions of the file.
     """
 
     name = "tatoeba"
@@ -34,15 +32,14 @@ class Tatoeba(Corpus):
         "get deu-eng.zip from https://www.manythings.org/anki/ and give data.source=PATH "
         "(the site renews the file; a newer one needs data.checksum=record)"
     )
-
     pairs: ClassVar[Mapping[str, int]] = {"train": 162_947, "valid": 2_477, "test": 2_451}
 
     def inputs(self, data: Data) -> list[Raw]:
-        """Return the one archive."""
+        """Return the archive."""
         return [Raw("deu-eng.zip", f"sha256:{SHA256}", ("https://www.manythings.org/anki/deu-eng.zip",))]
 
     def read(self, data: Data, found: Found) -> Splits:
-        """Return all pairs as one split, for it takes their words to split them."""
+        """Return all pairs as one split; `arrange` needs their words to split them."""
         return {"train": _read(found["deu-eng.zip"])}
 
     def arrange(self, raw: Splits, text: Splits) -> Arranged:
@@ -64,7 +61,7 @@ class Tatoeba(Corpus):
         )
 
     def expected(self, data: Data) -> Mapping[str, int]:
-        """Return the counts of the known file, none for another one."""
+        """Return the numbers of pairs of the published file."""
         return self.pairs if data.checksum == "strict" else {}
 
 
@@ -77,7 +74,7 @@ def _split_of(english: str) -> str:
 
 
 def _one_each(numbers: list[int], words: Sides) -> list[int]:
-    """Return one pair of each English sentence, chosen by a hash of the German side, in the file's order."""
+    """Return one pair for each English sentence, chosen by a hash of the German side, in the file's order."""
     best: dict[str, tuple[int, str, int]] = {}
     for number in numbers:
         german, english = words["de"][number], words["en"][number]
@@ -86,15 +83,15 @@ def _one_each(numbers: list[int], words: Sides) -> list[int]:
 
 
 def _hash(text: str) -> int:
-    """Return 64 bits that depend on the text alone."""
+    """Return a hash of 64 bits."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
 
 
 def _read(path: Path) -> dict[str, list[str]]:
-    """Return the pairs of the archive; columns behind the second (attribution) are not read.
+    """Return the pairs of the archive, without the attribution in the other columns.
 
     Raises:
-        UserError: no zip archive, a damaged one, or one with other content.
+        UserError: it is not a zip archive, is damaged, or has other content.
     """
     try:
         with zipfile.ZipFile(path) as archive:

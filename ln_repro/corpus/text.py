@@ -1,4 +1,4 @@
-"""Lines of text on disk: one sentence a line, UTF-8, ended by a line feed and by nothing else."""
+"""Text files: UTF-8, one sentence per line, with line feeds as the only line ends."""
 
 import gzip
 import lzma
@@ -9,20 +9,18 @@ from pathlib import Path
 from ln_repro.errors import UserError
 
 Sides = Mapping[str, list[str]]
-"""Parallel lines by language: every language has the same number of lines, in the same order."""
-
+"""Parallel lines by language."""
 Splits = dict[str, Sides]
-"""Some of train, valid and test."""
-
+"""By name: train, valid, test."""
 SUFFIXES = ("", ".gz", ".xz")
-"""What a text file's name may end with: plain, gzip, xz."""
+"""Endings of plain and compressed text files."""
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a plain, gzip or xz file, stripped of surrounding white space.
+    """Return the lines of a plain, gzip or xz file without surrounding white space.
 
     Raises:
-        UserError: the file is absent, unreadable, damaged, or not UTF-8 (with the line's number).
+        UserError: the file is missing, unreadable, damaged or not UTF-8.
     """
     data = read_bytes(path).removeprefix(b"\xef\xbb\xbf")
     try:
@@ -30,8 +28,7 @@ def read_lines(path: Path) -> list[str]:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UserError(f"{path}:{line}: not valid UTF-8; convert the file to UTF-8 and try again") from None
-    # Only "\n" ends a line: str.splitlines would also break at U+2028 and shift one side against the other. A "\r"
-    # inside a line would do so in whatever opens the file as text, so it becomes a space.
+    # str.splitlines would also split at U+2028, and programs that read the output as text at "\r".
     lines = text.replace("\r", " ").split("\n")
     if not lines[-1]:
         lines.pop()
@@ -39,7 +36,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the content of a file, unpacked by the ending of its name."""
+    """Return the content of a file, decompressed according to its ending."""
     try:
         packed = path.read_bytes()
         if path.suffix == ".gz":
@@ -63,10 +60,10 @@ def read_pair(paths: Mapping[str, Path]) -> Sides:
 
 
 def require_parallel(paths: Mapping[str, Path], sides: Sides) -> Sides:
-    """Return ``sides`` if they have the same number of lines.
+    """Return ``sides`` after checking that they have the same number of lines.
 
     Raises:
-        UserError: the files and both counts.
+        UserError: they do not.
     """
     if len({len(lines) for lines in sides.values()}) > 1:
         found = ", ".join(f"{paths[lang]} has {len(lines)} lines" for lang, lines in sides.items())
@@ -75,10 +72,10 @@ def require_parallel(paths: Mapping[str, Path], sides: Sides) -> Sides:
 
 
 def refuse_empty(paths: Mapping[str, Path], sides: Sides) -> None:
-    """Refuse parallel text in which a line is blank.
+    """Check that no file is empty and no line blank.
 
     Raises:
-        UserError: the file and the number of the first blank line.
+        UserError: one is.
     """
     for lang, lines in sides.items():
         if not lines:
@@ -88,13 +85,13 @@ def refuse_empty(paths: Mapping[str, Path], sides: Sides) -> None:
 
 
 def find_text(prefix: Path) -> Path | None:
-    """Return the file at ``prefix``, or at ``prefix`` with ``.gz`` or ``.xz`` behind, or None."""
+    """Return the file ``prefix``, ``prefix.gz`` or ``prefix.xz``; None if there is none."""
     candidates = (prefix.with_name(prefix.name + suffix) for suffix in SUFFIXES)
     return next((path for path in candidates if path.is_file()), None)
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write one line each, UTF-8, creating the folder."""
+    """Write the lines in UTF-8, after creating the folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"{line}\n" for line in lines)
@@ -106,7 +103,7 @@ def stored_lines(path: Path) -> list[str]:
 
 
 def pick(sides: Sides, kept: list[int]) -> Sides:
-    """Return the lines with the given numbers (from 0), of every language."""
+    """Return the lines with these indices, of every language."""
     return {lang: [lines[number] for number in kept] for lang, lines in sides.items()}
 
 
@@ -116,5 +113,5 @@ def length(sides: Sides) -> int:
 
 
 def lower(text: str) -> str:
-    """Return the text in lower case as Perl's ``lc`` gives it (Python alone knows a word-final sigma)."""
+    """Return the text in lower case like Perl's ``lc``, which has no rule for a final sigma."""
     return text.replace("\u03a3", "\u03c3").lower()

@@ -1,4 +1,4 @@
-"""Words out of running text, exactly as Moses' tokenizer.perl makes them."""
+"""Tokenisation exactly as by Moses' tokenizer.perl."""
 
 import re
 import unicodedata
@@ -14,11 +14,10 @@ DIGITS = frozenset("0123456789")
 
 
 class ExactTokenizer(MosesTokenizer):
-    """The Moses tokenizer with tokenizer.perl's rule for full stops.
+    """sacremoses' tokenizer with tokenizer.perl's rule for full stops.
 
-    Two things differ in sacremoses: it has no rule for the last word, whose full stop the script
-    always splits off ("... the U.S." becomes "... the U.S ."), and it merges runs of spaces before it
-    looks at the next word, where the script sees an empty word and does not take it for lower case.
+    The script always splits the full stop off the last word ("... the U.S." becomes "... the U.S ."), and sees an
+    empty next word, which is not lower case, in a run of spaces.
     """
 
     def __init__(self, lang: str) -> None:
@@ -29,7 +28,7 @@ class ExactTokenizer(MosesTokenizer):
         self._alpha = frozenset(self.IsAlpha)
 
     def handles_nonbreaking_prefixes(self, text: str) -> str:
-        """Split the full stop from each word that is no abbreviation."""
+        """Split the full stop off each word that is not an abbreviation."""
         words = SPACE.split(text.rstrip())
         for number, word in enumerate(words):
             if len(word) > 1 and word[-1] == ".":
@@ -39,7 +38,7 @@ class ExactTokenizer(MosesTokenizer):
         return " ".join(words)
 
     def _keeps_stop(self, word: str, following: str) -> bool:
-        """Say whether the full stop behind ``word`` belongs to it, given the next word's first letter."""
+        """Return whether the full stop after ``word`` belongs to it, given the next word's first letter."""
         if "." in word and not self._alpha.isdisjoint(word):
             return True
         if word in self._always or following in self._lower:
@@ -48,7 +47,7 @@ class ExactTokenizer(MosesTokenizer):
 
 
 def tokeniser(lang: str, style: Style) -> Line:
-    """Return the function from a sentence to its words, spaces between, XML-escaped as Moses does."""
+    """Return the function that tokenises a sentence, with Moses' XML escapes."""
     moses = ExactTokenizer(lang)
     normaliser = MosesPunctNormalizer(lang) if style.normalise else None
 
@@ -63,12 +62,12 @@ def tokeniser(lang: str, style: Style) -> Line:
 
 
 def _printable(text: str) -> str:
-    """Return the text with a space for each letter that does not print (remove-non-printing-char.perl)."""
-    if text.isprintable():  # nearly always, and much faster
+    """Return the text with spaces for non-printing characters (remove-non-printing-char.perl)."""
+    if text.isprintable():  # the usual case, much faster
         return text
     return "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in text)
 
 
 def tokenise_lines(lines: list[str], lang: str, style: Style) -> list[str]:
-    """Return the lines, tokenised; case is kept."""
+    """Return the tokenised lines, in their original case."""
     return over_lines(tokeniser, (lang, style), lines)

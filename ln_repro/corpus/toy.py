@@ -1,4 +1,4 @@
-"""A small language pair with the word-order problems of German, generated: no network, no files."""
+"""A small generated language pair with the word order of German and English."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ from ln_repro.corpus.toy_words import (
 from ln_repro.experiment.data import Data
 
 SEED = 20200624
-"""Any number would do; changing it changes the corpus."""
+"""Part of the corpus: another seed gives another corpus."""
 
 ARTICLES = {
     ("m", "nom"): "der", ("f", "nom"): "die", ("n", "nom"): "das", ("p", "nom"): "die",
@@ -38,7 +38,7 @@ HAVE = {"1": ("habe", "have"), "3": ("hat", "has"), "p": ("haben", "have")}
 
 @dataclass(frozen=True)
 class Phrase:
-    """A noun phrase or pronoun in both languages; ``person`` (1, 3 or p) is what a verb agrees with."""
+    """A noun phrase or pronoun in both languages; verbs agree with its ``person`` (1, 3 or p)."""
 
     german: str
     english: str
@@ -47,32 +47,36 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Clause:
-    """A clause in pieces: German needs them in two orders, English in one."""
+    """The parts of a clause, which German orders in two ways.
+
+    Attributes:
+        middle: object, time and place, in German order.
+        final: the end of a German main clause: prefix, participle or infinitive.
+        joined: the whole verb, at the end of a German subordinate clause.
+        english: the English clause.
+        front: an adverb in the first position of a main clause.
+    """
 
     subject: Phrase
     finite: str
     middle: tuple[str, ...]
-    """Object, time and place, as German orders them."""
     final: tuple[str, ...]
-    """What stands at the end of a German main clause: prefix, participle or infinitive."""
     joined: tuple[str, ...]
-    """The whole verb as it stands at the end of a German subordinate clause."""
     english: str
     front: str = ""
-    """An adverb that takes the first place of a main clause."""
 
     def main(self) -> str:
-        """Return the German main clause: the finite verb comes second."""
+        """Return the German main clause, with the finite verb in second position."""
         first, second = (self.front, self.subject.german) if self.front else (self.subject.german, "")
         return _join(first, self.finite, second, *self.middle, *self.final)
 
     def subordinate(self) -> str:
-        """Return the German subordinate clause: every verb comes last."""
+        """Return the German subordinate clause, with all verbs at the end."""
         return _join(self.subject.german, self.front, *self.middle, *self.joined)
 
 
 class Toy(Corpus):
-    """Generated pairs; a source sentence has one correct translation, so a BLEU near 100 can be reached."""
+    """Generated pairs with one correct translation each, so BLEU can be near 100."""
 
     name = "toy"
     description = "generated German-like to English-like sentences with real reordering"
@@ -82,14 +86,14 @@ class Toy(Corpus):
     pairs: ClassVar[Mapping[str, int]] = {"train": 20_000, "valid": 500, "test": 500}
 
     def inputs(self, data: Data) -> list[Raw]:
-        """Return nothing: there are no raw files."""
+        """Return no files."""
         return []
 
     def read(self, data: Data, found: Found) -> Splits:
-        """Return the generated splits, distinct from each other in the source and in the target."""
+        """Return the generated splits, which share no source and no target sentence."""
         pairs = generate(sum(self.pairs.values()))
         splits: Splits = {}
-        for name in ("test", "valid", "train"):  # the first pairs are the test, however many train on
+        for name in ("test", "valid", "train"):  # the test set does not depend on the size of train
             chosen = [next(pairs) for _ in range(self.pairs[name])]
             if name in wanted(data):
                 splits[name] = {
@@ -112,7 +116,7 @@ def generate(count: int) -> Iterator[tuple[str, str]]:
 
 
 def _sentence(rng: random.Random) -> tuple[str, str]:
-    """Return one pair of one to two clauses."""
+    """Return one pair of one or two clauses."""
     kind = rng.random()
     if kind < 0.5:
         clause = _clause(rng)
@@ -156,7 +160,7 @@ def _clause(rng: random.Random) -> Clause:
 
 
 def _construction(rng: random.Random, verb: Verb, person: str) -> tuple[str, tuple[str, ...], tuple[str, ...], str]:
-    """Return finite verb, clause end of a main clause, of a subordinate one, and the English verb."""
+    """Return the finite verb, the ends of a main and of a subordinate clause, and the English verb."""
     kind = rng.random()
     if kind < 0.4:
         finite = verb.present[person]
@@ -196,5 +200,5 @@ def _join(*parts: str) -> str:
 
 
 def _finish(sentence: str) -> str:
-    """Return the sentence as it is written: capital, commas joined, full stop."""
+    """Return the sentence with a capital, without spaces before commas, and with a full stop."""
     return f"{sentence[0].upper()}{sentence[1:]}.".replace(" ,", ",")

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 Forms = dict[str, str]
-"""A finite verb by person: 1 (I), 3 (he, she, it), p (plural)."""
+"""The finite forms of a verb by person: 1 (I), 3 (he, she, it), p (plural)."""
 
 
 @dataclass(frozen=True)
 class Noun:
-    """A noun in both languages. ``kind`` says which verbs take it as their object."""
+    """A noun in both languages; verbs select their objects by ``kind``."""
 
     german: str
     gender: str
@@ -42,7 +42,7 @@ def _forms(first: str, third: str, plural: str) -> Forms:
 
 
 def _verb(present: str, prefix: str, participle: str, english: str, objects: str) -> Verb:
-    """Build a verb from 'first third plural' and 'base third participle' (particle behind a plus)."""
+    """Return a verb from 'first third plural' and 'base third participle', with a particle after a plus."""
     forms, (words, _, particle) = present.split(), english.partition("+")
     base, third, done = (f"{word} {particle}".strip() for word in words.split())
     return Verb(_forms(*forms), prefix, prefix + forms[2], participle, base, third, done, tuple(objects.split()))
@@ -84,7 +84,7 @@ VERBS = (
     _verb("kaufe kauft kaufen", "", "gekauft", "buy buys bought", "animal thing food opening"),
     _verb("esse isst essen", "", "gegessen", "eat eats eaten", "food"),
     _verb("koche kocht kochen", "", "gekocht", "cook cooks cooked", "food"),
-    # The same stem with two prefixes: the verb cannot be translated before the end of the clause is seen.
+    # Stems with two prefixes: the verb cannot be translated before the end of the clause is known.
     _verb("mache macht machen", "auf", "aufgemacht", "open opens opened", "opening"),
     _verb("mache macht machen", "zu", "zugemacht", "close closes closed", "opening"),
     _verb("rufe ruft rufen", "an", "angerufen", "call calls called", "person"),
@@ -97,7 +97,7 @@ VERBS = (
 
 PRONOUNS = (
     ("ich", "I", "1"), ("er", "he", "3"), ("wir", "we", "p"),
-    # One word, two meanings: the verb's ending decides.
+    # One word with two meanings, which the verb's ending tells apart.
     ("sie", "she", "3"), ("sie", "they", "p"),
 )  # fmt: skip
 

@@ -20,7 +20,7 @@ SGM = re.compile(r"<seg[^>]*>(.*?)</seg>", re.DOTALL)
 
 
 class Wmt14(Corpus):
-    """Any number of training shards; what they are is the user's choice and part of the fingerprint."""
+    """WMT14 with the training text, in one or more shards, that the user provides."""
 
     name = "wmt14"
     description = "WMT14 news, newstest2013 and newstest2014; training text from your folder"
@@ -34,7 +34,7 @@ class Wmt14(Corpus):
     pairs: ClassVar[Mapping[str, int]] = {"valid": 3_000, "test": 3_003}
 
     def inputs(self, data: Data) -> list[Raw]:
-        """Return newstest2013, newstest2014, and every shard in the user's folder."""
+        """Return newstest2013, newstest2014 and all shards in the user's folder."""
         names = [TESTS[split] for split in wanted(data) if split in TESTS]
         if data.source is None or not data.source.is_dir():
             return [Raw(f"{name}.{lang}") for name in names for lang in LANGUAGES]
@@ -47,7 +47,7 @@ class Wmt14(Corpus):
         return Style(normalise=split == "train", aggressive=True, apostrophes=split != "train")
 
     def read(self, data: Data, found: Found) -> Splits:
-        """Return the splits, the shards one behind the other in the order of their names."""
+        """Return the splits, with the shards in alphabetical order."""
         splits: Splits = {
             split: _test({lang: found[f"{TESTS[split]}.{lang}"] for lang in LANGUAGES})
             for split in wanted(data)
@@ -62,24 +62,24 @@ class Wmt14(Corpus):
         return splits
 
     def keep(self, train: Sides) -> list[int] | None:
-        """Return the pairs that fairseq's script keeps, which counts subwords."""
+        """Return the pairs that fairseq's script keeps; it counts subwords."""
         return well_matched(train, RATIO, LONGEST)
 
 
 def _shards(folder: Path) -> list[str]:
-    """Return the names of the training shards: every ``NAME.de`` that is no newstest.
+    """Return the names of the training shards: every ``NAME.de`` but newstests.
 
     Raises:
         UserError: a shard has only one side.
     """
-    sides = {lang: set() for lang in LANGUAGES}  # type: dict[str, set[str]]
+    sides: dict[str, set[str]] = {lang: set() for lang in LANGUAGES}
     for path in folder.iterdir():
         name = path.name.removesuffix(path.suffix) if path.suffix in SUFFIXES[1:] else path.name
         stem, _, lang = name.rpartition(".")
         if lang in sides and stem and not stem.startswith("newstest") and path.is_file():
             sides[lang].add(stem)
     for stem in sorted(sides["de"] ^ sides["en"]):
-        raise UserError(f"{folder / stem}: has only one of .de and .en; add the other side or take this one away")
+        raise UserError(f"{folder / stem}: has only one of .de and .en; add the other side or remove this one")
     return sorted(sides["de"])
 
 

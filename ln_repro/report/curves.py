@@ -1,4 +1,4 @@
-"""Loss curves of runs, from their events."""
+"""Training-loss curves of runs, from their events."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,25 +8,19 @@ from ln_repro.report.plotting import COLOURS, GREY, figure_style, tidy
 
 
 def draw_losses(runs: Mapping[str, tuple[Mapping[str, object], Sequence[Event]]], out: Path, title: str) -> None:
-    """Draw the training loss of each run against its updates.
+    """Draw the training loss of each run by update.
 
     Args:
         runs: by label, the axes of the run's record and its events.
-        out: a ``.png`` or ``.svg``.
-        title: above the figure.
+        out: a ``.png`` or ``.svg`` file.
+        title: title of the figure.
     """
     with figure_style() as pyplot:
         figure, axis = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
         for label, (axes, events) in runs.items():
-            steps = [e for e in events if e["kind"] == "train" and e["loss"] is not None]
-            axis.plot(
-                [step["update"] for step in steps],
-                [step["loss"] for step in steps],
-                label=label,
-                color=COLOURS.get(str(axes["norm"]), GREY),
-                linestyle="-" if axes["warmup_updates"] else "--",
-                linewidth=1.8,
-            )
+            losses = {e["update"]: e["loss"] for e in events if e["kind"] == "train" and e["loss"] is not None}
+            colour, line = COLOURS.get(str(axes["norm"]), GREY), "-" if axes["warmup_updates"] else "--"
+            axis.plot([*losses], [*losses.values()], label=label, color=colour, linestyle=line, linewidth=1.8)
         axis.set(xlabel="update", ylabel="training loss (bits per token)", title=title)
         tidy(axis)
         axis.legend(frameon=False)

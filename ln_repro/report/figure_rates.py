@@ -1,4 +1,4 @@
-"""The figure of learning rates: BLEU and NLL against the peak rate, by norm placement and warm-up, ceilings marked."""
+"""The figure of learning rates: BLEU and NLL by peak rate, for each norm placement with and without warm-up."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,60 +8,46 @@ from typing import Any
 
 from ln_repro.claims.evidence import FAILS, TRAINS, Evidence
 from ln_repro.claims.rates import ceiling
+from ln_repro.claims.sensitivity import LEAST_RATES
 from ln_repro.records.archive import Run
-from ln_repro.report.plotting import (
-    COLOURS,
-    GREY,
-    RUN_AGAIN,
-    current,
-    figure_style,
-    legend_below,
-    place,
-    save,
-    source_of,
-    tidy,
-)
+from ln_repro.report.plotting import COLOURS, GREY, RUN_AGAIN, draw_once, legend_below, place, tidy
 
 NAME = "figure_rates"
 SETTINGS = {"toy": "toy, 6+6 layers", "multi30k6": "Multi30k, 6+6 layers", "iwslt": "IWSLT14"}
-"""Settings that have a column, with their headings."""
+"""Settings with a column of their own, and its heading."""
 ARMS = {
     "postln_warm": "Post-LN with warm-up", "postln_nowarm": "Post-LN without",
     "preln_warm": "Pre-LN with warm-up", "preln_nowarm_anchored": "Pre-LN without",
 }  # fmt: skip
-LEAST_RATES = 3
 CEILING = "ceiling (4 of 5 seeds train)"
 
 
 def draw_rates(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
-    """Draw the figure into a folder and return its files; none where no setting was run at several rates."""
-    settings = [name for name in SETTINGS if name in evidence and _rates(evidence[name])]
+    """Draw the figure into a folder and return its files; none if no setting was run at enough rates."""
+    settings = [name for name in SETTINGS if name in evidence
+                and any(len(evidence[name].curve(arm)) >= LEAST_RATES for arm in ARMS)]  # fmt: skip
     if not settings:
         return []
     runs = {run.record["id"]: [run.bleu, run.nll, evidence[name].entropies] for name in settings for arm in ARMS
             for of_rate in evidence[name].curve(arm).values() for run in of_rate}  # fmt: skip
-    source = source_of(f"{RUN_AGAIN} {' '.join(runs)}", runs)
-    if paths := current(out / NAME, source):
-        return paths
-    with figure_style() as pyplot:
-        figure, axes = pyplot.subplots(2, len(settings), squeeze=False, sharex="col")
-        for column, setting in enumerate(settings):
-            _draw_setting(axes[:, column], evidence[setting], SETTINGS[setting])
-        axes[0, 0].set_ylabel("test BLEU (tokenised)")
-        axes[1, 0].set_ylabel("validation NLL (bits per token)")
-        below = legend_below(figure, axes.flat, 4 if len(settings) > 1 else 2, last=[CEILING])
-        place(figure, axes, (4.2, 2.3), (0.6, 0.25), above=0.95, below=below)
-        paths = save(figure, out / NAME, source)
-        pyplot.close(figure)
-    return paths
+    return draw_once(
+        out / NAME, f"{RUN_AGAIN} {' '.join(runs)}", runs, lambda pyplot: _draw(pyplot, evidence, settings)
+    )
 
 
-def _rates(evidence: Evidence) -> bool:
-    return any(len(evidence.curve(arm)) >= LEAST_RATES for arm in ARMS)
+def _draw(pyplot: Any, evidence: Mapping[str, Evidence], settings: Sequence[str]) -> Any:
+    """Return the figure, with one column per setting: BLEU above, NLL below."""
+    figure, axes = pyplot.subplots(2, len(settings), squeeze=False, sharex="col")
+    for column, setting in enumerate(settings):
+        _draw_setting(axes[:, column], evidence[setting], SETTINGS[setting])
+    axes[0, 0].set_ylabel("test BLEU (tokenised)")
+    axes[1, 0].set_ylabel("validation NLL (bits per token)")
+    below = legend_below(figure, axes.flat, 4 if len(settings) > 1 else 2, last=[CEILING])
+    place(figure, axes, (4.2, 2.3), (0.6, 0.25), above=0.95, below=below)
+    return figure
 
 
 def _draw_setting(axes: Sequence[Any], evidence: Evidence, title: str) -> None:
-    """Draw one setting: BLEU above, NLL below."""
     above, below = axes
     runs = [run for arm in ARMS for of_rate in evidence.curve(arm).values() for run in of_rate]
     best = max(evidence.best(run)[0] for run in runs)
@@ -99,7 +85,7 @@ def _draw_setting(axes: Sequence[Any], evidence: Evidence, title: str) -> None:
 def _draw_curve(
     axis: Any, curve: Mapping[float, Sequence[Run]], quantity: str, label: str, look: dict[str, Any]
 ) -> None:
-    """Draw every seed as a point, and the line of the means."""
+    """Draw the seeds as points, and a line through their means."""
     points = [(rate, getattr(run, quantity)) for rate, runs in curve.items() for run in runs]
     finite = [(rate, value) for rate, value in points if math.isfinite(value)]
     axis.plot(*zip(*finite, strict=True), ".", color=look["color"], alpha=0.5, markersize=4)

@@ -1,4 +1,4 @@
-"""The page: every verdict with its rule, its figure and its numbers, and the curves of all runs, in one file."""
+"""The page: every verdict with its rule, its figures and its numbers, and the curves of all runs, in one file."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,8 +8,7 @@ from typing import Any
 from ln_repro.claims.judge import OTHER_CORPORA
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
 from ln_repro.records.archive import Run
-from ln_repro.records.record import Record
-from ln_repro.report.page_runs import Arm, Curve, arms_of, chart_data, corpus_order, named, thinned
+from ln_repro.report.page_runs import Arm, arms_of, chart_data, corpus_order, named
 from ln_repro.report.page_theory import number_table, theory_panels
 from ln_repro.report.readme_table import headlines
 from ln_repro.report.tables import signatures
@@ -28,49 +27,43 @@ GROUPS = {
     "TH": "Theory, and gradients at initialisation",
     "X": "Beyond the paper",
 }
-"""Headings by what a claim's id begins with."""
+"""Headings by the first part of a claim's id."""
 Claim = Mapping[str, Any]
 """``id``, ``claim``, ``paper``, ``ours``, ``verdict``, ``class``, ``rule``, ``evidence`` (ids of records), ``command``,
 ``cost_gpu_hours``, ``needs``, and ``elsewhere``: verdicts on other corpora, each with ``data``, ``ours``, ``verdict``,
 ``seeds``, ``evidence``, ``rule`` and ``needs``."""
 
 
-def page_of(runs: Sequence[Run], claims: Sequence[Claim], theory: Mapping[str, Any], figure: str = "") -> str:
-    """Return the page of kept runs, what is judged by them, what is kept of the theory, and the first picture."""
-    curves = {run.record["id"]: thinned(run.events) for run in runs if run.events}
-    return page(claims, [run.record for run in runs], curves, theory, figure)
-
-
-def page(
-    claims: Sequence[Claim],
-    records: Sequence[Record],
-    curves: Mapping[str, Curve],
-    theory: Mapping[str, Any],
-    figure: str = "",
-) -> str:
+def page(runs: Sequence[Run], claims: Sequence[Claim], theory: Mapping[str, Any], figure: str = "") -> str:
     """Return the page as HTML; the same arguments give the same text.
 
     Args:
-        claims: what is judged, in the order shown.
-        records: the runs.
-        curves: training losses by record id, as `page_runs.thinned` returns them.
-        theory: ``findings`` and ``figures`` of `ln-repro theory`; a claim with a finding's id has its numbers.
-        figure: the page's first picture, as SVG.
+        runs: the records, with their events where these were kept.
+        claims: the judged claims, in order of display.
+        theory: ``findings`` and ``figures`` of `ln-repro theory`; a finding is shown with the claim of the same id.
+        figure: the first picture, as SVG.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+    records = [run.record for run in runs]
     arms = arms_of(records)
     findings = {found["id"]: found for found in theory["findings"]}
     panels = {name: theory_panels(found, theory["figures"]) for name, found in findings.items()}
-    shown = [_shown(claim, arms, findings.get(claim["id"]), panels.get(claim["id"], [])) for claim in claims]
-    loader = FileSystemLoader(ASSETS)
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for claim in claims:
+        kind = claim["id"].partition("-")[0]
+        shown = _shown(claim, arms, findings.get(claim["id"]), panels.get(claim["id"], []))
+        groups.setdefault(GROUPS.get(kind, kind), []).append(shown)
     environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+        loader=FileSystemLoader(ASSETS), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
     environment.filters["named"] = named
+    data = json.dumps(
+        {"panels": panels, **chart_data(runs, arms)}, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
     return environment.get_template("page.html").render(
-        groups=_grouped(shown),
-        tally={verdict: sum(claim["verdict"] == verdict for claim in claims) for verdict in VERDICTS},
+        groups=groups,
         verdicts=VERDICTS,
         headlines=headlines(claims),
         figure=figure[figure.find("<svg") :] if figure else "",
@@ -79,35 +72,29 @@ def page(
         filters=_filters(arms),
         runs=len(records),
         signatures=[note for note in signatures(records) if note.startswith("BLEU tok.:")],
-        data=_script({"panels": panels, **chart_data(records, curves, arms)}),
+        data=data.replace("<", "\\u003c"),  # nothing inside may end the script element
         asset=lambda name: (ASSETS / name).read_text(encoding="utf-8"),
     )
 
 
 def _shown(claim: Claim, arms: Sequence[Arm], found: Mapping[str, Any] | None, panels: Sequence[Any]) -> dict[str, Any]:
-    """Return a claim with what is shown below it: its arms by corpus, its numbers, its panels."""
+    """Return a claim with what is shown below it: its arms and its runs by corpus, its numbers, its panels."""
     evidence = {*claim["evidence"], *(name for other in claim["elsewhere"] for name in other["evidence"])}
     used = [arm for arm in arms if evidence & {*arm["ids"]}]
-    corpora = sorted({arm["data"] for arm in used}, key=corpus_order)
     runs = {corpus: [name for arm in used if arm["data"] == corpus for name in arm["ids"] if name in evidence]
-            for corpus in corpora}  # fmt: skip
+            for corpus in _corpora(used)}  # fmt: skip
     numbers = number_table(found) if found else None
     scored = {arm["data"] for arm in used if arm["bleu_mean"] >= 0}
     return {**claim, "arms": used, "runs": runs, "scored": scored, "numbers": numbers, "panels": panels}
 
 
-def _grouped(claims: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Return the claims under their headings."""
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for claim in claims:
-        kind = claim["id"].partition("-")[0]
-        groups.setdefault(GROUPS.get(kind, kind), []).append(claim)
-    return groups
+def _corpora(arms: Sequence[Arm]) -> list[str]:
+    return sorted({arm["data"] for arm in arms}, key=corpus_order)
 
 
 def _filters(arms: Sequence[Arm]) -> dict[str, Any]:
-    """Return what one can choose among, and what is chosen at first: the paper's corpus, or the one with most runs."""
-    corpora = sorted({arm["data"] for arm in arms}, key=corpus_order)
+    """Return the options of the filters, and the corpus selected at first: the paper's, or the one with most runs."""
+    corpora = _corpora(arms)
     sizes = {corpus: sum(len(arm["ids"]) for arm in arms if arm["data"] == corpus) for corpus in corpora}
     first = corpora[0] if corpora[:1] in (["iwslt14"], ["wmt14"]) else max(corpora, key=sizes.__getitem__, default=None)
     return {
@@ -116,8 +103,3 @@ def _filters(arms: Sequence[Arm]) -> dict[str, Any]:
         "norms": sorted({arm["norm"] for arm in arms}, key=lambda norm: (norm not in ("preln", "postln"), norm)),
         "optimizers": sorted({arm["optimizer"] for arm in arms}),
     }
-
-
-def _script(data: Any) -> str:
-    """Return JSON that can stand in a script element: without the sign that could end it."""
-    return json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")

@@ -5,24 +5,25 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from ln_repro.records.archive import Run
 from ln_repro.records.record import Record, decoded, lowest_loss, task_of
 
 POINTS = 100
-"""At most so many points a training curve: what a chart of this size can show."""
+"""Most points of a training curve."""
 NAMES = {"postln": "Post-LN", "preln": "Pre-LN", "deepnorm": "DeepNorm", "rezero": "ReZero", "admin": "Admin",
          "admin_closed": "Admin, closed form", "adam": "Adam", "radam": "RAdam", "sgd": "SGD", "iwslt14": "IWSLT14",
          "wmt14": "WMT14", "multi30k": "Multi30k", "tatoeba": "Tatoeba", "toy": "Toy",
          "mrpc": "MRPC", "rte": "RTE", "masked_lm": "masked words"}  # fmt: skip
-"""How norms, optimizers, corpora and tasks are written; what is not here is shown as it is."""
+"""Display names of norms, optimizers, corpora and tasks; other words are shown as they are."""
 CORPORA = ("iwslt14", "wmt14", "multi30k", "tatoeba", "toy")
-"""In the order in which they are shown: the paper's first."""
+"""In order of display, the paper's first."""
 Curve = dict[str, list[Any]]
 """``update`` and ``loss`` (bits per target token; None where not finite)."""
 Arm = dict[str, Any]
 
 
 def thinned(events: Sequence[Mapping[str, Any]], points: int = POINTS) -> Curve:
-    """Return the training loss at no more than ``points`` updates: the mean over equally many events each."""
+    """Return the training loss at ``points`` updates at most, each the mean over as many events."""
     steps = [event for event in events if event["kind"] == "train"]
     size = max(1, -(-len(steps) // points))
     groups = [steps[start : start + size] for start in range(0, len(steps), size)]
@@ -34,7 +35,7 @@ def thinned(events: Sequence[Mapping[str, Any]], points: int = POINTS) -> Curve:
 
 
 def arms_of(records: Sequence[Record]) -> list[Arm]:
-    """Return the records grouped into arms: what differs in nothing but the seed."""
+    """Return the records grouped into arms, whose runs differ in their seed alone."""
     groups: dict[str, list[Record]] = {}
     for record in records:
         axes = {key: value for key, value in record["axes"].items() if key != "seed"}
@@ -44,30 +45,25 @@ def arms_of(records: Sequence[Record]) -> list[Arm]:
 
 
 def corpus_order(name: str) -> tuple[int, str]:
-    """Return where a corpus stands among others."""
+    """Return the sort key of a corpus."""
     return (CORPORA.index(name) if name in CORPORA else len(CORPORA), name)
 
 
-def corpus_of(record: Record) -> str:
-    """Return the corpus under which a run is shown; what else than translation was learnt of it stands apart."""
-    corpus = str(record["axes"]["data"])
-    return corpus if decoded(record) else f"{corpus}, {task_of(record)}"
-
-
-def named(word: str) -> str:
-    """Return how a norm, an optimizer or a corpus is written."""
-    return ", ".join(NAMES.get(part, part) for part in word.split(", "))
+def named(words: str) -> str:
+    """Return the display name of a norm, an optimizer or a corpus; of several, separated by commas."""
+    return ", ".join(NAMES.get(word, word) for word in words.split(", "))
 
 
 def _arm(members: Sequence[Record]) -> Arm:
     """Return one arm: its axes in words, and its scores over seeds."""
     axes = members[0]["axes"]
-    scores = [best(record) for record in members]
-    losses, bleus = ([score for score in column if score is not None] for column in zip(*scores, strict=True))
+    tests = [record["bleu"]["test_tokenised"] for record in members]
+    losses = [loss for record in members if (loss := lowest_loss(record)) is not None]
+    bleus = [test["score"] for test in tests if test and test["score"] is not None]
     warmup = axes["warmup_updates"]
     return {
         "exp": members[0]["exp"],
-        "data": corpus_of(members[0]),
+        "data": axes["data"] if decoded(members[0]) else f"{axes['data']}, {task_of(members[0])}",
         "norm": axes["norm"],
         "optimizer": axes.get("optimizer", "adam"),
         "warm": warmup > 0,
@@ -76,37 +72,30 @@ def _arm(members: Sequence[Record]) -> Arm:
         "lr": axes.get("lr"),
         "ids": [record["id"] for record in members],
         "seeds": [record["axes"]["seed"] for record in members],
-        "loss": spread(losses, 2),
-        "bleu": spread(bleus, 1),
+        "loss": _spread(losses, 2),
+        "bleu": _spread(bleus, 1),
         "bleu_mean": fmean(bleus) if bleus else -1.0,
         "diverged": sum(record["status"] == "diverged" for record in members),
     }
 
 
-def best(record: Record) -> tuple[float | None, float | None]:
-    """Return validation loss and test BLEU, on tokens as the paper's, at the epoch of lowest validation loss."""
-    test = record["bleu"]["test_tokenised"]
-    return lowest_loss(record), test and test["score"]
-
-
-def spread(values: Sequence[float], digits: int) -> str:
-    """Return the mean, with least and most where there are several."""
+def _spread(values: Sequence[float], digits: int) -> str:
+    """Return the mean, with the least and the largest of several values."""
     if not values:
         return "–"
     mean = f"{fmean(values):.{digits}f}"
     return mean if len(values) == 1 else f"{mean} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 
-def chart_data(records: Sequence[Record], curves: Mapping[str, Curve], arms: Sequence[Arm]) -> dict[str, Any]:
-    """Return what the charts of runs are drawn from: runs by id, and the updates that many runs share, once."""
+def chart_data(runs: Sequence[Run], arms: Sequence[Arm]) -> dict[str, Any]:
+    """Return what the charts of runs are drawn from: runs by id; the updates that many of them share are kept once."""
     arm_of = {name: number for number, arm in enumerate(arms) for name in arm["ids"]}
     grids: list[list[int]] = []
-    runs = {}
-    for record in records:
-        curve = curves.get(record["id"], {"update": [], "loss": []})
+    shown = {}
+    for record, curve in ((run.record, thinned(run.events)) for run in runs):
         if curve["update"] not in grids:
             grids.append(curve["update"])
-        runs[record["id"]] = {
+        shown[record["id"]] = {
             "arm": arm_of[record["id"]],
             "seed": record["axes"]["seed"],
             "epoch": [row["epoch"] for row in record["epochs"]],
@@ -115,11 +104,11 @@ def chart_data(records: Sequence[Record], curves: Mapping[str, Curve], arms: Seq
             "grid": grids.index(curve["update"]),
             "train": curve["loss"],
         }
-    shown = ("exp", "data", "norm", "optimizer", "warm", "decay", "schedule")
+    keys = ("exp", "data", "norm", "optimizer", "warm", "decay", "schedule")
     named_arms = [
-        {key: arm[key] for key in shown} | {"name": f"{named(arm['norm'])}, {named(arm['optimizer'])}"} for arm in arms
+        {key: arm[key] for key in keys} | {"name": f"{named(arm['norm'])}, {named(arm['optimizer'])}"} for arm in arms
     ]
-    return {"arms": named_arms, "runs": runs, "grids": grids}
+    return {"arms": named_arms, "runs": shown, "grids": grids}
 
 
 def _rounded(value: float | None) -> float | None:

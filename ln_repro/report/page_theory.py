@@ -1,4 +1,4 @@
-"""The findings of the theory as the page shows them: panels to draw, and tables of numbers."""
+"""The findings of the theory as the page shows them: panels for charts, and tables of numbers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,12 +10,12 @@ from ln_repro.report.theory import interval
 
 Finding = Mapping[str, Any]
 Panel = dict[str, Any]
-"""``title``, ``x`` and ``y`` (names of the axes), ``log``, and ``series``: each with ``label``, ``colour``, ``dash``,
-``marks`` (points only), ``x``, ``y``, perhaps ``low`` and ``high`` (an interval) and ``key`` (a name for several)."""
+"""``title``, ``x`` and ``y`` (labels of the axes), ``log``, and ``series``: each with ``label``, ``colour``, ``dash``,
+``marks`` (points only), ``x``, ``y``, perhaps ``low`` and ``high`` (an interval) and ``key`` (a label for several)."""
 OTHERS = ("other", "preln-sgd", "postln-radam")
-"""Colours of what is neither norm."""
+"""Colours of series that belong to neither norm placement."""
 BOUND = 0.125
-"""Share of positions that may be more than 0.1 above the mean (paper section 3.4)."""
+"""The paper's bound on the share of positions more than 0.1 above the mean (section 3.4)."""
 
 PANELS: dict[str, list[tuple[str, str]]] = {
     "TH-2": [("hidden_states", "simplified postln"), ("hidden_states", "real postln")],
@@ -28,7 +28,7 @@ PANELS: dict[str, list[tuple[str, str]]] = {
     "TH-11": [("figure_3", "b"), ("simplified_gradients", "layers postln")],
     "TH-11-pre": [("simplified_gradients", "layers preln")],
 }
-"""Which panels show a finding; of the others, the intervals by width of the model are drawn."""
+"""The panels of a finding; the other findings show their intervals by width of the model."""
 TITLES = {
     "a": "Gradient of W1, 6+6 layers (figure 3a)",
     "b": "Gradient of W2, 6+6 layers (figure 3b)",
@@ -42,7 +42,7 @@ TITLES = {
 
 
 def theory_panels(found: Finding, figures: Mapping[str, Any]) -> list[Panel]:
-    """Return what is to be drawn for a finding."""
+    """Return the panels of a finding."""
     if found["id"] not in PANELS:
         return [_by_width(found["values"])]
     return [
@@ -52,7 +52,7 @@ def theory_panels(found: Finding, figures: Mapping[str, Any]) -> list[Panel]:
 
 
 def _drawn(figure: str, name: str, content: Mapping[str, Any]) -> Panel:
-    """Return a panel of the theory's figures, with the paper's values or the lemma's bounds."""
+    """Return a panel of the theory's figures, with the paper's values or bounds."""
     if figure == "hidden_states":
         return _panel(TITLES[name], "layer", "squared norm / d", _between_bounds(content))
     series = [_series(label, points) for label, points in content.items()]
@@ -73,7 +73,7 @@ def _drawn(figure: str, name: str, content: Mapping[str, Any]) -> Panel:
 
 
 def _between_bounds(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the sizes of hidden states, and Lemma 2's bounds: a line, or one below and one above."""
+    """Return the norms of hidden states and the bounds of Lemma 2, one line where they coincide."""
     series = [_series(label, points) for label, points in content["series"].items()]
     for label, ends in content["bounds"].items():
         stack = label.partition(" ")[2]
@@ -84,7 +84,7 @@ def _between_bounds(content: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _by_width(values: Mapping[str, Mapping[str, Sequence[float]]]) -> Panel:
-    """Draw the first quantity of a finding by width d, a line for each other setting."""
+    """Return a panel of a finding's first quantity by width d, with one line for each of the other settings."""
     lines: dict[str, dict[str, tuple[float, float, float]]] = {}
     for setting, (low, high) in next(iter(values.values())).items():
         width, _, rest = setting.removeprefix("d=").partition(" ")
@@ -120,7 +120,7 @@ def _short(value: float) -> float:
 
 
 def number_table(found: Finding) -> Table:
-    """Return the parts of a finding: what was measured in which model, the rule, and what came of it."""
+    """Return the table of a finding's checks: model, quantity, interval, rule and verdict."""
     return {
         "columns": ["model", "quantity", "ours, 95 %", "rule", "verdict", "seeds"],
         "rows": [[part["part"], part["quantity"], interval(part), part["rule"], part["verdict"], part["seeds"]]

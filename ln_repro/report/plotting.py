@@ -1,32 +1,32 @@
-"""What every figure shares: colours, the look of axes, the legend, and files that are the same whenever drawn."""
+"""What all figures share: colours, axes, the legend, and files that are identical whenever they are drawn."""
 
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ln_repro.system.paths import PACKAGE
 
-# Okabe and Ito's colours, told apart by colour-blind readers; norm decides the colour, the ramp the line.
+# By norm placement; from Okabe and Ito's palette, which colour-blind readers can tell apart.
 COLOURS = {
     "preln": "#0072B2", "postln": "#D55E00", "deepnorm": "#009E73", "rezero": "#CC79A7", "admin": "#E69F00"
 }  # fmt: skip
 GREY = "#999999"
 DOTS = 130
-"""An inch, in PNG."""
+"""Per inch, in PNG files."""
 DRAWING = ("figure_rates", "figures", "grids", "plotting", "series", "theory_figures")
-"""The modules that decide what a figure looks like."""
+"""The modules that a figure is drawn by."""
 RUN_AGAIN = "Drawn from these records, each of which `ln-repro reproduce ID` runs again:"
 Size = tuple[float, float]
-"""In inches, across and down."""
+"""Width and height in inches."""
 
 
 @contextmanager
 def figure_style() -> Iterator[Any]:
-    """Yield pyplot, drawing into files alone; what is saved inside has no date and no random names."""
+    """Yield pyplot, set to write to files only, and SVG ids that do not change from one drawing to the next."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -37,13 +37,13 @@ def figure_style() -> Iterator[Any]:
 
 
 def tidy(axis: Any) -> None:
-    """Give axes a faint grid and no frame."""
+    """Add a faint grid and remove the frame."""
     axis.grid(alpha=0.25)
     axis.spines[["top", "right"]].set_visible(False)
 
 
 def legend_below(figure: Any, axes: Iterable[Any], columns: int = 4, last: Sequence[str] = (), **more: Any) -> float:
-    """Put one legend of everything in ``axes`` below them, each label once; return the height it takes, in inches."""
+    """Put one legend of all ``axes`` below them, ``last`` labels at its end; return its height in inches."""
     legends = [axis.get_legend_handles_labels() for axis in axes]
     named = {label: line for lines, labels in legends for line, label in zip(lines, labels, strict=True)}
     named |= {label: named.pop(label) for label in last if label in named}
@@ -53,15 +53,15 @@ def legend_below(figure: Any, axes: Iterable[Any], columns: int = 4, last: Seque
 
 
 def place(figure: Any, axes: Any, panel: Size, gaps: Size, above: float, below: float) -> None:
-    """Put panels of one size in their places, all in inches: matplotlib takes a third of its time to find them.
+    """Lay out panels of one size, in inches; matplotlib's own layout takes a third of its drawing time.
 
     Args:
-        figure: what becomes as large as it must.
-        axes: the panels, by row.
+        figure: is resized to fit.
+        axes: the panels by row.
         panel: width and height of each.
-        gaps: between columns, for the labels of their scales, and between rows.
-        above: for the titles.
-        below: for the legend, under what the last row says of its scale.
+        gaps: between columns and between rows.
+        above: space for the titles.
+        below: space for the legend.
     """
     (rows, columns), left, right, bottom = axes.shape, 0.75, 0.15, 0.5 + below
     width = left + columns * panel[0] + (columns - 1) * gaps[0] + right
@@ -72,27 +72,26 @@ def place(figure: Any, axes: Any, panel: Size, gaps: Size, above: float, below: 
     )
 
 
-def source_of(words: str, data: Any) -> str:
-    """Return what a figure's files say of their data: its origin, and a digest of it and of the drawing code."""
+def draw_once(stem: Path, origin: str, data: Any, draw: Callable[[Any], Any]) -> list[Path]:
+    """Return the PNG and SVG files ``stem`` of a figure, drawn unless its data and the drawing code are unchanged.
+
+    Args:
+        stem: the path without ending; its folder is created.
+        origin: where the data is from; written into the files, with a digest of data and code.
+        data: JSON-able.
+        draw: takes pyplot and returns the figure.
+    """
     digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode())
-    drawing = (Path(__file__).with_name(f"{name}.py") for name in DRAWING)
-    for path in (*drawing, *sorted((PACKAGE / "paper").glob("*.py"))):
+    code = (Path(__file__).with_name(f"{name}.py") for name in DRAWING)
+    for path in (*code, *sorted((PACKAGE / "paper").glob("*.py"))):
         digest.update(path.read_bytes())
-    return f"{words} (data and code {digest.hexdigest()[:16]})"
-
-
-def current(stem: Path, source: str) -> list[Path]:
-    """Return the files of a figure that was drawn from this source already; none if it has to be drawn."""
-    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")]
-    there = all(path.is_file() for path in paths) and source in paths[1].read_text(encoding="utf-8")
-    return paths if there else []
-
-
-def save(figure: Any, stem: Path, source: str) -> list[Path]:
-    """Write ``stem`` as PNG and SVG, its folder made, and return the paths; ``source``, in the files, is its data's."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for kind, metadata in (("png", {}), ("svg", {"Date": None})):
-        paths.append(stem.with_name(f"{stem.name}.{kind}"))
-        figure.savefig(paths[-1], dpi=DOTS, metadata={**metadata, "Description": source})
+    source = f"{origin} (data and code {digest.hexdigest()[:16]})"
+    png, svg = paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")]
+    if not (png.is_file() and svg.is_file() and source in svg.read_text(encoding="utf-8")):
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        with figure_style() as pyplot:
+            figure = draw(pyplot)
+            figure.savefig(png, dpi=DOTS, metadata={"Description": source})
+            figure.savefig(svg, dpi=DOTS, metadata={"Description": source, "Date": None})
+            pyplot.close(figure)
     return paths

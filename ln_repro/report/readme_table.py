@@ -1,70 +1,72 @@
-"""The verdicts in a few lines, for the README."""
+"""The verdicts in the README."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ln_repro.claims.judge import BERT_CORPORA, OTHER_CORPORA, Row
 from ln_repro.report.tables import Table, markdown
-from ln_repro.system.paths import CHECKOUT
 
 BEGIN, END = "<!-- verdicts: written by `make reproduce-tables` -->\n", "<!-- /verdicts -->\n"
 QUESTIONS = {
     "MT-1.anchored": "Does Post-LN need warm-up?", "MT-4": "Is Pre-LN without warm-up as good as Post-LN with it?",
     "MT-5": "Does Pre-LN train faster, with the same schedule?",
 }  # fmt: skip
-"""By claim, the question that it answers."""
+"""The question that a claim answers."""
 NAMES = {"toy": "toy", "multi30k": "Multi30k", "tatoeba": "Tatoeba"}
 BERT_SETTINGS = {setting for settings in BERT_CORPORA.values() for setting in settings}
 
 
-@dataclass(frozen=True)
-class Headline:
-    """An answer to one of the paper's questions, and the records that it rests on."""
+class Headline(NamedTuple):
+    """The answer to one of the paper's questions, and the ids of the records behind it."""
 
     question: str
     answer: str
     records: Sequence[str]
 
 
-def board(rows: Sequence[Row]) -> str:
-    """Return the headlines, the claims of training, each with its verdicts, and the theory's in one line each."""
+def with_verdicts(readme: str, rows: Sequence[Row]) -> str:
+    """Return the README's text with the block between the two marks renewed."""
+    before, _, rest = readme.partition(BEGIN)
+    return f"{before}{BEGIN}{verdict_block(rows)}{END}{rest.partition(END)[2]}"
+
+
+def verdict_block(rows: Sequence[Row]) -> str:
+    """Return the headlines, the table of verdicts on training, and a summary of those on the theory."""
     trained = [row for row in rows if row["command"] and row["command"].startswith("ln-repro run")]
-    lines = markdown("", trained_table(trained)).split("\n", 2)[2]
-    told = "\n".join(map(bullet, headlines(rows)))
-    return f"{told}\n\n{lines}\n{theory_line([row for row in rows if row['command'] and row not in trained])}\n"
+    proved = [row for row in rows if row["command"] and row not in trained]
+    bullets = []
+    for question, answer, records in headlines(rows):
+        more = f" and {len(records) - 2} more" if len(records) > 2 else ""
+        first = ", ".join(f"`{id}`" for id in records[:2])
+        bullets.append(f"* **{question}** {answer[0].upper()}{answer[1:]} (records {first}{more}).")
+    counted = Counter(row["verdict"] for row in proved).most_common()
+    summary = (
+        f"The theory, checked without training (TH-1 to TH-11): {', '.join(f'{n} {word}' for word, n in counted)}."
+    )
+    exceptions = [f"* {row['id']} ({row['verdict']}): {row['claim']}." for row in proved
+                  if row["verdict"] != "reproduced"]  # fmt: skip
+    table = markdown("", verdict_table(trained)).split("\n", 2)[2]
+    return "\n".join([*bullets, "", table, summary, "", *exceptions, ""])
 
 
 def headlines(rows: Sequence[Mapping[str, Any]]) -> list[Headline]:
-    """Return what was found on other corpora, a sentence for each of the paper's main questions that was asked."""
+    """Return, for each of the main questions that was asked, the verdicts on other corpora in a sentence."""
     found = {row["id"]: row["elsewhere"] for row in rows}
     return [
         Headline(
             question,
-            "; ".join(f"{NAMES[other['data']]}: {answer(other)}" for other in found[id]),
+            "; ".join(f"{NAMES[other['data']]}: {other['verdict']}, {other['needs'] or other['ours']}"
+                      for other in found[id]),
             [record for other in found[id] for record in other["evidence"]],
         )
         for id, question in QUESTIONS.items()
         if found.get(id)
-    ]
+    ]  # fmt: skip
 
 
-def answer(other: Mapping[str, Any]) -> str:
-    """Return a verdict with its numbers, or with what would decide it."""
-    return f"{other['verdict']}, {other['needs'] if other['needs'] else other['ours']}"
-
-
-def bullet(found: Headline) -> str:
-    """Return a headline as a list item, with the first records that it rests on."""
-    first = ", ".join(f"`{id}`" for id in found.records[:2])
-    more = f" and {len(found.records) - 2} more" if len(found.records) > 2 else ""
-    return f"* **{found.question}** {found.answer[0].upper()}{found.answer[1:]} (records {first}{more})."
-
-
-def trained_table(rows: Sequence[Row]) -> Table:
-    """Return one row a claim: the verdict on every other corpus that somebody ran it on, then on the paper's data."""
+def verdict_table(rows: Sequence[Row]) -> Table:
+    """Return one row per claim: the verdict on each of the other corpora with runs, then on the paper's data."""
     seen = {other["data"] for row in rows for other in row["elsewhere"]}
     others = [name for name in OTHER_CORPORA if name in seen]
     return {
@@ -74,28 +76,9 @@ def trained_table(rows: Sequence[Row]) -> Table:
 
 
 def elsewhere(row: Row, data: str) -> str | None:
-    """Return the verdict on other data, over how many seeds, and of which setting if it is not the corpus's first."""
+    """Return the verdict on another corpus with the number of seeds, and the model's size if it is not 6+6 layers."""
     found = next((other for other in row["elsewhere"] if other["data"] == data), None)
     if found is None:
         return None
     small = "" if found["setting"] in (OTHER_CORPORA[data][0], *BERT_SETTINGS) else ", 3+3 layers"
     return f"{found['verdict']} ({found['seeds']} seed{'s' * (found['seeds'] > 1)}{small})"
-
-
-def theory_line(rows: Sequence[Row]) -> str:
-    """Return how many findings of the theory have which verdict, and which do not agree."""
-    counted = Counter(row["verdict"] for row in rows)
-    told = ", ".join(f"{number} {verdict}" for verdict, number in counted.most_common())
-    named = [f"* {row['id']} ({row['verdict']}): {row['claim']}." for row in rows if row["verdict"] != "reproduced"]
-    return "\n".join([f"The theory, checked without training (TH-1 to TH-11): {told}.", "", *named])
-
-
-def with_board(readme: str, rows: Sequence[Row]) -> str:
-    """Return the README with the block between the two marks written anew."""
-    before, _, rest = readme.partition(BEGIN)
-    return f"{before}{BEGIN}{board(rows)}{END}{rest.partition(END)[2]}"
-
-
-def readme() -> Path:
-    """Return the checkout's README."""
-    return CHECKOUT / "README.md"

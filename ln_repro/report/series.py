@@ -1,4 +1,4 @@
-"""Records of one arm to a curve: mean over seeds, interval, and where runs were lost."""
+"""Curves of an arm from its records: means and intervals over seeds, and where runs diverged or failed."""
 
 import math
 from collections.abc import Sequence
@@ -10,24 +10,23 @@ from ln_repro.paper.figures import Quantity
 from ln_repro.records.record import Record, accuracy, started
 
 FIELDS: dict[Quantity, str] = {"loss": "valid_loss", "bleu": "test_bleu_tokenised"}
-"""What is drawn of an epoch; the tokenised BLEU is the one that can stand beside the paper's."""
-RANGES: dict[Quantity, Interval] = {"loss": (0, math.inf), "bleu": (0, 100), "accuracy": (0, 100)}
+"""Columns of a record's epochs; the paper's BLEU is the tokenised one."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A quantity by epoch; accuracy by the updates of pre-training.
+    """A quantity by epoch; accuracy by updates of pre-training.
 
     Attributes:
-        means: over the seeds that have the point.
-        intervals: at 95 %, within what the quantity can be; none for one seed.
-        lost: the last point of every run that was not finite or given up.
-        seeds: how many there are.
+        means: over the seeds that have a value there.
+        intervals: 95 % intervals, cut to possible values; none where there is one seed.
+        ends: the last point of every run that diverged or was stopped early.
+        seeds: number of seeds.
     """
 
     means: dict[int, float]
     intervals: dict[int, Interval]
-    lost: list[tuple[int, float]]
+    ends: list[tuple[int, float]]
     seeds: int
 
 
@@ -35,25 +34,22 @@ def curve(records: Sequence[Record], quantity: Quantity) -> Curve | None:
     """Return a quantity over the seeds of an arm; None if no run has it."""
     runs = [points(record, quantity) for record in records]
     values = {x: [run[x] for run in runs if x in run] for x in sorted(set().union(*runs))}
-    ended = [list(run.items()) for record, run in zip(records, runs, strict=True) if record["status"] == "diverged"]
     if not values:
         return None
+    most = math.inf if quantity == "loss" else 100
+    intervals = {x: mean_interval(seeds) for x, seeds in values.items() if len(seeds) > 1}
     return Curve(
         means={x: fmean(seeds) for x, seeds in values.items()},
-        intervals={x: band(seeds, RANGES[quantity]) for x, seeds in values.items() if len(seeds) > 1},
-        lost=[run[-1] for run in ended if run],
+        intervals={x: (max(low, 0), min(high, most)) for x, (low, high) in intervals.items()},
+        ends=[
+            [*run.items()][-1] for one, run in zip(records, runs, strict=True) if one["status"] == "diverged" and run
+        ],
         seeds=len({record["axes"]["seed"] for record in records}),
     )
 
 
-def band(values: Sequence[float], within: Interval) -> Interval:
-    """Return the interval of the mean, cut to what is possible."""
-    (low, high), (least, most) = mean_interval(values), within
-    return max(low, least), min(high, most)
-
-
 def points(record: Record, quantity: Quantity) -> dict[int, float]:
-    """Return a run's values by epoch, without those that are not finite or were not scored; or its one accuracy."""
+    """Return a run's finite values by epoch; or its one accuracy in per cent, by updates of pre-training."""
     if quantity == "accuracy":
         start, share = started(record), accuracy(record)
         return {} if start is None or share is None else {start: 100 * share}

@@ -1,4 +1,4 @@
-"""Records to tables, and tables to text."""
+"""Tables of records and claims, and tables as text."""
 
 import csv
 import io
@@ -13,14 +13,13 @@ from ln_repro.claims.judge import OTHER_CORPORA, Row
 from ln_repro.records.record import AVERAGE, Record, accuracy, decoded, lowest_loss, task_of
 
 Table = dict[str, Any]
-"""``columns`` (names), ``rows`` (cells) and ``notes`` (lines below the table: the scores' signatures)."""
+"""``columns`` (names), ``rows`` (cells) and perhaps ``notes`` (lines below the table, the signatures of its scores)."""
 
 SCORES = {"test": "BLEU", "test_tokenised": "BLEU tok."}
 AVERAGES = {AVERAGE: "BLEU avg.", f"{AVERAGE}_tokenised": "BLEU avg. tok."}
-"""Columns by their key in a record; an average has one only where some record has it."""
-
-STYLES = {"reproduced": "green", "contradicted": "red", "inconclusive": "yellow"}
-"""Of verdicts, in a terminal."""
+"""Columns by their key in a record; those of averaged weights are shown only where some record has them."""
+COLOURS = {"reproduced": "green", "contradicted": "red", "inconclusive": "yellow"}
+"""Colours of verdicts in a terminal."""
 LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "_%&$#{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -28,7 +27,7 @@ LATEX = str.maketrans(
 
 
 def run_tables(records: Sequence[Record]) -> dict[str, Table]:
-    """Return one table for a corpus and what was learnt of it: every run, at the epoch of lowest validation loss."""
+    """Return one table of runs for each corpus and task."""
     groups: dict[str, list[Record]] = {}
     for record in records:
         task = "" if decoded(record) else f"-{task_of(record)}"
@@ -37,38 +36,27 @@ def run_tables(records: Sequence[Record]) -> dict[str, Table]:
 
 
 def runs_table(records: Sequence[Record]) -> Table:
-    """Return the scores of each run, at the epoch of lowest validation loss, and the id to reproduce it by."""
+    """Return the id of each run with its scores at the epoch of lowest validation loss."""
     scores = _scores(records)
     classified = any(accuracy(record) is not None for record in records)
-    columns = ["exp", "seed", "valid loss", *(["accuracy"] if classified else []), *scores.values(), "status", "id"]
-    return {
-        "columns": columns,
-        "rows": [_row(record, list(scores), classified) for record in records],
-        "notes": signatures(records),
-    }
+    columns = ["exp", "seed", "valid loss", *["accuracy"] * classified, *scores.values(), "status", "id"]
+    rows = []
+    for record in records:
+        found = [_rounded((record["bleu"].get(key) or {"score": None})["score"], 2) for key in scores]
+        share = [_rounded(accuracy(record), 4)] * classified
+        rows.append([record["exp"], record["axes"]["seed"], _rounded(lowest_loss(record), 3), *share, *found,
+                     record["status"], record["id"]])  # fmt: skip
+    return {"columns": columns, "rows": rows, "notes": signatures(records)}
 
 
 def _scores(records: Sequence[Record]) -> dict[str, str]:
-    """Return the columns that some record has a score for, or may have one for."""
+    """Return the columns of scores, by their key in a record."""
     always = SCORES if any(map(decoded, records)) else {}
     return always | {key: name for key, name in AVERAGES.items() if any(key in record["bleu"] for record in records)}
 
 
-def _row(record: Record, scores: Sequence[str], classified: bool) -> list[Any]:
-    bleu = record["bleu"]
-    return [
-        record["exp"],
-        record["axes"]["seed"],
-        _rounded(lowest_loss(record), 3),
-        *([_rounded(accuracy(record), 4)] if classified else []),
-        *(_rounded((bleu.get(key) or {"score": None})["score"], 2) for key in scores),
-        record["status"],
-        record["id"],
-    ]
-
-
 def signatures(records: Sequence[Record]) -> list[str]:
-    """Return what the BLEUs of ``records`` mean, each signature once."""
+    """Return the sacreBLEU signatures of the records' scores, each once."""
     notes = []
     for key, name in _scores(records).items():
         found = {record["bleu"][key]["signature"] for record in records if record["bleu"].get(key)}
@@ -85,7 +73,7 @@ def render(tables: dict[str, Table], form: str) -> str:
 
 
 def markdown(name: str, table: Table) -> str:
-    """Return a table as Markdown, aligned so that it also reads well in a terminal."""
+    """Return a table as Markdown, its columns aligned for reading as plain text."""
     cells = [[_text(cell).replace("|", r"\|") for cell in row] for row in (table["columns"], *table["rows"])]
     widths = [max(len(row[column]) for row in cells) for column in range(len(table["columns"]))]
     left = [not all(_is_number(row[column]) for row in cells[1:]) for column in range(len(widths))]
@@ -100,7 +88,7 @@ def markdown(name: str, table: Table) -> str:
 
 
 def comma_separated(name: str, table: Table) -> str:
-    """Return a table as CSV; its name is the first column."""
+    """Return a table as CSV, with its name in the first column."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["table", *table["columns"]])
@@ -109,7 +97,7 @@ def comma_separated(name: str, table: Table) -> str:
 
 
 def latex(name: str, table: Table) -> str:
-    """Return a table for LaTeX with booktabs."""
+    """Return a table as a LaTeX tabular with booktabs rules."""
     rows = [table["columns"], *([_text(cell) for cell in row] for row in table["rows"])]
     lines = [" & ".join(cell.translate(LATEX) for cell in row) + r" \\" for row in rows]
     head = [f"% {name}", r"\begin{tabular}{" + "l" * len(table["columns"]) + "}", r"\toprule", lines[0], r"\midrule"]
@@ -129,13 +117,13 @@ def _rounded(value: float | None, digits: int) -> str | None:
 
 
 def claims_terminal(rows: Sequence[Row]) -> TerminalTable:
-    """Return one row a claim, made for 80 columns; below it the same question on other data, or what is needed."""
+    """Return one row per claim for a terminal of 80 columns, with its verdicts on other data or what it needs."""
     table = TerminalTable(box=None, padding=(0, 2, 1, 0), pad_edge=False)
     table.add_column("claim", no_wrap=True)
     table.add_column("statement", ratio=1)
     table.add_column("ours", ratio=1, overflow="fold")
     for row in rows:
-        claim = Text(f"{row['id']}\n").append(row["verdict"], STYLES.get(row["verdict"], "dim"))
+        claim = Text(f"{row['id']}\n").append(row["verdict"], COLOURS.get(row["verdict"], "dim"))
         lines = [row["ours"] or row["needs"], *(f"{o['data']}: {o['verdict']} ({o['ours']})" for o in row["elsewhere"])]
         if row["verdict"] == "not-run" and row["command"]:
             lines.append(f"{row['command']} (about {row['cost_gpu_hours']:g} GPU hours)")
@@ -144,12 +132,11 @@ def claims_terminal(rows: Sequence[Row]) -> TerminalTable:
 
 
 def claims_table(rows: Sequence[Row]) -> Table:
-    """Return one row a claim, for files."""
-    columns = ["id", "claim", *OTHER_CORPORA, "paper's data", "paper", "ours"]
-    return {"columns": columns, "rows": [claim_cells(row) for row in rows]}
-
-
-def claim_cells(row: Row) -> list[Any]:
-    """Return a claim's cells; on other data, the verdict and over how many seeds."""
-    others = {other["data"]: f"{other['verdict']} ({other['seeds']})" for other in row["elsewhere"]}
-    return [row["id"], row["claim"], *map(others.get, OTHER_CORPORA), row["verdict"], row["paper"], row["ours"]]
+    """Return one row per claim; on other data, its verdict with the number of seeds."""
+    cells = []
+    for row in rows:
+        others = {other["data"]: f"{other['verdict']} ({other['seeds']})" for other in row["elsewhere"]}
+        cells.append(
+            [row["id"], row["claim"], *map(others.get, OTHER_CORPORA), row["verdict"], row["paper"], row["ours"]]
+        )
+    return {"columns": ["id", "claim", *OTHER_CORPORA, "paper's data", "paper", "ours"], "rows": cells}

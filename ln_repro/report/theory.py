@@ -1,4 +1,4 @@
-"""What was found of the theory: as a table for the terminal, and for files."""
+"""Tables of the theory's findings: for the terminal, and for files."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,42 +6,34 @@ from typing import Any
 from rich.table import Table as TerminalTable
 from rich.text import Text
 
-from ln_repro.report.tables import STYLES, Table
+from ln_repro.report.tables import COLOURS, Table
 
 Findings = Sequence[Mapping[str, Any]]
 
 
 def terminal_table(findings: Findings) -> TerminalTable:
-    """Return one row a finding: id and verdict, statement, the paper's value, our interval over seeds of what.
-
-    Made for 80 columns.
-    """
+    """Return one row per finding for a terminal of 80 columns."""
     table = TerminalTable(box=None, padding=(0, 2, 1, 0), pad_edge=False)
     table.add_column("claim", no_wrap=True)
     table.add_column("statement")
     table.add_column("paper", max_width=16)
     table.add_column("ours, 95 %", min_width=17)
     for found in findings:
-        claim = Text(f"{found['id']}\n").append(found["verdict"], STYLES[found["verdict"]])
-        table.add_row(
-            claim, found["statement"], found["paper"], f"{found['quantity']}\n{interval(found)}\n{found['seeds']} seeds"
-        )
+        claim = Text(f"{found['id']}\n").append(found["verdict"], COLOURS[found["verdict"]])
+        ours = f"{found['quantity']}\n{interval(found)}\n{found['seeds']} seeds"
+        table.add_row(claim, found["statement"], found["paper"], ours)
     return table
 
 
 def findings_table(findings: Findings) -> Table:
-    """Return one row a finding, with the rule that it was judged by."""
-    return {
-        "columns": ["id", "statement", "paper", "ours", "95 % interval", "seeds", "verdict", "rule"],
-        "rows": [
-            [found["id"], found["statement"], found["paper"], found["quantity"], interval(found), found["seeds"],
-             found["verdict"], found["rule"]]
-            for found in findings
-        ],
-    }  # fmt: skip
+    """Return one row per finding, with the rule that it was judged by."""
+    columns = ["id", "statement", "paper", "ours", "95 % interval", "seeds", "verdict", "rule"]
+    rows = [[found["id"], found["statement"], found["paper"], found["quantity"], interval(found), found["seeds"],
+             found["verdict"], found["rule"]] for found in findings]  # fmt: skip
+    return {"columns": columns, "rows": rows}
 
 
 def interval(found: Mapping[str, Any]) -> str:
-    """Return the two ends; one that is not finite is a dash."""
+    """Return the interval of a finding as text; an unbounded end is a dash."""
     low, high = ("-" if bound is None else f"{bound:.3g}" for bound in found["interval"])
     return f"{low} .. {high}"

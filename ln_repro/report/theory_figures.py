@@ -1,26 +1,16 @@
-"""The figures of `ln-repro theory`: the paper's figure 3, and two that it does not have."""
+"""The figures of `ln-repro theory`: the paper's figure 3, and two of our own."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ln_repro.paper.figure_3 import FIGURE_3
-from ln_repro.report.plotting import (
-    COLOURS,
-    GREY,
-    Size,
-    current,
-    figure_style,
-    legend_below,
-    place,
-    save,
-    source_of,
-    tidy,
-)
+from ln_repro.report.plotting import COLOURS, GREY, Size, draw_once, legend_below, place, tidy
 
 LABELS = {"postln": "Post-LN", "preln": "Pre-LN"}
 PAPER = {"postln": "x", "preln": "+"}
-"""Marks of the paper's own values."""
+"""Markers of the paper's values."""
 FIGURE_3_TITLES = {
     "a": "(a) W1 of the feed-forward, 6-6",
     "b": "(b) W2 of the feed-forward, 6-6",
@@ -34,36 +24,33 @@ HIDDEN_TITLES = {
     "real preln": "6-6 Transformer, Pre-LN: the stream",
 }
 Points = Mapping[str, Sequence[float]]
-"""By layer or depth, as text: mean and the two ends of the interval."""
+"""By layer or depth, as text: the mean and both ends of its interval."""
 
 
 def draw(figures: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Draw those of `ln_repro.theory.figures` that have a layout, as PNG and SVG in ``folder``; return the paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for name, (rows, columns, panel_size, gaps, draw_panel) in LAYOUTS.items():
-        if not (panels := figures.get(name)):
-            continue
-        source = source_of("Computed by `ln-repro theory`, from seeds alone", panels)
-        if files := current(folder / name, source):
-            paths += files
-            continue
-        with figure_style() as pyplot:
-            figure, axes = pyplot.subplots(rows, columns, squeeze=False)
-            for (title, panel), axis in zip(panels.items(), axes.flat, strict=True):
-                draw_panel(axis, title, panel)
-                axis.set_ylim(bottom=0)
-                tidy(axis)
-            for axis in axes[:, 0]:
-                axis.set_ylabel("norm$^2$ / d" if name == "hidden_states" else "gradient norm")
-            place(figure, axes, panel_size, gaps, above=0.4, below=legend_below(figure, axes.flat))
-            paths += save(figure, folder / name, source)
-            pyplot.close(figure)
-    return paths
+    """Draw the figures of `ln_repro.theory.figures` that have a layout, as PNG and SVG; return the paths."""
+    origin = "Computed by `ln-repro theory`, from seeds alone"
+    drawn = [draw_once(folder / name, origin, figures[name], partial(draw_figure, name, figures[name]))
+             for name in LAYOUTS if figures.get(name)]  # fmt: skip
+    return [path for paths in drawn for path in paths]
+
+
+def draw_figure(name: str, panels: Mapping[str, Any], pyplot: Any) -> Any:
+    """Return the figure ``name`` of these panels."""
+    rows, columns, panel_size, gaps, draw_panel = LAYOUTS[name]
+    figure, axes = pyplot.subplots(rows, columns, squeeze=False)
+    for (title, panel), axis in zip(panels.items(), axes.flat, strict=True):
+        draw_panel(axis, title, panel)
+        axis.set_ylim(bottom=0)
+        tidy(axis)
+    for axis in axes[:, 0]:
+        axis.set_ylabel("norm$^2$ / d" if name == "hidden_states" else "gradient norm")
+    place(figure, axes, panel_size, gaps, above=0.4, below=legend_below(figure, axes.flat))
+    return figure
 
 
 def draw_figure_3_panel(axis: Any, name: str, panel: Mapping[str, Points]) -> None:
-    """Draw one panel of figure 3, with the paper's own values in grey."""
+    """Draw one panel of figure 3, with the paper's values in grey."""
     for label, points in panel.items():
         draw_series(axis, label, points)
     for norm, values in FIGURE_3.get(name, {}).items():
@@ -72,7 +59,7 @@ def draw_figure_3_panel(axis: Any, name: str, panel: Mapping[str, Points]) -> No
 
 
 def draw_attention_panel(axis: Any, name: str, panel: Mapping[str, Points]) -> None:
-    """Draw the gradients of one projection."""
+    """Draw the gradients of one projection by layer."""
     for label, points in panel.items():
         draw_series(axis, label, points)
     stack, attention, projection = name.split(".")
@@ -82,7 +69,7 @@ def draw_attention_panel(axis: Any, name: str, panel: Mapping[str, Points]) -> N
 
 
 def draw_hidden_panel(axis: Any, name: str, panel: Mapping[str, Mapping[str, Points]]) -> None:
-    """Draw sizes of hidden states over what Lemma 2 allows: a line, or the space between two."""
+    """Draw norms of hidden states between the bounds of Lemma 2, which coincide for Post-LN."""
     for label, bounds in panel["bounds"].items():
         x = [int(at) for at in bounds]
         least, most = zip(*bounds.values(), strict=True)
@@ -95,7 +82,7 @@ def draw_hidden_panel(axis: Any, name: str, panel: Mapping[str, Mapping[str, Poi
 
 
 def draw_series(axis: Any, label: str, points: Points) -> None:
-    """Draw means with their intervals; the encoder's dashed."""
+    """Draw means with their intervals; those of the encoder dashed."""
     norm, _, stack = label.partition(" ")
     x = [int(at) for at in points]
     means, lows, highs = zip(*points.values(), strict=True)
@@ -111,4 +98,4 @@ LAYOUTS: dict[str, Layout] = {
     "attention_gradients": (3, 4, (2.0, 1.7), (0.65, 0.55), draw_attention_panel),
     "hidden_states": (2, 2, (3.6, 2.1), (0.65, 0.85), draw_hidden_panel),
 }
-"""Rows and columns, sizes of a panel and of the gaps in inches, and what draws a panel."""
+"""Rows, columns, sizes of panels and of gaps in inches, and the function that draws a panel."""

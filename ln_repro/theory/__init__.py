@@ -1,1 +1,1 @@
-"""The paper's lemmas and theorem, checked without training."""
+"""Checks of the paper's lemmas and theorem, without training."""

@@ -1,6 +1,6 @@
-"""What is claimed, and the one table of what is checked of it: every threshold of `ln-repro theory` stands here.
+"""The claims of the theory, and the table of checks with every threshold of `ln-repro theory`.
 
-From a row come both the sentence that states the rule and the verdict (`ln_repro.theory.judge`).
+A row of the table gives both the rule in words and the verdict (`ln_repro.theory.judge`).
 """
 
 import math
@@ -15,12 +15,12 @@ from ln_repro.theory import lemmas
 from ln_repro.theory import quantities as q
 
 DEPTHS = ("real_last_gradient", "real_gradients")
-"""What is measured of the last layer: a model whose layers are all measured need not be measured again."""
+"""Measurements that hold the last layer's gradient: of that layer alone, or of all layers."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper, what it says in numbers, and where."""
+    """A statement of the paper, its value, and where it is made."""
 
     statement: str
     paper: str
@@ -51,7 +51,7 @@ CLAIMS: dict[str, Claim] = {
     "TH-11-pre": Claim("Extended theory, Pre-LN: the gradient of W2 does not depend on the layer l, for large l",
                        "independent of l", "appendix F"),
 }  # fmt: skip
-"""By id. TH-10 is about training: the records tell."""
+"""By id. TH-10, which is about training, is judged from records."""
 
 WORDS = {
     "mean": "interval {}",
@@ -61,15 +61,24 @@ WORDS = {
     "contains": "{} inside the interval of the geometric mean",
     "reported": "reported, not judged",
 }
-"""How a quantity may be judged, in words; the region takes the place of the braces."""
+"""How a quantity may be judged, in words; the region replaces the braces."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """A row of the table: a ``quantity`` of a claim, ``how`` it is judged (`WORDS`), and the ``region`` it must be in.
+    """A row of the table: one rule on one quantity.
 
-    ``values`` computes it from groups of the measurements ``what`` that have the settings ``where``, told apart by the
-    settings ``by``; the rule has to hold in every group, over ``seeds`` seeds at least. ``part`` names the model.
+    Attributes:
+        claim: id of the claim.
+        quantity: name of the quantity.
+        how: how it is judged (`WORDS`).
+        region: where it has to be.
+        values: computes the quantity from measurements.
+        part: name of the model.
+        what: names of the measurements.
+        where: settings that these have.
+        by: settings that they are grouped by; the rule has to hold in every group.
+        seeds: fewest seeds of a verdict.
     """
 
     claim: str
@@ -111,9 +120,8 @@ SIMPLE_LAST = q.of_depths(q.gradients(), exponent)
 LEVEL = ("norm over what Lemmas 1 to 3 predict, geometric mean over L", "ratio", (0.9, 1.1),
          q.of_depths(q.level, lambda curve: geometric_mean(curve.values())))  # fmt: skip
 
-
 Row = partial[Check]
-"""A check but for its claim, quantity, how, region and values."""
+"""A check without claim, quantity, how, region and values."""
 SIZES = ("d", "d_ff", "positions")
 STATES = {
     norm: partial(Check, part=SIMPLE, what=("hidden_norms",), where={"norm": norm}, by=SIZES, seeds=20)
@@ -122,26 +130,26 @@ STATES = {
 
 
 def simple(norm: str, *by: str) -> Row:
-    """Return a row on the simplified model's gradients, at every size."""
+    """Return checks of the simplified model's gradients, grouped by size."""
     return partial(
         Check, part=f"the paper's {SIMPLE}", what=("gradients",), where={"norm": norm}, by=("d", "d_ff", *by)
     )
 
 
 def states(norm: str, stack: str, init: str = "xavier") -> Row:
-    """Return a row on the hidden states of a Transformer."""
+    """Return checks of the hidden states of a Transformer."""
     part = f"{WIDE}, {INITS[init]}, {NORMS[norm]}, {stack}"
     return partial(Check, part=part, what=("real_hidden_states",), where={"norm": norm, "init": init})
 
 
 def depths(norm: str, init: str = "xavier", tied: bool = False) -> Row:
-    """Return a row on the last decoder layer's W2 in Transformers of several depths."""
+    """Return checks of the last decoder layer's W2 in Transformers of several depths."""
     part = f"{DEEP}, {INITS[init]}{', tied embeddings' * tied}"
     return partial(Check, part=part, what=DEPTHS, where={"norm": norm, "init": init, "tied": tied})
 
 
 def layers(weight: str, init: str = "xavier", **norm: str) -> Row:
-    """Return a row on a Transformer's gradients by layer; on both placements if no ``norm`` is named."""
+    """Return checks of a Transformer's gradients by layer; of both norm placements if no ``norm`` is given."""
     return partial(
         Check, part=f"{WIDE}, {INITS[init]}, {weight}", what=("real_gradients",), where={"init": init, **norm}
     )
@@ -224,4 +232,4 @@ CHECKS: tuple[Check, ...] = (
     simple("preln", "layers")("TH-11-pre", "exponent of l, upper half of the layers", "mean", FLAT,
            q.of_layers(q.gradients(), q.upper_exponent)),
 )  # fmt: skip
-"""All checks; the first one of a claim is the one whose interval stands for it."""
+"""All checks; the interval of a claim is that of its first check."""

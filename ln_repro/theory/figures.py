@@ -1,6 +1,6 @@
-"""The numbers of the figures, from measurements: series of mean and interval over seeds, by layer or by depth.
+"""The numbers of the figures: mean and interval over seeds, by layer or by depth.
 
-A panel is a mapping from the series' label (norm placement, and stack where there are two) to its points.
+A panel maps the label of a series (norm placement, and stack where there are two) to its points.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,18 +17,18 @@ from ln_repro.theory.quantities import gradients
 from ln_repro.theory.unit import Measured, grouped
 
 Series = dict[str, list[float]]
-"""By layer or depth: mean, and the two ends of the interval."""
+"""By layer or depth: the mean and both ends of its interval."""
 Panels = dict[str, dict[str, Series]]
 PANELS = {"a": "w1", "b": "w2"}
 STACKS = ("decoder", "encoder")
 ATTENTIONS = ("encoder.self", "decoder.self", "decoder.cross")
 PROJECTIONS = ("q", "k", "v", "out")
 POSITIONS = 32
-"""Length of the simplified model's sequences that is drawn."""
+"""Sequence length of the simplified model in the figures."""
 
 
 def figures(measured: Measured) -> dict[str, Any]:
-    """Return the panels of every figure that was measured, by the figure's name."""
+    """Return the panels of every figure whose measurements were made, by name of the figure."""
     made = {unit.what for unit, _ in measured}
     found: dict[str, Any] = {}
     if {"real_gradients", "real_last_gradient"} <= made:
@@ -44,7 +44,7 @@ def figures(measured: Measured) -> dict[str, Any]:
 
 
 def simplified_panels(measured: Measured) -> Panels:
-    """Return the simplified model's gradients of W2: the last by depth for each size, and by layer for each depth."""
+    """Return the simplified model's gradients of W2: of the last layer by depth, and by layer for each depth."""
     panels: Panels = {}
     for norm in NORMS:
         sizes = grouped(measured, ("gradients",), ("d", "d_ff"), {"norm": norm})
@@ -69,30 +69,33 @@ def shares(measured: Measured) -> dict[str, Series]:
 
 
 def hidden(measured: Measured, norm: str, name: str) -> dict[tuple[int, int, str], list[Any]]:
-    """Return, by d, d_ff and stack, what was measured of the hidden states: a curve, or one number, a seed."""
+    """Return one measurement of the hidden states, for every seed, by d, d_ff and stack."""
     groups = grouped(measured, ("real_hidden_states",), ("width", "ffn"), {"norm": norm, "init": "xavier"})
     return {
         (width, ffn, stack): [found[stack][name] for _, found in made]
         for (width, ffn), made in groups.items()
-        for stack in ("encoder", "decoder")
+        for stack in reversed(STACKS)
     }
 
 
 def figure_3(measured: Measured) -> Panels:
-    """Return the paper's: (a) W1 and (b) W2 by layer, decoder and encoder apart; (c) Post-LN, (d) Pre-LN by depth."""
-    panels: Panels = {}
-    for panel, matrix in PANELS.items():
-        panels[panel] = {
+    """Return figure 3: (a) W1 and (b) W2 by layer, for each stack; (c) Post-LN and (d) Pre-LN by depth."""
+    by_layers = {
+        panel: {
             f"{norm} {stack}": by_layer(judge.by_layer(measured, norm, f"{stack}.{matrix}"))
             for norm, stack in product(NORMS, STACKS)
         }
-    for panel, norm in zip("cd", NORMS, strict=True):
-        panels[panel] = {f"{norm} decoder": by_depth(judge.last_layer(measured, norm))}
-    return panels
+        for panel, matrix in PANELS.items()
+    }
+    by_depths = {
+        panel: {f"{norm} decoder": by_depth(judge.last_layer(measured, norm))}
+        for panel, norm in zip("cd", NORMS, strict=True)
+    }
+    return by_layers | by_depths
 
 
 def attention_gradients(measured: Measured) -> Panels:
-    """Return what the paper leaves out: the gradients of attention's projections by layer, by weight's name."""
+    """Return the gradients of the attention projections by layer, which the paper does not show."""
     return {
         f"{attention}.{projection}": {
             norm: by_layer(judge.by_layer(measured, norm, f"{attention}.{projection}")) for norm in NORMS
@@ -102,10 +105,7 @@ def attention_gradients(measured: Measured) -> Panels:
 
 
 def hidden_states(measured: Measured) -> dict[str, dict[str, Any]]:
-    """Return E norm^2 / d by layer, of the simplified and the real model, beside what Lemma 2 allows.
-
-    A panel holds ``series`` and, under the same labels, ``bounds``: least and most by layer.
-    """
+    """Return E norm^2 / d by layer of both models: ``series``, and under the same labels Lemma 2's ``bounds``."""
     panels: dict[str, dict[str, Any]] = {}
     for norm in NORMS:
         groups = grouped(measured, ("hidden_norms",), ("d", "d_ff"), {"norm": norm, "positions": POSITIONS})
@@ -129,24 +129,24 @@ def hidden_states(measured: Measured) -> dict[str, dict[str, Any]]:
 
 
 def allowed(norm: str, passed: int, d: int, d_ff: int, *more: Any) -> Interval:
-    """Return Lemma 2's least and most after so many layers; ``more`` as in `lemmas.pre_bounds`."""
+    """Return Lemma 2's bounds after ``passed`` layers; ``more`` as in `lemmas.pre_bounds`."""
     if norm == "postln":
         return lemmas.post_square(d, d_ff), lemmas.post_square(d, d_ff)
     return lemmas.pre_bounds(passed, d, d_ff, *more)
 
 
 def by_layer(curves: Sequence[Sequence[float]]) -> Series:
-    """Return the summary of every layer, from curves over layers."""
+    """Summarise every layer over curves by layer."""
     return by_number([summary(values) for values in zip(*curves, strict=True)])
 
 
 def by_depth(curves: Sequence[dict[int, float]]) -> Series:
-    """Return the summary at every depth, from curves over depths."""
+    """Summarise every depth over curves by depth."""
     return {str(depth): summary([curve[depth] for curve in curves]) for depth in sorted(curves[0])}
 
 
 def by_number(values: Iterable[Sequence[float]]) -> Series:
-    """Return values by number of the layer, from "1", as JSON wants its keys."""
+    """Number values from "1"; the keys are text for JSON."""
     return {str(number): list(value) for number, value in enumerate(values, 1)}
 
 

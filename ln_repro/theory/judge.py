@@ -1,4 +1,4 @@
-"""Verdicts: the table of checks applied to measurements."""
+"""Judge measurements by the table of checks."""
 
 import math
 from collections.abc import Callable, Collection, Sequence
@@ -7,21 +7,24 @@ from statistics import fmean
 from typing import Any
 
 from ln_repro.claims.intervals import Interval, hull, layer_means, mean_interval, ratio_interval
-from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, near, together, verdict
+from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, all_of, near, verdict
 from ln_repro.theory import quantities
 from ln_repro.theory.checks import CHECKS, CLAIMS, DEPTHS, Check
 from ln_repro.theory.unit import Measured, grouped
 
 WITHOUT = "reported"
-"""The verdict of what is not judged."""
+"""The verdict of checks that are only reported."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A check beside what was measured: the verdict on the worst of its settings.
+    """The result of a check: the worst verdict over its settings.
 
-    ``interval`` is around the intervals of all settings, which ``settings`` holds by name. ``why`` says, of what is
-    inconclusive, why it is and what decides it.
+    Attributes:
+        interval: covers the intervals of all settings.
+        seeds: of the setting with fewest.
+        settings: the intervals by setting.
+        why: why an inconclusive check is undecided, and what would decide it.
     """
 
     part: str
@@ -35,23 +38,23 @@ class Part:
 
 
 def judge(measured: Measured, ids: Collection[str]) -> list[dict[str, Any]]:
-    """Return a finding for each of the claims ``ids``, as JSON: a number that is not finite is null.
+    """Return a finding for each of the claims ``ids``, for JSON: numbers that are not finite are None.
 
-    Keys: ``id``, ``statement``, ``paper`` (what it says), ``values`` (by depth or layer where the claim is of these,
+    Keys: ``id``, ``statement``, ``paper`` (its value), ``values`` (by depth or layer if the claim is about a curve,
     else the intervals by setting), ``quantity`` and ``interval`` (of the claim's first check), ``rule``, ``verdict``
-    (every part has to hold, and one that is contradicted decides), ``seeds`` (of the judged part that has fewest),
-    ``parts`` (`Part`), ``note`` (why it is inconclusive, and what is left to ``--full``; or null), ``place``.
+    (of all parts together), ``seeds`` (of the judged part with fewest), ``parts`` (`Part`), ``note`` (why the finding
+    is inconclusive and what only ``--full`` measures, or None), ``place``.
     """
     return [_plain(finding(id, measured)) for id in CLAIMS if id in ids]
 
 
 def finding(id: str, measured: Measured) -> dict[str, Any]:
-    """Return what was found of one claim."""
+    """Return the finding of one claim."""
     checks = [check for check in CHECKS if check.claim == id]
     parts = [part for check in checks if (part := examine(check, measured))]
     judged = [part for part in parts if part.verdict != WITHOUT]
     seeds = min((part.seeds for part in judged), default=0)
-    found = together([part.verdict for part in judged], seeds, 0)
+    found = all_of(part.verdict for part in judged)
     missing = list(dict.fromkeys(check.part for check in checks if not any(p.part == check.part for p in parts)))
     values: dict[str, Any] = {f"{part.part}: {part.quantity}: {part.rule}": part.settings for part in parts}
     notes = [f"{part.part}: {part.why}" for part in judged if part.why] if found == INCONCLUSIVE else []
@@ -73,7 +76,7 @@ def finding(id: str, measured: Measured) -> dict[str, Any]:
 
 
 def examine(check: Check, measured: Measured) -> Part | None:
-    """Return what comes of a check; None if nothing was measured that it is about."""
+    """Return the result of a check; None if nothing was measured for it."""
     intervals, verdicts, seeds, whys = {}, [], [], []
     for setting, made in grouped(measured, check.what, check.by, check.where).items():
         found = check.values(made)
@@ -84,7 +87,7 @@ def examine(check: Check, measured: Measured) -> Part | None:
         whys += [why(check, values) for values in found]
     if not verdicts:
         return None
-    said = WITHOUT if check.how == WITHOUT else together(verdicts, 0, 0)
+    said = WITHOUT if check.how == WITHOUT else all_of(verdicts)
     reason = max(whys)[1] if said == INCONCLUSIVE else None
     return Part(
         check.part, check.quantity, hull(list(intervals.values())), check.rule, said, min(seeds), intervals, reason
@@ -92,7 +95,7 @@ def examine(check: Check, measured: Measured) -> Part | None:
 
 
 def interval(check: Check, values: Sequence[float]) -> Interval:
-    """Return the interval that a check is about."""
+    """Return the interval that a check judges."""
     if check.how == "every":
         return min(values), max(values)
     return ratio_interval(values) if check.how in ("ratio", "contains") else mean_interval(values)
@@ -112,7 +115,7 @@ def decide(check: Check, values: Sequence[float]) -> str:
 
 
 def why(check: Check, values: Sequence[float]) -> tuple[float, str]:
-    """Return how many seeds a check needs, and what to say where it is inconclusive."""
+    """Return the number of seeds that a check needs, and the reason why it is inconclusive."""
     if len(values) < check.seeds:
         return check.seeds, f"{len(values)} seeds are too few: --seeds {check.seeds} decides it"
     low, high = interval(check, values)
@@ -123,18 +126,18 @@ def why(check: Check, values: Sequence[float]) -> tuple[float, str]:
     half, centre = (scale(high) - scale(low)) / 2, (scale(high) + scale(low)) / 2
     distance = min(abs(centre - scale(end)) for end in crossed)
     needed = math.ceil(len(values) * (half / distance) ** 2) if distance else math.inf
-    said = f"the interval [{low:.3g}, {high:.3g}] of {len(values)} seeds reaches across {crossed[0]:.3g}"
+    said = f"the interval [{low:.3g}, {high:.3g}] of {len(values)} seeds contains the bound {crossed[0]:.3g}"
     return needed, f"{said}; about {needed} seeds decide it if the mean stays (--full, --seeds N)"
 
 
 def last_layer(measured: Measured, norm: str, init: str = "xavier", tied: bool = False) -> list[dict[int, float]]:
-    """Return the W2 gradient of a Transformer's last decoder layer by depth, one curve a seed."""
+    """Return the W2 gradient of a Transformer's last decoder layer by depth, one curve per seed."""
     groups = grouped(measured, DEPTHS, (), {"norm": norm, "init": init, "tied": tied})
     return quantities.by_depth(groups.get((), []), quantities.gradients("decoder.w2"))
 
 
 def by_layer(measured: Measured, norm: str, weight: str = "decoder.w2") -> list[quantities.Curve]:
-    """Return the gradient of a kind of weight in each layer of the 6-6 model, one curve a seed."""
+    """Return the gradient of one kind of weight by layer of the 6-6 model, one curve per seed."""
     groups = grouped(measured, ("real_gradients",), (), {"norm": norm, "init": "xavier", "tied": False})
     return [found["norm_of_mean"][weight] for _, found in groups.get((), [])]
 
@@ -150,7 +153,7 @@ CURVES: dict[str, Callable[[Measured], dict[str, float]]] = {
     "TH-8": lambda measured: layer_means(by_layer(measured, "postln")),
     "TH-9": lambda measured: layer_means(by_layer(measured, "preln")),
 }
-"""The values of claims about a curve: the norm of W2's gradient by depth, or by layer."""
+"""The values of claims about a curve: the gradient of W2 by depth or by layer."""
 
 
 def _plain(value: Any) -> Any:

@@ -13,52 +13,52 @@ from ln_repro.theory.simplified import layer_norm
 from ln_repro.theory.unit import Measure, Measurement, Unit
 
 NUMBERS = 2**20
-"""Gaussian numbers that a check of Lemma 1 draws."""
+"""Gaussian numbers drawn by a check of Lemma 1."""
 TORCH_SHARE = 1 / 18
-"""What a feed-forward layer of torch's default initialisation adds to norm^2 / d, but for its small biases."""
+"""What a feed-forward layer of torch's default initialisation adds to norm^2 / d, without its small biases."""
 SCALE = 3.0
-"""What Lemma 3 is probed with: an input so many times as large has a Jacobian so many times as small."""
+"""Factor on the input of Lemma 3's check: the Jacobian becomes smaller by the same factor."""
 
 
 def relu_moment(d: int, sigma: float) -> float:
-    """E norm^2 of ReLU(X) for X ~ N(0, sigma^2 I_d) (Lemma 1)."""
+    """Return E norm^2 of ReLU(X) for X ~ N(0, sigma^2 I_d) (Lemma 1)."""
     return sigma**2 * d / 2
 
 
 def relu_error(numbers: int) -> float:
-    """Return the relative standard error of the mean of so many squared ReLUs: Var / E^2 of one is 5."""
+    """Return the relative standard error of the mean of so many squared ReLUs, each of which has Var / E^2 = 5."""
     return math.sqrt(5 / numbers)
 
 
 def feed_forward_share(d: int, d_ff: int) -> float:
-    """What a Xavier feed-forward layer adds to norm^2 / d of the stream: 1/2 if d_ff = d, as in the paper."""
+    """Return what a Xavier feed-forward layer adds to norm^2 / d of the stream: 1/2 if d_ff = d, as in the paper."""
     return 2 * d * d_ff / (d + d_ff) ** 2
 
 
 def post_square(d: int, d_ff: int) -> float:
-    """E norm^2 / d of x5 in Post-LN, the same in every layer (Lemma 2)."""
+    """Return E norm^2 / d of x5 in Post-LN, the same in every layer (Lemma 2)."""
     return 1 + feed_forward_share(d, d_ff)
 
 
 def pre_bounds(passed: int, d: int, d_ff: int, start: float = 1.0, attentions: int = 1) -> Interval:
-    """Bounds on E norm^2 / d of Pre-LN's stream after ``passed`` layers (Lemma 2), from ``start`` before the first.
+    """Return bounds on E norm^2 / d of Pre-LN's stream after ``passed`` layers (Lemma 2), from ``start`` at the input.
 
-    Each attention of a layer adds the norm^2 of a mean over positions: nothing if they cancel, d if they agree.
+    Each attention of a layer adds norm^2 of a mean over positions: between 0, if these cancel, and d, if they agree.
     """
     least = start + passed * feed_forward_share(d, d_ff)
     return least, least + passed * attentions
 
 
 def pre_first(d: int, d_ff: int, positions: int) -> float:
-    """E norm^2 / d after one layer of Pre-LN: the mean of n independent positions has norm^2 d / n."""
+    """Return E norm^2 / d after one layer of Pre-LN: the mean of n independent positions has norm^2 d / n."""
     return 1 + feed_forward_share(d, d_ff) + 1 / positions
 
 
 def last_gradient(d: int, d_ff: int, square: float, targets: int) -> float:
-    """Root mean square of the norm of dL/dW2 in the last layer, for independent uniform targets in a large vocabulary.
+    """Return the root mean square norm of dL/dW2 in the last layer, for uniform targets in a large vocabulary.
 
-    Theorem 1's ingredients without its inequalities: norm^2 of the ReLUs (Lemma 1), times that of the norm's Jacobian
-    (Lemma 3; it takes two directions of d away) at an input of norm^2 d ``square`` (Lemma 2), over ``targets``.
+    Theorem 1 without its inequalities: norm^2 of the ReLUs (Lemma 1), times norm^2 of the layer norm's Jacobian
+    (Lemma 3; it removes two of d directions) at an input of norm^2 d ``square`` (Lemma 2), over ``targets``.
     """
     relus = d * d_ff / (d + d_ff)
     return math.sqrt(relus * (1 - 2 / d) / (square * targets))
@@ -74,12 +74,11 @@ def norm_jacobian(x: Tensor) -> Tensor:
 
 def measured_jacobian(x: Tensor) -> Tensor:
     """Return the Jacobian (d, d) of the layer norm at x (d,), by autograd."""
-    found: Tensor = torch.func.jacrev(layer_norm)(x)
-    return found
+    return torch.func.jacrev(layer_norm)(x)
 
 
 def relu(unit: Unit) -> Measurement:
-    """Measure ``ratio``: the mean norm^2 of ReLU(X) over Lemma 1's, from ``numbers`` Gaussian numbers in all."""
+    """Measure ``ratio``: the mean norm^2 of ReLU(X) over Lemma 1's, from ``numbers`` Gaussian numbers."""
     d, sigma = unit["d"], unit["sigma"]
     x = sigma * torch.randn(unit["numbers"] // d, d, generator=unit.generator())
     return {"ratio": float(x.relu().square().sum(-1).mean()) / relu_moment(d, sigma)}
@@ -89,8 +88,8 @@ def jacobian(unit: Unit) -> Measurement:
     """Measure Lemma 3 at one Gaussian input, in double precision.
 
     Returns:
-        ``error``: largest difference from the closed form. ``exact``, ``bound``: spectral norm over sqrt(d) / norm, of
-        y and of x. ``scaling``: largest difference of J(s x) s from J(x).
+        ``error``: largest difference from the closed form. ``exact`` and ``bound``: spectral norm over sqrt(d) / norm
+        of y and of x. ``scaling``: largest difference between s J(s x) and J(x).
     """
     d = unit["d"]
     x = torch.randn(d, generator=unit.generator(), dtype=torch.double)

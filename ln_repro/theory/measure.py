@@ -1,4 +1,4 @@
-"""Making measurements: in several processes, and each kept on disk as soon as it is made."""
+"""Make measurements in several processes; each is stored on disk as soon as it is made."""
 
 import json
 import multiprocessing
@@ -16,13 +16,13 @@ from ln_repro.version import NUMERICS
 
 
 def measure(units: Sequence[Unit], kept: Path, processes: int, progress: Callable[[int, int], None]) -> Measured:
-    """Return what every unit measures; those that ``kept`` holds already are not made again.
+    """Return the measurement of every unit; those in ``kept`` are not made again.
 
     Args:
         units: what to measure.
-        kept: a file of one JSON object a line, appended to; lines of other numerics and torn ones do not count.
-        processes: how many at a time, on one thread each.
-        progress: called with the number of units done, and of all.
+        kept: a file with one JSON object per line, appended to; torn lines and those of other numerics are ignored.
+        processes: number of processes, of one thread each.
+        progress: called with the number of units done and of all units.
     """
     found = read(kept)
     missing = [unit for unit in units if unit.key not in found]
@@ -45,7 +45,7 @@ def make(units: Sequence[Unit], processes: int) -> Iterator[tuple[Unit, Measurem
     with ProcessPoolExecutor(processes, context, torch.set_num_threads, (1,)) as pool:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # workers inherit it: Ctrl-C is ours alone
         try:
-            waiting = {pool.submit(measured, unit): unit for unit in units}
+            waiting = {pool.submit(measure_one, unit): unit for unit in units}
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         try:
@@ -59,18 +59,18 @@ def make(units: Sequence[Unit], processes: int) -> Iterator[tuple[Unit, Measurem
             pool.shutdown(cancel_futures=True)
 
 
-def measured(unit: Unit) -> Measurement:
-    """Return what one unit measures."""
+def measure_one(unit: Unit) -> Measurement:
+    """Return the measurement of one unit."""
     return MEASURES[unit.what](unit)
 
 
 def instructions() -> str:
-    """Return the processor's instructions that torch computes with."""
+    """Return the CPU instruction set that torch uses."""
     return torch.backends.cpu.get_cpu_capability()
 
 
 def read(kept: Path) -> dict[str, Measurement]:
-    """Return what was measured before, by unit."""
+    """Return the stored measurements by unit."""
     found: dict[str, Measurement] = {}
     for line in kept.read_text(encoding="utf-8").splitlines() if kept.exists() else []:
         try:

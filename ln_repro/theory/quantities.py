@@ -1,4 +1,4 @@
-"""What the checks judge: one number for each seed, or one for each seed and layer, from measurements."""
+"""The quantities that the checks judge: one number per seed, or one per seed and layer, from measurements."""
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -8,21 +8,21 @@ from ln_repro.theory import lemmas
 from ln_repro.theory.unit import Measured, Measurement, Unit
 
 Curve = Sequence[float]
-"""One value a layer."""
+"""One value per layer."""
 Read = Callable[[Unit, Measurement], Curve]
 Quantity = Callable[[Measured], list[list[float]]]
-"""Turns the measurements of one setting into values over seeds: one list, or one a layer where each is judged."""
+"""Returns values over seeds from the measurements of one setting: one list, or one per layer if each is judged."""
 ATTENTIONS = {"encoder": 1, "decoder": 2}
-"""Of a layer of each stack: each adds at most d to norm^2 of the stream."""
+"""Attentions of a layer, by stack; each adds at most d to norm^2 of the stream."""
 
 
 def number(name: str) -> Quantity:
-    """Return a number as it was measured."""
+    """Return a measured number."""
     return lambda made: [[found[name] for _, found in made]]
 
 
 def each(read: Read) -> Quantity:
-    """Return all that is read: the values of every layer, or the only one."""
+    """Return every value that is read, one list per layer."""
     return lambda made: [list(layer) for layer in zip(*(read(*one) for one in made), strict=True)]
 
 
@@ -32,19 +32,19 @@ def of_layers(read: Read, reduce: Callable[[Curve], float]) -> Quantity:
 
 
 def of_depths(read: Read, reduce: Callable[[dict[int, float]], float]) -> Quantity:
-    """Reduce the last layer's values at all depths of every seed to one number."""
+    """Reduce the last layer's values over depths of every seed to one number."""
     return lambda made: [[reduce(curve) for curve in by_depth(made, read)]]
 
 
 def by_depth(made: Measured, read: Read) -> list[dict[int, float]]:
-    """Return the last layer's value by depth of the model, one curve a seed, shallow models first."""
+    """Return the last layer's value by depth of the model in increasing order, one curve per seed."""
     ordered = sorted(made, key=lambda one: (one[0].seed, one[0]["layers"]))
     seeds = groupby(ordered, key=lambda one: one[0].seed)
     return [{unit["layers"]: read(unit, found)[-1] for unit, found in of_seed} for _, of_seed in seeds]
 
 
 def last_over_first(curve: Curve) -> float:
-    """Return how many times the last layer's value is the first's."""
+    """Return the last layer's value over the first's."""
     return curve[-1] / curve[0]
 
 
@@ -54,12 +54,12 @@ def step(curve: Curve) -> float:
 
 
 def spread(curve: Curve) -> float:
-    """Return the largest over the smallest."""
+    """Return the largest value over the smallest."""
     return max(curve) / min(curve)
 
 
 def order(curve: Curve) -> float:
-    """Return the rank correlation with the number of the layer."""
+    """Return the rank correlation with the layer's number."""
     return spearman(range(len(curve)), curve)
 
 
@@ -95,44 +95,41 @@ def share(stack: str | None, name: str, unit: Unit, found: Measurement) -> Curve
     return (found[stack] if stack else found)[name]
 
 
-def state(unit: Unit, found: Measurement, stack: str | None) -> tuple[Curve, float, float]:
-    """Return norm^2 / d by layer and of the input, and c, of a Transformer's stack or of the simplified model."""
-    if stack is None:
-        return found["square"], 1.0, lemmas.feed_forward_share(unit["d"], unit["d_ff"])
-    xavier = lemmas.feed_forward_share(unit["width"], unit["ffn"])
-    share = lemmas.TORCH_SHARE if unit["init"] == "fairseq" else xavier
-    return found[stack]["squared"], found[stack]["input"], share
+Stream = Callable[[Curve, float, float, int], Curve]
+"""Turns norm^2 / d by layer and at the input, c, and the number of attentions in a layer into values by layer."""
+
+
+def of_stream(formula: Stream, stack: str | None) -> Read:
+    """Read a quantity of the hidden states, of a Transformer's stack or of the simplified model."""
+
+    def read(unit: Unit, found: Measurement) -> Curve:
+        if stack is None:
+            return formula(found["square"], 1.0, lemmas.feed_forward_share(unit["d"], unit["d_ff"]), 1)
+        share = lemmas.feed_forward_share(unit["width"], unit["ffn"])
+        if unit["init"] == "fairseq":
+            share = lemmas.TORCH_SHARE
+        return formula(found[stack]["squared"], found[stack]["input"], share, ATTENTIONS[stack])
+
+    return read
 
 
 def post_square(stack: str | None = None) -> Read:
     """Read norm^2 of Post-LN's x5 over Lemma 2's."""
-
-    def read(unit: Unit, found: Measurement) -> Curve:
-        squares, _, share = state(unit, found, stack)
-        return [square / (1 + share) for square in squares]
-
-    return read
+    return of_stream(lambda squares, start, share, attentions: [square / (1 + share) for square in squares], stack)
 
 
 def pre_place(stack: str | None = None) -> Read:
-    """Read where norm^2 of Pre-LN's stream is between Lemma 2's bounds, from 0 (lower) to 1 (upper)."""
+    """Read the place of Pre-LN's norm^2 between Lemma 2's bounds, from 0 (lower) to 1 (upper)."""
 
-    def read(unit: Unit, found: Measurement) -> Curve:
-        squares, start, share = state(unit, found, stack)
-        added = [(square - start) / passed for passed, square in enumerate(squares, 1)]
-        return [(of_layer - share) / (ATTENTIONS[stack] if stack else 1) for of_layer in added]
+    def formula(squares: Curve, start: float, share: float, attentions: int) -> Curve:
+        return [((square - start) / passed - share) / attentions for passed, square in enumerate(squares, 1)]
 
-    return read
+    return of_stream(formula, stack)
 
 
 def pre_slope(stack: str | None = None) -> Read:
     """Read what a layer of Pre-LN adds to norm^2 / d, less what its feed-forward adds."""
-
-    def read(unit: Unit, found: Measurement) -> Curve:
-        squares, _, share = state(unit, found, stack)
-        return [slope(squares) - share]
-
-    return read
+    return of_stream(lambda squares, start, share, attentions: [slope(squares) - share], stack)
 
 
 def pre_first(unit: Unit, found: Measurement) -> Curve:

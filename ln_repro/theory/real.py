@@ -1,7 +1,7 @@
-"""The Transformers that the engine trains, at initialisation, on Zipf-distributed tokens: no training, no data.
+"""The engine's Transformers at initialisation, on Zipf-distributed random tokens.
 
-Everything is built of the engine's own layers and initialisations; fairseq is not needed. The loss is the training
-loss: the mean per target token, in nats, with label smoothing 0.1.
+They are built of the engine's layers and initialisations, without fairseq. The loss is the training loss: the mean per
+target token in nats, with label smoothing 0.1.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,33 +20,30 @@ from ln_repro.theory.simplified import share_above
 from ln_repro.theory.unit import Measure, Measurement, Unit
 
 PAD, EOS, FIRST_WORD = 1, 2, 4
-"""fairseq's special symbols; words follow."""
+"""As in fairseq's dictionaries."""
 SMOOTHING = 0.1
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A model and what it reads; the defaults are the paper's IWSLT14 dimensions."""
+    """A model and its mini-batches; the defaults are the paper's on IWSLT14."""
 
     norm: str
     layers: int
     init: str = "xavier"
-    tied: bool = False
-    """One matrix for source, target and softmax."""
+    tied: bool = False  # one matrix for source, target and softmax
     width: int = 512
     ffn: int = 1024
     heads: int = 4
     dropout: float = 0.1
     vocabulary: int = 10_000
     batches: int = 2
-    sentences: int = 16
-    """In a mini-batch."""
-    length: int = 24
-    """Tokens of every sentence, source and target, with its end."""
+    sentences: int = 16  # per mini-batch
+    length: int = 24  # tokens of a sentence, with the end mark
 
 
 class Transformer(nn.Module):
-    """The model of `ln_repro.engine.plugin.model` without fairseq's interfaces, drawn from ``seed``."""
+    """The model of `ln_repro.engine.plugin.model` without fairseq's interfaces, initialised from ``seed``."""
 
     def __init__(self, setting: Setting, seed: int) -> None:
         super().__init__()
@@ -71,7 +68,7 @@ class Transformer(nn.Module):
             init.initialise(matrices, [self.encoder, self.decoder], self.projection, setting.init)
 
     def states(self, source: Tensor, target: Tensor) -> Tensor:
-        """Return what the softmax sees, (batch, time, width), of ``source`` and ``target``, (batch, time) each."""
+        """Return the input of the softmax, (batch, time, width), for ``source`` and ``target``, (batch, time) each."""
         memory = self.encoder(self.source(source).transpose(0, 1), None)
         before = F.pad(target[:, :-1], (1, 0), value=EOS)
         states: Tensor = self.decoder(self.target(before).transpose(0, 1), memory, None, None).transpose(0, 1)
@@ -80,12 +77,12 @@ class Transformer(nn.Module):
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """Return the mean loss per token of ``target`` given ``source``, both (batch, time) without padding."""
         logits = self.projection(self.states(source, target)).flatten(0, 1)
-        everywhere = SMOOTHING * logits.size(-1) / (logits.size(-1) - 1)  # torch gives the right label a share, too
+        everywhere = SMOOTHING * logits.size(-1) / (logits.size(-1) - 1)  # torch smooths over the right label, too
         return F.cross_entropy(logits, target.flatten(), label_smoothing=everywhere)
 
 
 def zipf_batches(setting: Setting, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield source and target tokens, (sentences, length) each: words of frequencies that fall as 1 / rank, and EOS."""
+    """Yield source and target, (sentences, length) each: words with frequencies of 1 / rank, and EOS."""
     draw = torch.Generator().manual_seed(seed)
     weights = 1 / torch.arange(1, setting.vocabulary - FIRST_WORD + 1, dtype=torch.float)
     shape = (2, setting.sentences, setting.length)
@@ -98,17 +95,14 @@ def zipf_batches(setting: Setting, seed: int) -> Iterator[tuple[Tensor, Tensor]]
 
 
 def real_gradients(unit: Unit) -> Measurement:
-    """Return the norms of the layers' gradients at initialisation (`gradient_norms`; paper section 3.4, figure 3).
-
-    In train mode, with dropout; the unit's settings are those of `Setting`.
-    """
+    """Return `gradient_norms` of all layers at initialisation, with dropout (paper section 3.4, figure 3)."""
     setting = Setting(**dict(unit.settings))
     model = Transformer(setting, unit.seed).train()
     return norms(setting, unit.seed, model, layer_weights(model.encoder, model.decoder))
 
 
 def real_last_gradient(unit: Unit) -> Measurement:
-    """Return what `real_gradients` does for ``decoder.w2`` of the last layer alone, which costs a third."""
+    """Return the same for ``decoder.w2`` of the last layer alone, at a third of the cost."""
     setting = Setting(**dict(unit.settings))
     model = Transformer(setting, unit.seed).train().requires_grad_(False)
     last = layer_weights(model.encoder, model.decoder)["decoder.w2"][-1]
@@ -117,19 +111,18 @@ def real_last_gradient(unit: Unit) -> Measurement:
 
 
 def norms(setting: Setting, seed: int, model: Transformer, weights: Weights) -> Measurement:
-    """Return the `gradient_norms` of some weights of the model over the setting's mini-batches."""
+    """Return `gradient_norms` of some weights over the setting's mini-batches."""
     losses = [partial(model, source, target) for source, target in zipf_batches(setting, seed)]
     return {**gradient_norms(weights, losses)}
 
 
 @torch.no_grad()
 def real_hidden_states(unit: Unit) -> Measurement:
-    """Return how large the stream is, and how it spreads (paper section 3.4; Lemma 2; definition 1).
+    """Return mean and spread of the stream's norms, without dropout (paper section 3.4; Lemma 2; definition 1).
 
-    For ``encoder`` and ``decoder``, by layer: ``squared``, the mean over positions of the squared norm over the width,
-    of x5 before the layer's last norm (Post-LN) or of the layer's output (Pre-LN); ``above_squared`` and ``above``, the
-    share of positions whose squared norm, or norm, exceeds its mean by more than 0.1. ``input`` is ``squared``
-    before the first layer. In eval mode.
+    For ``encoder`` and ``decoder``: ``squared``, by layer the mean over positions of norm^2 / width, of x5 before the
+    layer's last norm (Post-LN) or of the layer's output (Pre-LN); ``above_squared`` and ``above``, the share of
+    positions whose norm^2 or norm exceeds its mean by more than a tenth; ``input``, ``squared`` before the first layer.
     """
     setting = Setting(**dict(unit.settings))
     model = Transformer(setting, unit.seed).eval()
@@ -143,7 +136,7 @@ def real_hidden_states(unit: Unit) -> Measurement:
 
 
 def watch(stack: Stack, norm: str, seen: list[list[Tensor]]) -> None:
-    """Let the stack note the squared norm of every position: of its input, then of each layer."""
+    """Record the squared norm of every position in ``seen``: of the stack's input, then of each layer."""
 
     def note(x: Tensor, place: list[Tensor]) -> None:
         place.append(x.square().sum(-1).flatten())
@@ -159,7 +152,7 @@ def watch(stack: Stack, norm: str, seen: list[list[Tensor]]) -> None:
 
 
 def spread(squares: list[Tensor], width: int) -> Mapping[str, Any]:
-    """Return means and shares of squared norms, (positions) for the input and for each layer."""
+    """Return means and shares of the squared norms, (positions), of the input and of each layer."""
     first, *layers = squares
     return {
         "input": float(first.mean()) / width,

@@ -1,7 +1,7 @@
-"""The paper's own model (section 3.3): what its lemmas and its theorem are about, and nothing else.
+"""The simplified model of the paper's lemmas and theorem (section 3.3).
 
-A stack of encoder layers without biases, dropout or learned gains: one head with W_Q = W_K = 0, so that attention is a
-plain mean over positions; Xavier Gaussian weights; Gaussian inputs with E norm^2 = d; a softmax loss on random targets.
+A stack of encoder layers without biases, dropout and learned gains. There is one head with W_Q = W_K = 0, so attention
+is the mean over positions. Weights are Xavier Gaussian, inputs Gaussian with E norm^2 = d, targets random.
 """
 
 from collections.abc import Callable
@@ -14,14 +14,14 @@ from torch import Tensor
 from ln_repro.theory.unit import Measure, Measurement, Unit
 
 EPSILON = 0.1
-"""The epsilon of the (epsilon, delta)-boundedness that the paper found (section 3.4)."""
+"""Epsilon of the paper's (epsilon, delta)-boundedness (section 3.4)."""
 VOCABULARY = 10_000
-"""Entries of the softmax, as many as in the paper's IWSLT14 vocabulary."""
+"""Size of the softmax, as in the paper's IWSLT14 vocabulary."""
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Those of one layer: W_V (d, d), W1 (d, d_ff), W2 (d_ff, d)."""
+    """The weights of a layer: W_V (d, d), W1 (d, d_ff), W2 (d_ff, d)."""
 
     value: Tensor
     first: Tensor
@@ -29,7 +29,7 @@ class Weights:
 
 
 def layer_norm(x: Tensor) -> Tensor:
-    """Take the mean from (..., d) and scale every vector to norm sqrt(d): no gain, no bias, no epsilon."""
+    """Normalise (..., d) without gain, bias and epsilon."""
     centred = x - x.mean(-1, keepdim=True)
     return centred / centred.square().mean(-1, keepdim=True).sqrt()
 
@@ -52,7 +52,7 @@ def post_layer(x: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
 
 
 def pre_layer(x: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
-    """Return x_(l+1) twice: here the stream itself is what Lemma 2 is about (paper table 1, right)."""
+    """Return x_(l+1) twice: Lemma 2 is about the stream itself here (paper table 1, right)."""
     x3 = x + attention(layer_norm(x), weights)
     x5 = x3 + feed_forward(layer_norm(x3), weights)
     return x5, x5
@@ -60,7 +60,7 @@ def pre_layer(x: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the norms stand: the equations of a layer, and what comes after the last one."""
+    """The norm placement: the equations of a layer, and the operation after the last layer."""
 
     layer: Callable[[Tensor, Weights], tuple[Tensor, Tensor]]
     final: Callable[[Tensor], Tensor]
@@ -86,7 +86,7 @@ def stack(unit: Unit, draw: torch.Generator) -> list[Weights]:
 
 
 def forward(x: Tensor, layers: list[Weights], placement: Placement) -> tuple[Tensor, list[Tensor]]:
-    """Return what the softmax sees, and the hidden state of Lemma 2 after 1, 2, ... layers, all (..., n, d)."""
+    """Return the input of the softmax, and the hidden state of Lemma 2 of every layer, all (..., n, d)."""
     hidden = []
     for weights in layers:
         x, state = placement.layer(x, weights)
@@ -95,11 +95,11 @@ def forward(x: Tensor, layers: list[Weights], placement: Placement) -> tuple[Ten
 
 
 def hidden_norms(unit: Unit) -> Measurement:
-    """Measure, layer by layer, the norms of the hidden states of one initialised model.
+    """Measure the norms of the hidden states of one initialised model, by layer.
 
     Returns:
-        ``square``: mean over positions of norm^2 / d. ``share`` and ``share_square``: of the positions whose norm, or
-        norm^2, is more than ``EPSILON`` above its mean.
+        ``square``: mean over positions of norm^2 / d. ``share`` and ``share_square``: share of positions whose norm or
+        norm^2 exceeds its mean by more than the share ``EPSILON``.
     """
     draw = unit.generator()
     _, hidden = forward(inputs(unit, draw), stack(unit, draw), PLACEMENTS[unit["norm"]])
@@ -112,16 +112,16 @@ def hidden_norms(unit: Unit) -> Measurement:
 
 
 def share_above(values: Tensor) -> float:
-    """Return the share of the values more than ``EPSILON`` above their mean (paper definition 1)."""
+    """Return the share of values that exceed their mean by more than the share ``EPSILON`` (paper definition 1)."""
     return float((values > (1 + EPSILON) * values.mean()).float().mean())
 
 
 def gradients(unit: Unit) -> Measurement:
-    """Measure the gradients of W2 in every layer over some mini-batches of random targets; the loss in nats.
+    """Measure the gradients of W2 in every layer over mini-batches of random targets; the loss is in nats.
 
     Returns:
         ``norm_of_mean``: by layer, the Frobenius norm of the mean over mini-batches (the paper's statistic).
-        ``mean_of_norms``: by layer, the other way round. ``square``: norm^2 / d of the last norm's input.
+        ``square``: norm^2 / d of the last norm's input.
     """
     draw = unit.generator()
     layers, placement = stack(unit, draw), PLACEMENTS[unit["norm"]]
@@ -134,10 +134,8 @@ def gradients(unit: Unit) -> Measurement:
         targets = torch.randint(VOCABULARY, (len(logits),), generator=draw)
         batches.append(torch.autograd.grad(F.cross_entropy(logits, targets), seconds))
         square += float(hidden[-1].detach().square().mean()) / unit["batches"]
-    by_layer = [torch.stack(of_layer) for of_layer in zip(*batches, strict=True)]
     return {
-        "norm_of_mean": [norm_of_mean(of_layer) for of_layer in by_layer],
-        "mean_of_norms": [mean_of_norms(of_layer) for of_layer in by_layer],
+        "norm_of_mean": [norm_of_mean(torch.stack(of_layer)) for of_layer in zip(*batches, strict=True)],
         "square": square,
     }
 
@@ -145,11 +143,6 @@ def gradients(unit: Unit) -> Measurement:
 def norm_of_mean(batches: Tensor) -> float:
     """Average gradients (batches, d_ff, d) element by element, then take the Frobenius norm (paper section 3.4)."""
     return float(batches.mean(0).norm())
-
-
-def mean_of_norms(batches: Tensor) -> float:
-    """Return the mean Frobenius norm of gradients (batches, d_ff, d)."""
-    return float(batches.norm(dim=(1, 2)).mean())
 
 
 MEASURES: dict[str, Measure] = {"hidden_norms": hidden_norms, "gradients": gradients}

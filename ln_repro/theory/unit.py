@@ -1,4 +1,4 @@
-"""One measurement: named, seeded, so that it can be cached and repeated."""
+"""Units of measurement, which have a name, settings and a seed, so they can be stored and repeated."""
 
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -9,17 +9,17 @@ from typing import Any
 import torch
 
 Measurement = dict[str, Any]
-"""What a unit measured: JSON-able, floats and lists of floats by name."""
+"""The result of a unit: floats and lists of floats by name, for JSON."""
 
 
 @dataclass(frozen=True)
 class Unit:
     """One call of a measuring function.
 
-    Args:
+    Attributes:
         what: name of the function.
-        settings: its settings by name (d, d_ff, layers, norm, positions, ...), sorted; see `Unit.of`.
-        seed: which of the repetitions.
+        settings: sorted pairs of name and value.
+        seed: number of the repetition.
     """
 
     what: str
@@ -28,7 +28,7 @@ class Unit:
 
     @classmethod
     def of(cls, what: str, seed: int, **settings: Any) -> "Unit":
-        """Build a unit from settings by name."""
+        """Return a unit with these settings."""
         return cls(what, tuple(sorted(settings.items())), seed)
 
     def __getitem__(self, name: str) -> Any:
@@ -36,11 +36,11 @@ class Unit:
 
     @property
     def key(self) -> str:
-        """Return the unit as text, the same in every process."""
+        """Return the unit as text."""
         return " ".join([self.what, *(f"{name}={value}" for name, value in self.settings), f"seed={self.seed}"])
 
     def generator(self) -> torch.Generator:
-        """Start the unit's own stream of random numbers: units that differ in anything are independent draws."""
+        """Return the unit's random generator; units that differ in any setting draw independently."""
         return torch.Generator().manual_seed(zlib.crc32(self.key.encode()))
 
 
@@ -49,14 +49,14 @@ Measured = Sequence[tuple[Unit, Measurement]]
 
 
 def among(unit: Unit, what: Collection[str], where: Mapping[str, Any]) -> bool:
-    """Tell whether a unit is one of the measurements ``what``, with the settings ``where``."""
+    """Return whether a unit is one of the measurements ``what`` with the settings ``where``."""
     return unit.what in what and where.items() <= dict(unit.settings).items()
 
 
 def grouped(
     measured: Measured, what: Collection[str], by: Sequence[str] = (), where: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[tuple[Any, ...], Measured]:
-    """Gather what was measured ``where`` settings have these values, by the values of the settings ``by``."""
+    """Return the measurements ``what`` with the settings ``where``, grouped by the settings ``by``."""
     groups: dict[tuple[Any, ...], list[tuple[Unit, Measurement]]] = {}
     for unit, measurement in measured:
         if among(unit, what, where):

@@ -1,4 +1,4 @@
-"""Strange paths, a small corpus, and the real text where it is at hand."""
+"""A data folder with an unusual name, a small corpus, and the real corpora if they exist."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,8 +8,6 @@ from corpus_helpers import copy_files, settings
 
 from ln_repro.corpus.prepare import Prepared, prepare
 from ln_repro.corpus.registry import CORPORA
-
-REAL = Path(__file__).parents[3] / "shared" / "data"
 
 
 @pytest.fixture
@@ -22,14 +20,6 @@ def root(tmp_path: Path) -> Path:
 def made(root: Path) -> Callable[..., Prepared]:
     """Return a function that prepares a corpus under `root`."""
     return lambda name, **changes: prepare(settings(name, **changes), root, copy_files, lambda line: None)
-
-
-@pytest.fixture
-def real() -> Path:
-    """Return the folder of real text, or skip."""
-    if not REAL.is_dir():
-        pytest.skip(f"needs the real text in {REAL.name}/ beside the repository")
-    return REAL
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The user's own text: what is accepted, and what is refused with a file and a line."""
+"""The user's text: what is accepted, and what is refused with the file and the line."""
 
 import gzip
 import lzma
@@ -62,11 +62,9 @@ def test_odd_but_good_text(made: Made, text: dict[str, Any]) -> None:
     ("content", "told"),
     [
         (b"One.\n\nThree.\n", r"train\.en:2: empty line"),
-        (b"One.\n   \t\nThree.\n", r"train\.en:2: empty line"),
         (b"One.\nTwo \xff.\nThree.\n", r"train\.en:2: not valid UTF-8"),
         (b"One.\nTwo.\n", r"train\.nl has 3 lines, .*train\.en has 2 lines"),
         (b"One.\n\x01\x02\nThree.\n", r"train\.en: the line '\\x01\\x02' has no .* text; remove the sentence pair"),
-        (b"", r"train\.nl has 3 lines, .*train\.en has 0 lines"),
     ],
 )
 def test_text_that_is_refused(made: Made, root: Path, text: dict[str, Any], content: bytes, told: str) -> None:
@@ -93,7 +91,7 @@ def test_damaged_archives(made: Made, text: dict[str, Any], name: str, content: 
 def test_absent_side_and_absent_prefix(made: Made, text: dict[str, Any]) -> None:
     with pytest.raises(UserError, match=r"valid\.xx, .*test\.xx: not found; give data\.train=PREFIX"):
         made("files", **{**text, "target_lang": "xx"})
-    with pytest.raises(UserError, match=r"data\.test: is not a prefix of files; give"):
+    with pytest.raises(UserError, match=r"data\.test: not a prefix of files; give"):
         made("files", **{**text, "test": None})
 
 
@@ -112,7 +110,7 @@ def test_a_carriage_return_inside_a_line_does_not_end_it(tmp_path: Path) -> None
 
 
 def test_text_in_one_language(made: Made, root: Path, tmp_path: Path) -> None:
-    """Blank lines, which keep documents apart, are passed over; paths start from ``data.source``."""
+    """Blank lines, which separate documents, are ignored; paths are relative to ``data.source``."""
     for split in ("train", "valid", "test"):
         write(tmp_path / f"{split}.txt", *SENTENCES["en"][:2], "", SENTENCES["en"][2])
     places = {split: Path(f"{split}.txt") for split in ("train", "valid", "test")}

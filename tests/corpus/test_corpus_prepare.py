@@ -1,4 +1,4 @@
-"""The machinery: cache, locks, interruption, verification, and what a user is told."""
+"""Preparation: caching, locks, interruption, verification and error messages."""
 
 import errno
 import json
@@ -80,10 +80,6 @@ def test_a_corpus_that_was_prepared_without_entropies_gets_them_once(made: Made,
     assert verify(settings("toy"), before.folder.parents[1]) == []
 
 
-def test_entropies_without_training_text_are_not_defined(made: Made, small_toy: None) -> None:
-    assert made("toy", only="test").entropy == {}
-
-
 def test_settings_that_decide_the_text_decide_the_fingerprint(root: Path) -> None:
     prints = {
         fingerprint(settings("toy", **changes), root)
@@ -99,25 +95,13 @@ def test_settings_that_decide_the_text_decide_the_fingerprint(root: Path) -> Non
     assert fingerprint(settings("toy", source=root.parent.parent), root) in prints
 
 
-def test_segments_are_the_words_again(made: Made, small_toy: None) -> None:
-    prepared = made("toy", bpe_merges=40)
-    bpe = (prepared.folder / "bpe" / "test.en").read_text(encoding="utf-8")
-    assert "@@ " in bpe
-    assert bpe.replace("@@ ", "").split("\n")[:-1] == prepared.tokenised("test")
-
-
 def test_only_the_test_side(made: Made, root: Path, small_toy: None) -> None:
     full, test = made("toy"), made("toy", only="test")
-    assert dict(test.pairs) == {"test": 20} and test.target_tokens == 0
+    assert dict(test.pairs) == {"test": 20} and test.target_tokens == 0 and test.entropy == {}
     assert test.folder != full.folder
     assert test.references("test") == full.references("test")
     assert sorted(path.name for path in test.folder.iterdir()) == ["manifest.json", "raw", "text"]
     assert verify(settings("toy", only="test"), root) == []
-
-
-def test_the_other_direction(made: Made, small_toy: None) -> None:
-    prepared = made("toy", source_lang="en", target_lang="de")
-    assert prepared.references("test") == made("toy").sources("test")
 
 
 @pytest.mark.parametrize(("source", "target", "told"), [("de", "de", "must differ"), ("de", "fr", "is in de and en")])
@@ -147,11 +131,6 @@ def test_a_lost_line_and_a_lost_file_are_found_and_repaired(made: Made, root: Pa
     assert verify(settings("toy"), root) == []
 
 
-def test_verify_what_was_never_prepared(root: Path) -> None:
-    with pytest.raises(UserError, match=r"(?s)not prepared.*ln-repro data prepare data=toy"):
-        verify(settings("toy"), root)
-
-
 def test_the_list(made: Made, root: Path, small_toy: None) -> None:
     before = {row["name"]: row["prepared"] for row in listing(root)}
     assert before == dict.fromkeys(CORPORA, False)
@@ -178,7 +157,7 @@ def test_killed_in_the_middle(root: Path) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not [row for row in listing(root) if row["prepared"]]
-    with pytest.raises(UserError):
+    with pytest.raises(UserError, match=r"(?s)not prepared.*ln-repro data prepare data=toy"):
         verify(settings("toy"), root)
     prepare(settings("toy"), root, copy_files, lambda line: None)
     assert verify(settings("toy"), root) == []

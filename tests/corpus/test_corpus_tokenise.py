@@ -23,8 +23,8 @@ IWSLT14_TEST = {
 }
 
 
-def test_iwslt14_test_side_is_the_classic_one_to_the_byte(real: Path, root: Path) -> None:
-    data = settings("iwslt14", source=real / "iwslt14", only="test", bpe_merges=10_000)
+def test_iwslt14_test_side_is_the_classic_one_to_the_byte(real_data: Path, root: Path) -> None:
+    data = settings("iwslt14", source=real_data / "iwslt14", only="test", bpe_merges=10_000)
     prepared = prepare(data, root, lambda *_: pytest.fail("nothing to binarise"), lambda line: None)
     assert dict(prepared.pairs) == {"test": 6750}
     for lang, expected in IWSLT14_TEST.items():

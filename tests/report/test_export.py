@@ -9,8 +9,9 @@ from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import claim_rows, evidence_of
 from ln_repro.commands.report import arms_beside
 from ln_repro.records.archive import Kept, read_kept, read_theory, records_folder
-from ln_repro.report.export import all_tables, arms_table, rates_table, written
-from ln_repro.report.readme_table import BEGIN, END, readme, with_board
+from ln_repro.report.export import all_tables, arms_table, export, rates_table
+from ln_repro.report.readme_table import BEGIN, END, with_verdicts
+from ln_repro.system.paths import CHECKOUT
 from tests.claims.made import gathered, made, made_runs, on_rates
 
 Committed = tuple[Kept, list[dict[str, Any]], Mapping[str, Evidence], list[dict[str, Any]]]
@@ -27,15 +28,17 @@ def committed() -> Committed:
 
 def test_what_is_committed_is_what_the_records_give(committed: Committed) -> None:
     kept, rows, evidence, findings = committed
-    for name, text in written(all_tables(kept.runs, rows, evidence, findings)).items():
-        path = records_folder().parent / "tables" / name
-        assert path.read_text() == text, f"{name} is stale: make reproduce-tables"
+    files = export(all_tables(kept.runs, rows, evidence, findings))
+    folder = records_folder().parent / "tables"
+    assert {path.name for path in folder.iterdir()} == {*files}
+    for name, text in files.items():
+        assert (folder / name).read_text() == text, f"{name} is stale: make reproduce-tables"
 
 
 def test_the_readme_shows_the_verdicts_that_the_records_give(committed: Committed) -> None:
-    text = readme().read_text()
+    text = (CHECKOUT / "README.md").read_text()
     assert BEGIN in text and END in text
-    assert with_board(text, committed[1]) == text, "README.md is stale: make reproduce-tables"
+    assert with_verdicts(text, committed[1]) == text, "README.md is stale: make reproduce-tables"
 
 
 def test_an_arm_has_mean_and_interval_over_its_seeds_and_how_many_train() -> None:

@@ -11,7 +11,6 @@ from ln_repro import cli
 from ln_repro.experiment import compose
 from ln_repro.paper.figures import FIGURES, Panel
 from ln_repro.records.archive import Run
-from ln_repro.report import figures
 from ln_repro.report.figures import ALL, draw_all, draw_panel, draw_runs, figures_of, records_by_arm, rows_for, style
 from ln_repro.report.grids import GRIDS
 from ln_repro.report.plotting import COLOURS, GREY, figure_style
@@ -66,18 +65,10 @@ def test_means_bands_and_the_papers_points_are_drawn_of_iwslt(axis: Any) -> None
     assert corners[:, 1].min() == 0 and corners[:, 1].max() == pytest.approx(20 + 24.841, abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("corpus", "name"),
-    [
-        (corpus, name)
-        for corpus in ("toy", "multi30k", "tatoeba", "wmt", "toybert", "minibert", "bert")
-        for name in figures_of(corpus)
-    ],
-)
-def test_beside_any_other_corpus_stands_no_number_of_the_paper(corpus: str, name: str, axis: Any) -> None:
-    for panel in (panel for row in rows_for(ALL[name], corpus) for panel in row):
-        records = [made(f"{corpus}_{series.arm}", bleus=[1.0]) for series in panel.series]
-        lines = drawn(axis, panel, *records)
+@pytest.mark.parametrize("corpus", ["toy", "wmt", "minibert"])
+def test_the_papers_numbers_are_drawn_beside_no_other_corpus(corpus: str, axis: Any) -> None:
+    for panel in (panel for figure in figures_of(corpus).values() for row in rows_for(figure, corpus) for panel in row):
+        lines = drawn(axis, panel, *(made(f"{corpus}_{series.arm}", bleus=[1.0]) for series in panel.series))
         assert lines and not any(GREY in line for line in lines)
 
 
@@ -110,45 +101,31 @@ def test_the_figure_of_a_grid_has_its_arms_and_labels_mean_one_look(name: str) -
     assert all(len(of_label) == 1 for of_label in looks.values())
 
 
-def test_figures_are_drawn_by_corpus_and_what_is_not_is_said(tmp_path: Path) -> None:
+def test_figures_are_drawn_by_corpus_and_the_others_are_listed(tmp_path: Path) -> None:
     records = [made(f"multi30k_{arm}", bleus=[1.0, 2.0]) for arm in ARMS]
-    evidence = gathered([*records, made("toy_postln_warm"), made("toy_preln_warm", init="fairseq")])
+    evidence = gathered([*records, made("toy_postln_warm"), made("toy_preln_warm", init="fairseq"),
+                         made("tatoeba_postln_warm"), made("tatoeba_preln_nowarm")])  # fmt: skip
     found = draw_runs(evidence, tmp_path / "a b")
     names = ["figure_4", "figure_6", "grid_section3_2", "grid_section4"]
     expected = [tmp_path / "a b" / "multi30k" / f"{name}.{kind}" for name in names for kind in ("png", "svg")]
     for text in (path.read_text() for path in expected[1::2]):
         assert "ln-repro reproduce ID" in text and any(run.record["id"] in text for run in records)
-    assert found.paths == expected and all(path.stat().st_size > 5000 for path in expected)
-    assert found.left_out[0] == "multi30k/figure_2: 1 of its 14 arms run, which is nothing to compare"
+    assert found.paths[:8] == expected and all(path.stat().st_size > 5000 for path in expected)
+    assert "tatoeba/figure_6: its main arm, postln_nowarm_fixed, has not been run" in found.left_out
+    assert found.left_out[0] == "multi30k/figure_2: only 1 of its 14 arms have been run"
     others = [line.split(":")[0] for line in found.left_out if line.startswith("toy/")]
     assert others == [f"toy/{name}" for name in figures_of("toy")]
-
-
-def test_figure_6_is_not_drawn_without_the_run_that_it_is_about(tmp_path: Path) -> None:
-    found = draw_runs(gathered([made("toy_postln_warm"), made("toy_preln_nowarm")]), tmp_path)
-    assert "toy/figure_6: postln_nowarm_fixed, which it is about, has not been run" in found.left_out
 
 
 def test_a_figure_is_the_same_whenever_it_is_drawn(tmp_path: Path) -> None:
     records = [made("iwslt_postln_warm", seed, bleus=[seed, 9.0]) for seed in (1, 2)] + [made("iwslt_preln_nowarm")]
     first, second = (draw_runs(gathered(records), tmp_path / name).paths for name in ("first", "second"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    text = first[1].read_text()  # every line of text is in a comment, too
+    assert "<!-- iwslt, 1 to 2 seeds: mean and 95 % interval -->" in text and "<!-- BLEU: nrefs:1|" in text
 
 
-def test_a_figure_says_corpus_seeds_and_what_bleu_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts: list[str] = []
-
-    def read(figure: Any, stem: Path, source: str) -> list[Path]:
-        texts.extend([figure.get_suptitle(), figure.legends[0].get_title().get_text()])
-        return []
-
-    monkeypatch.setattr(figures, "save", read)
-    draw_runs(gathered([made("toy_postln_warm", 1), made("toy_postln_warm", 2), made("toy_preln_nowarm")]), tmp_path)
-    assert texts[0].endswith("\ntoy, 1 to 2 seeds: mean and 95 % interval")
-    assert texts[1].startswith("BLEU: nrefs:1|") and "tok:none" in texts[1]
-
-
-def test_the_verb_prints_what_it_wrote(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_what_it_wrote(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = folder.parent / "out"
     assert cli.main(["figures", "--records", str(folder), "--out", str(out)]) == 0
     printed, said = capsys.readouterr()
@@ -168,11 +145,11 @@ def test_the_theory_beside_the_records_is_drawn_too(folder: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_place_that_is_no_folder_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_path_that_is_not_a_folder_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder.parent / "file").touch()
     for given, message in (
         (["--records", str(folder.parent / "nowhere")], "no such folder of records"),
-        (["--records", str(folder), "--out", str(folder.parent / "file")], "is no folder"),
+        (["--records", str(folder), "--out", str(folder.parent / "file")], "not a folder"),
     ):
         assert cli.main(["figures", *given]) == 2
         out, err = capsys.readouterr()

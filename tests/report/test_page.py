@@ -12,9 +12,9 @@ import pytest
 from ln_repro.claims.judge import claim_rows, evidence_of
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
 from ln_repro.commands.report import arms_beside
-from ln_repro.records.archive import read_kept
+from ln_repro.records.archive import Run, read_kept
 from ln_repro.report import figure_rates
-from ln_repro.report.page import page, page_of
+from ln_repro.report.page import page
 from ln_repro.report.page_runs import arms_of, thinned
 from ln_repro.report.page_theory import number_table, theory_panels
 from tests.examples import diverged, record
@@ -60,7 +60,7 @@ def text(theory: dict[str, Any]) -> str:
     kept = read_kept(RESULTS / "records")
     evidence = evidence_of(kept.runs, arms_beside(RESULTS / "records"), kept.corpora)
     picture = (RESULTS / "figures" / f"{figure_rates.NAME}.svg").read_text(encoding="utf-8")
-    return page_of(kept.runs, claim_rows(evidence, theory["findings"]), theory, picture)
+    return page(kept.runs, claim_rows(evidence, theory["findings"]), theory, picture)
 
 
 def test_what_is_committed_is_what_the_records_give(text: str) -> None:
@@ -87,7 +87,7 @@ def test_headings_are_nested(text: str) -> None:
 
 
 def test_what_a_claim_says_cannot_break_the_page() -> None:
-    made = page(claims(), [record(exp="</script><i>")], {}, NOTHING)
+    made = page([Run(record(exp="</script><i>"))], claims(), NOTHING)
     assert "<b>x</b>" not in made and "<i>" not in made
     data = json.loads(re.findall('<script type="application/json" id="data">(.*?)</script>', made, re.DOTALL)[0])
     assert data["arms"][0]["exp"] == "</script><i>"
@@ -95,28 +95,21 @@ def test_what_a_claim_says_cannot_break_the_page() -> None:
 
 def test_a_claim_shows_its_rule_its_command_its_runs_and_what_was_found_elsewhere() -> None:
     other = claim()["elsewhere"][0] | {"evidence": ["0123456789"], "needs": "more seeds"}
-    made = page([claim(elsewhere=[other])], [record(), diverged()], {}, NOTHING)
+    made = page([Run(record()), Run(diverged())], [claim(elsewhere=[other])], NOTHING)
     article = made[made.index("<article") : made.index("</article>")]
-    for words in (
-        "not run",
-        "A3 &lt; 15",
-        "grid=section3_2",
-        "12.5 GPU hours",
-        "0123456789.json",
-        "more seeds",
-    ):
-        assert words in article
+    words = ("not run", "A3 &lt; 15", "grid=section3_2", "12.5 GPU hours", "0123456789.json", "more seeds")
+    assert [word for word in words if word not in article] == []
     assert "abcdef0123.json" not in article and "1 diverged" in made
 
 
 @pytest.mark.parametrize("verdict", [REPRODUCED, CONTRADICTED, INCONCLUSIVE, NOT_RUN])
 def test_every_verdict_is_a_word_and_a_mark(verdict: str) -> None:
-    made = page([claim(verdict=verdict, elsewhere=[])], [], {}, NOTHING)
+    made = page([], [claim(verdict=verdict, elsewhere=[])], NOTHING)
     assert f'href="#mark-{verdict}"/></svg>{verdict.replace("-", " ")}</span>' in made
 
 
 def test_no_records_and_no_claims_are_a_page_too() -> None:
-    Reader(page([], [], {}, NOTHING))
+    Reader(page([], [], NOTHING))
 
 
 def test_a_long_run_is_thinned_to_means_and_what_is_not_finite_stays_a_gap() -> None:

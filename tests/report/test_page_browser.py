@@ -10,7 +10,7 @@ import pytest
 from ln_repro.claims.judge import theory_row
 from ln_repro.records.archive import read_kept
 from ln_repro.report.page import page
-from ln_repro.report.page_runs import arms_of, thinned
+from ln_repro.report.page_runs import arms_of
 from tests.report.browser import Browser, browser, find_browser
 from tests.report.claims import claims
 
@@ -28,9 +28,8 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     folder = tmp_path_factory.mktemp("page")
     theory = json.loads((RESULTS / "theory.json").read_text())
     kept = read_kept(RESULTS / "records")
-    curves = {run.record["id"]: thinned(run.events) for run in kept.runs}
     every = [*claims(), *map(theory_row, theory["findings"])]
-    (folder / "report.html").write_text(page(every, kept.records, curves, theory))
+    (folder / "report.html").write_text(page(kept.runs, every, theory))
     with browser(program, folder / "profile") as found:
         found.look(1280)
         found.open(folder / "report.html")
@@ -63,7 +62,11 @@ def click(tab: Browser, name: str, value: str) -> None:
 
 def test_every_claim_has_a_row_and_every_chart_is_drawn(tab: Browser) -> None:
     theory = json.loads((RESULTS / "theory.json").read_text())
-    assert count(tab, ".board .claim-row") == len(claims()) + len(theory["findings"]) == count(tab, "article.claim")
+    assert (
+        count(tab, ".verdict-table .claim-row")
+        == len(claims()) + len(theory["findings"])
+        == count(tab, "article.claim")
+    )
     for at in range(count(tab, "article.claim")):
         tab.run(f"document.querySelectorAll('article.claim')[{at}].scrollIntoView()")
         tab.settle()
@@ -134,10 +137,8 @@ def test_it_fits_and_can_be_read(tab: Browser, width: int, dark: bool) -> None:
     tab.look(width, dark=dark)
     tab.settle()
     assert tab.run("document.documentElement.scrollWidth") <= width
-    wider = (
-        "[...document.querySelectorAll('.chart canvas')].filter(one => one.getBoundingClientRect().right > innerWidth)"
-    )
-    assert tab.run(f"{wider}.length") == 0
+    right = "one => one.getBoundingClientRect().right > innerWidth"
+    assert not tab.run(f"[...document.querySelectorAll('.chart canvas')].some({right})")
     background = tab.run("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, background[4:-1].split(","))) < 200) is dark
     assert least_contrast(tab) >= 4.5

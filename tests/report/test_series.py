@@ -18,27 +18,15 @@ def run(seed: int = 1, **given: Any) -> Record:
 def test_a_curve_is_the_mean_over_seeds_with_its_interval() -> None:
     seeds = [run(seed=1, losses=[6.0, 4.0]), run(seed=2, losses=[7.0, 5.0]), run(seed=3, losses=[8.0, 3.0])]
     found = curve(seeds, "loss")
-    assert found and found.seeds == 3 and found.lost == []
+    assert found and found.seeds == 3 and found.ends == []
     assert found.means == {1: 7.0, 2: 4.0}
     assert found.intervals == {1: pytest.approx(mean_interval([6, 7, 8])), 2: pytest.approx(mean_interval([4, 5, 3]))}
     assert found.intervals[1] == pytest.approx((7 - 2.4841, 7 + 2.4841), abs=1e-4)  # t(2) = 4.3027, over sqrt 3
 
 
-def test_one_seed_has_no_interval() -> None:
-    found = curve([run(losses=[6.0])], "loss")
-    assert found and found.means == {1: 6.0} and found.intervals == {}
-
-
 def test_an_interval_ends_where_the_quantity_does() -> None:
     found = curve([run(seed=1, bleus=[0.0, 99.0]), run(seed=2, bleus=[90.0, 100.0])], "bleu")
     assert found and found.intervals == {1: (0, 100), 2: (pytest.approx(99.5 - 12.7062 / 2, abs=1e-4), 100)}
-
-
-def test_bleu_is_the_tokenised_one() -> None:
-    record = run(bleus=[20.0])
-    record["epochs"][0]["test_bleu"] = 19.0
-    found = curve([record], "bleu")
-    assert found and found.means == {1: 20.0}
 
 
 def test_what_was_not_scored_or_not_finite_is_no_point() -> None:
@@ -47,6 +35,6 @@ def test_what_was_not_scored_or_not_finite_is_no_point() -> None:
     assert found and found.means == {2: 3.0}
 
 
-def test_a_lost_run_is_marked_where_it_ended_and_the_mean_goes_on_without_it() -> None:
+def test_a_diverged_run_is_marked_where_it_ended_and_the_mean_goes_on_without_it() -> None:
     found = curve([run(seed=1, losses=[5.0, 3.0]), run(seed=2, losses=[9.0], rule="stuck")], "loss")
-    assert found and found.lost == [(1, 9.0)] and found.means == {1: 7.0, 2: 3.0} and list(found.intervals) == [1]
+    assert found and found.ends == [(1, 9.0)] and found.means == {1: 7.0, 2: 3.0} and list(found.intervals) == [1]
