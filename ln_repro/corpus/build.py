@@ -5,7 +5,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ln_repro.corpus.base import Arranged, Corpus, Found
 from ln_repro.corpus.bpe import learn, segment_lines
@@ -16,6 +16,8 @@ from ln_repro.corpus.tokenise import tokenise_lines
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 from ln_repro.system.files import write_atomically
+
+T = TypeVar("T")
 
 
 def build(
@@ -48,7 +50,8 @@ def build(
     try:
         facts = _fill(corpus, data, found, staging, binarise, report, learnt)
         entropy = measure(staging, data.name, data.target_lang)
-        manifest = {**identity, **facts, "entropy": entropy, "versions": _versions(), "files": describe(staging)}
+        versions = {name: importlib.metadata.version(name) for name in ("sacremoses", "subword-nmt")}
+        manifest = {**identity, **facts, "entropy": entropy, "versions": versions, "files": describe(staging)}
         write_atomically(staging / MANIFEST, as_text(manifest))
         if folder.exists():  # damaged, or it would have been used
             shutil.rmtree(folder)
@@ -71,7 +74,7 @@ def _fill(
     arranged = _words(corpus, data, found, report)
     for remark in arranged.remarks:
         report(remark)
-    text = _lowered(arranged.text) if data.lowercase else arranged.text
+    text = _map_sides(arranged.text, lambda lines: [lower(line) for line in lines]) if data.lowercase else arranged.text
     _write(staging / "raw", {split: sides for split, sides in arranged.raw.items() if split != "train"})
     if data.only == "test":
         _check(corpus, data, arranged.raw, text)
@@ -112,11 +115,9 @@ def _words(corpus: Corpus, data: Data, found: Found, report: Report) -> Arranged
     return corpus.arrange(raw, text)
 
 
-def _lowered(text: Splits) -> Splits:
-    """Return the splits in lower case."""
-    return {
-        split: {lang: [lower(line) for line in lines] for lang, lines in sides.items()} for split, sides in text.items()
-    }
+def _map_sides(splits: Splits, function: Callable[[list[str]], T]) -> dict[str, Mapping[str, T]]:
+    """Return the result of a function of each side of each split."""
+    return {split: {lang: function(lines) for lang, lines in sides.items()} for split, sides in splits.items()}
 
 
 def _segment(text: Splits, data: Data, report: Report, learnt: Prepared | None) -> tuple[Splits, str]:
@@ -132,10 +133,7 @@ def _segment(text: Splits, data: Data, report: Report, learnt: Prepared | None) 
     if not codes:
         return dict(text), ""
     report("segmenting")
-    bpe: Splits = {
-        split: {lang: segment_lines(lines, codes) for lang, lines in sides.items()} for split, sides in text.items()
-    }
-    return bpe, codes
+    return _map_sides(text, lambda lines: segment_lines(lines, codes)), codes
 
 
 def _check(corpus: Corpus, data: Data, raw: Splits, text: Splits) -> None:
@@ -169,23 +167,20 @@ def _write(folder: Path, splits: Splits) -> None:
             write_lines(folder / f"{split}.{lang}", lines)
 
 
+def _tokens(lines: list[str]) -> int:
+    """Return the number of tokens, without end marks."""
+    return sum(line.count(" ") + 1 for line in lines)
+
+
 def _facts(text: Splits, bpe: Splits, remarks: tuple[str, ...]) -> dict[str, Any]:
     """Return the numbers of pairs, words, subwords and types."""
     types = Counter(token for lines in bpe.get("train", {}).values() for line in lines for token in line.split())
     return {
         "pairs": {split: length(text[split]) for split in ("train", "valid", "test") if split in text},
-        "words": _tokens(text),
-        "tokens": _tokens(bpe),
+        "words": _map_sides(text, _tokens),
+        "tokens": _map_sides(bpe, _tokens),
         "vocabulary": len(types),
         "remarks": list(remarks),
-    }
-
-
-def _tokens(splits: Splits) -> dict[str, dict[str, int]]:
-    """Return the number of tokens of each side of each split, without end marks."""
-    return {
-        split: {lang: sum(line.count(" ") + 1 for line in lines) for lang, lines in sides.items()}
-        for split, sides in splits.items()
     }
 
 
@@ -197,8 +192,3 @@ def _compare_tokens(corpus: Corpus, data: Data, facts: dict[str, Any], report: R
             remark = f"{corpus.name}: {lang}: {found} training tokens, the reference preparation has {expected}"
             facts["remarks"].append(remark)
             report(remark)
-
-
-def _versions() -> dict[str, str]:
-    """Return the versions of the libraries that made the text."""
-    return {name: importlib.metadata.version(name) for name in ("sacremoses", "subword-nmt")}

@@ -58,7 +58,7 @@ class Iwslt14(Corpus):
     description = "IWSLT14 TED talks, the split of fairseq's prepare-iwslt14.sh"
     origin = "wit3.fbk.eu, IWSLT14, archive 2014-01/texts/de/en/de-en.tgz"
     licence = "CC BY-NC-ND 3.0"
-    by_hand = "download IWSLT14's de-en.tgz and give it, or its unpacked folder, as data.source=PATH"
+    by_hand = "get IWSLT14's de-en.tgz and give it, or its unpacked folder, as data.source=PATH"
     pairs: ClassVar[Mapping[str, int]] = {"train": 160_239, "valid": 7_283, "test": 6_750}
     folders = (".", "de-en")
     archive = Raw(

@@ -131,14 +131,9 @@ def describe(folder: Path) -> dict[str, dict[str, Any]]:
         name = path.relative_to(folder).as_posix()
         entries[name] = {"sha256": digest(path).removeprefix("sha256:"), "bytes": path.stat().st_size}
         if not name.startswith("bin/"):
-            entries[name]["lines"] = count_lines(path)
+            with path.open("rb") as file:
+                entries[name]["lines"] = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
     return entries
-
-
-def count_lines(path: Path) -> int:
-    """Return the number of line feeds."""
-    with path.open("rb") as file:
-        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 
 
 def mismatches(folder: Path) -> list[str]:

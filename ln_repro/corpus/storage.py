@@ -19,33 +19,26 @@ def digest(path: Path, kind: str = "sha256") -> str:
 
 def cached_digest(path: Path, root: Path, kind: str = "sha256") -> str:
     """Return `digest`, cached under ``root`` by path, size and modification time."""
-    status = path.stat()
-    key = f"{kind} {os.path.realpath(path)}"
-    stamp = [status.st_size, status.st_mtime_ns]
-    store = root / ".digests.json"
-    known = _read_store(store)
-    if known.get(key, {}).get("stamp") == stamp:
-        return str(known[key]["digest"])
+    status, cache = path.stat(), root / ".digests.json"
+    key, stamp = f"{kind} {os.path.realpath(path)}", [status.st_size, status.st_mtime_ns]
+    if (entry := _cached(cache).get(key, {})).get("stamp") == stamp:
+        return str(entry["digest"])
     value = digest(path, kind)
     # Concurrent writers may lose entries, which are then computed again.
-    _write_store(store, {**_read_store(store), key: {"stamp": stamp, "digest": value}})
+    known = {**_cached(cache), key: {"stamp": stamp, "digest": value}}
+    with contextlib.suppress(OSError):  # a folder that cannot be written
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(cache, json.dumps(known, indent=0))
     return value
 
 
-def _read_store(store: Path) -> dict[str, dict[str, object]]:
+def _cached(cache: Path) -> dict[str, dict[str, object]]:
     """Return the cached digests; none if the file is damaged."""
     try:
-        known = json.loads(store.read_text(encoding="utf-8"))
+        known = json.loads(cache.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return known if isinstance(known, dict) else {}
-
-
-def _write_store(store: Path, known: dict[str, dict[str, object]]) -> None:
-    """Store the digests, if the folder can be written."""
-    with contextlib.suppress(OSError):
-        store.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(store, json.dumps(known, indent=0))
 
 
 def locked(place: Path) -> AbstractContextManager[DirectoryLock]:

@@ -18,24 +18,11 @@ def ids(found: Evidence) -> set[str]:
     return {run.record["id"] for one in found.by_start for arm in one.arms.values() for run in arm.values()}
 
 
-def test_records_are_found_by_setting_and_arm() -> None:
-    runs = [made("iwslt_preln_nowarm_radam"), made("iwslt_postln_warm"), made("toy_postln_warm")]
-    found = gather(runs, named)
-    assert {setting: [*one.arms] for setting, one in found.items()} == {
-        "iwslt": ["preln_nowarm_radam", "postln_warm"], "toy": ["postln_warm"],
-    }  # fmt: skip
-    assert strays(runs, named) == []
-
-
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
         ({"train__max_update": 50}, "settings of its own"),
-        ({"model__layers": 2}, "settings of its own"),
-        ({"model__dropout": 0.3}, "settings of its own"),
         ({"optimizer__betas": (0.9, 0.999)}, "settings of its own"),
-        ({"eval__beam": 1}, "settings of its own"),
-        ({"data__bpe_merges": 7}, "settings of its own"),
         ({"norm": "deepnorm"}, "settings of its own"),
         ({"lr": 7e-3}, "lr=0.007"),
         ({"init": "fairseq"}, "init=fairseq"),

@@ -74,33 +74,25 @@ def test_what_the_paper_found_reproduces_the_claim_over_enough_seeds(id: str) ->
     ("id", "arm", "changed"),
     [
         ("MT-1", "postln_warm", {"bleu": 31.6}),
-        ("MT-1", "postln_warm", {"bleu": 35.9}),
         ("MT-1", "postln_nowarm_literal", {"bleu": 15.5}),
         ("MT-1", "postln_nowarm_literal", {"bleu": 3.5}),  # the literal reading asks for the paper's number
         ("MT-1.anchored", "postln_nowarm", {"bleu": 15.5}),
         ("MT-2", "postln_warm_short", {"bleu": 29.0}),
-        ("MT-2", "postln_warm_short", {"bleu": 33.5}),
         ("MT-2", "postln_warm_short_high", {"bleu": 15.5}),
         ("MT-3", "postln_nowarm_sgd_literal", {"bleu": 2.5}),
         ("MT-3", "postln_warm_sgd", {"bleu": 28.6}),
         ("MT-3.anchored", "postln_nowarm_sgd_low", {"bleu": 2.5}),
         ("MT-4", "preln_nowarm", {"bleu": 34.6}),
-        ("MT-4", "preln_nowarm", {"bleu": 31.7}),
         ("MT-4", "preln_nowarm", {"losses": line(9, 4.2, EPOCHS)}),
-        ("MT-4", "postln_warm", {"losses": line(9, 3.8, EPOCHS)}),
-        ("MT-5", "postln_warm", {"bleus": FAST["bleus"]}),
         ("MT-5", "preln_nowarm", {"bleus": SLOW["bleus"]}),
         ("MT-5", "preln_nowarm", {"losses": SLOW["losses"]}),
         ("MT-6", "postln_nowarm_radam", {"bleu": 30.5}),
-        ("MT-6", "postln_nowarm_radam", {"bleu": 33.4}),
         ("MT-6", "preln_nowarm_radam", {"bleu": 34.2}),
         ("MT-7", "postln_nowarm_fixed", {"loss": 4.55}),
-        ("MT-7", "postln_nowarm_fixed", {"loss": 4.05}),
         ("MT-7", "postln_nowarm_literal_high", {"loss": 4.2}),
         ("WMT-1", "preln_nowarm_high", {"bleu": 31.8}),
         ("WMT-2", "postln_warm", {"bleus": FAST["bleus"]}),
         ("BERT-1", "preln_nowarm_linear_high", {"losses": FLAT}),
-        ("BERT-1", "preln_nowarm_linear_high", {"losses": line(8, -2, EPOCHS)}),
         ("BERT-2", "postln_warm_linear_high", {"loss": FLAT[-1]}),
         ("BERT-2", "preln_nowarm_linear_high", {"losses": (), "loss": 7.0}),
         ("TH-10", "postln_warm", {"probes": {**PROBES, 4000: [0.015, 0.015, 0.12]}}),
@@ -158,15 +150,15 @@ def test_where_an_interval_holds_the_edge_more_seeds_are_asked_for() -> None:
 
 @pytest.mark.parametrize("kept", [0, 3])
 @pytest.mark.parametrize("id", MEASURED)
-def test_every_rule_can_be_asked_when_a_run_of_any_arm_was_lost(id: str, kept: int) -> None:
-    """After some epochs, or before the first; its last loss was no number."""
+def test_every_rule_can_be_judged_when_a_run_of_any_arm_diverged(id: str, kept: int) -> None:
+    """It diverged after some epochs, or in the first one."""
     for arm in CLAIMS[id].rule.arms:
         for setting, what in ((CLAIMS[id].setting, "rule"), ("toy", "others")):
             arms = {name: PAPER.get(name, {}) for name in KNOWN & {*asked_arms()}}
             runs = [run for run in made_runs(setting, arms) if run.record["exp"] != f"{setting}_{arm}" or run.seed != 3]
-            lost = made(f"{setting}_{arm}", 3, 0.0, losses=[4.0] * kept + [None], rule="not_finite")
+            ended = made(f"{setting}_{arm}", 3, 0.0, losses=[4.0] * kept + [None], rule="not_finite")
             rule = getattr(CLAIMS[id], what)
-            assert rule is None or judge(rule, gathered([*runs, lost])[setting]).verdict != "not-run"
+            assert rule is None or judge(rule, gathered([*runs, ended])[setting]).verdict != "not-run"
 
 
 FALLS = {at: 8.0 - 0.05 * at for at in range(0, 101, 10)}
@@ -199,11 +191,8 @@ def test_the_same_questions_on_other_data(id: str, arms: Arms, changed: Arms) ->
     for given, verdict in ((arms, "reproduced"), ({**arms, **changed}, "contradicted")):
         row = row_of(CLAIMS[id], gathered(made_runs(setting, given)))
         (found,) = row["elsewhere"]
-        assert (found["verdict"], found["data"], found["class"]) == (
-            verdict,
-            data,
-            "toy" if data == "toy" else "adapted",
-        ), found["ours"]
+        kind = "toy" if data == "toy" else "adapted"
+        assert (found["verdict"], found["data"], found["class"]) == (verdict, data, kind), found["ours"]
         assert (row["verdict"], row["evidence"]) == ("not-run", [])
 
 

@@ -8,13 +8,11 @@ import pytest
 from ln_repro.claims.intervals import (
     exponent,
     exponent_interval,
-    hull,
     layer_means,
     mean_interval,
     prediction_interval,
     ratio_interval,
     slope,
-    spearman,
 )
 
 
@@ -44,17 +42,6 @@ def test_an_exponent_is_fitted_seed_by_seed() -> None:
 def test_slope_and_means_count_layers_from_one() -> None:
     assert slope([2.0, 3.5, 5.0]) == pytest.approx(1.5)
     assert layer_means([[1.0, 2.0], [3.0, 6.0]]) == {"1": 2.0, "2": 4.0}
-
-
-def test_rank_correlation() -> None:
-    assert spearman([1, 2, 3, 4], [1, 10, 100, 1000]) == pytest.approx(1)
-    assert spearman([1, 2, 3, 4], [4, 3, 2, 1]) == pytest.approx(-1)
-    assert spearman([1, 2, 3, 4, 5], [5, 6, 7, 8, 7]) == pytest.approx(0.8207826816681233)  # a tie; scipy's value
-
-
-def test_the_hull_of_nothing_is_unbounded() -> None:
-    assert hull([(1, 2), (0, 1.5)]) == (0, 2)
-    assert hull([]) == (-math.inf, math.inf)
 
 
 def test_one_more_value_of_a_normal_distribution_lies_in_the_prediction_interval_as_often_as_it_says() -> None:

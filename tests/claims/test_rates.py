@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from scipy.stats import fisher_exact as scipy_fisher
 
-from ln_repro.claims.criteria import Within
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import fisher_exact
 from ln_repro.claims.metrics import BLEU
@@ -121,13 +120,6 @@ def test_the_best_rate_has_the_lowest_validation_loss_and_not_the_highest_bleu()
     few = at_best({1.0: (30.2, 3.0)}, 30.0, seeds=4)
     assert (few.verdict, few.needs) == (INCONCLUSIVE, "5 seeds at 1 and 1")
     assert at_best({1.0: (30.2, 3.0)}, 30.0, seeds=2).verdict == INCONCLUSIVE
-
-
-def test_arms_without_a_seed_in_common_decide_nothing() -> None:
-    runs = {arm: {seed: made(seed=seed) for seed in seeds} for arm, seeds in ((ONE, (1, 2, 3)), (OTHER, (4, 5, 6)))}
-    found = Evidence("toy", runs, {arm: {1.0: of_arm} for arm, of_arm in runs.items()})
-    for one in (BestRates(BLEU, ONE, OTHER, -1, 1), Within(BLEU.minus(), (ONE, OTHER), -1, 1)):
-        assert one.judge(found).verdict == INCONCLUSIVE
 
 
 def test_fishers_test_is_scipys() -> None:

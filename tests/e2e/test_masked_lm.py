@@ -92,6 +92,6 @@ def test_settings_that_do_not_fit_are_refused_in_one_line(command, settings: lis
 def test_the_papers_experiment_names_the_missing_data(tmp_path: Path, whole: Command) -> None:
     status, _, error = whole.call("run", "exp=bert_preln_nowarm_linear_high", "tracker=none")
     assert status == 2 and error == (
-        "ln-repro: data.train: is not given; give data.train=FILE data.valid=FILE, a sentence a line (.gz and .xz are "
-        "accepted), and data.test=FILE if you have one\n"
+        "ln-repro: data.train: is not given; give data.train=FILE data.valid=FILE, and data.test=FILE if you have one, "
+        "with one sentence per line (.gz and .xz are accepted)\n"
     )

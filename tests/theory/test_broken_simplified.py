@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from ln_repro.theory import quantities, simplified
+from ln_repro.theory import simplified
 from ln_repro.theory.simplified import Placement, Weights, attention, feed_forward, layer_norm
 from ln_repro.theory.unit import Measured, Unit
 from tests.theory.conftest import found, parts_of, verdict_of
@@ -42,10 +42,6 @@ def test_theorem_1_pre(measure: Run) -> None:
     assert (finding["verdict"], finding["seeds"]) == ("reproduced", 10)
 
 
-def test_theorem_1_wants_ten_seeds(measure: Run) -> None:
-    assert verdict_of("TH-7", gradients(measure, "preln", seeds=9)) == "inconclusive"
-
-
 def test_theorem_1_fails_where_the_norm_is_moved(measure: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     post, pre = simplified.PLACEMENTS["postln"], simplified.PLACEMENTS["preln"]
     monkeypatch.setattr(simplified, "PLACEMENTS", {"postln": pre, "preln": post})
@@ -58,15 +54,9 @@ def test_theorem_1_pre_fails_without_the_final_norm(measure: Run, monkeypatch: p
     assert verdict_of("TH-7", gradients(measure, "preln")) == "contradicted"
 
 
-def test_theorem_1_pre_fails_if_the_branches_start_small(measure: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = simplified.xavier
-    monkeypatch.setattr(simplified, "xavier", lambda *shape: 0.3 * honest(*shape))
-    assert verdict_of("TH-7", gradients(measure, "preln")) == "contradicted"
-
-
 @pytest.mark.parametrize("norm", ["postln", "preln"])
 def test_theorem_1_fails_for_the_mean_of_norms(measure: Run, monkeypatch: pytest.MonkeyPatch, norm: str) -> None:
-    monkeypatch.setattr(simplified, "norm_of_mean", simplified.mean_of_norms)
+    monkeypatch.setattr(simplified, "norm_of_mean", lambda batches: float(batches.norm(dim=(1, 2)).mean()))
     finding = found("TH-6" if norm == "postln" else "TH-7", gradients(measure, norm))
     assert finding["verdict"] == "contradicted"
     assert finding["parts"][-1]["interval"] == pytest.approx([2, 2], rel=0.15), "sqrt of the mini-batches"
@@ -101,11 +91,6 @@ def test_they_would_if_only_one_norm_a_layer_counted(measure: Run, monkeypatch: 
     (direction,) = parts_of(found("TH-11", gradients(measure, "postln", seeds=20)), "ratio a layer (direction)")
     assert direction["verdict"] == "reproduced"
     assert direction["settings"]["d=64 d_ff=64 layers=8"] == pytest.approx([1.5**0.5, 1.5**0.5], rel=0.05)
-
-
-def test_the_ratio_is_that_of_successive_layers() -> None:
-    """Off by one: L layers have L - 1 steps between them."""
-    assert quantities.step([1.0, 1.5**0.5, 1.5, 1.5**1.5]) == pytest.approx(1.5**0.5)
 
 
 def test_gradients_do_depend_on_the_layer_in_pre_ln(measure: Run) -> None:

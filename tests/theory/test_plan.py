@@ -26,14 +26,6 @@ def test_the_full_plan_has_what_every_check_is_about_over_enough_seeds() -> None
         assert wanted, check
 
 
-def test_by_default_every_claim_has_its_first_check_over_enough_seeds() -> None:
-    planned = units(QUICK, list(CLAIMS))
-    for claim in CLAIMS:
-        check = next(check for check in CHECKS if check.claim == claim)
-        seeds = {unit.seed for unit in planned if among(unit, check.what, check.where)}
-        assert len(seeds) >= max(check.seeds, 10)
-
-
 def test_a_model_whose_layers_are_all_measured_is_not_measured_again() -> None:
     """TH-6 takes the depth of 6 from what TH-8 needs."""
     planned = units(QUICK, ["TH-6"])

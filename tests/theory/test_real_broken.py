@@ -90,11 +90,6 @@ def test_streams_are_not_if_the_branches_start_small(measure: Run) -> None:
     assert streams(measure, init="fairseq") == {"TH-2": "contradicted", "TH-3": "contradicted"}
 
 
-def test_streams_of_fairseqs_initialisation_have_a_size_of_their_own(measure: Run) -> None:
-    assert streams(measure, init="fairseq", called="fairseq")["TH-2"] == "reproduced"
-    assert streams(measure, init="xavier", called="fairseq")["TH-2"] == "contradicted"
-
-
 def test_streams_are_not_if_layers_are_counted_from_the_input(measure: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = real.spread
 

@@ -1,8 +1,8 @@
-"""A unit is the same unit in every process."""
+"""Keys and random numbers of units."""
 
 import torch
 
-from ln_repro.theory.unit import Unit, grouped
+from ln_repro.theory.unit import Unit
 
 
 def test_the_order_of_settings_does_not_matter() -> None:
@@ -19,11 +19,3 @@ def test_units_draw_their_own_numbers_again_and_again() -> None:
     unit = Unit.of("relu", 1, d=64)
     assert draw(unit).equal(draw(unit))
     assert not any(draw(unit).equal(draw(other)) for other in (Unit.of("relu", 2, d=64), Unit.of("relu", 1, d=65)))
-
-
-def test_grouping_by_settings() -> None:
-    units = [Unit.of(what, seed, d=d, norm=norm) for what in "ab" for seed in (1, 2) for d in (8, 16) for norm in "xy"]
-    groups = grouped([(unit, {}) for unit in units], ("a",), ("d",), {"norm": "x"})
-    assert list(groups) == [(8,), (16,)]
-    assert [unit.seed for unit, _ in groups[8,]] == [1, 2]
-    assert all(unit.what == "a" and unit["norm"] == "x" for group in groups.values() for unit, _ in group)
