@@ -19,7 +19,7 @@ STRAY_SIGNALS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 INTERRUPTED = Interrupted.exit_code
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
 """Settings with which glibc keeps large blocks of memory, instead of returning them to the system and allocating them
-again at every update, a tenth of its time on a CPU (`results/bench`, ``without/memory``)."""
+again at every update, a tenth of its time on a CPU."""
 STOP_SECONDS = 60.0
 """Time that a worker has to save its state before it is killed."""
 

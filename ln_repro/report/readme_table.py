@@ -32,9 +32,9 @@ def with_verdicts(readme: str, rows: Sequence[Row]) -> str:
 
 
 def verdict_block(rows: Sequence[Row]) -> str:
-    """Return the headlines, the table of verdicts on training, and a summary of those on the theory."""
-    trained = [row for row in rows if row["command"] and row["command"].startswith("ln-repro run")]
-    proved = [row for row in rows if row["command"] and row not in trained]
+    """Return the headlines, the table of verdicts on translation, and a summary of those on the theory."""
+    trained = [row for row in rows if row["id"].startswith("MT-")]
+    proved = [row for row in rows if row["command"] and not row["command"].startswith("ln-repro run")]
     bullets = []
     for question, answer, records in headlines(rows):
         more = f" and {len(records) - 2} more" if len(records) > 2 else ""

@@ -41,8 +41,7 @@ def label_smoothed_nll(logits: Tensor, target: Tensor, epsilon: float, pad: int)
 class SmoothedNll(torch.autograd.Function):
     """The loss with its gradient in closed form, ``p_v - (1 - eps - each) [v = target] - each``; ``each``: eps/(V-1).
 
-    Autograd needs more passes over (tokens, vocabulary) numbers, which matters on a GPU, but hardly on a CPU
-    (`results/bench`, ``without/loss``).
+    Autograd needs more passes over (tokens, vocabulary) numbers, which matters on a GPU, but hardly on a CPU.
     """
 
     @staticmethod
