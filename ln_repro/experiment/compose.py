@@ -1,14 +1,17 @@
-"""Hydra's side of the command line: YAML and overrides to plain settings. Only this file and `cli` know Hydra."""
+"""Hydra's side of the command line: YAML and overrides to plain settings. Only this package knows Hydra."""
 
 import difflib
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ln_repro.errors import UserError
+from ln_repro.experiment.named import register, registered
 from ln_repro.system.paths import CHECKOUT, PACKAGE
 
 if TYPE_CHECKING:
@@ -20,46 +23,68 @@ _own: Path | None = None
 
 
 def search_also(folder: Path | None) -> None:
-    """Find files of the user's own in ``folder`` from now on, below those that are registered; None: no longer.
+    """Look for files in ``folder``, the user's own, before `conf`; None: in `conf` alone.
 
     Raises:
         UserError: there is no such folder.
     """
     global _own
     if folder and not folder.is_dir():
-        raise UserError(f"--config-dir: {folder} is no folder; give the one that has your exp/NAME.yaml")
+        raise UserError(f"--config-dir: {folder} is not a folder; give the one that contains your exp/NAME.yaml")
     _own = folder and folder.resolve()
-    if _own:
-        from hydra.core.plugins import Plugins
-
-        Plugins.instance().register(_search_path())
 
 
 @cache
-def _search_path() -> type[Any]:
-    """Return the plug-in that tells Hydra where else to look: `hydra.main` and `hydra.compose` both ask it."""
+def _prepare() -> None:
+    """Make Hydra search the user's own folder first."""
     from hydra.core.config_search_path import ConfigSearchPath
+    from hydra.core.plugins import Plugins
     from hydra.plugins.search_path_plugin import SearchPathPlugin
 
     class OwnFolder(SearchPathPlugin):
         def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
             if _own:
-                search_path.append("--config-dir", f"file://{_own}")
+                search_path.prepend("--config-dir", f"file://{_own}", "main")
 
-    return OwnFolder
+    Plugins.instance().register(OwnFolder)
+    logging.raiseExceptions = False  # Hydra prints by logging, which reports a closed pipe at length
+
+
+@contextmanager
+def hydra_app() -> Iterator[Any]:
+    """Yield Hydra, ready to compose; raise what it complains about as one line.
+
+    Raises:
+        UserError: Hydra cannot use what it is given.
+    """
+    from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+
+    _prepare()
+    files = _files("exp")
+    register({name: pair for name, pair in registered(CONF).items() if name not in files})
+    try:
+        with initialize_config_dir(str(CONF), job_name="ln-repro", version_base="1.3"):
+            yield GlobalHydra.instance().hydra
+    except BrokenPipeError:
+        raise
+    except _complaints() as error:
+        raise UserError(_one_line(error)) from None
 
 
 def _files(group: str) -> dict[str, Path]:
-    """Return the files of a group by the names that can be given for it; none for what is no group."""
-    folders = [_own, CONF] if _own else [CONF]
+    """Return the files of a group by name; the user's own take precedence."""
+    folders = [CONF, _own] if _own else [CONF]
     found = {path.stem: path for folder in folders for path in (folder / group).glob("*.yaml")}
     return dict(sorted(found.items()))
 
 
 def experiments() -> dict[str, str]:
-    """Return every named experiment and what its file says of it."""
+    """Return every experiment and its description: the last comment line of its file, or of its arm's."""
+    arms = _files("arm")
+    files = {name: arms[arm] for name, (_, arm) in registered(CONF).items()} | _files("exp")
     found = {}
-    for name, path in _files("exp").items():
+    for name, path in sorted(files.items()):
         comments = [line[2:] for line in path.read_text().splitlines() if line.startswith("# ")]
         found[name] = comments[-1] if comments else ""
     return found
@@ -69,10 +94,12 @@ def grid(name: str) -> dict[str, Any]:
     """Return a grid's file: ``arms``, and perhaps ``corpus``, ``rates`` (a key of the setting's) and ``overrides``."""
     from omegaconf import OmegaConf
 
+    known = _files("grid")
     if not name:
-        raise UserError(f"grid: which grid? Give grid=NAME ({', '.join(_files('grid'))})")
-    _check_choices([f"grid={name}"])
-    found = OmegaConf.to_container(OmegaConf.load(_files("grid")[name]))
+        raise UserError(f"grid: which grid? Give grid=NAME ({', '.join(known)})")
+    if name not in known:
+        raise UserError(f"grid: there is no {name!r}{_nearest(name, list(known))}")
+    found = OmegaConf.to_container(OmegaConf.load(known[name]))
     assert isinstance(found, dict)
     return {str(key): value for key, value in found.items()}
 
@@ -107,7 +134,7 @@ def named(exp: str) -> "Experiment | None":
     """Return a named experiment; None if there is no such name."""
     from ln_repro.experiment.settings import build
 
-    return build(compose([f"exp={exp}"])) if (CONF / "exp" / f"{exp}.yaml").is_file() else None
+    return build(compose([f"exp={exp}"])) if exp in registered(CONF) or exp in _files("exp") else None
 
 
 def compose(overrides: Sequence[str]) -> dict[str, Any]:
@@ -117,83 +144,47 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
         UserError: one line naming the override, and the nearest name that exists.
     """
     from hydra import compose as hydra_compose
-    from hydra import initialize_config_dir
     from omegaconf import OmegaConf
 
-    try:
-        _check_choices(overrides)
-        with initialize_config_dir(str(CONF), version_base="1.3"):
-            cfg = hydra_compose(PRIMARY, list(overrides))
-        settings = OmegaConf.to_container(cfg, resolve=True)
-    except _complaints() as error:
-        raise UserError(_one_line(error)) from None
+    with hydra_app():
+        settings = OmegaConf.to_container(hydra_compose(PRIMARY, list(overrides)), resolve=True)
     assert isinstance(settings, dict)
     return {str(key): value for key, value in settings.items()}
 
 
 def expand(overrides: Sequence[str]) -> list[list[str]]:
-    """Return the override lists of a multirun (``exp=a,b seed=1,2``), one a run."""
-    from hydra import initialize_config_dir
-    from hydra.core.global_hydra import GlobalHydra
+    """Return the override lists of a multirun (``exp=a,b seed=1,2``), one per run."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
-    try:
-        with initialize_config_dir(str(CONF), version_base="1.3"):
-            parser = OverridesParser.create(GlobalHydra.instance().config_loader())
-            values = [
-                [f"{item.get_key_element()}={value}" for value in item.sweep_string_iterator()]
-                if item.is_sweep_override()
-                else [str(item.input_line)]
-                for item in parser.parse_overrides(list(overrides))
-            ]
-    except _complaints() as error:
-        raise UserError(_one_line(error)) from None
-    if not all(values):
-        raise UserError(
-            "nothing matches: " + " ".join(o for o, found in zip(overrides, values, strict=True) if not found)
-        )
+    with hydra_app() as app:
+        parsed = OverridesParser.create(app.config_loader).parse_overrides(list(overrides))
+        values = [
+            [f"{item.get_key_element()}={value}" for value in item.sweep_string_iterator()]
+            if item.is_sweep_override()
+            else [str(item.input_line)]
+            for item in parsed
+        ]
+    if empty := [override for override, found in zip(overrides, values, strict=True) if not found]:
+        raise UserError(f"nothing matches: {' '.join(empty)}")
     return [list(choice) for choice in product(*values)]
 
 
-def multirun(arguments: Sequence[str], job: Any) -> None:
-    """Hand the command line to Hydra itself: multirun, launchers, ``--cfg`` and its other flags.
+def launch(overrides: Sequence[str], job: Callable[[dict[str, Any]], None]) -> bool:
+    """Start a multirun with the launcher that the overrides choose; return False if that is Hydra's basic one.
 
-    Raises:
-        UserError: Hydra cannot use them.
-        Exception: whatever a job raises that another process or machine has run.
+    Args:
+        overrides: as typed.
+        job: runs the settings it is given, in another process or on another machine. What it raises is raised here.
     """
-    import logging
-    import os
-    import sys
-
-    import hydra
+    from hydra.types import RunMode
     from omegaconf import OmegaConf
 
-    @hydra.main(version_base="1.3", config_path=str(CONF), config_name=PRIMARY)
-    def task(cfg: Any) -> None:
-        job(OmegaConf.to_container(cfg, resolve=True))
-
-    logging.raiseExceptions = False  # Hydra prints by way of logging, which has much to say of a reader that leaves
-    sys.argv = ["ln-repro", *arguments]
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # what is raised comes to us, instead of being printed at length
-    try:
-        task()
-    except BrokenPipeError:
-        raise
-    except _complaints() as error:
-        raise UserError(_one_line(error)) from None
-
-
-def _check_choices(overrides: Sequence[str]) -> None:
-    """Refuse a group's option that has no file, naming the nearest one; with a search path, that is left to Hydra."""
-    elsewhere = any(override.startswith("hydra.searchpath=") for override in overrides)
-    for override in overrides:
-        group, equals, choice = override.partition("=")
-        if not group.strip("+~") or not (equals or group.startswith("~")):
-            raise UserError(f"expected key=value, got {override!r}")
-        options = _files(group) if re.fullmatch(r"\w+", group) else {}
-        if options and choice not in options and not elsewhere:
-            raise UserError(f"{group}: there is no {choice!r}{_nearest(choice, list(options))}")
+    with hydra_app() as app:
+        given = [*overrides, "hydra.mode=MULTIRUN"]
+        if app.compose_config(PRIMARY, given, RunMode.MULTIRUN).hydra.runtime.choices["hydra/launcher"] == "basic":
+            return False
+        app.multirun(PRIMARY, lambda cfg: job(cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True))), given)
+    return True
 
 
 def _complaints() -> tuple[type[Exception], ...]:
@@ -202,21 +193,28 @@ def _complaints() -> tuple[type[Exception], ...]:
     from omegaconf.errors import OmegaConfBaseException
     from yaml import YAMLError
 
-    return HydraException, OmegaConfBaseException, YAMLError, ValueError, OSError
+    return HydraException, OmegaConfBaseException, YAMLError, ValueError, OSError, RecursionError
 
 
 def _one_line(error: Exception) -> str:
-    """Return what Hydra complains about in one line, with the nearest key when a key is unknown."""
+    """Return Hydra's complaint in one line, with the nearest names where a name is unknown."""
+    from hydra.errors import MissingConfigException, OverrideParseException
+
     text = " ".join(str(error).split())
-    unknown = re.search(r"Could not override '([^']+)'", text)
-    if unknown:
-        key = unknown[1]
-        return f"{key}: no such setting{_nearest(key, _keys())}"
+    if isinstance(error, RecursionError):
+        return "a file lists itself in its defaults; give the one that builds on a registered one a name of its own"
+    if isinstance(error, OverrideParseException):
+        return f"expected key=value, got {error.override!r} (special characters need quotes inside quotes)"
+    if isinstance(error, MissingConfigException) and error.options:
+        group, _, choice = str(error.missing_cfg_file).rpartition("/")
+        return f"{group}: there is no {choice!r}{_nearest(choice, error.options)}"
+    if unknown := re.search(r"Could not override '([^']+)'", text):
+        return f"{unknown[1]}: no such setting{_nearest(unknown[1], _keys())}"
+    if text.startswith("Config group override must be"):
+        return "a group (data, exp, model, norm, ...) takes the name of one of its files, neither null nor a number"
     if "You must specify 'exp'" in text:
         return "exp: which experiment? Give exp=NAME (ln-repro run --help lists them)"
-    if "LexerNoViableAlt" in text or "mismatched input" in text or "no viable alternative" in text:
-        return f"cannot be read: {text} (a value with special characters needs quotes inside quotes)"
-    return text
+    return text.partition(" Config search path:")[0]
 
 
 def _keys() -> list[str]:
@@ -230,7 +228,7 @@ def _keys() -> list[str]:
                 keys += flatten(value, f"{prefix}{name}.")
         return keys
 
-    return flatten(compose([f"exp={next(iter(experiments()))}"]))
+    return flatten(compose([f"exp={next(iter(registered(CONF)))}"]))
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:
@@ -240,4 +238,5 @@ def _nearest(name: str, names: Sequence[str]) -> str:
 
 def sources() -> list[Path]:
     """Return the files that decide what a named experiment is: YAML, and the code of its settings."""
-    return [*CONF.rglob("*.yaml"), *(PACKAGE / "experiment" / f"{name}.py" for name in ("data", "model", "settings"))]
+    modules = ("data", "model", "named", "settings")
+    return [*CONF.rglob("*.yaml"), *(PACKAGE / "experiment" / f"{name}.py" for name in modules)]
