@@ -1,8 +1,6 @@
 """`ln-repro data`: corpora."""
 
 import argparse
-from collections.abc import Sequence
-from typing import Any
 
 from ln_repro.commands.messages import say
 from ln_repro.errors import UserError
@@ -20,7 +18,8 @@ def data_command(options: argparse.Namespace) -> int:
 
     search_also(options.config_dir)
     if options.action != "list" and not any(o.startswith("data=") for o in options.overrides):
-        raise UserError(f"data: which corpus? Give data=NAME ({_names(corpus.listing(data_folder()))})")
+        names = ", ".join(row["name"] for row in corpus.listing(data_folder()))
+        raise UserError(f"data: which corpus? Give data=NAME ({names})")
     settings = compose(["~exp", *options.overrides])
     data = validate(Data, settings["data"], "data")
     root = validate(Paths, settings["paths"], "paths").data
@@ -41,7 +40,3 @@ def data_command(options: argparse.Namespace) -> int:
     else:
         print(f"{data.name}: every checksum and count matches")
     return 0
-
-
-def _names(rows: Sequence[dict[str, Any]]) -> str:
-    return ", ".join(row["name"] for row in rows)

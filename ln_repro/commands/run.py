@@ -129,5 +129,5 @@ def _run_help() -> int:
             print(f"  {arm}\n      {text}")
         print()
     print("--cfg job prints every setting of an experiment; any of them can be given as key=value.")
-    print("--config-dir DIR finds exp/NAME.yaml, and files of the other groups, of your own.")
+    print("--config-dir DIR finds exp/NAME.yaml, and files of the other groups, of your own; they take precedence.")
     return 0

@@ -36,7 +36,7 @@ def search_also(folder: Path | None) -> None:
 
 @cache
 def _prepare() -> None:
-    """Make Hydra know the registered experiments, and search the user's own folder first."""
+    """Make Hydra search the user's own folder first."""
     from hydra.core.config_search_path import ConfigSearchPath
     from hydra.core.plugins import Plugins
     from hydra.plugins.search_path_plugin import SearchPathPlugin
@@ -47,7 +47,6 @@ def _prepare() -> None:
                 search_path.prepend("--config-dir", f"file://{_own}", "main")
 
     Plugins.instance().register(OwnFolder)
-    register(CONF)
     logging.raiseExceptions = False  # Hydra prints by logging, which reports a closed pipe at length
 
 
@@ -62,6 +61,8 @@ def hydra_app() -> Iterator[Any]:
     from hydra.core.global_hydra import GlobalHydra
 
     _prepare()
+    files = _files("exp")
+    register({name: pair for name, pair in registered(CONF).items() if name not in files})
     try:
         with initialize_config_dir(str(CONF), job_name="ln-repro", version_base="1.3"):
             yield GlobalHydra.instance().hydra
@@ -178,14 +179,11 @@ def launch(overrides: Sequence[str], job: Callable[[dict[str, Any]], None]) -> b
     from hydra.types import RunMode
     from omegaconf import OmegaConf
 
-    def plain(cfg: Any) -> dict[str, Any]:
-        return cast("dict[str, Any]", OmegaConf.to_container(cfg, resolve=True))
-
     with hydra_app() as app:
         given = [*overrides, "hydra.mode=MULTIRUN"]
         if app.compose_config(PRIMARY, given, RunMode.MULTIRUN).hydra.runtime.choices["hydra/launcher"] == "basic":
             return False
-        app.multirun(PRIMARY, lambda cfg: job(plain(cfg)), given)
+        app.multirun(PRIMARY, lambda cfg: job(cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True))), given)
     return True
 
 
@@ -206,9 +204,7 @@ def _one_line(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "a file lists itself in its defaults; give the one that builds on a registered one a name of its own"
     if isinstance(error, OverrideParseException):
-        return (
-            f"expected key=value, got {error.override!r} (a value with special characters needs quotes inside quotes)"
-        )
+        return f"expected key=value, got {error.override!r} (special characters need quotes inside quotes)"
     if isinstance(error, MissingConfigException) and error.options:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
         return f"{group}: there is no {choice!r}{_nearest(choice, error.options)}"

@@ -1,5 +1,6 @@
 """The registered experiments: every setting (`conf/setting`) with each of its arms (`conf/arm`)."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,11 @@ def registered(conf: Path) -> dict[str, tuple[str, str]]:
     return {f"{setting}_{arm}": (setting, arm) for setting in settings for arm in ARMS.get(setting, translation)}
 
 
-def register(conf: Path) -> None:
-    """Put the registered experiments into Hydra's `ConfigStore`, where a file of the same name takes precedence."""
+def register(experiments: Mapping[str, tuple[str, str]]) -> None:
+    """Make these the experiments of Hydra's `ConfigStore`. There must be no files of the same names."""
     from hydra.core.config_store import ConfigStore
 
-    ConfigStore.instance().repo["exp"] = _Group({f"{name}.yaml": pair for name, pair in registered(conf).items()})
+    ConfigStore.instance().repo["exp"] = _Group({f"{name}.yaml": pair for name, pair in experiments.items()})
 
 
 class _Group(dict[str, Any]):

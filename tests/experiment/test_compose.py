@@ -1,112 +1,27 @@
-"""Hydra's side: every named experiment is what its name says, and nonsense is one line."""
+"""Hydra's side: the named experiments, files of one's own, and one line for wrong input."""
 
+import hashlib
+import json
 import random
 import re
-from typing import Any
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from ln_repro.errors import UserError
-from ln_repro.experiment.compose import CONF, compose, expand, experiments, named
+from ln_repro.experiment.compose import CONF, compose, expand, experiments, grid, named, search_also
 from ln_repro.experiment.settings import Experiment, build
 
-MODELS = {  # name, layers, width, ffn, heads; the first two from the paper (section 3.2, 4.1, appendix A.1)
-    "iwslt": ("iwslt", 6, 512, 1024, 4), "base": ("base", 6, 512, 2048, 8), "small": ("small", 3, 128, 256, 4),
-    "small6": ("small6", 6, 128, 256, 4), "toy": ("toy", 6, 64, 128, 4),
+GOLDEN = {  # how many experiments a setting has, and a hash of all that they are composed to
+    "iwslt": (50, "d51c25c93ecff0c5"), "tatoeba": (50, "d8b99b7d02894f12"), "wmt": (50, "3ead5b52c2d0d890"),
+    "multi30k": (50, "9673b460b785a777"), "multi30k6": (50, "bb8a374b6e0e7b2e"), "toy": (50, "0773e6a8127d20a7"),
+    "bert": (6, "964feab0f3052b27"), "minibert": (6, "648afcfe20d990f6"), "toybert": (6, "7e0c05996e644e5a"),
+    "mrpc": (2, "72ef33d8a0389e77"), "rte": (2, "db8096ffd2a4911a"),
 }  # fmt: skip
-PAPER = {"lr": 5e-4, "high": 1e-3, "sgd": 5e-3, "sgd_low": 1e-3, "fixed": 1e-4, "ramp": 4000, "short": 500}
-FOUR_TIMES = {"lr": 2e-3, "high": 4e-3, "sgd": 2e-2, "sgd_low": 4e-3, "fixed": 4e-4}
-CORPORA = {  # data, model, max_tokens, batches an update, epochs, step epoch; then the rates and ramps that arms take
-    "iwslt": ("iwslt14", "iwslt", 4096, 1, 15, 8, PAPER),
-    "tatoeba": ("tatoeba", "iwslt", 4096, 1, 15, 8, PAPER),
-    "multi30k": ("multi30k", "small", 2048, 1, 10, 5, {**FOUR_TIMES, "ramp": 1000, "short": 125}),
-    "multi30k6": ("multi30k", "small6", 2048, 1, 10, 5, {**FOUR_TIMES, "ramp": 500, "short": 62}),
-    "toy": ("toy", "toy", 560, 1, 3, 1, {**FOUR_TIMES, "ramp": 400, "short": 50}),
-    "wmt": ("wmt14", "base", 8192, 16, 20, 6, {**PAPER, "lr": 7e-4, "high": 1.5e-3}),
-}
-LONGER = {"iwslt": 27, "tatoeba": 27, "multi30k": 18, "multi30k6": 18, "toy": 5, "wmt": 20}
-ARMS = {  # ramp, decay, rate, optimizer (paper section 3.2 and 4.1, appendix H; then controls)
-    "postln_warm": ("ramp", "inverse_sqrt", "lr", "adam"),
-    "postln_warm_high": ("ramp", "inverse_sqrt", "high", "adam"),
-    "postln_nowarm": (None, "anchored", "lr", "adam"),
-    "postln_nowarm_high": (None, "anchored", "high", "adam"),
-    "postln_nowarm_literal": (None, "literal", "lr", "adam"),
-    "postln_nowarm_literal_high": (None, "literal", "high", "adam"),
-    "postln_warm_short": ("short", "inverse_sqrt", "lr", "adam"),
-    "postln_warm_short_high": ("short", "inverse_sqrt", "high", "adam"),
-    "postln_warm_sgd": ("ramp", "inverse_sqrt", "sgd", "sgd"),
-    "postln_warm_sgd_low": ("ramp", "inverse_sqrt", "sgd_low", "sgd"),
-    "postln_nowarm_sgd": (None, "anchored", "sgd", "sgd"),
-    "postln_nowarm_sgd_low": (None, "anchored", "sgd_low", "sgd"),
-    "postln_nowarm_sgd_literal": (None, "literal", "sgd", "sgd"),
-    "postln_nowarm_sgd_low_literal": (None, "literal", "sgd_low", "sgd"),
-    "postln_nowarm_fixed": (None, "constant", "fixed", "adam"),
-    "preln_nowarm": (None, "step", "lr", "adam"),
-    "preln_nowarm_high": (None, "step", "high", "adam"),
-    "preln_warm_high": ("ramp", "inverse_sqrt", "high", "adam"),
-    "postln_nowarm_radam": (None, "linear", "lr", "radam"),
-    "preln_nowarm_radam": (None, "linear", "lr", "radam"),
-    "preln_nowarm_radam_step": (None, "step", "lr", "radam"),
-    "preln_warm": ("ramp", "inverse_sqrt", "lr", "adam"),
-    "preln_nowarm_anchored": (None, "anchored", "lr", "adam"),
-    "preln_nowarm_anchored_high": (None, "anchored", "high", "adam"),
-    "preln_nowarm_literal": (None, "literal", "lr", "adam"),
-    "preln_nowarm_literal_high": (None, "literal", "high", "adam"),
-    "postln_warm_step": ("ramp", "step", "lr", "adam"),
-    "postln_nowarm_step": (None, "step", "lr", "adam"),
-    "postln_nowarm_linear": (None, "linear", "lr", "adam"),
-    "preln_warm_sgd": ("ramp", "inverse_sqrt", "sgd", "sgd"),
-    "preln_nowarm_sgd": (None, "anchored", "sgd", "sgd"),
-    "preln_warm_radam": ("ramp", "inverse_sqrt", "lr", "radam"),
-    "preln_nowarm_radam_anchored": (None, "anchored", "lr", "radam"),
-    "postln_warm_radam": ("ramp", "inverse_sqrt", "lr", "radam"),
-    "postln_nowarm_radam_anchored": (None, "anchored", "lr", "radam"),
-    "postln_warm_deep": ("ramp", "inverse_sqrt", "lr", "adam"),
-    "postln_warm_deeper": ("ramp", "inverse_sqrt", "lr", "adam"),
-    "deepnorm_warm": ("ramp", "inverse_sqrt", "lr", "adam"),
-    "deepnorm_nowarm": (None, "anchored", "lr", "adam"),
-    "deepnorm_warm_deep": ("ramp", "inverse_sqrt", "lr", "adam"),
-    "deepnorm_warm_deeper": ("ramp", "inverse_sqrt", "lr", "adam"),
-    "deepnorm_nowarm_high": (None, "anchored", "high", "adam"),
-    "rezero_nowarm": (None, "anchored", "lr", "adam"),
-    "rezero_nowarm_high": (None, "anchored", "high", "adam"),
-    "rezero_nowarm_step": (None, "step", "lr", "adam"),
-    "admin_warm": ("ramp", "inverse_sqrt", "lr", "adam"),
-    "admin_nowarm": (None, "anchored", "lr", "adam"),
-    "admin_nowarm_high": (None, "anchored", "high", "adam"),
-    "admin_warm_closed": ("ramp", "inverse_sqrt", "lr", "adam"),
-    "admin_warm_deeper": ("ramp", "inverse_sqrt", "lr", "adam"),
-}
-DEEPER = {"iwslt": (12, 18), "tatoeba": (12, 18), "wmt": (12, 18), "multi30k": (6, 12), "multi30k6": (12, 18),
-          "toy": (12, 24)}  # fmt: skip
-"""Layers of the arms whose names end in deep, and in deeper."""
-
-
-def layers(corpus: str, arm: str) -> int:
-    """Return the layers that an arm has on a corpus."""
-    deep, deeper = DEEPER[corpus]
-    return {"deep": deep, "deeper": deeper}.get(arm.split("_")[-1], MODELS[CORPORA[corpus][1]][1])
-
-
-def norm(arm: str) -> str:
-    """Return the norm of an arm."""
-    return "admin_closed" if arm.endswith("closed") else arm.split("_")[0]
-
-
-EXPECTED = [(corpus, arm) for corpus in CORPORA for arm in ARMS]
-BERTS = {  # data, layers, width, ffn, heads; block, tokens, batches an update; epochs, updates; rates and ramp
-    "bert": ("text", 12, 768, 3072, 12, 512, 256 * 512 // 8, 8, None, 1_000_000, 1e-4, 3e-4, 10_000),
-    "minibert": ("multi30k", 4, 128, 512, 4, 32, 2048, 1, 10, None, 1e-3, 3e-3, 200),
-    "toybert": ("toy", 6, 64, 128, 4, 16, 512, 1, 4, None, 1e-3, 3e-3, 100),
-}
-BERT_ARMS = {  # ramp, rate (paper section 4.1; then controls)
-    "postln_warm_linear": (True, "low"), "postln_warm_linear_high": (True, "high"),
-    "preln_nowarm_linear_high": (False, "high"),
-    "preln_nowarm_linear": (False, "low"), "preln_warm_linear": (True, "low"), "postln_nowarm_linear": (False, "low"),
-}  # fmt: skip
-BERT_EXPECTED = [(setting, arm) for setting in BERTS for arm in BERT_ARMS]
-
-FINE_TUNED = [(setting, f"{norm}_nowarm_linear") for setting in ("mrpc", "rte") for norm in ("preln", "postln")]
+FILES = [path for path in sorted(CONF.glob("*/*.yaml")) if path.parent.name not in ("exp", "grid")]
 
 
 def composed(*overrides: str) -> Experiment:
@@ -114,98 +29,38 @@ def composed(*overrides: str) -> Experiment:
     return build(compose(overrides))
 
 
-def known(setting: str, arm: str, *overrides: str) -> Experiment:
-    """Return a named experiment; its file has to say how it is run."""
-    name = f"{setting}_{arm}"
-    given = {"bert": " data.train=FILE data.valid=FILE"} | dict.fromkeys(
-        ("mrpc", "rte"), " start=RUN@EPOCH data.source=FOLDER"
-    )
-    head = (CONF / "exp" / f"{name}.yaml").read_text().splitlines()[:3]
-    assert head[1] == f"# ln-repro run exp={name}{given.get(setting, '')}"
-    assert experiments()[name]
-    found = composed(f"exp={name}", *overrides)
-    assert found.exp == name
-    return found
-
-
-def test_the_named_experiments_are_those_of_the_table() -> None:
-    assert set(experiments()) == {f"{corpus}_{arm}" for corpus, arm in [*EXPECTED, *BERT_EXPECTED, *FINE_TUNED]}
-
-
-@pytest.mark.parametrize(("corpus", "arm"), EXPECTED)
-def test_an_experiment_is_what_its_name_says(corpus: str, arm: str) -> None:
-    experiment = known(corpus, arm)
-    data, model, max_tokens, batches, epochs, step_epoch, reference = CORPORA[corpus]
-    ramp, decay, rate, optimizer = ARMS[arm]
-    assert (experiment.norm, experiment.data.name) == (norm(arm), data)
-    assert experiment.lr == reference[rate]
-    schedule = experiment.schedule
-    if decay == "step" and corpus == "wmt":  # section 4.1: inverse square root after the 6th epoch
-        decay = "step_inverse_sqrt"
-    assert (schedule.warmup_updates, schedule.decay) == (reference[ramp] if ramp else 0, decay)
-    assert ("_warm" in arm) == bool(schedule.warmup_updates)
-    if decay == "anchored":  # the tail of the ramp that was taken away
-        assert schedule.anchor == reference["ramp"]
-    if decay.startswith("step"):
-        assert schedule.step_epoch == step_epoch
-    dimensions = experiment.model
-    name, _, *widths = MODELS[model]
-    assert (dimensions.name, dimensions.layers) == (name, layers(corpus, arm))
-    assert [dimensions.width, dimensions.ffn, dimensions.heads] == widths
-    train = experiment.train
-    length = LONGER[corpus] if arm.endswith("fixed") else epochs
-    assert (train.max_tokens, train.batches_per_update, train.max_epoch, train.max_update) == (
-        max_tokens, batches, length, None,
-    )  # fmt: skip
-    assert (train.label_smoothing, train.clip_norm, dimensions.dropout) == (0.1, 0.0, 0.1)
-    assert (experiment.eval.beam, experiment.eval.lenpen) == (5, 1.2)
-    rule = experiment.optimizer
-    betas = None if optimizer == "sgd" else (0.9, 0.98)
-    assert (rule.name, rule.betas, rule.weight_decay) == (optimizer, betas, 0.0)
-    init = "xavier" if norm(arm) == "deepnorm" else "xavier_legacy"
-    assert (experiment.seed, experiment.precision, experiment.init) == (1, "auto", init)
-
-
-@pytest.mark.parametrize(("setting", "arm"), BERT_EXPECTED)
-def test_a_bert_is_what_its_name_says(setting: str, arm: str) -> None:
-    experiment = known(setting, arm)
-    data, layers, width, ffn, heads, block, max_tokens, batches, epochs, updates, low, high, ramp = BERTS[setting]
-    ramped, rate = BERT_ARMS[arm]
-    assert (experiment.task, experiment.data.name, experiment.norm) == ("masked_lm", data, arm.split("_")[0])
-    model, train = experiment.model, experiment.train
-    assert (model.layers, model.width, model.ffn, model.heads, model.dropout) == (layers, width, ffn, heads, 0.1)
-    assert (train.block_tokens, train.max_tokens, train.batches_per_update) == (block, max_tokens, batches)
-    assert (train.max_epoch, train.max_update, train.label_smoothing, train.clip_norm) == (epochs, updates, 0.0, 0.0)
-    assert experiment.lr == (low if rate == "low" else high)
-    assert (experiment.schedule.warmup_updates, experiment.schedule.decay) == (ramp if ramped else 0, "linear")
-    assert ("_warm_" in arm) == ramped
-    rule = experiment.optimizer
-    assert (rule.name, rule.betas, rule.eps, rule.weight_decay) == ("adam", (0.9, 0.999), 1e-6, 0.01)
-
-
-@pytest.mark.parametrize(("setting", "arm"), FINE_TUNED)
-def test_a_fine_tuning_is_what_its_name_says(setting: str, arm: str) -> None:
-    experiment = known(setting, arm, "start=some/run@3")
-    bert = composed("exp=bert_preln_nowarm_linear")
-    assert (experiment.task, experiment.data.name, experiment.norm) == ("classification", setting, arm.split("_")[0])
-    assert (experiment.model, experiment.optimizer, experiment.init) == (bert.model, bert.optimizer, bert.init)
-    train = experiment.train
-    assert (train.max_sentences, train.batches_per_update, train.max_epoch, train.label_smoothing) == (32, 1, 3, 0.0)
-    assert (experiment.lr, experiment.schedule.warmup_updates, experiment.schedule.decay) == (5e-5, 0, "linear")
-    assert experiment.start is not None and experiment.start.given == "some/run@3"
-
-
 @pytest.mark.parametrize(
-    "path",
-    sorted(path for path in CONF.glob("*/*.yaml") if path.parent.name not in ("exp", "grid")),
-    ids=lambda path: f"{path.parent.name}/{path.stem}",
+    "setting",
+    [pytest.param(name, marks=pytest.mark.slow if count == 50 else []) for name, (count, _) in GOLDEN.items()],
 )
-def test_every_file_of_a_group_can_be_chosen(path: Any) -> None:
-    group = path.parent.name
-    sources = ["data.train=a", "data.valid=b", "data.test=c"] if path.stem == "files" else []
-    tasks = {"text": "masked_lm", "mrpc": "classification", "rte": "classification"}
-    task = [f"task={tasks[path.stem]}"] if group == "data" and path.stem in tasks else []
-    assert composed("exp=toy_preln_nowarm", f"{group}={path.stem}", *sources, *task)
+def test_the_experiments_of_a_setting_are_composed_as_ever(setting: str) -> None:
+    """Hashes of the first release with names; a change here makes committed records those of other experiments."""
+    names = [name for name in experiments() if name.startswith(f"{setting}_")]
+    found = {name: {key: value for key, value in compose([f"exp={name}"]).items() if key != "paths"} for name in names}
+    text = json.dumps(found, sort_keys=True)
+    assert (len(names), hashlib.sha256(text.encode()).hexdigest()[:16]) == GOLDEN[setting]
+
+
+def test_every_setting_has_each_of_its_arms() -> None:
+    counts = Counter(name.partition("_")[0] for name in experiments())
+    assert counts == {setting: count for setting, (count, _) in GOLDEN.items()}
+    named_by_hand = ("iwslt_postln_warm", "bert_preln_nowarm_linear_high", "rte_preln_nowarm_linear")
+    assert set(named_by_hand) <= set(experiments()) and "iwslt_preln_warm_linear" not in experiments()
+
+
+def test_an_experiment_is_described_as_its_arm() -> None:
+    line = (CONF / "arm" / "preln_warm.yaml").read_text().splitlines()[1]
+    assert experiments()["toy_preln_warm"] == experiments()["wmt_preln_warm"] == line.removeprefix("# ")
+
+
+@pytest.mark.parametrize("group", sorted({path.parent.name for path in FILES}))
+def test_every_file_of_a_group_can_be_chosen(group: str) -> None:
+    sources = {"files": ["data.train=a", "data.valid=b", "data.test=c"], "text": ["task=masked_lm"],
+               "mrpc": ["task=classification"], "rte": ["task=classification"]}  # fmt: skip
+    for path in FILES:
+        if path.parent.name == group:
+            more = sources.get(path.stem, []) if group == "data" else []
+            assert composed("exp=toy_preln_nowarm", f"{group}={path.stem}", *more), path
 
 
 def test_an_override_wins_over_the_experiment_and_numbers_stay_numbers() -> None:
@@ -225,16 +80,14 @@ def test_the_environment_says_where_things_lie(monkeypatch: pytest.MonkeyPatch) 
     [
         ("exp=toy_prln_nowarm", r"^exp: there is no 'toy_prln_nowarm'; nearest: toy_preln_nowarm"),
         ("exp=", r"^exp: there is no ''; known: bert_postln_nowarm"),
-        ("exp=null", r"^exp: there is no 'null'; known"),
+        ("exp=null", r"^a group \(data, exp, model, norm, ...\) takes the name of one of its files, neither null nor"),
         ("model=bse", r"^model: there is no 'bse'; nearest: base"),
         ("norm=prelm", r"^norm: there is no 'prelm'; nearest: preln"),
-        ("data=null", r"^data: there is no 'null'"),
         ("schedule.warmup=1", r"^schedule.warmup: no such setting; nearest: schedule.warmup_updates"),
         ("lrr=1", r"^lrr: no such setting; nearest: lr"),
         ("lr", r"^expected key=value, got 'lr'"),
-        ("=5", r"^expected key=value, got '=5'"),
-        ("+=5", r"^expected key=value, got '\+=5'"),
-        ("lr=((", r"mismatched input"),
+        ("lr=((", r"^expected key=value, got 'lr=\(\('"),
+        ("setting=nope", r"^setting: there is no 'nope'; known: bert, iwslt"),
         ("lr=${nope}", r"'nope' not found"),
         ("x" * 300 + "=1", r"too long|no such setting"),
     ],
@@ -286,3 +139,65 @@ def test_an_experiment_is_found_by_its_name_alone() -> None:
     found = named("toy_postln_warm")
     assert found and found == build(compose(["exp=toy_postln_warm"]))
     assert named("toy_nothing") is None
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Path]:
+    """Return an empty folder of a user's own, which is searched."""
+    search_also(tmp_path)
+    yield tmp_path
+    search_also(None)
+
+
+def write(path: Path, *lines: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(("# @package _global_", *lines)))
+
+
+@pytest.mark.parametrize("searched", ["own", "checkout"])
+def test_a_file_of_ones_own_builds_on_a_registered_experiment(
+    searched: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder that is named, and in the `conf/exp` of a checkout."""
+    folder = tmp_path / "conf"
+    shutil.copytree(CONF, folder) if searched == "checkout" else folder.mkdir()
+    write(folder / "exp" / "mine.yaml", "# Mine.", "defaults: [toy_preln_nowarm, _self_]", "exp: mine", "lr: 9e-3")
+    if searched == "checkout":
+        monkeypatch.setattr("ln_repro.experiment.compose.CONF", folder)
+    else:
+        search_also(folder)
+    try:
+        found = composed("exp=mine")
+        assert (found.exp, found.lr, found.norm) == ("mine", 9e-3, "preln")
+        assert experiments()["mine"] == "Mine." and len(experiments()) == 1 + sum(count for count, _ in GOLDEN.values())
+        assert expand(["exp=glob(mi*)"]) == [[f"exp={name}"] for name in experiments() if name.startswith("mi")]
+    finally:
+        search_also(None)
+
+
+def test_ones_own_files_take_precedence_in_every_group(own: Path) -> None:
+    write(own / "exp" / "toy_postln_warm.yaml", "# My own.", "defaults: [toy_preln_warm, _self_]", "seed: 5")
+    (own / "setting").mkdir()
+    setting = (CONF / "setting" / "toy.yaml").read_text()
+    (own / "setting" / "toy.yaml").write_text(setting.replace("  lr: 2e-3\n", "  lr: 7e-3\n"))
+    (own / "norm").mkdir()
+    (own / "norm" / "rezero.yaml").write_text((CONF / "norm" / "admin.yaml").read_text())
+    (own / "grid").mkdir()
+    (own / "grid" / "rates.yaml").write_text("arms: [preln_warm]\n")
+    found = composed("exp=toy_postln_warm")
+    assert (found.norm, found.seed, found.lr) == ("preln", 5, 7e-3)
+    assert experiments()["toy_postln_warm"] == "My own."
+    assert composed("exp=toy_preln_nowarm", "norm=rezero").norm == "admin"
+    assert grid("rates") == {"arms": ["preln_warm"]}
+
+
+def test_a_file_of_ones_own_that_cannot_be_used_is_one_line(own: Path) -> None:
+    for name, defaults, message in (
+        ("wrong_base", "[toy_prln_warm, _self_]", "In 'exp/wrong_base': Could not load 'exp/toy_prln_warm'."),
+        ("wrong_group", "[/norm: prelm, _self_]", "norm: there is no 'prelm'; nearest: preln"),
+        ("toy_preln_warm", "[toy_preln_warm, _self_]", "a file lists itself in its defaults"),
+    ):
+        write(own / "exp" / f"{name}.yaml", f"defaults: {defaults}")
+        with pytest.raises(UserError) as caught:
+            compose([f"exp={name}"])
+        assert str(caught.value).startswith(message) and "\n" not in str(caught.value)

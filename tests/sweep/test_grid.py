@@ -90,7 +90,6 @@ def test_arms_and_rates_of_the_command_line_take_the_place_of_the_grids(tmp_path
         (["grid=rates", "arms=postln_wram"], "grid: postln_wram is not defined for toy"),
         (["grid=rates", "lr=1e-3"], "lr: is an axis of this grid; give rates=A,B,C"),
         (["grid=rates", "rates=1,fast"], "rates: expected numbers above 0, separated by commas, got 'fast'"),
-        (["grid=rates", "rates=1,-1"], "rates: expected numbers above 0, separated by commas, got '-1'"),
         (["grid=rates_sgd", "corpus=wmt"], "rates: the setting of wmt has no reference.rates_sgd; give rates="),
         ([], "grid: which grid? Give grid=NAME (bert, design, "),
     ],
@@ -148,24 +147,18 @@ def test_a_corpus_without_an_arm_is_refused() -> None:
         grid_runs({"arms": ["preln_warm"]}, "mrpc", 1, [], list(experiments()))
 
 
-@pytest.mark.parametrize(
-    ("corpus", "message"),
-    [
-        ("iwslt14", "corpus: there is no 'iwslt14'; nearest: iwslt; known: bert, iwslt, minibert, mrpc, multi30k, "),
-        ("", "corpus: there is no ''; known: bert, iwslt, "),
-    ],
-)
-def test_a_corpus_that_there_is_not_is_named_with_those_that_there_are(corpus: str, message: str) -> None:
+def test_a_corpus_that_there_is_not_is_named_with_those_that_there_are() -> None:
     with pytest.raises(UserError) as caught:
-        grid_runs(grid("design"), corpus, 1, [], list(experiments()))
-    assert str(caught.value).startswith(message)
+        grid_runs(grid("design"), "iwslt14", 1, [], list(experiments()))
+    assert str(caught.value).startswith(
+        "corpus: there is no 'iwslt14'; nearest: iwslt; known: bert, iwslt, minibert, mrpc, multi30k, "
+    )
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         (["grid=design", "seeds=0"], "seeds: how many"),
-        (["grid=design", "seeds=two"], "seeds: how many"),
         (["grid=design", "fast"], "expected key=value, got 'fast'"),
         (["grid=design", "launcher=pbs"], "launcher: local, slurm or a YAML file"),
         (["grid=design", "launcher.partition=gpu"], "belongs to launcher=slurm"),
@@ -173,7 +166,6 @@ def test_a_corpus_that_there_is_not_is_named_with_those_that_there_are(corpus: s
         (["grid=design", "rerun=true"], "rerun: a sweep resumes"),
         (["grid=design", "exp=toy_preln_warm"], "exp: a grid names its experiments; --only PATTERN"),
         (["grid=design", "seed=3"], "seed: a grid numbers its seeds; seeds=N"),
-        (["grid=design", "++seed=3"], "seed: a grid numbers its seeds"),
         (["grid=design", "retries=-1"], "retries: how many, at least 0"),
         (["grid=design", "jobs_per_gpu=0"], "jobs_per_gpu: how many, at least 1"),
     ],
@@ -206,25 +198,7 @@ def test_what_is_the_sweeps_own_is_taken_out_of_the_words() -> None:
 
 def test_any_words_are_a_sweep_or_a_complaint_of_one_line() -> None:
     dice = random.Random(7)
-    atoms = [
-        "grid",
-        "launcher",
-        "launcher.",
-        "seeds",
-        "jobs",
-        "slurm",
-        "=",
-        "=",
-        ".",
-        "-1",
-        "0",
-        "3",
-        "\n",
-        "ä",
-        "",
-        " ",
-        "x.yaml",
-    ]
+    atoms = [*"grid launcher launcher. seeds jobs slurm = = . -1 0 3 x.yaml".split(), "\n", "ä", "", " "]
     for _ in range(500):
         given = ["".join(dice.choices(atoms, k=dice.randint(1, 5))) for _ in range(dice.randint(1, 4))]
         try:
