@@ -14,7 +14,7 @@ from ln_repro.experiment.settings import build
 from ln_repro.sweep.grid import SweepRequest, grid_runs, parse_request, select
 
 GRIDS = {
-    "design": 12, "section3_2": 15, "section4": 11, "init": 14, "schemes": 20, "bert": 6,
+    "design": 12, "section3_2": 15, "section4": 11, "init": 14, "schemes": 20, "bert": 6, "gradients": 4,
     "rates": 4, "rates_sgd": 4, "rates_literal": 2,
 }  # fmt: skip
 """Cells a seed, and a rate where the rate is an axis."""
@@ -256,4 +256,6 @@ def test_a_sweep_starts_from_no_other_runs_weights(tmp_path: Path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     given = ["task=classification", "data=mrpc", "start=run@1"]
     assert cli.main(["sweep", "grid=bert", "--dry-run", *given]) == 2
-    assert capsys.readouterr().err.startswith("ln-repro: start: a grid has several norms")
+    assert capsys.readouterr().err.startswith(
+        "ln-repro: start: pre-trained weights do not fit every experiment of a sweep"
+    )
