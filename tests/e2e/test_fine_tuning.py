@@ -118,10 +118,10 @@ def test_every_command_accepts_runs_without_bleu(whole, pretrained, tmp_path):
     [
         (["start={run}@7"], "has no weights of epoch 7; it has those of 1, 2"),
         (["start=nowhere@1"], "start: there is no run 'nowhere', neither as a path nor under"),
-        (["start=nowhere.pt"], "start: 'nowhere.pt' is no file of weights that a manifest.json beside it lists"),
-        (["start={run}@2", "norm=postln"], "has norm=preln, this run postln; the two have to be the same"),
-        (["start={run}@2", "model.width=32"], "has model.width=16, this run 32; the two have to be the same"),
-        (["start={run}@2", "data.vocabulary=sha256:1"], "has another vocabulary than data.vocabulary; leave that out"),
+        (["start=nowhere.pt"], "start: 'nowhere.pt' is not a file of weights listed in a manifest.json beside it"),
+        (["start={run}@2", "norm=postln"], "has norm=preln, this run has postln; both have to be the same"),
+        (["start={run}@2", "model.width=32"], "has model.width=16, this run has 32; both have to be the same"),
+        (["start={run}@2", "data.vocabulary=sha256:1"], "has a vocabulary different from data.vocabulary; leave that setting out"),
         (["start={tuned}@1"], "is a run of task=classification; give start=RUN@EPOCH"),
     ],
 )
@@ -141,10 +141,10 @@ def test_damaged_or_unfinished_starts_are_refused(whole, pretrained, glue, sente
     weights = copied / "checkpoints" / "epoch2.pt"
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
     status, _, error = run.finish()
-    assert status == 2 and "epoch2.pt is gone or does not match its checksum" in error and error.count("\n") == 1
+    assert status == 2 and "epoch2.pt is missing or does not match its checksum" in error and error.count("\n") == 1
     (copied / "record.json").unlink()
     status, _, error = run.finish()
-    assert status == 2 and "is no finished run" in error and error.count("\n") == 1
+    assert status == 2 and "is not a finished run" in error and error.count("\n") == 1
     assert not (tmp_path / "runs").exists()
 
 
