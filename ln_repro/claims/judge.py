@@ -110,7 +110,7 @@ def row_of(claim: Claim, evidence: Mapping[str, Evidence]) -> Row:
     """Return a claim with its verdict on the paper's data, and those on other data."""
     here = judge(claim.rule, evidence.get(claim.setting, Evidence(claim.setting)))
     corpora = BERT_CORPORA if claim.setting == "bert" else OTHER_CORPORA
-    elsewhere = [] if claim.others is None else [
+    others = [] if claim.others is None else [
         {"data": corpus, "setting": setting, "class": "toy" if corpus == "toy" else "adapted",
          **as_dict(claim.others, found), "command": other_command(claim, setting)}
         for corpus, settings in corpora.items()
@@ -118,7 +118,7 @@ def row_of(claim: Claim, evidence: Mapping[str, Evidence]) -> Row:
     ]  # fmt: skip
     return {
         "id": claim.id, "claim": claim.claim, "paper": claim.paper, "class": "paper", "place": claim.place,
-        **as_dict(claim.rule, here), "elsewhere": elsewhere, **to_run(claim, here),
+        **as_dict(claim.rule, here), "other_corpora": others, **to_run(claim, here),
     }  # fmt: skip
 
 
@@ -195,7 +195,7 @@ def theory_row(found: Mapping[str, Any]) -> Row:
     return {
         "id": found["id"], "claim": found["statement"], "paper": found["paper"],
         "ours": f"{found['quantity']} {low} .. {high}", "verdict": found["verdict"], "class": "paper",
-        "rule": found["rule"], "place": found["place"], "evidence": [], "elsewhere": [],
+        "rule": found["rule"], "place": found["place"], "evidence": [], "other_corpora": [],
         "command": f"ln-repro theory --full --only {found['id']}", "cost_gpu_hours": 0.0, "needs": None,
         "seeds": found["seeds"], "written": None, "source": None, "older": 0, "code": [],
     }  # fmt: skip

@@ -15,9 +15,9 @@ from ln_repro.report.tables import signatures
 
 ASSETS = Path(__file__).parent / "assets"
 VERDICTS = {
-    REPRODUCED: "the whole 95 % interval over seeds lies where the rule wants it",
-    CONTRADICTED: "the whole interval lies elsewhere",
-    INCONCLUSIVE: "neither, or too few seeds",
+    REPRODUCED: "the claim's rule is met over the seeds, by a 95 % interval or Fisher's exact test",
+    CONTRADICTED: "the opposite is shown by the same means",
+    INCONCLUSIVE: "neither is shown: too few seeds or rates so far",
     NOT_RUN: "no run yet on the paper's data",
 }
 GROUPS = {
@@ -30,7 +30,7 @@ GROUPS = {
 """Headings by the first part of a claim's id."""
 Claim = Mapping[str, Any]
 """``id``, ``claim``, ``paper``, ``ours``, ``verdict``, ``class``, ``rule``, ``evidence`` (ids of records), ``command``,
-``cost_gpu_hours``, ``needs``, and ``elsewhere``: verdicts on other corpora, each with ``data``, ``ours``, ``verdict``,
+``cost_gpu_hours``, ``needs``, and ``other_corpora``: verdicts on other corpora, each with ``data``, ``ours``, ``verdict``,
 ``seeds``, ``evidence``, ``rule`` and ``needs``."""
 
 
@@ -67,7 +67,7 @@ def page(runs: Sequence[Run], claims: Sequence[Claim], theory: Mapping[str, Any]
         verdicts=VERDICTS,
         headlines=headlines(claims),
         figure=figure[figure.find("<svg") :] if figure else "",
-        others=[name for name in OTHER_CORPORA if any(o["data"] == name for c in claims for o in c["elsewhere"])],
+        others=[name for name in OTHER_CORPORA if any(o["data"] == name for c in claims for o in c["other_corpora"])],
         arms=arms,
         filters=_filters(arms),
         runs=len(records),
@@ -79,7 +79,7 @@ def page(runs: Sequence[Run], claims: Sequence[Claim], theory: Mapping[str, Any]
 
 def _shown(claim: Claim, arms: Sequence[Arm], found: Mapping[str, Any] | None, panels: Sequence[Any]) -> dict[str, Any]:
     """Return a claim with what is shown below it: its arms and its runs by corpus, its numbers, its panels."""
-    evidence = {*claim["evidence"], *(name for other in claim["elsewhere"] for name in other["evidence"])}
+    evidence = {*claim["evidence"], *(name for other in claim["other_corpora"] for name in other["evidence"])}
     used = [arm for arm in arms if evidence & {*arm["ids"]}]
     runs = {corpus: [name for arm in used if arm["data"] == corpus for name in arm["ids"] if name in evidence]
             for corpus in _corpora(used)}  # fmt: skip

@@ -52,7 +52,7 @@ def verdict_block(rows: Sequence[Row]) -> str:
 
 def headlines(rows: Sequence[Mapping[str, Any]]) -> list[Headline]:
     """Return, for each of the main questions that was asked, the verdicts on other corpora in a sentence."""
-    found = {row["id"]: row["elsewhere"] for row in rows}
+    found = {row["id"]: row["other_corpora"] for row in rows}
     return [
         Headline(
             question,
@@ -67,17 +67,17 @@ def headlines(rows: Sequence[Mapping[str, Any]]) -> list[Headline]:
 
 def verdict_table(rows: Sequence[Row]) -> Table:
     """Return one row per claim: the verdict on each of the other corpora with runs, then on the paper's data."""
-    seen = {other["data"] for row in rows for other in row["elsewhere"]}
+    seen = {other["data"] for row in rows for other in row["other_corpora"]}
     others = [name for name in OTHER_CORPORA if name in seen]
     return {
         "columns": ["", "claim", *(NAMES[name] for name in others), "paper's data"],
-        "rows": [[row["id"], row["claim"], *(elsewhere(row, name) for name in others), row["verdict"]] for row in rows],
+        "rows": [[row["id"], row["claim"], *(verdict_on(row, name) for name in others), row["verdict"]] for row in rows],
     }
 
 
-def elsewhere(row: Row, data: str) -> str | None:
+def verdict_on(row: Row, data: str) -> str | None:
     """Return the verdict on another corpus with the number of seeds, and the model's size if it is not 6+6 layers."""
-    found = next((other for other in row["elsewhere"] if other["data"] == data), None)
+    found = next((other for other in row["other_corpora"] if other["data"] == data), None)
     if found is None:
         return None
     small = "" if found["setting"] in (OTHER_CORPORA[data][0], *BERT_SETTINGS) else ", 3+3 layers"

@@ -124,7 +124,7 @@ def claims_terminal(rows: Sequence[Row]) -> TerminalTable:
     table.add_column("ours", ratio=1, overflow="fold")
     for row in rows:
         claim = Text(f"{row['id']}\n").append(row["verdict"], COLOURS.get(row["verdict"], "dim"))
-        lines = [row["ours"] or row["needs"], *(f"{o['data']}: {o['verdict']} ({o['ours']})" for o in row["elsewhere"])]
+        lines = [row["ours"] or row["needs"], *(f"{o['data']}: {o['verdict']} ({o['ours']})" for o in row["other_corpora"])]
         if row["verdict"] == "not-run" and row["command"]:
             lines.append(f"{row['command']} (about {row['cost_gpu_hours']:g} GPU hours)")
         table.add_row(claim, f"{row['claim']}\npaper: {row['paper']}", "\n".join(lines))
@@ -135,7 +135,7 @@ def claims_table(rows: Sequence[Row]) -> Table:
     """Return one row per claim; on other data, its verdict with the number of seeds."""
     cells = []
     for row in rows:
-        others = {other["data"]: f"{other['verdict']} ({other['seeds']})" for other in row["elsewhere"]}
+        others = {other["data"]: f"{other['verdict']} ({other['seeds']})" for other in row["other_corpora"]}
         cells.append(
             [row["id"], row["claim"], *map(others.get, OTHER_CORPORA), row["verdict"], row["paper"], row["ours"]]
         )

@@ -1,4 +1,4 @@
-"""The progress of a sweep: a live table on a terminal, elsewhere one line for every run that ends."""
+"""The progress of a sweep: a live table on a terminal, or one line for each run that ends."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -190,7 +190,7 @@ def test_the_same_questions_on_other_data(id: str, arms: Arms, changed: Arms) ->
     setting, data = ("minibert", "multi30k") if id.startswith("BERT") else ("toy", "toy")
     for given, verdict in ((arms, "reproduced"), ({**arms, **changed}, "contradicted")):
         row = row_of(CLAIMS[id], gathered(made_runs(setting, given)))
-        (found,) = row["elsewhere"]
+        (found,) = row["other_corpora"]
         kind = "toy" if data == "toy" else "adapted"
         assert (found["verdict"], found["data"], found["class"]) == (verdict, data, kind), found["ours"]
         assert (row["verdict"], row["evidence"]) == ("not-run", [])
@@ -201,7 +201,7 @@ def test_ceilings_on_other_data_are_judged_without_the_named_experiments() -> No
     arms = {"postln_warm": rates, "postln_nowarm": {**rates, 0.5: [0.0] * 5}}
     for settings in (["multi30k6"], ["multi30k"], ["multi30k6", "multi30k"]):
         runs = [run for setting in settings for run in on_rates(setting, arms)]
-        (found,) = row_of(CLAIMS["MT-1.anchored"], gathered(runs))["elsewhere"]
+        (found,) = row_of(CLAIMS["MT-1.anchored"], gathered(runs))["other_corpora"]
         assert (found["setting"], found["verdict"], found["seeds"]) == (settings[0], "reproduced", 5)
         assert len(found["evidence"]) == 30 and f"corpus={settings[0]}" in found["command"]
 

@@ -8,7 +8,7 @@ TOY = ["9d986f03fc", "0742d37f38", "7e4b895821", "957d1c4f28", "c0a76df177", "7e
 
 
 def claim(**changes: Any) -> dict[str, Any]:
-    """Return a claim that was not run, and found so elsewhere."""
+    """Return a claim that was not run, and the verdict on another corpus."""
     other = {
         "data": "toy", "ours": "0.1 without, 99.8 with", "verdict": "reproduced", "seeds": 3, "evidence": TOY,
         "rule": "Post-LN's highest rate that trains is twice as large with warm-up", "needs": None, **JUDGED,
@@ -17,7 +17,7 @@ def claim(**changes: Any) -> dict[str, Any]:
     return {
         "id": "MT-1", "claim": "Post-LN with Adam needs warm-up", "paper": "8.45 BLEU without, around 34 with",
         "ours": None, "verdict": "not-run", "class": "paper", "rule": "A1 in [32.0, 35.5]; A3 < 15; gap >= 15",
-        "evidence": [], "elsewhere": [other], "command": "ln-repro sweep grid=section3_2 corpus=iwslt seeds=5",
+        "evidence": [], "other_corpora": [other], "command": "ln-repro sweep grid=section3_2 corpus=iwslt seeds=5",
         "cost_gpu_hours": 12.5, "needs": "five seeds on IWSLT14",
         "place": "section 3.2", "seeds": 0, **JUDGED, **changes,
     }  # fmt: skip
@@ -32,9 +32,9 @@ def claims() -> list[dict[str, Any]]:
     return [
         claim(),
         claim(id="MT-4", claim="Pre-LN without warm-up is comparable to Post-LN with", paper="33.4 and 33.1 BLEU",
-              ours="33.2 and 33.0", verdict="reproduced", evidence=pair, elsewhere=[text]),
+              ours="33.2 and 33.0", verdict="reproduced", evidence=pair, other_corpora=[text]),
         claim(id="MT-6", claim="RAdam trains Post-LN without warm-up", verdict="contradicted", ours="12.1 BLEU",
-              elsewhere=[claim()["elsewhere"][0] | {"verdict": "contradicted"}, text], cost_gpu_hours=None),
-        claim(id="WMT-1", claim="</script><b>x</b> & \u2028 'quoted'", verdict="inconclusive", elsewhere=[],
+              other_corpora=[claim()["other_corpora"][0] | {"verdict": "contradicted"}, text], cost_gpu_hours=None),
+        claim(id="WMT-1", claim="</script><b>x</b> & \u2028 'quoted'", verdict="inconclusive", other_corpora=[],
               command=None, needs=None),
     ]  # fmt: skip

@@ -93,9 +93,9 @@ def test_what_a_claim_says_cannot_break_the_page() -> None:
     assert data["arms"][0]["exp"] == "</script><i>"
 
 
-def test_a_claim_shows_its_rule_its_command_its_runs_and_what_was_found_elsewhere() -> None:
-    other = claim()["elsewhere"][0] | {"evidence": ["0123456789"], "needs": "more seeds"}
-    made = page([Run(record()), Run(diverged())], [claim(elsewhere=[other])], NOTHING)
+def test_a_claim_shows_its_rule_its_command_its_runs_and_the_verdicts_on_other_corpora() -> None:
+    other = claim()["other_corpora"][0] | {"evidence": ["0123456789"], "needs": "more seeds"}
+    made = page([Run(record()), Run(diverged())], [claim(other_corpora=[other])], NOTHING)
     article = made[made.index("<article") : made.index("</article>")]
     words = ("not run", "A3 &lt; 15", "grid=section3_2", "12.5 GPU hours", "0123456789.json", "more seeds")
     assert [word for word in words if word not in article] == []
@@ -104,7 +104,7 @@ def test_a_claim_shows_its_rule_its_command_its_runs_and_what_was_found_elsewher
 
 @pytest.mark.parametrize("verdict", [REPRODUCED, CONTRADICTED, INCONCLUSIVE, NOT_RUN])
 def test_every_verdict_is_a_word_and_a_mark(verdict: str) -> None:
-    made = page([], [claim(verdict=verdict, elsewhere=[])], NOTHING)
+    made = page([], [claim(verdict=verdict, other_corpora=[])], NOTHING)
     assert f'href="#mark-{verdict}"/></svg>{verdict.replace("-", " ")}</span>' in made
 
 
