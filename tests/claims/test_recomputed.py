@@ -12,6 +12,7 @@ from ln_repro.claims.rates import BestRates, TrainsWhereFails
 from ln_repro.claims.rates import ceiling as our_ceiling
 from ln_repro.commands.report import arms_beside
 from ln_repro.experiment.compose import CONF
+from ln_repro.experiment.named import registered
 from ln_repro.records.archive import read_kept, records_folder
 from tests.claims import recomputed
 
@@ -35,7 +36,7 @@ def setting(request: pytest.FixtureRequest, evidence: Mapping[str, Evidence]) ->
 
 def known(setting: str) -> frozenset[str]:
     """Return every arm of a setting."""
-    return frozenset(path.stem.partition("_")[2] for path in (CONF / "exp").glob(f"{setting}_*.yaml"))
+    return frozenset(arm for owner, arm in registered(CONF).values() if owner == setting)
 
 
 def test_every_arm_has_the_same_runs_of_which_as_many_train_and_fail(
