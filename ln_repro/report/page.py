@@ -30,8 +30,8 @@ GROUPS = {
 """Headings by the first part of a claim's id."""
 Claim = Mapping[str, Any]
 """``id``, ``claim``, ``paper``, ``ours``, ``verdict``, ``class``, ``rule``, ``evidence`` (ids of records), ``command``,
-``cost_gpu_hours``, ``needs``, and ``other_corpora``: verdicts on other corpora, each with ``data``, ``ours``, ``verdict``,
-``seeds``, ``evidence``, ``rule`` and ``needs``."""
+``cost_gpu_hours``, ``needs``, and ``other_corpora``: verdicts on other corpora, each with ``data``, ``ours``,
+``verdict``, ``seeds``, ``evidence``, ``rule`` and ``needs``."""
 
 
 def page(runs: Sequence[Run], claims: Sequence[Claim], theory: Mapping[str, Any], figure: str = "") -> str:

@@ -70,8 +70,8 @@ def verdict_table(rows: Sequence[Row]) -> Table:
     seen = {other["data"] for row in rows for other in row["other_corpora"]}
     others = [name for name in OTHER_CORPORA if name in seen]
     return {
-        "columns": ["", "claim", *(NAMES[name] for name in others), "paper's data"],
-        "rows": [[row["id"], row["claim"], *(verdict_on(row, name) for name in others), row["verdict"]] for row in rows],
+        "columns": ["", "claim", *(NAMES[it] for it in others), "paper's data"],
+        "rows": [[row["id"], row["claim"], *(verdict_on(row, it) for it in others), row["verdict"]] for row in rows],
     }
 
 

@@ -124,7 +124,8 @@ def claims_terminal(rows: Sequence[Row]) -> TerminalTable:
     table.add_column("ours", ratio=1, overflow="fold")
     for row in rows:
         claim = Text(f"{row['id']}\n").append(row["verdict"], COLOURS.get(row["verdict"], "dim"))
-        lines = [row["ours"] or row["needs"], *(f"{o['data']}: {o['verdict']} ({o['ours']})" for o in row["other_corpora"])]
+        others = [f"{other['data']}: {other['verdict']} ({other['ours']})" for other in row["other_corpora"]]
+        lines = [row["ours"] or row["needs"], *others]
         if row["verdict"] == "not-run" and row["command"]:
             lines.append(f"{row['command']} (about {row['cost_gpu_hours']:g} GPU hours)")
         table.add_row(claim, f"{row['claim']}\npaper: {row['paper']}", "\n".join(lines))

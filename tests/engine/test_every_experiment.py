@@ -14,6 +14,7 @@ from ln_repro.engine.plugin.encoder_only import LnClassifier, LnEncoder
 from ln_repro.engine.plugin.model import LnTransformer
 from ln_repro.experiment.compose import compose, experiments
 from ln_repro.experiment.settings import build
+from ln_repro.experiment.tasks import TASKS
 
 PAPER = {"lr": 5e-4, "high": 1e-3, "sgd": 5e-3, "sgd_low": 1e-3, "fixed": 1e-4, "ramp": 4000, "short": 500}
 FOUR_TIMES = {"lr": 2e-3, "high": 4e-3, "sgd": 2e-2, "sgd_low": 4e-3, "fixed": 4e-4}
@@ -173,7 +174,7 @@ def test_a_bert_reaches_fairseq_as_the_table_has_it(setting):
         assert len(model.encoder.stack.layers) == layers
         assert model.encoder.stack.layers[0].self_attn.heads == heads
         norms = (2 * layers + arm.startswith("preln")) * 2 * width
-        without = experiment.task_spec.parameters(experiment.model, VOCABULARY)
+        without = experiment.model.parameters(VOCABULARY, TASKS[experiment.task])
         assert parameters == without + norms
         assert without == VOCABULARY * width + layers * (4 * width * (width + 1) + 2 * width * ffn + ffn + width)
 
