@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("WANDB_MODE", "offline")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background, and children inherit that
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
