@@ -1,6 +1,6 @@
 """Settings and loss sums that all tasks share, the base of tasks for an encoder alone, and the translation task."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -108,6 +108,14 @@ class Blocks(FairseqDataset):
     """Blocks of tokens with known sizes."""
 
     sizes: np.ndarray[Any, np.dtype[Any]]
+
+    def collater(self, samples: Sequence[Any]) -> dict[str, Any]:
+        """Return a mini-batch; it is empty where fairseq pads the shorter share of a process."""
+        return self.merge(samples) if samples else {}
+
+    def merge(self, samples: Sequence[Any]) -> dict[str, Any]:
+        """Merge at least one block to a mini-batch."""
+        raise NotImplementedError
 
     def __len__(self) -> int:
         return len(self.sizes)
