@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="results/bench/NAME.json")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help=f"what is trained; default: exp={EXP}")
     options = parser.parse_intermixed_args()
-    fixed = [f"train.log_every={WARM_UP}", "train.save_every=1000000", "tracker=none", "train.max_epoch=null"]
+    fixed = [f"train.log_every={WARM_UP}", "train.save_every=null", "tracker=none", "train.max_epoch=null"]
     experiment = resolve_precision(
         build(compose([f"exp={EXP}", *options.overrides, *fixed, f"train.max_update={options.updates}"]))
     )

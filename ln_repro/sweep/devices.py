@@ -22,7 +22,7 @@ HOST_GUESS = 1 * GIGABYTE
 """Main memory assumed per run until one is measured to need more, in bytes."""
 SMI_SECONDS = 5.0
 """How long an answer of `nvidia-smi` is used."""
-MPS = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"))
+MPS = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", Path("/tmp", "nvidia-mps")))
 """The folder of CUDA's Multi-Process Service, with which processes share a GPU in exclusive compute mode."""
 MARGIN = 1.2
 CGROUP = Path("/sys/fs/cgroup")
