@@ -63,7 +63,7 @@ def test_two_processes_train_as_one_does_with_twice_the_batch(command, settings)
 
 def test_a_process_whose_share_of_an_epoch_is_shorter_trains_an_encoder_alone(command):
     masked = ["task=masked_lm", "train.block_tokens=16", "train.label_smoothing=0", "train.max_epoch=1"]
-    masked += ["train.max_tokens=64", "train.batches_per_update=2", "train.log_every=1"]
+    masked += ["train.max_tokens=80", "train.batches_per_update=2", "train.log_every=1"]
     one, two, nudged = (command(name, *masked) for name in ("one", "two", "nudged"))
     assert one.finish()[0] == 0
     process = torchrun(two, 2)
