@@ -4,8 +4,9 @@
 #     scripts/gpu_campaign.sh MINUTES OUT [key=value ...]
 #
 # First checks of 50 updates in fp32 and bf16, then the benchmark (a third of the time at most), then the grids, the most
-# decisive first; everything runs in fp32 if bf16 does not work. The same command with the same LN_REPRO_RUNS resumes.
-# Records, events, hypotheses and the benchmark are collected in OUT.
+# decisive first; everything runs in fp32 if bf16 does not work. The same command with the same LN_REPRO_RUNS resumes,
+# also the benchmark, row by row. Records, events, hypotheses and the benchmark are collected in OUT. Without a GPU that
+# torch can use, it ends at once, unless train.device=cpu is given.
 #
 # Corpora that are not prepared are read from DATA/tatoeba, DATA/multi30k and DATA/iwslt14 if DATA is set; those that are
 # not found are left out. PYTHON is the interpreter (default: .venv's), MODEL the model (default: the paper's, iwslt),
@@ -22,7 +23,13 @@ export PYTHONUNBUFFERED=1 OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
 mkdir -p "$out"
 exec > >(tee -a "$out/campaign.log") 2>&1
 
-ln_repro() { "$PYTHON" -m ln_repro.cli "$@"; }
+run() {  # COMMAND ...: in the background, so that a signal to the campaign ends it, too
+    "$@" &
+    child=$!
+    wait "$child"
+}
+trap 'kill "${child:-}" 2>/dev/null; wait "${child:-}"; exit 130' HUP INT TERM
+ln_repro() { run "$PYTHON" -m ln_repro.cli "$@"; }
 left() { echo $(((end - SECONDS) / 60)); }
 find_source() {  # CORPUS: set `source` to the option that names its archive, if DATA has it
     source=()
@@ -33,19 +40,19 @@ sweep() {  # GRID CORPUS SEEDS FOLDER [key=value ...]
     [ "$(left)" -ge 2 ] || return 0
     echo "== $1 on $2, $3 seeds, $(left) minutes left"
     find_source "$4"
-    timeout -s TERM "$(($(left) - 1))m" "$PYTHON" -m ln_repro.cli sweep grid="$1" corpus="$2" seeds="$3" \
+    run timeout -s TERM "$(($(left) - 1))m" "$PYTHON" -m ln_repro.cli sweep grid="$1" corpus="$2" seeds="$3" \
         jobs_per_gpu="${JOBS_PER_GPU:-4}" "${source[@]}" "${@:5}"
     keep
 }
 
-check() {  # PRECISION: 50 updates, outside the runs folder of the study
-    LN_REPRO_RUNS="$out/check" ln_repro run exp=toy_preln_nowarm tracker=none train.max_epoch=null train.max_update=50 \
-        precision="$1"
+check() {  # PRECISION [key=value ...]: 50 updates, outside the runs folder of the study
+    LN_REPRO_RUNS="$out/check" ln_repro run exp=toy_preln_nowarm "${@:2}" tracker=none train.max_epoch=null \
+        train.max_update=50 precision="$1"
 }
 
 ln_repro doctor
-check fp32 || exit
-check bf16
+check fp32 "$@" || exit
+check bf16 "$@"
 case $? in
     0) ;;
     130) exit 130 ;;
@@ -59,8 +66,8 @@ done
 read -r first _ <<< "$here"
 if [ -n "$first" ] && [ ! -e "$out/bench.json" ] && [ "$(left)" -ge 2 ]; then
     find_source "$first"
-    timeout $((20 * $(left))) "$PYTHON" -m ln_repro.bench \
-        --rounds "${ROUNDS:-3}" --updates "${UPDATES:-400}" --json "$out/bench.part.json" \
+    run timeout $((20 * $(left))) "$PYTHON" -m ln_repro.bench \
+        --rounds "${ROUNDS:-2}" --updates "${UPDATES:-150}" --json "$out/bench.part.json" \
         exp="${first%14}_preln_nowarm_anchored" model="$MODEL" "${source[@]}" "$@" &&
         mv "$out/bench.part.json" "$out/bench.json"
 fi

@@ -11,6 +11,9 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("WANDB_MODE", "offline")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background, and children inherit that
+VISIBLE = "LN_REPRO_TESTS_VISIBLE_GPUS"
+os.environ.setdefault(VISIBLE, os.environ.get("CUDA_VISIBLE_DEVICES", "all"))
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # tests compute on the CPU, except those that are marked with `gpu`
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -23,6 +26,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """Let the garbage collector look through what the tests make, and not through three thousand tests."""
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def visible_gpus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a test that is marked with `gpu` start processes on the GPU, or skip it if there is none."""
+    if request.node.get_closest_marker("gpu") is None:
+        return
+    if os.environ[VISIBLE] == "all":
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", os.environ[VISIBLE])
+    from ln_repro.engine.device import gpu
+
+    if gpu.__wrapped__().name is None:
+        pytest.skip("torch finds no GPU")
 
 
 @pytest.fixture

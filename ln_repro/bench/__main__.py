@@ -1,9 +1,13 @@
-"""Measure training and decoding speed, print one line per row, and keep them as JSON."""
+"""Measure training and decoding speed, print one line per row, and keep them as JSON.
+
+If not all rows were measured, because one failed or the command was stopped, the same command measures the others.
+"""
 
 import argparse
 import json
 import platform
 import statistics
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +16,20 @@ from ln_repro.bench.trainings import WARM_UP, Workload
 from ln_repro.corpus.prepare import prepare
 from ln_repro.engine import process
 from ln_repro.engine.device import gpu, resolve_precision
+from ln_repro.errors import Interrupted
 from ln_repro.experiment.compose import compose
 from ln_repro.experiment.settings import build
 from ln_repro.records import provenance
 from ln_repro.system.files import write_atomically
+from ln_repro.system.signals import raise_on_stop_signals
 from ln_repro.system.subprocesses import cores
 
 EXP = "multi30k_preln_nowarm_anchored"
 
 
-def main() -> None:
-    """Run `python -m ln_repro.bench`."""
+def main() -> int:
+    """Run `python -m ln_repro.bench`; return the exit status."""
+    raise_on_stop_signals()
     parser = argparse.ArgumentParser(prog="python -m ln_repro.bench", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--updates", type=int, default=50, help=f"of each training; the first {WARM_UP} are not timed")
@@ -30,23 +37,48 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="results/bench/NAME.json")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help=f"what is trained; default: exp={EXP}")
     options = parser.parse_intermixed_args()
-    fixed = [f"train.log_every={WARM_UP}", "train.save_every=1000000", "tracker=none", "train.max_epoch=null"]
+    fixed = [f"train.log_every={WARM_UP}", "train.save_every=null", "tracker=none", "train.max_epoch=null"]
     experiment = resolve_precision(
         build(compose([f"exp={EXP}", *options.overrides, *fixed, f"train.max_update={options.updates}"]))
     )
     work = Workload(experiment, prepare(experiment.data, experiment.paths.data, process.binarise, print).bin)
     on = gpu().name if experiment.train.device != "cpu" else None
     machine = {"gpu": on, "cores": cores(), **provenance.environment(on or platform.machine())}
-    rows: list[dict[str, Any]] = []
-    for name in options.rows or (ROWS if on else ON_CPU):
-        ratios = [round(ratio, 4) for ratio in ROWS[name](work, options.rounds)]
+    names = list(options.rows or (ROWS if on else ON_CPU))
+    command = {"rows": names, "rounds": options.rounds, "updates": options.updates, "overrides": options.overrides}
+    rows = unfinished(options.json, command, machine) if options.json else []
+    measured, failed = {row["name"] for row in rows}, False
+    for name in (name for name in names if name not in measured):
+        try:
+            ratios = [round(ratio, 4) for ratio in ROWS[name](work, options.rounds)]
+        except Interrupted:
+            raise
+        except Exception as error:
+            print(f"{name:18} failed: {error}", flush=True)
+            failed = True
+            continue
         rows.append({"name": name, "ratio": statistics.median(ratios), "rounds": ratios, "exp": experiment.exp})
         spread = f"{min(ratios):.3f} to {max(ratios):.3f}, {len(ratios)} rounds"
         print(f"{name:18} {rows[-1]['ratio']:.3f}   ({spread})", flush=True)
         if options.json:  # after every row, since the time may be up before the last
             options.json.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(options.json, json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
+            kept = {"machine": machine, "command": command, "rows": rows}
+            write_atomically(options.json, json.dumps(kept, indent=1) + "\n")
+    return int(failed)
+
+
+def unfinished(path: Path, command: dict[str, Any], machine: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows that an incomplete run of the same command on this machine has measured."""
+    try:
+        kept = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return []
+    same = kept.get("command") == command and kept["machine"] == machine
+    return kept["rows"] if same and len(kept["rows"]) < len(command["rows"]) else []
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(Interrupted.exit_code)

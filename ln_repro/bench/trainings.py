@@ -17,7 +17,7 @@ WARM_UP = 10
 
 @dataclass(frozen=True)
 class Window:
-    """Consecutive updates: the number of the last, their target tokens and seconds."""
+    """Consecutive updates: the number of the last, their target tokens and seconds, without saving."""
 
     update: int
     tokens: float
@@ -73,7 +73,7 @@ class Workload:
     def windows(folder: Path) -> list[Window]:
         """Return the windows of a training of ours, from its events."""
         events = map(json.loads, _lines(folder / "events.jsonl"))
-        return [Window(e["update"], e["tokens"], e["seconds"]) for e in events if e["kind"] == "train"]
+        return [Window(e["update"], e["tokens"], e["seconds"] - e["saving"]) for e in events if e["kind"] == "train"]
 
     def _start_ours(self, folder: Path, threads: int) -> Worker:
         folder.mkdir()

@@ -181,13 +181,21 @@ def _run_here(
     request: "SweepRequest", plan: Sequence["PlannedRun"], cancellations: "Cancellations", progress: "Progress",
     fail_fast: bool,
 ) -> None:  # fmt: skip
+    from ln_repro.corpus.prepare import prepare
+    from ln_repro.engine import process
     from ln_repro.engine.device import gpu
-    from ln_repro.sweep.devices import local_devices
+    from ln_repro.engine.memory import run_bytes
+    from ln_repro.sweep.devices import cpu_device, gpu_devices
     from ln_repro.sweep.local import Pool
 
     train, logs = plan[0].experiment.train, plan[0].experiment.paths.runs / "sweep"
-    on_gpu = train.device != "cpu" and gpu().name is not None
-    devices = local_devices(on_gpu, train.threads, request.jobs, request.jobs_per_gpu)
+    if train.device == "cpu" or gpu().name is None:
+        devices = [cpu_device(train.threads, request.jobs)]
+    else:
+        first = plan[0].experiment
+        vocabulary = prepare(first.data, first.paths.data, process.binarise, say).vocabulary
+        need = max(run_bytes(planned.experiment, vocabulary) for planned in plan)
+        devices = gpu_devices(gpu().uuids, request.jobs_per_gpu, need)
     names = ", ".join(device.name for device in devices)
     say(f"at most {sum(device.slots for device in devices)} runs at a time on {names}")
     if request.budget_minutes:  # of an earlier release; `timeout -s TERM` does the same

@@ -35,7 +35,7 @@ def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resum
         "--update-freq", train.batches_per_update,
         "--max-epoch", train.max_epoch or 0, "--max-update", train.max_update or 0,
         "--log-interval", train.log_every, "--log-format", "none",
-        "--save-dir", folder, "--save-interval-updates", train.save_every,
+        "--save-dir", folder, "--save-interval-updates", train.save_every or 0, "--save-minutes", train.save_minutes,
         "--num-workers", 0, "--distributed-world-size", 1, "--ddp-backend", "legacy_ddp",
     ]  # fmt: skip
     if experiment.task == "masked_lm":

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from fairseq import tasks, utils
 
+from ln_repro.engine.memory import SEARCH_BYTES, TOKENS_PER_BATCH, hypothesis_bytes
 from ln_repro.engine.stop import INTERRUPTED, StopRequest
 from ln_repro.engine.training import configuration
 
 BPE = "@@ "
-TOKENS_PER_BATCH = {"cpu": 3000, "cuda": 24000}
 SCORES_PER_STEP = 2**27
 """Maximum number of scores (batch * beam * vocabulary) per step of the search: 0.5 GB for each of several copies."""
 
@@ -71,7 +71,8 @@ def batch_limits(device: str, beam: int, vocabulary: int) -> dict[str, int]:
 def translate(task: Any, model: Any, split: str, search: Namespace, device: str, stop: StopRequest) -> list[str]:
     """Return the best hypothesis for each sentence of ``split``, or an empty one if it is too long for the model.
 
-    Weights and scores are in fp32, whatever the precision of training.
+    Weights and scores are in fp32, whatever the precision of training. A batch that would need more than
+    `SEARCH_BYTES`, or that runs out of memory, is decoded in parts.
     """
     generator = task.build_generator([model], search)
     dataset = task.dataset(split)
@@ -81,11 +82,44 @@ def translate(task: Any, model: Any, split: str, search: Namespace, device: str,
         max_positions=utils.resolve_max_positions(task.max_positions(), model.max_positions()),
         ignore_invalid_inputs=True,
     ).next_epoch_itr(shuffle=False)
-    lines = [""] * len(dataset)
+    layers, width = len(model.decoder.stack.layers), model.decoder.embed.width
+    lines, limit = [""] * len(dataset), float(SEARCH_BYTES)
     for batch in batches:
         if stop:
             break
-        sample = utils.move_to_cuda(batch) if device == "cuda" else batch
-        for index, beams in zip(sample["id"].tolist(), generator.generate([model], sample), strict=True):
-            lines[index] = task.target_dictionary.string(beams[0]["tokens"].tolist(), BPE)
+        sentences, source = batch["net_input"]["src_tokens"].shape
+        target = int(search.max_len_a * source) + search.max_len_b + 1  # with <eos>
+        each = search.beam * hypothesis_bytes(layers, width, len(task.target_dictionary), source, target)
+        done = 0
+        while done < sentences and not stop:
+            size = min(sentences - done, max(1, int(limit / each)))
+            found = decoded(generator, model, part(batch, done, done + size), device)
+            if found is None:
+                limit = size * each / 2
+                print(f"out of GPU memory with {size} sentences of {source} tokens; trying half as many", flush=True)
+                continue
+            for index, beams in zip(batch["id"][done : done + size].tolist(), found, strict=True):
+                lines[index] = task.target_dictionary.string(beams[0]["tokens"].tolist(), BPE)
+            done += size
     return lines
+
+
+def part(batch: dict[str, Any], start: int, end: int) -> dict[str, Any]:
+    """Return some sentences of a batch, with its padding: the maximum length of a hypothesis depends on it."""
+    return utils.apply_to_sample(lambda rows: rows[start:end], batch)
+
+
+def decoded(generator: Any, model: Any, batch: dict[str, Any], device: str) -> Any:
+    """Return the hypotheses of a batch, or None if it needs too much memory.
+
+    Raises:
+        torch.OutOfMemoryError: it is a single sentence.
+    """
+    try:
+        return generator.generate([model], utils.move_to_cuda(batch) if device == "cuda" else batch)
+    except torch.OutOfMemoryError:
+        if len(batch["id"]) == 1:
+            raise
+    if device == "cuda":
+        torch.cuda.empty_cache()
+    return None

@@ -1,6 +1,7 @@
-"""The GPU of this machine and its precision; torch is queried in another process, because its import is slow."""
+"""The GPUs of this machine and their precision; torch is queried in another process, because its import is slow."""
 
 import json
+import os
 import subprocess
 from dataclasses import dataclass
 from functools import cache
@@ -11,30 +12,50 @@ from ln_repro.experiment.settings import Experiment
 from ln_repro.system import subprocesses
 
 QUERY = """
-import json, torch
-gpu = torch.cuda.is_available()
+import json, torch, warnings
+with warnings.catch_warnings(record=True) as caught:
+    gpu = torch.cuda.is_available()
 bf16 = gpu and torch.cuda.is_bf16_supported(including_emulation=False)
-print(json.dumps([torch.cuda.get_device_name() if gpu else None, bf16]))
+uuids = [str(torch.cuda.get_device_properties(i).uuid) for i in range(torch.cuda.device_count())] if gpu else []
+problem = str(caught[0].message).split(". ")[0] if caught else f"torch {torch.__version__} finds no GPU"
+print(json.dumps([torch.cuda.get_device_name() if gpu else None, bf16, uuids, problem]))
 """
-DEVICE_FILES = ("nvidia[0-9]*", "nvidiactl", "kfd", "dxg")
-"""Files in /dev of GPU drivers: NVIDIA, AMD, and Windows Subsystem for Linux."""
+DEV = Path("/dev")
+NVIDIA, OTHERS = "nvidia[0-9]*", ("nvidiactl", "kfd", "dxg")
+"""Files in /dev of GPU drivers. The others are NVIDIA's control file, AMD, and Windows Subsystem for Linux, which are
+also there without a GPU that torch supports."""
+HIDDEN = ("", "-1", "NoDevFiles")
+"""Values of CUDA_VISIBLE_DEVICES that hide all GPUs, the last one by Slurm."""
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """The GPU that torch finds; ``name`` is None if there is none. ``bf16``: supported in hardware."""
+    """The GPU that torch uses by default.
+
+    Attributes:
+        name: None if torch finds no GPU.
+        bf16: supported in hardware.
+        uuids: of all GPUs that torch finds.
+        problem: why torch finds none, although the driver has a device file and CUDA_VISIBLE_DEVICES does not hide it.
+    """
 
     name: str | None
     bf16: bool
+    uuids: tuple[str, ...] = ()
+    problem: str = ""
 
 
 @cache
 def gpu() -> Gpu:
     """Return the GPU that torch finds; without a driver, torch is not queried."""
-    if not any(found for pattern in DEVICE_FILES for found in Path("/dev").glob(pattern)):
+    nvidia = [*DEV.glob(NVIDIA)]
+    if not nvidia and not any(found for pattern in OTHERS for found in DEV.glob(pattern)):
         return Gpu(None, False)
     done = subprocess.run([*subprocesses.SELF, "-c", QUERY], capture_output=True, text=True, check=False)
-    return Gpu(*json.loads(done.stdout)) if done.returncode == 0 else Gpu(None, False)
+    answer = done.stdout if done.returncode == 0 else '[null, false, [], "torch cannot be imported"]'
+    name, bf16, uuids, problem = json.loads(answer)
+    expected = nvidia and os.environ.get("CUDA_VISIBLE_DEVICES", "0") not in HIDDEN
+    return Gpu(name, bf16, tuple(uuids), f"{nvidia[0]} exists, but {problem}" if expected and name is None else "")
 
 
 def resolve_precision(experiment: Experiment) -> Experiment:
@@ -45,6 +66,10 @@ def resolve_precision(experiment: Experiment) -> Experiment:
     """
     device, precision = experiment.train.device, experiment.precision
     here = Gpu(None, False) if device == "cpu" else gpu()
+    if here.problem:
+        raise UserError(
+            f"train.device: {here.problem}; install a torch with CUDA for this driver, or use train.device=cpu"
+        )
     if device == "cuda" and here.name is None:
         raise UserError("train.device: torch finds no GPU (see ln-repro doctor); use train.device=cpu")
     if precision == "fp16" and here.name is None:

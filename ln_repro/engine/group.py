@@ -20,10 +20,23 @@ class Group:
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
         if rank.size > 1:
-            if torch.cuda.is_available():
-                torch.cuda.set_device(rank.local)
             backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
             distributed.init_process_group(backend, timeout=TIMEOUT)
+
+    def use_gpu(self) -> None:
+        """Use the GPU with the number of this process on its machine, if there are GPUs and several processes.
+
+        Raises:
+            SystemExit: there is no such GPU.
+        """
+        if self.rank.size == 1 or not torch.cuda.is_available():
+            return
+        if self.rank.local >= (found := torch.cuda.device_count()):
+            raise SystemExit(
+                f"torchrun started process {self.rank.local + 1} on a machine with {found} GPUs; "
+                f"use --nproc-per-node={found}, or train.device=cpu"
+            )
+        torch.cuda.set_device(self.rank.local)
 
     def share(self, value: Any = None) -> Any:
         """Return the first process's ``value`` in every process."""

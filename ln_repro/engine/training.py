@@ -5,7 +5,7 @@ import logging
 import math
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +124,7 @@ class Loop:
             if self.probing.due(0):
                 self._probe()
         self._open_window()
+        self.saved = self.opened
 
     def _initialise_from_batch(self) -> None:
         """Initialise the model from a mini-batch, if its norm placement does so and it is not pre-trained."""
@@ -191,8 +192,9 @@ class Loop:
         if update:  # None if it overflowed in fp16
             self.metrics.add(update)
         at_end = not self.updates_left.has_next() or self.finished
-        stop = self.group.any(bool(self.stop))
-        save = stop or self.update % self.cfg.checkpoint.save_interval_updates == 0
+        due = self.group.any(bool(self.stop) or time.monotonic() - self.saved > 60 * self.cfg.task.save_minutes)
+        stop = due and self.group.any(bool(self.stop))
+        save = due or self.update % (self.cfg.checkpoint.save_interval_updates or math.inf) == 0
         report = save or at_end or self.update % self.cfg.common.log_interval == 0
         probe = update is not None and self.probing.due(self.update)
         if report or probe:
@@ -214,9 +216,7 @@ class Loop:
         """Validate, then save the weights, which mark the epoch as complete, after the events."""
         if not self._validate():
             return
-        if self.group.rank.leads:
-            self.events.sync()
-            self.checkpoints.save("weights", self.update, self.epoch, self._write_weights)
+        self._save("weights", self._write_weights)
         self._check_divergence()
 
     def _check_divergence(self) -> None:
@@ -236,6 +236,7 @@ class Loop:
             FloatingPointError: the loss is not finite.
         """
         self.task.sums.clear()
+        began = time.monotonic()
         for sample in self.trainer.get_valid_iterator("valid").next_epoch_itr(shuffle=False):
             if self.group.any(bool(self.stop)):
                 self.stopped = True
@@ -245,40 +246,42 @@ class Loop:
         self._write("valid", **values, ppl=2 ** min(values["nll_loss"], 1000.0))
         if not math.isfinite(values["loss"]):
             raise FloatingPointError("the validation loss is not finite")
-        self._open_window()
+        self.opened += time.monotonic() - began
         return True
 
     def _report(self) -> None:
-        """Report the updates since the last report."""
+        """Report the updates since the last report; ``seconds`` includes ``saving``, but no validation."""
         now = time.monotonic()
         seconds, updates, tokens = now - self.opened, self.update - self.opened_at, self.metrics.sums.tokens
         values = self.metrics.sums.per_token()
         speed = {"tokens_per_s": round(tokens / seconds, 1), "updates_per_s": round(updates / seconds, 3)}
         self._write(
             "train", **values, lr=self.metrics.last.lr, gnorm=self.metrics.last.gnorm,
-            tokens=tokens, seconds=round(seconds, 3), **speed,
+            tokens=tokens, seconds=round(seconds, 3), saving=round(self.saving, 3), **speed,
         )  # fmt: skip
         self._open_window()
 
     def _open_window(self) -> None:
         self.metrics.sums.clear()
-        self.opened, self.opened_at = time.monotonic(), self.update
+        self.opened, self.opened_at, self.saving = time.monotonic(), self.update, 0.0
 
     def _save_state(self, ended: bool) -> None:
         """Save everything that an exact resume needs, after the events."""
-        position = self.batches.state_dict()
         extra = {
-            "train_iterator": position,
+            "train_iterator": self.batches.state_dict(),
             "ended": self.epoch if ended else None,
             "last_loss": self.metrics.last_loss,
         }
+        self._save("state", lambda path: self.trainer.save_checkpoint(str(path), extra), KEPT_STATES)
+        self.saved = time.monotonic()
+
+    def _save(self, kind: str, write: Callable[[Path], None], keep: int | None = None) -> None:
+        """Save a checkpoint from the first process, after the events."""
+        began = time.monotonic()
         if self.group.rank.leads:
             self.events.sync()
-            self.checkpoints.save(
-                "state", self.update, self.epoch,
-                lambda path: self.trainer.save_checkpoint(str(path), extra), keep=KEPT_STATES,
-            )  # fmt: skip
-        self.opened = time.monotonic()
+            self.checkpoints.save(kind, self.update, self.epoch, write, keep)
+        self.saving += time.monotonic() - began
 
     def _write_weights(self, path: Path) -> None:
         torch.save({"model": utils.move_to_cpu(self.trainer.get_model().state_dict())}, path)

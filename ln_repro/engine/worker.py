@@ -12,6 +12,7 @@ import gc
 import os
 import sys
 import traceback
+from pathlib import Path
 
 from ln_repro.engine import compat
 from ln_repro.engine.stop import StopRequest
@@ -51,14 +52,27 @@ def main() -> int:
 
 
 def train_together(arguments: list[str] | None, stop: StopRequest) -> int:
-    """Train with the arguments of the first process; until all have joined, signals end this one at once."""
+    """Train with the arguments of the first process; until all have joined, signals end this one at once.
+
+    If a process other than the first one fails, the run's directory names the error, which the command reports.
+    """
     from ln_repro.engine.group import Group
     from ln_repro.engine.training import train
+    from ln_repro.records.run_dir import RunFolder
 
     group = Group(this_rank())
     agreed = group.share(arguments)
     stop.catch_signals()
-    status = train(agreed, stop, group) if agreed else 0
+    try:
+        if agreed and "--cpu" not in agreed:
+            group.use_gpu()
+        status = train(agreed, stop, group) if agreed else 0
+    except BaseException as error:
+        folder = RunFolder(Path(agreed[agreed.index("--save-dir") + 1]).parent)
+        if not group.rank.leads and not folder.failure:  # the first failure is the cause of the others
+            reason = traceback.format_exception_only(error)[-1].strip()
+            folder.fail(f"process {group.rank.index + 1} of {group.rank.size} failed: {reason}")
+        raise
     group.close()
     return status if group.rank.leads else 0
 

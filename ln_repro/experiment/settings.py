@@ -95,8 +95,9 @@ class Training(Section):
     label_smoothing: Fraction = 0.1
     clip_norm: NotNegative = 0.0
     log_every: Annotated[Count, NOT_IN_ID] = 100
-    save_every: Annotated[Count, NOT_IN_ID] = 1000
-    """Updates between resumable checkpoints (one is also written at the end of each epoch)."""
+    save_every: Annotated[Count | None, NOT_IN_ID] = None
+    save_minutes: Annotated[Positive, NOT_IN_ID] = 10.0
+    """Maximum number of updates and of minutes between resumable checkpoints; the end of an epoch always writes one."""
     threads: Annotated[Count, NOT_IN_ID] = 1
     """CPU threads of the trainer; with one, results are reproducible bit for bit."""
     device: Annotated[Literal["auto", "cpu", "cuda"], NOT_IN_ID] = "auto"

@@ -13,7 +13,7 @@ from ln_repro.corpus.prepare import Prepared, prepare
 from ln_repro.engine import command, process
 from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
 from ln_repro.engine.decoder import Decoder
-from ln_repro.errors import Interrupted, UserError
+from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.settings import Experiment, Training
 from ln_repro.experiment.tasks import TASKS
 from ln_repro.records import provenance
@@ -139,8 +139,14 @@ class Run:
                     break
                 decoder.stop_if_idle()
                 stop.wait(POLL_SECONDS)
+                if failure := self.folder.failure:  # of another process that torchrun has started
+                    trainer.kill()  # it may wait for that process
+                    raise LnReproError(failure["error"])
                 if stop.is_set():
                     self.say("stopping: the trainer saves its state")
+                    trainer.stop()
+                    if trainer.poll() == 1:  # torchrun stops this process if another one is killed
+                        trainer.check()
                     raise Interrupted(f"interrupted; the same command resumes the run in {self.folder.path}")
                 trainer.check()
                 if self.lock.taken_over:

@@ -6,17 +6,24 @@ The memory that a run needs is measured on those that are running, so the first 
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import psutil
 
+from ln_repro.errors import UserError
 from ln_repro.system.subprocesses import cores
 
 GIGABYTE = 1e9
-HOST_GUESS, GPU_GUESS = 1 * GIGABYTE, 6 * GIGABYTE
-"""Memory assumed per run until one is measured to need more, in bytes."""
+HOST_GUESS = 1 * GIGABYTE
+"""Main memory assumed per run until one is measured to need more, in bytes."""
+SMI_SECONDS = 5.0
+"""How long an answer of `nvidia-smi` is used."""
+MPS = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", Path("/tmp", "nvidia-mps")))
+"""The folder of CUDA's Multi-Process Service, with which processes share a GPU in exclusive compute mode."""
 MARGIN = 1.2
 CGROUP = Path("/sys/fs/cgroup")
 
@@ -57,30 +64,34 @@ class Device:
         return len(pids) < self.slots and all(room)
 
 
-def local_devices(on_gpu: bool, threads: int, jobs: int | None, jobs_per_gpu: int) -> list[Device]:
-    """Return the devices of this machine.
+def cpu_device(threads: int, jobs: int | None) -> Device:
+    """Return the cores of this machine, for ``jobs`` runs at a time, by default one per ``threads`` cores."""
+    return Device("cpu", jobs or max(1, cores() // threads), [Memory(host_free, host_taken, HOST_GUESS)])
+
+
+def gpu_devices(uuids: Sequence[str], jobs_per_gpu: int, need: float) -> list[Device]:
+    """Return the GPUs of this machine.
 
     Args:
-        on_gpu: whether runs use the GPUs, ``jobs_per_gpu`` each as far as memory allows, or the cores.
-        threads: cores per run.
-        jobs: runs at a time on the CPU; None for one per ``threads`` cores.
-        jobs_per_gpu: runs at a time on each GPU.
+        uuids: of the GPUs that torch finds.
+        jobs_per_gpu: runs at a time on each GPU, as far as memory allows.
+        need: GPU memory assumed per run until one is measured to need more, in bytes.
+
+    Raises:
+        UserError: a GPU takes only one process at a time.
     """
-    host = Memory(host_free, host_taken, HOST_GUESS)
-    if not on_gpu:
-        return [Device("cpu", jobs or max(1, cores() // threads), [host])]
-    found = gpus()
-    if not found:  # torch sees a GPU that is not NVIDIA's, whose memory is not known
-        return [Device("gpu", jobs_per_gpu, [host])]
-    return [
-        Device(
-            f"gpu {gpu}",
-            jobs_per_gpu,
-            [gpu_memory(gpu), host],
-            {"CUDA_VISIBLE_DEVICES": gpu, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
-        )
-        for gpu in found
-    ]
+    host, listed, devices = Memory(host_free, host_taken, HOST_GUESS), nvidia_smi(), []
+    for uuid in uuids:
+        if (found := listed.get(f"GPU-{uuid}")) is None:
+            continue
+        if found.mode == "Exclusive_Process" and jobs_per_gpu > 1 and not MPS.exists():
+            raise UserError(
+                f"jobs_per_gpu: GPU {found.index} is in exclusive compute mode and takes one process, found "
+                f"jobs_per_gpu={jobs_per_gpu}; use jobs_per_gpu=1, or have the mode set to Default (nvidia-smi -c 0)"
+            )
+        memories = [host] if found.free is None else [gpu_memory(f"GPU-{uuid}", need), host]
+        devices.append(Device(f"gpu {found.index}", jobs_per_gpu, memories, {"CUDA_VISIBLE_DEVICES": f"GPU-{uuid}"}))
+    return devices or [Device("gpu", jobs_per_gpu, [host])]  # a part of a GPU, or one that is not NVIDIA's
 
 
 def host_free() -> float:
@@ -111,32 +122,39 @@ def host_taken(pids: Iterable[int]) -> float:
     return total
 
 
-def gpus() -> list[str]:
-    """Return the indices of the NVIDIA GPUs that CUDA_VISIBLE_DEVICES allows; none without `nvidia-smi`."""
-    allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
-    listed = [row for row in _ask("index,uuid") if len(row) == 2]
-    if allowed is None:
-        return [index for index, _ in listed]
-    wanted = [name.strip() for name in allowed.split(",")]
-    return [index for index, uuid in listed if index in wanted or any(w and uuid.startswith(w) for w in wanted)]
-
-
-def gpu_memory(gpu: str) -> Memory:
+def gpu_memory(uuid: str, need: float) -> Memory:
     """Return the memory of a GPU; the runs have taken what is less free than at this call."""
 
     def free() -> float:
-        return next((float(row[0]) * 2**20 for row in _ask("memory.free", gpu)), 0.0)
+        found = nvidia_smi().get(uuid)
+        return found.free or 0.0 if found else 0.0
 
     idle = free()
-    return Memory(free, lambda pids: max(0.0, idle - free()), GPU_GUESS)
+    return Memory(free, lambda pids: max(0.0, idle - free()), need)
 
 
-def _ask(fields: str, gpu: str | None = None) -> list[list[str]]:
-    """Return the rows of ``nvidia-smi``'s answer."""
+@dataclass(frozen=True)
+class SmiRow:
+    """What `nvidia-smi` reports of a GPU: its index, compute mode, and free memory in bytes, None if not known."""
+
+    index: str
+    mode: str
+    free: float | None
+
+
+def nvidia_smi() -> dict[str, SmiRow]:
+    """Return the rows of `nvidia-smi` by UUID, at most `SMI_SECONDS` old; none without it."""
+    return _ask(int(time.monotonic() // SMI_SECONDS))
+
+
+@lru_cache(maxsize=1)
+def _ask(period: int) -> dict[str, SmiRow]:
     if not shutil.which("nvidia-smi"):
-        return []
-    chosen = [] if gpu is None else [f"--id={gpu}"]
-    command = ["nvidia-smi", *chosen, f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
-    asked = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = asked.stdout.splitlines() if asked.returncode == 0 else []
-    return [[part.strip() for part in line.split(",")] for line in lines]
+        return {}
+    command = ["nvidia-smi", "--query-gpu=uuid,index,compute_mode,memory.free", "--format=csv,noheader,nounits"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    rows = [[part.strip() for part in line.split(",")] for line in answer.stdout.splitlines()]
+    return {
+        uuid: SmiRow(index, mode, float(free) * 2**20 if free.isdecimal() else None)
+        for uuid, index, mode, free in (row for row in rows if len(row) == 4)
+    }

@@ -1,13 +1,17 @@
 """The benchmark measures what it says: every way to train runs on the same batches, and ratios are right."""
 
+import json
 import math
+import sys
 from pathlib import Path
 
 import pytest
 
+from ln_repro.bench.__main__ import main
 from ln_repro.bench.rows import ROWS, probe_ratios
 from ln_repro.bench.trainings import Window, Workload, speed
 from ln_repro.engine.process import binarise
+from ln_repro.errors import LnReproError
 from tests.e2e.conftest import made_up_corpus
 from tests.examples import experiment
 
@@ -58,3 +62,37 @@ def test_all_train_on_the_same_batches(work: Workload, monkeypatch: pytest.Monke
     work.bare()
     assert seen == [[window.tokens for window in work.our_windows()]]
     assert len(seen[0]) == 3 and Path(work.corpus).exists()
+
+
+def test_the_same_command_measures_the_rows_that_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus, calls = made_up_corpus(tmp_path / "text"), []
+    files = [f"data.{split}={corpus / split}" for split in ("train", "valid", "test")]
+    options = ["--rows", "bare/run", "probes/run", "packed/2", "--json", str(tmp_path / "kept" / "cpu.json")]
+    settings = ["exp=toy_preln_nowarm", "data=files", "data.bpe_merges=0", f"paths.data={tmp_path}"]
+    monkeypatch.setattr(sys, "argv", ["bench", *options, *settings, *files])
+    monkeypatch.setattr("ln_repro.bench.__main__.raise_on_stop_signals", lambda: None)
+
+    def row(name: str, *, fails: bool = False, stops: bool = False) -> None:
+        def measure(work: Workload, rounds: int) -> list[float]:
+            calls.append(name)
+            if stops:
+                raise KeyboardInterrupt
+            if fails:
+                raise LnReproError("the reason")
+            return [1.0] * rounds
+
+        monkeypatch.setitem(ROWS, name, measure)
+
+    row("bare/run"), row("probes/run", fails=True), row("packed/2", stops=True)
+    with pytest.raises(KeyboardInterrupt):
+        main()
+    assert "probes/run         failed: the reason\n" in capsys.readouterr().out
+    row("probes/run", fails=True), row("packed/2")
+    assert main() == 1
+    row("probes/run")
+    assert main() == 0
+    assert calls == ["bare/run", "probes/run", "packed/2", "probes/run", "packed/2", "probes/run"]
+    assert {kept["name"] for kept in json.loads((tmp_path / "kept" / "cpu.json").read_text())["rows"]} == set(calls)
+    assert main() == 0 and calls[-3:] == ["bare/run", "probes/run", "packed/2"]  # a complete one is measured again

@@ -1,6 +1,7 @@
 """A run in several processes, started by torchrun, has the results of one process."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -31,7 +32,7 @@ def losses(run, kind="train"):
 
 @pytest.fixture
 def settings():
-    return ["train.max_epoch=2", "train.batches_per_update=4", "train.log_every=1", "train.save_every=4"]
+    return ["train.max_epoch=2", "train.batches_per_update=4", "train.log_every=1", "train.save_minutes=0.001"]
 
 
 def nudge(run, nudged, kind="train"):
@@ -58,6 +59,30 @@ def test_two_processes_train_as_one_does_with_twice_the_batch(command, settings)
     again = torchrun(two, 2)  # every process ends, although there is nothing to train
     assert "finished already" in again.communicate(timeout=HANGS_SECONDS)[1]
     assert again.returncode == 0
+
+
+def test_a_process_whose_share_of_an_epoch_is_shorter_trains_an_encoder_alone(command):
+    masked = ["task=masked_lm", "train.block_tokens=16", "train.label_smoothing=0", "train.max_epoch=1"]
+    masked += ["train.max_tokens=80", "train.batches_per_update=2", "train.log_every=1"]
+    one, two, nudged = (command(name, *masked) for name in ("one", "two", "nudged"))
+    assert one.finish()[0] == 0
+    process = torchrun(two, 2)
+    _, error = process.communicate(timeout=HANGS_SECONDS)
+    assert process.returncode == 0, error
+    assert losses(two, "valid") == pytest.approx(losses(one, "valid"), rel=0, abs=nudge(one, nudged, "valid"))
+
+
+def test_the_failure_of_another_process_is_reported_instead_of_its_consequences(command, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys\nif os.environ.get('RANK') == '1': sys.modules['ln_repro.engine.plugin.schedules'] = None\n"
+    )
+    run = command("failing", "train.batches_per_update=2")
+    run.environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), run.environment.get("PYTHONPATH", "")])
+    process = torchrun(run, 2)
+    _, error = process.communicate(timeout=HANGS_SECONDS)
+    assert process.returncode == 1
+    assert "ln-repro: process 2 of 2 failed: ModuleNotFoundError: import of ln_repro.engine.plugin.schedules" in error
+    assert "interrupted" not in error
 
 
 @pytest.mark.slow

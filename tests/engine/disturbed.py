@@ -1,12 +1,14 @@
 """Train by the arguments behind the first three, and meet with something on the way.
 
-`python disturbed.py stop|kill|spoil METHOD NUMBER ARGUMENTS...`: a stop is asked for, the process is killed, or the
-model's weights become NaN, when the trainer's or the loop's METHOD is called for the NUMBER-th time.
+`python disturbed.py stop|kill|sleep|spoil METHOD NUMBER ARGUMENTS...`: a stop is asked for, the process is killed, it
+sleeps for a second, or the model's weights become NaN, when the trainer's or the loop's METHOD is called for the
+NUMBER-th time.
 """
 
 import os
 import signal
 import sys
+import time
 
 import torch
 
@@ -33,6 +35,8 @@ def strike(disturbed):
         stop.requested.set()
     elif what == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    elif what == "sleep":
+        time.sleep(1)
     else:
         for parameter in disturbed.model.parameters():
             parameter.fill_(torch.nan)

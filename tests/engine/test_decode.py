@@ -1,11 +1,21 @@
-"""Hypotheses are those of fairseq's own generator, and the mean of several epochs' weights."""
+"""Hypotheses are those of fairseq's own generator, in limited memory, and the mean of several epochs' weights."""
+
+from argparse import Namespace
 
 import pytest
 import torch
+from fairseq.sequence_generator import SequenceGenerator
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from ln_repro.bench.decodings import trained
 from ln_repro.bench.trainings import Workload
-from ln_repro.engine.decode import mean_weights
+from ln_repro.engine.decode import mean_weights, translate
+from ln_repro.engine.memory import SEARCH_BYTES, hypothesis_bytes, run_bytes
+from ln_repro.engine.plugin.model import LnTransformer, LnTransformerConfig
+from ln_repro.engine.plugin.task import LnTranslation, LnTranslationConfig
+from ln_repro.engine.stop import StopRequest
 from tests.examples import experiment
 
 SMALL = {"layers": 1, "width": 16, "ffn": 24, "heads": 2, "norm": "preln"}
@@ -51,3 +61,68 @@ def test_every_hypothesis_is_fairseqs_own(letters, norm):
     assert len(stock) == 20 and len(set(stock.values())) > 10
     lengths = [len(line.split()) for line in stock.values()]
     assert min(lengths) < max(lengths)  # they end where the model says so, not at the cap alone
+
+
+class LiveMemory(TorchDispatchMode):
+    """Measures the peak of the memory of the tensors that operations return, in bytes."""
+
+    def __init__(self):
+        super().__init__()
+        self.sizes = {}
+        self.now = self.peak = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for storage in [leaf.untyped_storage() for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]:
+            reference, size = StorageWeakRef(storage), storage.nbytes()
+            self.now += size - self.sizes.get(reference, 0)
+            self.sizes[reference] = size
+        if self.now > self.peak:
+            self.sizes = {reference: size for reference, size in self.sizes.items() if not reference.expired()}
+            self.now = sum(self.sizes.values())
+            self.peak = max(self.peak, self.now)
+        return result
+
+
+@pytest.mark.parametrize(
+    ("layers", "width", "vocabulary", "source"), [(3, 64, 40, 9), (3, 64, 40, 25), (1, 16, 2000, 9)]
+)
+def test_the_live_memory_of_the_search_is_what_is_estimated(build_model, layers, width, vocabulary, source):
+    model = build_model(vocabulary, layers=layers, width=width, ffn=2 * width, heads=2, share_embeddings=True).eval()
+    words, sentences = model.decoder.dictionary, 10
+    generator = SequenceGenerator([model], words, beam_size=5, max_len_a=1.2, max_len_b=10)
+    tokens = torch.randint(5, 40, (sentences, source))
+    given = {"src_tokens": tokens, "src_lengths": torch.full((sentences,), source)}
+    with torch.inference_mode(), LiveMemory() as memory:
+        generator.generate([model], {"id": torch.arange(sentences), "net_input": given})
+    estimate = 5 * sentences * hypothesis_bytes(layers, width, len(words), source, int(1.2 * source) + 11)
+    assert 0.5 * estimate < memory.peak < estimate
+
+
+def test_a_batch_that_needs_too_much_memory_is_decoded_in_parts_with_the_same_hypotheses(letters, build_model, capsys):
+    task = LnTranslation.setup_task(
+        LnTranslationConfig(
+            data=str(letters), source_lang="de", target_lang="en", dataset_impl="mmap", required_seq_len_multiple=1
+        )
+    )
+    task.load_dataset("test")
+    model = LnTransformer.build_model(LnTransformerConfig(share_embeddings=True, **SMALL), task).eval()
+    search = Namespace(beam=3, lenpen=1.2, max_len_a=1.2, max_len_b=10)
+    whole = translate(task, model, "test", search, "cpu", StopRequest())
+    sizes = []
+
+    def limited(module, given):
+        sizes.append(len(given[0]))
+        if sizes[-1] > 3:
+            raise torch.OutOfMemoryError
+
+    model.encoder.embed.register_forward_pre_hook(limited)
+    assert translate(task, model, "test", search, "cpu", StopRequest()) == whole
+    assert sizes[:4] == [20, 10, 5, 2] and set(sizes[4:]) <= {1, 2, 3}
+    assert capsys.readouterr().out.count("out of GPU memory") == 3
+
+
+def test_the_memory_of_a_run_is_that_of_its_trainer_and_decoder():
+    paper = {"model": {"name": "iwslt", "layers": 6, "width": 512, "ffn": 1024, "heads": 4}, "train__max_tokens": 4096}
+    translation, masked = (run_bytes(experiment(task=task, **paper), 10152) for task in ("translation", "masked_lm"))
+    assert 2**30 < masked < translation - SEARCH_BYTES < 2**33

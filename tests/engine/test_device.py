@@ -41,9 +41,16 @@ def test_what_the_machine_lacks_is_one_line(monkeypatch, gpu, wanted, asked, mes
     assert "\n" not in str(caught.value)
 
 
-def test_torchs_answer_is_read(monkeypatch):
-    monkeypatch.setattr(device, "DEVICE_FILES", ())
+def test_a_gpu_that_torch_cannot_use_is_one_line_and_not_the_cpu_in_silence(monkeypatch, tmp_path):
+    monkeypatch.setattr(device, "DEV", tmp_path)
     assert device.gpu.__wrapped__() == NONE  # without a driver
-    monkeypatch.setattr(device, "DEVICE_FILES", ("null",))
-    found = device.gpu.__wrapped__()
-    assert isinstance(found.bf16, bool) and (found.name is None or found.name)
+    (tmp_path / "nvidia0").touch()
+    assert device.gpu.__wrapped__() == NONE  # CUDA_VISIBLE_DEVICES hides all GPUs
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
+    monkeypatch.setattr(device, "gpu", device.gpu.__wrapped__)
+    assert resolve_precision(experiment(train__device="cpu")).precision == "fp32"
+    with pytest.raises(
+        UserError, match=r"nvidia0 exists, but .*; install a torch .* or use train.device=cpu$"
+    ) as caught:
+        resolve_precision(experiment())
+    assert "\n" not in str(caught.value)

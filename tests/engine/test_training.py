@@ -19,7 +19,7 @@ SMALL = (
     "--max-epoch 2 --num-workers 0 --log-format none --log-interval 10 --save-interval-updates 1000 "
     "--optimizer ln_adam"
 ).split()
-OF_THE_CLOCK = {"time", "seconds", "tokens_per_s", "updates_per_s", "peak_memory_mb"}
+OF_THE_CLOCK = {"time", "seconds", "saving", "tokens_per_s", "updates_per_s", "peak_memory_mb"}
 
 
 @pytest.fixture
@@ -89,6 +89,18 @@ def test_a_stop_or_a_kill_in_a_validation_changes_and_costs_nothing(trained, tmp
         points.append(Checkpoints(folder / "checkpoints").resume_point(pytest.fail).update)
     assert points == [ends[0]] * 4 + [ends[1]] * 3
     assert came_to(folder) == came_to(tmp_path / "whole")
+
+
+def test_the_time_of_saving_counts_as_training_and_a_state_is_also_saved_by_time(trained, tmp_path):
+    assert trained(tmp_path / "slow", "sleep", "save_checkpoint", 2, ["--save-interval-updates", 7]) == 0
+    windows = [event for event in Events(tmp_path / "slow" / "events.jsonl").read() if event["kind"] == "train"]
+    (slow,) = [window for window in windows if window["saving"] > 1]
+    assert slow["seconds"] > slow["saving"] and slow["tokens_per_s"] == pytest.approx(
+        slow["tokens"] / slow["seconds"], rel=0.01
+    )
+    often = ["--save-interval-updates", 0, "--save-minutes", 1e-9]
+    assert trained(tmp_path / "killed", "kill", "update", 12, often) == -9
+    assert Checkpoints(tmp_path / "killed" / "checkpoints").resume_point(pytest.fail).update == 11
 
 
 def test_layers_whose_gradients_get_one_norm_step_otherwise_and_the_norm_reported_is_the_true_one(trained, tmp_path):

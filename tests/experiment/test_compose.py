@@ -37,6 +37,9 @@ def test_the_experiments_of_a_setting_are_composed_as_ever(setting: str) -> None
     """Hashes of the first release with names; a change here makes committed records those of other experiments."""
     names = [name for name in experiments() if name.startswith(f"{setting}_")]
     found = {name: {key: value for key, value in compose([f"exp={name}"]).items() if key != "paths"} for name in names}
+    for settings in found.values():  # when states are saved has changed since
+        assert settings["train"].pop("save_minutes")
+        settings["train"]["save_every"] = settings["train"]["save_every"] or 1000
     text = json.dumps(found, sort_keys=True)
     assert (len(names), hashlib.sha256(text.encode()).hexdigest()[:16]) == GOLDEN[setting]
 

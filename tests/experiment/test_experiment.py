@@ -46,8 +46,8 @@ CHANGES_NOTHING = [
     {"paths__runs": "/elsewhere"}, {"paths__data": "/elsewhere"}, {"data__source": "/my/copy"},
     {"data__checksum": "record"},
     {"tracker__name": "wandb"}, {"tracker__mode": "offline"}, {"tracker__project": "mine"},
-    {"train__log_every": 1}, {"train__save_every": 5}, {"train__threads": 2}, {"train__device": "cpu"},
-    {"model__name": "another_name"},
+    {"train__log_every": 1}, {"train__save_every": 5}, {"train__save_minutes": 1},
+    {"train__threads": 2}, {"train__device": "cpu"}, {"model__name": "another_name"},
     {"divergence__rule": "never"}, {"divergence__updates": 5},
     {"stop_on_divergence": True}, {"probe": "gradients"}, {"every": 7}, {"probe_batches": 9},
 ]  # fmt: skip

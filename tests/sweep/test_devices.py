@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
+from ln_repro.errors import UserError
 from ln_repro.sweep import devices
 from ln_repro.sweep.devices import GIGABYTE, Device, Memory
 
@@ -70,43 +72,63 @@ def test_a_containers_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert devices.host_free() > 2_000_000
 
 
-SMI = """#!{python}
-import sys
-asked = next(word for word in sys.argv if word.startswith("--query-gpu=")).partition("=")[2]
-rows = {{"index,uuid": ["0, GPU-aaa", "1, GPU-bbb"], "memory.free": ["40000"]}}[asked]
-print("\\n".join(rows))
+SMI = """#!/bin/sh
+echo asked >> "{folder}/asked"
+cat "{folder}/rows"
 """
+Smi = Callable[..., int]
 
 
 @pytest.fixture
-def two_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put an `nvidia-smi` with two GPUs on the path."""
+def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Smi]:
+    """Return a function that lets `nvidia-smi` report some rows, and returns how often it has been asked."""
     tool = tmp_path / "nvidia-smi"
-    tool.write_text(SMI.format(python=sys.executable))
+    tool.write_text(SMI.format(folder=tmp_path))
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(devices, "cores", lambda: 16)
+    monkeypatch.setattr(devices, "MPS", tmp_path / "none")
+    monkeypatch.setattr(devices, "SMI_SECONDS", 1e9)
+    asked = tmp_path / "asked"
+
+    def report(*rows: str) -> int:
+        (tmp_path / "rows").write_text("".join(f"{row}\n" for row in rows))
+        devices._ask.cache_clear()
+        return len(asked.read_text().split()) if asked.exists() else 0
+
+    yield report
+    devices._ask.cache_clear()
 
 
-@pytest.mark.parametrize(("allowed", "found"), [(None, ["0", "1"]), ("1", ["1"]), ("GPU-aa", ["0"]), ("", [])])
-def test_only_the_visible_gpus_are_used(
-    two_gpus, monkeypatch: pytest.MonkeyPatch, allowed: str | None, found: list[str]
-) -> None:
-    if allowed is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", allowed)
-    assert devices.gpus() == found
+def test_each_gpu_that_torch_finds_is_a_device_by_uuid_for_as_many_runs_as_requested(smi: Smi) -> None:
+    smi("GPU-aaa, 0, Default, 40000", "GPU-bbb, 1, Default, 30000", "GPU-ccc, 2, Default, 20000")
+    fast, slow = devices.gpu_devices(["ccc", "aaa"], 3, GIGABYTE)  # CUDA's order differs from that of nvidia-smi
+    assert [fast.name, slow.name] == ["gpu 2", "gpu 0"] and fast.slots == slow.slots == 3
+    assert fast.environment == {"CUDA_VISIBLE_DEVICES": "GPU-ccc"}
+    assert [device.memories[0].free() for device in (fast, slow)] == [20000 * 2**20, 40000 * 2**20]
+    assert all(device.has_room([]) for device in (fast, slow) for _ in range(5))
+    assert smi() == 1  # once for all GPUs
 
 
-def test_each_gpu_is_a_device_for_as_many_runs_as_asked_for(two_gpus) -> None:
-    one, two = devices.local_devices(True, 1, None, 3)
-    assert (one.slots, two.slots, two.environment["CUDA_VISIBLE_DEVICES"]) == (3, 3, "1")
-    assert one.memories[0].free() == 40000 * 2**20
+@pytest.mark.parametrize("free", ["[N/A]", "[Insufficient Permissions]", "[Unknown Error]"])
+def test_a_gpu_whose_memory_is_not_reported_takes_as_many_runs_as_requested(smi: Smi, free: str) -> None:
+    smi(f"GPU-aaa, 0, [N/A], {free}")
+    (device,) = devices.gpu_devices(["aaa"], 3, GIGABYTE)
+    assert len(device.memories) == 1 and device.has_room([os.getpid()] * 2)
+
+
+def test_a_gpu_that_nvidia_smi_does_not_list_is_one_device(smi: Smi) -> None:
+    smi("GPU-aaa, 0, Default, 40000")
+    (device,) = devices.gpu_devices(["part-of-a"], 3, GIGABYTE)
+    assert device.slots == 3 and not device.environment
+
+
+def test_a_gpu_for_one_process_at_a_time_is_one_line(smi: Smi) -> None:
+    smi("GPU-aaa, 0, Exclusive_Process, 40000")
+    with pytest.raises(UserError, match=r"jobs_per_gpu: GPU 0 is in exclusive compute mode .* use jobs_per_gpu=1"):
+        devices.gpu_devices(["aaa"], 3, GIGABYTE)
+    assert len(devices.gpu_devices(["aaa"], 1, GIGABYTE)) == 1
 
 
 def test_a_cpu_takes_a_run_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "cores", lambda: 8)
-    assert [
-        devices.local_devices(False, threads, jobs, 1)[0].slots
-        for threads, jobs in ((1, None), (3, None), (16, None), (1, 5))
-    ] == [8, 2, 1, 5]
+    assert [devices.cpu_device(*given).slots for given in ((1, None), (3, None), (16, None), (1, 5))] == [8, 2, 1, 5]

@@ -38,7 +38,7 @@ class LabelledPairs(Blocks):
     def __getitem__(self, index: int) -> Item:
         return index, torch.cat([self.bos, self.first[index], self.second[index]]), self.classes[index]
 
-    def collater(self, samples: Sequence[Item]) -> dict[str, Any]:
+    def merge(self, samples: Sequence[Item]) -> dict[str, Any]:
         """Merge pairs to a mini-batch; its ``ntokens`` is the number of pairs."""
         indices, blocks, classes = zip(*samples, strict=True)
         return {

@@ -69,7 +69,7 @@ class MaskedBlocks(Blocks):
             self.inputs.set_epoch(epoch)
             self.targets.set_epoch(epoch)
 
-    def collater(self, samples: Sequence[Item]) -> dict[str, Any]:
+    def merge(self, samples: Sequence[Item]) -> dict[str, Any]:
         """Merge blocks to a mini-batch, whose ``target`` and ``ntokens`` count only the tokens to predict."""
         indices, inputs, targets = zip(*samples, strict=True)
         target = data_utils.collate_tokens(targets, self.pad).flatten()

@@ -1,6 +1,6 @@
 """Settings and loss sums that all tasks share, the base of tasks for an encoder alone, and the translation task."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,12 @@ MASK = "<mask>"
 
 @dataclass
 class LnTaskConfig(FairseqDataclass):
-    """Precision, divergence rule and probes."""
+    """Precision, divergence rule, checkpoints and probes."""
 
     precision: str = field(default="fp32", metadata={"help": "fp32, or bf16, fp16: autocast over fp32 parameters"})
     divergence_rule: str = field(default="never", metadata={"help": "when a run counts as diverged"})
     divergence_updates: int = field(default=2000, metadata={"help": "updates between the validations it compares"})
+    save_minutes: float = field(default=10.0, metadata={"help": "minutes between two states at most"})
     probe_every: int = field(default=0, metadata={"help": "updates between two gradient probes, 0: none"})
     probe_batches: int = field(default=5, metadata={"help": "mini-batches per probe"})
 
@@ -108,6 +109,14 @@ class Blocks(FairseqDataset):
     """Blocks of tokens with known sizes."""
 
     sizes: np.ndarray[Any, np.dtype[Any]]
+
+    def collater(self, samples: Sequence[Any]) -> dict[str, Any]:
+        """Return a mini-batch; it is empty where fairseq pads the shorter share of a process."""
+        return self.merge(samples) if samples else {}
+
+    def merge(self, samples: Sequence[Any]) -> dict[str, Any]:
+        """Merge at least one block to a mini-batch."""
+        raise NotImplementedError
 
     def __len__(self) -> int:
         return len(self.sizes)
