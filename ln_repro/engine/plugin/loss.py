@@ -12,7 +12,7 @@ from fairseq.dataclass import FairseqDataclass
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from ln_repro.engine.plugin.precision import LOW_PRECISION, call
+from ln_repro.engine.plugin.precision import LOW_PRECISION, weights_in
 
 
 @dataclass
@@ -79,7 +79,8 @@ class LabelSmoothedCrossEntropy(FairseqCriterion):
     def forward(self, model: nn.Module, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
         """Return the loss, the number of target tokens, and the log, a dict of sums."""
         target = sample["target"].reshape(-1)
-        logits, _ = call(model, sample["net_input"], self.low_precision)
+        with weights_in(self.low_precision, model):
+            logits, _ = model(**sample["net_input"])
         loss, nll = label_smoothed_nll(logits.flatten(0, -2), target, self.label_smoothing, self.padding_idx)
         tokens = sample["ntokens"]
         log = {"loss": loss.detach(), "nll_loss": nll.detach(), "ntokens": tokens, "sample_size": tokens}

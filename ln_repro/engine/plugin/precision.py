@@ -4,13 +4,13 @@ torch's autocast computes the same, but casts every weight and its gradient, and
 operation of their own, 560 per update of a Transformer with 6+6 layers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.func import functional_call
 
 LOW_PRECISION = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -30,21 +30,29 @@ class CastTogether(torch.autograd.Function):
         return None, *_cast(gradients, torch.float32)
 
 
-def _cast(tensors: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
+def _cast(tensors: tuple[Tensor, ...], dtype: torch.dtype) -> list[Tensor]:
     made = [torch.empty_like(tensor, dtype=dtype) for tensor in tensors]
     torch._foreach_copy_(made, tensors)
     return made
 
 
-def call(model: nn.Module, inputs: dict[str, Any], dtype: torch.dtype | None) -> Any:
-    """Return what ``model`` returns for ``inputs``, with the weights of its linear maps in ``dtype`` (None: fp32)."""
+@contextmanager
+def weights_in(dtype: torch.dtype | None, model: nn.Module) -> Iterator[None]:
+    """Return a context in which the linear maps of ``model`` have their weights in ``dtype`` (None: as they are).
+
+    It does what `torch.func.functional_call` does, in a tenth of its time. Shared embeddings stay in fp32.
+    """
     if dtype is None:
-        return model(**inputs)
-    weights = {
-        f"{path}.{name}": weight
-        for path, module in model.named_modules()
-        if isinstance(module, nn.Linear)
-        for name, weight in module.named_parameters()
-    }
-    low = dict(zip(weights, CastTogether.apply(dtype, *weights.values()), strict=True))
-    return functional_call(model, low, kwargs=inputs, tie_weights=False)  # the embeddings stay in fp32
+        yield
+        return
+    linears = [module._parameters for module in model.modules() if isinstance(module, nn.Linear)]
+    weights = [(of, name, weight) for of in linears for name, weight in of.items() if weight is not None]
+    cast: Callable[..., tuple[Tensor, ...]] = CastTogether.apply
+    low = cast(dtype, *(weight for _, _, weight in weights))
+    try:
+        for (of, name, _), weight in zip(weights, low, strict=True):
+            of[name] = weight  # type: ignore[assignment]  # not a parameter
+        yield
+    finally:
+        for of, name, weight in weights:
+            of[name] = weight

@@ -4,14 +4,13 @@ They show what a machine without a GPU otherwise hides: tensors left on the CPU,
 that wait for it, and the number of operations. They do not show CUDA's kernels, random numbers, memory or speed.
 """
 
-import os
 from collections import Counter
 from types import SimpleNamespace
 
 import torch
 from torch.utils import _foreach_utils
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
 CUDA, CPU = torch.device("cuda:0"), torch.device("cpu")
 READING = ("_local_scalar_dense", "nonzero", "masked_select", "_unique", "unique", "equal", "bincount", "is_nonzero")
@@ -79,7 +78,14 @@ def run(operation, args, kwargs):
     if device and any(tensor.dim() for tensor in host) and name not in MIXING:
         raise RuntimeError(f"{name}: tensors on cuda:0 and on the CPU")
     to_device = _is_on_device(name, args, leaves, bool(device))
-    _count(operation, name, device, host, to_device, kwargs.get("non_blocking") or (name == "copy_" and args[2:] == (True,)))
+    _count(
+        operation,
+        name,
+        device,
+        host,
+        to_device,
+        kwargs.get("non_blocking") or (name == "copy_" and args[2:] == (True,)),
+    )
     numbers = [leaf.host if isinstance(leaf, OnDevice) else _here(leaf) for leaf in leaves]
     args_here, kwargs_here = tree_unflatten(numbers, structure)
     kwargs_here.pop("pin_memory", None)
@@ -90,9 +96,13 @@ def run(operation, args, kwargs):
         torch._C._TensorBase.data.__set__(args[0], OnDevice(args[0].host))
         return args[0]
     if not to_device:
-        return tree_map_only(torch.Tensor, lambda made: made.clone() if any(made is t.host for t in device) else made, result)
+        return tree_map_only(
+            torch.Tensor, lambda made: made.clone() if any(made is t.host for t in device) else made, result
+        )
     known = {id(tensor.host): tensor for tensor in device}
-    result = tree_map_only(torch.Tensor, lambda made: known.get(id(made)) if id(made) in known else OnDevice(made), result)
+    result = tree_map_only(
+        torch.Tensor, lambda made: known.get(id(made)) if id(made) in known else OnDevice(made), result
+    )
     return return_and_correct_aliasing(operation, args, kwargs, result) if device else result
 
 

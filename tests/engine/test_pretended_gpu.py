@@ -1,0 +1,135 @@
+"""Training and decoding on a pretended GPU: the numbers of the CPU, and a host that does not wait for the device.
+
+See `tests.engine.pretended_gpu.device` for what this shows and what it cannot.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from ln_repro.engine.command import PLUGINS
+
+HERE = Path(__file__).parent / "pretended_gpu"
+ROOT = HERE.parents[2]
+COMPILER = shutil.which("c++")
+SETTINGS = (
+    "--layers 1 --width 16 --ffn 32 --heads 2 --source-lang de --target-lang en --share-embeddings --clip-norm 0.1 "
+    "--optimizer ln_adam --lr-scheduler ln_ramp_and_tail --lr 1e-3 --seed 1 --max-tokens 240 --num-workers 0 "
+    "--log-format none --log-interval 2 --save-interval-updates 2 --max-update 4"
+).split()
+pytestmark = [
+    pytest.mark.skipif(torch.version.cuda is not None, reason="the pretended GPU needs a build of torch without CUDA"),
+    pytest.mark.skipif(COMPILER is None, reason="the pretended GPU needs a C++ compiler (c++)"),
+]
+
+
+@pytest.fixture(scope="module")
+def guard(tmp_path_factory):
+    """Return the library that answers for CUDA."""
+    from torch.utils import cpp_extension
+
+    library, torchs = tmp_path_factory.mktemp("guard") / "guard.so", cpp_extension.TORCH_LIB_PATH
+    flags = [f"-I{path}" for path in cpp_extension.include_paths()] + [f"-L{torchs}", f"-Wl,-rpath,{torchs}"]
+    command = [COMPILER, "-w", "-O0", "-std=c++17", "-shared", "-fPIC", HERE / "guard.cpp", "-o", library, *flags]
+    subprocess.run([*command, "-ltorch_cpu", "-lc10"], check=True)
+    return library
+
+
+class Cases:
+    """Cases to rehearse, by name and device."""
+
+    def __init__(self, corpus, folder):
+        self.corpus, self.folder = corpus, folder
+        self.cases = {}
+
+    def add(self, name, device, *extra, task="translation", **more):
+        """Add a case, with arguments of `train` that differ from the usual ones."""
+        folder = self.folder / name / device
+        folder.mkdir(parents=True)
+        arguments = [self.corpus, *PLUGINS[task], *SETTINGS, *extra, "--save-dir", folder / "saved"]
+        self.cases[name, device] = {"device": device, "arguments": [str(argument) for argument in arguments], **more}
+
+
+KINDS = [("translation", norm, "fp32") for norm in ("postln", "deepnorm", "rezero", "admin", "admin_closed")]
+KINDS += [(task, "preln", precision) for task in PLUGINS for precision in ("fp32", "bf16", "fp16")]
+PLANTED = {
+    "table on the CPU": "on cuda:0 and on the CPU",
+    "mask in fp32": "a mask of torch.float32",
+    "read of the norm": "_local_scalar_dense",
+    "blocking copy": "blocking copy",
+}
+
+
+@pytest.fixture(scope="module")
+def results(guard, corpus, tmp_path_factory):
+    """Return the results of all cases, by name and device; they share a process, which takes seconds to start."""
+    for split, size in (("train", 500), ("valid", 30)):
+        (corpus.parent / "text" / f"{split}.label").write_text("0\n1\n" * (size // 2))
+    cases = Cases(corpus, tmp_path_factory.mktemp("cases"))
+    for device in ("cpu", "cuda"):
+        for kind in KINDS:
+            task, norm, precision = kind
+            block = ["--block-tokens", 16] if task == "masked_lm" else []
+            cases.add(" ".join(kind), device, "--norm", norm, "--precision", precision, *block, task=task)
+    saved = cases.folder / "translation postln fp32" / "cuda" / "saved"
+    cases.add("resumed", "cuda", "--norm", "postln", "--restore-file", saved / "update2.pt")
+    for device in ("cpu", "cuda"):
+        request = {"split": "test", "weights": [str(saved / "epoch1.pt")], "out": str(cases.folder / device)}
+        cases.add("decoded", device, "--norm", "postln", decode=request)
+    for plant in PLANTED:
+        cases.add(plant, "cuda", "--precision", "bf16", plant=plant)
+    for precision in ("fp32", "bf16"):
+        size = ["--layers", 6, "--clip-norm", 0, "--precision", precision]
+        cases.add(f"6 layers {precision}", "cuda", *size)
+    command = [sys.executable, "-W", "ignore", "-m", "tests.engine.pretended_gpu.rehearse", guard]
+    given = json.dumps([*cases.cases.values()])
+    done = subprocess.run([*command, given], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return dict(zip(cases.cases, json.loads(done.stdout.splitlines()[-1]), strict=True))
+
+
+def waiting(result):
+    """Return the updates that waited for the device, of those after which nothing is due."""
+    return {update: found for update, found in result["waits"].items() if found and int(update) % 2}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=" ".join)
+def test_training_is_that_of_the_cpu_and_does_not_wait_for_the_device(results, kind):
+    """Every scheme, and every task in every precision."""
+    cpu, gpu = (results[" ".join(kind), device] for device in ("cpu", "cuda"))
+    assert "error" not in gpu, gpu
+    assert (cpu["device"], gpu["device"]) == ("cpu", "Pretended GPU")
+    assert [[kind, update] for kind, update, _ in gpu["losses"]] == [
+        [kind, update] for kind, update, _ in cpu["losses"]
+    ]
+    tolerance = 1e-6 if kind[2] == "fp32" else 1e-2
+    losses, expected = ([loss for _, _, loss in each["losses"]] for each in (gpu, cpu))
+    assert losses == pytest.approx(expected, rel=tolerance)
+    if kind[2] != "fp16":  # whose loss scale depends on the norm
+        assert len(gpu["waits"]) == 4 and not waiting(gpu)
+
+
+def test_a_run_resumes_exactly(results):
+    assert results["resumed", "cuda"]["losses"] == results["translation postln fp32", "cuda"]["losses"][1:]
+
+
+def test_hypotheses_are_those_of_the_cpu(results):
+    hypotheses = results["decoded", "cuda"]["hypotheses"]
+    assert hypotheses == results["decoded", "cpu"]["hypotheses"] and hypotheses.count("\n") == 25
+
+
+@pytest.mark.parametrize(("plant", "found"), PLANTED.items())
+def test_an_error_on_the_device_is_found(results, plant, found):
+    result = results[plant, "cuda"]
+    assert found in (result["error"] if "error" in result else str(waiting(result)))
+
+
+@pytest.mark.parametrize(("precision", "limit"), [("bf16", 950), ("fp32", 810)])
+def test_an_update_of_the_iwslt14_model_has_few_operations(results, precision, limit):
+    """Launching them limits the speed on a GPU. Their number depends on the layers, not on width or batch."""
+    assert 500 < results[f"6 layers {precision}", "cuda"]["operations"]["3"] <= limit
