@@ -37,6 +37,8 @@ def main() -> None:
     work = Workload(experiment, prepare(experiment.data, experiment.paths.data, process.binarise, print).bin)
     on = gpu().name if experiment.train.device != "cpu" else None
     machine = {"gpu": on, "cores": cores(), **provenance.environment(on or platform.machine())}
+    update = work.update()
+    print(f"an update: {update['operations']} operations, {update['bytes'] / 1e9:.2f} GB ({experiment.precision})")
     rows: list[dict[str, Any]] = []
     for name in options.rows or (ROWS if on else ON_CPU):
         ratios = [round(ratio, 4) for ratio in ROWS[name](work, options.rounds)]
@@ -45,7 +47,9 @@ def main() -> None:
         print(f"{name:18} {rows[-1]['ratio']:.3f}   ({spread})", flush=True)
         if options.json:  # after every row, since the time may be up before the last
             options.json.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(options.json, json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
+            write_atomically(
+                options.json, json.dumps({"machine": machine, "update": update, "rows": rows}, indent=1) + "\n"
+            )
 
 
 if __name__ == "__main__":

@@ -80,9 +80,21 @@ def results(guard, corpus, tmp_path_factory):
         for kind in KINDS:
             task, norm, precision = kind
             block = ["--block-tokens", 16] if task == "masked_lm" else []
-            cases.add(" ".join(kind), device, "--norm", norm, "--precision", precision, *block, task=task)
+            chosen = ["--norm", norm, "--precision", precision, "--probe-every", 2, "--probe-batches", 1, *block]
+            cases.add(" ".join(kind), device, *chosen, task=task)
     saved = cases.folder / "translation preln fp32" / "cuda" / "saved"
-    cases.add("resumed", "cuda", "--norm", "preln", "--restore-file", saved / "update2.pt")
+    cases.add(
+        "resumed",
+        "cuda",
+        "--norm",
+        "preln",
+        "--probe-every",
+        2,
+        "--probe-batches",
+        1,
+        "--restore-file",
+        saved / "update2.pt",
+    )
     for device in ("cpu", "cuda"):
         request = {"split": "test", "weights": [str(saved / "epoch1.pt")], "out": str(cases.folder / device)}
         cases.add("decoded", device, "--norm", "preln", decode=request)

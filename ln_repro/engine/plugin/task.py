@@ -23,7 +23,7 @@ MASK = "<mask>"
 class LnTaskConfig(FairseqDataclass):
     """Precision, divergence rule and probes."""
 
-    precision: str = field(default="fp32", metadata={"help": "fp32, or bf16, fp16: autocast over fp32 parameters"})
+    precision: str = field(default="fp32", metadata={"help": "fp32, or bf16, fp16 with fp32 parameters"})
     divergence_rule: str = field(default="never", metadata={"help": "when a run counts as diverged"})
     divergence_updates: int = field(default=2000, metadata={"help": "updates between the validations it compares"})
     probe_every: int = field(default=0, metadata={"help": "updates between two gradient probes, 0: none"})
