@@ -44,6 +44,8 @@ def main() -> int:
     work = Workload(experiment, prepare(experiment.data, experiment.paths.data, process.binarise, print).bin)
     on = gpu().name if experiment.train.device != "cpu" else None
     machine = {"gpu": on, "cores": cores(), **provenance.environment(on or platform.machine())}
+    update = work.update()
+    print(f"an update: {update['operations']} operations, {update['bytes'] / 1e9:.2f} GB ({experiment.precision})")
     names = list(options.rows or (ROWS if on else ON_CPU))
     command = {"rows": names, "rounds": options.rounds, "updates": options.updates, "overrides": options.overrides}
     rows = unfinished(options.json, command, machine) if options.json else []
@@ -62,7 +64,7 @@ def main() -> int:
         print(f"{name:18} {rows[-1]['ratio']:.3f}   ({spread})", flush=True)
         if options.json:  # after every row, since the time may be up before the last
             options.json.parent.mkdir(parents=True, exist_ok=True)
-            kept = {"machine": machine, "command": command, "rows": rows}
+            kept = {"machine": machine, "command": command, "update": update, "rows": rows}
             write_atomically(options.json, json.dumps(kept, indent=1) + "\n")
     return int(failed)
 

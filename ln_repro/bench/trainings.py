@@ -69,6 +69,14 @@ class Workload:
             _finish([Worker("bare", training_arguments(self.experiment, self.corpus, Path(name)), log)])
             return speed(Window(**_json(line)) for line in _lines(log) if line.startswith("{"))
 
+    def update(self) -> Mapping[str, Any]:
+        """Return the number of operations of one update of ours, and the bytes that they read and write."""
+        with tempfile.TemporaryDirectory() as name:
+            log = Path(name) / "count.log"
+            arguments = training_arguments(self.experiment, self.corpus, Path(name) / "checkpoints")
+            _finish([Worker("count", arguments, log)])
+            return _json(_lines(log)[-1])
+
     @staticmethod
     def windows(folder: Path) -> list[Window]:
         """Return the windows of a training of ours, from its events."""

@@ -9,8 +9,13 @@ from typing import Any
 import torch
 from fairseq import options, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-from ln_repro.engine.training import configuration
+from ln_repro.engine.group import Group
+from ln_repro.engine.stop import StopRequest
+from ln_repro.engine.training import Loop, configuration
+from ln_repro.system.distributed import Rank
 
 
 def stock(arguments: list[str]) -> int:
@@ -53,6 +58,33 @@ def bare(arguments: list[str]) -> int:
             print(json.dumps({"update": update, "tokens": tokens, "seconds": now - began}), flush=True)
             began, tokens = now, 0
     return 0
+
+
+def count(arguments: list[str]) -> int:
+    """Print the operations of the second update of `train`, with a kernel each, and the bytes of their tensors."""
+    loop = Loop(configuration(arguments), StopRequest(), Group(Rank()))
+    for samples in islice(loop._epoch(), 2):  # in the first, the optimizer makes its moments
+        with Operations() as counted:
+            loop.trainer.update(loop.trainer.seed_microbatches(samples))
+    print(json.dumps({"operations": counted.number, "bytes": counted.bytes}), flush=True)
+    return 0
+
+
+class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A context that counts operations, but neither views nor allocations, and the bytes that they read and write."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.number = self.bytes = 0
+
+    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = operation(*args, **(kwargs or {}))
+        name = operation._schema.name.removeprefix("aten::")
+        if not operation.is_view and not name.startswith(("empty", "new_empty", "detach", "alias", "_unsafe_view")):
+            tensors = [part for part in tree_leaves((args, kwargs, result)) if isinstance(part, torch.Tensor)]
+            self.number += 1
+            self.bytes += sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        return result
 
 
 def _batches(task: Any, cfg: Any) -> Any:

@@ -32,6 +32,7 @@ def decode(arguments: list[str], stop: StopRequest) -> int:
     task = tasks.setup_task(cfg.task)
     device = "cuda" if torch.cuda.is_available() and not cfg.common.cpu else "cpu"
     model = task.build_model(cfg.model).eval().to(device)
+    torch.backends.cuda.matmul.allow_tf32 = True
     for line in stop.requests():
         request = json.loads(line)
         if request["split"] not in task.datasets:
@@ -71,8 +72,8 @@ def batch_limits(device: str, beam: int, vocabulary: int) -> dict[str, int]:
 def translate(task: Any, model: Any, split: str, search: Namespace, device: str, stop: StopRequest) -> list[str]:
     """Return the best hypothesis for each sentence of ``split``, or an empty one if it is too long for the model.
 
-    Weights and scores are in fp32, whatever the precision of training. A batch that would need more than
-    `SEARCH_BYTES`, or that runs out of memory, is decoded in parts.
+    Weights and scores are in fp32, whatever the precision of training; a GPU multiplies matrices in TF32. A batch that
+    would need more than `SEARCH_BYTES`, or that runs out of memory, is decoded in parts.
     """
     generator = task.build_generator([model], search)
     dataset = task.dataset(split)

@@ -41,6 +41,8 @@ class Worker:
         settings: Mapping[str, str] = KEEP_MEMORY,
     ) -> None:  # fmt: skip
         require_fairseq()
+        if "--cpu" in arguments:
+            settings = {**settings, "CUDA_VISIBLE_DEVICES": ""}  # or pinned mini-batches would occupy a GPU
         self.job = job
         self.log = log
         with log.open("ab") as output:

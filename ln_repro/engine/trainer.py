@@ -1,14 +1,17 @@
 """fairseq's trainer with our own update, which gives the same result on any number of GPUs."""
 
 import logging
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from fairseq import utils
 from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
 from fairseq.trainer import Trainer
+from torch import distributed
 
 from ln_repro.engine.metric_buffer import Update
+from ln_repro.engine.plugin.optimizers import gradients
 
 FIRST_LOSS_SCALE = 2.0**7
 LOSS_SCALE_WINDOW = 2**14
@@ -25,8 +28,35 @@ class Underflow(Exception):
     """fp16's loss scale has fallen to its minimum."""
 
 
+def add_over_processes(tensors: list[torch.Tensor]) -> None:
+    """Add up tensors over all processes, in place, by one communication and without waiting for the device."""
+    flat = torch.cat([tensor.flatten() for tensor in tensors])
+    distributed.all_reduce(flat)
+    sums = torch.split(flat, [tensor.numel() for tensor in tensors])
+    torch._foreach_copy_(tensors, [total.view_as(tensor) for total, tensor in zip(sums, tensors, strict=True)])
+
+
+def sums_over_processes(
+    logs: Sequence[Mapping[str, Any]], names: Sequence[str], device: torch.device
+) -> dict[str, torch.Tensor]:
+    """Return the sums of ``logs`` over all processes, in float64 on ``device``, without waiting for it."""
+    values = [sum(log[name] for log in logs) for name in names]
+    known = torch.tensor([0.0 if torch.is_tensor(value) else value for value in values], dtype=torch.double)
+    sums = (known.pin_memory() if device.type == "cuda" else known).to(device, non_blocking=True)
+    for total, value in zip(sums, values, strict=True):
+        if torch.is_tensor(value):
+            total.add_(value)
+    distributed.all_reduce(sums)
+    return dict(zip(names, sums, strict=True))
+
+
 class StrictTrainer(Trainer):
     """fairseq's trainer, with an update that does not synchronise with the device, except in fp16."""
+
+    @property
+    def use_distributed_wrapper(self) -> bool:
+        """Return False: the gradients are added up here, and not by a wrapper of the model."""
+        return False
 
     def begin_epoch(self, epoch: int) -> None:
         """Begin an epoch; the validation before has switched dropout off."""
@@ -48,9 +78,8 @@ class StrictTrainer(Trainer):
         """
         lr = self.get_lr()
         self.zero_grad()
-        logs, tokens = self._add_up_gradients(samples)
-        self.optimizer.all_reduce_grads(self.model)
-        self.optimizer.multiply_grads(self.data_parallel_world_size / tokens)
+        logs, per_token = self._add_up_gradients(samples)
+        self.optimizer.multiply_grads(per_token)
         try:
             gnorm = self.clip_grad_norm(self.cfg.optimization.clip_norm)
         except OverflowError as error:
@@ -63,7 +92,11 @@ class StrictTrainer(Trainer):
         return Update(self.get_num_updates(), lr, logs, gnorm)
 
     def _add_up_gradients(self, samples: list[Any]) -> tuple[list[dict[str, Any]], torch.Tensor | float]:
-        """Return the logs of the mini-batches, and the target tokens of all processes, at least 1."""
+        """Add up the gradients of all mini-batches and processes.
+
+        Returns:
+            The logs of the mini-batches, or their sums over all processes, and 1 / (number of target tokens).
+        """
         logs, tokens, ignored = [], 0, False
         for sample in samples:
             sample, ignored = self._prepare_sample(sample)
@@ -73,9 +106,11 @@ class StrictTrainer(Trainer):
             self.optimizer.backward(loss * 0 if ignored else loss)
             logs.append(log)
             tokens += size
-        if self.data_parallel_world_size > 1:
-            logs, (tokens,) = self._aggregate_logging_outputs(logs, 0 if ignored else tokens, ignore=ignored)
-        return logs, tokens.clamp(min=1) if isinstance(tokens, torch.Tensor) else max(tokens, 1)
+        if self.data_parallel_world_size == 1:
+            return logs, 1 / max(tokens, 1)
+        add_over_processes(gradients(self.optimizer.params))
+        log = sums_over_processes([] if ignored else logs, [*logs[0]], self.device)
+        return [log], (1 / log["sample_size"].clamp(min=1)).float()
 
     def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
         """Save a checkpoint, with the number of processes and the state of the loss scaler."""

@@ -115,6 +115,7 @@ class Loop:
             parameters=sum(p.numel() for p in model.parameters()),
             device=torch.cuda.get_device_name() if self.trainer.cuda else "cpu",
             instructions=torch.backends.cpu.get_cpu_capability(),
+            **({"tf32": torch.backends.cuda.matmul.allow_tf32} if self.trainer.cuda else {}),
             updates_per_epoch=self.updates_per_epoch,
             processes=self.group.rank.size,
         )

@@ -3,9 +3,9 @@
 Only workers import fairseq, which changes global state (Hydra's, the seeds). A worker stops when its standard input is
 closed, so that it does not outlive the command that started it.
 
-JOB is ``binarise``, ``decode`` or ``train``; for the benchmark ``stock``, ``generate`` or ``bare``. Under torchrun it
-may also be ``follow`` (train with the arguments that the first process gives to its ``train``) or ``release`` (tell
-those that join that there is nothing to train).
+JOB is ``binarise``, ``decode`` or ``train``; for the benchmark ``stock``, ``generate``, ``bare`` or ``count``. Under
+torchrun it may also be ``follow`` (train with the arguments that the first process gives to its ``train``) or
+``release`` (tell those that join that there is nothing to train).
 """
 
 import gc
@@ -42,7 +42,7 @@ def main() -> int:
         from ln_repro.engine.stock_decoding import generate
 
         return generate(arguments)
-    if job in ("stock", "bare"):
+    if job in ("stock", "bare", "count"):
         from ln_repro.engine import baselines
 
         return int(getattr(baselines, job)(arguments))

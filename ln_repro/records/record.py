@@ -99,7 +99,10 @@ def record_of(
         "train_seconds": round(seconds, 3),
         "tokens_per_s": round(tokens / seconds, 1) if seconds else None,
         "peak_memory_mb": ended["peak_memory_mb"],
-        "environment": provenance.environment(begun["device"], begun.get("processes", 1), begun.get("instructions")),
+        "environment": {
+            **provenance.environment(begun["device"], begun.get("processes", 1), begun.get("instructions")),
+            **({"tf32": begun["tf32"]} if "tf32" in begun else {}),  # on a GPU, in training; decoding always uses it
+        },
         "code": dict(code),
         "experiment": experiment.settings(),
     }

@@ -53,6 +53,16 @@ def test_every_row_gives_a_ratio_a_round(work: Workload, row: str) -> None:
     assert len(ratios) == 1 and 0 < ratios[0] < math.inf  # on a busy machine two threads can be very slow
 
 
+def test_operations_of_an_update_depend_on_the_layers_and_bytes_on_the_width(work: Workload) -> None:
+    model = work.experiment.model
+    found = [
+        Workload(work.experiment.model_copy(update={"model": model.model_copy(update=changed)}), work.corpus).update()
+        for changed in ({}, {"width": 32}, {"layers": 2})
+    ]
+    assert found[0]["operations"] == found[1]["operations"] < found[2]["operations"]
+    assert found[0]["bytes"] < found[1]["bytes"]
+
+
 def test_all_train_on_the_same_batches(work: Workload, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tokens of each window are the same in ours and in the bare loop."""
     seen: list[list[float]] = []

@@ -4,9 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from ln_repro.engine.checkpoints import Checkpoints
+from ln_repro.engine.process import Worker
 from ln_repro.engine.stop import INTERRUPTED
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.records.events import Events
@@ -49,6 +51,13 @@ def came_to(folder):
     ]
     weights = Checkpoints(folder / "checkpoints").weights()
     return events, {epoch: (entry.update, entry.sha256) for epoch, entry in weights.items()}
+
+
+def test_a_worker_on_the_cpu_does_not_see_a_gpu(tmp_path):
+    """fairseq pins its mini-batches, for which torch would occupy a GPU that it sees."""
+    worker = Worker("train", ["--cpu"], tmp_path / "log")
+    assert psutil.Process(worker.process.pid).environ()["CUDA_VISIBLE_DEVICES"] == ""
+    worker.kill()
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])

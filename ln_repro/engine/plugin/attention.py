@@ -35,6 +35,8 @@ class Attention(nn.Module):
         ``mask`` (batch, 1, 1, source time) is added to the scores, -inf at padding; ``causal`` hides later positions.
         With ``state``, keys and values of earlier calls are reused and extended.
         """
+        dtype = self.q_proj.weight.dtype
+        query, source = query.to(dtype), source.to(dtype) if self.cross else query.to(dtype)
         q, k, v = self.heads_of(query, source, state)
         mixed = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
         return self.out_proj(mixed.permute(2, 0, 1, 3).reshape(query.shape))

@@ -58,7 +58,8 @@ class LnEncoder(EncoderOnly):
         ``positions`` are indices into the flattened ``src_tokens``; no logits are computed elsewhere.
         """
         x = self.encoder(src_tokens)["x"].transpose(0, 1)
-        return self.projection(x.flatten(0, 1).index_select(0, positions)), None
+        chosen = x.flatten(0, 1).index_select(0, positions)
+        return self.projection(chosen.to(self.projection.weight.dtype)), None
 
 
 @register_model("ln_classifier", dataclass=LnTransformerConfig)
@@ -83,7 +84,7 @@ class LnClassifier(EncoderOnly):
 
     def forward(self, src_tokens: Tensor) -> tuple[Tensor, None]:
         """Return the logits (batch, classes) of ``src_tokens`` (batch, time)."""
-        return self.classifier(self.encoder(src_tokens)["x"][0]), None
+        return self.classifier(self.encoder(src_tokens)["x"][0].to(self.classifier.weight.dtype)), None
 
 
 def build_encoder(cfg: LnTransformerConfig, words: Any) -> Encoder:

@@ -43,7 +43,7 @@ class FeedForward(nn.Module):
         self.fc2 = nn.Linear(ffn, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.fc2(F.relu(self.fc1(x)))
+        return self.fc2(F.relu(self.fc1(x.to(self.fc1.weight.dtype))))
 
 
 class EncoderLayer(nn.Module):
@@ -93,6 +93,11 @@ class Stack(nn.Module):
         self.scheme = SCHEMES[shape.norm]
         self.norm = nn.LayerNorm(shape.width) if self.scheme.final_norm else nn.Identity()
         self.gain = self.scheme.gain(shape.place(decoder=kind is DecoderLayer))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Return the dtype that attention computes in."""
+        return next(self.layers[0].parameters()).dtype
 
     def forward(self, x: Tensor, *context: object) -> Tensor:
         """Map (time, batch, width) to the same; ``context`` is passed to each layer."""

@@ -12,7 +12,7 @@ from fairseq.dataclass import FairseqDataclass
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-LOW_PRECISION = {"bf16": torch.bfloat16, "fp16": torch.float16}
+from ln_repro.engine.plugin.precision import LOW_PRECISION, weights_in
 
 
 @dataclass
@@ -79,7 +79,7 @@ class LabelSmoothedCrossEntropy(FairseqCriterion):
     def forward(self, model: nn.Module, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
         """Return the loss, the number of target tokens, and the log, a dict of sums."""
         target = sample["target"].reshape(-1)
-        with torch.autocast(target.device.type, self.low_precision, enabled=self.low_precision is not None):
+        with weights_in(self.low_precision, model):
             logits, _ = model(**sample["net_input"])
         loss, nll = label_smoothed_nll(logits.flatten(0, -2), target, self.label_smoothing, self.padding_idx)
         tokens = sample["ntokens"]

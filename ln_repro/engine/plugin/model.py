@@ -73,11 +73,14 @@ class Encoder(FairseqEncoder):
 
         Returns:
             ``x`` (time, batch, width) and ``mask`` (batch, 1, 1, time): 0, or -inf at padding. To skip the mask where
-            there is no padding, the host would have to synchronise with the GPU.
+            there is no padding, the host would have to synchronise with the GPU. Its rows are multiples of 8 apart, as
+            CUDA's attention needs them.
         """
         padding = src_tokens.eq(self.dictionary.pad())
         x = self.embed(src_tokens).masked_fill(padding[:, :, None], 0.0)
-        mask = torch.zeros_like(padding, dtype=x.dtype).masked_fill_(padding, float("-inf"))[:, None, None, :]
+        batch, time = src_tokens.shape
+        rows = x.new_zeros(batch, 1, 1, time + -time % 8, dtype=self.stack.dtype)
+        mask = rows[..., :time].masked_fill_(padding[:, None, None, :], float("-inf"))
         return {"x": self.stack(x.transpose(0, 1), mask), "mask": mask}
 
     def reorder_encoder_out(self, encoder_out: Memory, new_order: Tensor) -> Memory:
@@ -110,7 +113,7 @@ class Decoder(FairseqIncrementalDecoder):
         """
         x = self.embed(prev_output_tokens, newest_only=incremental_state is not None)
         x = self.stack(x.transpose(0, 1), encoder_out["x"], encoder_out["mask"], incremental_state)
-        return self.projection(x.transpose(0, 1)), None
+        return self.projection(x.transpose(0, 1).to(self.projection.weight.dtype)), None
 
     def reorder_incremental_state_scripting(self, incremental_state: State, new_order: Tensor) -> None:
         """Reorder every cache with the beam; fairseq would search all modules for them at every step."""

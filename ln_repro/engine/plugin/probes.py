@@ -87,5 +87,6 @@ def probe(
         return scaled
 
     scales = [loss_scale * max(sample["ntokens"], 1) for sample in samples] if loss_scale else []
-    with torch.random.fork_rng():
+    device = next(model.parameters()).device
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
         return gradient_norms(weights, [partial(loss, *numbered) for numbered in enumerate(samples, 1)], scales)

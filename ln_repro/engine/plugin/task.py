@@ -23,7 +23,7 @@ MASK = "<mask>"
 class LnTaskConfig(FairseqDataclass):
     """Precision, divergence rule, checkpoints and probes."""
 
-    precision: str = field(default="fp32", metadata={"help": "fp32, or bf16, fp16: autocast over fp32 parameters"})
+    precision: str = field(default="fp32", metadata={"help": "fp32, or bf16, fp16 with fp32 parameters"})
     divergence_rule: str = field(default="never", metadata={"help": "when a run counts as diverged"})
     divergence_updates: int = field(default=2000, metadata={"help": "updates between the validations it compares"})
     save_minutes: float = field(default=10.0, metadata={"help": "minutes between two states at most"})

@@ -1,0 +1,121 @@
+"""Train and decode on a pretended GPU, or on the CPU, by the project's unchanged code.
+
+`python rehearse.py GUARD CASES`: GUARD is the library built from ``guard.cpp``; CASES is a JSON list of objects with
+``device``, ``arguments`` of `train`, and optionally ``decode`` (a request to `decode`) ``plant`` (an error of
+`PLANTS`) or ``add up`` (see `add_up`). Prints a JSON list with the results of each.
+"""
+
+import ctypes
+import json
+import logging
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from unittest import mock
+
+ctypes.CDLL(sys.argv[1])  # before torch looks for devices
+import torch  # noqa: E402
+
+from ln_repro.engine import compat  # noqa: E402
+from tests.engine.pretended_gpu import device  # noqa: E402
+
+compat.apply()
+
+from fairseq import utils  # noqa: E402
+
+from ln_repro.engine import decode as decoding  # noqa: E402
+from ln_repro.engine import trainer, training  # noqa: E402
+from ln_repro.engine.group import Group  # noqa: E402
+from ln_repro.engine.plugin import attention, layers, model, optimizers  # noqa: E402
+from ln_repro.engine.stop import StopRequest  # noqa: E402
+from ln_repro.records.events import Events  # noqa: E402
+from ln_repro.system.distributed import Rank  # noqa: E402
+
+new_table, norm_of, encoded = layers.sinusoids, optimizers.TorchOptimizer.clip_grad_norm, model.Encoder.forward
+PLANTS = {
+    "table on the CPU": (layers.TokenEmbedding, "_positions", lambda self, time: new_table(100, self.width, self.pad)),
+    "mask in fp32": (
+        model.Encoder, "forward",
+        lambda self, *args, **kwargs: {k: v.float() for k, v in encoded(self, *args, **kwargs).items()},
+    ),
+    "read of the norm": (
+        optimizers.TorchOptimizer, "clip_grad_norm", lambda self, limit, **_: torch.tensor(float(norm_of(self, limit)))
+    ),
+    "blocking copy": (
+        utils, "move_to_cuda", lambda sample: utils.apply_to_sample(lambda tensor: tensor.to("cuda"), sample)
+    ),
+}  # fmt: skip
+
+
+class OneRequest(StopRequest):
+    """The requests to a decoder: one."""
+
+    def __init__(self, request):
+        super().__init__()
+        self.request = request
+
+    def requests(self):
+        yield json.dumps(self.request)
+
+
+class CountingLoop(training.Loop):
+    """The training loop, with what each update waits for, and the number of its operations."""
+
+    found: dict
+
+    def _update(self, samples):
+        device.waits.clear()
+        device.operations.clear()
+        super()._update(samples)
+        self.found["waits"][self.update] = dict(device.waits)
+        self.found["operations"][self.update] = device.operations.total()
+
+
+def train(arguments):
+    """Train; return losses by update, and what each update waited for."""
+    CountingLoop.found = {"waits": {}, "operations": {}}
+    with mock.patch.object(training, "Loop", CountingLoop):
+        training.train(arguments, StopRequest(), Group(Rank()))
+    events = Events(Path(arguments[arguments.index("--save-dir") + 1]).parent / "events.jsonl").read()
+    losses = [(event["kind"], event["update"], event["loss"]) for event in events if "loss" in event]
+    return {"losses": losses, "device": events[0]["device"], **CountingLoop.found}
+
+
+def decode(request, arguments):
+    """Decode; return the hypotheses."""
+    decoding.decode(["2", "1.0", "1.2", "10", "--", *arguments], OneRequest(request))
+    return {"hypotheses": Path(request["out"]).read_text()}
+
+
+def add_up():
+    """Add up gradients and logs as an update of two equal processes does; return them and what that waited for."""
+    on = torch.device("cuda")
+    gradients = [torch.full(shape, 3.0, device=on) for shape in ((2, 2), (3,))]
+    logs = [{"loss": torch.full((), 0.5, device=on), "sample_size": 7}] * 2
+    device.waits.clear()
+    with mock.patch.object(trainer.distributed, "all_reduce", lambda tensor: tensor.mul_(2)):
+        trainer.add_over_processes(gradients)
+        sums = trainer.sums_over_processes(logs, ["loss", "sample_size"], on)
+    waits = dict(device.waits)
+    return {"sums": [value.item() for value in sums.values()], "gradients": gradients[1].tolist(), "waits": waits}
+
+
+def run(case):
+    """Run a case; return its result, or its error."""
+    gpu = case["device"] == "cuda"
+    arguments = [*case["arguments"], *([] if gpu else ["--cpu"])]
+    plant = mock.patch.object(*PLANTS[case["plant"]]) if "plant" in case else nullcontext()
+    kernel = mock.patch.object(attention, "scaled_dot_product_attention", device.attend) if gpu else nullcontext()
+    with device.PretendedGpu() if gpu else nullcontext(), kernel, plant:
+        try:
+            if "add up" in case:
+                return add_up()
+            return decode(case["decode"], arguments) if "decode" in case else train(arguments)
+        except RuntimeError as error:
+            return {"error": str(error)}
+
+
+torch.set_num_threads(1)
+logging.disable(logging.INFO)
+device.pretend()
+print(json.dumps([run(case) for case in json.loads(sys.argv[2])]))

@@ -1,0 +1,156 @@
+"""Training and decoding on a pretended GPU: the numbers of the CPU, and a host that does not wait for the device.
+
+See `tests.engine.pretended_gpu.device` for what this shows and what it cannot.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from ln_repro.engine.command import PLUGINS
+
+HERE = Path(__file__).parent / "pretended_gpu"
+ROOT = HERE.parents[2]
+COMPILER = shutil.which("c++")
+SETTINGS = (
+    "--layers 1 --width 16 --ffn 32 --heads 2 --source-lang de --target-lang en --share-embeddings --clip-norm 0.1 "
+    "--optimizer ln_adam --lr-scheduler ln_ramp_and_tail --lr 1e-3 --seed 1 --max-tokens 240 --num-workers 0 "
+    "--log-format none --log-interval 2 --save-interval-updates 2 --max-update 4"
+).split()
+pytestmark = [
+    pytest.mark.skipif(torch.version.cuda is not None, reason="the pretended GPU needs a build of torch without CUDA"),
+    pytest.mark.skipif(COMPILER is None, reason="the pretended GPU needs a C++ compiler (c++)"),
+]
+
+
+@pytest.fixture(scope="module")
+def guard(tmp_path_factory):
+    """Return the library that answers for CUDA."""
+    from torch.utils import cpp_extension
+
+    library, torchs = tmp_path_factory.mktemp("guard") / "guard.so", cpp_extension.TORCH_LIB_PATH
+    flags = [f"-I{path}" for path in cpp_extension.include_paths()] + [f"-L{torchs}", f"-Wl,-rpath,{torchs}"]
+    command = [COMPILER, "-w", "-O0", "-std=c++17", "-shared", "-fPIC", HERE / "guard.cpp", "-o", library, *flags]
+    subprocess.run([*command, "-ltorch_cpu", "-lc10"], check=True)
+    return library
+
+
+class Cases:
+    """Cases to rehearse, by name and device."""
+
+    def __init__(self, corpus, folder):
+        self.corpus, self.folder = corpus, folder
+        self.cases = {}
+
+    def add(self, name, device, *extra, task="translation", **more):
+        """Add a case, with arguments of `train` that differ from the usual ones."""
+        folder = self.folder / name / device
+        folder.mkdir(parents=True)
+        arguments = [self.corpus, *PLUGINS[task], *SETTINGS, *extra, "--save-dir", folder / "saved"]
+        self.cases[name, device] = {"device": device, "arguments": [str(argument) for argument in arguments], **more}
+
+
+KINDS = [
+    ("translation", "preln", "fp32"), ("translation", "postln", "bf16"), ("translation", "admin", "fp16"),
+    ("masked_lm", "deepnorm", "fp32"), ("masked_lm", "rezero", "bf16"), ("masked_lm", "preln", "fp16"),
+    ("classification", "admin_closed", "fp32"), ("classification", "preln", "bf16"),
+    ("classification", "postln", "fp16"),
+]  # fmt: skip
+"""Every task in every precision, and every scheme."""
+PLANTED = {
+    "table on the CPU": "on cuda:0 and on the CPU",
+    "mask in fp32": "a mask of torch.float32",
+    "read of the norm": "_local_scalar_dense",
+    "blocking copy": "blocking copy",
+}
+
+
+@pytest.fixture(scope="module")
+def results(guard, corpus, tmp_path_factory):
+    """Return the results of all cases, by name and device; they share a process, which takes seconds to start."""
+    for split, size in (("train", 500), ("valid", 30)):
+        (corpus.parent / "text" / f"{split}.label").write_text("0\n1\n" * (size // 2))
+    cases = Cases(corpus, tmp_path_factory.mktemp("cases"))
+    for device in ("cpu", "cuda"):
+        for kind in KINDS:
+            task, norm, precision = kind
+            block = ["--block-tokens", 16] if task == "masked_lm" else []
+            chosen = ["--norm", norm, "--precision", precision, "--probe-every", 2, "--probe-batches", 1, *block]
+            cases.add(" ".join(kind), device, *chosen, task=task)
+    saved = cases.folder / "translation preln fp32" / "cuda" / "saved"
+    cases.add(
+        "resumed",
+        "cuda",
+        "--norm",
+        "preln",
+        "--probe-every",
+        2,
+        "--probe-batches",
+        1,
+        "--restore-file",
+        saved / "update2.pt",
+    )
+    for device in ("cpu", "cuda"):
+        request = {"split": "test", "weights": [str(saved / "epoch1.pt")], "out": str(cases.folder / device)}
+        cases.add("decoded", device, "--norm", "preln", decode=request)
+    for plant in PLANTED:
+        cases.add(plant, "cuda", "--precision", "bf16", plant=plant)
+    for precision in ("fp32", "bf16"):
+        size = ["--layers", 6, "--clip-norm", 0, "--precision", precision]
+        cases.add(f"6 layers {precision}", "cuda", *size)
+    cases.add("two processes", "cuda", **{"add up": True})
+    command = [sys.executable, "-W", "ignore", "-m", "tests.engine.pretended_gpu.rehearse", guard]
+    given = json.dumps([*cases.cases.values()])
+    done = subprocess.run([*command, given], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return dict(zip(cases.cases, json.loads(done.stdout.splitlines()[-1]), strict=True))
+
+
+def waiting(result):
+    """Return the updates that waited for the device, of those after which nothing is due."""
+    return {update: found for update, found in result["waits"].items() if found and int(update) % 2}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=" ".join)
+def test_training_is_that_of_the_cpu_and_does_not_wait_for_the_device(results, kind):
+    cpu, gpu = (results[" ".join(kind), device] for device in ("cpu", "cuda"))
+    assert "error" not in gpu, gpu
+    assert (cpu["device"], gpu["device"]) == ("cpu", "Pretended GPU")
+    assert [[kind, update] for kind, update, _ in gpu["losses"]] == [
+        [kind, update] for kind, update, _ in cpu["losses"]
+    ]
+    losses, expected = ([loss for _, _, loss in each["losses"]] for each in (gpu, cpu))
+    assert losses == pytest.approx(expected, rel=1e-6 if kind[2] == "fp32" else 1e-2)
+    if kind[2] != "fp16":  # whose loss scale depends on the norm
+        assert len(gpu["waits"]) == 4 and not waiting(gpu)
+
+
+def test_a_run_resumes_exactly(results):
+    assert results["resumed", "cuda"]["losses"] == results["translation preln fp32", "cuda"]["losses"][1:]
+
+
+def test_hypotheses_are_those_of_the_cpu(results):
+    hypotheses = results["decoded", "cuda"]["hypotheses"]
+    assert hypotheses == results["decoded", "cpu"]["hypotheses"] and hypotheses.count("\n") == 25
+
+
+@pytest.mark.parametrize(("plant", "found"), PLANTED.items())
+def test_an_error_on_the_device_is_found(results, plant, found):
+    result = results[plant, "cuda"]
+    assert found in (result["error"] if "error" in result else str(waiting(result)))
+
+
+@pytest.mark.parametrize(("precision", "limit"), [("bf16", 950), ("fp32", 810)])
+def test_an_update_of_the_iwslt14_model_has_few_operations(results, precision, limit):
+    """Launching them limits the speed on a GPU. Their number depends on the layers, not on width or batch."""
+    assert 500 < results[f"6 layers {precision}", "cuda"]["operations"]["3"] <= limit
+
+
+def test_adding_up_over_processes_does_not_wait_for_the_device(results):
+    expected = {"sums": [2.0, 28.0], "gradients": [6.0] * 3, "waits": {}}
+    assert results["two processes", "cuda"] == expected
