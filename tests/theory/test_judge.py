@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from ln_repro.claims.verdict import all_of, near, verdict
+from ln_repro.claims.verdict import near, verdict
 from ln_repro.theory import lemmas
 from ln_repro.theory.checks import CHECKS, CLAIMS, Check
-from ln_repro.theory.figures import figures
 from ln_repro.theory.judge import examine, judge
 from ln_repro.theory.plan import POSITIONS, Scale, units
 from ln_repro.theory.unit import Measured, Measurement, Unit
@@ -81,13 +80,6 @@ def test_near_means_within_four_standard_errors() -> None:
     values = [1.0, 2.0, 3.0]  # the standard error is 0.577
     assert near(values, (4.3, 5)) == "reproduced" == near(values, (0, 0))
     assert near(values, (4.4, 5)) == "contradicted" == near(values, (-1, -0.4))
-
-
-def test_every_part_has_to_hold() -> None:
-    assert all_of(["reproduced", "reproduced"]) == "reproduced"
-    assert all_of(["reproduced", "inconclusive"]) == "inconclusive"
-    assert all_of(["contradicted", "inconclusive", "reproduced"]) == "contradicted"
-    assert all_of([]) == "inconclusive"
 
 
 def test_what_agrees_with_the_paper_is_reproduced_unless_seeds_are_few() -> None:
@@ -161,13 +153,3 @@ def test_what_was_not_measured_is_named() -> None:
     made = [one for one in measured() if dict(one[0].settings).get("init") != "fairseq"]
     note = found("TH-6", made)["note"]
     assert note == "not measured: Transformers of 6 to 14 layers, fairseq's initialisation (--full)"
-
-
-def test_the_figure_has_the_papers_four_panels() -> None:
-    panels = figures(measured())["figure_3"]
-    assert list(panels) == ["a", "b", "c", "d"]
-    assert set(panels["b"]) == {f"{n} {s}" for n in ("postln", "preln") for s in ("encoder", "decoder")}
-    assert list(panels["a"]["postln decoder"]) == ["1", "2", "3", "4", "5", "6"]
-    mean, low, high = panels["c"]["postln decoder"]["14"]
-    assert low < mean < high and mean == pytest.approx(1.65, rel=0.01)
-    assert list(panels["d"]["preln decoder"]) == ["6", "8", "10", "12", "14"]
