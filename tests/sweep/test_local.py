@@ -127,14 +127,6 @@ def test_a_run_of_another_sweep_is_started_only_if_that_sweep_ends_without_a_rec
     assert [tries(one) for one in plan] == [1, 1, 0]
 
 
-def test_no_more_runs_at_a_time_than_the_devices_allow(pool, monkeypatch) -> None:
-    made, plan, _ = pool(*["good"] * 3, slots=1)
-    running: list[int] = []
-    monkeypatch.setattr(made.progress, "show", lambda: running.append(len(made.running)))
-    made.run(plan)
-    assert max(running) == 1 and all(one.done for one in plan)
-
-
 def test_a_request_stops_a_run_that_is_running_and_one_that_waits(pool) -> None:
     made, plan, said = pool("slow", "slow", "good", slots=1)
     thread = threading.Thread(target=made.run, args=(plan,))

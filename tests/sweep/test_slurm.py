@@ -18,13 +18,12 @@ from ln_repro.engine.device import Gpu
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.compose import launcher
 from ln_repro.experiment.learning_rate import LearningRate
-from ln_repro.records import provenance
 from ln_repro.sweep import cluster, queued, run_process, slurm
 from ln_repro.sweep.cancellations import Cancellations
 from ln_repro.sweep.grid import GridRun
 from ln_repro.sweep.plan import PlannedRun
 from ln_repro.sweep.progress import Progress
-from ln_repro.sweep.slurm import Job, RunJob, asks_for_gpus
+from ln_repro.sweep.slurm import RunJob, asks_for_gpus
 from tests.examples import experiment
 
 SQUEUE = """#!{python}
@@ -152,13 +151,6 @@ def test_without_slurm_there_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LnReproError, match="squeue not found"):
         slurm.queue()
-    with pytest.raises(UserError, match="sbatch not found"):
-        slurm.require()
-
-
-@pytest.mark.parametrize(("name", "index"), [("5_0", 0), ("5_12", 12), ("5", 0), ("5_[3-7%2]", 0)])
-def test_the_index_of_a_job_in_its_array(name: str, index: int) -> None:
-    assert Job(name, "queued", "").index == index
 
 
 def test_a_launcher_file_and_single_options_change_the_options_of_slurm(tmp_path: Path) -> None:
@@ -177,16 +169,6 @@ def test_a_launcher_file_that_cannot_be_read_is_one_line(tmp_path: Path, text: s
     with pytest.raises(UserError, match=message) as caught:
         launcher(str(mine), [])
     assert "\n" not in str(caught.value)
-
-
-def test_a_run_is_submitted_as_it_was_composed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    submitted: list[RunJob] = []
-    monkeypatch.setattr(slurm, "submit", lambda jobs, *_: submitted.extend(jobs))
-    typed = planned(tmp_path, precision="bf16", lr=0.12345678901)
-    assert cluster.submit_unfinished([typed], tmp_path, {}, 0) == 1
-    found, code = queued.read(Path(submitted[0].file))
-    assert found == typed.experiment and code == provenance.code()
-    assert submitted[0].name == queued.name(Path(submitted[0].file)) == typed.name
 
 
 @pytest.mark.parametrize(
