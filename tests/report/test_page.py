@@ -3,7 +3,6 @@
 import json
 import re
 from html.parser import HTMLParser
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from ln_repro.records.archive import Run, read_kept
 from ln_repro.report import figure_rates
 from ln_repro.report.page import page
 from ln_repro.report.page_runs import arms_of, thinned
-from ln_repro.report.page_theory import number_table, theory_panels
 from tests.examples import diverged, record
 from tests.report.claims import claim, claims
 
@@ -80,12 +78,6 @@ def test_it_is_one_file_whose_links_lead_somewhere(text: str) -> None:
     assert "url(" not in styles and "@import" not in styles
 
 
-def test_headings_are_nested(text: str) -> None:
-    levels = [int(tag[1]) for tag in Reader(text).headings]
-    assert levels[0] == 1 and levels.count(1) == 1
-    assert all(below <= above + 1 for above, below in pairwise(levels))
-
-
 def test_what_a_claim_says_cannot_break_the_page() -> None:
     made = page([Run(record(exp="</script><i>"))], claims(), NOTHING)
     assert "<b>x</b>" not in made and "<i>" not in made
@@ -130,18 +122,3 @@ def test_an_arm_is_what_differs_in_the_seed_alone() -> None:
     assert [arm["ids"] for arm in found] == [["2"], ["0123456789", "1"], ["abcdef0123"]]
     assert found[1]["bleu"] == "41.4 (39.5 to 43.2)" and found[1]["schedule"] == "no warm-up, constant"
     assert found[2]["bleu"] == "–" and found[2]["diverged"] == 1
-
-
-def test_every_finding_has_a_figure_and_numbers(theory: dict[str, Any]) -> None:
-    for found in theory["findings"]:
-        panels = theory_panels(found, theory["figures"])
-        assert panels and all(len(line["x"]) == len(line["y"]) > 1 for panel in panels for line in panel["series"])
-        table = number_table(found)
-        assert table["rows"] and all(len(row) == len(table["columns"]) for row in table["rows"])
-
-
-def test_figure_3_carries_the_papers_values(theory: dict[str, Any]) -> None:
-    found = next(found for found in theory["findings"] if found["id"] == "TH-8")
-    panel = theory_panels(found, theory["figures"])[1]
-    marks = {line["label"]: line["y"] for line in panel["series"] if line["marks"]}
-    assert marks["paper, Post-LN"][0] == 0.13 and marks["paper, Post-LN"][-1] == 1.658

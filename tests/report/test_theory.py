@@ -5,8 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from ln_repro.report.tables import render
-from ln_repro.report.theory import findings_table, terminal_table
+from ln_repro.report.theory import terminal_table
 from ln_repro.theory.checks import CLAIMS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,12 +24,6 @@ def test_the_terminal_shows_id_verdict_and_what_the_interval_is_of() -> None:
     assert first.split()[0] == "TH-0" and first.rstrip().endswith("slope on l")
     assert second.split()[0] == "inconclusive" and second.rstrip().endswith("- .. 1.23")
     assert third.rstrip().endswith("1 seeds")
-
-
-def test_files_show_the_rule_too() -> None:
-    table = findings_table([FINDING])
-    assert table["rows"][0][-3:] == [1, "inconclusive", "below 2"]
-    assert r"1.5 \| 2" in render({"theory": table}, "md")
 
 
 def test_the_committed_record_holds_every_finding_and_figure() -> None:
