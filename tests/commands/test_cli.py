@@ -17,7 +17,6 @@ from ln_repro import cli
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.compose import CONF, experiments
 from ln_repro.experiment.settings import Experiment
-from ln_repro.version import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 TOY = "exp=toy_preln_nowarm"
@@ -258,11 +257,6 @@ def test_experiments_of_ones_own_are_listed_shown_and_swept(own: Path, capsys: p
     assert cli.main(["run", "exp=mine_postln_warm"]) == 2  # found only where it is asked for
 
 
-def test_hydras_own_search_path_is_taken(own: Path, runs: list[Experiment]) -> None:
-    assert cli.main(["run", "exp=mine_postln_warm", "hydra.searchpath=['my own']"]) == 0
-    assert [(run.exp, run.lr) for run in runs] == [("mine_postln_warm", 7e-3)]
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -331,14 +325,6 @@ def test_the_help_imports_nothing_heavy() -> None:
     assert all(
         verb in done.stdout for verb in ("run", "data", "status", "tables", "figures", "sync", "doctor", "exit codes")
     )
-
-
-def test_help_and_version_are_no_errors(capsys: pytest.CaptureFixture[str]) -> None:
-    for argument in ("--help", "--version"):
-        with pytest.raises(SystemExit) as end:
-            cli.main([argument])
-        assert not end.value.code
-    assert __version__ in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("line", ["run --help", f"run {TOY} --info defaults", "sweep grid=gradients --dry-run"])

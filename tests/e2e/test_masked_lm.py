@@ -69,18 +69,3 @@ def test_text_in_one_language_is_enough(command, lines):
     data = json.loads((run.folder / "record.json").read_text())["data"]
     assert (data["train_pairs"], data["valid_pairs"]) == (500, 30) and "test_pairs" not in data
     assert run.call_here("data", "verify", *lines, "data.bpe_merges=0")[0] == 0
-
-
-def test_settings_that_do_not_fit_are_refused_in_one_line(command) -> None:
-    run = command("runs", *MASKED, "eval.average=2")
-    status, _, error = run.call_here("run", *run.arguments)
-    assert status == 2 and error.count("\n") == 1
-    assert "eval.valid, eval.average: task=masked_lm decodes nothing" in error
-
-
-def test_the_papers_experiment_names_the_missing_data(whole: Command) -> None:
-    status, _, error = whole.call_here("run", "exp=bert_preln_nowarm_linear_high", "tracker=none")
-    assert status == 2 and error == (
-        "ln-repro: data.train: is not given; give data.train=FILE data.valid=FILE, and data.test=FILE if you have one, "
-        "with one sentence per line (.gz and .xz are accepted)\n"
-    )

@@ -164,6 +164,8 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy() -> None:
          "train.max_tokens: needs at least train.block_tokens=512, found 100"),
         ({**STARTED, "eval__average": 2},
          "eval.valid, eval.average: task=classification decodes nothing; leave them out"),
+        ({"task": "masked_lm", "eval__average": 2},
+         "eval.valid, eval.average: task=masked_lm decodes nothing; leave them out"),
         ({"train__nope": 1}, "train.nope: no such setting"),
         ({"nope": 1}, "nope: no such setting"),
     ],

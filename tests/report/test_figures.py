@@ -11,7 +11,7 @@ from ln_repro import cli
 from ln_repro.experiment import compose
 from ln_repro.paper.figures import FIGURES, Panel
 from ln_repro.records.archive import Run
-from ln_repro.report.figures import ALL, draw_all, draw_panel, draw_runs, figures_of, records_by_arm, rows_for, style
+from ln_repro.report.figures import ALL, draw_all, draw_panel, draw_runs, figures_of, records_by_arm, style
 from ln_repro.report.grids import GRIDS
 from ln_repro.report.plotting import COLOURS, GREY, figure_style
 from ln_repro.report.series import curve
@@ -65,22 +65,9 @@ def test_means_bands_and_the_papers_points_are_drawn_of_iwslt(axis: Any) -> None
     assert corners[:, 1].min() == 0 and corners[:, 1].max() == pytest.approx(20 + 24.841, abs=1e-3)
 
 
-@pytest.mark.parametrize("corpus", ["toy", "wmt", "minibert"])
-def test_the_papers_numbers_are_drawn_beside_no_other_corpus(corpus: str, axis: Any) -> None:
-    for panel in (panel for figure in figures_of(corpus).values() for row in rows_for(figure, corpus) for panel in row):
-        lines = drawn(axis, panel, *(made(f"{corpus}_{series.arm}", bleus=[1.0]) for series in panel.series))
-        assert lines and not any(GREY in line for line in lines)
-
-
 def test_a_panel_without_a_curve_says_so(axis: Any) -> None:
     assert drawn(axis, FIGURE_4_BLEU, made(losses=[5.0], bleus=[None])) == {}
     assert [text.get_text() for text in axis.texts] == ["not run"]
-
-
-def test_only_wmt_has_the_papers_wmt_panels() -> None:
-    titles = {corpus: [panel.title[:3] for row in rows_for(FIGURES["figure_4"], corpus) for panel in row]
-              for corpus in ("iwslt", "toy", "wmt")}  # fmt: skip
-    assert titles == {"iwslt": ["(a)", "(b)"], "toy": ["(a)", "(b)"], "wmt": ["(a)", "(b)", "(c)", "(d)"]}
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from ln_repro.claims.judge import claim_rows, evidence_of
-from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
 from ln_repro.commands.report import arms_beside
 from ln_repro.records.archive import Run, read_kept
 from ln_repro.report import figure_rates
 from ln_repro.report.page import page
-from ln_repro.report.page_runs import arms_of, thinned
+from ln_repro.report.page_runs import arms_of
 from tests.examples import diverged, record
 from tests.report.claims import claim, claims
 
@@ -94,24 +93,8 @@ def test_a_claim_shows_its_rule_its_command_its_runs_and_the_verdicts_on_other_c
     assert "abcdef0123.json" not in article and "1 diverged" in made
 
 
-@pytest.mark.parametrize("verdict", [REPRODUCED, CONTRADICTED, INCONCLUSIVE, NOT_RUN])
-def test_every_verdict_is_a_word_and_a_mark(verdict: str) -> None:
-    made = page([], [claim(verdict=verdict, other_corpora=[])], NOTHING)
-    assert f'href="#mark-{verdict}"/></svg>{verdict.replace("-", " ")}</span>' in made
-
-
 def test_no_records_and_no_claims_are_a_page_too() -> None:
     Reader(page([], [], NOTHING))
-
-
-def test_a_long_run_is_thinned_to_means_and_what_is_not_finite_stays_a_gap() -> None:
-    losses = [2.0, 4.0, None, 1.0, None, None, 3.0]
-    events: list[dict[str, Any]] = [
-        {"kind": "train", "update": 10 * at, "loss": loss} for at, loss in enumerate(losses)
-    ]
-    assert thinned([{"kind": "valid"}, *events], 4) == {"update": [10, 30, 50, 60], "loss": [3.0, 1.0, None, 3.0]}
-    assert thinned([]) == {"update": [], "loss": []}
-    assert len(thinned([events[0]] * 1001)["loss"]) <= 100
 
 
 def test_an_arm_is_what_differs_in_the_seed_alone() -> None:

@@ -1,6 +1,5 @@
 """Grids: which runs they have, on every corpus, and what they would cost."""
 
-import random
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from ln_repro.engine.device import resolve_precision
 from ln_repro.errors import UserError
 from ln_repro.experiment.compose import CONF, compose, experiments, grid
 from ln_repro.experiment.settings import build
-from ln_repro.sweep.grid import SweepRequest, grid_runs, parse_request, select
+from ln_repro.sweep.grid import grid_runs, parse_request, select
 
 GRIDS = {
     "design": 12, "section3_2": 15, "section4": 11, "init": 14, "schemes": 20, "bert": 6, "gradients": 4,
@@ -184,26 +183,6 @@ def test_a_dry_run_prints_a_row_a_run_and_starts_nothing(
     assert not (tmp_path / "runs").exists()
 
 
-def test_what_is_the_sweeps_own_is_taken_out_of_the_words() -> None:
-    given = (
-        "lr=1 grid=design launcher=slurm seeds=3 launcher.partition=gpu corpus=iwslt retries=0 data.source=a=b".split()
-    )
-    assert parse_request(given) == SweepRequest(
-        "design", "iwslt", 3, "slurm", ("partition=gpu",), retries=0, settings=("lr=1", "data.source=a=b")
-    )
-
-
-def test_any_words_are_a_sweep_or_a_complaint_of_one_line() -> None:
-    dice = random.Random(7)
-    atoms = [*"grid launcher launcher. seeds jobs slurm = = . -1 0 3 x.yaml".split(), "\n", "ä", "", " "]
-    for _ in range(500):
-        given = ["".join(dice.choices(atoms, k=dice.randint(1, 5))) for _ in range(dice.randint(1, 4))]
-        try:
-            parse_request(given)
-        except UserError as error:
-            assert "\n" not in str(error)
-
-
 @pytest.mark.parametrize(
     ("only", "but", "left"),
     [
@@ -225,12 +204,6 @@ def test_patterns_choose_runs(only: list[str], but: list[str], left: int) -> Non
 def test_patterns_that_choose_nothing_are_refused(only: list[str], but: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         select(grid_runs(grid("design"), "toy", 1, [], list(experiments())), only, but)
-
-
-def test_a_path_with_a_space_is_quoted_in_the_command(tmp_path: Path, monkeypatch, capsys) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(["sweep", "grid=design", "--dry-run", "--only", "postln_warm", "paths.runs='my runs'"]) == 0
-    assert "'paths.runs='" in capsys.readouterr().out
 
 
 def test_a_sweep_starts_from_no_other_runs_weights(tmp_path: Path, monkeypatch, capsys) -> None:
