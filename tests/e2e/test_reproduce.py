@@ -3,7 +3,10 @@
 import gzip
 import json
 
+import pytest
 
+
+@pytest.mark.slow
 def test_a_record_is_reproduced(finished):
     run = finished
     kept = run.runs.parent / "records"

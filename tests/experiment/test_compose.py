@@ -39,6 +39,7 @@ def test_the_experiments_of_a_setting_are_composed_as_ever(setting: str) -> None
     found = {name: {key: value for key, value in compose([f"exp={name}"]).items() if key != "paths"} for name in names}
     text = json.dumps(found, sort_keys=True)
     assert (len(names), hashlib.sha256(text.encode()).hexdigest()[:16]) == GOLDEN[setting]
+    assert len({json.dumps({**one, "exp": ""}) for one in found.values()}) == len(names), "no two are the same"
 
 
 def test_no_experiment_is_left_out_of_the_hashes() -> None:
