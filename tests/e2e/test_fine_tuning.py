@@ -78,10 +78,10 @@ def test_killed_and_resumed_with_another_name_of_the_start_it_is_the_same_run(
     whole, pretrained, glue, sentences, tmp_path
 ):
     copied = tmp_path / "runs" / pretrained.folder.name
-    shutil.copytree(pretrained.folder, copied)
     data = Path(whole.environment["LN_REPRO_DATA"])
     run = tuning(sentences, data, tmp_path / "runs", glue, f"{pretrained.folder}@2")
     run.kill_at(45)
+    shutil.copytree(pretrained.folder, copied)
     status, _, error = run.finish(f"start={copied.name.rpartition('-')[2]}@2")
     assert status == 0 and "resuming after update" in error, error
     (folder,) = run.runs.glob("mrpc_*")

@@ -54,9 +54,10 @@ def test_a_finished_run_is_left_as_it_is_unless_rerun(finished):
 
 
 def test_a_loss_that_is_not_finite_is_a_result_without_scores(command):
-    run = command("runs", "lr=1e30", "eval.average=2")
-    status, _, error = run.finish()
+    run = command('it\'s a "path"\nof two lines', "lr=1e30", "eval.average=2")
+    status, out, error = run.finish()
     assert status == 0, error
+    assert out.rstrip("\n") == str(run.folder)
     record = json.loads((run.folder / "record.json").read_text())
     assert record["status"] == "diverged"
     assert record["divergence"]["update"] == record["updates"]
