@@ -22,7 +22,10 @@ PROCESS = """
 import shutil, sys, time
 from pathlib import Path
 from ln_repro.corpus.prepare import prepare
+from ln_repro.corpus.registry import CORPORA
 from ln_repro.experiment.data import Data
+
+type(CORPORA["toy"]).pairs = {"train": 200, "valid": 20, "test": 20}
 
 def binarise(bpe, out, source, target):
     print("binarising", flush=True)
@@ -36,7 +39,7 @@ print(prepared.folder.name, flush=True)
 
 
 def start(root: Path, seconds: float) -> "subprocess.Popen[str]":
-    """Prepare the toy corpus in a process of its own, ``seconds`` long in the last step."""
+    """Prepare the small toy corpus in a process of its own, ``seconds`` long in the last step."""
     command = [sys.executable, "-c", PROCESS, str(root), str(seconds)]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
@@ -125,7 +128,7 @@ def test_a_flipped_byte_a_lost_line_and_a_lost_file_are_found_and_repaired(
     assert verify(settings("toy"), root) == []
 
 
-def test_two_processes_at_once(root: Path) -> None:
+def test_two_processes_at_once(root: Path, small_toy: None) -> None:
     both = [start(root, 0.5) for _ in range(2)]
     said = [process.communicate()[0].split("\n") for process in both]
     assert [process.returncode for process in both] == [0, 0]
@@ -134,7 +137,7 @@ def test_two_processes_at_once(root: Path) -> None:
     assert len(list((root / "prepared").glob("[!.]*"))) == 1
 
 
-def test_killed_in_the_middle(root: Path) -> None:
+def test_killed_in_the_middle(root: Path, small_toy: None) -> None:
     process = start(root, 60)
     assert process.stdout is not None
     assert process.stdout.readline() == "binarising\n"

@@ -13,7 +13,6 @@ from ln_repro.commands.report import arms_beside
 from ln_repro.records.archive import Run, read_kept
 from ln_repro.report import figure_rates
 from ln_repro.report.page import page
-from ln_repro.report.page_runs import arms_of
 from tests.examples import diverged, record
 from tests.report.claims import claim, claims
 
@@ -95,13 +94,3 @@ def test_a_claim_shows_its_rule_its_command_its_runs_and_the_verdicts_on_other_c
 
 def test_no_records_and_no_claims_are_a_page_too() -> None:
     Reader(page([], [], NOTHING))
-
-
-def test_an_arm_is_what_differs_in_the_seed_alone() -> None:
-    axes = record()["axes"]
-    other = record(id="1", axes=axes | {"seed": 2}, bleu={"test_tokenised": {"score": 39.5, "epoch": 2}})
-    higher = record(id="2", axes=axes | {"lr": 0.5})
-    found = arms_of([record(), other, higher, diverged()])
-    assert [arm["ids"] for arm in found] == [["2"], ["0123456789", "1"], ["abcdef0123"]]
-    assert found[1]["bleu"] == "41.4 (39.5 to 43.2)" and found[1]["schedule"] == "no warm-up, constant"
-    assert found[2]["bleu"] == "–" and found[2]["diverged"] == 1
