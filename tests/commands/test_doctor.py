@@ -11,7 +11,6 @@ import pytest
 
 from ln_repro import cli
 from ln_repro.commands import doctor
-from ln_repro.commands.doctor import Check, report
 
 
 def pretend(patch: pytest.MonkeyPatch, module: str, **parts: Any) -> None:
@@ -99,8 +98,3 @@ def test_without_wandb_a_run_still_works(monkeypatch: pytest.MonkeyPatch, capsys
     install(monkeypatch, fairseq="0.12.2")
     code, checks = asked(capsys)
     assert code == 0 and not checks["wandb"]["ok"] and "tracker=none" in checks["wandb"]["advice"]
-
-
-def test_the_report_is_a_line_a_check() -> None:
-    checks = [Check("a", True, "1.0"), Check("b", False, "none", "do this"), Check("c", False, "no", needed=False)]
-    assert report(checks).splitlines() == ["ok   a        1.0", "FAIL b        none  ->  do this", "-    c        no"]

@@ -10,7 +10,6 @@ import pytest
 from corpus_helpers import settings, write
 
 from ln_repro.corpus.prepare import Prepared, fingerprint, verify
-from ln_repro.corpus.text import read_lines
 from ln_repro.errors import UserError
 
 Made = Callable[..., Prepared]
@@ -50,9 +49,9 @@ def test_other_content_is_another_corpus(made: Made, root: Path, text: dict[str,
 
 
 def test_odd_but_good_text(made: Made, text: dict[str, Any]) -> None:
-    """A byte-order mark, Windows line ends and a line separator inside a line."""
+    """A byte-order mark, Windows line ends, a line separator and a carriage return inside a line."""
     text["train"].with_name("train.en").write_bytes(
-        "\ufeffThis is\u2028a house.\r\nThat is a tree.\r\nHere is a dog.\r\n".encode()
+        "\ufeffThis\ris\u2028a house.\r\nThat is a tree.\r\nHere is a dog.\r\n".encode()
     )
     prepared = made("files", **text)
     assert (prepared.folder / "text" / "train.en").read_text("utf-8").split("\n")[0] == "this is a house ."
@@ -102,11 +101,6 @@ def test_words_of_one_letter_have_nothing_to_merge(made: Made, tmp_path: Path) -
     prepared = made("files", train=prefix, valid=prefix, test=prefix)
     assert prepared.tokenised("train") == ["a b", "c d"]
     assert not (prepared.folder / "bpe" / "codes").exists()
-
-
-def test_a_carriage_return_inside_a_line_does_not_end_it(tmp_path: Path) -> None:
-    (tmp_path / "text.en").write_bytes(b"one\rtwo\r\nthree\n")
-    assert read_lines(tmp_path / "text.en") == ["one two", "three"]
 
 
 def test_text_in_one_language(made: Made, root: Path, tmp_path: Path) -> None:

@@ -10,24 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 from corpus_helpers import settings, write
 
 from ln_repro.corpus import iwslt14
 from ln_repro.corpus.prepare import Prepared, fingerprint, verify
 from ln_repro.corpus.registry import CORPORA
 from ln_repro.errors import UserError
-from ln_repro.experiment.data import Data
 
 Made = Callable[..., Prepared]
-CONF = Path(__file__).parents[2] / "conf" / "data"
-
-
-@pytest.mark.parametrize("name", CORPORA)
-def test_settings_file(name: str) -> None:
-    text = (CONF / f"{name}.yaml").read_text()
-    assert text.startswith(f"# ln-repro data prepare data={name}")
-    assert Data(**yaml.safe_load(text)).name == name
 
 
 @pytest.mark.parametrize("name", ["multi30k", "tatoeba", "iwslt14", "wmt14"])
@@ -110,17 +100,11 @@ def test_tatoeba_does_not_leak(made: Made, root: Path, zipped: Callable[..., Pat
     assert leaks(prepared) == set()
     assert sum(prepared.pairs.values()) < 3000
     assert min(prepared.pairs.values()) > 5
+    turned = made("tatoeba", source=zipped(many(3000)[::-1]), checksum="record")
     for split in ("valid", "test"):
         assert len(set(prepared.references(split))) == prepared.pairs[split]
-
-
-def test_tatoeba_split_does_not_depend_on_the_order(made: Made, zipped: Callable[..., Path]) -> None:
-    first = made("tatoeba", source=zipped(many(3000)), checksum="record")
-    second = made("tatoeba", source=zipped(many(3000)[::-1]), checksum="record")
-    assert first.folder != second.folder
-    for split in ("valid", "test"):
-        pairs = [sorted(zip(made.sources(split), made.references(split), strict=True)) for made in (first, second)]
-        assert pairs[0] == pairs[1]
+        one, other = (sorted(zip(it.sources(split), it.references(split), strict=True)) for it in (prepared, turned))
+        assert one == other, "the split does not depend on the order"
 
 
 def test_tatoeba_archive_with_other_content(made: Made, zipped: Callable[..., Path], tmp_path: Path) -> None:
@@ -135,7 +119,7 @@ def test_tatoeba_archive_with_other_content(made: Made, zipped: Callable[..., Pa
 
 @pytest.mark.slow
 def test_tatoeba_whole(made: Made, real_data: Path) -> None:
-    prepared = made("tatoeba", source=real_data / "tatoeba" / "deu-eng.zip", bpe_merges=10_000)
+    prepared = made("tatoeba", source=real_data / "tatoeba" / "deu-eng.zip", bpe_merges=0)
     assert dict(prepared.pairs) == {"train": 162_947, "valid": 2_477, "test": 2_451}
     assert leaks(prepared) == set()
 
@@ -175,7 +159,15 @@ def iwslt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_iwslt14_from_the_original_layout(made: Made, root: Path, iwslt: Path) -> None:
+def packed(folder: Path, archive: Path) -> Path:
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(folder, "de-en")
+    return archive
+
+
+def test_iwslt14_from_the_original_layout_and_from_the_archive(
+    made: Made, root: Path, iwslt: Path, tmp_path: Path
+) -> None:
     told = made("iwslt14", source=iwslt.parent)
     assert dict(told.pairs) == {"train": 48, "valid": 2, "test": 5}
     assert told.sources("test") == [f"It\u2019s de {number}." for number in range(5)]
@@ -191,36 +183,15 @@ def test_iwslt14_from_the_original_layout(made: Made, root: Path, iwslt: Path) -
     assert told.sources("valid") == ["Word de number 19.", "Word de number 42."]
     assert made("iwslt14", source=iwslt) == told
     assert verify(settings("iwslt14"), root) == []
+    archive = packed(iwslt, tmp_path / "de-en.tgz")
+    for source in (archive, tmp_path):  # the file itself, or the folder with it
+        shutil.rmtree(told.folder)
+        assert made("iwslt14", source=source) == told
 
 
-def test_iwslt14_from_the_archive(made: Made, root: Path, iwslt: Path, tmp_path: Path) -> None:
-    from_folder = made("iwslt14", source=iwslt)
-    archive = tmp_path / "de-en.tgz"
-    with tarfile.open(archive, "w:gz") as tar:
-        tar.add(iwslt, "de-en")
-    shutil.rmtree(from_folder.folder)
-    again = made("iwslt14", source=archive)
-    assert again == from_folder
-    shutil.rmtree(from_folder.folder)
-    assert made("iwslt14", source=tmp_path) == from_folder  # a folder with the archive in it
-
-
-def test_iwslt14_archives_that_are_refused(made: Made, iwslt: Path, tmp_path: Path) -> None:
-    (iwslt / "train.tags.de-en.en").unlink()
-    archive = tmp_path / "other.tgz"
-    with tarfile.open(archive, "w:gz") as tar:
-        tar.add(iwslt, "de-en")
-    with pytest.raises(UserError, match=r"other\.tgz: train\.tags\.de-en\.en: not in this archive"):
-        made("iwslt14", source=archive)
-    whole = archive.read_bytes()
-    archive.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(UserError, match=r"not a tar archive, or a damaged one"):
-        made("iwslt14", source=archive)
-    with pytest.raises(UserError, match=r"not a tar archive"):
-        made("iwslt14", source=write(tmp_path / "x.tgz", "text"))
-
-
-def test_iwslt14_counts_are_checked(made: Made, iwslt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_iwslt14_that_is_not_the_published_one_is_refused(
+    made: Made, iwslt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(iwslt14.Iwslt14, "pairs", {"train": 160_239})
     with pytest.raises(UserError, match=r"train: expected 160239 pairs, found 48"):
         made("iwslt14", source=iwslt, checksum="record")
@@ -230,6 +201,13 @@ def test_iwslt14_counts_are_checked(made: Made, iwslt: Path, monkeypatch: pytest
         made("iwslt14", source=iwslt)
     with pytest.raises(UserError, match=r"\.de has 53 lines, .*\.en has 52 lines"):
         made("iwslt14", source=iwslt, checksum="record")
+    path.unlink()
+    archive = packed(iwslt, tmp_path / "other.tgz")
+    with pytest.raises(UserError, match=r"other\.tgz: train\.tags\.de-en\.en: not in this archive"):
+        made("iwslt14", source=archive)
+    archive.write_bytes(archive.read_bytes()[:-100])
+    with pytest.raises(UserError, match=r"not a tar archive, or a damaged one"):
+        made("iwslt14", source=archive)
 
 
 # --- WMT14

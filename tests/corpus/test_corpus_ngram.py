@@ -4,12 +4,11 @@ from collections import Counter
 from math import log2
 from pathlib import Path
 
-import numpy as np
 import pytest
 from corpus_helpers import write
 
 from ln_repro.corpus import ngram
-from ln_repro.corpus.ngram import BEGIN, END, MAX_ORDER, UNKNOWN, entropies, probabilities
+from ln_repro.corpus.ngram import MAX_ORDER, entropies
 
 TRAIN = ("a b a c", "b a", "a b b a", "c", "a b a")
 VALID = ("a b a", "b d c a", "c c")
@@ -52,20 +51,6 @@ def test_it_is_the_definition_and_the_best_order_is_taken(tmp_path: Path) -> Non
     shares = [count / counts.total() for count in counts.values()]
     assert found["unigram_bits"] == pytest.approx(-sum(share * log2(share) for share in shares), abs=1e-6)
     assert found["tokens"] == counts.total()
-
-
-@pytest.mark.parametrize("history", ["", "a", "a b", "b d", "<unk>", "c a b a", "b b b b"])
-def test_probabilities_sum_to_one_after_any_history(history: str) -> None:
-    numbers = {"a": 3, "b": 4, "c": 5, "</s>": END, "<unk>": UNKNOWN, "<s>": BEGIN}
-
-    def ids(lines: list[list[str]]) -> ngram.Ids:
-        return np.array([numbers.get(token, UNKNOWN) for line in lines for token in line], dtype=np.int64)
-
-    asked = [[*padded(history)[:-1], word] for word in TYPES]
-    last = np.cumsum([len(line) - (MAX_ORDER - 1) for line in asked]) - 1
-    for found in probabilities(ids([padded(line) for line in TRAIN]), ids(asked), len(TYPES)):
-        assert (found > 0).all()
-        assert found[last].sum() == pytest.approx(1, abs=1e-12)
 
 
 def test_of_a_large_training_set_only_the_first_sentences_are_read(

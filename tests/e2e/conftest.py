@@ -1,5 +1,6 @@
 """The installed command on a corpus of a few hundred sentences and a model of a few thousand parameters."""
 
+import io
 import json
 import os
 import random
@@ -8,13 +9,14 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from ln_repro import cli
 from tests.e2e.outcomes import outcome
 from tests.waiting import HANGS_SECONDS, until
 
@@ -83,6 +85,16 @@ class Command:
             env={**self.environment, **environment}, capture_output=True, text=True, timeout=HANGS_SECONDS,
         )  # fmt: skip
         return done.returncode, done.stdout, done.stderr
+
+    def call_here(self, *words: str, **environment: str) -> tuple[int, str, str]:
+        """Do the same in this process, which is quicker; not for what trains."""
+        out, error, handler = io.StringIO(), io.StringIO(), signal.getsignal(signal.SIGTERM)
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(error):
+            for name, value in {**self.environment, **environment}.items():
+                patch.setenv(name, value)
+            status = cli.main(list(words))
+        signal.signal(signal.SIGTERM, handler)
+        return status, out.getvalue(), error.getvalue()
 
     @property
     def folder(self) -> Path:

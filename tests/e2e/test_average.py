@@ -44,7 +44,7 @@ def averaged(sentences, settings, tmp_path_factory):
     return run
 
 
-def test_an_average_is_scored_beside_the_single_epochs(averaged, command, settings):
+def test_an_average_is_scored_beside_the_single_epochs(averaged, undisturbed):
     record = json.loads((averaged.folder / "record.json").read_text())
     bleu = record["bleu"]
     assert set(bleu) == KEYS
@@ -64,12 +64,10 @@ def test_an_average_is_scored_beside_the_single_epochs(averaged, command, settin
     assert len((hypotheses / "test_average.epoch4.txt").read_text().splitlines()) == 25 * MANY
     assert not list(hypotheses.glob("test_average.epoch[123].*"))
 
-    plain = command("plain", *settings[1:])
-    assert plain.finish()[0] == 0
-    single = json.loads((plain.folder / "record.json").read_text())
-    assert single["epochs"] == record["epochs"]
-    assert single["bleu"] == {key: bleu[key] for key in ("test", "test_tokenised")}
+    single = json.loads((undisturbed.folder / "record.json").read_text())
     assert single["id"] != record["id"]
+    one, other = ([row["valid_loss"] for row in it["epochs"]] for it in (single, record))
+    assert one == other, "an average does not change the training"
 
 
 def test_the_average_of_copies_translates_like_the_original(averaged, tmp_path):
@@ -95,7 +93,7 @@ def test_the_average_of_copies_translates_like_the_original(averaged, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("how", "damaged"), [(signal.SIGKILL, False), (signal.SIGINT, False), (signal.SIGKILL, True)])
+@pytest.mark.parametrize(("how", "damaged"), [(signal.SIGINT, False), (signal.SIGKILL, True)])
 def test_an_interrupted_average_is_finished_by_the_same_command(command, averaged, settings, how, damaged):
     run = command("runs", *settings)
     process = run.start()

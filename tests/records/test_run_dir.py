@@ -12,10 +12,9 @@ import pytest
 from ln_repro.errors import LnReproError
 from ln_repro.records.run_dir import RunFolder, read_json, runs_under, write_json
 from ln_repro.system import directory_lock
-from tests.examples import experiment
 
 ROOT = Path(__file__).resolve().parents[2]
-ODD_NAMES = ["plain", "two words", 'it\'s "quoted"', "line\nfeed", "-dash", "ünï"]
+ODD_NAMES = ["two words", 'it\'s a "line\nfeed"', "-dash ünï"]
 HOLD = """
 import sys, time
 from pathlib import Path
@@ -47,31 +46,6 @@ def hold(folder: RunFolder) -> subprocess.Popen[str]:
     return process
 
 
-def test_a_directory_is_named_by_experiment_seed_and_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    folder = RunFolder.of(experiment(seed=7), "0123456789")
-    assert folder.path == tmp_path / "runs" / "toy_postln_warm-s7-0123456789"
-    assert folder.hypotheses("test", 3).relative_to(folder.path) == Path("hyps/test.epoch3.txt")
-    assert folder.hypotheses("test", 3, tokenised=True).name == "test.epoch3.tok.txt"
-
-
-def test_json_goes_in_and_comes_out_whatever_the_name(folder: RunFolder) -> None:
-    folder.path.mkdir(parents=True)
-    assert folder.record is None and folder.experiment is None
-    write_json(folder.path / "record.json", {"status": "finished", "text": "ä\n"})
-    assert folder.record == {"status": "finished", "text": "ä\n"}
-    assert [path.name for path in folder.path.iterdir()] == ["record.json"]
-
-
-@pytest.mark.parametrize("value", [{"loss": float("nan")}, {"when": object()}])
-def test_what_cannot_be_written_leaves_the_old_file(run: RunFolder, value: dict[str, object]) -> None:
-    run.path.mkdir()
-    write_json(run.path / "record.json", {"whole": True})
-    with pytest.raises((TypeError, ValueError)):
-        write_json(run.path / "record.json", {"big": "x" * 100_000, **value})
-    assert read_json(run.path / "record.json") == {"whole": True}
-
-
 def test_a_process_killed_while_it_writes_leaves_the_old_file(run: RunFolder) -> None:
     run.path.mkdir()
     target = run.path / "record.json"
@@ -97,7 +71,7 @@ def test_a_broken_file_is_named(run: RunFolder) -> None:
     assert read_json(run.path / "nothing.json") is None
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"status": "finished", "bleu": {"te'])
+@pytest.mark.parametrize("text", ["", '{"status": "finished", "bleu": {"te'])
 def test_a_record_cut_short_is_none_and_is_set_aside(run: RunFolder, text: str) -> None:
     run.path.mkdir()
     (run.path / "record.json").write_text(text)

@@ -86,7 +86,3 @@ def test_the_table_has_the_rates_of_an_experiment_that_has_several(place: Path) 
         make(place, "toy_preln_nowarm", {20: 9.0}, lr=lr)
     head, *lines = table(rows(place)).splitlines()
     assert head.split()[:2] == ["exp", "lr"] and {line.split()[1] for line in lines} == {"0.001", "0.00025"}
-
-
-def test_no_runs_says_how_to_start_one(place: Path) -> None:
-    assert table(rows(place / "nowhere")) == "no runs yet; `ln-repro run exp=NAME` starts one"

@@ -3,20 +3,16 @@
 import json
 import re
 from html.parser import HTMLParser
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ln_repro.claims.judge import claim_rows, evidence_of
-from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
 from ln_repro.commands.report import arms_beside
 from ln_repro.records.archive import Run, read_kept
 from ln_repro.report import figure_rates
 from ln_repro.report.page import page
-from ln_repro.report.page_runs import arms_of, thinned
-from ln_repro.report.page_theory import number_table, theory_panels
 from tests.examples import diverged, record
 from tests.report.claims import claim, claims
 
@@ -80,12 +76,6 @@ def test_it_is_one_file_whose_links_lead_somewhere(text: str) -> None:
     assert "url(" not in styles and "@import" not in styles
 
 
-def test_headings_are_nested(text: str) -> None:
-    levels = [int(tag[1]) for tag in Reader(text).headings]
-    assert levels[0] == 1 and levels.count(1) == 1
-    assert all(below <= above + 1 for above, below in pairwise(levels))
-
-
 def test_what_a_claim_says_cannot_break_the_page() -> None:
     made = page([Run(record(exp="</script><i>"))], claims(), NOTHING)
     assert "<b>x</b>" not in made and "<i>" not in made
@@ -102,46 +92,5 @@ def test_a_claim_shows_its_rule_its_command_its_runs_and_the_verdicts_on_other_c
     assert "abcdef0123.json" not in article and "1 diverged" in made
 
 
-@pytest.mark.parametrize("verdict", [REPRODUCED, CONTRADICTED, INCONCLUSIVE, NOT_RUN])
-def test_every_verdict_is_a_word_and_a_mark(verdict: str) -> None:
-    made = page([], [claim(verdict=verdict, other_corpora=[])], NOTHING)
-    assert f'href="#mark-{verdict}"/></svg>{verdict.replace("-", " ")}</span>' in made
-
-
 def test_no_records_and_no_claims_are_a_page_too() -> None:
     Reader(page([], [], NOTHING))
-
-
-def test_a_long_run_is_thinned_to_means_and_what_is_not_finite_stays_a_gap() -> None:
-    losses = [2.0, 4.0, None, 1.0, None, None, 3.0]
-    events: list[dict[str, Any]] = [
-        {"kind": "train", "update": 10 * at, "loss": loss} for at, loss in enumerate(losses)
-    ]
-    assert thinned([{"kind": "valid"}, *events], 4) == {"update": [10, 30, 50, 60], "loss": [3.0, 1.0, None, 3.0]}
-    assert thinned([]) == {"update": [], "loss": []}
-    assert len(thinned([events[0]] * 1001)["loss"]) <= 100
-
-
-def test_an_arm_is_what_differs_in_the_seed_alone() -> None:
-    axes = record()["axes"]
-    other = record(id="1", axes=axes | {"seed": 2}, bleu={"test_tokenised": {"score": 39.5, "epoch": 2}})
-    higher = record(id="2", axes=axes | {"lr": 0.5})
-    found = arms_of([record(), other, higher, diverged()])
-    assert [arm["ids"] for arm in found] == [["2"], ["0123456789", "1"], ["abcdef0123"]]
-    assert found[1]["bleu"] == "41.4 (39.5 to 43.2)" and found[1]["schedule"] == "no warm-up, constant"
-    assert found[2]["bleu"] == "–" and found[2]["diverged"] == 1
-
-
-def test_every_finding_has_a_figure_and_numbers(theory: dict[str, Any]) -> None:
-    for found in theory["findings"]:
-        panels = theory_panels(found, theory["figures"])
-        assert panels and all(len(line["x"]) == len(line["y"]) > 1 for panel in panels for line in panel["series"])
-        table = number_table(found)
-        assert table["rows"] and all(len(row) == len(table["columns"]) for row in table["rows"])
-
-
-def test_figure_3_carries_the_papers_values(theory: dict[str, Any]) -> None:
-    found = next(found for found in theory["findings"] if found["id"] == "TH-8")
-    panel = theory_panels(found, theory["figures"])[1]
-    marks = {line["label"]: line["y"] for line in panel["series"] if line["marks"]}
-    assert marks["paper, Post-LN"][0] == 0.13 and marks["paper, Post-LN"][-1] == 1.658

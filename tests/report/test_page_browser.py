@@ -131,8 +131,7 @@ def test_an_arms_button_keeps_it_in_front(tab: Browser) -> None:
     assert count(tab, "#arms button[aria-pressed=true]") == 0 == count(tab, "#arms tr.hot")
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [390, 1280, 1920])
+@pytest.mark.parametrize(("width", "dark"), [(390, True), (1280, True), (1920, False)])
 def test_it_fits_and_can_be_read(tab: Browser, width: int, dark: bool) -> None:
     tab.look(width, dark=dark)
     tab.settle()

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from ln_repro.claims.intervals import mean_interval
 from ln_repro.records.record import Record
 from ln_repro.report.series import curve
 from tests.claims.made import made
@@ -15,24 +14,9 @@ def run(seed: int = 1, **given: Any) -> Record:
     return made(seed=seed, **given).record
 
 
-def test_a_curve_is_the_mean_over_seeds_with_its_interval() -> None:
-    seeds = [run(seed=1, losses=[6.0, 4.0]), run(seed=2, losses=[7.0, 5.0]), run(seed=3, losses=[8.0, 3.0])]
-    found = curve(seeds, "loss")
-    assert found and found.seeds == 3 and found.ends == []
-    assert found.means == {1: 7.0, 2: 4.0}
-    assert found.intervals == {1: pytest.approx(mean_interval([6, 7, 8])), 2: pytest.approx(mean_interval([4, 5, 3]))}
-    assert found.intervals[1] == pytest.approx((7 - 2.4841, 7 + 2.4841), abs=1e-4)  # t(2) = 4.3027, over sqrt 3
-
-
 def test_an_interval_ends_where_the_quantity_does() -> None:
     found = curve([run(seed=1, bleus=[0.0, 99.0]), run(seed=2, bleus=[90.0, 100.0])], "bleu")
     assert found and found.intervals == {1: (0, 100), 2: (pytest.approx(99.5 - 12.7062 / 2, abs=1e-4), 100)}
-
-
-def test_what_was_not_scored_or_not_finite_is_no_point() -> None:
-    assert curve([run(losses=[None, None])], "loss") is None and curve([], "loss") is None
-    found = curve([run(losses=[None, 3.0])], "loss")
-    assert found and found.means == {2: 3.0}
 
 
 def test_a_diverged_run_is_marked_where_it_ended_and_the_mean_goes_on_without_it() -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from ln_repro import cli
 from ln_repro.records.archive import read_kept
-from ln_repro.report.page_runs import arms_of, named
 from ln_repro.report.tables import latex, render, run_tables, runs_table, signatures
 from tests.claims.made import made
 from tests.examples import SIGNATURE, diverged, record
@@ -67,14 +66,6 @@ def test_a_task_without_scores_has_a_table_of_its_own_without_them() -> None:
     }
 
 
-def test_the_page_shows_it_apart() -> None:
-    arms = arms_of([record(), masked()])
-    assert {(arm["data"], arm["loss"], arm["bleu"]) for arm in arms} == {
-        ("toy", "2.12", "43.2"), ("toy, masked_lm", "2.50", "–"),
-    }  # fmt: skip
-    assert named("toy, masked_lm") == "Toy, masked words"
-
-
 def test_csv_has_the_table_in_its_first_column(folder: Path) -> None:
     lines = render(run_tables(read_kept(folder).records), "csv").splitlines()
     assert lines[0] == ",".join(["table", *COLUMNS])
@@ -111,9 +102,3 @@ def test_the_command_prints_them(folder: Path, capsys: pytest.CaptureFixture[str
         path.write_text(json.dumps(whole))
     assert cli.main(["tables", "--format", "json", "--records", str(folder)]) == 0
     assert "runs-toy" in json.loads(capsys.readouterr().out)
-
-
-def test_a_folder_that_is_absent_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["tables", "--records", str(tmp_path / "nowhere")]) == 2
-    out, err = capsys.readouterr()
-    assert out == "" and err.count("\n") == 1 and "no such folder of records" in err

@@ -106,13 +106,6 @@ def test_with_fail_fast_no_run_is_started_after_a_failure(pool) -> None:
     assert "--fail-fast: 2 runs are not started" in said
 
 
-def test_with_fail_fast_a_run_that_is_running_continues(pool) -> None:
-    made, plan, _ = pool("wrong", "late", "good", slots=2)
-    made.fail_fast = True
-    made.run(plan)
-    assert [tries(one) for one in plan] == [1, 1, 0] and plan[1].done
-
-
 def test_a_run_of_another_sweep_is_started_only_if_that_sweep_ends_without_a_record(pool) -> None:
     made, plan, _ = pool("good", "good", "good")
     plan[2].folder.path.mkdir(parents=True)
@@ -125,14 +118,6 @@ def test_a_run_of_another_sweep_is_started_only_if_that_sweep_ends_without_a_rec
         assert thread.is_alive() and tries(plan[0]) == 0
     thread.join(HANGS_SECONDS)
     assert [tries(one) for one in plan] == [1, 1, 0]
-
-
-def test_no_more_runs_at_a_time_than_the_devices_allow(pool, monkeypatch) -> None:
-    made, plan, _ = pool(*["good"] * 3, slots=1)
-    running: list[int] = []
-    monkeypatch.setattr(made.progress, "show", lambda: running.append(len(made.running)))
-    made.run(plan)
-    assert max(running) == 1 and all(one.done for one in plan)
 
 
 def test_a_request_stops_a_run_that_is_running_and_one_that_waits(pool) -> None:

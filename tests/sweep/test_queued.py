@@ -26,8 +26,7 @@ def planned(*overrides: str) -> PlannedRun:
 @pytest.mark.parametrize(
     "overrides",
     [
-        ["exp=toy_postln_warm", "lr=0.1234567890123", "seed=3"],
-        ["exp=iwslt_postln_nowarm_sgd", 'data.source="it\'s here"', "eval.average=5", "tracker=none"],
+        ["exp=iwslt_postln_nowarm_sgd", 'data.source="it\'s here"', "lr=0.1234567890123", "eval.average=5", "seed=3"],
         ["exp=bert_preln_nowarm_linear", "data.train=a", "data.valid=b", "paths.runs=some where"],
     ],
 )
@@ -56,9 +55,8 @@ def test_a_file_that_was_edited_meanwhile_changes_nothing(tmp_path: Path, monkey
 
 def test_other_code_than_it_was_queued_with_is_told() -> None:
     now = provenance.code()
-    assert provenance.code(now) == now
-    for change in ({"git": "0" * 40}, {"dirty": None}, {"version": "0"}):
-        assert provenance.code({**now, **change}) == {**now, "queued": {**now, **change}}
+    other = {**now, "git": "0" * 40}
+    assert provenance.code(now) == now and provenance.code(other) == {**now, "queued": other}
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 """Sweeps on Slurm, without one: what a job does on failures and warnings, and how the queue is read."""
 
-import json
 import os
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -18,13 +16,11 @@ from ln_repro.engine.device import Gpu
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.compose import launcher
 from ln_repro.experiment.learning_rate import LearningRate
-from ln_repro.records import provenance
 from ln_repro.sweep import cluster, queued, run_process, slurm
-from ln_repro.sweep.cancellations import Cancellations
 from ln_repro.sweep.grid import GridRun
 from ln_repro.sweep.plan import PlannedRun
 from ln_repro.sweep.progress import Progress
-from ln_repro.sweep.slurm import Job, RunJob, asks_for_gpus
+from ln_repro.sweep.slurm import RunJob, asks_for_gpus
 from tests.examples import experiment
 
 SQUEUE = """#!{python}
@@ -65,30 +61,6 @@ def test_a_job_tries_again_what_may_succeed(job, ends: list[int], runs: int, sta
     assert started == [Path("0-toy-s1-0.json")] * runs
 
 
-def test_on_a_warning_the_run_ends_and_the_job_is_queued_again(job) -> None:
-    made, _ = job("import time; time.sleep(60)")
-    made.process = run_process.start(Path(made.file), Path("log"))
-    again = made.checkpoint()
-    assert made.process.poll() is not None
-    fresh = pickle.loads(pickle.dumps(again.function))
-    assert vars(fresh) == {**vars(made), "process": None}
-
-
-def test_a_job_whose_run_slurm_has_interrupted_waits_for_slurm_to_end_it(job, monkeypatch, tmp_path: Path) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr(slurm, "END_SECONDS", 7.0)
-    sleep = slurm.time.sleep
-    monkeypatch.setattr(slurm.time, "sleep", lambda s: slept.append(s) if s == 7.0 else sleep(s))
-    asked = "import sys; sys.exit(130)"
-    made, _ = job(asked)
-    assert made() == 130 and slept == [7.0]
-    cancelled = f"from ln_repro.sweep.cancellations import Cancellations; import pathlib\n" \
-                f"Cancellations(pathlib.Path({str(tmp_path)!r})).request(['toy-s1-0']); {asked}"  # fmt: skip
-    made, _ = job(cancelled)
-    assert made() == 130 and slept == [7.0]  # by us: there is nothing to wait for
-    assert not Cancellations(tmp_path).pending("toy-s1-0")
-
-
 @pytest.fixture
 def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Put an `squeue` on the path; return a function that sets its answer, and the file of its arguments."""
@@ -120,18 +92,6 @@ def test_the_queue_is_read_once_for_all_jobs_if_there_are_any(queue, tmp_path: P
     assert len(asked.read_text().splitlines()) == 1
 
 
-def test_a_run_that_waits_in_the_queue_has_a_row(queue, tmp_path: Path, monkeypatch, capsys) -> None:
-    monkeypatch.setenv("LN_REPRO_RUNS", str(tmp_path))
-    waiting = planned(tmp_path, 2)
-    queued.write([waiting], cluster.arrays(tmp_path) / "ours")
-    queue[0]("5|PENDING|ours\n")
-    assert cli.main(["status", "--json"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)
-    assert (row["exp"], row["seed"], row["lr"], row["state"]) == (
-        waiting.experiment.exp, 2, waiting.experiment.lr, "queued",
-    )  # fmt: skip
-
-
 def test_with_fail_fast_jobs_that_wait_are_cancelled_after_a_failure(queue, tmp_path: Path, monkeypatch) -> None:
     answer, _ = queue
     cancelled = tmp_path / "cancelled"
@@ -152,13 +112,6 @@ def test_without_slurm_there_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LnReproError, match="squeue not found"):
         slurm.queue()
-    with pytest.raises(UserError, match="sbatch not found"):
-        slurm.require()
-
-
-@pytest.mark.parametrize(("name", "index"), [("5_0", 0), ("5_12", 12), ("5", 0), ("5_[3-7%2]", 0)])
-def test_the_index_of_a_job_in_its_array(name: str, index: int) -> None:
-    assert Job(name, "queued", "").index == index
 
 
 def test_a_launcher_file_and_single_options_change_the_options_of_slurm(tmp_path: Path) -> None:
@@ -177,16 +130,6 @@ def test_a_launcher_file_that_cannot_be_read_is_one_line(tmp_path: Path, text: s
     with pytest.raises(UserError, match=message) as caught:
         launcher(str(mine), [])
     assert "\n" not in str(caught.value)
-
-
-def test_a_run_is_submitted_as_it_was_composed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    submitted: list[RunJob] = []
-    monkeypatch.setattr(slurm, "submit", lambda jobs, *_: submitted.extend(jobs))
-    typed = planned(tmp_path, precision="bf16", lr=0.12345678901)
-    assert cluster.submit_unfinished([typed], tmp_path, {}, 0) == 1
-    found, code = queued.read(Path(submitted[0].file))
-    assert found == typed.experiment and code == provenance.code()
-    assert submitted[0].name == queued.name(Path(submitted[0].file)) == typed.name
 
 
 @pytest.mark.parametrize(

@@ -136,31 +136,31 @@ def compete(place: str, seed: int, alien: bool) -> None:
     if alien:
         directory_lock.machine = lambda: "other"
     directory_lock.HEARTBEAT_SECONDS, directory_lock.PATIENCE_SECONDS, directory_lock.EXPIRY_SECONDS = 0.1, 0.3, 60.0
-    cells = [RunFolder(Path(place) / f"cell-{number}") for number in range(200)]
-    random.Random(seed).shuffle(cells)
-    while cells := [cell for cell in cells if cell.record is None]:
-        for cell in cells:
+    runs = [RunFolder(Path(place) / f"run-{number}") for number in range(100)]
+    random.Random(seed).shuffle(runs)
+    while runs := [run for run in runs if run.record is None]:
+        for run in runs:
             try:
-                with cell.lock() as ours:
-                    if cell.record is None:
-                        with (cell.path / "begun").open("a") as begun:
+                with run.lock() as ours:
+                    if run.record is None:
+                        with (run.path / "begun").open("a") as begun:
                             begun.write(f"{os.getpid()}\n")
                         time.sleep(0.001)
                         ours.check()
-                        write_json(cell.path / "record.json", {"status": "finished", "writer": os.getpid()})
+                        write_json(run.path / "record.json", {"status": "finished", "writer": os.getpid()})
             except InUseError:
                 continue
 
 
-def test_32_processes_of_two_machines_write_200_cells_once_each(tmp_path: Path) -> None:
+def test_16_processes_of_two_machines_write_100_records_once_each(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
-    crowd = [context.Process(target=compete, args=(str(tmp_path), seed, seed % 2 == 1)) for seed in range(32)]
+    crowd = [context.Process(target=compete, args=(str(tmp_path), seed, seed % 2 == 1)) for seed in range(16)]
     for process in crowd:
         process.start()
     for process in crowd:
         process.join()
-    assert [process.exitcode for process in crowd] == [0] * 32
-    writers = {cell.name: json.loads((cell / "record.json").read_text())["writer"] for cell in tmp_path.iterdir()}
-    assert len(writers) == 200
+    assert [process.exitcode for process in crowd] == [0] * 16
+    writers = {run.name: json.loads((run / "record.json").read_text())["writer"] for run in tmp_path.iterdir()}
+    assert len(writers) == 100
     for name, writer in writers.items():
         assert (tmp_path / name / "begun").read_text() == f"{writer}\n"

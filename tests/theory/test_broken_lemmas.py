@@ -31,9 +31,8 @@ def test_lemma_1(measure: Run) -> None:
     assert relus(measure) == "reproduced"
 
 
-@pytest.mark.parametrize("factor", [2.0, 0.95])
-def test_lemma_1_fails_with_another_moment(measure: Run, monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
-    monkeypatch.setattr(lemmas, "relu_moment", lambda d, sigma: factor * sigma**2 * d / 2)
+def test_lemma_1_fails_with_another_moment(measure: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lemmas, "relu_moment", lambda d, sigma: 0.95 * sigma**2 * d / 2)
     assert relus(measure) == "contradicted"
 
 
@@ -43,13 +42,10 @@ def test_lemma_2(measure: Run, claim: str, norm: str, d_ff: int) -> None:
     assert verdict_of(claim, hidden(measure, norm, d_ff=d_ff)) == "reproduced"
 
 
-@pytest.mark.parametrize("gain", [0.8, 1.2])
 @pytest.mark.parametrize(("claim", "norm"), [("TH-2", "postln"), ("TH-3", "preln")])
-def test_lemma_2_fails_with_another_gain(
-    measure: Run, monkeypatch: pytest.MonkeyPatch, claim: str, norm: str, gain: float
-) -> None:
+def test_lemma_2_fails_with_another_gain(measure: Run, monkeypatch: pytest.MonkeyPatch, claim: str, norm: str) -> None:
     honest = simplified.xavier
-    monkeypatch.setattr(simplified, "xavier", lambda *shape: gain * honest(*shape))
+    monkeypatch.setattr(simplified, "xavier", lambda *shape: 1.2 * honest(*shape))
     assert verdict_of(claim, hidden(measure, norm, seeds=20)) == "contradicted"
 
 
@@ -69,11 +65,10 @@ def test_lemma_2_post_is_about_the_state_before_the_last_norm(measure: Run, monk
     assert verdict_of("TH-2", hidden(measure, "postln", seeds=20)) == "contradicted"
 
 
-@pytest.mark.parametrize("off", [-1, 1])
-def test_lemma_2_pre_fails_if_layers_are_counted_wrongly(measure: Run, off: int) -> None:
+def test_lemma_2_pre_fails_if_layers_are_counted_from_the_input(measure: Run) -> None:
     measured = hidden(measure, "preln", seeds=20)
     for _, values in measured:
-        values["square"] = values["square"][1:] if off > 0 else [1.0, *values["square"][:-1]]
+        values["square"] = [1.0, *values["square"][:-1]]
     assert verdict_of("TH-3", measured) == "contradicted"
 
 

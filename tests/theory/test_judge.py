@@ -3,25 +3,23 @@
 import json
 import math
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from ln_repro.claims.verdict import all_of, near, verdict
+from ln_repro.claims.verdict import near
 from ln_repro.theory import lemmas
 from ln_repro.theory.checks import CHECKS, CLAIMS, Check
-from ln_repro.theory.figures import figures
 from ln_repro.theory.judge import examine, judge
 from ln_repro.theory.plan import POSITIONS, Scale, units
 from ln_repro.theory.unit import Measured, Measurement, Unit
-from tests.theory.conftest import found, verdict_of
+from tests.theory.conftest import found
 
 SCALE = Scale({512: POSITIONS}, (1, 2), (512,), (6, 14, 48), (6, 8, 10, 12, 14), (6, 10, 14))
 PAPER = dict.fromkeys(CLAIMS, "reproduced") | {"TH-11": "contradicted"}
 """Figure 3(b) grows faster than appendix F predicts."""
 
 
-def fabricated(unit: Unit, **changes: Any) -> Measurement:
+def fabricated(unit: Unit) -> Measurement:
     """Return a measurement as the paper predicts it, with a little noise."""
     noise = 1 + 0.001 * (unit.seed % 7 - 3)
     settings = dict(unit.settings)
@@ -47,47 +45,25 @@ def fabricated(unit: Unit, **changes: Any) -> Measurement:
         c = 1 / 18 if unit["init"] == "fairseq" else 4 / 9
         squared = [1 + c] * layers if post else [1.5 + (c + 0.5) * passed for passed in range(1, layers + 1)]
         states = {"input": 1.5, "squared": [x * noise for x in squared], "above": [0.02] * layers,
-                  "above_squared": [changes.get("share", 0.1) * noise] * layers}  # fmt: skip
+                  "above_squared": [0.1 * noise] * layers}  # fmt: skip
         return {"encoder": states, "decoder": states}
     steps = {"xavier": 1.5, "xavier_legacy": 1.3, "fairseq": 1.2}
-    step = changes.get("step", steps[unit["init"]]) if post else 1.05
-    level = 1.65 if post else 1.2 * layers ** changes.get("exponent", -0.5)
+    step = steps[unit["init"]] if post else 1.05
+    level = 1.65 if post else 1.2 * layers**-0.5
     curve = [level * noise * step ** (layer - layers) for layer in range(1, layers + 1)]
     names = [f"{stack}.{w}" for stack in ("encoder", "decoder") for w in ("w1", "w2")]
     names += [f"{a}.{w}" for a in ("encoder.self", "decoder.self", "decoder.cross") for w in ("q", "k", "v", "out")]
     return {"norm_of_mean": dict.fromkeys(names, curve)}
 
 
-def measured(seeds: int = 40, **changes: Any) -> Measured:
-    return [(unit, fabricated(unit, **changes)) for unit in units(SCALE, list(CLAIMS)) if unit.seed <= seeds]
-
-
-@pytest.mark.parametrize(
-    ("interval", "said"),
-    [
-        ((-0.15, 0.15), "reproduced"),
-        ((0.1, 0.2), "inconclusive"),
-        ((-1, 1), "inconclusive"),
-        ((0.16, 0.2), "contradicted"),
-        ((-0.6, -0.4), "contradicted"),
-        ((math.nan, math.nan), "inconclusive"),
-    ],
-)
-def test_a_verdict_follows_from_where_the_interval_lies(interval: tuple[float, float], said: str) -> None:
-    assert verdict(interval, (-0.15, 0.15)) == said
+def measured(seeds: int = 40) -> Measured:
+    return [(unit, fabricated(unit)) for unit in units(SCALE, list(CLAIMS)) if unit.seed <= seeds]
 
 
 def test_near_means_within_four_standard_errors() -> None:
     values = [1.0, 2.0, 3.0]  # the standard error is 0.577
     assert near(values, (4.3, 5)) == "reproduced" == near(values, (0, 0))
     assert near(values, (4.4, 5)) == "contradicted" == near(values, (-1, -0.4))
-
-
-def test_every_part_has_to_hold() -> None:
-    assert all_of(["reproduced", "reproduced"]) == "reproduced"
-    assert all_of(["reproduced", "inconclusive"]) == "inconclusive"
-    assert all_of(["contradicted", "inconclusive", "reproduced"]) == "contradicted"
-    assert all_of([]) == "inconclusive"
 
 
 def test_what_agrees_with_the_paper_is_reproduced_unless_seeds_are_few() -> None:
@@ -116,35 +92,11 @@ def test_every_threshold_is_in_the_rule_and_in_the_verdict(check: Check) -> None
     assert elsewhere and elsewhere.verdict == "contradicted"
 
 
-@pytest.mark.parametrize(
-    ("id", "changes"),
-    [
-        ("TH-7", {"exponent": 0.0}),  # Post-LN's behaviour
-        ("TH-7", {"exponent": -1.0}),
-        ("TH-8", {"step": 1.0}),  # a final norm that evens everything out
-        ("TH-8", {"step": 1 / 1.5}),  # layers counted from the other end
-        ("TH-9", {"step": 1.1}),  # Post-LN as even as Pre-LN
-        ("TH-5", {"share": 0.3}),
-    ],
-)
-def test_a_model_that_does_something_else_turns_the_verdict(id: str, changes: dict[str, float]) -> None:
-    assert verdict_of(id, measured(**changes)) == "contradicted"
-
-
 def test_what_is_undecided_says_why_and_what_decides_it() -> None:
     wide = [(unit, {"ratio": 1 + 0.02 * (unit.seed % 5 - 2)}) for unit, _ in measured(seeds=10) if unit.what == "relu"]
     finding = found("TH-1", wide)
     assert finding["verdict"] == "inconclusive"
     assert "contains the bound 0.991" in finding["note"] and "seeds decide it" in finding["note"]
-
-
-def test_tied_embeddings_are_reported_and_decide_nothing() -> None:
-    made = [(unit, fabricated(unit, exponent=-1.0 if dict(unit.settings).get("tied") else -0.5))
-            for unit, _ in measured()]  # fmt: skip
-    finding = found("TH-7", made)
-    tied = [part for part in finding["parts"] if "tied embeddings" in part["part"]]
-    assert finding["verdict"] == "reproduced" and [part["verdict"] for part in tied] == ["reported", "reported"]
-    assert tied[0]["interval"] == pytest.approx([-1, -1], abs=0.01)
 
 
 def test_a_finding_is_json_with_the_keys_of_the_contract() -> None:
@@ -161,13 +113,3 @@ def test_what_was_not_measured_is_named() -> None:
     made = [one for one in measured() if dict(one[0].settings).get("init") != "fairseq"]
     note = found("TH-6", made)["note"]
     assert note == "not measured: Transformers of 6 to 14 layers, fairseq's initialisation (--full)"
-
-
-def test_the_figure_has_the_papers_four_panels() -> None:
-    panels = figures(measured())["figure_3"]
-    assert list(panels) == ["a", "b", "c", "d"]
-    assert set(panels["b"]) == {f"{n} {s}" for n in ("postln", "preln") for s in ("encoder", "decoder")}
-    assert list(panels["a"]["postln decoder"]) == ["1", "2", "3", "4", "5", "6"]
-    mean, low, high = panels["c"]["postln decoder"]["14"]
-    assert low < mean < high and mean == pytest.approx(1.65, rel=0.01)
-    assert list(panels["d"]["preln decoder"]) == ["6", "8", "10", "12", "14"]

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from ln_repro.theory import simplified
-from ln_repro.theory.simplified import PLACEMENTS, Weights, forward, layer_norm, norm_of_mean, xavier
+from ln_repro.theory.simplified import PLACEMENTS, Weights, forward, layer_norm, xavier
 from ln_repro.theory.unit import Unit
 
 pytestmark = pytest.mark.usefixtures("double")
@@ -37,20 +37,6 @@ def test_a_layer_is_torchs_encoder_layer_with_uniform_attention(norm: str, weigh
     torch.testing.assert_close(out, torch_layer(weights, norm == "preln")(x))
 
 
-def test_hidden_states_are_x5_and_the_stream(weights: Weights) -> None:
-    x = torch.randn(2, 5, 16)
-    out, hidden = forward(x, [weights, weights], PLACEMENTS["postln"])
-    torch.testing.assert_close(out, layer_norm(hidden[-1]))
-    assert len(hidden) == 2 and not torch.allclose(hidden[0], layer_norm(hidden[0]))
-    out, hidden = forward(x, [weights, weights], PLACEMENTS["preln"])
-    torch.testing.assert_close(hidden[0], PLACEMENTS["preln"].layer(x, weights)[0])
-    torch.testing.assert_close(out, layer_norm(hidden[1]))
-
-
-def test_the_norm_is_that_of_the_mean() -> None:
-    assert norm_of_mean(torch.stack([torch.ones(2, 2), -torch.ones(2, 2)])) == 0
-
-
 @pytest.mark.parametrize("norm", ["postln", "preln"])
 def test_gradients_are_those_of_the_loss(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One position: dL/dW2 of the last layer is ReLU(x W1)^T times (p - y) W_emb through the norm's Jacobian."""
@@ -69,11 +55,3 @@ def test_gradients_are_those_of_the_loss(norm: str, monkeypatch: pytest.MonkeyPa
     found = simplified.gradients(unit)
     assert found["norm_of_mean"] == pytest.approx([expected])
     assert found["square"] == pytest.approx(float(state.square().sum()) / 16)
-
-
-def test_shares_are_counted_above_the_models_own_mean() -> None:
-    assert simplified.share_above(torch.tensor([1.0, 1.0, 1.0, 1.5])) == 0.25
-    unit = Unit.of("hidden_norms", 1, d=16, d_ff=16, layers=2, norm="preln", positions=4, sequences=3)
-    measured = simplified.hidden_norms(unit)
-    assert {name: len(values) for name, values in measured.items()} == {"square": 2, "share": 2, "share_square": 2}
-    assert all(norm <= square for norm, square in zip(measured["share"], measured["share_square"], strict=True))

@@ -5,13 +5,6 @@ import torch
 from ln_repro.theory.unit import Unit
 
 
-def test_the_order_of_settings_does_not_matter() -> None:
-    unit = Unit.of("hidden_norms", 3, norm="postln", d=64)
-    assert unit == Unit.of("hidden_norms", 3, d=64, norm="postln") and hash(unit)
-    assert unit.key == "hidden_norms d=64 norm=postln seed=3"
-    assert unit["d"] == 64
-
-
 def test_units_draw_their_own_numbers_again_and_again() -> None:
     def draw(unit: Unit) -> torch.Tensor:
         return torch.randn(4, generator=unit.generator())

@@ -7,23 +7,13 @@ from typing import Any
 import pytest
 
 from ln_repro.records.events import Events
-from ln_repro.tracking.follower import arguments, refuse_secrets, row, rows, until
-from tests.examples import experiment
+from ln_repro.tracking.follower import refuse_secrets, row, until
 
 
 def train_event(update: int, **more: Any) -> dict[str, Any]:
     """Return an event as training writes it."""
     return {"kind": "train", "time": "2026-01-02T03:04:05+00:00", "update": update, "epoch": 1,
             "loss": 10 / update, "lr": 1e-3, "tokens_per_s": 100.0, **more}  # fmt: skip
-
-
-def test_wandb_is_told_the_settings_but_no_path_and_nothing_named_like_a_secret() -> None:
-    told = arguments(experiment(seed=3, paths__runs="/a/private/folder", data__source="/a/private/folder"), "id")
-    assert "private" not in json.dumps(told)
-    assert told["group"] == "toy_postln_warm" and told["name"] == "toy_postln_warm-s3"
-    assert {"toy", "postln", "xavier_legacy", "adam", "constant", "warm"} <= set(told["tags"])
-    with pytest.raises(ValueError, match="api_key"):
-        refuse_secrets({"eval": {"api_key": "x"}})
 
 
 def test_rows_are_named_as_wandb_groups_them() -> None:
@@ -40,13 +30,6 @@ def test_rows_are_named_as_wandb_groups_them() -> None:
     assert row({"kind": "status", "state": "running", "parameters": 7, **always}) == {}
 
 
-def test_a_repeated_event_keeps_its_number_but_is_not_sent() -> None:
-    found = rows(train_event(update) for update in (1, 2, 2, 3))
-    assert [values.get("update") for values in found] == [1, 2, None, 3]
-    bleu = {"kind": "bleu", "time": "2026-01-02T03:04:05Z", "update": 7, "epoch": 2, "score": 1.0, "signature": "s"}
-    assert all(rows(bleu | {"split": split, "flavour": word} for split in ("test", "valid") for word in ("a", "b")))
-
-
 def test_the_end_of_the_file_is_read_even_if_the_command_has_ended(tmp_path: Path) -> None:
     events = Events(tmp_path / "events.jsonl")
     lines = [json.dumps(train_event(update)) + "\n" for update in (1, 2, 3)]
@@ -59,3 +42,8 @@ def test_the_end_of_the_file_is_read_even_if_the_command_has_ended(tmp_path: Pat
         return text.endswith("torn")
 
     assert [event["update"] for event in until(events, ended)] == [1, 2, 3]
+
+
+def test_nothing_named_like_a_secret_is_sent() -> None:
+    with pytest.raises(ValueError, match="api_key"):
+        refuse_secrets({"eval": {"api_key": "x"}})

@@ -141,14 +141,6 @@ def test_wandb_mode_decides_what_the_settings_leave_open(
     assert tracking.mode_of(Tracker(name="wandb", mode=setting)) == expected
 
 
-def test_no_tracker_means_no_process_and_no_file(run_dir: Path) -> None:
-    before = list(run_dir.iterdir())
-    with tracking.mirrored(Tracker(name="none"), run_dir, pytest.fail) as check:
-        check()
-        assert followers(run_dir) == {}
-    assert list(run_dir.iterdir()) == before
-
-
 # Against the stand-in
 
 
