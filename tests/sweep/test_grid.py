@@ -30,7 +30,7 @@ def test_every_run_of_every_grid_is_an_experiment_of_its_own_on_every_corpus(nam
     """What the experiments are composed to is told by their hashes (test_compose)."""
     for corpus in BERTS if name == "bert" else CORPORA:
         found = grid_runs(grid(name), corpus, 2, ["tracker=none"], list(experiments()))
-        assert len({(run.exp, run.seed, run.rate) for run in found}) == len(found) == 2 * GRIDS[name]
+        assert len({tuple(run.overrides) for run in found}) == len(found) == 2 * GRIDS[name]
         assert {run.exp for run in found} <= set(experiments()) and {run.seed for run in found} == {1, 2}
 
 
