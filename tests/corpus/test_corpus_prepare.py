@@ -156,10 +156,10 @@ FULL = OSError(errno.ENOSPC, "No space left on device", "x")
 
 @pytest.mark.parametrize(
     ("failure", "told", "match"),
-    [(KeyboardInterrupt(), KeyboardInterrupt, ""), (FULL, UserError, r"the disk is full.*paths\.data")],
+    [(KeyboardInterrupt(), KeyboardInterrupt, None), (FULL, UserError, r"the disk is full.*paths\.data")],
 )
 def test_a_failed_step_leaves_nothing(
-    root: Path, small_toy: None, failure: BaseException, told: type[BaseException], match: str
+    root: Path, small_toy: None, failure: BaseException, told: type[BaseException], match: str | None
 ) -> None:
     def binarise(bpe: Path, out: Path, source: str, target: str) -> None:
         raise failure
