@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ln_repro.claims.bert import FINE_TUNING, LOST, PRETRAINING
+from ln_repro.claims.bert import FINE_TUNING, NOT_TRAINED_MARGIN, PRETRAINING
 from ln_repro.claims.evidence import FINE_TUNED_FROM
 from ln_repro.claims.judge import row_of
 from ln_repro.claims.metrics import UPDATES_TO_PRETRAINING_LOSS, at
@@ -35,10 +35,10 @@ def outcome(post: float, pre: float, lost_seeds: int = 5, diverged: str = "") ->
 @pytest.mark.parametrize(
     ("given", "verdict"),
     [
-        ({"post": LOST + 0.01, "pre": -0.5}, "reproduced"),
-        ({"post": LOST - 0.01, "pre": -0.5}, "contradicted"),
-        ({"post": 2.0, "pre": LOST - 0.01}, "reproduced"),
-        ({"post": 2.0, "pre": LOST + 0.01}, "contradicted"),
+        ({"post": NOT_TRAINED_MARGIN + 0.01, "pre": -0.5}, "reproduced"),
+        ({"post": NOT_TRAINED_MARGIN - 0.01, "pre": -0.5}, "contradicted"),
+        ({"post": 2.0, "pre": NOT_TRAINED_MARGIN - 0.01}, "reproduced"),
+        ({"post": 2.0, "pre": NOT_TRAINED_MARGIN + 0.01}, "contradicted"),
         ({"post": 2.0, "pre": 0.0, "lost_seeds": 3}, "reproduced"),
         ({"post": 2.0, "pre": 0.0, "lost_seeds": 2}, "contradicted"),
         ({"post": 2.0, "pre": 0.0, "lost_seeds": 2, "diverged": "postln_warm_linear_high"}, "reproduced"),
@@ -47,7 +47,7 @@ def outcome(post: float, pre: float, lost_seeds: int = 5, diverged: str = "") ->
 )
 def test_bert_2_counts_the_seeds_that_do_not_train(given: dict[str, Any], verdict: str) -> None:
     assert outcome(**given) == verdict
-    assert math.exp(0.5) == pytest.approx(2**LOST), "half a nat, in bits"
+    assert math.exp(0.5) == pytest.approx(2**NOT_TRAINED_MARGIN), "half a nat, in bits"
 
 
 def test_bert_1_is_measured_at_the_loss_after_seventy_percent_of_the_run() -> None:
