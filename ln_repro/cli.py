@@ -1,10 +1,9 @@
-"""The command line: the commands and their arguments. Each is a function of `ln_repro.commands`, imported late."""
+"""The command line: all commands and their arguments. Each command is imported from `ln_repro.commands` when used."""
 
 import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -24,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     raise_on_stop_signals()
     try:
         try:
-            return _verb(arguments)
+            return _run_command(arguments)
         finally:
             sys.stdout.flush()  # raises BrokenPipeError here if the reader has closed the pipe
     except LnReproError as error:
@@ -42,18 +41,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return crashed(error)
 
 
-def _verb(arguments: list[str]) -> int:
+def _run_command(arguments: list[str]) -> int:
     if arguments[:1] in (["run"], ["-sc"]):  # -sc: Hydra's shell completion
         from ln_repro.commands.run import run_command
 
         return run_command(arguments[arguments[0] == "run" :])
-    options, more = parser().parse_known_args(arguments)
-    _take_words(options, more)
-    return int(options.command(options) or 0)
+    options, rest = parser().parse_known_args(arguments)
+    _add_overrides(options, rest)
+    command: Callable[[argparse.Namespace], int | None] = getattr(
+        import_module(f"ln_repro.commands.{options.module}"), f"{options.name}_command"
+    )
+    return command(options) or 0
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of every command but `run`, whose arguments Hydra parses."""
+    """Return the parser of all commands except `run`, whose arguments Hydra parses."""
     main_parser = OneLineParser(
         prog="ln-repro",
         description="Reproduce 'On Layer Normalization in the Transformer Architecture' (Xiong et al., ICML 2020).",
@@ -65,8 +67,12 @@ def parser() -> argparse.ArgumentParser:
 
     def command(name: str, module: str, text: str) -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=text, description=text)
-        added.set_defaults(command=partial(_call, module, f"{name}_command"), name=name)
+        added.set_defaults(module=module, name=name)
         return added
+
+    def add_records(*parsers: argparse.ArgumentParser) -> None:
+        for each in parsers:
+            each.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
 
     command("run", "run", "train, score and record one experiment: run exp=NAME [key=value ...]")
     for name, module, text in (
@@ -86,13 +92,9 @@ def parser() -> argparse.ArgumentParser:
             help="only runs that match a pattern: '*sgd*,postln_warm-s2,*-lr0.001*'",
         )  # fmt: skip
         grid.add_argument(
-            "--except",
-            action="append",
-            default=[],
-            metavar="PATTERN[,...]",
-            dest="but",
-            help="all runs but those that match a pattern",
-        )
+            "--except", action="append", default=[], metavar="PATTERN[,...]", dest="but",
+            help="all runs except those that match a pattern",
+        )  # fmt: skip
         own_folder(grid)
         if name == "sweep":
             grid.add_argument(
@@ -101,24 +103,22 @@ def parser() -> argparse.ArgumentParser:
             grid.add_argument("--dry-run", action="store_true", help="print one row per run and start nothing")
             grid.add_argument(
                 "--fail-fast", action="store_true",
-                help="start no further run once one has failed (divergence is no failure); running ones continue",
+                help="start no further runs once one has failed (divergence is not a failure); running ones continue",
             )  # fmt: skip
             grid.add_argument("--detach", action="store_true", help="run in the background; see status and cancel")
         elif name == "status":
             grid.add_argument("--json", action="store_true")
             grid.add_argument("--watch", action="store_true", help="refresh every two seconds, until Ctrl-C")
         else:
-            grid.add_argument("--all", action="store_true", help="stop every run, of any grid")
+            grid.add_argument("--all", action="store_true", help="stop all runs of all grids")
     data = command("data", "data", "list corpora, prepare one, or verify its checksums and counts")
     data.add_argument("action", choices=["list", "prepare", "verify"])
     data.add_argument("overrides", nargs="*", metavar="key=value", help="data=NAME [data.source=PATH ...]")
     own_folder(data)
     tables = command("tables", "report", "print claims, theory, arms and runs as tables")
     tables.add_argument("--format", choices=["md", "csv", "latex", "json"], default="md")
-    tables.add_argument("--records", type=Path, default=None, metavar="DIR", help="default: results/records")
     figures = command("figures", "report", "draw the paper's figures and ours from the committed records")
     figures.add_argument("--out", type=Path, metavar="DIR", help="default: figures/ beside the records")
-    figures.add_argument("--records", type=Path, metavar="DIR", help="default: results/records")
     theory = command("theory", "theory", "check the paper's lemmas, theorem and figure 3, without training")
     theory.add_argument("--json", action="store_true")
     theory.add_argument("--only", nargs="+", metavar="ID", help="only these findings, for example TH-6")
@@ -127,22 +127,18 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="all widths, depths and initialisations: half an hour of CPU time instead of minutes",
     )
-    theory.add_argument("--seeds", type=int, metavar="N", help="seeds of every measurement, at least (default: 10)")
+    theory.add_argument("--seeds", type=int, metavar="N", help="minimum number of seeds per measurement (default: 10)")
     theory.add_argument("--out", type=Path, metavar="DIR", help="also write theory.json and figures/ there")
     claims = command("claims", "report", "print one verdict per claim, and what would resolve the open ones")
     claims.add_argument("ids", nargs="*", metavar="ID", help="only these claims, for example MT-4")
     claims.add_argument("--json", action="store_true")
-    claims.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
     verify = command("verify", "keep", "check every committed record: schema, checksums, events and BLEU")
-    verify.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
     collect = command("collect", "keep", "copy the records of finished runs to results/records")
     collect.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
-    collect.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
-    collect.add_argument("--replace", action="store_true", help="replace records of the same id")
+    collect.add_argument("--replace", action="store_true", help="replace records with the same id")
     compare = command("compare", "keep", "test whether the difference in BLEU between two records is significant")
     compare.add_argument("ids", nargs=2, metavar="ID", help="ids of records")
-    compare.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
-    reproduce = command("reproduce", "reproduce", "repeat the run of a committed record, and compare the two")
+    reproduce = command("reproduce", "reproduce", "repeat the run of a committed record and compare the two")
     reproduce.add_argument("id", metavar="ID", help="id of a record")
     reproduce.add_argument(
         "overrides",
@@ -150,28 +146,22 @@ def parser() -> argparse.ArgumentParser:
         metavar="key=value",
         help="data.source=PATH, paths.runs=DIR; train.max_epoch=N or train.max_update=N to cut it short",
     )
-    reproduce.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
+    add_records(tables, figures, claims, verify, collect, compare, reproduce)
     sync = command("sync", "runs", "send the events of runs to wandb; may be repeated")
     sync.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     sync.add_argument("--follow", action="store_true", help="keep sending until the runs have ended")
-    doctor = command("doctor", "runs", "check this machine, and say what to do about what does not work")
+    doctor = command("doctor", "runs", "check this machine and suggest how to fix what does not work")
     doctor.add_argument("--json", action="store_true")
     return main_parser
 
 
-def _take_words(options: argparse.Namespace, more: Sequence[str]) -> None:
-    """Add the key=value arguments after a flag to those before it; as in `run`, the order does not matter."""
-    into = next((name for name in ("words", "overrides") if hasattr(options, name)), None)
-    if strange := [word for word in more if into is None or word.startswith("-")]:
-        raise UserError(f"unrecognized arguments: {' '.join(strange)} (ln-repro {options.name} --help)")
-    if into:
-        setattr(options, into, [*getattr(options, into), *more])
-
-
-def _call(module: str, name: str, options: argparse.Namespace) -> int | None:
-    """Import the command, which may be slow, and run it."""
-    function: Callable[[argparse.Namespace], int | None] = getattr(import_module(f"ln_repro.commands.{module}"), name)
-    return function(options)
+def _add_overrides(options: argparse.Namespace, rest: Sequence[str]) -> None:
+    """Add the key=value arguments after a flag to those before it, since their order does not matter."""
+    name = next((name for name in ("words", "overrides") if hasattr(options, name)), None)
+    if unknown := [word for word in rest if name is None or word.startswith("-")]:
+        raise UserError(f"unrecognized arguments: {' '.join(unknown)} (ln-repro {options.name} --help)")
+    if name:
+        setattr(options, name, [*getattr(options, name), *rest])
 
 
 if __name__ == "__main__":

@@ -1,22 +1,22 @@
-"""The few ways in which a verb can fail. Each message is one line that says what to do next."""
+"""The errors that a command reports in one line, with the exit code that each leads to."""
 
 
 class LnReproError(Exception):
-    """Something failed that is not the user's input; the verb exits with ``exit_code``."""
+    """A failure that was not caused by the user's input. The message is one line that says what to do next."""
 
     exit_code = 1
 
     def __init__(self, message: str) -> None:
-        super().__init__(message.replace("\n", "\\n"))  # a path may hold a line feed; a message may not
+        super().__init__(message.replace("\n", "\\n"))  # a path may contain a line feed
 
 
 class UserError(LnReproError):
-    """The user's input is wrong: what, where, and what would be accepted."""
+    """Invalid user input. The message says what was expected and what was found."""
 
     exit_code = 2
 
 
 class Interrupted(LnReproError):
-    """The user or the system asked to stop; the state is saved and the same command resumes."""
+    """The run was stopped by the user or the system; its state is saved, and the same command resumes it."""
 
     exit_code = 130

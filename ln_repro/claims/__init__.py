@@ -1,1 +1,1 @@
-"""What the paper claims of training, and what records say of it: criteria, and verdicts by them."""
+"""Claims about training: the paper's statements as criteria, and verdicts on them from records."""

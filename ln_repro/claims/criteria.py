@@ -1,4 +1,4 @@
-"""Criteria, what has to hold for a claim to be reproduced, as data: the printed rule and the verdict come from them."""
+"""Criteria of claims as data; both the printed rule and the verdict are derived from them."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -12,16 +12,21 @@ from ln_repro.claims.words import arm_words, region_words, spoken
 from ln_repro.records.archive import Run
 
 SEEDS = 5
-"""Seeds that a verdict on training needs."""
+"""Number of seeds needed for a verdict on training."""
+MORE_SEEDS = "more seeds: the interval crosses the edge"
 SHARE = 0.8
-"""The share of seeds that train (fail) from which on an arm trains (fails)."""
+"""Minimum share of the seeds that must train (fail) for an arm to count as trained (failed)."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a criterion came to: its verdict, our numbers in words, and what would resolve it if it is open.
+    """The result of a criterion.
 
-    ``runs`` are the runs that it used beyond those of the claim's arms.
+    Attributes:
+        verdict: one of those in `ln_repro.claims.verdict`.
+        words: the measured values, as text.
+        needs: what would resolve an inconclusive verdict.
+        runs: runs that it used in addition to those of the claim's arms.
     """
 
     verdict: str
@@ -35,48 +40,49 @@ class Criterion(Protocol):
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """The arms that it needs runs of."""
+        """The arms whose runs it needs."""
 
     def sentence(self) -> str:
-        """Return the condition in words."""
+        """Return the condition as text."""
 
     def judge(self, evidence: Evidence) -> Finding:
-        """Return the finding."""
+        """Apply the criterion to the runs of one setting."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A quantity of one run or of several that share a seed.
+    """A quantity measured on one run, or on several runs with the same seed.
 
     Args:
-        words: its name, with one ``{}`` for each arm.
-        of: the function of as many runs.
-        scale: of means and intervals.
+        words: its name, with one ``{}`` per arm.
+        of: computes the quantity; takes one run per arm.
+        scale: the scale of means and intervals.
     """
 
     words: str
     of: Callable[..., float]
     scale: Scale = LINEAR
 
+    def name(self, arms: Sequence[str]) -> str:
+        """Return the name of the quantity for the given arms."""
+        return self.words.format(*map(arm_words, arms))
+
     def minus(self) -> "Metric":
-        """Return the difference of two arms."""
+        """Return the metric's difference between two arms."""
         return Metric(f"{self.words} minus that of {{}}", lambda one, other: self.of(one) - self.of(other))
 
     def over(self) -> "Metric":
-        """Return the ratio of two arms."""
+        """Return the metric's ratio of two arms."""
         return Metric(f"{self.words} over that of {{}}", lambda one, other: self.of(one) / self.of(other), LOG)
 
 
 @dataclass(frozen=True)
 class Within:
-    """The interval of a metric's mean over seeds lies in a region.
+    """The confidence interval of a metric's mean over seeds lies between ``low`` and ``high``.
 
     Args:
-        metric: the quantity.
-        arms: of which arms.
-        low, high: the region.
-        contradicted: the region in which the interval contradicts the claim; None: outside ``low`` to ``high``.
-        level: of the interval.
+        contradicted: the region that contradicts the claim; None: everything outside ``low`` to ``high``.
+        level: the confidence level.
     """
 
     metric: Metric
@@ -87,57 +93,48 @@ class Within:
     level: float = LEVEL
 
     def sentence(self) -> str:
-        """Return the condition in words."""
-        words = f"{self.metric.words.format(*map(arm_words, self.arms))}: {region_words(self.low, self.high)}"
+        words = f"{self.metric.name(self.arms)}: {region_words(self.low, self.high)}"
         if self.contradicted:
             words += f" (contradicted: {region_words(*self.contradicted)})"
         return words + (f" ({100 * self.level:g} % interval)" if self.level != LEVEL else "")
 
     def judge(self, evidence: Evidence) -> Finding:
-        """Return the finding."""
         values = evidence.values(self.arms, self.metric.of)
         if not values:
             return Finding(INCONCLUSIVE, "", f"{', '.join(self.arms)} with the same seeds")
         if any(map(math.isnan, values)):
             return Finding(INCONCLUSIVE, "", f"{', '.join(self.arms)}: measured in every seed (probes, events)")
-        words = f"{self.metric.words.format(*map(arm_words, self.arms))} {spoken(values, self.metric.scale)}"
-        found = interval(values, self.metric.scale, self.level)
-        judged = verdict(found, (self.low, self.high))
-        if self.contradicted and judged != REPRODUCED:
-            judged = CONTRADICTED if verdict(found, self.contradicted) == REPRODUCED else INCONCLUSIVE
-        return Finding(judged, words, None if judged != INCONCLUSIVE else "more seeds: the interval crosses the edge")
+        bounds = interval(values, self.metric.scale, self.level)
+        result = verdict(bounds, (self.low, self.high))
+        if self.contradicted and result != REPRODUCED:
+            result = CONTRADICTED if verdict(bounds, self.contradicted) == REPRODUCED else INCONCLUSIVE
+        words = f"{self.metric.name(self.arms)} {spoken(values, self.metric.scale)}"
+        return Finding(result, words, MORE_SEEDS if result == INCONCLUSIVE else None)
 
 
 @dataclass(frozen=True)
 class Report:
-    """A quantity that is shown beside the criteria and decides nothing; without runs it is left out."""
+    """A quantity that is reported but does not affect the verdict; it is left out if there are no runs."""
 
     metric: Metric
     arms: tuple[str, ...]
 
     def sentence(self) -> str:
-        """Return nothing: it is no condition."""
         return ""
 
     def judge(self, evidence: Evidence) -> Finding:
-        """Return the quantity in words."""
-        if not evidence.seeds(self.arms):
-            return Finding(REPRODUCED, "")
         values = evidence.values(self.arms, self.metric.of)
-        if any(map(math.isnan, values)):
+        if not values or any(map(math.isnan, values)):
             return Finding(REPRODUCED, "")
-        words = self.metric.words.format(*map(arm_words, self.arms))
-        return Finding(REPRODUCED, f"{words} {spoken(values, self.metric.scale)}")
+        return Finding(REPRODUCED, f"{self.metric.name(self.arms)} {spoken(values, self.metric.scale)}")
 
 
 @dataclass(frozen=True)
 class Trains:
-    """An arm trains in at least (or at most) a share of its seeds.
+    """The share of an arm's seeds that train lies between ``least`` and ``most``.
 
     Args:
-        arm: which.
-        least, most: the share.
-        bleu: the BLEU from which on a run trains; None: `TRAINS` times the best arm's.
+        bleu: minimum BLEU of a run that trains; None: `TRAINS` times that of the best arm.
     """
 
     arm: str
@@ -147,31 +144,28 @@ class Trains:
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """The arm."""
         return (self.arm,)
 
     def sentence(self) -> str:
-        """Return the condition in words."""
-        meant = f"BLEU at least {self.bleu:g}" if self.bleu is not None else f"BLEU at least {TRAINS} of the best arm's"
+        bleu = f"{TRAINS} of the best arm's" if self.bleu is None else f"{self.bleu:g}"
         share = "all" if self.least == 1 else f"at least {self.least:.0%}" if self.least else f"at most {self.most:.0%}"
-        return f"{arm_words(self.arm)} trains ({meant}) in {share} of its seeds"
+        return f"{arm_words(self.arm)} trains (BLEU at least {bleu}) in {share} of its seeds"
 
     def judge(self, evidence: Evidence) -> Finding:
-        """Return the finding."""
         runs = [run for _, run in sorted(evidence.arms[self.arm].items())]
         hits = sum(evidence.trained(run) if self.bleu is None else run.finite and run.bleu >= self.bleu for run in runs)
-        held = self.least <= hits / len(runs) <= self.most
-        return Finding(REPRODUCED if held else CONTRADICTED, f"{arm_words(self.arm)} trains in {hits} of {len(runs)}")
+        holds = self.least <= hits / len(runs) <= self.most
+        return Finding(REPRODUCED if holds else CONTRADICTED, f"{arm_words(self.arm)} trains in {hits} of {len(runs)}")
 
 
 @dataclass(frozen=True)
 class AnyOf:
-    """At least one of several groups of criteria holds.
+    """At least one of several groups of criteria holds; the group with the best verdict decides.
 
     Args:
         parts: the groups.
-        words: what they are.
-        alike: the arm of each group, if the groups differ in nothing else: the sentence then says "it".
+        words: introduces the groups in the printed rule.
+        alike: the arm of each group, if the groups are identical otherwise; the rule is then printed once, with "it".
     """
 
     parts: tuple[tuple[Criterion, ...], ...]
@@ -180,37 +174,35 @@ class AnyOf:
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """The arms of every group."""
         return tuple(dict.fromkeys(arm for part in self.parts for one in part for arm in one.arms))
 
     def sentence(self) -> str:
-        """Return the condition in words."""
-        told = ["; ".join(filter(None, (one.sentence() for one in part))) for part in self.parts]
+        sentences = ["; ".join(filter(None, (criterion.sentence() for criterion in part))) for part in self.parts]
         if self.alike:
-            named = ", ".join(map(arm_words, self.alike))
-            return f"{self.words} ({named}): {told[0].replace(arm_words(self.alike[0]), 'it')}"
-        return f"{self.words}: " + "; or ".join(told)
+            arms = ", ".join(map(arm_words, self.alike))
+            return f"{self.words} ({arms}): {sentences[0].replace(arm_words(self.alike[0]), 'it')}"
+        return f"{self.words}: " + "; or ".join(sentences)
 
     def judge(self, evidence: Evidence) -> Finding:
-        """Return the finding: the best group decides."""
-        found = [[one.judge(evidence) for one in part] for part in self.parts]
-        verdicts = [all_of(finding.verdict for finding in part) for part in found]
-        judged = any_of(verdicts)
-        needs = next((finding.needs for part, one in zip(found, verdicts, strict=True) if one == judged
-                      for finding in part if finding.needs), None)  # fmt: skip
-        words = "; ".join(finding.words for part in found for finding in part if finding.words)
-        return Finding(judged, words, needs, [run for part in found for finding in part for run in finding.runs])
+        groups = [[criterion.judge(evidence) for criterion in part] for part in self.parts]
+        verdicts = [all_of(finding.verdict for finding in group) for group in groups]
+        result = any_of(verdicts)
+        findings = [finding for group in groups for finding in group]
+        needs = next((finding.needs for group, verdict in zip(groups, verdicts, strict=True) if verdict == result
+                      for finding in group if finding.needs), None)  # fmt: skip
+        words = "; ".join(finding.words for finding in findings if finding.words)
+        return Finding(result, words, needs, [run for finding in findings for run in finding.runs])
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The criteria of a claim on some data: it is reproduced if all hold, contradicted if one is contradicted.
+    """The criteria for a claim on one kind of data: reproduced if all hold, contradicted if one is contradicted.
 
     Args:
         criteria: the criteria.
-        written: the time in ISO 8601; records made before it are older than their rule.
+        written: when the rule was written, in ISO 8601; records made before that are older than their rule.
         source: where the thresholds come from.
-        seeds: runs that every arm needs.
+        seeds: number of seeds needed for every arm.
     """
 
     criteria: tuple[Criterion, ...]
@@ -220,11 +212,11 @@ class Rule:
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """Return the arms without which it cannot be judged."""
+        """The arms that are required for a verdict."""
         return tuple(dict.fromkeys(arm for one in self.criteria if not isinstance(one, Report) for arm in one.arms))
 
     def sentence(self) -> str:
-        """Return the rule in words."""
+        """Return the rule as text."""
         return "; ".join(filter(None, (one.sentence() for one in self.criteria)))
 
 
@@ -240,19 +232,19 @@ def leaves(criteria: Sequence[Criterion]) -> Iterator[Criterion]:
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim of the paper, or of a scheme that followed.
+    """One claim of the paper, or of the authors of a later scheme.
 
     Args:
-        id: in the registry. ``.anchored`` takes "no warm-up" to mean that the ramp alone is left out; without it, the
-            paper's literal reading, T = 1 in the formula of the schedule.
-        claim: the sentence.
-        place: where the paper makes it.
-        paper: the paper's number, and how it was obtained.
-        rule: its rule on the paper's data.
-        others: its rule on other data; None if the claim is not judged there.
-        setting: the setting of the paper's data.
-        grid: the grid of `ln-repro sweep` that a rule over several rates needs.
-        controls: arms that discriminate between explanations; the rules do not use them.
+        id: its identifier. With the suffix ``.anchored``, "no warm-up" means that only the ramp is left out; without
+            it, the paper's literal reading, T = 1 in the formula of the schedule.
+        claim: the claim in one sentence.
+        place: the section or figure of the paper.
+        paper: the paper's number and how it was obtained.
+        rule: the rule on the paper's data.
+        others: the rule on other data; None if the claim is not judged there.
+        setting: the setting that uses the paper's data.
+        grid: the grid of `ln-repro sweep` that provides runs at several learning rates, if the rule needs them.
+        controls: arms that discriminate between explanations but are not part of the rules.
     """
 
     id: str

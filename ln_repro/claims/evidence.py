@@ -1,8 +1,8 @@
-"""Records as evidence: the runs of one setting by arm, learning rate and seed, and what is measured of a run."""
+"""Evidence for claims: the runs of one setting by arm, learning rate and seed, and measures of a run."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import fmean
 from typing import Any
@@ -11,18 +11,18 @@ from ln_repro.experiment.settings import Experiment
 from ln_repro.records.archive import Run
 
 TRAINS, FAILS = 0.88, 0.44
-"""Relative BLEU from which on a run trains, and below which it fails: 30 and 15 of the paper's 34 BLEU."""
+"""A run trains at or above the first relative BLEU and fails below the second: 30 and 15 of the paper's 34 BLEU."""
 PRETRAINED_TRAINS = 0.8
-"""The same of a run of masked words, without BLEU: its progress from the unigram entropy to the best arm's loss."""
+"""A masked-LM run, which has no BLEU, trains at or above this progress from the unigram entropy to the best loss."""
 FINE_TUNED_FROM = {"preln": "preln_nowarm_linear_high", "postln": "postln_warm_linear"}
-"""The arm of pre-training that the paper fine-tunes from (figure 5), by norm placement."""
+"""The pre-training arm that the paper fine-tunes from (figure 5), by norm placement."""
 Rate = float
 Seed = int
 
 
 @dataclass(frozen=True)
 class Arm:
-    """What a named experiment is, as far as records have to agree with it (`Experiment.arm_key`)."""
+    """The properties that a record must share with a named experiment to count as a run of it."""
 
     key: str
     lr: Rate
@@ -30,9 +30,7 @@ class Arm:
 
 
 Named = Callable[[str], Arm | None]
-"""The arm of a named experiment; None if there is no such name."""
-
-
+"""Returns the arm of a named experiment; None if there is no such name."""
 Runs = Mapping[Seed, Run]
 
 
@@ -41,13 +39,13 @@ class Evidence:
     """The runs of one setting.
 
     Attributes:
-        setting: the first part of its experiments' names.
-        arms: by arm, the runs of the named experiment by seed.
-        rates: by arm, its runs at every peak learning rate, by rate, then by seed.
-        starts: of runs that begin with others' weights: by the updates that those were trained for. Of a seed that was
-            run from several, ``arms`` has one.
-        entropies: bits per target token of a unigram model and of one that never sees the source, if they are known.
-        others: variations of the arms, by what differs ("init=fairseq").
+        setting: the first part of the experiments' names.
+        arms: runs at the arm's own learning rate, by arm and seed.
+        rates: runs at every peak learning rate, by arm, rate and seed.
+        starts: for fine-tuning, the evidence by number of updates of the pre-training. ``arms`` then has one run per
+            seed, even if the seed was run from several checkpoints.
+        entropies: bits per target token of a unigram model and of a model that ignores the source, if known.
+        others: evidence for variations of the arms, by the setting that differs ("init=fairseq").
     """
 
     setting: str
@@ -62,35 +60,37 @@ class Evidence:
         return [arm for arm in arms if not self.arms.get(arm)]
 
     def seeds(self, arms: Sequence[str]) -> list[Seed]:
-        """Return the seeds that every one of the arms has."""
+        """Return the seeds that all of the arms have."""
         return sorted(set.intersection(*({*self.arms.get(arm, {})} for arm in arms)))
 
     @property
     def by_start(self) -> Sequence["Evidence"]:
-        """Return the parts of it, one for every start; itself where runs begin with no others' weights."""
+        """The evidence of every starting checkpoint; the evidence itself where runs do not start from one."""
         return list(self.starts.values()) or [self]
 
     def values(self, arms: Sequence[str], quantity: Callable[..., float]) -> list[float]:
-        """Return a quantity of the runs of one or several arms that share a seed, seed by seed."""
+        """Return a quantity for every seed that all of the arms have."""
         return [quantity(*(self.arms[arm][seed] for arm in arms)) for seed in self.seeds(arms)]
 
     def curve(self, arm: str) -> dict[Rate, list[Run]]:
-        """Return the runs of an arm by rate, in order."""
+        """Return the runs of an arm by learning rate, in ascending order."""
         return {rate: [runs[seed] for seed in sorted(runs)] for rate, runs in sorted(self.rates.get(arm, {}).items())}
 
     @cached_property
     def _groups(self) -> list[Sequence[Run]]:
-        """Return the runs of every arm at every rate, those of variations too; an arm of two names comes twice."""
-        runs = [list(of_rate.values()) for one in (self, *self.others.values()) for arm in one.rates.values()
-                for of_rate in arm.values()]  # fmt: skip
-        return [group for group in runs if group]
+        """The runs of every arm, including variations, grouped by learning rate; aliases of an arm repeat its group."""
+        return [list(group.values()) for evidence in (self, *self.others.values()) for rates in evidence.rates.values()
+                for group in rates.values() if group]  # fmt: skip
 
     @cached_property
     def _bests(self) -> dict[tuple[tuple[int, ...], float], tuple[float, float]]:
         return {}
 
     def best(self, run: Run) -> tuple[float, float]:
-        """Return the highest mean BLEU and lowest mean NLL of any arm and rate (of this size, at most these epochs)."""
+        """Return the highest mean BLEU and the lowest mean NLL of any arm and rate.
+
+        Only models of the same size as the run's are compared, trained for at most as many epochs.
+        """
         key = (run.size, run.epochs)
         if key not in self._bests:
             groups = [group for group in self._groups if group[0].size == run.size and group[0].epochs <= run.epochs]
@@ -101,28 +101,28 @@ class Evidence:
         return self._bests[key]
 
     def relative_bleu(self, run: Run) -> float:
-        """Return a run's BLEU over that of the best arm."""
+        """Return a run's BLEU divided by that of the best arm."""
         best, _ = self.best(run)
         return run.bleu / best if best else 0.0
 
     def progress(self, run: Run) -> float:
-        """Return how far a run of masked words came from the unigram entropy (0) to the best arm's loss (1)."""
+        """Return the progress of a masked-LM run from the unigram entropy (0) to the best arm's loss (1)."""
         entropy, (_, best) = self.entropies.get("unigram_bits", math.nan), self.best(run)
         return (entropy - run.nll) / (entropy - best) if run.finite else 0.0
 
     def skill(self, run: Run) -> float:
-        """Return how far a run came from a model that never sees the source (0) to the best arm (1); NaN if unknown."""
+        """Return a run's progress from a model that ignores the source (0) to the best arm (1); NaN if unknown."""
         entropy, (_, best) = self.entropies.get("source_blind_bits", math.nan), self.best(run)
         return (entropy - run.nll) / (entropy - best)
 
     def trained(self, run: Run) -> bool:
-        """Return whether a run trains."""
+        """Return whether a run counts as trained."""
         if run.record["axes"].get("task", "translation") == "masked_lm":
             return self.progress(run) >= PRETRAINED_TRAINS
         return run.finite and self.relative_bleu(run) >= TRAINS
 
     def failed(self, run: Run) -> bool:
-        """Return whether a run fails; one that neither trains nor fails is partial."""
+        """Return whether a run counts as failed; a run that is neither trained nor failed is partially trained."""
         return not run.finite or self.relative_bleu(run) < FAILS
 
 
@@ -132,70 +132,64 @@ def gather(
     arms: Sequence[str] = (),
     entropies: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Evidence]:
-    """Return the evidence by setting, one run a seed.
+    """Return the evidence by setting, with one run per seed.
 
-    A run counts for every arm whose settings it has, whatever it was called when it was started.
+    A run counts for every arm with the same settings, regardless of the name under which it was started.
 
     Args:
-        runs: all of them.
-        named: the arms.
-        arms: those that may be asked for, besides the ones that runs are named after.
-        entropies: of corpora, by fingerprint.
+        runs: the runs of all settings.
+        named: looks up arms.
+        arms: names of arms to consider in addition to those that runs are named after.
+        entropies: the entropies of corpora, by fingerprint.
     """
     settings = sorted({run.record["exp"].partition("_")[0] for run in runs})
-    asked = sorted({run.record["exp"].partition("_")[2] for run in runs} | {*arms})
-    return {
-        setting: found
-        for setting in settings
-        if (found := _of_setting(setting, runs, asked, named, entropies or {})).arms or found.rates or found.others
-    }
+    names = sorted({run.record["exp"].partition("_")[2] for run in runs} | {*arms})
+    every = {setting: _of_setting(setting, runs, names, named, entropies or {}) for setting in settings}
+    return {setting: evidence for setting, evidence in every.items()
+            if evidence.arms or evidence.rates or evidence.others}  # fmt: skip
 
 
 def _of_setting(
-    setting: str, runs: Sequence[Run], asked: Sequence[str], named: Named, entropies: Mapping[str, Mapping[str, Any]]
+    setting: str, runs: Sequence[Run], names: Sequence[str], named: Named, entropies: Mapping[str, Mapping[str, Any]]
 ) -> Evidence:
     runs = [run for run in runs if run.record["exp"].partition("_")[0] == setting and not foreign_start(run)]
-    arms = {name: arm for name in asked if (arm := named(f"{setting}_{name}"))}
+    arms = {name: arm for name in names if (arm := named(f"{setting}_{name}"))}
     by_key: dict[str, dict[str, list[str]]] = {}
     for name, arm in arms.items():
         by_key.setdefault(arm.key, {}).setdefault(arm.init, []).append(name)
-    found: dict[tuple[str, int | None], dict[str, dict[Rate, dict[Seed, Run]]]] = {}
+    groups: dict[tuple[str, int | None], dict[str, dict[Rate, dict[Seed, Run]]]] = {}
     for run in runs:
-        for init, names in by_key.get(run.experiment.arm_key(), {}).items():
-            of_variation = found.setdefault((variation(run.experiment, init), run.started), {})
-            for name in names:
-                of_variation.setdefault(name, {}).setdefault(run.experiment.lr, {}).setdefault(run.seed, run)
+        for init, aliases in by_key.get(run.experiment.arm_key(), {}).items():
+            group = groups.setdefault((variation(run.experiment, init), run.started), {})
+            for name in aliases:
+                group.setdefault(name, {}).setdefault(run.experiment.lr, {}).setdefault(run.seed, run)
     known = next((entropies[key] for run in runs if (key := run.record["data"].get("fingerprint")) in entropies), {})
 
     def evidence(variation: str, start: int | None) -> Evidence:
-        rates = found.get((variation, start), {})
+        rates = groups.get((variation, start), {})
         own = {name: of_rate[arms[name].lr] for name, of_rate in rates.items() if arms[name].lr in of_rate}
         return Evidence(setting, own, rates, entropies={k: v for k, v in known.items() if isinstance(v, float)})
 
-    starts = {start: evidence("", start) for _, start in sorted(found, key=str) if start is not None}
-    others = {variation: evidence(variation, None) for variation, start in found if variation and start is None}
-    whole = evidence("", None) if not starts else Evidence(setting, _merged(starts.values()))
-    return Evidence(setting, whole.arms, whole.rates, dict(sorted(starts.items())), whole.entropies, others)
+    starts = {start: evidence("", start) for _, start in sorted(groups, key=str) if start is not None}
+    others = {variation: evidence(variation, None) for variation, start in groups if variation and start is None}
+    if not starts:
+        return replace(evidence("", None), others=others)
+    merged: dict[str, dict[Seed, Run]] = {}
+    for start in starts.values():
+        for name, of_seed in start.arms.items():
+            merged[name] = {**of_seed, **merged.get(name, {})}
+    return Evidence(setting, merged, starts=dict(sorted(starts.items())), others=others)
 
 
 def variation(experiment: Experiment, init: str) -> str:
-    """Return what of an experiment differs from an arm that starts with ``init``, besides rate and seed."""
-    told: dict[str, str] = {"init": experiment.init} if experiment.init != init else {}
+    """Return the settings in which an experiment differs from an arm with this ``init``, apart from rate and seed."""
+    differing = [f"init={experiment.init}"] if experiment.init != init else []
     if experiment.optimizer.equal_layer_norms:
-        told["optimizer.equal_layer_norms"] = "true"
-    return ", ".join(f"{name}={value}" for name, value in told.items())
-
-
-def _merged(starts: Any) -> dict[str, Runs]:
-    """Return the arms of several starts as one; of a seed, the run of the first."""
-    merged: dict[str, dict[Seed, Run]] = {}
-    for one in starts:
-        for arm, runs in one.arms.items():
-            merged[arm] = {**runs, **merged.get(arm, {})}
-    return dict(merged)
+        differing.append("optimizer.equal_layer_norms=true")
+    return ", ".join(differing)
 
 
 def foreign_start(run: Run) -> bool:
-    """Return whether a run begins with weights that the paper does not fine-tune from."""
+    """Return whether a run starts from weights that the paper does not fine-tune from."""
     start = run.record["axes"].get("start")
     return bool(start) and FINE_TUNED_FROM.get(run.record["axes"]["norm"]) != start.partition("@")[0].partition("_")[2]

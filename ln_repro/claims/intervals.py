@@ -1,4 +1,4 @@
-"""Intervals over seeds: Student's, at 95 %, of means, ratios and fitted exponents; and rank correlation."""
+"""Statistics over seeds: Student's 95 % intervals of means, ratios and exponents, Fisher's test, rank correlation."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -10,8 +10,8 @@ from scipy.special import stdtrit
 
 Interval = tuple[float, float]
 LEVEL = 0.95
-TOO_LARGE = 700.0
-"""For `math.exp`."""
+MAX_EXPONENT = 700.0
+"""`math.exp` overflows above about 709."""
 
 
 def standard_error(values: Sequence[float]) -> float:
@@ -28,25 +28,25 @@ def mean_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
 
 
 def prediction_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
-    """Return where one more value of the same normal distribution lies with probability ``level``."""
+    """Return the interval that contains a further value of the same normal distribution with probability ``level``."""
     reach = float(stdtrit(len(values) - 1, (1 + level) / 2)) * stdev(values) * math.sqrt(1 + 1 / len(values))
     return fmean(values) - reach, fmean(values) + reach
 
 
 def ratio_interval(ratios: Sequence[float], level: float = LEVEL) -> Interval:
-    """Return the interval of the geometric mean of positive ratios."""
+    """Return the interval of the geometric mean of positive ratios, unbounded for fewer than two."""
     low, high = mean_interval([math.log(ratio) for ratio in ratios], level)
-    return math.exp(low), math.exp(high) if high < TOO_LARGE else math.inf
+    return math.exp(low), math.exp(high) if high < MAX_EXPONENT else math.inf
 
 
 @dataclass(frozen=True)
 class Scale:
-    """What means and intervals are taken on: the numbers themselves, or their logarithms.
+    """The scale on which means and intervals are computed: linear or logarithmic.
 
     Attributes:
-        mean: of numbers.
-        interval: of their mean, at a level.
-        possible: what a number can be; on the logarithmic scale it lies above 0.
+        mean: computes the mean.
+        interval: computes the interval of the mean at a confidence level.
+        possible: the range of possible values.
     """
 
     mean: Callable[[Sequence[float]], float]
@@ -54,22 +54,23 @@ class Scale:
     possible: Interval = (-math.inf, math.inf)
 
     def has(self, values: Sequence[float]) -> bool:
-        """Return whether every value is finite and has its place on the scale."""
+        """Return whether every value is finite and, on the logarithmic scale, positive."""
         least = 0.0 if self.mean is geometric_mean else -math.inf
         return all(least < value < math.inf for value in values)
 
 
 LINEAR = Scale(fmean, mean_interval)
 LOG = Scale(geometric_mean, ratio_interval, (0.0, math.inf))
-"""Of ratios: twice as long and half as long are equally far from even."""
+"""For ratios: twice as long and half as long are equally far from 1."""
 PERCENT = Scale(fmean, mean_interval, (0.0, 100.0))
 NOT_NEGATIVE = Scale(fmean, mean_interval, (0.0, math.inf))
 
 
 def interval(values: Sequence[float], scale: Scale = LINEAR, level: float = LEVEL) -> Interval:
-    """Return the interval of the mean; where a value is infinite, the span, since a rule has to hold for each.
+    """Return the interval of the mean.
 
-    What is no number at all, as the difference of two infinities, decides nothing.
+    If a value is infinite, return the range from least to greatest, since a rule must then hold for every value. If a
+    value is NaN, for example the difference of two infinities, the interval is unbounded and decides nothing.
     """
     if any(map(math.isnan, values)):
         return -math.inf, math.inf
@@ -77,7 +78,7 @@ def interval(values: Sequence[float], scale: Scale = LINEAR, level: float = LEVE
 
 
 def fisher_exact(hits: int, of: int, other_hits: int, other_of: int) -> float:
-    """Return the two-sided p-value of Fisher's exact test on two counts: the tables that are no likelier than this."""
+    """Return the two-sided p-value of Fisher's exact test: the probability of all tables no likelier than this one."""
     total, drawn = of + other_of, hits + other_hits
     ways = {
         first: comb(of, first) * comb(other_of, drawn - first)
@@ -92,7 +93,7 @@ def exponent(curve: Mapping[int, float]) -> float:
 
 
 def exponent_interval(curves: Sequence[Mapping[int, float]]) -> Interval:
-    """Fit every seed's curve for itself; return the interval of the exponents over seeds."""
+    """Fit the curve of each seed separately; return the interval of the exponents over seeds."""
     return mean_interval([exponent(curve) for curve in curves])
 
 
@@ -102,19 +103,19 @@ def slope(values: Sequence[float]) -> float:
 
 
 def spearman(x: Sequence[float], y: Sequence[float]) -> float:
-    """Return the rank correlation; ties share their mean rank, and what is all ties has none."""
-    from scipy.stats import spearmanr  # slow to load, and tables and figures of runs do without
+    """Return Spearman's rank correlation; ties share their mean rank. Return 0 if all values of x or of y are equal."""
+    from scipy.stats import spearmanr  # slow to import, and not needed for tables and figures of runs
 
     return float(spearmanr(x, y).statistic) if len(set(x)) > 1 < len(set(y)) else 0.0
 
 
 def layer_means(curves: Sequence[Sequence[float]]) -> dict[str, float]:
-    """Return the mean over curves by layer; layers are text, from "1", as JSON wants its keys."""
+    """Return the mean over curves by layer; layers are numbered from "1", as text because they are keys in JSON."""
     return {str(layer): fmean(of_layer) for layer, of_layer in enumerate(zip(*curves, strict=True), 1)}
 
 
 def hull(intervals: Sequence[Interval]) -> Interval:
-    """Return the smallest interval around all of them; unbounded if there are none."""
+    """Return the smallest interval that contains all of the given ones; unbounded if there are none."""
     if not intervals:
         return -math.inf, math.inf
     return min(low for low, _ in intervals), max(high for _, high in intervals)

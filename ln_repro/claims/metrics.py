@@ -1,27 +1,30 @@
-"""What criteria measure: quantities of one run, and of runs of several arms that share a seed."""
+"""The metrics that criteria use: quantities of one run, or of runs of several arms with the same seed."""
 
 import math
+from collections.abc import Callable
+
+import numpy as np
 
 from ln_repro.claims.criteria import Metric
 from ln_repro.claims.intervals import LOG, PERCENT
 from ln_repro.records.archive import Run
 
 PART_OF_FALL = 0.9
-"""Of the fall in training loss, after which an arm counts as nearly there."""
+"""Part of the fall in training loss that is the target when convergence is compared."""
 PART_OF_RUN = 0.7
-"""Of Post-LN's updates of pre-training, after which its loss is the one to reach: the paper's 700k of over 1,000k."""
+"""Part of Post-LN's pre-training after which its loss is the target: the paper's 700k of more than 1,000k updates."""
 EARLY_EPOCH, LAST_EPOCH = 9, 15
-"""Pre-LN's epoch that is compared with Post-LN's last (section 4.2)."""
+"""The epoch of Pre-LN that is compared with Post-LN's last epoch (section 4.2)."""
 TOKENISED, VALID_LOSS = "test_bleu_tokenised", "valid_loss"
 
 
 def times(slow: float, fast: float) -> float:
-    """Return one time over another; NaN if neither ever comes."""
+    """Return the ratio of two times; NaN if both are infinite."""
     return slow / fast if math.isfinite(slow) or math.isfinite(fast) else math.nan
 
 
 def reached(curve: dict[int, float], target: float) -> float:
-    """Return where a rising curve first reaches the target, interpolated; infinite if it never does."""
+    """Return where a rising curve first reaches the target, interpolated linearly; infinite if it never does."""
     before: tuple[int, float] | None = None
     for at, value in sorted(curve.items()):
         if value >= target:
@@ -33,18 +36,13 @@ def reached(curve: dict[int, float], target: float) -> float:
     return math.inf
 
 
-def _negative(curve: dict[int, float]) -> dict[int, float]:
-    return {at: -value for at, value in curve.items()}
+def _epochs_to(column: str, sign: int) -> Callable[[Run, Run], float]:
+    def epochs(post: Run, pre: Run) -> float:
+        slow, fast = ({epoch: sign * value for epoch, value in run.curve(column).items()} for run in (post, pre))
+        target = fast.get(EARLY_EPOCH)  # None: Pre-LN diverged before
+        return reached(slow, target) / EARLY_EPOCH if target is not None else 0.0
 
-
-def _epochs_to_bleu(post: Run, pre: Run) -> float:
-    target = pre.curve(TOKENISED).get(EARLY_EPOCH)  # none: Pre-LN ended without a number before
-    return reached(post.curve(TOKENISED), target) / EARLY_EPOCH if target is not None else 0.0
-
-
-def _epochs_to_loss(post: Run, pre: Run) -> float:
-    target = pre.curve(VALID_LOSS).get(EARLY_EPOCH)
-    return reached(_negative(post.curve(VALID_LOSS)), -target) / EARLY_EPOCH if target is not None else 0.0
+    return epochs
 
 
 def _late_minus_early(post: Run, pre: Run) -> float:
@@ -52,13 +50,12 @@ def _late_minus_early(post: Run, pre: Run) -> float:
 
 
 def _updates_to_fall(post: Run, pre: Run) -> float:
-    """Return the updates of Post-LN over those of Pre-LN to nine tenths of Post-LN's fall in training loss."""
     slow, fast = (
         {e["update"]: -float(e["loss"]) for e in run.events if e["kind"] == "train" and e["loss"] is not None}
         for run in (post, pre)
     )
     if not slow:
-        return math.inf if post.diverged else math.nan  # without events nothing is known
+        return math.inf if post.diverged else math.nan  # NaN: the record has no events
     values = [*slow.values()]
     target = values[0] + PART_OF_FALL * (max(values) - values[0])
     return times(reached(slow, target), reached(fast, target))
@@ -76,15 +73,13 @@ def _updates_to_pretraining_loss(post: Run, pre: Run) -> float:
 
 
 def at(curve: dict[int, float], place: float) -> float:
-    """Return a curve's value, interpolated; before its first point, that of the first."""
-    before = max((here for here in curve if here <= place), default=min(curve))
-    after = min(here for here in curve if here >= max(place, before))
-    share = (place - before) / (after - before) if after > before else 0.0
-    return curve[before] + share * (curve[after] - curve[before])
+    """Return the value of a curve at a point, interpolated linearly; before the first point, the first value."""
+    points = sorted(curve)
+    return float(np.interp(place, points, [curve[point] for point in points]))
 
 
 def _at_equal_length(*runs: Run) -> list[float]:
-    """Return each run's validation loss after the last epoch that all of them have; infinite where one has none."""
+    """Return the validation loss of each run after the last epoch that all of them have; infinite if it diverged."""
     curves = [run.curve(VALID_LOSS) if run.finite else {} for run in runs]
     lasts = [max(curve) for curve in curves if curve]
     return [curve.get(min(lasts), math.inf) if curve else math.inf for curve in curves]
@@ -101,7 +96,12 @@ def _above_the_better(fixed: Run, one: Run, other: Run) -> float:
 
 
 def _dominance(quantity: str, sign: int) -> Metric:
-    """Return placement's effect under RAdam minus the optimizer's in Pre-LN; ``sign`` -1 where less is better."""
+    """Return the effect of placement under RAdam minus that of the optimizer in Pre-LN.
+
+    Args:
+        quantity: an attribute of a run.
+        sign: 1 if higher is better, else -1.
+    """
     name = "BLEU" if sign > 0 else "bits of loss"
 
     def contrast(post_radam: Run, pre_radam: Run, pre: Run) -> float:
@@ -114,7 +114,6 @@ def _dominance(quantity: str, sign: int) -> Metric:
 
 
 def _ramp_by_rate(*runs: Run) -> float:
-    """Return what shortening the ramp costs at the high rate minus what it costs at the low one, bits of final loss."""
     none, short, whole, none_high, short_high, whole_high = (run.final_loss for run in runs)
     low, high = (none + short) / 2 - whole, (none_high + short_high) / 2 - whole_high
     return high - low
@@ -124,12 +123,11 @@ BLEU = Metric("BLEU of {}", lambda run: run.bleu, PERCENT)
 LOSS = Metric("loss of {}", lambda run: run.loss)
 FINAL_LOSS = Metric("final loss of {}", lambda run: run.final_loss)
 FINAL_NLL = Metric("final NLL of {}", lambda run: run.final_nll)
-ACCURACY = Metric("accuracy of {}", lambda run: 100 * run.accuracy, PERCENT)
 EPOCHS_TO_BLEU = Metric(
-    f"epochs of {{}} over those of {{}} to the latter's BLEU at epoch {EARLY_EPOCH}", _epochs_to_bleu, LOG
+    f"epochs of {{}} over those of {{}} to the latter's BLEU at epoch {EARLY_EPOCH}", _epochs_to(TOKENISED, 1), LOG
 )
 EPOCHS_TO_LOSS = Metric(
-    f"epochs of {{}} over those of {{}} to the latter's loss at epoch {EARLY_EPOCH}", _epochs_to_loss, LOG
+    f"epochs of {{}} over those of {{}} to the latter's loss at epoch {EARLY_EPOCH}", _epochs_to(VALID_LOSS, -1), LOG
 )
 LATE_MINUS_EARLY = Metric(
     f"BLEU of {{}} at epoch {LAST_EPOCH} minus that of {{}} at epoch {EARLY_EPOCH}", _late_minus_early

@@ -1,11 +1,11 @@
-"""Criteria over learning rates: ceilings, rates at which one arm trains and another fails, and best rates."""
+"""Criteria that compare arms over a grid of learning rates: ceilings, and each arm's best rate."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from ln_repro.claims.criteria import SEEDS, SHARE, Finding, Metric
+from ln_repro.claims.criteria import MORE_SEEDS, SEEDS, SHARE, Finding, Metric
 from ln_repro.claims.evidence import FAILS, PRETRAINED_TRAINS, TRAINS, Evidence, Rate
 from ln_repro.claims.intervals import fisher_exact, interval
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, verdict
@@ -13,20 +13,20 @@ from ln_repro.claims.words import arm_words, region_words, spoken
 from ln_repro.records.archive import Run
 
 CURVE_SEEDS = 3
-"""Seeds that a rate needs to count for a ceiling; the rates next to the ceiling need `SEEDS`."""
+"""Minimum number of seeds for a rate to count; a verdict needs `SEEDS` at the rates next to the ceiling."""
 SIGNIFICANT = 0.05
-"""The p-value of Fisher's exact test below which two arms differ in how many of their seeds train."""
+"""Significance level of Fisher's exact test on the numbers of seeds that train."""
 
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The largest rate of a grid at which an arm trains.
+    """The largest learning rate of a grid at which an arm trains.
 
     Attributes:
         rate: the ceiling; None if the arm trains at no rate.
-        above: the next rate, at which it does not train; None at the end of the grid: the ceiling may be higher.
-        rates: every rate that was run, with the number of seeds that train and of all seeds.
-        open: rates next to the ceiling with fewer seeds than a verdict takes.
+        above: the next rate, at which it does not train; None if the grid ends, so that the ceiling may be higher.
+        rates: the number of seeds that train and the number of seeds, by rate.
+        open: rates next to the ceiling with fewer seeds than a verdict needs.
     """
 
     rate: Rate | None
@@ -35,7 +35,7 @@ class Ceiling:
     open: tuple[Rate, ...]
 
     def words(self) -> str:
-        """Return it in words."""
+        """Return the ceiling as text."""
         if not self.rates:
             return "not known"
         if self.rate is None:
@@ -57,24 +57,26 @@ def ceiling(evidence: Evidence, arm: str) -> Ceiling:
 
 
 class OverRates:
-    """A criterion that takes the runs of its arms at any learning rate."""
+    """A criterion that compares arms over all of their learning rates; it requires no run at an arm's own rate."""
+
+    arms: tuple[str, ...] = ()
 
     @property
-    def arms(self) -> tuple[str, ...]:
-        """Named experiments that it needs: none."""
-        return ()
+    def compared(self) -> tuple[str, str]:
+        """The names of the two arms."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Ceilings(OverRates):
-    """One arm's ceiling is at least so many times that of another, and at some rate more of its seeds train.
+    """The first arm's ceiling is at least ``factor`` times the second's, and at some rate more of its seeds train.
 
-    Contradicted if the first's is known and not above the second's.
+    Contradicted if the first ceiling is known and not above the second.
 
     Args:
         high, low: the arms.
-        factor: how many times.
-        masked: whether their runs learnt masked words, and train by their loss.
+        factor: minimum ratio of the ceilings.
+        masked: whether the task is masked LM, where a run trains according to its loss.
     """
 
     high: str
@@ -82,8 +84,11 @@ class Ceilings(OverRates):
     factor: float = 2.0
     masked: bool = False
 
+    @property
+    def compared(self) -> tuple[str, str]:
+        return self.high, self.low
+
     def sentence(self) -> str:
-        """Return the condition in words."""
         trains = (f"{PRETRAINED_TRAINS:.0%} of the way from the unigram entropy to the best arm's loss" if self.masked
                   else f"BLEU at least {TRAINS} of the best arm's")  # fmt: skip
         return (
@@ -94,23 +99,21 @@ class Ceilings(OverRates):
         )
 
     def judge(self, evidence: Evidence) -> Finding:
-        """Return what the evidence says of it."""
         high, low = ceiling(evidence, self.high), ceiling(evidence, self.low)
-        runs = [run for arm in (self.high, self.low) for of_rate in evidence.curve(arm).values() for run in of_rate]
+        runs = [run for arm in self.compared for of_rate in evidence.curve(arm).values() for run in of_rate]
         words = f"ceiling {high.words()} for {arm_words(self.high)}, {low.words()} for {arm_words(self.low)}"
         if not high.rates or not low.rates:
             return Finding(INCONCLUSIVE, words, f"{CURVE_SEEDS} seeds at every rate (grid=rates)", runs)
         if high.rate is None and low.rate is None:
             return Finding(INCONCLUSIVE, f"{words}: neither trains here", "rates at which one of them trains", runs)
-        told = significant(evidence, self.high, self.low)
-        words += f"; {told}" if told else "; no rate at which more of the former's seeds train"
-        few = sorted({*high.open, *low.open})
-        if few:
+        difference = significant(evidence, self.high, self.low)
+        words += "; " + (difference or "no rate at which more of the former's seeds train")
+        if few := sorted({*high.open, *low.open}):
             rates = ", ".join(f"{rate:g}" for rate in few)
             return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds at {rates}", runs)
-        least = low.rate if low.rate is not None else low.above  # where none trains, the lowest rate run
+        least = low.rate if low.rate is not None else low.above  # if it trains at no rate: the lowest one
         apart = low.above is not None and high.rate is not None and least and high.rate >= self.factor * least
-        if apart and told:
+        if apart and difference:
             return Finding(REPRODUCED, words, None, runs)
         if high.above is not None and low.rate is not None and (high.rate or 0.0) <= low.rate:
             return Finding(CONTRADICTED, words, None, runs)
@@ -122,13 +125,16 @@ class Ceilings(OverRates):
 
 @dataclass(frozen=True)
 class TrainsWhereFails(OverRates):
-    """At some rate one arm trains and another fails, and the two differ by Fisher's test."""
+    """At some rate the first arm trains and the second fails, and they differ significantly by Fisher's exact test."""
 
     trains: str
     fails: str
 
+    @property
+    def compared(self) -> tuple[str, str]:
+        return self.trains, self.fails
+
     def sentence(self) -> str:
-        """Return the condition in words."""
         return (
             f"at some rate {arm_words(self.trains)} trains (BLEU at least {TRAINS} of the best arm's) and "
             f"{arm_words(self.fails)} fails (below {FAILS} of it), each in at least {SHARE:.0%} of the seeds, and they "
@@ -136,7 +142,6 @@ class TrainsWhereFails(OverRates):
         )
 
     def judge(self, evidence: Evidence) -> Finding:
-        """Return what the evidence says of it."""
         one, other = evidence.curve(self.trains), evidence.curve(self.fails)
         shared = [rate for rate in one if len(one[rate]) >= CURVE_SEEDS and len(other.get(rate, ())) >= CURVE_SEEDS]
         runs = [run for rate in shared for run in (*one[rate], *other[rate])]
@@ -160,9 +165,9 @@ class TrainsWhereFails(OverRates):
 
 @dataclass(frozen=True)
 class BestRates(OverRates):
-    """A metric of one arm at its best rate minus that of another at its best rate lies in a region.
+    """The difference of a metric between two arms, each at its best rate, lies between ``low`` and ``high``.
 
-    The best rate is the one of lowest mean validation loss, among those with `CURVE_SEEDS` runs.
+    The best rate is the one with the lowest mean validation loss among those with at least `CURVE_SEEDS` runs.
     """
 
     metric: Metric
@@ -171,59 +176,53 @@ class BestRates(OverRates):
     low: float = -math.inf
     high: float = math.inf
 
+    @property
+    def compared(self) -> tuple[str, str]:
+        return self.first, self.second
+
     def sentence(self) -> str:
-        """Return the condition in words."""
-        words = self.metric.minus().words.format(arm_words(self.first), arm_words(self.second))
+        words = self.metric.minus().name(self.compared)
         return f"{words}, each at its rate of lowest validation loss: {region_words(self.low, self.high)}"
 
     def judge(self, evidence: Evidence) -> Finding:
-        """Return what the evidence says of it."""
-        best = [_best_rate(evidence, arm) for arm in (self.first, self.second)]
-        if None in best:
+        best, other_best = (_best_rate(evidence, arm) for arm in self.compared)
+        if best is None or other_best is None:
             return Finding(INCONCLUSIVE, "", f"{SEEDS} seeds at the best rate of both arms")
-        (rate, one), (other_rate, other) = (found for found in best if found)
+        (rate, one), (other_rate, other) = best, other_best
         shared = sorted({*one} & {*other})
         needs = f"{SEEDS} seeds at {rate:g} and {other_rate:g}" if len(shared) < SEEDS else None
         if not shared:
             return Finding(INCONCLUSIVE, "", needs)
         values = [self.metric.of(one[seed]) - self.metric.of(other[seed]) for seed in shared]
-        words = (f"{self.metric.minus().words.format(arm_words(self.first), arm_words(self.second))} "
-                 f"{spoken(values)} (at {rate:g} and {other_rate:g})")  # fmt: skip
-        judged = verdict(interval(values), (self.low, self.high))
-        if needs:
-            judged = INCONCLUSIVE
-        elif judged == INCONCLUSIVE:
-            needs = "more seeds: the interval crosses the edge"
-        return Finding(judged, words, needs, [*one.values(), *other.values()])
+        words = f"{self.metric.minus().name(self.compared)} {spoken(values)} (at {rate:g} and {other_rate:g})"
+        result = INCONCLUSIVE if needs else verdict(interval(values), (self.low, self.high))
+        if result == INCONCLUSIVE:
+            needs = needs or MORE_SEEDS
+        return Finding(result, words, needs, [*one.values(), *other.values()])
 
 
 def significant(evidence: Evidence, one: str, other: str) -> str:
-    """Return the rate at which one arm most clearly trains more often than another, in words; else nothing."""
+    """Return the rate at which the first arm most significantly trains in more seeds, as text; "" if there is none."""
     first, second = evidence.curve(one), evidence.curve(other)
-    found = [
-        (_fisher(evidence, first[rate], second[rate]), rate)
-        for rate in first
-        if rate in second and _share(evidence, first[rate]) > _share(evidence, second[rate])
-    ]
-    if not found or min(found)[0] >= SIGNIFICANT:
+    shared = [rate for rate in first if rate in second]
+    hits = {rate: [sum(map(evidence.trained, curve[rate])) for curve in (first, second)] for rate in shared}
+    p_values = [(_fisher(evidence, first[rate], second[rate]), rate) for rate in shared
+                if hits[rate][0] / len(first[rate]) > hits[rate][1] / len(second[rate])]  # fmt: skip
+    if not p_values or min(p_values)[0] >= SIGNIFICANT:
         return ""
-    p_value, rate = min(found)
-    counts = " and ".join(f"{sum(map(evidence.trained, runs))} of {len(runs)}" for runs in (first[rate], second[rate]))
+    p_value, rate = min(p_values)
+    counts = f"{hits[rate][0]} of {len(first[rate])} and {hits[rate][1]} of {len(second[rate])}"
     return f"at {rate:g} {counts} seeds train (Fisher's p = {p_value:.2g})"
 
 
-def _share(evidence: Evidence, runs: Sequence[Run]) -> float:
-    return sum(map(evidence.trained, runs)) / len(runs)
-
-
 def _fisher(evidence: Evidence, one: Sequence[Run], other: Sequence[Run]) -> float:
-    """Return the p-value of Fisher's exact test on how many runs of two groups train."""
+    """Return the p-value of Fisher's exact test on the numbers of runs that train."""
     hits = [sum(map(evidence.trained, runs)) for runs in (one, other)]
     return fisher_exact(hits[0], len(one), hits[1], len(other))
 
 
-def _best_rate(evidence: Evidence, arm: str) -> "tuple[Rate, dict[int, Run]] | None":
-    """Return the rate of lowest mean validation loss, and its runs by seed."""
+def _best_rate(evidence: Evidence, arm: str) -> tuple[Rate, dict[int, Run]] | None:
+    """Return the rate with the lowest mean validation loss and its runs by seed; None if no rate has enough runs."""
     curve = {rate: runs for rate, runs in evidence.curve(arm).items() if len(runs) >= CURVE_SEEDS}
     rate = min(curve, key=lambda rate: fmean(run.loss for run in curve[rate]), default=None)
     return None if rate is None else (rate, {run.seed: run for run in curve[rate]})

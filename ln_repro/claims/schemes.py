@@ -1,10 +1,10 @@
-"""TH-10, on gradients after the ramp, and X-1 to X-4, on the schemes that followed, each by its authors' claim."""
+"""Claims TH-10, about gradients after the ramp, and X-1 to X-4, made by the authors of later schemes."""
 
 import math
 from dataclasses import dataclass
 from statistics import fmean
 
-from ln_repro.claims.criteria import AnyOf, Claim, Finding, Metric, Report, Rule, Trains, Within
+from ln_repro.claims.criteria import MORE_SEEDS, AnyOf, Claim, Finding, Metric, Report, Rule, Trains, Within
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import LOG, interval
 from ln_repro.claims.metrics import BLEU, FINAL_LOSS, FINAL_NLL
@@ -17,19 +17,22 @@ WRITTEN = "2026-11-21T19:51Z"
 """When the rules for the schemes were written: before any run of a scheme."""
 WEIGHT = "decoder.w2"
 PROBE_BATCHES = 100
-"""Mini-batches that a probe has to average over: the noise of the mean gradient falls with their root."""
+"""Minimum number of mini-batches per probe; the noise of the mean gradient falls with the square root."""
 EVEN = 3.0
-"""Largest over smallest gradient of a scheme that is well-conditioned."""
+"""Maximum ratio of the largest to the smallest layer gradient of a well-conditioned scheme."""
 NON_INFERIOR_BLEU, NON_INFERIOR_LOSS = -0.3, 1.02
-"""The difference in BLEU, and the ratio of losses, down to which a scheme matches Post-LN."""
+"""A scheme matches Post-LN if its BLEU differs by no less, or the ratio of the losses is no larger."""
 FEW = 1 / 3
-"""The share of seeds that train at most where a scheme fails."""
+"""Maximum share of the seeds that train if a scheme fails."""
 CHECKPOINTS = (0.0, 1 / 15, 1 / 3, 1.0)
-"""Parts of a run after which the gradients are compared: the start and epochs 1, 5 and 15 of 15."""
+"""Parts of a run after which gradients are compared: the start and epochs 1, 5 and 15 of 15."""
 
 
 def gradients(run: Run, update: int, kind: str = "norm_of_mean") -> list[float]:
-    """Return W2's gradient in the decoder's layers at the probe nearest to an update; empty without fine probes."""
+    """Return the gradient norm of W2 by decoder layer at the probe nearest to an update.
+
+    The list is empty if no probe averages over `PROBE_BATCHES`.
+    """
     probes = [event for event in run.events if event["kind"] == "probe" and event["batches"] >= PROBE_BATCHES]
     nearest = min(probes, key=lambda event: abs(event["update"] - update), default=None)
     return list(nearest["values"][kind][WEIGHT]) if nearest else []
@@ -53,14 +56,10 @@ def _last_over_start(run: Run, kind: str = "norm_of_mean") -> float:
     return after[-1] / start[-1] if start else math.nan
 
 
-def _last_over_start_of_norms(run: Run) -> float:
-    return _last_over_start(run, "mean_of_norms")
-
-
 def unevenness(run: Run, part: float) -> float:
-    """Return the largest over the smallest gradient of a layer after a part of a run; NaN without fine probes.
+    """Return the ratio of the largest to the smallest layer gradient after a part of a run; NaN without such probes.
 
-    Layers that all have none, as ReZero's before training, are even.
+    The ratio is 1 if all gradients are 0, as in ReZero before training.
     """
     layers = gradients(run, round(part * run.record["updates"]))
     if not layers:
@@ -79,15 +78,13 @@ LARGEST = Metric(f"largest gradient of a layer of {{}} after the ramp {AFTER_RAM
 LARGEST_RATIO = Metric(f"the same of {{}} over the last layer's at the start {AFTER_RAMP}", _largest_over_start, LOG)
 LAST_RATIO = Metric(f"last layer's gradient of {{}} after the ramp over that at the start {AFTER_RAMP}",
                     _last_over_start, LOG)  # fmt: skip
-LAST_RATIO_OF_NORMS = Metric("the same of {} with the mean of the batches' norms", _last_over_start_of_norms, LOG)
+LAST_RATIO_OF_NORMS = Metric("the same of {} with the mean of the batches' norms",
+                             lambda run: _last_over_start(run, "mean_of_norms"), LOG)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class MatchesBest:
-    """An arm's BLEU or final loss is no worse than the best tuned Post-LN arm's.
-
-    Code of its own: the arm beside which it is measured is chosen by its loss.
-    """
+    """An arm's BLEU or final loss is no worse than that of the best tuned Post-LN arm, which is chosen by its loss."""
 
     arm: str
     tuned: tuple[str, ...]
@@ -95,7 +92,6 @@ class MatchesBest:
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """All of them."""
         return self.arm, *self.tuned
 
     def _margin(self) -> Within:
@@ -104,11 +100,9 @@ class MatchesBest:
         return Within(metric, (self.arm, self.tuned[0]), low, high)
 
     def sentence(self) -> str:
-        """Return the condition in words."""
         return self._margin().sentence().replace(arm_words(self.tuned[0]), "the best Post-LN with warm-up")
 
     def judge(self, evidence: Evidence) -> Finding:
-        """Return the finding."""
         best = min(self.tuned, key=lambda arm: fmean(evidence.values((arm,), lambda run: run.loss)))
         margin = self._margin()
         return Within(margin.metric, (self.arm, best), margin.low, margin.high).judge(evidence)
@@ -116,34 +110,31 @@ class MatchesBest:
 
 @dataclass(frozen=True)
 class Even:
-    """The gradients of an arm's layers are at most so many times apart, at every checkpoint."""
+    """The largest layer gradient of an arm is at most ``most`` times the smallest, at each of `CHECKPOINTS`."""
 
     arm: str
     most: float = EVEN
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """The arm."""
         return (self.arm,)
 
     def sentence(self) -> str:
-        """Return the condition in words."""
         return (
             f"W2's gradient in the decoder's layers of {arm_words(self.arm)} (mean of {PROBE_BATCHES} batches) at most "
             f"{self.most:g} times as large in one as in another, at the start and after 1/15, 1/3 and all of the run"
         )
 
     def judge(self, evidence: Evidence) -> Finding:
-        """Return the finding, with the values at the worst checkpoint."""
         values = [evidence.values(self.arms, metric.of) for metric in UNEVENNESS]
         if any(math.isnan(value) for of_checkpoint in values for value in of_checkpoint):
             return Finding(
                 INCONCLUSIVE, "", f"{self.arm} with probe=gradients probe_batches={PROBE_BATCHES} in every seed"
             )
         worst = max(values, key=lambda of_checkpoint: interval(of_checkpoint, LOG)[1])
-        found = all_of(verdict(interval(of_checkpoint, LOG), (0.0, self.most)) for of_checkpoint in values)
-        return Finding(found, f"gradients of {arm_words(self.arm)} {spoken(worst, LOG)} times apart",
-                       None if found != INCONCLUSIVE else "more seeds: the interval crosses the edge")  # fmt: skip
+        result = all_of(verdict(interval(of_checkpoint, LOG), (0.0, self.most)) for of_checkpoint in values)
+        words = f"gradients of {arm_words(self.arm)} {spoken(worst, LOG)} times apart"
+        return Finding(result, words, MORE_SEEDS if result == INCONCLUSIVE else None)
 
 
 def _deeper(bleu: float | None) -> AnyOf:

@@ -1,4 +1,4 @@
-"""Learning-rate sensitivity of an arm (after Wortsman et al. 2023), its interval by resampling seeds within rates."""
+"""Learning-rate sensitivity of an arm (after Wortsman et al. 2023), with a bootstrap interval over seeds."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,22 +9,22 @@ from ln_repro.claims.intervals import Interval
 
 SAMPLES = 1000
 LEAST_RATES = 3
-"""A curve over fewer rates has no sensitivity."""
+"""Minimum number of rates for which a sensitivity is reported."""
 
 
 def sensitivity(curve: Mapping[float, Sequence[float]], ceiling: float) -> float:
-    """Return the mean over rates of the loss there minus the loss at the best rate, in bits.
+    """Return the loss averaged over the rates minus the loss at the best rate, in bits.
 
     Args:
-        curve: by rate, the NLL of every seed.
-        ceiling: the largest loss that counts: the entropy of a model that never sees the source.
+        curve: the NLL of every seed, by rate.
+        ceiling: losses are clipped to this value, the entropy of a model that ignores the source.
     """
     means = [fmean(min(value, ceiling) for value in values) for values in curve.values()]
     return fmean(means) - min(means)
 
 
 def sensitivity_interval(curve: Mapping[float, Sequence[float]], ceiling: float) -> Interval:
-    """Return the 95 % percentile interval of the bootstrap over seeds; unbounded where a rate has a single one."""
+    """Return the 95 % bootstrap percentile interval over seeds; unbounded if some rate has only one seed."""
     if any(len(values) < 2 for values in curve.values()):
         return -math.inf, math.inf
     draw = Random(0)

@@ -1,16 +1,6 @@
-"""The claims on translation (sections 3.2 and 4, appendix H): IWSLT14, WMT14, and the same questions on other data."""
+"""Claims about translation (sections 3.2 and 4, appendix H): on IWSLT14 and WMT14, and on other data."""
 
-from ln_repro.claims.criteria import (
-    SHARE,
-    AnyOf,
-    Claim,
-    Criterion,
-    Metric,
-    Report,
-    Rule,
-    Trains,
-    Within,
-)
+from ln_repro.claims.criteria import SHARE, AnyOf, Claim, Criterion, Metric, Report, Rule, Trains, Within
 from ln_repro.claims.metrics import (
     ABOVE_THE_BETTER,
     BLEU,
@@ -35,14 +25,14 @@ REGISTRY, AMENDMENT = "thresholds from the paper's numbers and their spread", "f
 LITERAL, ANCHORED = "without: T = 1, which also starves the tail", "without: only the ramp left out"
 """The paper's reading of "no warm-up", and the one that changes nothing else."""
 FAILED_BLEU, TRAINED_BLEU = 15.0, 30.0
-"""On IWSLT14: below the one a run has failed, from the other on it has trained."""
+"""On IWSLT14, a run fails below the first BLEU and trains at or above the second."""
 FASTER, NO_FASTER = 1.3, 1.1
-"""How many times as long Post-LN takes where Pre-LN is faster, and where it is not."""
+"""Ratio of Post-LN's to Pre-LN's time to the target: at least the first, Pre-LN is faster; at most the second, not."""
 NO_LONGER = (-float("inf"), NO_FASTER)
 EITHER = 0.975
-"""The level of each of two intervals of which one has to hold, so that both together are at 95 %."""
+"""Confidence level of each of two intervals if one of them must hold, so that the pair has a level of 95 %."""
 LOSS_MARGIN = 0.15
-"""Bits of loss within which two arms are comparable."""
+"""Maximum difference in loss, in bits, between arms that count as comparable."""
 
 
 def original(*criteria: Criterion) -> Rule:
@@ -51,7 +41,7 @@ def original(*criteria: Criterion) -> Rule:
 
 
 def amended(*criteria: Criterion) -> Rule:
-    """Return a rule as the amendment has it."""
+    """Return a rule for other data, from the first amendment."""
     return Rule(criteria, AMENDED, AMENDMENT)
 
 
@@ -90,7 +80,7 @@ def _same_under_sgd(id: str, reading: str, suffix: str) -> Claim:
 
 
 def _at_both_rates(metric: Metric, low: float = -float("inf"), high: float = float("inf")) -> tuple[Within, ...]:
-    """Return the condition at WMT14's two rates, Pre-LN and Post-LN in the order that the metric takes."""
+    """Return the criterion at both of WMT14's learning rates, with Pre-LN and Post-LN in the metric's order."""
     pairs = [("preln_nowarm", "postln_warm"), ("preln_nowarm_high", "postln_warm_high")]
     if metric in (EPOCHS_TO_BLEU, EPOCHS_TO_LOSS):
         pairs = [(post, pre) for pre, post in pairs]

@@ -1,4 +1,4 @@
-"""Verdicts: whether an interval confirms a rule."""
+"""Verdicts, and how intervals and several verdicts lead to one."""
 
 from collections.abc import Iterable, Sequence
 from statistics import fmean
@@ -7,11 +7,11 @@ from ln_repro.claims.intervals import Interval, standard_error
 
 REPRODUCED, CONTRADICTED, INCONCLUSIVE = "reproduced", "contradicted", "inconclusive"
 NOT_RUN = "not-run"
-"""No evidence at all."""
+"""There are no runs."""
 
 
 def verdict(interval: Interval, region: Interval) -> str:
-    """Judge by where the interval lies: inside the region, wholly outside, or neither."""
+    """Return the verdict on an interval: inside the region, entirely outside, or partly inside (inconclusive)."""
     (low, high), (least, most) = interval, region
     if least <= low and high <= most:
         return REPRODUCED
@@ -19,17 +19,17 @@ def verdict(interval: Interval, region: Interval) -> str:
 
 
 def near(values: Sequence[float], region: Interval, errors: float = 4.0) -> str:
-    """Judge whether the mean lies within so many standard errors of the region."""
-    reach, mean = errors * standard_error(values), fmean(values)
-    return REPRODUCED if region[0] - reach <= mean <= region[1] + reach else CONTRADICTED
+    """Return whether the mean lies within ``errors`` standard errors of the region."""
+    tolerance, mean = errors * standard_error(values), fmean(values)
+    return REPRODUCED if region[0] - tolerance <= mean <= region[1] + tolerance else CONTRADICTED
 
 
 def all_of(parts: Iterable[str]) -> str:
-    """Judge a rule whose parts all have to hold: the worst of them decides; no parts decide nothing."""
-    found = set(parts) or {INCONCLUSIVE}
-    return next((word for word in (CONTRADICTED, INCONCLUSIVE) if word in found), REPRODUCED)
+    """Return the worst verdict, for a rule whose parts must all hold; inconclusive without parts."""
+    verdicts = set(parts) or {INCONCLUSIVE}
+    return next((word for word in (CONTRADICTED, INCONCLUSIVE) if word in verdicts), REPRODUCED)
 
 
-def any_of(found: Sequence[str]) -> str:
-    """Judge a rule of whose parts one has to hold: the best of them decides."""
-    return next((word for word in (REPRODUCED, INCONCLUSIVE) if word in found), CONTRADICTED)
+def any_of(parts: Sequence[str]) -> str:
+    """Return the best verdict, for a rule of which one part must hold."""
+    return next((word for word in (REPRODUCED, INCONCLUSIVE) if word in parts), CONTRADICTED)

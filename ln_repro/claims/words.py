@@ -1,4 +1,4 @@
-"""Arms, regions and numbers in words, for rules and verdicts."""
+"""Format arms, regions and numbers for rules and verdicts."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ def arm_words(arm: str) -> str:
 
 
 def region_words(low: float, high: float) -> str:
-    """Return a region in words."""
+    """Return a region as text."""
     if low == 0 and math.isinf(high):
         return "above 0"
     if math.isinf(low):
@@ -31,10 +31,10 @@ def region_words(low: float, high: float) -> str:
 
 
 def spoken(values: Sequence[float], scale: Scale = LINEAR, mixed: bool = False) -> str:
-    """Return a mean with its 95 % interval, in words.
+    """Return a mean with its 95 % interval, as text.
 
-    Over seeds of which some train and some do not (``mixed``), where the interval reaches beyond what is possible, or
-    where a value is infinite, it would mean nothing: least and greatest are given.
+    Least and greatest value replace the interval where it would be meaningless: if some seeds train and some do not
+    (``mixed``), if a value is infinite, or if the interval exceeds the possible values.
     """
     mean = scale.mean(values) if scale.has(values) else fmean(values)
     low, high = interval(values, scale)

@@ -1,4 +1,4 @@
-"""`ln-repro data`: corpora."""
+"""`ln-repro data`: list, prepare and verify corpora."""
 
 import argparse
 
@@ -8,7 +8,7 @@ from ln_repro.system.paths import data_folder
 
 
 def data_command(options: argparse.Namespace) -> int:
-    """`data list|prepare|verify`."""
+    """Run `data list`, `data prepare` or `data verify`."""
     from ln_repro.corpus import prepare as corpus
     from ln_repro.engine import process
     from ln_repro.experiment.compose import compose, search_also

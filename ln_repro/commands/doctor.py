@@ -1,4 +1,4 @@
-"""What of this machine works, what does not, and what to do about it."""
+"""The checks of `ln-repro doctor`: Python, packages, GPU, disk, corpora and wandb."""
 
 import importlib.util
 import json
@@ -7,8 +7,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from ln_repro.engine.compat import INSTALL
 from ln_repro.records import provenance
@@ -16,12 +15,13 @@ from ln_repro.system import subprocesses
 from ln_repro.system.files import free_at
 from ln_repro.system.paths import data_folder, runs_folder
 
-ROOM_GB = 5
+FREE_GIB = 5
+"""Minimum free disk space in GiB."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing looked at. ``needed`` ones decide the exit code."""
+    """The result of one check. Only checks that are ``needed`` affect the exit code."""
 
     name: str
     ok: bool
@@ -29,51 +29,47 @@ class Check:
     advice: str = ""
     needed: bool = True
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields, for ``--json``."""
-        return asdict(self)
-
 
 def examine() -> list[Check]:
-    """Look at Python, the packages, the GPU, the disk and wandb."""
+    """Run all checks."""
     return [python(), *torch_and_gpu(), fairseq(), disk(), data(), wandb()]
 
 
 def python() -> Check:
-    """3.11 to 3.13."""
+    """Check that the version of Python is 3.11 to 3.13."""
     good = (3, 11) <= sys.version_info < (3, 14)
     return Check("python", good, platform.python_version(), "" if good else "use Python 3.11, 3.12 or 3.13")
 
 
 def torch_and_gpu() -> list[Check]:
-    """torch, and whether it sees a GPU; asked in another process, since the answer takes seconds to load."""
-    question = (
+    """Check torch and the GPU in a subprocess, so that a broken installation is only a failed check."""
+    code = (
         "import json, torch; cuda = torch.cuda.is_available(); "
         "print(json.dumps([torch.__version__, torch.cuda.get_device_name() if cuda else None]))"
     )
-    asked = subprocess.run([*subprocesses.SELF, "-c", question], capture_output=True, text=True, check=False)
-    if asked.returncode:
+    result = subprocess.run([*subprocesses.SELF, "-c", code], capture_output=True, text=True, check=False)
+    if result.returncode:
         return [Check("torch", False, "cannot be imported", "pip install 'torch>=2.6,<2.14'")]
-    version, gpu = json.loads(asked.stdout)
+    version, gpu = json.loads(result.stdout)
     advice = "" if gpu else "toy and multi30k run on the CPU; the paper's own sizes want a GPU"
     return [Check("torch", True, version), Check("gpu", gpu is not None, gpu or "none", advice, needed=False)]
 
 
 def fairseq() -> Check:
-    """Installed, in the version that the engine was written for."""
+    """Check that fairseq is installed in the supported version."""
     version = provenance.version_of("fairseq") if importlib.util.find_spec("fairseq") else None
     return Check("fairseq", version == "0.12.2", version or "not installed", "" if version == "0.12.2" else INSTALL)
 
 
 def disk() -> Check:
-    """Room where runs are written."""
+    """Check the free disk space for runs."""
     free = free_at(runs_folder()) / 2**30
-    advice = "" if free > ROOM_GB else "set LN_REPRO_RUNS and LN_REPRO_DATA to a larger disk"
-    return Check("disk", free > ROOM_GB, f"{free:.0f} GiB free", advice)
+    advice = "" if free > FREE_GIB else "set LN_REPRO_RUNS and LN_REPRO_DATA to a larger disk"
+    return Check("disk", free > FREE_GIB, f"{free:.0f} GiB free", advice)
 
 
 def data() -> Check:
-    """Which corpora are prepared."""
+    """Check whether any corpus is prepared."""
     from ln_repro.corpus.prepare import listing
 
     ready = [row["name"] for row in listing(data_folder()) if row["prepared"]]
@@ -82,7 +78,7 @@ def data() -> Check:
 
 
 def wandb() -> Check:
-    """Installed, and with a key or not."""
+    """Check whether wandb is installed and has an API key."""
     version = provenance.version_of("wandb")
     if version is None:
         return Check("wandb", False, "not installed", "pip install wandb, or tracker=none", needed=False)
@@ -93,7 +89,7 @@ def wandb() -> Check:
 
 
 def report(checks: Sequence[Check]) -> str:
-    """Return one line a check."""
+    """Return the results as text, one line per check."""
     lines = []
     for check in checks:
         mark = "ok  " if check.ok else "FAIL" if check.needed else "-   "

@@ -1,48 +1,53 @@
-"""`ln-repro collect` and `verify`: records that are kept, and whether they can be trusted."""
+"""`ln-repro collect`, `verify` and `compare`: archive the records of finished runs, check and compare them."""
 
 import argparse
 import gzip
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ln_repro.commands.report import complaints
 from ln_repro.errors import UserError
 from ln_repro.system.paths import data_folder, runs_folder
 
+if TYPE_CHECKING:
+    from ln_repro.corpus.prepared import Prepared
+    from ln_repro.records.run_dir import RunFolder
+
 
 def collect_command(options: argparse.Namespace) -> int:
-    """`collect`: copy record, events and the scored hypotheses of finished runs, others are passed over; and note the
-    entropies of all kept records' corpora."""
+    """Run `collect`: archive record, events and scored hypotheses of finished runs, and the entropies of corpora.
+
+    Unfinished runs are skipped unless they are named on the command line.
+    """
     from ln_repro.records.archive import records_folder
     from ln_repro.records.run_dir import RunFolder, runs_under
     from ln_repro.system.files import explained
 
-    place = options.records or records_folder()
-    runs = runs_folder()
-    folders = [RunFolder(path) for path in options.runs] or runs_under(runs)
+    archive = options.records or records_folder()
+    folders = [RunFolder(path) for path in options.runs] or runs_under(runs_folder())
     if unfinished := [str(folder.path) for folder in folders if options.runs and folder.record is None]:
         raise UserError(f"collect: {', '.join(unfinished)}: no finished run (it has no record.json)")
-    with explained(place, "--records"):
-        place.mkdir(parents=True, exist_ok=True)
+    with explained(archive, "--records"):
+        archive.mkdir(parents=True, exist_ok=True)
         for folder in folders:
             if folder.record is not None:
-                print(f"{folder.path}: {keep(folder, folder.record, place, options.replace)}")
-        keep_corpora(place)
+                print(f"{folder.path}: {keep(folder, folder.record, archive, options.replace)}")
+        keep_corpora(archive)
     return 0
 
 
-def keep(folder: Any, record: dict[str, Any], place: Path, replace: bool) -> str:
-    """Copy a run's files, the record last, and note their checksums; return what was done, in words."""
+def keep(folder: "RunFolder", record: dict[str, Any], archive: Path, replace: bool) -> str:
+    """Copy the files of a run, the record last, and write their checksums; return what was done, as text."""
     from ln_repro.records.archive import find
     from ln_repro.records.integrity import EVENTS, HYPOTHESES, write_checksums
     from ln_repro.system.files import write_atomically
 
-    id, target = record["id"], find(place, record["id"])
-    target = target or place / record["exp"].partition("_")[0] / f"{id}.json"
-    whole = (folder.path / "record.json").read_bytes()
-    if target.exists() and target.read_bytes() != whole and not replace:
+    id = record["id"]
+    target = find(archive, id) or archive / record["exp"].partition("_")[0] / f"{id}.json"
+    content = (folder.path / "record.json").read_bytes()
+    if target.exists() and target.read_bytes() != content and not replace:
         return f"not kept: another record of {id} is there (--replace takes its place)"
     target.parent.mkdir(exist_ok=True)
     sources = {EVENTS: folder.path / "events.jsonl"}
@@ -51,46 +56,46 @@ def keep(folder: Any, record: dict[str, Any], place: Path, replace: bool) -> str
     copies = [target.with_name(f"{id}{ending}.gz") for ending in sources]
     for copy, source in zip(copies, sources.values(), strict=True):
         write_atomically(copy, gzip.compress(source.read_bytes(), mtime=0))
-    write_atomically(target, whole)
+    write_atomically(target, content)
     write_checksums(target.parent, [target.name, *(copy.name for copy in copies)])
     return f"kept as {id}"
 
 
-def keep_corpora(place: Path) -> None:
-    """Write the entropies of the kept records' corpora beside the folder; of one that is not here, old entries stay."""
+def keep_corpora(archive: Path) -> None:
+    """Write the entropies of all archived records' corpora; entries of corpora that are not prepared here are kept."""
     from ln_repro.records.archive import corpora_file, read_corpora, read_kept
     from ln_repro.system.files import write_atomically
 
-    known = read_corpora(place)
-    needed = {record["data"]["fingerprint"]: record["data"] for record in read_kept(place).records}
+    known = read_corpora(archive)
+    needed = {record["data"]["fingerprint"]: record["data"] for record in read_kept(archive).records}
     for fingerprint, data in needed.items():
         corpus = prepared(data)
         if corpus and corpus.entropy:
             entropy = {key: corpus.entropy[key] for key in ("unigram_bits", "source_blind_bits", "order")}
             known[fingerprint] = {"name": corpus.name, **entropy}
         elif not corpus and fingerprint not in known:
-            again = f"`ln-repro data prepare data={data['name']}`, then collect again"
-            print(f"{corpora_file(place)}: {data['name']} is not prepared here and left out; {again}")
+            advice = f"`ln-repro data prepare data={data['name']}`, then collect again"
+            print(f"{corpora_file(archive)}: {data['name']} is not prepared here and left out; {advice}")
     if known:
-        write_atomically(corpora_file(place), json.dumps(known, indent=1, sort_keys=True) + "\n")
+        write_atomically(corpora_file(archive), json.dumps(known, indent=1, sort_keys=True) + "\n")
 
 
 def verify_command(options: argparse.Namespace) -> int:
-    """`verify`: every record as `ln-repro.report.integrity` sees it, and its BLEU from the hypotheses."""
+    """Run `verify`: check the integrity of every archived record, and recompute its BLEU from the hypotheses."""
     from ln_repro.records.archive import read_kept, records_folder
 
     folder = options.records or records_folder()
     kept = read_kept(folder)
-    again = {record["id"]: scored_again(folder, record) for record in kept.records}
-    problems = [*kept.problems, *(f"{folder / id}.json: {found}" for id, found in again.items() if found)]
-    scored = sum(found == "" for found in again.values())
+    rescored = {record["id"]: bleu_problem(folder, record) for record in kept.records}
+    problems = [*kept.problems, *(f"{folder / id}.json: {problem}" for id, problem in rescored.items() if problem)]
+    scored = sum(problem == "" for problem in rescored.values())
     print(f"{len(kept.runs)} records are sound; BLEU computed again for {scored}")
     print(f"{len(kept.runs) - scored} without hypotheses, or whose corpus is not prepared here")
     return complaints(problems)
 
 
 def compare_command(options: argparse.Namespace) -> int:
-    """`compare`: two kept records, by the paired bootstrap on what they translated."""
+    """Run `compare`: test the difference in BLEU between two archived records by paired bootstrap."""
     from ln_repro.records.archive import read_kept, records_folder
     from ln_repro.runner.bleu import paired_bootstrap
 
@@ -105,15 +110,15 @@ def compare_command(options: argparse.Namespace) -> int:
     if not all(texts):
         raise UserError(f"compare: hypotheses and `ln-repro data prepare data={first['data']['name']}` are needed")
     (one, references), (other, _) = (text for text in texts if text)
-    found = paired_bootstrap(one, other, references, first["experiment"]["data"]["lowercase"])
-    for record, score in ((first, found.first), (second, found.second)):
+    result = paired_bootstrap(one, other, references, first["experiment"]["data"]["lowercase"])
+    for record, score in ((first, result.first), (second, result.second)):
         print(f"{record['id']}  {record['exp']}  seed {record['axes']['seed']}  BLEU {score:.2f}")
-    print(f"p = {found.p_value:.4f} ({found.samples} paired bootstrap samples of the test set; seeds differ by more)")
+    print(f"p = {result.p_value:.4f} ({result.samples} paired bootstrap samples of the test set; seeds differ by more)")
     return 0
 
 
-def prepared(data: Mapping[str, Any]) -> Any:
-    """Return the prepared corpus of a record's ``data``; None where it is not here."""
+def prepared(data: Mapping[str, Any]) -> "Prepared | None":
+    """Return the corpus described by a record's ``data``; None if it is not prepared on this machine."""
     from ln_repro.corpus.prepared import opened
 
     short = f"{data['name']}-{data['fingerprint'].removeprefix('sha256:')[:12]}"
@@ -121,7 +126,7 @@ def prepared(data: Mapping[str, Any]) -> Any:
 
 
 def translated(folder: Path, record: dict[str, Any]) -> tuple[list[str], list[str]] | None:
-    """Return a record's hypotheses and their references; None where either is not here."""
+    """Return the hypotheses of a record and their references; None if either is not available."""
     from ln_repro.records.archive import find
     from ln_repro.records.integrity import HYPOTHESES, beside, text_of
 
@@ -131,13 +136,17 @@ def translated(folder: Path, record: dict[str, Any]) -> tuple[list[str], list[st
     return text_of(hypotheses).split("\n")[:-1], corpus.references("test")
 
 
-def scored_again(folder: Path, record: dict[str, Any]) -> str | None:
-    """Return what is wrong with a record's BLEU, nothing (``""``) if it comes out again, None if it cannot be told."""
+def bleu_problem(folder: Path, record: dict[str, Any]) -> str | None:
+    """Compare a record's BLEU with that of its hypotheses.
+
+    Returns:
+        The problem, "" if the two agree, or None if BLEU cannot be recomputed.
+    """
     from ln_repro.records.record import experiment_of
     from ln_repro.runner.bleu import sacre_bleu
 
     texts = translated(folder, record)
     if texts is None:
         return None
-    found, kept = sacre_bleu(*texts, experiment_of(record), "test"), record["bleu"]["test"]["score"]
-    return "" if found.score == kept else f"BLEU is {kept}, its hypotheses score {found.score}"
+    computed, recorded = sacre_bleu(*texts, experiment_of(record), "test").score, record["bleu"]["test"]["score"]
+    return "" if computed == recorded else f"BLEU is {recorded}, its hypotheses score {computed}"

@@ -1,4 +1,4 @@
-"""`ln-repro tables`, `figures` and `claims`: what the kept records say."""
+"""`ln-repro tables`, `figures` and `claims`: report the results of archived records."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def tables_command(options: argparse.Namespace) -> int:
-    """`tables`."""
+    """Run `tables`."""
     from ln_repro.claims.judge import claim_rows
     from ln_repro.records.archive import read_theory
     from ln_repro.report.export import all_tables
@@ -31,7 +31,7 @@ def tables_command(options: argparse.Namespace) -> int:
 
 
 def figures_command(options: argparse.Namespace) -> int:
-    """`figures`."""
+    """Run `figures`."""
     from ln_repro.claims.strays import strays
     from ln_repro.report.figures import draw_all
     from ln_repro.system.files import explained
@@ -48,7 +48,7 @@ def figures_command(options: argparse.Namespace) -> int:
 
 
 def claims_command(options: argparse.Namespace) -> int:
-    """`claims`."""
+    """Run `claims`."""
     from rich.console import Console
 
     from ln_repro.claims.judge import claim_rows
@@ -69,7 +69,7 @@ def claims_command(options: argparse.Namespace) -> int:
 
 
 def _kept(options: argparse.Namespace) -> "tuple[Path, Kept, dict[str, Evidence]]":
-    """Return the folder of records, what it holds, and that as evidence."""
+    """Return the folder of records, its content, and the evidence from it."""
     from ln_repro.claims.judge import evidence_of
     from ln_repro.records.archive import read_kept, records_folder
 
@@ -79,7 +79,7 @@ def _kept(options: argparse.Namespace) -> "tuple[Path, Kept, dict[str, Evidence]
 
 
 def arms_beside(folder: Path) -> "Arms":
-    """Return the arms of the named experiments, from the lock file beside the records where it is up to date."""
+    """Return the arms of the named experiments, with the lock file beside the records as cache."""
     from ln_repro.claims.arms import LOCK, Arms
     from ln_repro.experiment.compose import named, sources
 
@@ -87,7 +87,7 @@ def arms_beside(folder: Path) -> "Arms":
 
 
 def complaints(problems: Sequence[str]) -> int:
-    """Say which records were left out; return the exit code."""
+    """Print which records were left out; return the exit code."""
     for problem in problems:
         print(f"ln-repro: {problem}", file=sys.stderr)
     return 1 if problems else 0

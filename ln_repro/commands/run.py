@@ -1,4 +1,4 @@
-"""`ln-repro run`: one experiment or several, shown or run."""
+"""`ln-repro run`: run one or several experiments, or show their configuration."""
 
 import argparse
 import os
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from ln_repro.experiment.settings import Experiment
 
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
-"""What Hydra's `--info` can show."""
+"""The choices of Hydra's `--info`."""
 
 
 def run_parser() -> argparse.ArgumentParser:
-    """Return the parser of `run`'s flags: those of Hydra's that mean something here, and our own."""
+    """Return the parser of the flags of `run`: the supported ones of Hydra, and our own."""
     flags = OneLineParser(prog="ln-repro run", add_help=False)
     flags.add_argument("-h", "--help", action="store_true")
     flags.add_argument("-m", "--multirun", action="store_true")
     flags.add_argument("-c", "--cfg", choices=["job", "hydra", "all"])
     flags.add_argument("-p", "--package")
-    flags.add_argument("--resolve", action="store_true")  # which is always done
+    flags.add_argument("--resolve", action="store_true")  # accepted for compatibility; always done
     flags.add_argument("-i", "--info", nargs="?", const="all", choices=INFO)
     flags.add_argument("-sc", "--shell-completion", action="store_true")  # install=bash, uninstall=bash, query=bash
     flags.add_argument("--queued", type=Path)  # how a sweep starts its runs
@@ -33,7 +33,7 @@ def run_parser() -> argparse.ArgumentParser:
 
 
 def run_command(arguments: list[str]) -> int:
-    """`run`: one experiment or several, shown or run."""
+    """Run `run`."""
     from ln_repro.engine import process
     from ln_repro.experiment.compose import PRIMARY, compose, expand, hydra_app, launch, search_also
     from ln_repro.experiment.settings import build
@@ -97,7 +97,7 @@ def _run_one(experiment: "Experiment", *code: dict[str, Any]) -> None:
 
 
 def _run_one_of_several(experiment: "Experiment") -> int:
-    """Run one experiment of a multirun; return its exit code, or raise what ends the whole multirun."""
+    """Run one experiment of a multirun and return its exit code; only an interruption ends the whole multirun."""
     try:
         _run_one(experiment)
     except Interrupted:

@@ -1,8 +1,9 @@
-"""`ln-repro sync` and `doctor`: the mirror of runs, and the machine below them."""
+"""`ln-repro sync` and `doctor`: send runs to wandb, and check this machine."""
 
 import argparse
 import json
 import time
+from dataclasses import asdict
 
 from ln_repro.commands.messages import complain, say
 from ln_repro.errors import LnReproError, UserError
@@ -12,20 +13,20 @@ FOLLOW_SECONDS = 1.0
 
 
 def sync_command(options: argparse.Namespace) -> int:
-    """`sync`."""
+    """Run `sync`."""
     from ln_repro.records.run_dir import RunFolder, runs_under
     from ln_repro.tracking.mirror import replayed_live, sync
 
     folders = [RunFolder(path) for path in options.runs] or runs_under(runs_folder())
-    if options.follow and len(at_work := [folder for folder in folders if folder.holder]) > 1:
-        raise UserError(f"--follow: follows one run; give one of {', '.join(str(one.path) for one in at_work)}")
+    if options.follow and len(running := [folder for folder in folders if folder.holder]) > 1:
+        raise UserError(f"--follow: follows one run; give one of {', '.join(str(one.path) for one in running)}")
     failed = 0
     for folder in folders:
         if folder.experiment is None:
             raise UserError(f"{folder.path}: not a run directory (it has no experiment.json)")
         try:
             if options.follow and folder.holder:
-                say(f"{folder.path}: is followed until it ends; Ctrl-C leaves it alone")
+                say(f"{folder.path}: following until the run ends; Ctrl-C does not stop the run")
                 with replayed_live(folder.path):
                     while folder.holder:
                         time.sleep(FOLLOW_SECONDS)
@@ -36,9 +37,9 @@ def sync_command(options: argparse.Namespace) -> int:
 
 
 def doctor_command(options: argparse.Namespace) -> int:
-    """`doctor`."""
+    """Run `doctor`."""
     from ln_repro.commands.doctor import examine, report
 
     checks = examine()
-    print(json.dumps([check.as_dict() for check in checks], indent=1) if options.json else report(checks))
+    print(json.dumps([asdict(check) for check in checks], indent=1) if options.json else report(checks))
     return 0 if all(check.ok for check in checks if check.needed) else 1

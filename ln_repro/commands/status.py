@@ -15,52 +15,49 @@ WATCH_SECONDS = 2.0
 
 
 def status_command(options: argparse.Namespace) -> None:
-    """`status`: every run, or the runs of a grid."""
-    if not options.watch:
-        found = _rows(options)
-        from ln_repro.records.status import table
+    """Run `status`: show all runs, or the runs of a grid."""
+    from ln_repro.records.status import summary, table
 
-        print(json.dumps(found, indent=1) if options.json else table(found))
+    if not options.watch:
+        rows = _rows(options)
+        print(json.dumps(rows, indent=1) if options.json else table(rows))
         return
     from rich.console import Console, Group
     from rich.live import Live
     from rich.text import Text
 
-    from ln_repro.records.status import summary, table
-
     with contextlib.suppress(KeyboardInterrupt), Live(console=Console(), screen=True, auto_refresh=False) as live:
         while True:
-            found = _rows(options)
-            room = live.console.height - 2
-            lines = table(found).splitlines()
-            more = [f"... and {len(lines) - room} more"] if len(lines) > room else []
+            rows = _rows(options)
+            height = live.console.height - 2
+            lines = table(rows).splitlines()
+            more = [f"... and {len(lines) - height} more"] if len(lines) > height else []
             live.update(
-                Group(Text(summary(row["state"] for row in found)), Text("\n".join([*lines[:room], *more]))),
+                Group(Text(summary(row["state"] for row in rows)), Text("\n".join([*lines[:height], *more]))),
                 refresh=True,
             )
             time.sleep(WATCH_SECONDS)
 
 
 def cancel_command(options: argparse.Namespace) -> int:
-    """`cancel`: stop runs, wherever they wait or run; each saves its state first."""
+    """Run `cancel`: stop runs, whether running or queued; each saves its state first."""
     from ln_repro.sweep.cancel import cancel
 
-    here = runs_folder()
     chosen: dict[Path, list[str] | None] = {}
     if options.all and (options.words or options.only or options.but):
         raise UserError("--all: stops every run; leave it out to stop some of them")
     if options.all:
-        chosen[here] = None
+        chosen[runs_folder()] = None
     elif any("=" in word for word in options.words):
         from ln_repro.sweep.grid import parse_request
 
         plan = plan_runs(compose_runs(parse_request(options.words), options), prepared=False)
         chosen[plan[0].experiment.paths.runs] = [planned.name for planned in plan if not planned.done]
     else:
-        for place in (Path(word).absolute() for word in options.words):
-            if not (place / "experiment.json").exists():
-                raise UserError(f"{place}: not a run directory (it has no experiment.json)")
-            chosen[place.parent] = [*(chosen.get(place.parent) or []), place.name]
+        for folder in (Path(word).absolute() for word in options.words):
+            if not (folder / "experiment.json").exists():
+                raise UserError(f"{folder}: not a run directory (it has no experiment.json)")
+            chosen[folder.parent] = [*(chosen.get(folder.parent) or []), folder.name]
     if not chosen:
         raise UserError("cancel: expected grid=NAME [corpus=NAME ...] as for the sweep, run directories, or --all")
     for runs, names in chosen.items():
@@ -78,19 +75,19 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
 
         plan = plan_runs(compose_runs(parse_request(options.words), options), prepared=False)
         runs = plan[0].experiment.paths.runs
-        found = [
+        planned = [
             row(p.folder)
             if p.state != "planned"
             else waiting_row(p.name, p.run.exp, p.run.seed, p.experiment.lr, p.id, "planned")
             for p in plan
         ]
-        return with_queue(found, queue_of(runs))
+        return with_queue(planned, queue_of(runs))
     runs = runs_folder()
-    found, queue = rows(runs), queue_of(runs)
-    there = {Path(one["dir"]).name for one in found}
-    found += [
-        waiting_row(name, waiting.exp, waiting.seed, waiting.lr, name.rpartition("-")[2], "queued")
+    started, queue = rows(runs), queue_of(runs)
+    names = {Path(one["dir"]).name for one in started}
+    waiting = [
+        waiting_row(name, experiment.exp, experiment.seed, experiment.lr, name.rpartition("-")[2], "queued")
         for name in queue
-        if name not in there and (waiting := submitted_experiment(runs, name))
+        if name not in names and (experiment := submitted_experiment(runs, name))
     ]
-    return with_queue(found, queue)
+    return with_queue([*started, *waiting], queue)

@@ -1,4 +1,4 @@
-"""`ln-repro sweep`: the runs of a grid, composed, planned, and run to their end."""
+"""`ln-repro sweep`: run all unfinished experiments of a grid, on this machine or on Slurm."""
 
 import argparse
 import os
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 
 def sweep_command(options: argparse.Namespace) -> int:
-    """`sweep`."""
+    """Run `sweep`."""
+    from ln_repro.records.archive import ids, records_folder
     from ln_repro.sweep import slurm
     from ln_repro.sweep.cancellations import Cancellations
     from ln_repro.sweep.grid import parse_request
@@ -40,16 +41,15 @@ def sweep_command(options: argparse.Namespace) -> int:
     request = parse_request(options.words)
     composed = compose_runs(request, options)
     runs = composed[0][1].paths.runs
-    cancellations = Cancellations(runs)  # requests from now on count, also while the corpus is prepared
+    cancellations = Cancellations(runs)  # created early: requests count while the corpus is prepared, too
     if options.detach and options.fail_fast and not request.local:
         raise UserError("--fail-fast: needs a sweep that waits for its jobs; leave out --detach")
     if options.detach and request.local and not options.dry_run:
         return _detach(runs, options.config_dir)
     if not request.local and not options.dry_run:
         slurm.require()
-    plan = plan_runs(
-        composed, prepared=not options.dry_run, skipped=_recorded() if options.skip_recorded else frozenset()
-    )
+    recorded_ids = ids(records_folder()) if options.skip_recorded else frozenset[str]()
+    plan = plan_runs(composed, prepared=not options.dry_run, skipped=recorded_ids)
     if options.dry_run:
         if options.skip_recorded and plan[0].id is None:
             say("--skip-recorded: the ids of runs depend on the corpus; prepare it first (ln-repro data prepare)")
@@ -87,7 +87,7 @@ def sweep_command(options: argparse.Namespace) -> int:
 
 
 def compose_runs(request: "SweepRequest", options: argparse.Namespace) -> "list[Composed]":
-    """Return the chosen runs of a grid, each with its experiment and its learning rate."""
+    """Return the selected runs of a grid, each with its experiment and learning rate."""
     from ln_repro.experiment.compose import compose, experiments, grid, search_also
     from ln_repro.experiment.settings import build
     from ln_repro.sweep.grid import by_rate, grid_runs, select
@@ -96,16 +96,16 @@ def compose_runs(request: "SweepRequest", options: argparse.Namespace) -> "list[
     resolve, described = _precision_resolver(request), grid(request.grid)
     corpus = request.corpus or described.get("corpus", "toy")
     described["arms"] = request.arms or described["arms"]
-    every = grid_runs(described, corpus, request.seeds, request.settings, list(experiments()))
+    runs = grid_runs(described, corpus, request.seeds, request.settings, list(experiments()))
     rates: Sequence[float] = request.rates
     if not rates and (key := described.get("rates")):
-        rates = compose(every[0].overrides).get("reference", {}).get(key)
+        rates = compose(runs[0].overrides).get("reference", {}).get(key)
         if not rates:
             raise UserError(f"rates: the setting of {corpus} has no reference.{key}; give rates=A,B,C")
     if rates:
-        every = by_rate(every, rates)
+        runs = by_rate(runs, rates)
     composed = []
-    for run in select(every, _patterns(options.only), _patterns(options.but)):
+    for run in select(runs, _patterns(options.only), _patterns(options.but)):
         settings = compose(run.overrides)
         experiment = resolve(build(settings))
         if experiment.start is not None:
@@ -119,19 +119,12 @@ def compose_runs(request: "SweepRequest", options: argparse.Namespace) -> "list[
     return composed
 
 
-def _patterns(given: Sequence[str]) -> list[str]:
-    return [pattern for words in given for pattern in words.split(",")]
-
-
-def _recorded() -> frozenset[str]:
-    """Return the ids of the committed records."""
-    from ln_repro.records.archive import ids, records_folder
-
-    return ids(records_folder())
+def _patterns(arguments: Sequence[str]) -> list[str]:
+    return [pattern for argument in arguments for pattern in argument.split(",")]
 
 
 def _precision_resolver(request: "SweepRequest") -> "Callable[[Experiment], Experiment]":
-    """Return the function that resolves an experiment's precision, for this machine or for the nodes of the cluster."""
+    """Return a function that resolves the precision of an experiment, for this machine or for the cluster's nodes."""
     from ln_repro.engine.device import gpu, resolve_precision
     from ln_repro.experiment.compose import launcher
     from ln_repro.sweep.slurm import asks_for_gpus
@@ -142,7 +135,7 @@ def _precision_resolver(request: "SweepRequest") -> "Callable[[Experiment], Expe
     def on_the_nodes(experiment: "Experiment") -> "Experiment":
         if experiment.train.device == "cpu":
             return resolve_precision(experiment)
-        if experiment.precision != "auto":  # given by the user
+        if experiment.precision != "auto":
             return experiment
         if gpu().name is None:
             _say_once("precision=auto is decided by this machine's GPU, and there is none: "
@@ -158,12 +151,12 @@ def _say_once(line: str) -> None:
 
 
 def plan_runs(composed: "list[Composed]", prepared: bool, skipped: frozenset[str] = frozenset()) -> list["PlannedRun"]:
-    """Return the plan of these runs.
+    """Return the plan for these runs.
 
     Args:
-        composed: the runs, with experiments and rates.
-        prepared: prepare the corpus first, so that not every run has to.
-        skipped: the ids of records that need no run.
+        composed: the runs with their experiments and learning rates.
+        prepared: prepare the corpus first, so that the runs do not have to.
+        skipped: ids of recorded runs, which are left out.
     """
     from ln_repro.corpus.prepare import fingerprint, prepare
     from ln_repro.engine import process
@@ -198,7 +191,7 @@ def _run_here(
         devices = gpu_devices(gpu().uuids, request.jobs_per_gpu, need)
     names = ", ".join(device.name for device in devices)
     say(f"at most {sum(device.slots for device in devices)} runs at a time on {names}")
-    if request.budget_minutes:  # of an earlier release; `timeout -s TERM` does the same
+    if request.budget_minutes:  # kept for compatibility; `timeout -s TERM` does the same
         timer = threading.Timer(60 * request.budget_minutes, os.kill, (os.getpid(), signal.SIGTERM))
         timer.daemon = True
         timer.start()
@@ -229,7 +222,7 @@ def _detach(runs: Path, own: Path | None) -> int:
 
 
 def queue_of(runs: Path) -> dict[str, str]:
-    """Return the runs in the cluster's queue; if it does not answer, say so and return none."""
+    """Return the state of each run in the cluster's queue; if Slurm does not answer, report it and return none."""
     from ln_repro.sweep.cluster import queued
 
     try:

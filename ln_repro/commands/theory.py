@@ -1,4 +1,4 @@
-"""`ln-repro theory`: what the paper proves, and its figure 3, checked without training."""
+"""`ln-repro theory`: check the paper's lemmas, theorem and figure 3 without training."""
 
 import argparse
 import json
@@ -12,12 +12,13 @@ from ln_repro.errors import UserError
 from ln_repro.system.paths import runs_folder
 
 LEAST_SEEDS = 10
+"""Minimum number of seeds for an interval."""
 LINES = 10
-"""Of progress where there is no terminal."""
+"""Number of progress lines printed where there is no terminal."""
 
 
 def theory_command(options: argparse.Namespace) -> int:
-    """`theory`."""
+    """Run `theory`."""
     from rich.console import Console
 
     from ln_repro.records.provenance import code as code_of_now
@@ -58,15 +59,15 @@ def theory_command(options: argparse.Namespace) -> int:
         print(json.dumps(findings, indent=1))
     else:
         Console().print(terminal_table(findings))
-        for found in findings:
-            if found["note"]:
-                print(f"{found['id']}: {found['note']}")
+        for finding in findings:
+            if finding["note"]:
+                print(f"{finding['id']}: {finding['note']}")
     return 0
 
 
 @contextmanager
 def shown() -> Iterator[Callable[[int, int], None]]:
-    """Yield a function that shows how many of how many measurements are done: a bar on a terminal, or a few lines."""
+    """Yield a function that shows the progress of measurements: as a bar on a terminal, otherwise in a few lines."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -1,4 +1,4 @@
-"""The interface of a corpus: its raw files, and how they are read, cleaned and split."""
+"""The interface of corpora: their raw files, and how these are read, cleaned and split."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ class Raw:
     Attributes:
         digest: ``sha256:...`` or ``git:...`` of the published file, if known.
         urls: where it can be downloaded.
-        path: where it is, if the settings say so.
+        path: its location, if the settings give it.
     """
 
     name: str
@@ -71,11 +71,11 @@ class Corpus(ABC):
     revision: ClassVar[int] = 1
     """Increased whenever a change of code changes the prepared text."""
     languages: ClassVar[frozenset[str] | None] = frozenset({"de", "en"})
-    """The languages of the corpus; None where the settings name them."""
+    """The languages of the corpus; None if the settings choose them."""
     pairs: ClassVar[Mapping[str, int]] = {}
     """Expected number of pairs of each split, where known."""
     folders: ClassVar[tuple[str, ...]] = (".",)
-    """Folders below ``data.source`` that may hold the raw files."""
+    """Folders below ``data.source`` that may contain the raw files."""
     archive: ClassVar[Raw | None] = None
     """The archive with all raw files, if they are published as one."""
 
@@ -85,18 +85,18 @@ class Corpus(ABC):
 
     @abstractmethod
     def read(self, data: Data, found: Found) -> Splits:
-        """Return the raw lines of the splits (of the test split alone if ``data.only`` says so)."""
+        """Return the raw lines of the splits (only of the test split if ``data.only`` is set)."""
 
     def language(self, side: str) -> str:
-        """Return the language whose tokenisation rules a side follows; sides are usually named by their language."""
+        """Return the language whose tokenisation rules apply to a side; by default, the name of the side."""
         return side
 
     def style(self, split: str) -> Style:
-        """Return how the lines of a split from `read` are tokenised."""
+        """Return the tokenisation style for a split from `read`."""
         return Style()
 
     def arrange(self, raw: Splits, text: Splits) -> Arranged:
-        """Clean and split the tokenised lines, which are not yet in lower case."""
+        """Clean and split the tokenised lines, which have not been lower-cased yet."""
         return Arranged(raw, text)
 
     def keep(self, train: Sides) -> list[int] | None:
@@ -115,7 +115,7 @@ class Corpus(ABC):
         """Check the languages.
 
         Raises:
-            UserError: they are not those of the corpus, or the same.
+            UserError: the corpus does not have these languages, or they are the same.
         """
         pair = (data.source_lang, data.target_lang)
         if pair[0] == pair[1]:
@@ -128,5 +128,5 @@ class Corpus(ABC):
 
 
 def wanted(data: Data) -> tuple[str, ...]:
-    """Return the splits that these settings ask for."""
+    """Return the names of the splits that the settings require."""
     return ("test",) if data.only == "test" else ("train", "valid", "test")

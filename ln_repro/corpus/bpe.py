@@ -12,7 +12,7 @@ from ln_repro.corpus.parallel import Line, over_lines
 
 
 def learn(sides: Iterable[list[str]], merges: int) -> str:
-    """Return the merge table learnt on all sides in order; empty if there is nothing to merge."""
+    """Learn merges jointly on all sides and return the merge table; it is empty if there is nothing to merge."""
     lines = list(itertools.chain.from_iterable(sides))
     if not any(len(word) > 1 for line in lines for word in line.split(" ")):
         return ""  # learn_bpe would fail
@@ -24,7 +24,7 @@ def learn(sides: Iterable[list[str]], merges: int) -> str:
 
 
 def segmenter(codes: str) -> Line:
-    """Return the function that segments the words of a line, with ``@@`` after every part but the last."""
+    """Return a function that segments the words of a line, with ``@@`` after every subword except the last."""
     table = BPE(io.StringIO(codes))
     return lambda line: str(table.process_line(line))
 

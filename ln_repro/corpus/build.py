@@ -32,16 +32,16 @@ def build(
 ) -> None:
     """Prepare a corpus in a staging folder and rename it to ``folder`` when it is complete.
 
-    The caller holds the lock of ``folder``, so an existing staging folder is left over from a crash.
+    The caller must hold the lock of ``folder``; an existing staging folder is a remnant of a crash.
 
     Args:
         corpus: the corpus.
         data: its settings.
         found: its raw files.
-        folder: where the prepared corpus will be.
+        folder: the destination.
         identity: the first part of the manifest.
         binarise: see `ln_repro.corpus.prepare.Binarise`.
-        report: called with lines for the user.
+        report: receives messages for the user.
         learnt: a prepared corpus whose merges and dictionary are used instead of new ones.
     """
     staging = folder.with_name(f".{folder.name}.staging")
@@ -70,7 +70,7 @@ def _fill(
     report: Report,
     learnt: Prepared | None,
 ) -> dict[str, Any]:
-    """Write raw/, text/, bpe/ and bin/; return the part of the manifest about them."""
+    """Write raw/, text/, bpe/ and bin/; return the part of the manifest that describes them."""
     arranged = _words(corpus, data, found, report)
     for remark in arranged.remarks:
         report(remark)
@@ -116,12 +116,12 @@ def _words(corpus: Corpus, data: Data, found: Found, report: Report) -> Arranged
 
 
 def _map_sides(splits: Splits, function: Callable[[list[str]], T]) -> dict[str, Mapping[str, T]]:
-    """Return the result of a function of each side of each split."""
+    """Apply a function to each side of each split."""
     return {split: {lang: function(lines) for lang, lines in sides.items()} for split, sides in splits.items()}
 
 
 def _segment(text: Splits, data: Data, report: Report, learnt: Prepared | None) -> tuple[Splits, str]:
-    """Return the splits in subwords, and the merge table, which is learnt on both training sides unless given."""
+    """Return the splits in subwords and the merge table, which is learnt on both training sides unless given."""
     if learnt:
         codes = learnt.codes
     elif data.bpe_merges:
@@ -140,7 +140,7 @@ def _check(corpus: Corpus, data: Data, raw: Splits, text: Splits) -> None:
     """Check the number of pairs, and that no line is empty.
 
     Raises:
-        UserError: the number is not the expected one, or a line has no text.
+        UserError: the number of pairs is unexpected, or a line has no text.
     """
     for split, sides in text.items():
         one = "sentence pair" if len(sides) > 1 else "sentence"
@@ -173,7 +173,7 @@ def _tokens(lines: list[str]) -> int:
 
 
 def _facts(text: Splits, bpe: Splits, remarks: tuple[str, ...]) -> dict[str, Any]:
-    """Return the numbers of pairs, words, subwords and types."""
+    """Return the numbers of pairs, words, subwords and types for the manifest."""
     types = Counter(token for lines in bpe.get("train", {}).values() for line in lines for token in line.split())
     return {
         "pairs": {split: length(text[split]) for split in ("train", "valid", "test") if split in text},

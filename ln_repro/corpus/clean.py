@@ -1,9 +1,9 @@
-"""Training pairs to keep, by the rule of Moses' clean-corpus-n.perl."""
+"""Cleaning of parallel training text by the rule of Moses' clean-corpus-n.perl."""
 
 from ln_repro.corpus.text import Sides
 
 LONGEST_WORD = 1_000
-"""Characters; a pair with a longer word is dropped."""
+"""Maximum number of characters per word; pairs with a longer word are dropped."""
 
 
 def well_matched(sides: Sides, ratio: float, longest: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Files from the network: several addresses, resumable, verified before they count."""
+"""Download files from alternative addresses; downloads are resumable and verified."""
 
 import contextlib
 import http.client
@@ -16,28 +16,25 @@ Report = Callable[[str], None]
 Advance = Callable[[int, int | None], None]
 
 ATTEMPTS = 3
-"""Tries per address, each going on where the last one broke off."""
-
+"""Attempts per address; each resumes the previous one."""
 TIMEOUT = 30.0
-"""Seconds without a byte before a connection is given up."""
-
+"""Seconds without data after which a connection is closed."""
 BLOCK = 1 << 16
-
-# Some of the hosts refuse the name that Python gives itself.
 HEADERS = {"User-Agent": "Mozilla/5.0 (compatible; ln-repro)", "Accept-Encoding": "identity"}
+"""Some hosts reject Python's default user agent."""
 
 
 class FailedError(Exception):
-    """One address did not deliver; the next may."""
+    """The download from one address failed."""
 
 
 def fetch(urls: Sequence[str], target: Path, expected: str | None, by_hand: str, report: Report) -> Path:
-    """Return ``target``, downloaded from the first address that delivers the expected content.
+    """Download ``target`` from the first address that provides the expected content, and return it.
 
-    A broken transfer leaves ``<target>.part``, from which the next call goes on.
+    An interrupted transfer leaves ``<target>.part``, which the next call resumes.
 
     Raises:
-        UserError: no address delivered; says what each one answered and what to do by hand.
+        UserError: all addresses failed; the message contains each reason and what to do by hand.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     reasons = []
@@ -57,7 +54,7 @@ def _from_address(url: str, target: Path, expected: str | None, report: Report) 
     _transfer(url, part, report)
     found = digest(part, expected.split(":")[0]) if expected else None
     if found != expected and resumed:
-        # What the part began with may have come from another version or another address.
+        # The part may have been downloaded from another address or from another version of the file.
         part.unlink()
         _transfer(url, part, report)
         found = digest(part, str(expected).split(":")[0])
@@ -68,7 +65,7 @@ def _from_address(url: str, target: Path, expected: str | None, report: Report) 
 
 
 def _transfer(url: str, part: Path, report: Report) -> None:
-    """Bring ``part`` to its full length, or raise `FailedError`."""
+    """Download the rest of ``part``, or raise `FailedError`."""
     for attempt in range(1, ATTEMPTS + 1):
         before = part.stat().st_size if part.exists() else 0
         try:
@@ -78,11 +75,11 @@ def _transfer(url: str, part: Path, report: Report) -> None:
             if error.code != 416 or not before:
                 raise FailedError(f"HTTP {error.code} {error.reason}") from None
             if error.headers.get("Content-Range", f"*/{before}").endswith(f"/{before}"):
-                return  # nothing beyond what is here: it was complete
-            part.unlink()  # longer than the file is now: it was another one
+                return  # the part was already complete
+            part.unlink()  # longer than the file: from another version
         except (OSError, http.client.HTTPException) as error:
             if isinstance(error, OSError) and error.errno in FULL + REFUSED:
-                raise  # the disk, not the network
+                raise  # an error of the disk, not of the network
             progressed = part.exists() and part.stat().st_size > before
             if attempt == ATTEMPTS or not progressed:
                 raise FailedError(str(getattr(error, "reason", error)) or type(error).__name__) from None
@@ -90,7 +87,7 @@ def _transfer(url: str, part: Path, report: Report) -> None:
 
 
 def _request(url: str, part: Path, offset: int, report: Report) -> None:
-    """Append the bytes from ``offset`` on; when the server sends everything, start over."""
+    """Append the bytes from ``offset`` on; if the server sends the whole file, start over."""
     request = urllib.request.Request(url, headers={**HEADERS, **({"Range": f"bytes={offset}-"} if offset else {})})
     with urllib.request.urlopen(request, timeout=TIMEOUT) as reply:
         start = offset if reply.status == 206 else 0
@@ -109,7 +106,7 @@ def _request(url: str, part: Path, offset: int, report: Report) -> None:
 
 @contextlib.contextmanager
 def _progress(url: str, start: int, total: int | None, report: Report) -> Iterator[Advance]:
-    """Show a bar on a terminal, one line elsewhere."""
+    """Show a progress bar on a terminal, otherwise a single line."""
     if not sys.stderr.isatty():
         size = f" ({total / 1e6:.1f} MB)" if total else ""
         report(f"{'resuming' if start else 'downloading'} {url}{size}")

@@ -1,4 +1,4 @@
-"""The user's parallel text: three prefixes with two sides each."""
+"""The user's own parallel text."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from ln_repro.experiment.data import Data
 
 
 class Files(Corpus):
-    """Sides ``PREFIX.<language>``, plain, ``.gz`` or ``.xz``."""
+    """Parallel text in files named ``PREFIX.<language>``, plain, ``.gz`` or ``.xz``, with one prefix per split."""
 
     name = "files"
     description = "your own parallel text"
@@ -30,7 +30,7 @@ class Files(Corpus):
         ]
 
     def read(self, data: Data, found: Found) -> Splits:
-        """Return the splits; blank lines are refused."""
+        """Return the splits; a blank line is an error."""
         splits: Splits = {}
         for split in wanted(data):
             paths = {lang: found[f"{split}.{lang}"] for lang in (data.source_lang, data.target_lang)}
@@ -48,6 +48,6 @@ def _prefix(data: Data, split: str) -> Path:
 
 
 def _side(prefix: Path, lang: str) -> Path:
-    """Return the file of a side, without ending if it does not exist."""
+    """Return the file of a side; the plain name if it does not exist."""
     side = prefix.with_name(f"{prefix.name}.{lang}")
     return find_text(side) or side

@@ -15,39 +15,38 @@ LABEL = "label"
 
 
 class Glue(Corpus):
-    """``train.tsv`` and ``dev.tsv`` with column names in the first line; GLUE's test sets have no classes."""
+    """A task with ``train.tsv`` and ``dev.tsv``, whose first line has the column names; test sets have no labels."""
 
     origin = "https://gluebenchmark.com"
     languages = frozenset(SIDES)
     revision = 2
     columns: ClassVar[tuple[str, str, str]]
-    """Names of the columns of both sentences and of the class."""
+    """Names of the columns of the two sentences and of the label."""
     classes: ClassVar[Mapping[str, str]]
-    """The class, 0 or 1, by its name in the file."""
+    """The class, 0 or 1, of each label in the file."""
 
     def inputs(self, data: Data) -> list[Raw]:
         """Return the files of both splits."""
         return [Raw("train.tsv"), Raw("dev.tsv")]
 
     def read(self, data: Data, found: Found) -> Splits:
-        """Return the training and the validation set, with the classes as a third side."""
+        """Return the training and the validation set, with the labels as a third side."""
         return {split: self._sides(found[name]) for split, name in (("train", "train.tsv"), ("valid", "dev.tsv"))}
 
     def language(self, side: str) -> str:
-        """Return English."""
         return "en"
 
     def check(self, data: Data) -> None:
-        """Check the sides, and that no test set is asked for."""
+        """Check the sides, and that no test set is requested."""
         super().check(data)
         if data.only is not None:
             raise UserError(f"data.only: {self.name} has no {data.only} set with classes; leave it out")
 
     def _sides(self, path: Path) -> dict[str, list[str]]:
-        """Return the sentences and classes of a file.
+        """Return the sentences and labels of a file.
 
         Raises:
-            UserError: a column is missing, or a line has other columns or another class.
+            UserError: a column is missing, or a line has the wrong number of columns or an unknown label.
         """
         head, *lines = read_lines(path) or [""]
         names = head.split("\t")
@@ -67,7 +66,7 @@ class Glue(Corpus):
 
 
 class Mrpc(Glue):
-    """Whether two sentences from the news are paraphrases."""
+    """MRPC: are two sentences from the news paraphrases?"""
 
     name = "mrpc"
     description = "GLUE's MRPC, for task=classification: are two sentences paraphrases?"
@@ -79,7 +78,7 @@ class Mrpc(Glue):
 
 
 class Rte(Glue):
-    """Whether one sentence follows from another."""
+    """RTE: does one sentence follow from another?"""
 
     name = "rte"
     description = "GLUE's RTE, for task=classification: does one sentence follow from the other?"

@@ -15,7 +15,7 @@ TRAIN = {
     "train.tags.de-en.en": "git:d2f9bcf958aa81517677e1468fd35a3240229808",
 }
 
-TEST = {  # in the order of the test set
+TEST = {  # in the order in which the test set concatenates them
     "IWSLT14.TED.dev2010.de-en": {
         "de": "6bb2e8272bc49a4f19df2150a482a1b856fa6a2d6b289d3a80ac6b4ff66070fe",
         "en": "5c860ebb64d4ecdc65800c7ba59732d27cff8b296fa7eeafbcd4614a2c572700",
@@ -40,19 +40,19 @@ TEST = {  # in the order of the test set
 
 LANGUAGES = ("de", "en")
 LEFT_OUT = ("<url>", "<talkid>", "<keywords>")
-"""Tags of training lines without a translation."""
+"""Tags of lines in the training text that are not translated."""
 TAGS = re.compile(r"</?(?:title|description)>")
 SEGMENT = re.compile(r'<seg id="[0-9]*">\s*|\s*</seg>\s*')
 RATIO, LONGEST = 1.5, 175
-"""Bounds of clean-corpus-n.perl, in words."""
+"""Limits given to clean-corpus-n.perl: ratio of the lengths, and length in words."""
 MERGES = 10_000
-"""Byte-pair merges of the reference script."""
+"""Number of byte-pair merges in the reference script."""
 EVERY = 23
-"""Every 23rd pair is for validation."""
+"""Every 23rd pair goes to the validation set."""
 
 
 class Iwslt14(Corpus):
-    """160,239 / 7,283 / 6,750 pairs; the paper says 'about 153K/7K/7K' and no more."""
+    """IWSLT14 with 160,239 / 7,283 / 6,750 pairs; the paper only says "about 153K/7K/7K"."""
 
     name = "iwslt14"
     description = "IWSLT14 TED talks, the split of fairseq's prepare-iwslt14.sh"
@@ -78,15 +78,14 @@ class Iwslt14(Corpus):
         return [Raw(name, digest) for name, digest in TRAIN.items() if "train" in wanted(data)] + tests
 
     def reference_tokens(self, data: Data) -> Mapping[str, int]:
-        """Return the training tokens of the reference script, if the settings are its."""
+        """Return the number of training tokens of the reference script, if the settings are the same."""
         return {"de": 4_035_591, "en": 3_949_114} if data.lowercase and data.bpe_merges == MERGES else {}
 
     def style(self, split: str) -> Style:
-        """Return fairseq's style."""
         return Style(apostrophes=split == "test")
 
     def read(self, data: Data, found: Found) -> Splits:
-        """Return the test set, and the training text with the validation set still in it."""
+        """Return the test set, and the training text including the validation set."""
         sets = [_segments({lang: found[f"{name}.{lang}.xml"] for lang in LANGUAGES}) for name in TEST]
         splits: Splits = {"test": {lang: [line for sides in sets for line in sides[lang]] for lang in LANGUAGES}}
         if "train" in wanted(data):
@@ -94,7 +93,7 @@ class Iwslt14(Corpus):
         return splits
 
     def arrange(self, raw: Splits, text: Splits) -> Arranged:
-        """Clean the training text and take every 23rd pair of it for validation."""
+        """Clean the training text and move every 23rd pair to the validation set."""
         if "train" not in text:
             return Arranged(raw, text)
         kept = well_matched(text["train"], RATIO, LONGEST)

@@ -1,4 +1,4 @@
-"""Raw files: found in the user's folder, unpacked or downloaded, and verified."""
+"""Find raw files in the user's folder, or unpack or download them; then verify them."""
 
 import gzip
 import hashlib
@@ -51,11 +51,7 @@ def present(corpus: Corpus, data: Data, root: Path) -> dict[str, Path]:
 
 
 def require_source(data: Data) -> None:
-    """Check that ``data.source`` can be read.
-
-    Raises:
-        UserError: it cannot.
-    """
+    """Raise `UserError` unless ``data.source`` is readable or not given."""
     if data.source is None:
         return
     try:
@@ -69,7 +65,7 @@ def require_source(data: Data) -> None:
 
 
 def _folders(corpus: Corpus, data: Data, root: Path) -> list[Path]:
-    """Return the folders that raw files are searched for in, in order."""
+    """Return the folders to search for raw files, in order."""
     archive = _archive(corpus, data, root)
     unpacked = [_unpack_folder(archive, corpus, root)] if archive is not None and archive.is_file() else []
     if data.source is None:
@@ -78,7 +74,7 @@ def _folders(corpus: Corpus, data: Data, root: Path) -> list[Path]:
 
 
 def _archive(corpus: Corpus, data: Data, root: Path) -> Path | None:
-    """Return the path of the archive with all raw files, which need not exist."""
+    """Return the path of the archive with all raw files; it may not exist."""
     if corpus.archive is None:
         return None
     if data.source is None:
@@ -118,7 +114,7 @@ def _obtain(corpus: Corpus, data: Data, root: Path, absent: list[Raw], report: R
 
 
 def _unpack(archive: Path, folder: Path, names: list[str], corpus: Corpus) -> None:
-    """Write the named members of a tar archive, whatever their folder in it, to ``folder``.
+    """Extract members of a tar archive by file name, regardless of their folder, to ``folder``.
 
     Raises:
         UserError: it is not a tar archive, is damaged, or lacks a file.
@@ -143,7 +139,7 @@ def _verify(corpus: Corpus, data: Data, root: Path, raw: Raw, path: Path) -> Non
     """Check the digest of a raw file, unless ``data.checksum`` is ``record``.
 
     Raises:
-        UserError: it is not that of the published file.
+        UserError: the file is not the published one.
     """
     if raw.digest is None or data.checksum == "record":
         return

@@ -1,4 +1,4 @@
-"""The user's text in one language: one file per split, one sentence per line."""
+"""The user's own text in one language, with one sentence per line."""
 
 from ln_repro.corpus.base import Corpus, Found, Raw, wanted
 from ln_repro.corpus.text import Splits, find_text, read_lines, refuse_empty
@@ -7,7 +7,7 @@ from ln_repro.experiment.data import Data
 
 
 class Monolingual(Corpus):
-    """Text for masked language modelling, whose only side is both source and target."""
+    """Text for masked language modelling; its only side is both source and target."""
 
     name = "text"
     description = "your own text in one language, for task=masked_lm"
@@ -37,11 +37,7 @@ class Monolingual(Corpus):
         return splits
 
     def check(self, data: Data) -> None:
-        """Check that both languages are the same.
-
-        Raises:
-            UserError: they are not.
-        """
+        """Raise `UserError` unless both languages are the same."""
         if data.source_lang != data.target_lang:
             raise UserError(
                 f"data.source_lang, data.target_lang: text is in one language, give it twice; got {data.source_lang} "

@@ -22,7 +22,7 @@ SHA256 = {
 
 
 class Multi30k(Corpus):
-    """Normalised, tokenised and by default lower-cased, as is usual for this corpus."""
+    """Multi30k, normalised, tokenised and by default lower-cased, as is usual for this corpus."""
 
     name = "multi30k"
     description = "Multi30k task 1, image captions, test_2016_flickr"
@@ -40,11 +40,9 @@ class Multi30k(Corpus):
         ]
 
     def style(self, split: str) -> Style:
-        """Return the usual style of this corpus."""
         return Style(normalise=True)
 
     def read(self, data: Data, found: Found) -> Splits:
-        """Return the captions."""
         return {split: read_pair({lang: found[name] for lang, name in _sides(split).items()}) for split in wanted(data)}
 
 

@@ -1,4 +1,4 @@
-"""Entropies of the target language without the source: of unigrams and of an n-gram model."""
+"""Entropies of the target text without the source, from a unigram and an n-gram model."""
 
 from array import array
 from collections.abc import Iterator
@@ -12,21 +12,25 @@ Ids = NDArray[np.int64]
 BEGIN, END, UNKNOWN = range(3)
 MAX_ORDER = 5
 MAX_TOKENS = 10_000_000
-"""Most training tokens, with `BEGIN`; of larger training sets the first sentences are used."""
+"""Maximum number of training tokens, including `BEGIN`; of larger training sets, the first sentences are used."""
 
 
 def entropies(train: Path, valid: Path) -> dict[str, Any]:
     """Return the entropies of a segmented side under models that do not see the other side.
 
-    ``unigram_bits`` is the entropy of the training tokens' frequencies, ``source_blind_bits`` the lowest validation
-    cross-entropy of the n-gram models (`probabilities`), and ``order`` the order of that model; both entropies are in
-    bits per token, with the ends of sentences. ``tokens`` is the number of training tokens.
+    Both entropies are in bits per token, with the ends of sentences as tokens.
+
+    Returns:
+        unigram_bits: the entropy of the training tokens' frequencies.
+        source_blind_bits: the lowest validation cross-entropy of the n-gram models (`probabilities`).
+        order: the order of that model.
+        tokens: the number of training tokens.
     """
     words: dict[str, int] = {}
-    seen, asked = _read(train, words, grow=True), _read(valid, words, grow=False)
-    counts = np.bincount(seen[seen != BEGIN])
+    train_ids, valid_ids = _read(train, words, grow=True), _read(valid, words, grow=False)
+    counts = np.bincount(train_ids[train_ids != BEGIN])
     shares = counts[counts > 0] / counts.sum()
-    bits = [-float(np.log2(found).mean()) for found in probabilities(seen, asked, len(words) + 2)]
+    bits = [-float(np.log2(of_order).mean()) for of_order in probabilities(train_ids, valid_ids, len(words) + 2)]
     return {
         "unigram_bits": round(-float((shares * np.log2(shares)).sum()), 6),
         "source_blind_bits": round(min(bits), 6),
@@ -38,33 +42,35 @@ def entropies(train: Path, valid: Path) -> dict[str, Any]:
 def probabilities(train: Ids, valid: Ids, types: int) -> Iterator[NDArray[np.float64]]:
     """Yield the probability of every validation token under the models of order 1 to `MAX_ORDER`.
 
-    Interpolated Witten-Bell smoothing: ``P(w | h) = (c(h w) + t(h) P(w | h')) / (c(h) + t(h))``, where ``t(h)`` is the
-    number of types seen after ``h``, and ``h'`` is ``h`` without its first token; the base is a uniform distribution.
+    The models use interpolated Witten-Bell smoothing: ``P(w | h) = (c(h w) + t(h) P(w | h')) / (c(h) + t(h))``, where
+    ``t(h)`` is the number of types seen after ``h``, and ``h'`` is ``h`` without its first token. The model of order 0
+    is the uniform distribution.
 
     Args:
-        train: concatenated sentences, each with ``MAX_ORDER - 1`` times `BEGIN` before and `END` after it.
-        valid: the same; a token that is not in ``train`` is `UNKNOWN`.
-        types: number of token types, `END` and `UNKNOWN` included.
+        train: concatenated sentences, each preceded by ``MAX_ORDER - 1`` times `BEGIN` and followed by `END`.
+        valid: likewise; a token that is not in ``train`` is `UNKNOWN`.
+        types: number of token types, including `END` and `UNKNOWN`.
     """
     tokens = np.concatenate([train, valid])
-    seen = np.flatnonzero(train != BEGIN)
-    asked = len(train) + np.flatnonzero(valid != BEGIN)
-    found = np.full(len(asked), 1 / types)
+    in_train = np.flatnonzero(train != BEGIN)
+    in_valid = len(train) + np.flatnonzero(valid != BEGIN)
+    probability = np.full(len(in_valid), 1 / types)
     grams = np.zeros_like(tokens)
     for _ in range(MAX_ORDER):
         history = np.concatenate([[0], grams[:-1]])
         pairs = history * (tokens.max() + 1) + tokens
         _, first, grams = np.unique(pairs, return_index=True, return_inverse=True)
         first = first[first < len(train)]
-        kinds = np.bincount(history[first[tokens[first] != BEGIN]], minlength=len(tokens))[history[asked]]
-        after = np.bincount(history[seen], minlength=len(tokens))[history[asked]]
-        counts = np.bincount(grams[seen], minlength=len(tokens))[grams[asked]]
-        found = np.where(after > 0, (counts + kinds * found) / np.maximum(after + kinds, 1), found)
-        yield found
+        types_after = np.bincount(history[first[tokens[first] != BEGIN]], minlength=len(tokens))[history[in_valid]]
+        tokens_after = np.bincount(history[in_train], minlength=len(tokens))[history[in_valid]]
+        counts = np.bincount(grams[in_train], minlength=len(tokens))[grams[in_valid]]
+        smoothed = (counts + types_after * probability) / np.maximum(tokens_after + types_after, 1)
+        probability = np.where(tokens_after > 0, smoothed, probability)
+        yield probability
 
 
 def _read(path: Path, words: dict[str, int], grow: bool) -> Ids:
-    """Return the sentences of a file for `probabilities`; new words are added to ``words`` if ``grow`` is set."""
+    """Return the sentences of a file as `probabilities` expects them; ``grow`` adds new words to ``words``."""
     tokens = array("q")
     number = words.setdefault if grow else words.get
     with path.open(encoding="utf-8", newline="\n") as lines:

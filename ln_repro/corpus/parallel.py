@@ -1,4 +1,4 @@
-"""Apply one function to many lines, on several cores if that is faster, in order."""
+"""Apply a function to many lines, on several cores if that is faster."""
 
 import os
 import signal
@@ -14,9 +14,9 @@ from ln_repro.system.subprocesses import cores
 
 Line = Callable[[str], str]
 WORTH_IT = 60_000
-"""Fewest lines for which it is worth starting further interpreters."""
+"""Minimum number of lines for which starting worker processes saves time."""
 CHUNK = 4_000
-"""Lines sent to a worker at once."""
+"""Number of lines sent to a worker at once."""
 
 _function: Line
 
@@ -29,23 +29,18 @@ def over_lines(make: Callable[..., Line], arguments: tuple[Any, ...], lines: lis
     workers = min(8, cores())
     if workers > 1 and len(lines) >= WORTH_IT:
         try:
-            return _on_workers(make, arguments, lines, workers)
+            chunks = [lines[start : start + CHUNK] for start in range(0, len(lines), CHUNK)]
+            # "spawn": a fork of a process in which torch has started threads may deadlock.
+            with ProcessPoolExecutor(workers, get_context("spawn"), _prepare_worker, (make, arguments)) as pool:
+                return [line for chunk in pool.map(_chunk, chunks) for line in chunk]
         except BrokenProcessPool:
-            pass  # a worker was killed for memory or could not start; one process needs less
+            pass  # a worker ran out of memory or could not start; a single process needs less
     function = make(*arguments)
     return [function(line) for line in lines]
 
 
-def _on_workers(make: Callable[..., Line], arguments: tuple[Any, ...], lines: list[str], workers: int) -> list[str]:
-    """Return the same as `over_lines`, from a pool of processes."""
-    chunks = [lines[start : start + CHUNK] for start in range(0, len(lines), CHUNK)]
-    # "spawn": a fork of a process in which torch has started threads may deadlock.
-    with ProcessPoolExecutor(workers, get_context("spawn"), _prepare_worker, (make, arguments)) as pool:
-        return [line for chunk in pool.map(_chunk, chunks) for line in chunk]
-
-
 def _prepare_worker(make: Callable[..., Line], arguments: tuple[Any, ...]) -> None:
-    """Create the worker's function, ignore interrupts, and end with the parent."""
+    """Initialise a worker: create its function, ignore Ctrl-C, and exit when the parent does."""
     global _function
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -53,7 +48,7 @@ def _prepare_worker(make: Callable[..., Line], arguments: tuple[Any, ...]) -> No
 
 
 def _end_with_parent() -> None:
-    """Exit when the parent ends; a pool's workers would otherwise wait for work forever."""
+    """Exit when the parent has died; otherwise, the worker would wait for tasks forever."""
     parent = parent_process()
     if parent is not None:
         wait([parent.sentinel])

@@ -1,4 +1,4 @@
-"""Prepare a corpus: verified, tokenised, segmented and binarised, once for each fingerprint."""
+"""Prepare corpora: verify, tokenise, segment and binarise them, once per fingerprint."""
 
 import hashlib
 import json
@@ -26,7 +26,10 @@ STEPS = 1
 
 
 def fingerprint(data: Data, root: Path) -> str | None:
-    """Return ``sha256:<hex>`` of the recipe and the raw files' digests; None if a file of unknown digest is missing."""
+    """Return the checksum, ``sha256:<hex>``, of the recipe and the raw files.
+
+    Raw files with a known digest need not exist; the result is None if another one is missing.
+    """
     corpus = CORPORA[data.name]
     corpus.check(data)
     require_source(data)
@@ -45,7 +48,7 @@ def fingerprint(data: Data, root: Path) -> str | None:
 
 
 def prepare(data: Data, root: Path, binarise: Binarise, report: Report) -> Prepared:
-    """Return the prepared corpus, after preparing it if that was not done before.
+    """Return the prepared corpus; prepare it first if necessary.
 
     Raises:
         UserError: raw files are missing, damaged or not the published ones, or the disk is full.
@@ -81,7 +84,7 @@ def verify(data: Data, root: Path) -> list[str]:
     known = fingerprint(data, root)
     if data.source is not None:
         locate(CORPORA[data.name], data, root, lambda _: None)  # checks the raw files
-    if known is None:  # the raw files are gone: check everything that was prepared under this name
+    if known is None:  # without raw files, check every preparation of this corpus
         folders = [folder for folder in _prepared(root, data.name) if _is_test_only(folder) == (data.only == "test")]
     else:
         folders = [folder for folder in [_folder(data, root, known)] if (folder / "manifest.json").is_file()]
@@ -108,10 +111,10 @@ def listing(root: Path) -> list[dict[str, Any]]:
 
 
 def _learnt(data: Data, root: Path) -> Prepared | None:
-    """Return the corpus whose merges and dictionary are used; None if they are learnt.
+    """Return the corpus whose merges and dictionary are to be used; None if they are to be learnt.
 
     Raises:
-        UserError: it does not exist.
+        UserError: there is no such corpus.
     """
     if data.vocabulary is None:
         return None
@@ -141,7 +144,7 @@ def _is_test_only(folder: Path) -> bool:
 
 
 def _identity(data: Data, known: str, root: Path, found: Found) -> Mapping[str, Any]:
-    """Return the part of the manifest about the recipe and the raw files."""
+    """Return the part of the manifest that describes the recipe and the raw files."""
     corpus: Corpus = CORPORA[data.name]
     return {
         "name": data.name,

@@ -1,4 +1,4 @@
-"""A prepared corpus on disk: a folder with a manifest, written last."""
+"""Prepared corpora on disk: a folder whose manifest is written last."""
 
 import contextlib
 import hashlib
@@ -60,11 +60,11 @@ class Prepared:
 
     @property
     def entropy(self) -> Mapping[str, Any]:
-        """Return the result of `measure`, which is run now if the manifest lacks it."""
+        """Return the result of `measure`, from the manifest or computed now."""
         manifest = read_manifest(self.folder) or {}
         if "entropy" not in manifest:
             manifest["entropy"] = measure(self.folder, self.name, self.target_lang)
-            with contextlib.suppress(OSError):  # measured again next time
+            with contextlib.suppress(OSError):  # read-only folder
                 write_atomically(self.folder / MANIFEST, as_text(manifest))
         return dict(manifest["entropy"])
 
@@ -82,7 +82,7 @@ class Prepared:
 
 
 def opened(folder: Path, fingerprint: str) -> Prepared | None:
-    """Return the corpus in ``folder``; None if it is missing, incomplete or another one."""
+    """Return the corpus in ``folder``; None if it is missing or incomplete or has another fingerprint."""
     manifest = read_manifest(folder)
     if manifest is None or manifest.get("fingerprint") != fingerprint:
         return None
@@ -93,17 +93,13 @@ def opened(folder: Path, fingerprint: str) -> Prepared | None:
     fields = {
         key: manifest[key] for key in ("name", "fingerprint", "source_lang", "target_lang", "pairs", "vocabulary")
     }
-    return Prepared(folder=folder, content=_content(manifest["files"]), **fields)
-
-
-def _content(files: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return one digest of all files but the binarised ones."""
-    text = {name: entry["sha256"] for name, entry in files.items() if not name.startswith("bin/")}
-    return f"sha256:{hashlib.sha256(json.dumps(text, sort_keys=True).encode()).hexdigest()}"
+    text = {name: entry["sha256"] for name, entry in manifest["files"].items() if not name.startswith("bin/")}
+    content = hashlib.sha256(json.dumps(text, sort_keys=True).encode()).hexdigest()
+    return Prepared(folder=folder, content=f"sha256:{content}", **fields)
 
 
 def measure(folder: Path, name: str, target_lang: str) -> dict[str, Any]:
-    """Return `ngram.entropies` of the segmented target side; empty for classification or a test split alone."""
+    """Return `ngram.entropies` of the segmented target side; empty for classification or without training text."""
     from ln_repro.corpus.ngram import entropies  # imports NumPy
 
     train, valid = (folder / "bpe" / f"{split}.{target_lang}" for split in ("train", "valid"))
@@ -125,7 +121,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
 
 
 def describe(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return digest, bytes and, for text, lines of every file, by its path in ``folder``."""
+    """Return checksum, bytes and, for text, number of lines of every file, by its path in ``folder``."""
     entries: dict[str, dict[str, Any]] = {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST):
         name = path.relative_to(folder).as_posix()
@@ -137,7 +133,7 @@ def describe(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def mismatches(folder: Path) -> list[str]:
-    """Return one line for each difference from the manifest."""
+    """Return one message for each difference from the manifest."""
     manifest = read_manifest(folder)
     if manifest is None:
         return [f"{folder / MANIFEST}: unreadable; delete {folder} and prepare again"]
@@ -157,7 +153,7 @@ def mismatches(folder: Path) -> list[str]:
 
 
 def _counts(folder: Path, manifest: dict[str, Any], found: dict[str, dict[str, Any]]) -> list[str]:
-    """Return one line for each file whose number of lines is not the number of pairs."""
+    """Return one message for each file whose number of lines differs from the number of pairs."""
     return [
         f"{folder / name}: expected {pairs} pairs, found {found[name]['lines']} lines"
         for split, pairs in manifest["pairs"].items()

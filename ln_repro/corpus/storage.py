@@ -1,4 +1,4 @@
-"""Digests, locks, and the disk space of a corpus."""
+"""Checksums, locks and disk space for corpora."""
 
 import contextlib
 import json
@@ -13,7 +13,7 @@ from ln_repro.system.files import MEGABYTE, git_blob, sha256, write_atomically
 
 
 def digest(path: Path, kind: str = "sha256") -> str:
-    """Return ``sha256:<hex>``, or ``git:<hex>`` as of ``git hash-object``, of a file."""
+    """Return the checksum of a file: ``sha256:<hex>``, or ``git:<hex>`` as from ``git hash-object``."""
     return f"{kind}:{sha256(path) if kind == 'sha256' else git_blob(path)}"
 
 
@@ -26,7 +26,7 @@ def cached_digest(path: Path, root: Path, kind: str = "sha256") -> str:
     value = digest(path, kind)
     # Concurrent writers may lose entries, which are then computed again.
     known = {**_cached(cache), key: {"stamp": stamp, "digest": value}}
-    with contextlib.suppress(OSError):  # a folder that cannot be written
+    with contextlib.suppress(OSError):  # read-only folder
         cache.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(cache, json.dumps(known, indent=0))
     return value
@@ -41,17 +41,17 @@ def _cached(cache: Path) -> dict[str, dict[str, object]]:
     return known if isinstance(known, dict) else {}
 
 
-def locked(place: Path) -> AbstractContextManager[DirectoryLock]:
-    """Lock ``place`` against all other processes on all machines; wait for the lock as long as it takes."""
-    return acquire(place.with_name(f".{place.name}.lease"), patience=math.inf)
+def locked(path: Path) -> AbstractContextManager[DirectoryLock]:
+    """Lock ``path`` against other processes on all machines, waiting without a time limit."""
+    return acquire(path.with_name(f".{path.name}.lease"), patience=math.inf)
 
 
 UNPACKED = {".gz": 3.5, ".tgz": 3.5, ".xz": 4.5, ".zip": 4.0}
 """Approximate size of text relative to its archive."""
 COPIES = 5
-"""Raw, tokenised, segmented and binarised text, and a margin."""
+"""Copies of the text: raw, tokenised, segmented and binarised, and one as margin."""
 
 
 def room_for(paths: Iterable[Path]) -> float:
-    """Return a generous estimate of the disk space, in bytes, for preparing these raw files."""
+    """Return an upper estimate of the disk space, in bytes, that the preparation of these raw files needs."""
     return 16 * MEGABYTE + COPIES * sum(path.stat().st_size * UNPACKED.get(path.suffix, 1.0) for path in paths)

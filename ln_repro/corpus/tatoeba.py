@@ -1,4 +1,4 @@
-"""Tatoeba's German-English sentence pairs as manythings.org publishes them."""
+"""German-English sentence pairs from Tatoeba, as published by manythings.org."""
 
 import hashlib
 import zipfile
@@ -19,9 +19,9 @@ SHARE = 2_500 / 135_534
 
 
 class Tatoeba(Corpus):
-    """Split by English sentence, because many have several translations.
+    """Tatoeba, split by English sentence, because many sentences have several translations.
 
-    The split of an English sentence depends on its hash alone, so it is the same in later versions of the file.
+    The split of an English sentence depends only on its hash, so that it is the same in later versions of the file.
     """
 
     name = "tatoeba"
@@ -35,11 +35,10 @@ class Tatoeba(Corpus):
     pairs: ClassVar[Mapping[str, int]] = {"train": 162_947, "valid": 2_477, "test": 2_451}
 
     def inputs(self, data: Data) -> list[Raw]:
-        """Return the archive."""
         return [Raw("deu-eng.zip", f"sha256:{SHA256}", ("https://www.manythings.org/anki/deu-eng.zip",))]
 
     def read(self, data: Data, found: Found) -> Splits:
-        """Return all pairs as one split; `arrange` needs their words to split them."""
+        """Return all pairs as one split; `arrange` splits them by their words."""
         return {"train": _read(found["deu-eng.zip"])}
 
     def arrange(self, raw: Splits, text: Splits) -> Arranged:
@@ -74,7 +73,7 @@ def _split_of(english: str) -> str:
 
 
 def _one_each(numbers: list[int], words: Sides) -> list[int]:
-    """Return one pair for each English sentence, chosen by a hash of the German side, in the file's order."""
+    """Return one pair per English sentence, chosen by a hash of the German side, in the order of the file."""
     best: dict[str, tuple[int, str, int]] = {}
     for number in numbers:
         german, english = words["de"][number], words["en"][number]

@@ -51,20 +51,12 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_pair(paths: Mapping[str, Path]) -> Sides:
-    """Return the lines of parallel files by language.
-
-    Raises:
-        UserError: the sides differ in length.
-    """
+    """Return the lines of parallel files by language; raise `UserError` if the numbers of lines differ."""
     return require_parallel(paths, {lang: read_lines(path) for lang, path in paths.items()})
 
 
 def require_parallel(paths: Mapping[str, Path], sides: Sides) -> Sides:
-    """Return ``sides`` after checking that they have the same number of lines.
-
-    Raises:
-        UserError: they do not.
-    """
+    """Return ``sides``, or raise `UserError` if they differ in the number of lines."""
     if len({len(lines) for lines in sides.values()}) > 1:
         found = ", ".join(f"{paths[lang]} has {len(lines)} lines" for lang, lines in sides.items())
         raise UserError(f"the two sides are not parallel: {found}; each line needs its translation")
@@ -72,11 +64,7 @@ def require_parallel(paths: Mapping[str, Path], sides: Sides) -> Sides:
 
 
 def refuse_empty(paths: Mapping[str, Path], sides: Sides) -> None:
-    """Check that no file is empty and no line blank.
-
-    Raises:
-        UserError: one is.
-    """
+    """Raise `UserError` if a file is empty or a line is blank."""
     for lang, lines in sides.items():
         if not lines:
             raise UserError(f"{paths[lang]}: the file is empty; give at least one sentence")

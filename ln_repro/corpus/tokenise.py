@@ -1,4 +1,4 @@
-"""Tokenisation exactly as by Moses' tokenizer.perl."""
+"""Tokenisation, identical to that of Moses' tokenizer.perl."""
 
 import re
 import unicodedata
@@ -14,10 +14,10 @@ DIGITS = frozenset("0123456789")
 
 
 class ExactTokenizer(MosesTokenizer):
-    """sacremoses' tokenizer with tokenizer.perl's rule for full stops.
+    """The tokenizer of sacremoses with tokenizer.perl's rule for full stops.
 
-    The script always splits the full stop off the last word ("... the U.S." becomes "... the U.S ."), and sees an
-    empty next word, which is not lower case, in a run of spaces.
+    The script always splits the full stop off the last word ("... the U.S." becomes "... the U.S ."). In a run of
+    spaces, it takes the next word to be empty and therefore not lower-case.
     """
 
     def __init__(self, lang: str) -> None:
@@ -47,7 +47,7 @@ class ExactTokenizer(MosesTokenizer):
 
 
 def tokeniser(lang: str, style: Style) -> Line:
-    """Return the function that tokenises a sentence, with Moses' XML escapes."""
+    """Return a function that tokenises a sentence, with Moses' XML escapes."""
     moses = ExactTokenizer(lang)
     normaliser = MosesPunctNormalizer(lang) if style.normalise else None
 

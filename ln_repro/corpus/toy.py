@@ -1,4 +1,4 @@
-"""A small generated language pair with the word order of German and English."""
+"""A small artificial language pair with the word order of German and English."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ from ln_repro.corpus.toy_words import (
 from ln_repro.experiment.data import Data
 
 SEED = 20200624
-"""Part of the corpus: another seed gives another corpus."""
+"""Seed of the generator; changing it changes the corpus."""
 
 ARTICLES = {
     ("m", "nom"): "der", ("f", "nom"): "die", ("n", "nom"): "das", ("p", "nom"): "die",
@@ -38,7 +38,7 @@ HAVE = {"1": ("habe", "have"), "3": ("hat", "has"), "p": ("haben", "have")}
 
 @dataclass(frozen=True)
 class Phrase:
-    """A noun phrase or pronoun in both languages; verbs agree with its ``person`` (1, 3 or p)."""
+    """A noun phrase or pronoun in both languages; ``person`` (1, 3 or p) determines the form of the verb."""
 
     german: str
     english: str
@@ -47,7 +47,7 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Clause:
-    """The parts of a clause, which German orders in two ways.
+    """The parts of a clause, from which German main and subordinate clauses are built.
 
     Attributes:
         middle: object, time and place, in German order.
@@ -76,7 +76,7 @@ class Clause:
 
 
 class Toy(Corpus):
-    """Generated pairs with one correct translation each, so BLEU can be near 100."""
+    """Generated sentence pairs; each sentence has one correct translation, so that BLEU can approach 100."""
 
     name = "toy"
     description = "generated German-like to English-like sentences with real reordering"
@@ -86,7 +86,6 @@ class Toy(Corpus):
     pairs: ClassVar[Mapping[str, int]] = {"train": 20_000, "valid": 500, "test": 500}
 
     def inputs(self, data: Data) -> list[Raw]:
-        """Return no files."""
         return []
 
     def read(self, data: Data, found: Found) -> Splits:
@@ -104,7 +103,7 @@ class Toy(Corpus):
 
 
 def generate(count: int) -> Iterator[tuple[str, str]]:
-    """Yield ``count`` pairs, no source and no target sentence twice."""
+    """Yield ``count`` pairs without repeated source or target sentences."""
     rng = random.Random(SEED)
     seen: set[str] = set()
     while count:
@@ -116,7 +115,7 @@ def generate(count: int) -> Iterator[tuple[str, str]]:
 
 
 def _sentence(rng: random.Random) -> tuple[str, str]:
-    """Return one pair of one or two clauses."""
+    """Return a sentence pair with one or two clauses."""
     kind = rng.random()
     if kind < 0.5:
         clause = _clause(rng)
@@ -178,7 +177,7 @@ def _construction(rng: random.Random, verb: Verb, person: str) -> tuple[str, tup
 
 
 def _subject(rng: random.Random) -> Phrase:
-    """Return a pronoun or a person in the nominative."""
+    """Return a pronoun, or a noun that denotes a person, in the nominative."""
     if rng.random() < 0.35:
         return Phrase(*rng.choice(PRONOUNS))
     return _noun_phrase(rng, rng.choice([noun for noun in NOUNS if noun.kind == "person"]), "nom")
@@ -195,10 +194,10 @@ def _noun_phrase(rng: random.Random, noun: Noun, case: str) -> Phrase:
 
 
 def _join(*parts: str) -> str:
-    """Return the parts that are not empty, with spaces between them."""
+    """Join the non-empty parts with spaces."""
     return " ".join(part for part in parts if part)
 
 
 def _finish(sentence: str) -> str:
-    """Return the sentence with a capital, without spaces before commas, and with a full stop."""
+    """Capitalise the sentence, remove spaces before commas, and add a full stop."""
     return f"{sentence[0].upper()}{sentence[1:]}.".replace(" ,", ",")

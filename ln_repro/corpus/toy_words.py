@@ -37,12 +37,11 @@ class Verb:
 
 
 def _forms(first: str, third: str, plural: str) -> Forms:
-    """Return the three persons."""
     return {"1": first, "3": third, "p": plural}
 
 
 def _verb(present: str, prefix: str, participle: str, english: str, objects: str) -> Verb:
-    """Return a verb from 'first third plural' and 'base third participle', with a particle after a plus."""
+    """Return a verb from German forms, 'first third plural', and English ones, 'base third participle [+particle]'."""
     forms, (words, _, particle) = present.split(), english.partition("+")
     base, third, done = (f"{word} {particle}".strip() for word in words.split())
     return Verb(_forms(*forms), prefix, prefix + forms[2], participle, base, third, done, tuple(objects.split()))
@@ -84,7 +83,7 @@ VERBS = (
     _verb("kaufe kauft kaufen", "", "gekauft", "buy buys bought", "animal thing food opening"),
     _verb("esse isst essen", "", "gegessen", "eat eats eaten", "food"),
     _verb("koche kocht kochen", "", "gekocht", "cook cooks cooked", "food"),
-    # Stems with two prefixes: the verb cannot be translated before the end of the clause is known.
+    # Stems with two prefixes: the verb cannot be translated before the end of the clause has been read.
     _verb("mache macht machen", "auf", "aufgemacht", "open opens opened", "opening"),
     _verb("mache macht machen", "zu", "zugemacht", "close closes closed", "opening"),
     _verb("rufe ruft rufen", "an", "angerufen", "call calls called", "person"),
@@ -97,7 +96,7 @@ VERBS = (
 
 PRONOUNS = (
     ("ich", "I", "1"), ("er", "he", "3"), ("wir", "we", "p"),
-    # One word with two meanings, which the verb's ending tells apart.
+    # One word with two meanings, which only the ending of the verb distinguishes.
     ("sie", "she", "3"), ("sie", "they", "p"),
 )  # fmt: skip
 

@@ -14,13 +14,13 @@ from ln_repro.experiment.data import Data
 TESTS = {"valid": "newstest2013", "test": "newstest2014"}
 LANGUAGES = ("de", "en")
 RATIO, LONGEST = 1.5, 250
-"""Bounds of prepare-wmt14en2de.sh, in subwords."""
+"""Limits of prepare-wmt14en2de.sh: ratio of the lengths, and length in subwords."""
 
 SGM = re.compile(r"<seg[^>]*>(.*?)</seg>", re.DOTALL)
 
 
 class Wmt14(Corpus):
-    """WMT14 with the training text, in one or more shards, that the user provides."""
+    """WMT14; the user provides the training text in one or more shards."""
 
     name = "wmt14"
     description = "WMT14 news, newstest2013 and newstest2014; training text from your folder"
@@ -43,7 +43,7 @@ class Wmt14(Corpus):
         return [Raw(f"{name}.{lang}", path=_side(data.source, name, lang)) for name in names for lang in LANGUAGES]
 
     def style(self, split: str) -> Style:
-        """Return fairseq's style, which normalises the training text but not the evaluation sets."""
+        """Return the style of fairseq's script, which normalises the training text but not the evaluation sets."""
         return Style(normalise=split == "train", aggressive=True, apostrophes=split != "train")
 
     def read(self, data: Data, found: Found) -> Splits:
@@ -62,12 +62,12 @@ class Wmt14(Corpus):
         return splits
 
     def keep(self, train: Sides) -> list[int] | None:
-        """Return the pairs that fairseq's script keeps; it counts subwords."""
+        """Return the pairs that fairseq's script keeps; it cleans after segmentation."""
         return well_matched(train, RATIO, LONGEST)
 
 
 def _shards(folder: Path) -> list[str]:
-    """Return the names of the training shards: every ``NAME.de`` but newstests.
+    """Return the names of the training shards: every ``NAME.de`` except newstests.
 
     Raises:
         UserError: a shard has only one side.

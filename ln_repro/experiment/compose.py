@@ -1,4 +1,4 @@
-"""Hydra's side of the command line: YAML and overrides to plain settings. Only this package knows Hydra."""
+"""Compose settings from YAML files and overrides with Hydra, which only this package uses."""
 
 import difflib
 import logging
@@ -23,7 +23,7 @@ _own: Path | None = None
 
 
 def search_also(folder: Path | None) -> None:
-    """Look for files in ``folder``, the user's own, before `conf`; None: in `conf` alone.
+    """Search the user's ``folder`` for configuration files before `conf`; None: only `conf`.
 
     Raises:
         UserError: there is no such folder.
@@ -36,7 +36,7 @@ def search_also(folder: Path | None) -> None:
 
 @cache
 def _prepare() -> None:
-    """Make Hydra search the user's own folder first."""
+    """Register the plugin that makes Hydra search the user's folder first."""
     from hydra.core.config_search_path import ConfigSearchPath
     from hydra.core.plugins import Plugins
     from hydra.plugins.search_path_plugin import SearchPathPlugin
@@ -47,15 +47,15 @@ def _prepare() -> None:
                 search_path.prepend("--config-dir", f"file://{_own}", "main")
 
     Plugins.instance().register(OwnFolder)
-    logging.raiseExceptions = False  # Hydra prints by logging, which reports a closed pipe at length
+    logging.raiseExceptions = False  # Hydra prints by logging, which would print a traceback for a closed pipe
 
 
 @contextmanager
 def hydra_app() -> Iterator[Any]:
-    """Yield Hydra, ready to compose; raise what it complains about as one line.
+    """Yield an initialised Hydra; its errors are raised as one line.
 
     Raises:
-        UserError: Hydra cannot use what it is given.
+        UserError: Hydra rejects the overrides or a file.
     """
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
@@ -75,23 +75,26 @@ def hydra_app() -> Iterator[Any]:
 def _files(group: str) -> dict[str, Path]:
     """Return the files of a group by name; the user's own take precedence."""
     folders = [CONF, _own] if _own else [CONF]
-    found = {path.stem: path for folder in folders for path in (folder / group).glob("*.yaml")}
-    return dict(sorted(found.items()))
+    files = {path.stem: path for folder in folders for path in (folder / group).glob("*.yaml")}
+    return dict(sorted(files.items()))
 
 
 def experiments() -> dict[str, str]:
-    """Return every experiment and its description: the last comment line of its file, or of its arm's."""
+    """Return the description of every experiment: the last comment line in its file, or in that of its arm."""
     arms = _files("arm")
     files = {name: arms[arm] for name, (_, arm) in registered(CONF).items()} | _files("exp")
-    found = {}
+    descriptions = {}
     for name, path in sorted(files.items()):
         comments = [line[2:] for line in path.read_text().splitlines() if line.startswith("# ")]
-        found[name] = comments[-1] if comments else ""
-    return found
+        descriptions[name] = comments[-1] if comments else ""
+    return descriptions
 
 
 def grid(name: str) -> dict[str, Any]:
-    """Return a grid's file: ``arms``, and perhaps ``corpus``, ``rates`` (a key of the setting's) and ``overrides``."""
+    """Return the content of a grid's file.
+
+    It has ``arms`` and, optionally, ``corpus``, ``rates`` (a key below the setting's ``reference``) and ``overrides``.
+    """
     from omegaconf import OmegaConf
 
     known = _files("grid")
@@ -99,16 +102,16 @@ def grid(name: str) -> dict[str, Any]:
         raise UserError(f"grid: which grid? Give grid=NAME ({', '.join(known)})")
     if name not in known:
         raise UserError(f"grid: there is no {name!r}{_nearest(name, list(known))}")
-    found = OmegaConf.to_container(OmegaConf.load(known[name]))
-    assert isinstance(found, dict)
-    return {str(key): value for key, value in found.items()}
+    content = OmegaConf.to_container(OmegaConf.load(known[name]))
+    assert isinstance(content, dict)
+    return {str(key): value for key, value in content.items()}
 
 
 def launcher(name: str, options: Sequence[str]) -> dict[str, Any]:
-    """Return what is asked of Slurm: our defaults, a file of the user's own, then ``KEY=VALUE`` options.
+    """Return the options for Slurm: our defaults, overridden by a YAML file and by single options.
 
     Args:
-        name: `slurm`, or the path of a YAML file that says what differs.
+        name: `slurm`, or the path of a YAML file with options that differ from the defaults.
         options: each ``KEY=VALUE``.
 
     Raises:
@@ -119,14 +122,14 @@ def launcher(name: str, options: Sequence[str]) -> dict[str, Any]:
     try:
         files = [CONF / "hydra" / "launcher" / "slurm.yaml", *([] if name == "slurm" else [Path(name)])]
         merged = OmegaConf.merge(*map(OmegaConf.load, files), OmegaConf.from_dotlist(list(options)))
-        found = OmegaConf.to_container(merged, resolve=True)
+        content = OmegaConf.to_container(merged, resolve=True)
     except FileNotFoundError:
         raise UserError(f"launcher: there is no file {name}") from None
     except _complaints() as error:
         raise UserError(f"launcher: {_one_line(error)}") from None
-    if not isinstance(found, dict):
-        raise UserError(f"launcher: {name} is no list of KEY: VALUE")
-    return {str(key): value for key, value in found.items() if key != "defaults"}
+    if not isinstance(content, dict):
+        raise UserError(f"launcher: expected KEY: VALUE lines in {name}")
+    return {str(key): value for key, value in content.items() if key != "defaults"}
 
 
 @cache
@@ -138,10 +141,10 @@ def named(exp: str) -> "Experiment | None":
 
 
 def compose(overrides: Sequence[str]) -> dict[str, Any]:
-    """Return the settings that ``overrides`` describe, interpolations resolved.
+    """Return the settings that result from ``overrides``, with interpolations resolved.
 
     Raises:
-        UserError: one line naming the override, and the nearest name that exists.
+        UserError: an override is invalid; the message names it and the closest valid names.
     """
     from hydra import compose as hydra_compose
     from omegaconf import OmegaConf
@@ -173,8 +176,8 @@ def launch(overrides: Sequence[str], job: Callable[[dict[str, Any]], None]) -> b
     """Start a multirun with the launcher that the overrides choose; return False if that is Hydra's basic one.
 
     Args:
-        overrides: as typed.
-        job: runs the settings it is given, in another process or on another machine. What it raises is raised here.
+        overrides: those of the command line.
+        job: runs the given settings, possibly in another process or on another machine. Its exceptions are raised here.
     """
     from hydra.types import RunMode
     from omegaconf import OmegaConf
@@ -188,7 +191,7 @@ def launch(overrides: Sequence[str], job: Callable[[dict[str, Any]], None]) -> b
 
 
 def _complaints() -> tuple[type[Exception], ...]:
-    """Return what Hydra and OmegaConf raise for overrides that they cannot use."""
+    """Return the types of exceptions that Hydra and OmegaConf raise for invalid overrides and files."""
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
     from yaml import YAMLError
@@ -197,7 +200,7 @@ def _complaints() -> tuple[type[Exception], ...]:
 
 
 def _one_line(error: Exception) -> str:
-    """Return Hydra's complaint in one line, with the nearest names where a name is unknown."""
+    """Return the message of Hydra's exception as one line, with the closest names if a name is unknown."""
     from hydra.errors import MissingConfigException, OverrideParseException
 
     text = " ".join(str(error).split())
@@ -218,7 +221,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _keys() -> list[str]:
-    """Return every key that an experiment has."""
+    """Return all keys of an experiment."""
 
     def flatten(node: dict[str, Any], prefix: str = "") -> list[str]:
         keys = []
@@ -237,6 +240,6 @@ def _nearest(name: str, names: Sequence[str]) -> str:
 
 
 def sources() -> list[Path]:
-    """Return the files that decide what a named experiment is: YAML, and the code of its settings."""
+    """Return the files on which the settings of named experiments depend: YAML files and code."""
     modules = ("data", "model", "named", "settings")
     return [*CONF.rglob("*.yaml"), *(PACKAGE / "experiment" / f"{name}.py" for name in modules)]

@@ -16,20 +16,20 @@ class Data(Section):
     bpe_merges: Natural
     """Number of joint byte-pair merges; 0: no segmentation."""
     source: Path | None = None
-    """A file or folder of the user, instead of a download."""
+    """A file or folder with the raw files, instead of a download."""
     checksum: Literal["strict", "record"] = "strict"
     """`record`: accept raw files with unknown checksums, which then become part of the fingerprint."""
     vocabulary: str | None = None
-    """The fingerprint of a prepared corpus whose merges and dictionary are used; None: they are built from the text."""
+    """Fingerprint of the prepared corpus whose merges and dictionary are used; None: learn them from the text."""
     only: Literal["test"] | None = None
     """Prepare only the test set, without training text."""
     train: Path | None = None
-    """For `files`, the prefix of the two training files; for `text`, a file; likewise `valid` and `test`."""
+    """For `files`, the prefix of the two training files; for `text`, a file. The same for `valid` and `test`."""
     valid: Path | None = None
     test: Path | None = None
 
     def recipe(self) -> dict[str, Any]:
-        """Return the settings that the prepared corpus depends on, without paths."""
+        """Return the settings on which the prepared corpus depends, without paths."""
         left_out = {"source", "checksum", "only", "train", "valid", "test"}
         if self.vocabulary is None:
             left_out.add("vocabulary")

@@ -1,21 +1,21 @@
-"""Rules by which a run counts as diverged, given its validation losses.
+"""Rules that decide from the validation losses whether a run has diverged.
 
-Numbers that are not finite end a run with any rule. A rule finds divergence in finite numbers: a Post-LN model without
-warm-up ends as a poor model, not with a NaN (paper section 3.2). A new rule is a function and its entry in `RULES`.
+A loss or gradient that is not finite always ends a run. A rule detects divergence with finite numbers: Post-LN without
+warm-up ends as a poor model, not with NaN (paper section 3.2). A new rule is a function with an entry in `RULES`.
 """
 
 from collections.abc import Callable, Sequence
 
 NOT_FINITE = "not_finite"
-"""The kind of divergence without a rule."""
+"""The kind of divergence that needs no rule."""
 MARGIN = 0.05
 """Tolerance, in bits, for random differences between validations of a model that no longer improves."""
 Validation = tuple[int, float]
-"""The number of updates, and the loss without label smoothing in bits per target token."""
+"""Number of updates, and loss without label smoothing in bits per target token."""
 
 
 class Diverged(Exception):
-    """A run has diverged, a result and not an error. ``kind`` is `NOT_FINITE` or the name of a rule."""
+    """A run has diverged, which is a result and not an error. ``kind`` is `NOT_FINITE` or the name of a rule."""
 
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)
@@ -23,18 +23,18 @@ class Diverged(Exception):
 
 
 def stuck(validations: Sequence[Validation], entropy: float, ramp: int, updates: int) -> str | None:
-    """Return why a run is stuck, no better than the unigram distribution and without improvement, or None.
+    """Return why a run is stuck, or None if it is not.
 
-    The window is the last validation and those before it, back to the nearest that is at least ``updates`` earlier. The
-    run is stuck if all of them are at or above the unigram entropy and the last is not below the first (both to
-    `MARGIN`).
+    A run is stuck if it is no better than the unigram distribution and does not improve. The window reaches from the
+    last validation back to the nearest one that is at least ``updates`` earlier. All of its losses must be at or above
+    the unigram entropy, and the last must not be below the first (both within `MARGIN`).
 
-    Training losses would not do: toy's Post-LN runs without warm-up end at 5.4 bits in training, with dropout, and at
-    up to 8.9 on held-out text, without. Validations are few, but have little noise, because the sentences are the same.
+    Training losses are not suitable: toy's Post-LN runs without warm-up end at 5.4 bits in training, with dropout, and
+    at up to 8.9 bits on held-out text. Validations are few but have little noise, since the sentences are the same.
 
     Args:
-        validations: of the run so far, in order.
-        entropy: of the unigram distribution of the training targets, in bits per token.
+        validations: the validations so far, in order.
+        entropy: entropy of the unigram distribution of the training targets, in bits per token.
         ramp: updates of the warm-up; validations before its end do not count.
         updates: minimum length of the window.
     """
@@ -53,7 +53,7 @@ def stuck(validations: Sequence[Validation], entropy: float, ramp: int, updates:
 
 
 def never(validations: Sequence[Validation], entropy: float, ramp: int, updates: int) -> None:
-    """Return None: no run is stuck."""
+    """Return None, so that no run counts as stuck."""
 
 
 Rule = Callable[[Sequence[Validation], float, int, int], str | None]

@@ -1,7 +1,7 @@
-"""The learning rate as a closed form of the update: ramp and tail, two separate axes.
+"""Learning-rate schedules in closed form, as a ramp and a tail that can be combined freely.
 
-Paper section 3.2 (ramp, equation 1, and inverse square root) and section 4.1 (step; linear for RAdam). Plain
-arithmetic, so that the trainer, tests and tables share it.
+From paper section 3.2 (ramp, equation 1, and inverse square root) and section 4.1 (step; linear for RAdam). The
+trainer, tests and tables share this code, so it depends on no library.
 """
 
 import math
@@ -11,10 +11,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LearningRate:
-    """lr(t) for update t = 1, 2, ...: a linear ramp over ``warmup_updates``, then one of the ``TAILS``.
+    """The learning rate of updates t = 1, 2, ...: a linear ramp over ``warmup_updates``, then one of the ``TAILS``.
 
-    ``updates_per_epoch`` and ``total`` (updates in all) are those of the run; tails that count epochs or end at zero
-    need them. ``step_epoch`` is None unless the tail has a step.
+    Args:
+        peak: the maximum.
+        warmup_updates: length of the ramp; 0 for none.
+        decay: name of the tail.
+        anchor: for `anchored`, the length of the ramp that is left out.
+        step_epoch: last epoch before the step; None if the tail has none.
+        updates_per_epoch: for tails that depend on the epoch.
+        total: number of updates of the run, for tails that end at zero.
     """
 
     peak: float
@@ -26,53 +32,53 @@ class LearningRate:
     total: int
 
     def at(self, update: int) -> float:
-        """Return the rate of ``update`` (from 1). Without a ramp, update 1 takes the full rate."""
+        """Return the learning rate of ``update``, counted from 1; without a ramp, update 1 has the full rate."""
         if update <= self.warmup_updates:
             return self.peak * update / self.warmup_updates
         return self.peak * TAILS[self.decay](self, update)
 
     def sum(self) -> float:
-        """Return the total learning rate of the run: the sum over its updates."""
+        """Return the sum of the learning rate over all updates of the run."""
         return math.fsum(self.at(update) for update in range(1, self.total + 1))
 
     @property
     def last_full_update(self) -> int:
-        """Return the last update of the epoch after which a step comes."""
+        """The last update before the step."""
         return (self.step_epoch or 0) * self.updates_per_epoch
 
 
 def constant(rate: LearningRate, update: int) -> float:
-    """1."""
+    """Return 1: no decay."""
     return 1.0
 
 
 def inverse_sqrt(rate: LearningRate, update: int) -> float:
-    """sqrt(T / t), T the ramp's length: fairseq's constant, the paper's is not printed."""
+    """Return sqrt(T / t), where T is the length of the ramp, as in fairseq; the paper does not state its constant."""
     return math.sqrt(rate.warmup_updates / update)
 
 
 def anchored(rate: LearningRate, update: int) -> float:
-    """min(1, sqrt(anchor / t)): the tail of a ramp of ``anchor`` updates with the ramp taken away."""
+    """Return min(1, sqrt(anchor / t)): the tail after a ramp of ``anchor`` updates, with the ramp left out."""
     return min(1.0, math.sqrt(rate.anchor / update))
 
 
 def literal(rate: LearningRate, update: int) -> float:
-    """1 / sqrt(t): the paper's own "T = 1", which takes away 39 times the total rate of T = 4000 over 15k updates."""
+    """Return 1 / sqrt(t): the paper's "T = 1". Over 15k updates, its sum is 39 times smaller than that of T = 4000."""
     return 1 / math.sqrt(update)
 
 
 def linear(rate: LearningRate, update: int) -> float:
-    """1 - (t - 1) / total: the paper's RAdam runs."""
+    """Return 1 - (t - 1) / total, as in the paper's RAdam runs."""
     return 1 - (update - 1) / rate.total
 
 
 def step(rate: LearningRate, update: int) -> float:
-    """1 to the end of epoch ``step_epoch``, 0.1 afterwards: the paper's Pre-LN on IWSLT14."""
+    """Return 1 until the end of epoch ``step_epoch`` and 0.1 afterwards, as in the paper's Pre-LN runs on IWSLT14."""
     return 1.0 if update <= rate.last_full_update else 0.1
 
 
 def step_inverse_sqrt(rate: LearningRate, update: int) -> float:
-    """1 to the end of epoch ``step_epoch``, at update s; sqrt(s / t) afterwards: the paper's Pre-LN on WMT14."""
+    """Return 1 until update s, the end of ``step_epoch``, then sqrt(s / t), as in the paper's Pre-LN runs on WMT14."""
     return min(1.0, math.sqrt(rate.last_full_update / update))
 
 

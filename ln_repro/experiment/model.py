@@ -1,4 +1,4 @@
-"""The settings of a model: its dimensions, and the weights that it starts from."""
+"""The settings of a model: its dimensions and its initial weights."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,20 +11,20 @@ from ln_repro.experiment.validation import NOT_IN_ID, Count, Fraction, Natural, 
 
 
 class Model(Section):
-    """Dimensions of the Transformer; every one is written out, never left to a preset of fairseq."""
+    """Dimensions of the Transformer; all are given explicitly, without presets of fairseq."""
 
     name: Annotated[str, NOT_IN_ID]
     layers: Count
-    """Encoder layers, and as many decoder layers."""
+    """Number of encoder layers and of decoder layers."""
     width: Count
     ffn: Count
     heads: Count
     dropout: Fraction = 0.1
     share_embeddings: bool = True
-    """One matrix for source, target and softmax (joint vocabulary)."""
+    """Use one matrix for source, target and softmax (joint vocabulary)."""
 
     def parameters(self, vocabulary: int, task: Task) -> int:
-        """Return the number of weights and biases of the model for a task, except those of the layer norms."""
+        """Return the number of weights and biases for a task, without those of the layer norms."""
         attention, feed_forward = 4 * (self.width + 1) * self.width, (2 * self.width + 1) * self.ffn + self.width
         embeddings = (1 if self.share_embeddings else task.matrices) * vocabulary * self.width
         layers = self.layers * (task.attentions * attention + task.feed_forwards * feed_forward)
@@ -43,12 +43,12 @@ class Start(Section):
     """The pre-trained weights that a run starts from; `ln_repro.runner.pretrained` fills in all but ``given``."""
 
     given: Annotated[str, NOT_IN_ID]
-    """What the user wrote: RUN@EPOCH, or the path of a file of weights."""
+    """The user's input: RUN@EPOCH, or the path of a file of weights."""
     path: Annotated[Path | None, NOT_IN_ID] = None
     sha256: str | None = None
     """Checksum of the file."""
     run: Annotated[str | None, NOT_IN_ID] = None
-    """The id of the pre-training run, its experiment, its corpus's fingerprint, and when the file was written."""
+    """Id of the pre-training run; then its experiment, the fingerprint of its corpus, and the epoch and update."""
     exp: Annotated[str | None, NOT_IN_ID] = None
     data: Annotated[str | None, NOT_IN_ID] = None
     epoch: Annotated[Natural | None, NOT_IN_ID] = None

@@ -1,4 +1,4 @@
-"""The registered experiments: every setting (`conf/setting`) with each of its arms (`conf/arm`)."""
+"""The registered experiments: every setting (`conf/setting`) combined with each of its arms (`conf/arm`)."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,26 +13,26 @@ ARMS = {
     **dict.fromkeys(("bert", "minibert", "toybert"), MASKED_LM),
     **dict.fromkeys(("mrpc", "rte"), CLASSIFICATION),
 }
-"""The arms of a setting; one that is not listed is a setting of translation and has all arms but `MASKED_LM_ONLY`."""
+"""The arms of settings; those not listed are translation settings and have all arms except `MASKED_LM_ONLY`."""
 MASKED_LM_ONLY = MASKED_LM - {"postln_nowarm_linear"}
 
 
 def registered(conf: Path) -> dict[str, tuple[str, str]]:
-    """Return the setting and the arm of every registered experiment by its name, ``{setting}_{arm}``."""
+    """Return the setting and the arm of every registered experiment, by its name ``{setting}_{arm}``."""
     settings, arms = ({path.stem for path in (conf / group).glob("*.yaml")} for group in ("setting", "arm"))
     translation = arms - MASKED_LM_ONLY
     return {f"{setting}_{arm}": (setting, arm) for setting in settings for arm in ARMS.get(setting, translation)}
 
 
 def register(experiments: Mapping[str, tuple[str, str]]) -> None:
-    """Make these the experiments of Hydra's `ConfigStore`. There must be no files of the same names."""
+    """Add the experiments to Hydra's `ConfigStore`; there must be no files with the same names."""
     from hydra.core.config_store import ConfigStore
 
     ConfigStore.instance().repo["exp"] = _Group({f"{name}.yaml": pair for name, pair in experiments.items()})
 
 
 class _Group(dict[str, Any]):
-    """A group of a `ConfigStore`, which makes a node when it is asked for: all at once would take 0.1 seconds."""
+    """A group of a `ConfigStore` that creates nodes on demand, since creating all of them takes 0.1 seconds."""
 
     def __getitem__(self, file: str) -> Any:
         from hydra.core.config_store import ConfigNode

@@ -1,4 +1,4 @@
-"""The description of a run: typed, frozen, validated, with an id."""
+"""The settings of a run, typed, validated and immutable, and the ids derived from them."""
 
 import hashlib
 import json
@@ -32,16 +32,16 @@ class Optimizer(Section):
 
     name: Literal["adam", "sgd", "radam"]
     betas: tuple[Fraction, Fraction] | None = None
-    """Decay rates of the two moments, by default the paper's (0.9, 0.98); SGD has none."""
+    """Decay rates of the moments, by default (0.9, 0.98) as in the paper; SGD has none."""
     eps: Positive | None = None
     weight_decay: NotNegative = 0.0
     equal_layer_norms: Annotated[bool, NOT_IN_ARM] = False
-    """Scale, before every step, each layer's gradient to the root mean square of the layers' norms."""
+    """Before every step, scale each layer's gradient to the root mean square of the layers' gradient norms."""
 
     @model_validator(mode="before")
     @classmethod
     def _default_moments(cls, values: Any) -> Any:
-        """Fill in the paper's constants of Adam and RAdam if none are given."""
+        """Fill in the paper's constants for Adam and RAdam unless they are given."""
         if isinstance(values, Mapping) and values.get("name") in ("adam", "radam"):
             constants = {"betas": (0.9, 0.98), "eps": 1e-8}
             return {**constants, **{key: value for key, value in values.items() if value is not None}}
@@ -55,12 +55,12 @@ class Optimizer(Section):
 
 
 class Schedule(Section):
-    """Warm-up ramp and tail of the learning rate, two separate axes (paper sections 3.2 and 4.1)."""
+    """Warm-up ramp and tail of the learning rate (paper sections 3.2 and 4.1)."""
 
     warmup_updates: Natural
-    """Length T of the linear ramp lr_max * t / T; with 0, update 1 already uses the full rate."""
+    """Length T of the linear ramp lr_max * t / T; with 0, training starts at the full rate."""
     decay: Literal["constant", "inverse_sqrt", "anchored", "literal", "linear", "step", "step_inverse_sqrt"]
-    """The tail; each is a formula in `ln_repro.experiment.learning_rate`."""
+    """The tail, defined in `ln_repro.experiment.learning_rate`."""
     anchor: Count = 4000
     """For `anchored`: lr_max * min(1, sqrt(anchor / t))."""
     step_epoch: Count | None = None
@@ -87,11 +87,11 @@ class Training(Section):
     max_update: Count | None = None
     max_tokens: Count = 4096
     max_sentences: Count | None = None
-    """Maximum number of sentences per mini-batch; None: as many as fit into ``max_tokens``."""
+    """Maximum number of sentences per mini-batch; None: limited only by ``max_tokens``."""
     block_tokens: Annotated[Count, Field(le=1024)] = 512
     """Tokens per block of text, for `masked_lm`."""
     batches_per_update: Count = 1
-    """Mini-batches per update: accumulated on one GPU, or spread over several."""
+    """Mini-batches per update, accumulated on one GPU or distributed over several."""
     label_smoothing: Fraction = 0.1
     clip_norm: NotNegative = 0.0
     log_every: Annotated[Count, NOT_IN_ID] = 100
@@ -99,7 +99,7 @@ class Training(Section):
     save_minutes: Annotated[Positive, NOT_IN_ID] = 10.0
     """Maximum number of updates and of minutes between resumable checkpoints; the end of an epoch always writes one."""
     threads: Annotated[Count, NOT_IN_ID] = 1
-    """CPU threads of the trainer; with one, results are reproducible bit for bit."""
+    """CPU threads of the trainer; with one thread, results are bitwise reproducible."""
     device: Annotated[Literal["auto", "cpu", "cuda"], NOT_IN_ID] = "auto"
 
     @model_validator(mode="after")
@@ -110,17 +110,17 @@ class Training(Section):
 
 
 class Evaluation(Section):
-    """Beam search, and what is decoded and scored."""
+    """Beam search, and the choice of what is decoded and scored."""
 
     beam: Count = 5
     lenpen: Positive = 1.2
     max_len_a: NotNegative = 1.2
     max_len_b: Count = 10
-    """Hypotheses are cut off at max_len_a * source length + max_len_b tokens."""
+    """Hypotheses have at most max_len_a * source length + max_len_b tokens."""
     valid: Annotated[bool, NOT_IN_ARM] = False
     """Decode the validation set as well as the test set after every epoch."""
     average: Annotated[Natural, NOT_IN_ARM] = 0
-    """Number of last epochs whose weights are averaged and scored when training has ended; 0: none."""
+    """Number of final epochs whose averaged weights are scored after training; 0: none."""
 
     @model_validator(mode="after")
     def _average_of_several(self) -> Self:
@@ -130,7 +130,7 @@ class Evaluation(Section):
 
 
 class Divergence(Section):
-    """When a run counts as diverged; a loss or gradient that is not finite always ends it."""
+    """When a run counts as diverged; a loss or gradient that is not finite always ends the run."""
 
     rule: str = "stuck"
     """One of `ln_repro.experiment.divergence.RULES`."""
@@ -145,7 +145,7 @@ class Divergence(Section):
 
 
 class Tracker(Section):
-    """Where a run's events are mirrored."""
+    """Where the events of a run are mirrored."""
 
     name: Literal["wandb", "none"]
     mode: Literal["auto", "online", "offline", "disabled"] = "auto"
@@ -154,7 +154,7 @@ class Tracker(Section):
 
 
 class Paths(Section):
-    """Where everything is written."""
+    """The folders of runs and of corpora."""
 
     runs: Path
     data: Path
@@ -162,7 +162,7 @@ class Paths(Section):
     @field_validator("runs", "data", mode="before")
     @classmethod
     def _named(cls, value: Any, info: ValidationInfo) -> Any:
-        """Refuse an empty path, which would mean the working directory."""
+        """Reject an empty path, which would be the working directory."""
         if isinstance(value, str) and not value.strip():
             name = f"{info.field_name}"
             raise ValueError(f"paths.{name}: is empty; name a folder (unset LN_REPRO_{name.upper()} for ./{name})")
@@ -170,20 +170,20 @@ class Paths(Section):
 
 
 class Experiment(Section):
-    """One run, from corpus to record. A field without a mark is part of `id` and `arm_key`."""
+    """All settings of one run. Fields that are not marked otherwise are part of both `id` and `arm_key`."""
 
     exp: Annotated[str, NOT_IN_ID]
     task: Literal["translation", "masked_lm", "classification"] = "translation"
     seed: Annotated[Count, Field(le=4000), NOT_IN_ARM]
-    """NumPy's seeds end at 2^32, which `torch_seed` must not reach."""
+    """The maximum keeps `torch_seed` below 2^32, the limit of NumPy."""
     norm: str
-    """The norm placement, a file of `conf/norm`."""
+    """The norm placement, the name of a file in `conf/norm`."""
     init: Annotated[Literal["xavier_legacy", "xavier", "theory", "fairseq"], NOT_IN_ARM]
     lr: Annotated[Positive, NOT_IN_ARM]
     precision: Annotated[Literal["auto", "fp32", "bf16", "fp16"], NOT_IN_ARM]
-    """`auto` is replaced before a run gets an id (`ln_repro.engine.device.resolve_precision`)."""
+    """`auto` is resolved before the id is computed (`ln_repro.engine.device.resolve_precision`)."""
     data: Annotated[Data, NOT_IN_ID]
-    """Its fingerprint is part of the id."""
+    """The id contains the fingerprint of the prepared corpus instead."""
     model: Model
     start: Annotated[Start | None, NOT_IN_ARM] = None
     """The pre-trained weights to start from, RUN@EPOCH; None: random initialisation."""
@@ -193,13 +193,13 @@ class Experiment(Section):
     eval: Evaluation
     divergence: Annotated[Divergence, NOT_IN_ID] = Divergence()
     probe: Annotated[Literal["none", "gradients"], NOT_IN_ID] = "none"
-    """Statistics computed during training, without changing it (`ln_repro.engine.plugin.probes`)."""
+    """Statistics that are computed during training without changing it (`ln_repro.engine.plugin.probes`)."""
     every: Annotated[Count, NOT_IN_ID] = 200
-    """Updates between two probes; the first one is computed before training."""
+    """Updates between two probes; the first probe is computed before training."""
     probe_batches: Annotated[Count, NOT_IN_ID] = 5
-    """Mini-batches that a probe averages over, the same for every probe."""
+    """Number of mini-batches that each probe averages over; they are the same for every probe."""
     stop_on_divergence: Annotated[bool, NOT_IN_ID] = False
-    """Stop at the end of an epoch once the rule finds that the run has diverged; the updates before are the same."""
+    """Stop at the end of the epoch in which the rule finds that the run has diverged."""
     tracker: Annotated[Tracker, NOT_IN_ID]
     paths: Annotated[Paths, NOT_IN_ID]
     rerun: Annotated[bool, NOT_IN_ID] = False
@@ -227,13 +227,13 @@ class Experiment(Section):
 
     @property
     def decoded_splits(self) -> tuple[str, ...]:
-        """Return the splits that are decoded and scored after every epoch."""
+        """The splits that are decoded and scored after every epoch."""
         splits = ("test", "valid") if self.eval.valid else ("test",)
         return splits if TASKS[self.task].decodes else ()
 
     @property
     def axes(self) -> dict[str, Any]:
-        """Return the axes of the study by their names in a record."""
+        """The axes of the study, by their names in a record."""
         return {
             "task": self.task, "data": self.data.name, "model": self.model.name, "norm": self.norm, "init": self.init,
             "optimizer": self.optimizer.name, "lr": self.lr, "warmup_updates": self.schedule.warmup_updates,
@@ -243,15 +243,15 @@ class Experiment(Section):
 
     @property
     def torch_seed(self) -> int:
-        """Return the seed that fairseq gets.
+        """The seed for fairseq.
 
-        fairseq reseeds before every update with ``seed + update``, so that neighbouring seeds would share dropout
-        masks, shifted by one update. Multiples of a large prime are further apart than any run is long.
+        fairseq reseeds before every update with ``seed + update``, so that consecutive seeds would share dropout masks,
+        shifted by one update. Multiples of a large prime are further apart than the number of updates of any run.
         """
         return (self.seed - 1) * 1_000_003 + 1
 
     def learning_rate(self, updates_per_epoch: int) -> LearningRate:
-        """Return the learning rate of every update."""
+        """Return the learning-rate schedule of the run."""
         ends = (self.train.max_update, self.train.max_epoch and self.train.max_epoch * updates_per_epoch)
         axes = self.schedule
         return LearningRate(
@@ -266,19 +266,19 @@ class Experiment(Section):
         return {**settings, "data": self.data.recipe()}
 
     def id(self, data_fingerprint: str) -> str:
-        """Return the short hash over everything that can change a result, and over nothing else.
+        """Return a short hash of exactly those settings that can change a result.
 
-        Settings at their default are left out, so that a new setting does not rename older runs.
+        Settings with their default value are left out, so that new settings do not change the ids of older runs.
         """
         assert self.precision != "auto" and (self.start is None or self.start.sha256)
-        kept = self.model_dump(mode="json", exclude_defaults=True, exclude=self.marked(NOT_IN_ID))
-        return _short_hash([NUMERICS, data_fingerprint, kept])
+        content = self.model_dump(mode="json", exclude_defaults=True, exclude=self.marked(NOT_IN_ID))
+        return _short_hash([NUMERICS, data_fingerprint, content])
 
     def arm_key(self) -> str:
-        """Return a hash that the runs of one arm share.
+        """Return a short hash that is the same for all runs of an arm.
 
-        They may differ in what the fields are marked with, in parameters of the schedule that its tail does not use,
-        and, in fine-tuning, in the corpus's preparation, which is that of the pre-training corpus.
+        They may differ in the marked fields, in parameters of the schedule that its tail does not use and, in
+        fine-tuning, in the preparation of the corpus, which follows that of the pre-training corpus.
         """
         unused = {"anchor"} if self.schedule.decay != "anchored" else set()
         unused |= set() if self.schedule.decay.startswith("step") else {"step_epoch"}
@@ -292,9 +292,9 @@ def _short_hash(content: Any) -> str:
 
 
 def build(settings: Mapping[str, Any]) -> Experiment:
-    """Validate composed settings; Hydra's own and those that only interpolations read are left out.
+    """Validate composed settings, ignoring Hydra's own and those that only serve interpolations.
 
     Raises:
-        UserError: one line with the key, what is accepted, and what was found.
+        UserError: a value is invalid; the message has the key, what is accepted and what was found.
     """
     return validate(Experiment, {key: value for key, value in settings.items() if key not in ("hydra", "reference")})

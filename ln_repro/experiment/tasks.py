@@ -1,4 +1,4 @@
-"""What differs between the tasks outside the engine; `Experiment` checks that its settings suit its task."""
+"""The properties of each task that matter outside the engine."""
 
 from dataclasses import dataclass
 
@@ -8,14 +8,14 @@ LABELLED = ("mrpc", "rte")
 
 @dataclass(frozen=True)
 class Task:
-    """A task that a run is trained on.
+    """A training task.
 
     Args:
-        decodes: whether hypotheses are decoded, and scored by BLEU.
+        decodes: whether hypotheses are decoded and scored by BLEU.
         attentions: attention sub-layers per layer, encoder and decoder together.
         feed_forwards: feed-forward sub-layers per layer, encoder and decoder together.
-        matrices: embedding and softmax matrices, if they are not shared.
-        classes: of the classifier on top of the encoder; 0 without one.
+        matrices: number of embedding and softmax matrices if they are not shared.
+        classes: number of classes of the classifier on top of the encoder; 0: no classifier.
     """
 
     decodes: bool
@@ -30,4 +30,4 @@ TASKS = {
     "masked_lm": Task(decodes=False, attentions=1, feed_forwards=1, matrices=2),
     "classification": Task(decodes=False, attentions=1, feed_forwards=1, matrices=1, classes=2),
 }
-"""Encoder and decoder; BERT's pre-training (paper section 4.1); fine-tuning (section 4.2, figure 5(b, c))."""
+"""Translation by encoder and decoder; BERT's pre-training (paper section 4.1); fine-tuning (section 4.2, figure 5)."""

@@ -1,4 +1,4 @@
-"""Groups of settings: frozen and typed, with one line for each invalid value."""
+"""Base class and types for groups of settings, with validation errors of one line."""
 
 import math
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ T = TypeVar("T", bound=BaseModel)
 
 
 def _no_switch(value: Any) -> Any:
-    """Refuse `true` where a number is wanted; pydantic would take it for 1."""
+    """Reject a boolean where a number is expected; pydantic would convert it."""
     if isinstance(value, bool):
         raise PydanticCustomError("switch", "input should be a number")
     return value
@@ -29,7 +29,7 @@ Natural = Annotated[Whole, Field(ge=0)]
 
 
 NOT_IN_ID, NOT_IN_ARM = "not in the id", "not in the arm key"
-"""Marks of a field (`Annotated`): `Experiment.id` and `arm_key`, or `arm_key` alone, do not depend on it."""
+"""Marks for fields (in `Annotated`) that are not part of `Experiment.id` and `arm_key`, or of `arm_key` alone."""
 
 
 class Section(BaseModel):
@@ -38,18 +38,18 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
     def marked(self, *marks: str) -> dict[str, Any]:
-        """Return the fields that have one of ``marks``, here and in the groups below, as pydantic's ``exclude``."""
-        found: dict[str, Any] = {}
+        """Return the fields with one of ``marks``, including nested ones, in the form of pydantic's ``exclude``."""
+        fields: dict[str, Any] = {}
         for name, field in type(self).model_fields.items():
             if any(mark in field.metadata for mark in marks):
-                found[name] = True
+                fields[name] = True
             elif isinstance(value := getattr(self, name), Section):
-                found[name] = value.marked(*marks)
-        return found
+                fields[name] = value.marked(*marks)
+        return fields
 
 
 def validate(kind: type[T], settings: Mapping[str, Any], prefix: str = "") -> T:
-    """Build ``kind`` from plain settings, turning pydantic's report into one line."""
+    """Create a ``kind`` from plain settings; raise `UserError` with one line if pydantic finds errors."""
     try:
         return kind.model_validate(dict(settings))
     except ValidationError as error:
@@ -57,7 +57,7 @@ def validate(kind: type[T], settings: Mapping[str, Any], prefix: str = "") -> T:
 
 
 def _explain(detail: Any, prefix: str) -> str:
-    """Return 'key: what is accepted, got value' for one of pydantic's complaints."""
+    """Return 'key: what is accepted, got value' for one of pydantic's error details."""
     key = ".".join([*([prefix] if prefix else []), *(str(part) for part in detail["loc"])])
     message = detail["msg"].removeprefix("Value error, ")
     message = message[0].lower() + message[1:]

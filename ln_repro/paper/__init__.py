@@ -1,1 +1,1 @@
-"""The paper's numbers, with where they stand."""
+"""The paper's numbers with their sources."""

@@ -1,7 +1,7 @@
-"""Figure 3 of the paper, read off: Frobenius norm of the mean gradient at initialisation, by layer or by depth.
+"""Values of figure 3: Frobenius norm of the mean gradient at initialisation, by layer or by depth.
 
-Panel (b) was read from the plotted points, panel (a) from a second-hand table (+-0.02); both are a 6-6 model. Panels
-(c) and (d) could not be read; for (c) the text gives "around 1.6" at every depth.
+Panel (b) was digitised from the plotted points, panel (a) comes from a second-hand table (+-0.02); both are for a 6-6
+model. Panels (c) and (d) could not be read; for (c), the text gives "around 1.6" at every depth.
 """
 
 FIGURE_3: dict[str, dict[str, dict[int, float]]] = {

@@ -1,6 +1,6 @@
-"""Figures 2, 4, 5 and 6 of the paper: which arm each curve is, and which of its numbers are known.
+"""Figures 2, 4, 5 and 6 of the paper: the arm of each curve and the values that are known.
 
-The curves of figures 2, 4(c), 4(d), 5(b), 5(c) and 6 could not be read; of figures 2 and 6 the text gives some numbers.
+The curves of figures 2, 4(c), 4(d), 5(b), 5(c) and 6 could not be read; the text gives some values of figures 2 and 6.
 """
 
 from collections.abc import Mapping
@@ -8,22 +8,22 @@ from dataclasses import dataclass
 from typing import Literal
 
 Source = Literal["text", "read off", "second hand", "unstated"]
-"""How a number was obtained: printed, digitised, from somebody's description of the figure, or not at all."""
+"""How a value was obtained: printed, digitised, from a description of the figure by others, or not available."""
 Quantity = Literal["loss", "bleu", "accuracy"]
-"""Validation loss in bits per target token (the unit is inferred: 4 nats would not fit 33 BLEU), test BLEU, or right
-answers in per cent."""
+"""Validation loss in bits per target token (the unit is inferred: 4 nats would not be consistent with 33 BLEU), test
+BLEU, or accuracy in per cent."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Numbers of a curve that were obtained in the same way.
+    """Values of a curve that were obtained in the same way.
 
     Attributes:
-        points: by epoch; none where only words are known.
-        place: where in the paper.
-        source: how they were obtained.
-        uncertainty: plus or minus; None if there are no numbers.
-        words: what the paper or the one who read it says, where a number alone says too much.
+        points: value by epoch; empty if there is only a description.
+        place: the figure or section of the paper.
+        source: how the values were obtained.
+        uncertainty: half-width of the uncertainty; None if there are no values.
+        words: a remark of the paper or of the reader.
     """
 
     points: Mapping[int, float]
@@ -35,7 +35,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Series:
-    """A curve: an arm (`conf/arm`), its label in the legend, and what is known of it."""
+    """A curve: its arm (`conf/arm`), its label in the legend, and its known values."""
 
     arm: str
     label: str
@@ -44,7 +44,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes; the x axis is the epoch, that of accuracy the updates of pre-training before it."""
+    """One pair of axes; the x axis is the epoch or, for accuracy, the number of updates of pre-training."""
 
     title: str
     quantity: Quantity
@@ -54,11 +54,11 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels by row.
+    """A figure: its panels by row.
 
     Attributes:
-        about: the arm without which the figure would not show what it is about, if there is one.
-        corpora: those that have its arms; every one that is translated if not said.
+        about: the arm that is the subject of the figure, if there is one; without it, the figure is not drawn.
+        corpora: the corpora to draw the figure for; empty: all that are translated.
     """
 
     title: str
@@ -68,17 +68,17 @@ class Figure:
 
 
 def read_off(points: Mapping[int, float], uncertainty: float = 0.1, words: str = "") -> Reading:
-    """Return what was digitised from the image of figure 4(b)."""
+    """Return values digitised from the image of figure 4(b)."""
     return Reading(points, "figure 4(b)", "read off", uncertainty, words)
 
 
 def second_hand(points: Mapping[int, float], uncertainty: float = 0.05, words: str = "") -> Reading:
-    """Return what somebody else read off figure 4(a)."""
+    """Return values that others read off figure 4(a)."""
     return Reading(points, "figure 4(a)", "second hand", uncertainty, words)
 
 
 def in_text(points: Mapping[int, float], uncertainty: float, words: str, place: str = "section 3.2") -> Reading:
-    """Return what is printed; half of the last digit is its uncertainty. The epoch is the last one, where unsaid."""
+    """Return printed values, whose uncertainty is half of the last digit; if no epoch is stated, it is the last one."""
     return Reading(points, place, "text", uncertainty, words)
 
 
@@ -119,7 +119,7 @@ FIGURE_2_BLEU = {
 
 
 def with_readings(series: tuple[Series, ...], readings: Mapping[str, Reading]) -> tuple[Series, ...]:
-    """Return the series with what is known of each arm."""
+    """Return the series with the known values of each arm."""
     return tuple(Series(s.arm, s.label, (readings[s.arm],) if s.arm in readings else ()) for s in series)
 
 
@@ -185,7 +185,7 @@ FIGURE_5 = Figure(
     ((Panel("", "accuracy", (Series("preln_nowarm_linear", "Pre-LN"), Series("postln_nowarm_linear", "Post-LN"))),),),
     corpora=("mrpc", "rte"),
 )
-"""Figure 5(a), the pre-training itself, is the grid's (`ln_repro.report.grids`)."""
+"""Figure 5(a), pre-training, is drawn by `ln_repro.report.grids`."""
 
 FIGURE_6 = Figure(
     "Figure 6: Post-LN at a small fixed rate",
@@ -200,6 +200,6 @@ FIGURE_6 = Figure(
     )),),),
     about="postln_nowarm_fixed",
 )  # fmt: skip
-"""Which runs the paper's other two curves are is not stated: the last two here, of which one is its "best"."""
+"""The paper does not state which runs its other two curves are; here they are the last two, one of them its "best"."""
 
 FIGURES = {"figure_2": FIGURE_2, "figure_4": FIGURE_4, "figure_5": FIGURE_5, "figure_6": FIGURE_6}

@@ -1,1 +1,1 @@
-"""What a run leaves behind: its directory, events, record and provenance, and the archive of committed records."""
+"""Run directories, events, records and provenance of runs, and the archive of committed records."""

@@ -1,4 +1,4 @@
-"""The archive of records, from which tables, figures and verdicts are made."""
+"""The archive of records, from which tables, figures and verdicts are computed."""
 
 import json
 import math
@@ -19,45 +19,45 @@ from ln_repro.system.paths import CHECKOUT
 
 @dataclass(frozen=True)
 class Run:
-    """A record, and its events if they are kept."""
+    """A record with its events, if they are archived."""
 
     record: Record
     events: Sequence[Event] = ()
 
     @cached_property
     def experiment(self) -> Experiment:
-        """Return its settings."""
+        """The settings."""
         return experiment_of(self.record)
 
     @property
     def seed(self) -> int:
-        """Return its seed."""
+        """The seed."""
         return int(self.record["axes"]["seed"])
 
     @property
     def diverged(self) -> bool:
-        """Whether it ended with numbers that are not finite, or was stopped early by the divergence rule."""
+        """Whether the run ended with a number that is not finite, or was stopped early by the divergence rule."""
         return bool(self.record["status"] == "diverged")
 
     @property
     def finite(self) -> bool:
-        """Whether its numbers were finite to the end."""
+        """Whether all numbers were finite until the end."""
         return not self.diverged or (self.record.get("divergence") or {}).get("rule") != NOT_FINITE
 
     @property
     def bleu(self) -> float:
-        """BLEU at the epoch of lowest validation loss, as in the paper; 0 without one, or if it is not finite."""
+        """BLEU at the epoch with the lowest validation loss, as in the paper; 0 if there is none."""
         best = self.record["bleu"]["test_tokenised"]
         return float(best["score"]) if best and self.finite else 0.0
 
     @property
     def loss(self) -> float:
-        """Lowest validation loss, bits per token; infinite without one, or if the run is not finite."""
+        """Lowest validation loss in bits per token; infinite if there is none or the run is not finite."""
         return min(self._losses, default=(math.inf, math.inf))[0]
 
     @property
     def nll(self) -> float:
-        """Validation loss without label smoothing at the epoch of the lowest smoothed one."""
+        """Validation loss without label smoothing, at the epoch with the lowest smoothed loss."""
         return min(self._losses, default=(math.inf, math.inf))[1]
 
     @property
@@ -72,7 +72,7 @@ class Run:
 
     @property
     def final_nll(self) -> float:
-        """The same without label smoothing."""
+        """Validation loss without label smoothing after the last epoch; infinite without one."""
         return self._losses[-1][1] if self._losses else math.inf
 
     @property
@@ -82,42 +82,42 @@ class Run:
 
     @property
     def started(self) -> int | None:
-        """Updates of pre-training; None without pre-training."""
+        """Number of updates of pre-training; None without pre-training."""
         return started(self.record)
 
     @property
     def size(self) -> tuple[int, ...]:
-        """Return layers, width and feed-forward width."""
+        """Number of layers, width and feed-forward width."""
         model = self.record["experiment"]["model"]
         return model["layers"], model["width"], model["ffn"]
 
     @property
     def epochs(self) -> float:
-        """Return the maximum number of epochs; infinite if only updates were limited."""
+        """The maximum number of epochs; infinite if only the number of updates was limited."""
         return self.record["experiment"]["train"]["max_epoch"] or math.inf
 
     def curve(self, name: str) -> dict[int, float]:
-        """Return a column of the record's epochs."""
+        """Return a field of the record's epochs, by epoch."""
         return {row["epoch"]: float(row[name]) for row in self.record["epochs"] if row.get(name) is not None}
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A folder of records: the valid ones by experiment, seed and id, and the problems of the others."""
+    """The content of a folder of records: the valid ones by experiment, seed and id, and the problems of the others."""
 
     runs: Sequence[Run]
     problems: Sequence[str]
     corpora: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By fingerprint: ``name``, ``unigram_bits`` and ``source_blind_bits`` (`corpus.ngram.entropies`)."""
+    """``name``, ``unigram_bits`` and ``source_blind_bits`` of corpora (`corpus.ngram.entropies`), by fingerprint."""
 
     @property
     def records(self) -> list[Record]:
-        """Return the records alone."""
+        """The records without events."""
         return [run.record for run in self.runs]
 
 
 def records_folder() -> Path:
-    """Return the folder of the committed records of a checkout."""
+    """Return the folder of committed records in a checkout."""
     return CHECKOUT / "results" / "records"
 
 
@@ -133,7 +133,7 @@ def ids(folder: Path) -> frozenset[str]:
 
 
 def read_kept(folder: Path) -> Kept:
-    """Return the records in ``folder`` and below; an invalid one is left out and named.
+    """Return the records in ``folder`` and its subfolders; invalid ones are left out and reported.
 
     Raises:
         UserError: there is no such folder.
@@ -155,17 +155,17 @@ def read_kept(folder: Path) -> Kept:
 
 
 def corpora(folder: Path, runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
-    """Return the entropies of the corpora by fingerprint, from the records or, for old ones, as collected later."""
-    found = read_corpora(folder)
+    """Return the entropies of corpora by fingerprint: from the records or, for old records, from a separate file."""
+    entropies = read_corpora(folder)
     for data in (run.record["data"] for run in runs):
         own = {key: data[key] for key in ("unigram_bits", "source_blind_bits") if data.get(key) is not None}
         if own:
-            found[data["fingerprint"]] = {**found.get(data["fingerprint"], {}), "name": data["name"], **own}
-    return found
+            entropies[data["fingerprint"]] = {**entropies.get(data["fingerprint"], {}), "name": data["name"], **own}
+    return entropies
 
 
 def corpora_file(folder: Path) -> Path:
-    """Return the file of the entropies of corpora, beside a folder of records."""
+    """Return the path of the file with the entropies of corpora, which is beside a folder of records."""
     return folder.parent / "corpora.json"
 
 
@@ -181,6 +181,6 @@ def find(folder: Path, id: str) -> Path | None:
 
 
 def read_theory(folder: Path) -> list[dict[str, Any]]:
-    """Return the findings on the theory that are kept beside a folder of records; empty without the file."""
+    """Return the findings of `ln-repro theory` from the file beside a folder of records; empty without the file."""
     kept = folder.parent / "theory.json"
     return list(json.loads(kept.read_text())["findings"]) if kept.exists() else []

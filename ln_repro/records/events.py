@@ -1,7 +1,7 @@
-"""A run's `events.jsonl`: an append-only file with one JSON object per line.
+"""The file `events.jsonl` of a run, with one JSON object per line.
 
-The trainer and the runner both append. Each line is one write in append mode, so that lines never mix. A resumed run
-continues the file, which may therefore have some updates twice; `Events.read` leaves the first ones out.
+The trainer and the runner both append to it; each line is a single write in append mode, so that lines never mix. A
+resumed run repeats the updates after its checkpoint; `Events.read` skips the superseded events.
 """
 
 import gzip
@@ -23,7 +23,7 @@ class Events:
         self.path = path
 
     def write(self, kind: str, update: int, epoch: int, **values: Any) -> None:
-        """Append an event; numbers that are not finite are written as null."""
+        """Append an event; numbers that are not finite become null."""
         event = {
             "kind": kind,
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -36,36 +36,36 @@ class Events:
             file.write(end_of_torn_line(file) + line.encode())
 
     def read(self) -> list[Event]:
-        """Return the events, without those after the checkpoint from which a run was resumed."""
-        counted: list[Event] = []
+        """Return the events, without those that a resumed run has superseded."""
+        valid: list[Event] = []
         for event in self.follow().new():
             if event["kind"] == "status" and event["state"] == "started":
-                counted = []
+                valid = []
             elif event["kind"] == "status" and event["state"] == "resumed":
-                counted = [earlier for earlier in counted if _before(earlier, event)]
-            counted.append(event)
-        return counted
+                valid = [earlier for earlier in valid if _stays_valid(earlier, event)]
+            valid.append(event)
+        return valid
 
     def follow(self) -> "Follower":
-        """Return a reader of all lines that remembers its position; it skips a line cut off by a crash."""
+        """Return a reader of new lines that remembers its position."""
         return Follower(self.path)
 
     def sync(self) -> None:
-        """Force everything onto the disk."""
+        """Flush the file to disk."""
         if self.path.exists():
             with self.path.open("rb") as file:
                 os.fsync(file.fileno())
 
 
-def _before(event: Event, resumed: Event) -> bool:
-    """Return whether an event stays valid after a resume: not the end of training, nor a validation to be repeated."""
+def _stays_valid(event: Event, resumed: Event) -> bool:
+    """Return whether an event stays valid after a resume, unlike the end of training or a repeated validation."""
     ended = event["kind"] == "status" and event["state"] in ("trained", "diverged")
     again = event["kind"] == "valid" and event["epoch"] == resumed["epoch"] and resumed.get("owed", False)
     return bool(event["update"] <= resumed["update"]) and not ended and not again
 
 
 class Follower:
-    """Reads a growing file of events, or a complete compressed one."""
+    """A reader of a growing file of events, or of a complete compressed one; it skips lines cut off by a crash."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -84,18 +84,18 @@ class Follower:
                 try:
                     yield json.loads(line)
                 except ValueError:
-                    continue  # cut off by a crash
+                    continue
 
 
 def end_of_torn_line(file: BinaryIO) -> bytes:
-    """Return a line feed if a crash has cut off the last line, so that the next event starts a new one."""
+    """Return a line feed if a crash has cut off the last line, so that the next event starts a new line."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(size - 1, 0))
     return b"\n" if file.read(1) not in (b"", b"\n") else b""
 
 
 def _finite(value: Any) -> Any:
-    """Return ``value`` with None for each number that is not finite, which JSON does not have."""
+    """Replace numbers that are not finite, which JSON does not support, by None."""
     if isinstance(value, Mapping):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

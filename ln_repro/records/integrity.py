@@ -11,9 +11,9 @@ from ln_repro.records.record import SCHEMA, Record, results_of
 from ln_repro.system.files import sha256, write_atomically
 
 CHECKSUMS = "SHA256SUMS"
-"""The file of checksums in each folder, in the format of `sha256sum --check`."""
+"""Name of the file of checksums in each folder, in the format of `sha256sum --check`."""
 EVENTS, HYPOTHESES = ".events.jsonl", ".test.txt"
-"""Suffixes, after the id, of the files beside a record; compressed ones also have `.gz`."""
+"""Suffixes, after the id, of the files beside a record; compressed files also end in `.gz`."""
 FIELDS: Mapping[str, type] = {
     "id": str, "exp": str, "status": str, "axes": dict, "epochs": list, "bleu": dict, "data": dict, "parameters": int,
     "updates": int, "target_tokens": int, "environment": dict, "code": dict, "experiment": dict,
@@ -46,10 +46,7 @@ def text_of(path: Path) -> str:
 
 
 def write_checksums(folder: Path, copied: Iterable[str]) -> None:
-    """Write the checksums of files that were just copied; those of other files do not change.
-
-    In a folder without checksums, all files get one.
-    """
+    """Update the checksums of copied files; if the folder has no checksums, write those of all files."""
     kept = checksums(folder)
     if kept is None:
         kept, copied = {}, [path.name for path in folder.iterdir() if path.suffix in (".json", ".jsonl", ".txt", ".gz")]
@@ -58,14 +55,14 @@ def write_checksums(folder: Path, copied: Iterable[str]) -> None:
 
 
 def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Event]]:
-    """Return a record and its events.
+    """Read and check a record; return it with its events.
 
     Args:
-        path: the record's file, named after its id.
-        kept: of `checksums`.
+        path: the file of the record, named after its id.
+        kept: the checksums of its folder.
 
     Raises:
-        Unsound: it is damaged, of another schema, changed, a duplicate, or inconsistent with its events.
+        Unsound: the record is damaged, of another schema, changed, a duplicate, or inconsistent with its events.
     """
     record = whole(path)
     if record.get("schema") != SCHEMA:
@@ -92,12 +89,12 @@ def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Even
 def whole(path: Path) -> dict[str, Any]:
     """Return the content of a JSON file; NaN and infinities are not valid JSON."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
     except ValueError as error:
         raise Unsound(f"no whole JSON ({error})") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise Unsound("no record")
-    return found
+    return content
 
 
 def _no_number(name: str) -> NoReturn:

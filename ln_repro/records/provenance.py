@@ -1,4 +1,4 @@
-"""The versions of the software and the code of a run."""
+"""The versions of software and code used for a run."""
 
 import platform
 import subprocess
@@ -14,10 +14,12 @@ PACKAGES = ("torch", "fairseq", "numpy", "sacrebleu", "sacremoses", "subword-nmt
 
 
 def environment(device: str, processes: int = 1, instructions: str | None = None) -> dict[str, Any]:
-    """Return the versions of the software, and the hardware.
+    """Return the versions of the software and a description of the hardware.
 
-    ``device`` is the processor or GPU of each process. ``instructions`` is the processor's instruction set that torch
-    uses: with another one, rounding differs, which an unstable training amplifies.
+    Args:
+        device: the processor or GPU of each process.
+        processes: number of processes.
+        instructions: the CPU instruction set that torch uses; rounding depends on it.
     """
     versions = {name: version_of(name) for name in PACKAGES}
     return {
@@ -39,21 +41,21 @@ def version_of(package: str) -> str | None:
 
 
 def code(queued: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the version and, in a checkout, the commit and whether files differ from it.
+    """Return the version and, in a checkout, the commit and whether files were modified.
 
-    ``queued`` is what this function returned when the run was queued; it is included if it differs.
+    ``queued`` is the result of this function when the run was queued; it is included if it differs.
     """
     commit = _git(CHECKOUT, "rev-parse", "HEAD") if (CHECKOUT / ".git").exists() else None
     dirty = None if commit is None else bool(_git(CHECKOUT, "status", "--porcelain", "ln_repro", "conf"))
-    found = {"version": __version__, "git": commit, "dirty": dirty}
-    return found if queued in (None, found) else {**found, "queued": queued}
+    current = {"version": __version__, "git": commit, "dirty": dirty}
+    return current if queued in (None, current) else {**current, "queued": queued}
 
 
 def _git(root: Path, *arguments: str) -> str | None:
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True, timeout=20
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip()
+    return result.stdout.strip()

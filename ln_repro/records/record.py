@@ -1,4 +1,4 @@
-"""The record of a run: a small file from which tables, figures and verdicts are made."""
+"""The record of a run: a small file from which tables, figures and verdicts are computed."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,29 +12,29 @@ from ln_repro.records.events import Event
 
 SCHEMA = 1
 AVERAGE = "test_average"
-"""The name of the scores of averaged weights on the test set."""
+"""Name of the test scores of averaged weights."""
 Record = dict[str, Any]
 
 
 def task_of(record: Record) -> str:
-    """Return the task of a run; old records do not have it."""
+    """Return the task of a run, which old records do not contain."""
     return str(record["axes"].get("task", "translation"))
 
 
 def decoded(record: Record) -> bool:
-    """Return whether hypotheses of a run were decoded."""
+    """Return whether the task of a run includes decoding."""
     return TASKS[task_of(record)].decodes
 
 
 def experiment_of(record: Record) -> Experiment:
-    """Return the experiment of a record, without its paths and tracker.
+    """Return the experiment of a record, with default paths and without tracker.
 
-    A setting that is newer than the record has its default, with which a run is as before.
+    Settings that are newer than the record have their defaults, which do not change results.
     """
     settings, start = record["experiment"], record["experiment"].get("start")
-    where = {"tracker": {"name": "none"}, "paths": {"runs": "runs", "data": "data"}}
+    defaults = {"tracker": {"name": "none"}, "paths": {"runs": "runs", "data": "data"}}
     given = {"start": {"given": f"{start['run']}@{start['epoch']}", **start}} if start else {}
-    return validate(Experiment, {**settings, **where, **given})
+    return validate(Experiment, {**settings, **defaults, **given})
 
 
 def unprobed(experiment: Experiment, record: Record) -> bool:
@@ -52,7 +52,7 @@ def lowest_loss(record: Record) -> float | None:
 
 
 def accuracy(record: Record) -> float | None:
-    """Return the accuracy of a classifier after its last epoch; None for other runs, or without one."""
+    """Return the accuracy after the last epoch; None for tasks other than classification, or without epochs."""
     return record["epochs"][-1].get("valid_accuracy") if record["epochs"] else None
 
 
@@ -70,7 +70,7 @@ def record_of(
     Args:
         experiment: the experiment.
         run_id: its id.
-        data: facts on the corpus: name, fingerprints, entropies and numbers of pairs.
+        data: name, fingerprints, entropies and numbers of pairs of the corpus.
         code: version and commit of the code.
         events: as returned by `Events.read`.
 
@@ -109,13 +109,13 @@ def record_of(
 
 
 def results_of(events: Sequence[Event], average: bool) -> dict[str, Any]:
-    """Return the fields of a record that are made from events alone: ``epochs`` and ``bleu``."""
+    """Return the fields of a record that depend only on events: ``epochs`` and ``bleu``."""
     epochs = _epochs(events)
     return {"epochs": epochs, "bleu": _best_scores(events, epochs) | (_average_scores(events) if average else {})}
 
 
 def _epochs(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Return a row for each epoch: validation losses in bits per token, a classifier's accuracy, BLEUs or None."""
+    """Return a row for each epoch: validation losses in bits per token, accuracy for classification, BLEU or None."""
     rows = {
         event["epoch"]: {
             "epoch": event["epoch"],
@@ -143,22 +143,22 @@ def _best_scores(events: Sequence[Event], epochs: Sequence[dict[str, Any]]) -> d
     if not finite:
         return {"test": None, "test_tokenised": None}
     best = min(finite, key=lambda row: row["valid_loss"])["epoch"]
-    found = {
+    scores = {
         event["flavour"]: {"score": event["score"], "signature": event["signature"], "epoch": best}
         for event in events
         if event["kind"] == "bleu" and event["split"] == "test" and event["epoch"] == best
     }
-    return {"test": found["detokenised"], "test_tokenised": found["tokenised"]}
+    return {"test": scores["detokenised"], "test_tokenised": scores["tokenised"]}
 
 
 def _average_scores(events: Sequence[Event]) -> dict[str, Any]:
     """Return the test scores of the averaged weights; None if too few epochs were trained."""
-    found = {
+    scores = {
         event["flavour"]: {key: event[key] for key in ("score", "signature", "epochs")}
         for event in events
         if event["kind"] == "bleu" and event["split"] == AVERAGE
     }
-    return {AVERAGE: found.get("detokenised"), f"{AVERAGE}_tokenised": found.get("tokenised")}
+    return {AVERAGE: scores.get("detokenised"), f"{AVERAGE}_tokenised": scores.get("tokenised")}
 
 
 def _divergence(statuses: Mapping[str, Event]) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Run directories. A directory without `record.json` is unfinished."""
+"""Run directories; the run is finished if there is a `record.json`."""
 
 import contextlib
 import json
@@ -28,7 +28,7 @@ class RunFolder:
 
     @classmethod
     def of(cls, experiment: Experiment, run_id: str) -> "RunFolder":
-        """Return the directory of ``experiment``."""
+        """Return the directory of an experiment."""
         return cls(experiment.paths.runs.absolute() / f"{experiment.exp}-s{experiment.seed}-{run_id}")
 
     @property
@@ -44,30 +44,29 @@ class RunFolder:
         return self.path / "train.log"
 
     def hypotheses(self, split: str, epoch: int, tokenised: bool = False) -> Path:
-        """Return the file of an epoch's hypotheses, detokenised or tokenised (without BPE)."""
+        """Return the path of the hypotheses of an epoch, detokenised or tokenised (without BPE)."""
         return self.path / "hyps" / f"{split}.epoch{epoch}{'.tok' if tokenised else ''}.txt"
 
     @property
     def record(self) -> dict[str, Any] | None:
-        """Return the record; None if the run is unfinished, or if the record is damaged."""
-        found = self._read(RECORD)
-        if found is None and self.path.is_dir():
+        """The record; None if the run is unfinished or the record is damaged."""
+        record = self._read(RECORD)
+        if record is None and self.path.is_dir():
             os.listdir(self.path)  # noqa: PTH208 - refreshes the cache of a network file system
-            found = self._read(RECORD)
-        return found if found and "status" in found else None
+            record = self._read(RECORD)
+        return record if record and "status" in record else None
 
     @property
     def experiment(self) -> dict[str, Any] | None:
-        """Return the settings of the experiment; None if the file does not exist or is damaged."""
+        """The settings of the experiment; None if the file does not exist or is damaged."""
         return self._read("experiment.json")
 
     def _read(self, name: str) -> dict[str, Any] | None:
-        """Return the content of a JSON file; None if it does not exist or is damaged."""
         try:
-            found = read_json(self.path / name)
+            content = read_json(self.path / name)
         except LnReproError:
             return None
-        return found if isinstance(found, dict) else None
+        return content if isinstance(content, dict) else None
 
     def lock(self) -> AbstractContextManager[DirectoryLock]:
         """Lock the directory.
@@ -79,19 +78,19 @@ class RunFolder:
 
     @property
     def holder(self) -> Holder | None:
-        """Return the process that has locked the directory, or None."""
+        """The process that has locked the directory, or None."""
         return holder(self.path)
 
     @property
     def failure(self) -> dict[str, Any] | None:
-        """Return when and how the last session failed; None if it did not."""
+        """Time and reason of the last session's failure; None if it did not fail."""
         try:
             return read_json(self.path / FAILURE)
         except LnReproError:
             return {"time": None, "error": "unknown"}
 
     def fail(self, error: str) -> None:
-        """Record the failure of this session; the next session removes it."""
+        """Record that this session failed; the next session removes the file."""
         with contextlib.suppress(OSError):  # for example a full disk
             write_json(self.path / FAILURE, {"time": datetime.now(UTC).isoformat(timespec="seconds"), "error": error})
 
@@ -104,7 +103,7 @@ class RunFolder:
 
     @property
     def state(self) -> str:
-        """Return planned, running, interrupted, failed (also with a damaged record), finished or diverged."""
+        """One of planned, running, interrupted, failed (also with a damaged record), finished and diverged."""
         if record := self.record:
             return str(record["status"])
         if not self.path.exists():
@@ -114,7 +113,7 @@ class RunFolder:
         return "failed" if self.failure or (self.path / RECORD).exists() else "interrupted"
 
     def set_aside(self) -> Path:
-        """Rename the directory, so that a new run can use its name; return the new path."""
+        """Rename the directory so that a new run can use its name; return the new path."""
         number = 1
         while (aside := self.path.with_name(f"{self.path.name}.old{number}")).exists():
             number += 1
@@ -122,9 +121,9 @@ class RunFolder:
 
 
 def runs_under(folder: Path) -> list[RunFolder]:
-    """Return the run directories in ``folder``, without renamed ones."""
-    found = sorted(path.parent for path in folder.glob("*/experiment.json"))
-    return [RunFolder(path) for path in found if ".old" not in path.name]
+    """Return the run directories in ``folder``, without those that were renamed."""
+    paths = sorted(path.parent for path in folder.glob("*/experiment.json"))
+    return [RunFolder(path) for path in paths if ".old" not in path.name]
 
 
 def read_json(path: Path) -> Any:

@@ -1,4 +1,4 @@
-"""The state of runs, a row per run directory, from its files."""
+"""The state of runs, read from the files of their directories."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ def rows(folder: Path) -> list[Row]:
 
 
 def row(run: RunFolder) -> Row:
-    """Return the state of one run; ``loss`` is the last training loss in bits, ``bleu`` that of the test set."""
+    """Return the state of one run; ``loss`` is the last training loss in bits, ``bleu`` the BLEU on the test set."""
     experiment, state = run.experiment or {}, run.state
     record = run.record if state in ("finished", "diverged") else None
     losses = [event for event in run.events.read() if event["kind"] == "train"]
@@ -38,24 +38,24 @@ def row(run: RunFolder) -> Row:
 
 
 def waiting_row(name: str, exp: str, seed: int, lr: float | None, run_id: str | None, state: str) -> Row:
-    """Return the row of a run without a directory, which will have this ``name``."""
+    """Return the row of a run whose directory, with this ``name``, does not exist yet."""
     return {
         "id": run_id, "exp": exp, "seed": seed, "lr": lr, "state": state,
         "update": 0, "loss": None, "bleu": None, "dir": name,
     }  # fmt: skip
 
 
-def with_queue(found: Sequence[Row], queue: Mapping[str, str]) -> list[Row]:
-    """Return the rows, with the state in a cluster's queue of runs that are not running here.
+def with_queue(rows: Sequence[Row], queue: Mapping[str, str]) -> list[Row]:
+    """Return the rows with the state of unfinished runs replaced by that in a cluster's queue.
 
     Args:
-        found: the rows.
+        rows: the rows.
         queue: ``queued`` or ``running``, by the name of the run's directory.
     """
     open_states = ("planned", "interrupted", "failed")
     return [
         {**row, "state": queue.get(Path(row["dir"]).name, row["state"])} if row["state"] in open_states else row
-        for row in found
+        for row in rows
     ]
 
 
@@ -66,19 +66,19 @@ def summary(states: Iterable[str]) -> str:
     return f"{counted.total()} run{'' if counted.total() == 1 else 's'}: {', '.join(parts) or 'none'}"
 
 
-def table(found: Sequence[Row]) -> str:
+def table(rows: Sequence[Row]) -> str:
     """Return the rows as text, usually 80 columns wide; with the learning rate if an experiment has several."""
-    if not found:
+    if not rows:
         return "no runs yet; `ln-repro run exp=NAME` starts one"
-    several = len({(row["exp"], row["lr"]) for row in found}) > len({row["exp"] for row in found})
+    several = len({(row["exp"], row["lr"]) for row in rows}) > len({row["exp"] for row in rows})
     columns = ("exp", "lr", *COLUMNS[1:]) if several else COLUMNS
-    cells = [columns, *(shown(row, columns) for row in found)]
+    cells = [columns, *(shown(row, columns) for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells)
 
 
 def shown(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
-    """Return columns of a row as text."""
+    """Return the given columns of a row as text."""
     return tuple(_text(column, row[column]) for column in columns)
 
 

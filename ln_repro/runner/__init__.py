@@ -1,1 +1,1 @@
-"""One run from its settings to its record: data, training, scoring."""
+"""Runs, from settings to record: data, training, decoding and scoring."""

@@ -1,6 +1,6 @@
-"""BLEU with its signature, which says what was compared and how.
+"""BLEU scores with signatures that describe how they were computed.
 
-sacreBLEU and sacremoses are imported only when they are used, because the import takes a third of a second.
+sacreBLEU and sacremoses are imported only when needed, because their import takes a third of a second.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def sacre_bleu(
 ) -> Score:
     """Score detokenised text with sacreBLEU's tokenisation, ignoring case if the corpus was lower-cased.
 
-    ``averaged`` is the number of epochs whose mean weights made the hypotheses.
+    ``averaged`` is the number of epochs whose weights were averaged for decoding.
     """
     return _bleu(_metric(lowercase=experiment.data.lowercase), hypotheses, references, experiment, split, averaged)
 
@@ -44,7 +44,7 @@ def paper_bleu(
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two corpus BLEUs with the same references, and the p-value of their difference."""
+    """Two BLEU scores on the same references, and the p-value of their difference."""
 
     first: float
     second: float
@@ -55,9 +55,9 @@ class Comparison:
 def paired_bootstrap(
     first: Sequence[str], second: Sequence[str], references: Sequence[str], lowercase: bool, samples: int = 1000
 ) -> Comparison:
-    """Compare detokenised hypotheses by sacreBLEU's paired bootstrap, whose seed is fixed.
+    """Compare detokenised hypotheses by sacreBLEU's paired bootstrap with a fixed seed.
 
-    sacreBLEU counts the samples with a difference larger than the observed one; for equal scores p is set to 1.
+    sacreBLEU counts the samples whose difference is larger than the observed one; if the scores are equal, p is 1.
     """
     from sacrebleu.significance import PairedTest
 
@@ -70,7 +70,7 @@ def paired_bootstrap(
 
 
 def detokenise(lines: Sequence[str], language: str) -> list[str]:
-    """Detokenise sentences that Moses tokenised."""
+    """Detokenise sentences that were tokenised by Moses."""
     from sacremoses import MosesDetokenizer
 
     moses = MosesDetokenizer(lang=language)

@@ -11,14 +11,14 @@ from ln_repro.system.files import sha256
 
 HOW = "give start=RUN@EPOCH with a finished run of task=masked_lm, or the path of its checkpoints/epochN.pt"
 SAME = ("layers", "width", "ffn", "heads")
-"""Dimensions that have to be the same in both models."""
+"""Dimensions that must be the same in both models."""
 
 
 def with_pretrained(experiment: Experiment) -> Experiment:
     """Return the experiment with all fields of ``start``, and with the data preparation of the pre-training run.
 
     Raises:
-        UserError: there are no such weights, they are damaged, or they are of a different model.
+        UserError: the weights do not exist, are damaged, or belong to a different model.
     """
     start = experiment.start
     if start is None:
@@ -27,22 +27,22 @@ def with_pretrained(experiment: Experiment) -> Experiment:
     record = folder.record
     if record is None:
         raise UserError(f"start: {folder.path} is not a finished run; {HOW}")
-    if misfit := _misfit(experiment, record):
-        raise UserError(f"start: {misfit}")
+    if problem := _incompatibility(experiment, record):
+        raise UserError(f"start: {problem}")
     path = (folder.checkpoints / weights.file).absolute()
     if not path.is_file() or sha256(path) != weights.sha256:
         raise UserError(f"start: {path} is missing or does not match its checksum; give another epoch")
     fingerprint, text = record["data"]["fingerprint"], record["experiment"]["data"]
-    found = {"path": path, "sha256": weights.sha256, "run": record["id"], "exp": record["exp"], "data": fingerprint,
-             "epoch": weights.epoch, "update": weights.update}  # fmt: skip
+    resolved = {"path": path, "sha256": weights.sha256, "run": record["id"], "exp": record["exp"], "data": fingerprint,
+                "epoch": weights.epoch, "update": weights.update}  # fmt: skip
     prepared = {"vocabulary": fingerprint, "lowercase": text["lowercase"], "bpe_merges": text["bpe_merges"]}
     return experiment.model_copy(
-        update={"start": start.model_copy(update=found), "data": experiment.data.model_copy(update=prepared)}
+        update={"start": start.model_copy(update=resolved), "data": experiment.data.model_copy(update=prepared)}
     )
 
 
 def _named(given: str, runs: Path) -> tuple[RunFolder, Checkpoint]:
-    """Return the run and the weights that ``given`` names."""
+    """Return the run and the weights that the user has given as RUN@EPOCH or as a path."""
     run, at, epoch = given.rpartition("@")
     if at and epoch.isdecimal():
         folder = _folder(run, runs)
@@ -69,7 +69,7 @@ def _folder(run: str, runs: Path) -> RunFolder:
     raise UserError(f"start: there is no run {run!r}, neither as a path nor under {runs}; {HOW}")
 
 
-def _misfit(experiment: Experiment, record: Record) -> str | None:
+def _incompatibility(experiment: Experiment, record: Record) -> str | None:
     """Return why the experiment cannot start from the weights of a run, or None."""
     name, settings = record["exp"], record["experiment"]
     if task_of(record) != "masked_lm":

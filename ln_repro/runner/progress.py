@@ -1,4 +1,4 @@
-"""The progress of a run on standard error: a live line on a terminal, plain lines elsewhere."""
+"""The progress of a run on standard error: a live table on a terminal, otherwise plain lines."""
 
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ PLAIN_SECONDS = 5.0
 
 
 class Display(Screen):
-    """Shows the events of a run."""
+    """A display of the events of a run."""
 
     def __init__(self, title: str, length: Training, console: Console | None = None) -> None:
         self.title = title
@@ -69,7 +69,7 @@ class Progress:
 
     @property
     def total(self) -> int | None:
-        """Return the total number of updates, or None if it is not known yet."""
+        """The total number of updates, or None if it is not known yet."""
         ends = [] if self.length.max_update is None else [self.length.max_update]
         if self.length.max_epoch is not None and self.updates_per_epoch:
             ends.append(self.length.max_epoch * self.updates_per_epoch)

@@ -33,18 +33,21 @@ from ln_repro.tracking.mirror import mirrored
 POLL_SECONDS = 0.2
 SAMPLED = 20
 Weights = dict[int, list[Checkpoint]]
-"""By epoch, the weights whose mean is decoded: those of this epoch, or of the last epochs up to it."""
+"""The weights to average and decode, by epoch: those of the epoch alone, or of the last epochs up to it."""
 
 
 def run(experiment: Experiment, say: Callable[[str], None], queued: Mapping[str, Any] | None = None) -> Path:
-    """Run an experiment, or resume it; return the run directory. A finished experiment is not run again.
+    """Run or resume an experiment and return the run directory; a finished experiment is not repeated.
 
-    ``queued`` is the version of the code with which a sweep queued the run, which the record keeps if it differs.
+    Args:
+        experiment: the experiment.
+        say: receives messages for the user.
+        queued: the version of the code with which a sweep queued the run; it is recorded if it differs.
 
     Raises:
-        UserError: the experiment cannot be run.
+        UserError: the experiment is invalid.
         Interrupted: on Ctrl-C or another stop signal; the state is saved.
-        LnReproError: any other failure, with the path of the log.
+        LnReproError: any other failure; the message has the path of the log.
     """
     if experiment.data.only is not None:
         raise UserError(f"data.only: a run needs the whole corpus, not only {experiment.data.only}")
@@ -95,12 +98,12 @@ class Run:
         self.say = say
         self.events: Events = folder.events
         self.checkpoints = Checkpoints(folder.checkpoints)
-        self.code = provenance.code(queued)  # at the start: a checkout may change during a long run
+        self.code = provenance.code(queued)  # determined now, since a checkout may change during a long run
         self.scored: set[tuple[str, int]] = set()
         self.splits = experiment.decoded_splits
 
     def execute(self) -> None:
-        """Train with decoding alongside, then write the record."""
+        """Train and decode in parallel, then write the record."""
         settings = {**self.experiment.model_dump(mode="json"), "id": self.id}
         write_json(self.folder.path / "experiment.json", settings)
         (self.folder.path / "hyps").mkdir(exist_ok=True)
@@ -115,10 +118,10 @@ class Run:
             write_json(self.folder.path / "record.json", record)
 
     def _train_and_decode(self, display: Display, check_mirror: Callable[[], None], stop: threading.Event) -> None:
-        """Run a trainer and, for the epochs that have ended, a decoder beside it, until both are finished."""
+        """Run the trainer and, in parallel, the decoder for completed epochs, until both have finished."""
         arguments = self._resume()
         follower = self.events.follow()
-        list(follower.new())  # skip those of earlier sessions
+        list(follower.new())  # skip the events of earlier sessions
         trainer = process.Worker(
             "train", arguments, self.folder.log, self.experiment.train.threads, self.lock.descriptor
         )
@@ -150,18 +153,18 @@ class Run:
                     raise Interrupted(f"interrupted; the same command resumes the run in {self.folder.path}")
                 trainer.check()
                 if self.lock.taken_over:
-                    trainer.kill()  # it must not save: another process has taken over the directory
+                    trainer.kill()  # not terminate(): it must not save into a directory that another process uses
                 self.lock.check()
             trainer.check()
             if (trained := len(self._last())) < (wanted := self.experiment.eval.average):
                 self.say(f"no average is scored: eval.average={wanted}, but only {trained} epochs were trained")
         finally:
-            trainer.terminate()  # it saves its state while the decoder stops
+            trainer.terminate()  # the trainer saves its state while the decoder stops
             decoder.stop()
             trainer.stop()
 
     def _resume(self) -> list[str]:
-        """Go back to the newest intact checkpoint; return the trainer's arguments."""
+        """Find the latest intact checkpoint, discard what is newer, and return the arguments of the trainer."""
         scored = {
             (event["split"], event["epoch"]): event["update"]
             for event in self.events.read()
@@ -182,18 +185,21 @@ class Run:
         return command.training_arguments(self.experiment, self.corpus.bin, self.folder.checkpoints, resume)
 
     def _last(self) -> list[Checkpoint]:
-        """Return the weights of the last ``eval.average`` epochs, or of fewer if there are no more."""
+        """Return the weights of the last ``eval.average`` epochs, or fewer if fewer have been trained."""
         average, weights = self.experiment.eval.average, self.checkpoints.weights()
         return [weights[epoch] for epoch in sorted(weights)[-average:]] if average else []
 
     def _undecoded(self, trained: bool) -> tuple[str, Weights] | None:
-        """Return a split and the weights that have no BLEU on it yet; the average is scored once training has ended."""
+        """Return a split and the weights that have not been scored on it; None if there are none.
+
+        The average is only scored after training.
+        """
         weights = self.checkpoints.weights()
         wanted: dict[str, Weights] = {split: {epoch: [weights[epoch]] for epoch in weights} for split in self.splits}
         if trained and (last := self._last()) and len(last) == self.experiment.eval.average:
             wanted[AVERAGE] = {last[-1].epoch: last}
-        for split, found in wanted.items():
-            if unscored := {epoch: found[epoch] for epoch in sorted(found) if (split, epoch) not in self.scored}:
+        for split, epochs in wanted.items():
+            if unscored := {epoch: epochs[epoch] for epoch in sorted(epochs) if (split, epoch) not in self.scored}:
                 return split, unscored
         return None
 
@@ -205,26 +211,26 @@ class Run:
         decoder.request(corpus_split(split), files)
 
     def _score(self, split: str, decoded: Weights) -> None:
-        """Score the hypotheses of the decoder; the event of the last flavour marks the epoch as scored."""
+        """Score the hypotheses; the event of the last flavour marks the epoch as scored."""
         data = corpus_split(split)
         for epoch, weights in decoded.items():
             tokenised = read_lines(self.folder.hypotheses(split, epoch, tokenised=True))
             plain = bleu.detokenise(tokenised, self.corpus.target_lang)
             text = "".join(f"{line}\n" for line in plain)
             self.folder.hypotheses(split, epoch).write_text(text, encoding="utf-8")
-            how = (self.experiment, data, len(weights))
+            context = (self.experiment, data, len(weights))
             scores = {
-                "tokenised": bleu.paper_bleu(tokenised, self.corpus.tokenised(data), *how),
-                "detokenised": bleu.sacre_bleu(plain, self.corpus.references(data), *how),
+                "tokenised": bleu.paper_bleu(tokenised, self.corpus.tokenised(data), *context),
+                "detokenised": bleu.sacre_bleu(plain, self.corpus.references(data), *context),
             }
-            of = {"epochs": [one.epoch for one in weights]} if split == AVERAGE else {}
+            epochs = {"epochs": [one.epoch for one in weights]} if split == AVERAGE else {}
             for flavour in bleu.FLAVOURS:
-                values = asdict(scores[flavour]) | of
+                values = asdict(scores[flavour]) | epochs
                 self.events.write("bleu", weights[-1].update, epoch, split=split, flavour=flavour, **values)
             self.scored.add((split, epoch))
 
     def _facts(self) -> dict[str, Any]:
-        """Return the facts on the corpus that the record keeps."""
+        """Return the properties of the corpus for the record."""
         corpus, entropy = self.corpus, self.corpus.entropy
         bits = {
             "unigram_bits": entropy.get("unigram_bits"),
@@ -244,18 +250,18 @@ class Run:
 
 
 def corpus_split(split: str) -> str:
-    """Return the split of the corpus that is decoded for a split of the scores."""
+    """Return the split of the corpus that is decoded for a score; the average is scored on the test set."""
     return "test" if split == AVERAGE else split
 
 
 def room_for(experiment: Experiment, corpus: Prepared) -> float:
-    """Return the size of a run's checkpoints in bytes: weights of each epoch, three states with Adam's moments."""
+    """Return the size of a run's checkpoints in bytes: weights of each epoch, and three states with Adam's moments."""
     weights = 4 * experiment.model.parameters(corpus.vocabulary, TASKS[experiment.task])
     return 10 * MEGABYTE + weights * (most_epochs(experiment.train, corpus.target_tokens) + 3 * 3)
 
 
 def most_epochs(train: Training, target_tokens: int) -> int:
-    """Return the maximum number of epochs of a run, which it has if all mini-batches are full."""
+    """Return the maximum number of epochs of a run, assuming that all mini-batches are full."""
     updates_per_epoch = max(target_tokens / (train.max_tokens * train.batches_per_update), 1)
     ends = (train.max_epoch, train.max_update and math.ceil(train.max_update / updates_per_epoch))
     return min(end for end in ends if end)
@@ -263,7 +269,7 @@ def most_epochs(train: Training, target_tokens: int) -> int:
 
 @contextmanager
 def failure_recorded(folder: RunFolder) -> Iterator[None]:
-    """Record in the directory when a session fails; an interrupted one has not failed."""
+    """Record a failure of the session in the run directory; an interruption is not a failure."""
     try:
         yield
     except Interrupted:

@@ -1,4 +1,4 @@
-"""Stop runs, wherever they wait or run. Each saves its state, and the next sweep resumes it."""
+"""Stop running and queued runs; each saves its state, and the next sweep resumes it."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,13 +17,13 @@ CLOCK_SECONDS = 2.0
 
 
 def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
-    """Stop runs; yield a line for each that was running or queued, and for what could not be done.
+    """Stop runs; yield a message for each that was running or queued, and for each failure.
 
     Args:
         runs: the runs folder.
-        names: the names of the runs' directories; None for all that run or wait, of any sweep.
+        names: the names of the runs' directories; None for all running and queued runs of all sweeps.
     """
-    Cancellations(runs).request([ALL] if names is None else names)  # to sweeps on this machine and others
+    Cancellations(runs).request([ALL] if names is None else names)  # for sweeps on this and other machines
     try:
         jobs = submitted(runs)
         slurm.cancel(one.job.name for name, one in jobs.items() if names is None or name in names)
@@ -42,11 +42,11 @@ def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
 
 
 def stopped(holder: Holder) -> bool:
-    """Send SIGTERM to a run on this machine, on which it saves its state; return whether its process was found."""
+    """Send SIGTERM to a run on this machine, so that it saves its state; return whether its process was found."""
     try:
         process = psutil.Process(holder.pid)
         if holder.created is None or abs(process.create_time() - holder.created) > CLOCK_SECONDS:
-            return False  # another process has this id by now
+            return False  # the id now belongs to another process
         process.terminate()
     except psutil.Error:
         return False

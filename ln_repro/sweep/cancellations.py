@@ -1,4 +1,4 @@
-"""Requests to stop runs: files beside them, which a sweep on any machine that shares the folder sees."""
+"""Requests to stop runs, stored as files that sweeps on all machines with access to the folder can see."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,17 +14,17 @@ class Cancellations:
         self._old = {path.name: self._made(path.name) for path in self.folder.glob("*")}
 
     def request(self, names: Iterable[str]) -> None:
-        """Ask for runs to be stopped, by their directories' names (``ALL``: every one), wherever they run."""
+        """Request that runs be stopped, by the names of their directories (``ALL``: every run)."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for name in names:
             (self.folder / name).touch()
 
     def pending(self, name: str) -> bool:
-        """Return whether this run is to stop."""
+        """Return whether there is a request to stop this run."""
         return any(self._made(one) not in (None, self._old.get(one)) for one in (name, ALL))
 
     def _made(self, name: str) -> int | None:
-        """Return when the last request was made; None if there was none."""
+        """Return the time of the last request; None if there was none."""
         try:
             return (self.folder / name).stat().st_mtime_ns
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A sweep on a cluster: submit the unfinished runs that are not in the queue yet, and wait until all have ended."""
+"""Sweeps on a cluster: submit the unfinished runs that are not in the queue, and wait until all have ended."""
 
 import time
 import uuid
@@ -21,32 +21,32 @@ ACTIVE = ("queued", "running")
 
 @dataclass(frozen=True)
 class Submitted:
-    """A run in Slurm's queue: the job, and the file of its experiment."""
+    """A run in Slurm's queue: its job, and the file with its experiment."""
 
     job: slurm.Job
     file: Path
 
 
 def arrays(runs: Path) -> Path:
-    """Return the folder of submitted runs; it has one folder for each job array, named like the array in Slurm."""
+    """Return the folder of submitted runs, which has a folder for each job array, named after its tag in Slurm."""
     return runs.absolute() / "sweep" / "slurm" / "queue"
 
 
 def submitted(runs: Path) -> dict[str, Submitted]:
-    """Return the runs in Slurm's queue, waiting or running, by the names of their directories.
+    """Return the pending and running runs in Slurm's queue, by the names of their directories.
 
     Raises:
-        LnReproError: Slurm does not answer (it is asked only if runs were ever submitted).
+        LnReproError: Slurm does not respond; it is only queried if runs were submitted before.
     """
     ours = {folder.name: folder for folder in arrays(runs).glob("*")}
     jobs = [job for job in slurm.queue() if job.tag in ours] if ours else []
     runs_of = {tag: files.listed(ours[tag]) for tag in {job.tag for job in jobs}}
-    found = [Submitted(job, runs_of[job.tag][job.index]) for job in jobs if job.index in runs_of[job.tag]]
-    return {files.name(one.file): one for one in found}
+    matched = [Submitted(job, runs_of[job.tag][job.index]) for job in jobs if job.index in runs_of[job.tag]]
+    return {files.name(one.file): one for one in matched}
 
 
 def submitted_experiment(runs: Path, name: str) -> Experiment | None:
-    """Return the experiment of a submitted run, given its directory's name; None if it was not submitted."""
+    """Return the experiment of a submitted run by the name of its directory; None if it was not submitted."""
     file = next(arrays(runs).glob(f"*/*-{name}.json"), None)
     return files.read(file)[0] if file else None
 
@@ -55,24 +55,24 @@ def queued(runs: Path) -> dict[str, str]:
     """Return the states (``queued`` or ``running``) of the runs in Slurm's queue, by the names of their directories.
 
     Raises:
-        LnReproError: Slurm does not answer.
+        LnReproError: Slurm does not respond.
     """
     return {name: one.job.state for name, one in submitted(runs).items()}
 
 
 def submit_unfinished(plan: Sequence[PlannedRun], runs: Path, options: Mapping[str, Any], retries: int) -> int:
-    """Submit the runs that are not done, running or in the queue; return how many.
+    """Submit the runs that are not done, running or in the queue; return their number.
 
     Raises:
-        UserError: Slurm or submitit refuses the options.
-        LnReproError: Slurm does not answer, or another sweep is submitting.
+        UserError: Slurm or submitit rejects the options.
+        LnReproError: Slurm does not respond, or another sweep is submitting.
     """
     with acquire(runs / "sweep"):
-        there = queued(runs)
-        todo = [p for p in plan if not p.done and p.name not in there and not p.folder.holder]
+        in_queue = queued(runs)
+        todo = [p for p in plan if not p.done and p.name not in in_queue and not p.folder.holder]
         if todo:
             tag = f"ln-repro-{uuid.uuid4().hex}"
-            # written before anything is submitted: if this process dies meanwhile, the queue still names the runs
+            # Written before the submission, so that jobs can be matched to runs even if this process dies meanwhile.
             written = files.write(todo, arrays(runs) / tag)
             jobs = [
                 slurm.RunJob(p.name, str(file), str(runs.absolute()), retries)
@@ -83,7 +83,7 @@ def submit_unfinished(plan: Sequence[PlannedRun], runs: Path, options: Mapping[s
 
 
 def _dequeue(plan: Sequence[PlannedRun], runs: Path) -> int:
-    """Cancel the jobs of these runs that still wait in the queue; return how many."""
+    """Cancel the pending jobs of these runs; return their number."""
     names = {planned.name for planned in plan}
     waiting = [one.job for name, one in submitted(runs).items() if name in names and one.job.state == "queued"]
     slurm.cancel(job.name for job in waiting)
@@ -91,13 +91,13 @@ def _dequeue(plan: Sequence[PlannedRun], runs: Path) -> int:
 
 
 def watch(plan: Sequence[PlannedRun], progress: Progress, runs: Path, fail_fast: bool = False) -> None:
-    """Return once no run is running or in the queue.
+    """Wait until no run is running or in the queue.
 
     Args:
         plan: the runs.
         progress: the display.
         runs: the runs folder.
-        fail_fast: once a run has ended without a record, cancel those that still wait in the queue.
+        fail_fast: once a run has ended without a record, cancel the pending ones.
 
     Raises:
         Interrupted: after Ctrl-C; the jobs continue.
@@ -108,7 +108,7 @@ def watch(plan: Sequence[PlannedRun], progress: Progress, runs: Path, fail_fast:
             try:
                 states = progress.states()
                 progress.show()
-            except LnReproError as error:  # Slurm may answer the next time
+            except LnReproError as error:  # possibly temporary
                 progress.say(f"{error}; trying again")
                 states = {planned.name: "running" for planned in plan if not planned.done}
             for planned in plan:

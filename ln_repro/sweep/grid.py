@@ -1,4 +1,4 @@
-"""A grid: arms, the corpus they run on, seeds, learning rates, and settings that all or some of its runs share."""
+"""Grids of runs: the product of arms, seeds and learning rates on one corpus, with further settings."""
 
 import difflib
 import math
@@ -14,32 +14,32 @@ LAUNCHER = "launcher"
 
 @dataclass(frozen=True)
 class GridRun:
-    """One experiment of a grid, as the overrides that describe it."""
+    """One run of a grid, described by overrides."""
 
     exp: str
     seed: int
     settings: tuple[str, ...] = ()
     rate: float | None = None
-    """The learning rate, where it is an axis of the grid; None: the experiment's own."""
+    """The learning rate if it is an axis of the grid; None: the experiment's own."""
 
     @property
     def overrides(self) -> list[str]:
-        """Return what follows `ln-repro run`."""
+        """The arguments for `ln-repro run`."""
         rate = [] if self.rate is None else [f"lr={_text(self.rate)}"]
         return [f"exp={self.exp}", f"seed={self.seed}", *rate, *self.settings]
 
     @property
     def name(self) -> str:
-        """Return its name in the grid, ``toy_postln_warm-lr0.001-s1``; only a grid with rates names the rate."""
+        """The name in the grid, for example ``toy_postln_warm-lr0.001-s1``; the rate is included if it is an axis."""
         return f"{self.group}-s{self.seed}"
 
     @property
     def group(self) -> str:
-        """Return the part of its name that all seeds share."""
+        """The part of the name that is the same for all seeds."""
         return self.exp if self.rate is None else f"{self.exp}-lr{_text(self.rate)}"
 
     def matches(self, pattern: str) -> bool:
-        """Return whether ``pattern`` (with ``*``) names it: its experiment or arm, with or without rate and seed."""
+        """Return whether ``pattern`` (with ``*``) matches the experiment or arm, with or without rate and seed."""
         names = (self.exp, f"{self.exp}-s{self.seed}", self.group, self.name)
         return any(fnmatchcase(name, pattern) or fnmatchcase(name.partition("_")[2], pattern) for name in names)
 
@@ -50,52 +50,53 @@ def _text(rate: float) -> str:
 
 @dataclass(frozen=True)
 class SweepRequest:
-    """The arguments of `sweep`: grid, corpus, seeds, launcher, and settings for every run."""
+    """The arguments of `sweep`."""
 
     grid: str = ""
     corpus: str | None = None
-    """None: the grid's own."""
+    """None: the grid's default."""
     seeds: int = 1
     launcher: str = "local"
     """`local`, `slurm`, or a YAML file with options for Slurm."""
     launcher_options: tuple[str, ...] = ()
-    """Of ``launcher.KEY=VALUE``, the part after ``launcher.``."""
+    """Options for Slurm, each ``KEY=VALUE``."""
     jobs: int | None = None
     jobs_per_gpu: int = 1
     retries: int = 2
     budget_minutes: int | None = None
-    """Of an earlier release: `timeout -s TERM 25m ln-repro sweep ...` does the same."""
+    """Kept for compatibility; `timeout -s TERM 25m ln-repro sweep ...` does the same."""
     arms: tuple[str, ...] = ()
-    """Instead of the grid's own."""
+    """Arms to use instead of the grid's."""
     rates: tuple[float, ...] = ()
-    """Learning rates, instead of the setting's."""
+    """Learning rates to use instead of the setting's."""
     settings: tuple[str, ...] = ()
+    """Overrides for every run."""
 
     @property
     def local(self) -> bool:
-        """Return whether the runs start on this machine."""
+        """Whether the runs are started on this machine."""
         return self.launcher == "local"
 
 
 COUNTS = {"seeds": 1, "jobs": 1, "jobs_per_gpu": 1, "retries": 0, "budget_minutes": 1}
-"""Arguments that take a whole number, and the smallest one allowed."""
+"""Arguments with an integer value, and the minimum."""
 REFUSED = {
     "exp": "a grid names its experiments; --only PATTERN chooses some of them (--only '*_sgd')",
     "seed": "a grid numbers its seeds; seeds=N says how many, --only '*-s2' chooses one",
     "rerun": "a sweep resumes its runs; `ln-repro run exp=NAME rerun=true` starts one again",
 }
-"""Settings of a run that a sweep does not take, and what to give instead."""
+"""Settings of a run that a sweep does not accept, and what to use instead."""
 
 
-def parse_request(given: Sequence[str]) -> SweepRequest:
-    """Read ``grid=NAME corpus=NAME seeds=N arms=A,B rates=X,Y launcher=NAME launcher.KEY=VALUE jobs=N key=value ...``.
+def parse_request(words: Sequence[str]) -> SweepRequest:
+    """Parse ``grid=NAME corpus=NAME seeds=N arms=A,B rates=X,Y launcher=NAME launcher.KEY=VALUE jobs=N key=value ...``.
 
     Raises:
-        UserError: a word is none of these.
+        UserError: an argument is invalid.
     """
     own: dict[str, Any] = {}
     options, settings = [], []
-    for word in given:
+    for word in words:
         key, equals, value = word.partition("=")
         if not equals:
             raise UserError(f"expected key=value, got {word!r}")
@@ -144,31 +145,31 @@ def _rate(text: str) -> float:
     return rate
 
 
-def by_rate(found: Sequence[GridRun], rates: Sequence[float]) -> list[GridRun]:
+def by_rate(runs: Sequence[GridRun], rates: Sequence[float]) -> list[GridRun]:
     """Return each run at each of these learning rates.
 
     Raises:
-        UserError: the runs have a rate of their own.
+        UserError: the learning rate is also given as a setting.
     """
-    if any(setting.lstrip("+").startswith("lr=") for run in found for setting in run.settings):
+    if any(setting.lstrip("+").startswith("lr=") for run in runs for setting in run.settings):
         raise UserError("lr: is an axis of this grid; give rates=A,B,C, or rates=A for a single one")
-    return [replace(run, rate=rate) for run in found for rate in rates]
+    return [replace(run, rate=rate) for run in runs for rate in rates]
 
 
 def grid_runs(
     grid: Mapping[str, Any], corpus: str, seeds: int, settings: Sequence[str], known: Sequence[str]
 ) -> list[GridRun]:
-    """Return the runs of a grid, all arms of a seed before the next seed.
+    """Return the runs of a grid, with all arms of a seed before those of the next seed.
 
     Args:
-        grid: ``arms`` and, where some runs differ by more, a list of ``overrides``, each a list of settings.
+        grid: ``arms`` and, optionally, ``overrides``: lists of settings, for each of which every arm is run.
         corpus: the first part of the experiments' names.
-        seeds: how many, from 1.
-        settings: given to every run.
-        known: the experiments that exist.
+        seeds: number of seeds, which start at 1.
+        settings: overrides for every run.
+        known: the names of all experiments.
 
     Raises:
-        UserError: there is no such corpus, or an arm does not exist on it.
+        UserError: there is no such corpus, or it does not have an arm.
     """
     corpora = sorted({name.partition("_")[0] for name in known})
     if corpus not in corpora:
@@ -189,23 +190,17 @@ def grid_runs(
     ]
 
 
-def select(found: Sequence[GridRun], only: Sequence[str], but: Sequence[str]) -> list[GridRun]:
-    """Return the runs that match a pattern of ``only`` (all if it is empty) and none of ``but``.
+def select(runs: Sequence[GridRun], only: Sequence[str], but: Sequence[str]) -> list[GridRun]:
+    """Return the runs that match a pattern of ``only`` (if it is not empty) and no pattern of ``but``.
 
     Raises:
-        UserError: a pattern matches no run, or none is left.
+        UserError: a pattern matches no run, or no run is left.
     """
     for pattern in (*only, *but):
-        if not any(run.matches(pattern) for run in found):
-            raise UserError(
-                f"{pattern!r} matches no run of the grid; its runs are {', '.join(sorted({c.group for c in found}))}"
-            )
-    kept = [
-        run
-        for run in found
-        if (not only or any(run.matches(pattern) for pattern in only))
-        and not any(run.matches(pattern) for pattern in but)
-    ]
-    if not kept:
+        if not any(run.matches(pattern) for run in runs):
+            groups = ", ".join(sorted({run.group for run in runs}))
+            raise UserError(f"{pattern!r} matches no run of the grid; its runs are {groups}")
+    selected = [run for run in runs if (not only or any(map(run.matches, only))) and not any(map(run.matches, but))]
+    if not selected:
         raise UserError("--only and --except leave no run")
-    return kept
+    return selected

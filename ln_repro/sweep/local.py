@@ -1,4 +1,4 @@
-"""A sweep on this machine: every run is an `ln-repro run` of its own, as many at a time as the devices allow."""
+"""Sweeps on this machine, with a separate `ln-repro run` process per run, as many at a time as the devices allow."""
 
 import subprocess
 import tempfile
@@ -16,19 +16,19 @@ from ln_repro.sweep.progress import Progress
 
 POLL_SECONDS = 0.5
 OTHER_SWEEP_SECONDS = 5.0
-"""How long to wait before looking again at a run that another sweep runs."""
+"""Time between checks of a run that another sweep has started."""
 
 
 @dataclass
 class Waiting:
-    """A run that is to be started."""
+    """A run that has not been started yet."""
 
     planned: PlannedRun
     file: Path
-    """The file of its experiment."""
+    """The file with its experiment."""
     failures: int = 0
     not_before: float = 0.0
-    """By the monotonic clock; until then another process is taken to run it."""
+    """Time of the next check, by the monotonic clock, if another process runs it."""
 
 
 @dataclass
@@ -41,15 +41,15 @@ class Running:
 
 
 class Pool:
-    """Runs experiments side by side; one that fails is tried again, and does not stop the others.
+    """Runs experiments in parallel and retries those that fail.
 
     Args:
         devices: the devices to run on.
-        retries: how often a run is tried again if it fails for another reason than invalid input.
-        logs: the folder of the runs' output, one file each.
-        cancellations: requests to stop runs, from this machine or another.
+        retries: number of retries of a run that fails, unless its input is invalid.
+        logs: the folder for the output of the runs.
+        cancellations: requests to stop runs, from this or another machine.
         progress: the display.
-        fail_fast: start no further run once one has failed and is not tried again.
+        fail_fast: start no further runs once one has failed after all retries.
     """
 
     def __init__(
@@ -66,15 +66,16 @@ class Pool:
         self.running: list[Running] = []
 
     def run(self, plan: Sequence[PlannedRun]) -> None:
-        """Return once every run has ended, here or in another sweep.
+        """Run all unfinished runs; return when each has ended, here or in another sweep.
 
         Raises:
             Interrupted: after SIGINT or SIGTERM; every run has saved its state.
         """
-        left = [planned for planned in plan if not planned.done]
+        unfinished = [planned for planned in plan if not planned.done]
         self.logs.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="queue-", dir=self.logs) as queue:
-            self.waiting = [Waiting(*one) for one in zip(left, queued.write(left, Path(queue)), strict=True)]
+            files = queued.write(unfinished, Path(queue))
+            self.waiting = [Waiting(*pair) for pair in zip(unfinished, files, strict=True)]
             self._run()
 
     def _run(self) -> None:
@@ -95,7 +96,7 @@ class Pool:
             raise
 
     def _start_one(self) -> bool:
-        """Start the first waiting run that no other process runs, if a device has room; return whether one started."""
+        """Start the next run if a device has capacity; return whether one was started."""
         for device in self.devices:
             pids = [running.process.pid for running in self.running if running.device is device]
             if self.waiting and device.has_room(pids) and (waiting := self._next()):
@@ -153,7 +154,7 @@ class Pool:
                 running.process.terminate()
 
     def _stop(self) -> None:
-        """Let every run save its state and end; kill those that do not end in time."""
+        """Let all runs save their state and exit; kill those that take too long."""
         for running in self.running:
             running.process.terminate()
         deadline = time.monotonic() + run_process.STOP_SECONDS

@@ -1,4 +1,4 @@
-"""The plan of a sweep: its runs, composed, one row each."""
+"""The plan of a sweep: its composed runs, and a table of them."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ class PlannedRun:
     """A run of a grid with its experiment.
 
     Attributes:
-        data: the corpus's fingerprint; None while the corpus is not prepared.
-        skipped: the ids of runs that are recorded already.
+        data: fingerprint of the corpus; None if the corpus is not prepared.
+        skipped: ids of runs that are already recorded.
     """
 
     run: GridRun
@@ -30,45 +30,45 @@ class PlannedRun:
 
     @property
     def id(self) -> str | None:
-        """Return the run's id; None while the corpus, which it depends on, is not prepared."""
+        """The id of the run; None if the corpus, on which it depends, is not prepared."""
         return self.experiment.id(self.data) if self.data else None
 
     @property
     def name(self) -> str:
-        """Return the name of the run's directory; it ends in the id."""
+        """The name of the run's directory, which ends in the id."""
         return f"{self.run.exp}-s{self.run.seed}-{self.id or '?'}"
 
     @property
     def label(self) -> str:
-        """Return the name shown on the screen: the run's name in the grid, and its id."""
+        """The name for display: the name in the grid, and the id."""
         return f"{self.run.name}-{self.id or '?'}"
 
     @property
     def folder(self) -> RunFolder:
-        """Return the run's directory; its corpus has to be prepared."""
+        """The run's directory; its corpus must be prepared."""
         assert self.data is not None
         return RunFolder.of(self.experiment, self.experiment.id(self.data))
 
     @property
     def state(self) -> str:
-        """Return ``recorded``, ``planned``, or the state of the run's directory."""
+        """``recorded``, ``planned``, or the state of the run's directory."""
         if self.id in self.skipped:
             return "recorded"
         return self.folder.state if self.data else "planned"
 
     @property
     def done(self) -> bool:
-        """Return whether there is nothing left to run."""
+        """Whether the run needs no further work."""
         return self.state in ("finished", "diverged", "recorded")
 
     @property
     def unprobed(self) -> bool:
-        """Return whether it has a record, but without the probes asked for; only `rerun=true` adds them."""
+        """Whether the run has a record without the requested probes; only `rerun=true` adds them."""
         record = self.folder.record
         return record is not None and unprobed(self.experiment, record)
 
     def row(self, queue: Mapping[str, str]) -> tuple[str, ...]:
-        """Return a row of the table; the cost is the number of tokens in training batches, padding included.
+        """Return a row of the table; the cost is the number of tokens in training batches, including padding.
 
         Args:
             queue: the states of runs in a cluster's queue, by name.

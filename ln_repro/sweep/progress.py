@@ -1,4 +1,4 @@
-"""The progress of a sweep: a live table on a terminal, or one line for each run that ends."""
+"""The progress of a sweep: a live table on a terminal, otherwise one line per run that has ended."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ COLUMNS = ("run", "state", "update", "loss", "bleu")
 
 
 class Progress(Screen):
-    """How many runs of a sweep are in which state, and a row for each that is running.
+    """A display of the number of runs in each state, with a row for each that is running.
 
     Args:
         plan: the runs.
@@ -33,12 +33,12 @@ class Progress(Screen):
         self.plan = plan
         self.queue = queue
         self.failures: list[str] = []
-        """One line for each run that has ended without a record."""
+        """One message for each run that has ended without a record."""
         self._drawn = 0.0
         self._final: dict[str, str] = {}
 
     def ended(self, planned: PlannedRun, status: int = 0, log: Path | None = None) -> None:
-        """Report that a run has ended, with the exit code ``status``."""
+        """Report that a run has ended with the exit code ``status``."""
         if status == 0:
             bleu = row(planned.folder)["bleu"]
             self.say(f"{planned.label}: {planned.state}" + ("" if bleu is None else f", test BLEU {bleu:.2f}"))
@@ -48,14 +48,14 @@ class Progress(Screen):
 
     def states(self) -> dict[str, str]:
         """Return the state of every run, by name."""
-        waiting = self.queue()
+        queue = self.queue()
         for planned in self.plan:
             if planned.name not in self._final and planned.done:
                 self._final[planned.name] = planned.state
-        return {p.name: self._final.get(p.name) or waiting.get(p.name) or p.state for p in self.plan}
+        return {p.name: self._final.get(p.name) or queue.get(p.name) or p.state for p in self.plan}
 
     def show(self) -> None:
-        """Redraw the table, if there is a terminal and it is time."""
+        """Redraw the table on a terminal, at most once per `REFRESH_SECONDS`."""
         if self.console.is_terminal and time.monotonic() - self._drawn > REFRESH_SECONDS:
             self.live.update(self._drawing(), refresh=True)
             self._drawn = time.monotonic()

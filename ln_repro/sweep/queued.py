@@ -1,7 +1,4 @@
-"""The files of queued runs. Each holds one experiment, as it was when the sweep was started.
-
-It is composed and validated, so a YAML file that is edited later does not change what runs.
-"""
+"""The files of queued runs, each with one composed experiment, so that later edits of YAML files do not affect it."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,7 +12,7 @@ from ln_repro.sweep.plan import PlannedRun
 
 
 def write(plan: Iterable[PlannedRun], folder: Path) -> list[Path]:
-    """Write the runs to ``folder``, with the version of the code; return their files, in order."""
+    """Write the runs to ``folder`` with the version of the code; return their files in order."""
     folder.mkdir(parents=True, exist_ok=True)
     code, files = provenance.code(), []
     for index, planned in enumerate(plan):
@@ -30,17 +27,17 @@ def listed(folder: Path) -> dict[int, Path]:
 
 
 def name(file: Path) -> str:
-    """Return the name of the run's directory, given its file."""
+    """Return the name of the run's directory that belongs to a file."""
     return file.stem.partition("-")[2]
 
 
 def read(file: Path) -> tuple[Experiment, dict[str, Any]]:
-    """Return a run's experiment, and the version of the code that wrote it.
+    """Return the experiment in a file and the version of the code that wrote it.
 
     Raises:
         UserError: the file does not exist.
     """
-    found = read_json(file)
-    if found is None:
+    content = read_json(file)
+    if content is None:
         raise UserError(f"{file}: the queued experiment does not exist any more; start the sweep again")
-    return build(found["experiment"]), found["code"]
+    return build(content["experiment"]), content["code"]

@@ -1,4 +1,4 @@
-"""One run of a sweep: an `ln-repro run` in a session of its own, its output in a log."""
+"""Start the runs of a sweep as `ln-repro run` processes, each in its own session and with a log."""
 
 import subprocess
 from collections.abc import Mapping
@@ -8,11 +8,11 @@ from ln_repro.errors import Interrupted, UserError
 from ln_repro.system import subprocesses
 
 STOP_SECONDS = 90.0
-"""How long a run may take to save: longer than it gives its own workers."""
+"""Time limit for a run to save its state; longer than the limit for its own workers."""
 
 
 def start(file: Path, log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-    """Start the run that is queued in ``file``; append its output to ``log``. Our signals do not reach it."""
+    """Start the run that is queued in ``file`` and append its output to ``log``; it does not receive our signals."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         return subprocess.Popen(
@@ -26,17 +26,17 @@ def start(file: Path, log: Path, environment: Mapping[str, str] | None = None) -
 
 
 def worth_retrying(status: int) -> bool:
-    """Return whether a run that ended with this exit code may succeed when it is tried again.
+    """Return whether a retry may help after this exit code.
 
-    It is not tried again after divergence (a result, with exit code 0), invalid input, or a request to stop.
+    It does not after divergence (a result, with exit code 0), invalid input, or a request to stop.
     """
     return status not in (0, UserError.exit_code, Interrupted.exit_code)
 
 
 def reason(status: int, log: Path) -> str:
-    """Return in one line why a run ended without a record: the signal that killed it, or its last line of output."""
+    """Return why a run ended without a record, in one line: the signal that killed it, or its last line of output."""
     if status < 0:
         return subprocesses.killed(status)
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-    said = next((line.strip() for line in reversed(lines) if line.strip()), "no output")
-    return said.removeprefix("ln-repro: ")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "no output")
+    return last.removeprefix("ln-repro: ")

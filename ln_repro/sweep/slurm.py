@@ -1,6 +1,6 @@
-"""Submit jobs to Slurm as one array, through submitit, and read the queue. No other module uses Slurm or submitit.
+"""Submit jobs to Slurm as one array, with submitit, and read the queue. Only this module uses Slurm and submitit.
 
-Slurm is asked only which jobs wait or run, so its accounting is not needed: the state of a run is in its directory.
+Slurm's accounting is not needed, because only the queue is read; the state of a run is in its directory.
 """
 
 import os
@@ -18,32 +18,25 @@ from ln_repro.sweep.cancellations import Cancellations
 
 INSTALL = "pip install 'ln-repro[slurm]'"
 UNPREFIXED = {
-    "timeout_min",
-    "cpus_per_task",
-    "gpus_per_node",
-    "tasks_per_node",
-    "mem_gb",
-    "nodes",
-    "name",
-    "stderr_to_stdout",
-}
-"""Options that submitit has for every kind of cluster; the others get the prefix ``slurm_``."""
+    "timeout_min", "cpus_per_task", "gpus_per_node", "tasks_per_node", "mem_gb", "nodes", "name", "stderr_to_stdout",
+}  # fmt: skip
+"""Options that submitit supports for all kinds of clusters; the others get the prefix ``slurm_``."""
 POLL_SECONDS = 0.5
 END_SECONDS = 300.0
-"""How long a job whose run has saved waits for Slurm to end it."""
+"""Time that a job waits for Slurm to end it after its run has saved its state."""
 WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT")
 
 
 class RunJob:
-    """A job: it starts the run, and on Slurm's warning lets it save and asks to be queued again.
+    """A job that starts a run; on Slurm's warning, it lets the run save its state and requests to be requeued.
 
-    submitit pickles it here and on the node, so it holds plain values only.
+    submitit pickles the job, so its attributes are plain values.
 
     Args:
         name: the name of the run's directory.
-        file: the file of the experiment.
+        file: the file with the experiment.
         runs: the runs folder.
-        retries: how often a run that fails is tried again.
+        retries: number of retries of a run that fails.
     """
 
     def __init__(self, name: str, file: str, runs: str, retries: int) -> None:
@@ -54,7 +47,7 @@ class RunJob:
         self.process: subprocess.Popen[bytes] | None = None
 
     def __call__(self) -> int:
-        """Start the run, and again if it fails; return the last exit code."""
+        """Run the experiment, with retries if it fails; return the last exit code."""
         requests, status = Cancellations(Path(self.runs)), 0
         for _ in range(self.retries + 1):
             self.process = run_process.start(Path(self.file), Path(self.runs) / "sweep" / f"{self.name}.log")
@@ -64,15 +57,15 @@ class RunJob:
             if not run_process.worth_retrying(status):
                 break
         if status == Interrupted.exit_code and not requests.pending(self.name):
-            time.sleep(END_SECONDS)  # Slurm has warned the job, and queues it again once it has ended it
+            time.sleep(END_SECONDS)  # after a warning, Slurm ends and requeues the job
         return status
 
     def checkpoint(self) -> Any:
-        """Let the run save its state, and ask to be queued again; submitit calls this on Slurm's warning."""
+        """Let the run save its state and request to be requeued; submitit calls this on Slurm's warning."""
         from submitit.helpers import DelayedSubmission
 
         if self.process:
-            self.process.terminate()  # Slurm's warning has reached it too, if it reaches every process of a job
+            self.process.terminate()  # depending on Slurm's configuration, the run may have received the warning, too
             deadline = time.monotonic() + run_process.STOP_SECONDS
             while self.process.poll() is None and time.monotonic() < deadline:
                 time.sleep(POLL_SECONDS / 5)
@@ -81,7 +74,7 @@ class RunJob:
 
 @dataclass(frozen=True)
 class Job:
-    """A job in Slurm's queue: its name, its state (``queued`` or ``running``), and the comment that we gave it."""
+    """A job in Slurm's queue: its name, its state (``queued`` or ``running``), and our tag, its comment."""
 
     name: str
     state: str
@@ -89,17 +82,13 @@ class Job:
 
     @property
     def index(self) -> int:
-        """Return the index in the array; a single job, of which submitit makes no array, has 0."""
+        """The index in the array; 0 for a single job, which submitit does not submit as an array."""
         index = self.name.partition("_")[2]
         return int(index) if index.isdecimal() else 0
 
 
 def require() -> None:
-    """Check that jobs can be submitted to Slurm from here.
-
-    Raises:
-        UserError: something is missing.
-    """
+    """Raise `UserError` unless jobs can be submitted to Slurm from this machine."""
     try:
         import submitit  # noqa: F401
     except ImportError:
@@ -109,16 +98,16 @@ def require() -> None:
 
 
 def asks_for_gpus(options: Mapping[str, Any]) -> bool:
-    """Return whether any of these options asks for a GPU."""
-    more = options.get("additional_parameters")
-    asked = {**options, **(more if isinstance(more, Mapping) else {})}
-    return "gpu" in str(asked.get("gres")) or any(
-        value for key, value in asked.items() if str(key).startswith(("gpus", "num_gpus"))
+    """Return whether any of these options requests a GPU."""
+    additional = options.get("additional_parameters")
+    merged = {**options, **(additional if isinstance(additional, Mapping) else {})}
+    return "gpu" in str(merged.get("gres")) or any(
+        value for key, value in merged.items() if str(key).startswith(("gpus", "num_gpus"))
     )
 
 
 def submit(jobs: Sequence[RunJob], tag: str, options: Mapping[str, Any], folder: Path) -> None:
-    """Submit jobs as one array, of which ``array_parallelism`` run at a time; job N has index N.
+    """Submit jobs as one array, in their order, of which ``array_parallelism`` run at a time.
 
     Args:
         jobs: the jobs.
@@ -150,13 +139,13 @@ def submit(jobs: Sequence[RunJob], tag: str, options: Mapping[str, Any], folder:
 
 
 def queue() -> list[Job]:
-    """Return the user's jobs that wait or run, by one call.
+    """Return the user's pending and running jobs.
 
     Raises:
-        LnReproError: Slurm does not answer.
+        LnReproError: Slurm does not respond.
     """
-    said = _ask(["squeue", "--noheader", "--array", "--user", str(os.getuid()), "--format", "%i|%T|%k"])
-    lines = [line.split("|", 2) for line in said.splitlines() if line.count("|") >= 2]
+    output = _call(["squeue", "--noheader", "--array", "--user", str(os.getuid()), "--format", "%i|%T|%k"])
+    lines = [line.split("|", 2) for line in output.splitlines() if line.count("|") >= 2]
     return [Job(name, "queued" if state in WAITING else "running", tag.strip()) for name, state, tag in lines]
 
 
@@ -164,19 +153,19 @@ def cancel(jobs: Iterable[str]) -> None:
     """Cancel jobs; those that are running save their state first.
 
     Raises:
-        LnReproError: Slurm does not answer.
+        LnReproError: Slurm does not respond.
     """
-    if named := list(jobs):
-        _ask(["scancel", *named])
+    if names := list(jobs):
+        _call(["scancel", *names])
 
 
-def _ask(command: Sequence[str]) -> str:
+def _call(command: Sequence[str]) -> str:
     try:
-        asked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     except FileNotFoundError:
         raise LnReproError(f"{command[0]} not found: this machine is not part of the cluster") from None
     except subprocess.TimeoutExpired:
         raise LnReproError(f"{command[0]} does not answer; try again later") from None
-    if asked.returncode:
-        raise LnReproError(f"{command[0]} failed: {' '.join(asked.stderr.split()) or f'exit {asked.returncode}'}")
-    return asked.stdout
+    if result.returncode:
+        raise LnReproError(f"{command[0]} failed: {' '.join(result.stderr.split()) or f'exit {result.returncode}'}")
+    return result.stdout

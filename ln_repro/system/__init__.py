@@ -1,1 +1,1 @@
-"""What the operating system offers: files, paths, locks, signals, subprocesses, ranks and the terminal."""
+"""Utilities for files, paths, locks, signals, subprocesses, ranks and the terminal."""

@@ -1,13 +1,13 @@
-"""A lock on a directory for one process at a time, on all machines that share it, which is freed if its holder dies.
+"""Exclusive locks on directories, across all machines that share them; a lock is released if its holder dies.
 
-A lock is a file in ``sessions/``, acquired by exclusive creation: 1.json, 2.json and so on. The highest number counts.
-No file is removed, so that a process that takes over creates the next number, and only one process can.
+A lock is a file in ``sessions/``, acquired by exclusive creation: 1.json, 2.json and so on; the highest number is the
+current one. No file is removed: a process that takes over creates the next number, which only one process can.
 
 * On the machine of its holder, a lock is held as long as the kernel's lock on a file that only this machine uses. The
-  kernel frees it when the holder dies. Workers inherit it, so that a trainer whose command was killed keeps the next
-  command out until it has ended.
+  kernel releases it when the holder dies. Workers inherit it, so that the lock is held until the trainer of a killed
+  command has ended.
 * On another machine, it is held as long as the holder updates the modification time of its file. A waiting process
-  observes that by its own monotonic clock, so that clocks may differ or be set back.
+  measures this with its own monotonic clock, so that clocks may differ or be set back.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ HEARTBEAT_SECONDS = 10.0
 EXPIRY_SECONDS = 60.0
 """Time without a heartbeat after which a holder on another machine counts as dead."""
 PATIENCE_SECONDS = 15.0
-"""Time to wait for a live holder, which may be about to stop."""
+"""Time to wait for a running holder, which may be about to stop."""
 POLL_SECONDS = 0.2
 
 
@@ -64,7 +64,7 @@ class Holder:
 
     @property
     def is_local(self) -> bool:
-        """Return whether the process is or was on this machine, since its last start."""
+        """Whether the process runs or ran on this machine since its last start."""
         return self.boot == machine()
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class Holder:
 
 
 class DirectoryLock:
-    """A lock that this process holds, with a heartbeat; workers inherit ``descriptor``, the kernel's lock."""
+    """A lock held by this process, with a heartbeat; workers inherit the file ``descriptor`` of the kernel's lock."""
 
     def __init__(self, folder: Path, number: int, holder: Holder, lock: TextIO) -> None:
         self.folder = folder
@@ -114,11 +114,11 @@ class DirectoryLock:
 
 @contextmanager
 def acquire(folder: Path, patience: float | None = None) -> Iterator[DirectoryLock]:
-    """Lock a directory, which is created if it does not exist, after waiting for up to ``patience`` seconds.
+    """Lock a directory, waiting for up to ``patience`` seconds; the directory is created if it does not exist.
 
     Raises:
-        InUseError: another process holds it.
-        LnReproError: the file system cannot lock files.
+        InUseError: another process holds the lock.
+        LnReproError: the file system does not support locks.
     """
     lock = _acquire(folder, PATIENCE_SECONDS if patience is None else patience)
     try:
@@ -153,7 +153,7 @@ def newest(folder: Path) -> tuple[int, Holder | None]:
 
 @cache
 def machine() -> str:
-    """Return an identifier of this machine since its last start, the same in all its containers."""
+    """Return an identifier of this machine and its last start, which is the same in all containers."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -167,7 +167,7 @@ def job(environment: Mapping[str, str] = os.environ) -> str | None:
 
 
 def _now(folder: Path) -> float:
-    """Return the time by the file system's clock, or by ours if it is not writable."""
+    """Return the time of the file system's clock, or of this machine's if the directory is not writable."""
     probe = folder / "sessions" / f".now-{os.getpid()}-{threading.get_ident()}"
     try:
         probe.touch()
@@ -196,16 +196,16 @@ def _acquire(folder: Path, patience: float) -> DirectoryLock:
 
 
 class Watch:
-    """Observes the heartbeat of a lock by this machine's monotonic clock."""
+    """Measures the time since a lock's last heartbeat with this machine's monotonic clock."""
 
     def __init__(self) -> None:
         self.heard = False
-        """Whether the file has changed since the first look."""
+        """Whether the file has changed since the first observation."""
         self._last: tuple[Path, int] | None = None
         self._since = time.monotonic()
 
     def silent(self, path: Path) -> float:
-        """Return for how many seconds the file has not changed, since the first call."""
+        """Return the number of seconds since the file changed or was first observed."""
         try:
             with path.open() as file:  # refreshes the cache of a network file system
                 now = (path, os.fstat(file.fileno()).st_mtime_ns)
@@ -218,7 +218,7 @@ class Watch:
 
 
 def _create(folder: Path, number: int, lock: TextIO) -> DirectoryLock | None:
-    """Create the next lock, or return None if another process did."""
+    """Create the next lock; return None if another process did so first."""
     import psutil
 
     now, created = datetime.now(UTC).isoformat(timespec="seconds"), psutil.Process().create_time()
@@ -235,7 +235,7 @@ def _create(folder: Path, number: int, lock: TextIO) -> DirectoryLock | None:
 
 
 def _lock(folder: Path) -> TextIO | None:
-    """Return the lock file, locked, or None if it is not free or the directory was renamed in the meantime."""
+    """Lock the lock file and return it; None if it is already locked, or the directory was renamed in the meantime."""
     path = _lock_file(folder)
     try:
         lock = path.open("a")
@@ -268,7 +268,7 @@ def _locked(folder: Path) -> bool:
 
 
 def _lock_file(folder: Path) -> Path:
-    """Return the file that this machine locks; every machine has its own, so no network lock is needed."""
+    """Return the file for the kernel's lock; each machine has its own, so that no network lock is needed."""
     return folder / f".lock-{machine()}"
 
 
@@ -281,7 +281,7 @@ def _text(holder: Holder, **changed: Any) -> str:
 
 
 def _read(folder: Path, number: int) -> Holder:
-    """Return the holder of a lock; from a damaged file, an unknown one on another machine."""
+    """Return the holder of a lock; if the file is damaged, an unknown process on another machine."""
     try:
         return Holder(**json.loads(_file(folder, number).read_text()))
     except (OSError, ValueError, TypeError):

@@ -1,7 +1,7 @@
-"""The rank of this process in a run that torchrun starts with one process per GPU.
+"""The rank of this process in a run started by torchrun with one process per GPU.
 
-The first process does all that it does without torchrun. The others only train, with the trainer's arguments of the
-first (`ln_repro.engine.group`).
+The first process works as without torchrun. The others only train, with the arguments of the first process's trainer
+(`ln_repro.engine.group`).
 """
 
 import os
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rank:
-    """The number of a process, the number of processes, and its number on its machine, which is that of its GPU."""
+    """The index of a process, the number of processes, and its index on its machine, which is also that of its GPU."""
 
     index: int = 0
     size: int = 1
@@ -24,7 +24,7 @@ class Rank:
 
 
 def this_rank(environment: Mapping[str, str] = os.environ) -> Rank:
-    """Return the rank that torchrun gave to this process; without torchrun, that of a single one."""
+    """Return the rank assigned by torchrun; without torchrun, that of a single process."""
     if "TORCHELASTIC_RUN_ID" not in environment:
         return Rank()
     return Rank(*(int(environment[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK")))

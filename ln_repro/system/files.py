@@ -1,4 +1,4 @@
-"""Atomic writes, checksums, and errors of full or read-only disks."""
+"""Atomic writes, checksums, and errors for full or read-only disks."""
 
 import contextlib
 import errno
@@ -16,7 +16,7 @@ REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a small file so that readers see the old or the new content, never a part, even after a crash."""
+    """Write a small file so that readers see either the old or the new content, even after a crash."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     with partial.open("wb") as file:
         file.write(content.encode() if isinstance(content, str) else content)
@@ -42,7 +42,7 @@ def sha256(path: Path) -> str:
 
 
 def git_blob(path: Path) -> str:
-    """Return what ``git hash-object`` prints for a file."""
+    """Return the checksum of a file as from ``git hash-object``."""
     head = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: head).hexdigest()
@@ -68,10 +68,10 @@ def explained(root: Path, setting: str) -> Iterator[None]:
 
 def free_at(path: Path) -> int:
     """Return the free space, in bytes, on the disk of ``path``, which need not exist."""
-    place = path.absolute()
-    while not place.exists():
-        place = place.parent
-    return shutil.disk_usage(place).free
+    existing = path.absolute()
+    while not existing.exists():
+        existing = existing.parent
+    return shutil.disk_usage(existing).free
 
 
 def require_room(root: Path, needed: float, setting: str) -> None:

@@ -7,7 +7,7 @@ from ln_repro.errors import UserError
 
 PACKAGE = Path(__file__).resolve().parents[1]
 CHECKOUT = PACKAGE.parent
-"""The folder of configuration and committed results; of an installed wheel, ``site-packages``."""
+"""The folder with configuration and committed results; for an installed wheel, ``site-packages``."""
 
 
 def runs_folder() -> Path:
@@ -28,8 +28,8 @@ def data_folder() -> Path:
     return _folder("LN_REPRO_DATA", "./data")
 
 
-def _folder(variable: str, usual: str) -> Path:
-    given = os.environ.get(variable, usual)
-    if not given.strip():
-        raise UserError(f"{variable}: is empty; name a folder, or unset it for {usual}")
-    return Path(given)
+def _folder(variable: str, default: str) -> Path:
+    path = os.environ.get(variable, default)
+    if not path.strip():
+        raise UserError(f"{variable}: is empty; name a folder, or unset it for {default}")
+    return Path(path)

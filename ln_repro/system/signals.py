@@ -1,4 +1,4 @@
-"""The signals on which a command saves its state and stops: Ctrl-C, SIGTERM, a cluster's warning."""
+"""The signals that make a command save its state and stop: Ctrl-C, SIGTERM, and the warnings of a cluster."""
 
 import signal
 import threading
@@ -28,7 +28,7 @@ def record_stop_signals() -> Iterator[threading.Event]:
 
 
 def _stop_signals() -> list[signal.Signals]:
-    """Return the signals, except those that are ignored (nohup) and warnings that a launcher handles."""
+    """Return the stop signals, except those that are ignored (nohup) and warnings that a launcher handles itself."""
     free = [number for number in WARNINGS if signal.getsignal(number) in (signal.SIG_DFL, _interrupt)]
     return [number for number in STOPPING if signal.getsignal(number) != signal.SIG_IGN] + free
 

@@ -1,4 +1,4 @@
-"""Start Python processes with the same interpreter and this package's code."""
+"""Helpers to start Python processes with the same interpreter and code."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import sys
 from ln_repro.system.paths import CHECKOUT
 
 SELF = [sys.executable, "-P"]
-"""Python without the working directory on its path, where a user may have a ``random.py`` of their own."""
+"""Python without the working directory on its path, which may contain modules such as a user's ``random.py``."""
 
 
 def environment(**extra: str) -> dict[str, str]:
@@ -22,6 +22,6 @@ def cores() -> int:
 
 
 def killed(status: int) -> str:
-    """Describe the end of a process by a signal; ``status`` is its negative number, as in `subprocess`."""
+    """Describe how a process was killed; ``status`` is the negative number of the signal, as in `subprocess`."""
     name = signal.Signals(-status).name
     return f"was killed by {name}" + (", possibly out of memory" if -status == signal.SIGKILL else "")

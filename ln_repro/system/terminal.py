@@ -1,4 +1,4 @@
-"""Output of a command on standard error: a live view on a terminal, and permanent lines."""
+"""Output on standard error: permanent lines and, on a terminal, a live view."""
 
 from typing import Any, Self
 

@@ -1,1 +1,1 @@
-"""Mirrors of runs on Weights & Biases."""
+"""Mirroring of runs to Weights & Biases."""

@@ -1,7 +1,7 @@
-"""Send a run directory to wandb while it grows: ``python -m ln_repro.tracking.follower RUN PLACE MODE``.
+"""Send a run to wandb while it is running: ``python -m ln_repro.tracking.follower RUN PLACE MODE``.
 
-The position of an event in ``events.jsonl`` is its step in wandb, and wandb is asked how many steps it has. A run may
-therefore be interrupted, resumed and sent again at will: no row is lost, and none arrives twice.
+The position of an event in ``events.jsonl`` is its step in wandb, which knows how many steps it has received. A run can
+therefore be interrupted, resumed and sent again without lost or duplicate rows.
 """
 
 import contextlib
@@ -26,21 +26,21 @@ from ln_repro.records.run_dir import RunFolder, read_json
 
 POLL_SECONDS = 1.0
 LOG = Path("wandb") / "follower.log"
-"""Below PLACE: what the follower prints. It locks this file, so that only one sends at a time."""
+"""Log file of the follower, below PLACE; it is locked, so that only one follower sends at a time."""
 SAMPLES = "samples.json"
-"""In the run directory: (source, reference, hypothesis) of some test sentences."""
+"""File in the run directory with (source, reference, hypothesis) of some test sentences."""
 IDENTITY = ("kind", "update", "epoch", "name", "split", "flavour")
-"""The fields that tell two events apart; a resumed trainer writes some events a second time."""
+"""The fields that identify an event; a resumed trainer writes some events again."""
 SECRETS = {"key", "apikey", "token", "secret", "password", "passwd", "credential", "credentials"}
 
 
 def main(run_dir: Path, place: Path, mode: str) -> None:
-    """Mirror a run until standard input is closed; on failure the last line printed is the reason, and the status 1.
+    """Mirror a run until standard input is closed. On failure, print the reason as the last line and exit with 1.
 
     Args:
         run_dir: the run directory.
-        place: where wandb writes its own files.
-        mode: ``online``, ``offline``, ``auto`` (online if there is a key), or ``sync`` (online, and only if no other
+        place: the folder for wandb's own files.
+        mode: ``online``, ``offline``, ``auto`` (online if there is a key), or ``sync`` (online, but fails if another
             process mirrors the run).
     """
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"):  # the command decides when this process ends
@@ -51,12 +51,12 @@ def main(run_dir: Path, place: Path, mode: str) -> None:
     except BaseException as error:
         traceback.print_exc()
         print(type(error).__name__, *str(error).split(), file=sys.stderr, flush=True)
-        os._exit(1)  # at a normal exit wandb would wait once more for what has just failed
+        os._exit(1)  # a normal exit would make wandb wait once more for the failed upload
 
 
 @contextlib.contextmanager
 def _locked(log: Path, wait: bool) -> Iterator[None]:
-    """Hold the lock; the follower of a command that was killed may still be sending when the next one starts."""
+    """Hold the lock; the follower of a killed command may still be sending when the next one starts."""
     with log.open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -66,7 +66,7 @@ def _locked(log: Path, wait: bool) -> Iterator[None]:
 
 
 def _mirror(folder: RunFolder, place: Path, mode: str) -> None:
-    """Send every event as it is written, then the record if the run has ended."""
+    """Send each event as soon as it is written, then the record if the run has finished."""
     run = _open_run(folder, place, mode)
     for step, values in enumerate(rows(until(folder.events, _command_ended))):
         if values and step >= run.starting_step:
@@ -79,14 +79,14 @@ def _mirror(folder: RunFolder, place: Path, mode: str) -> None:
 
 
 def contents(folder: RunFolder) -> str:
-    """Return what there is to send, and the server that the environment names: the log's last line once it is sent."""
+    """Describe the content to send and the server; this is the last line of the log when everything has been sent."""
     server = "/".join(filter(None, map(os.environ.get, ("WANDB_BASE_URL", "WANDB_ENTITY")))) or "wandb"
     record = " and the record" if folder.record else ""
     return f"{sum(1 for _ in folder.events.follow().new())} events{record} are on {server}"
 
 
 def _open_run(folder: RunFolder, place: Path, mode: str) -> Any:
-    """Open the run in wandb, and delete its earlier local copies, since every copy starts at the first event."""
+    """Open the run in wandb and delete earlier local copies, since each copy contains all events."""
     import wandb
 
     settings = folder.experiment
@@ -115,7 +115,11 @@ def _key_configured() -> bool:
 
 
 def arguments(experiment: Experiment, run_id: str) -> dict[str, Any]:
-    """Return what wandb is told of the run: nothing about paths, and no setting that is named like a secret."""
+    """Return the description of the run for wandb, without paths.
+
+    Raises:
+        ValueError: a setting is named like a secret.
+    """
     axes = experiment.axes
     warm = "warm" if axes["warmup_updates"] else "nowarm"
     tags = [axes[axis] for axis in ("data", "model", "norm", "init", "optimizer", "decay", "precision")]
@@ -136,20 +140,20 @@ def refuse_secrets(config: Mapping[str, Any]) -> None:
 
 
 def _command_ended() -> bool:
-    """Wait a moment for the end of standard input, which the command holds open."""
+    """Wait briefly for the end of standard input; return whether the command has closed it."""
     return bool(select.select([sys.stdin], [], [], POLL_SECONDS)[0])
 
 
 def until(events: Events, ended: Callable[[], bool]) -> Iterator[Event]:
-    """Yield the events of a growing file until ``ended``, and what was written by then."""
+    """Yield the events of a growing file until ``ended``, including those written until then."""
     reader, last = events.follow(), False
     while not last:
-        last = ended()  # asked before reading: whatever was written before the end is then still read
+        last = ended()  # checked before reading, so that events written before the end are read
         yield from reader.new()
 
 
 def rows(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
-    """Yield what is logged for each event; nothing for one that was written before the run was interrupted already."""
+    """Yield the row to log for each event; it is empty for an event that a resumed run has written again."""
     seen = set()
     for event in events:
         identity = tuple(event.get(part) for part in IDENTITY)
@@ -158,26 +162,26 @@ def rows(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
 
 
 def row(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an event's numbers under the names that wandb groups: `train/loss`, `bleu/test`, `probe/NAME/...`."""
+    """Return the numbers of an event with names that wandb groups: `train/loss`, `bleu/test`, `probe/NAME/...`."""
     match event["kind"]:
-        case "status":  # no measurement; the record has what it says of the whole run
+        case "status":  # not a measurement; the record contains its information
             return {}
         case "bleu":
             name = "_".join(filter(None, ["bleu/" + event["split"], event.get("flavour")]))
-            found = {name: event["score"], f"{name}_signature": event["signature"]}
+            values = {name: event["score"], f"{name}_signature": event["signature"]}
         case "probe":
-            found = dict(_numbers(f"probe/{event['name']}", event["values"]))
+            values = dict(_numbers(f"probe/{event['name']}", event["values"]))
         case kind:
             fields = {key: value for key, value in event.items() if key not in ("update", "epoch")}
-            found = dict(_numbers(kind, fields))
-    if found:
-        found |= {"update": event["update"], "epoch": event["epoch"]}
-        found["_timestamp"] = datetime.fromisoformat(event["time"]).timestamp()
-    return found
+            values = dict(_numbers(kind, fields))
+    if values:
+        values |= {"update": event["update"], "epoch": event["epoch"]}
+        values["_timestamp"] = datetime.fromisoformat(event["time"]).timestamp()
+    return values
 
 
 def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
-    """Yield the numbers in a nested value, each with its path as name."""
+    """Yield the numbers in a nested value, with their paths as names."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         yield name, value
     elif isinstance(value, Mapping | list):
@@ -186,7 +190,7 @@ def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
 
 
 def _finish(run: Any, record: Mapping[str, Any], samples: list[list[str]] | None) -> None:
-    """Put the record's results, and the samples as a table, into the run's summary."""
+    """Write the results of the record, and the samples as a table, to the summary of the run."""
     import wandb
 
     run.summary.update({key: value for key, value in record.items() if isinstance(value, str | int | float)})

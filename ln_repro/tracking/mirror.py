@@ -1,8 +1,8 @@
-"""Mirror runs on wandb from a process of its own, the *follower*; wandb is not imported here.
+"""Mirror runs to wandb from a separate process, the *follower*; wandb is not imported here.
 
-The follower reads the run directory. Whatever fails there (no network, no key, a full disk, a bug in wandb) costs the
-mirror and one warning, never the training. Once its standard input is closed, by the command or by its death, the
-follower sends what is left and ends.
+The follower reads the run directory. If it fails (no network, no key, a full disk, a bug in wandb), the run continues
+with a warning. When its standard input is closed, because the command closes it or dies, the follower sends the
+remaining events and exits.
 """
 
 import contextlib
@@ -20,10 +20,10 @@ from ln_repro.system import subprocesses
 from ln_repro.tracking.follower import LOG, contents
 
 UPLOAD_SECONDS = 30
-"""How long wandb may take to send what is left at the end of a run."""
+"""Time limit for wandb to send the remaining events at the end of a run."""
 FINISH_SECONDS = 45
 CLOSE_SECONDS = 10
-"""How long a run waits for the follower when it is finished, and when it is interrupted."""
+"""Time that a finished and an interrupted run wait for the follower."""
 SYNC_SECONDS = 600
 SETTINGS = {
     "CONSOLE": "off", "SILENT": "true", "SYMLINK": "false", "DISABLE_GIT": "true", "DISABLE_CODE": "true",
@@ -31,17 +31,17 @@ SETTINGS = {
     "_DISABLE_STATS": "true", "_DISABLE_MACHINE_INFO": "true", "_SAVE_REQUIREMENTS": "false", "HOST": "", "PROGRAM": "",
     "INIT_TIMEOUT": "15", "FINISH_TIMEOUT_RAISES": "true",
 }  # fmt: skip
-"""Of wandb, as it takes them from the environment: silent, nothing about the machine or the code, no endless wait."""
+"""wandb's settings, as environment variables: no output, nothing about the machine or the code, limited waiting."""
 
 
 class Follower:
-    """The follower process of a run. No method raises; ``warn`` is called once at most.
+    """The follower process of a run. Its methods do not raise exceptions.
 
     Args:
         run_dir: a run directory with `experiment.json`.
-        place: where wandb writes its own files.
-        mode: as `ln_repro.tracking.follower` takes it.
-        warn: told the reason if the mirror fails.
+        place: the folder for wandb's own files.
+        mode: see `ln_repro.tracking.follower.main`.
+        warn: called at most once, with the reason if mirroring fails.
     """
 
     def __init__(self, run_dir: Path, place: Path, mode: str, warn: Callable[[str], None]) -> None:
@@ -68,7 +68,7 @@ class Follower:
             self.close(0)
 
     def close(self, seconds: float) -> None:
-        """Let the process send what is left, and kill it if that takes longer than ``seconds``."""
+        """Let the process send the remaining events; kill it if that takes longer than ``seconds``."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -90,9 +90,10 @@ class Follower:
 
 @contextlib.contextmanager
 def mirrored(tracker: Tracker, run_dir: Path, warn: Callable[[str], None]) -> Iterator[Callable[[], None]]:
-    """Mirror a run while the block lasts; starting takes milliseconds, whatever the network does.
+    """Mirror a run for the duration of the block; starting does not wait for the network.
 
-    Yields a function that warns if the mirror has failed meanwhile.
+    Yields:
+        A function that warns if mirroring has failed in the meantime.
     """
     if (mode := mode_of(tracker)) == "disabled":
         yield lambda: None
@@ -108,10 +109,10 @@ def mirrored(tracker: Tracker, run_dir: Path, warn: Callable[[str], None]) -> It
 
 
 def sync(run_dir: Path) -> str:
-    """Send a run to the server and return what was done, in a few words; a second time nothing is added.
+    """Send a run to the server and return a short description of the result; sending it again adds nothing.
 
     Raises:
-        LnReproError: the server may not have everything; the message says why.
+        LnReproError: sending failed, for the reason in the message.
     """
     everything = contents(RunFolder(run_dir))
     number = everything.partition(" ")[0]
@@ -126,10 +127,10 @@ def sync(run_dir: Path) -> str:
 
 @contextlib.contextmanager
 def replayed_live(run_dir: Path) -> Iterator[None]:
-    """Send an offline run to the server while the block lasts, apart from its own copy; a sync is due afterwards.
+    """Send a run that is mirrored offline to the server for the duration of the block; `sync` must follow.
 
     Raises:
-        LnReproError: the run is mirrored online by its own command, or not everything could be sent.
+        LnReproError: its own command mirrors the run online, or sending failed.
     """
     if locked(run_dir / LOG) and any((run_dir / "wandb").glob("run-*")):
         raise LnReproError(f"{run_dir.name} is already mirrored to wandb by its own command")
@@ -145,17 +146,17 @@ def replayed_live(run_dir: Path) -> Iterator[None]:
 
 
 def mode_of(tracker: Tracker) -> str:
-    """Return `auto`, `online`, `offline` or `disabled`; WANDB_MODE decides what the settings leave open."""
+    """Return `auto`, `online`, `offline` or `disabled`; WANDB_MODE applies if the setting is `auto`."""
     if tracker.name == "none":
         return "disabled"
     if tracker.mode != "auto":
         return tracker.mode
-    asked = os.environ.get("WANDB_MODE") or "auto"
-    return {"dryrun": "offline", "run": "online"}.get(asked, asked)
+    mode = os.environ.get("WANDB_MODE") or "auto"
+    return {"dryrun": "offline", "run": "online"}.get(mode, mode)
 
 
 def last_line(log: Path, begin: int = 0) -> str:
-    """Return the last line of a log that was written after byte ``begin``; an empty one if there is none."""
+    """Return the last line of a log after byte ``begin`` that is not empty; "" if there is none."""
     try:
         lines = log.read_bytes()[begin:].decode(errors="replace").split("\n")
     except OSError:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ln_repro.claims.bert import FINE_TUNING, LOST, PRETRAINING
+from ln_repro.claims.bert import FINE_TUNING, NOT_TRAINED_MARGIN, PRETRAINING
 from ln_repro.claims.evidence import FINE_TUNED_FROM
 from ln_repro.claims.judge import row_of
 from ln_repro.claims.metrics import UPDATES_TO_PRETRAINING_LOSS, at
@@ -35,7 +35,7 @@ def outcome(post: float, pre: float, lost_seeds: int = 5, diverged: str = "") ->
 @pytest.mark.parametrize(
     ("given", "verdict"),
     [
-        ({"post": 2.0, "pre": LOST + 0.01}, "contradicted"),
+        ({"post": 2.0, "pre": NOT_TRAINED_MARGIN + 0.01}, "contradicted"),
         ({"post": 2.0, "pre": 0.0, "lost_seeds": 3}, "reproduced"),
         ({"post": 2.0, "pre": 0.0, "lost_seeds": 2}, "contradicted"),
         ({"post": 2.0, "pre": 0.0, "lost_seeds": 2, "diverged": "postln_warm_linear_high"}, "reproduced"),

@@ -9,7 +9,7 @@ from ln_repro.claims.bert import FINE_TUNING
 from ln_repro.claims.criteria import SEEDS, leaves
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import CLAIMS as ALL
-from ln_repro.claims.judge import asked_arms, claim_rows, judge, row_of
+from ln_repro.claims.judge import arms_of_rules, claim_rows, judge, row_of
 from ln_repro.claims.schemes import Even
 from ln_repro.experiment.compose import compose, expand
 from ln_repro.experiment.settings import build
@@ -108,7 +108,7 @@ def test_every_rule_can_be_judged_when_a_run_of_any_arm_diverged(id: str, kept: 
     """It diverged after some epochs, or in the first one."""
     for arm in CLAIMS[id].rule.arms:
         for setting, what in ((CLAIMS[id].setting, "rule"), ("toy", "others")):
-            arms = {name: PAPER.get(name, {}) for name in KNOWN & {*asked_arms()}}
+            arms = {name: PAPER.get(name, {}) for name in KNOWN & {*arms_of_rules()}}
             runs = [run for run in made_runs(setting, arms) if run.record["exp"] != f"{setting}_{arm}" or run.seed != 3]
             ended = made(f"{setting}_{arm}", 3, 0.0, losses=[4.0] * kept + [None], rule="not_finite")
             rule = getattr(CLAIMS[id], what)

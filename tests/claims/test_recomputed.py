@@ -7,7 +7,7 @@ import pytest
 
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import fisher_exact, interval
-from ln_repro.claims.judge import CLAIMS, asked_arms, evidence_of
+from ln_repro.claims.judge import CLAIMS, arms_of_rules, evidence_of
 from ln_repro.claims.rates import BestRates, TrainsWhereFails
 from ln_repro.claims.rates import ceiling as our_ceiling
 from ln_repro.commands.report import arms_beside
@@ -43,7 +43,7 @@ def test_every_arm_has_the_same_runs_of_which_as_many_train_and_fail(
     setting: str, evidence: Mapping[str, Evidence]
 ) -> None:
     ours, arms = evidence[setting], known(setting)
-    assert {arm for arm in asked_arms() if arm in arms and recomputed.by_rate(setting, arm)} <= {*ours.rates} <= arms
+    assert {arm for arm in arms_of_rules() if arm in arms and recomputed.by_rate(setting, arm)} <= {*ours.rates} <= arms
     for arm in ours.rates:
         theirs = recomputed.by_rate(setting, arm)
         assert {rate: [run.record["id"] for run in runs] for rate, runs in ours.curve(arm).items()} == {

@@ -21,7 +21,7 @@ from tests.claims.made import held, made
 CONSTANTS: dict[type, tuple[str, ...]] = {
     TrainsWhereFails: ("TRAINS", "FAILS", "SHARE", "SIGNIFICANT", "CURVE_SEEDS", "SEEDS"),
     BestRates: ("CURVE_SEEDS", "SEEDS"),
-    NotTrained: ("LOST",),
+    NotTrained: ("NOT_TRAINED_MARGIN",),
     FineTunesFaster: ("FINE_TUNING_SEEDS",),
     Even: ("PROBE_BATCHES",),
 }
@@ -150,9 +150,9 @@ def best_edge(one: BestRates, name: str) -> Edge:
 
 def lost_edge(one: NotTrained, _: str) -> Edge:
     by = 0.01 if one.most else -0.01
-    arms = {one.arm: 4 + bert.LOST + by, one.beside: 4.0}
+    arms = {one.arm: 4 + bert.NOT_TRAINED_MARGIN + by, one.reference: 4.0}
     runs = {arm: {seed: made(seed=seed, loss=loss) for seed in range(1, 6)} for arm, loss in arms.items()}
-    return Evidence("toy", runs), REPRODUCED, bert.LOST + 5 * by
+    return Evidence("toy", runs), REPRODUCED, bert.NOT_TRAINED_MARGIN + 5 * by
 
 
 def fine_tuning_edge(one: FineTunesFaster, name: str) -> Edge:

@@ -340,8 +340,8 @@ def test_a_reader_that_leaves_early_is_no_traceback(line: str) -> None:
 def test_every_command_of_the_help_is_there() -> None:
     choices = next(action.choices for action in cli.parser()._actions if isinstance(action.choices, dict))
     for name, one in choices.items():
-        module, function = one.get_default("command").args
-        assert callable(getattr(import_module(f"ln_repro.commands.{module}"), function)), name
+        module = import_module(f"ln_repro.commands.{one.get_default('module')}")
+        assert callable(getattr(module, f"{name}_command")), name
 
 
 def test_status_of_no_runs(capsys: pytest.CaptureFixture[str]) -> None:
