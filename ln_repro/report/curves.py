@@ -11,7 +11,7 @@ def draw_losses(runs: Mapping[str, tuple[Mapping[str, object], Sequence[Event]]]
     """Draw the training loss of each run by update.
 
     Args:
-        runs: by label, the axes of the run's record and its events.
+        runs: axes and events of each run, by label.
         out: a ``.png`` or ``.svg`` file.
         title: title of the figure.
     """

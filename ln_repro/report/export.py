@@ -1,4 +1,4 @@
-"""The tables that are kept in files: claims, arms, learning rates, runs and the theory."""
+"""The tables that are committed: claims, arms, learning rates, runs and theory."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from ln_repro.report.tables import Table, claims_table, render, run_tables
 from ln_repro.report.theory import findings_table
 
 Files = dict[str, dict[str, Table]]
-"""Tables by the file that they share."""
+"""Tables by file and name."""
 
 
 def export(files: Files) -> dict[str, str]:
@@ -28,12 +28,12 @@ def export(files: Files) -> dict[str, str]:
 def all_tables(
     runs: Sequence[Run], rows: Sequence[Row], evidence: Mapping[str, Evidence], findings: Sequence[Mapping[str, Any]]
 ) -> Files:
-    """Return the tables of claims, arms, learning rates, runs and the theory; files without a table are left out.
+    """Return the tables of claims, arms, learning rates, runs and theory; files without a table are left out.
 
     Args:
         runs: the records.
         rows: the claims (`ln_repro.claims.judge.claim_rows`).
-        evidence: the runs by setting. Settings whose runs start from a pre-trained model have no table of arms.
+        evidence: the runs by setting; fine-tuning has no table of arms.
         findings: the findings of the theory.
     """
     settings = {name: one for name, one in sorted(evidence.items()) if not one.starts}
@@ -50,7 +50,7 @@ def all_tables(
 
 
 def arms_table(evidence: Evidence) -> Table:
-    """Return one row per arm, over its seeds; what needs a BLEU score is left out where nothing was translated."""
+    """Return one row per arm with statistics over its seeds; without decoding, columns that need BLEU are left out."""
     scored = _scored(evidence)
     columns = ["arm", "seeds", "BLEU tok.", "valid loss", "NLL"]
     rows: list[list[Any]] = []
@@ -62,21 +62,21 @@ def arms_table(evidence: Evidence) -> Table:
         losses = [run.loss for run in runs], [run.nll for run in runs]
         rows.append([arm, len(runs), bleu, *(_mean(values, mixed=mixed) for values in losses)])
         if scored:
-            found = ceiling(evidence, arm)
-            known = found.words() if len(found.rates) >= LEAST_RATES else None
-            rows[-1] += [f"{hits}/{len(runs)}", _skill(evidence, runs), known, _sensitivity(evidence, arm)]
+            limit = ceiling(evidence, arm)
+            shown = limit.words() if len(limit.rates) >= LEAST_RATES else None
+            rows[-1] += [f"{hits}/{len(runs)}", _skill(evidence, runs), shown, _sensitivity(evidence, arm)]
     return {"columns": columns + ["trains", "skill", "ceiling", "LR sensitivity"] * scored, "rows": rows}
 
 
 def rates_table(evidence: Evidence) -> Table:
-    """Return one row per peak learning rate of every arm that was run at several."""
+    """Return one row per peak learning rate, for every arm that was run at several."""
     columns = ["arm", "peak rate", "seeds", "trains", "fails", "BLEU tok.", "NLL", "skill"]
     rows, seen = [], set()
     for arm in sorted(evidence.rates if _scored(evidence) else ()):
         curve = evidence.curve(arm)
         ids = tuple(run.record["id"] for runs in curve.values() for run in runs)
         if len(curve) < LEAST_RATES or ids in seen:
-            continue  # another arm, which differs in its peak rate alone, has the same curve
+            continue  # the same curve as that of an arm which differs only in its peak rate
         seen.add(ids)
         for rate, runs in curve.items():
             hits, failed = sum(map(evidence.trained, runs)), sum(map(evidence.failed, runs))
@@ -94,20 +94,20 @@ def _scored(evidence: Evidence) -> bool:
 
 
 def _mean(values: Sequence[float], scale: Scale = NOT_NEGATIVE, mixed: bool = False) -> str:
-    """Return the mean with its interval, or how many runs ended without a finite value."""
+    """Return the mean with its interval, or the number of runs without a finite value."""
     if missing := sum(not math.isfinite(value) for value in values):
         return f"none in {missing} of {len(values)}"
     return spoken(values, scale, mixed)
 
 
 def _skill(evidence: Evidence, runs: Sequence[Run]) -> str | None:
-    """Return the mean skill of the runs with a finite NLL; None where it is unknown."""
+    """Return the mean skill of the runs with a finite NLL; None if it is unknown."""
     values = [evidence.skill(run) for run in runs if math.isfinite(run.nll)]
     return None if not values or any(map(math.isnan, values)) else f"{fmean(values):.2f}"
 
 
 def _sensitivity(evidence: Evidence, arm: str) -> str | None:
-    """Return the learning-rate sensitivity in bits with its interval; None where too few rates were run."""
+    """Return the learning-rate sensitivity in bits with its interval; None if too few rates were run."""
     curve = {rate: [run.nll for run in runs] for rate, runs in evidence.curve(arm).items()}
     limit = evidence.entropies.get("source_blind_bits")
     if len(curve) < LEAST_RATES or limit is None:

@@ -14,7 +14,7 @@ from ln_repro.report.plotting import COLOURS, GREY, RUN_AGAIN, draw_once, legend
 
 NAME = "figure_rates"
 SETTINGS = {"toy": "toy, 6+6 layers", "multi30k6": "Multi30k, 6+6 layers", "iwslt": "IWSLT14"}
-"""Settings with a column of their own, and its heading."""
+"""The settings in the figure, each in a column with this heading."""
 ARMS = {
     "postln_warm": "Post-LN with warm-up", "postln_nowarm": "Post-LN without",
     "preln_warm": "Pre-LN with warm-up", "preln_nowarm_anchored": "Pre-LN without",
@@ -58,9 +58,9 @@ def _draw_setting(axes: Sequence[Any], evidence: Evidence, title: str) -> None:
     for number, (arm, label) in enumerate(ARMS.items()):
         if curve := evidence.curve(arm):
             norm, warm = arm.split("_")[:2]
-            look = {"color": COLOURS[norm], "linestyle": "-" if warm == "warm" else "--"}
-            _draw_curve(above, curve, "bleu", label, look)
-            _draw_curve(below, curve, "nll", label, look)
+            style = {"color": COLOURS[norm], "linestyle": "-" if warm == "warm" else "--"}
+            _draw_curve(above, curve, "bleu", label, style)
+            _draw_curve(below, curve, "nll", label, style)
             if (rate := ceiling(evidence, arm).rate) is not None:
                 fill = COLOURS[norm] if warm == "warm" else "white"
                 above.plot([rate], [1.04 + 0.05 * number], "v", color=COLOURS[norm], markerfacecolor=fill, markersize=6,
@@ -83,11 +83,11 @@ def _draw_setting(axes: Sequence[Any], evidence: Evidence, title: str) -> None:
 
 
 def _draw_curve(
-    axis: Any, curve: Mapping[float, Sequence[Run]], quantity: str, label: str, look: dict[str, Any]
+    axis: Any, curve: Mapping[float, Sequence[Run]], quantity: str, label: str, style: dict[str, Any]
 ) -> None:
-    """Draw the seeds as points, and a line through their means."""
+    """Draw the seeds as points and their means as a line."""
     points = [(rate, getattr(run, quantity)) for rate, runs in curve.items() for run in runs]
     finite = [(rate, value) for rate, value in points if math.isfinite(value)]
-    axis.plot(*zip(*finite, strict=True), ".", color=look["color"], alpha=0.5, markersize=4)
+    axis.plot(*zip(*finite, strict=True), ".", color=style["color"], alpha=0.5, markersize=4)
     means = {rate: fmean(value for at, value in finite if at == rate) for rate in dict(finite)}
-    axis.plot([*means], [*means.values()], label=label, linewidth=1.6, **look)
+    axis.plot([*means], [*means.values()], label=label, linewidth=1.6, **style)

@@ -1,4 +1,4 @@
-"""Figures of runs: the paper's figures 2, 4, 5(b, c) and 6, and those of our grids."""
+"""Figures of runs: the paper's figures 2, 4, 5(b, c) and 6, and figures of our grids."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,54 +21,54 @@ QUANTITIES: dict[Quantity, str] = {
     "loss": "validation loss (bits per token)", "bleu": "test BLEU (tokenised)", "accuracy": "accuracy (%)"
 }  # fmt: skip
 RAMPS = {"literal": ":", "short": "-.", "nowarm": "--", "warm": "-"}
-"""Line styles, by the first of these words in an arm's name."""
+"""Line styles, by the first of these words that is part of an arm's name."""
 MARKS = {
     "RAdam": "D", "higher rate": "^", "lower rate": "v", "fixed rate": "s", "closed form": "*", "step": "p",
     "DeepNorm": "P", "ReZero": "d", "Admin": "h",
 }  # fmt: skip
-"""Markers, by words of the label; the default is a circle. Pre-LN's are open, for print without colours."""
+"""Markers, by words in the label; the default is a circle. Those of Pre-LN are open, for printing without colours."""
 THE_PAPERS = "the paper's, same marks in grey"
 ALL = {**FIGURES, **{f"grid_{name}": grid for name, grid in GRIDS.items()}}
 NOT_TRANSLATED = {corpus for figure in ALL.values() for corpus in figure.corpora}
 WIDTHS = {1: 6.0, 2: 2.9, 3: 2.6, 4: 2.0, 5: 2.0}
 """Width of a panel in inches, by the number of columns."""
 Arms = Mapping[str, Sequence[Record]]
-"""The records of each arm: one per seed, or per seed and starting point of runs that fine-tune."""
+"""The records of each arm: one per seed or, for fine-tuning, one per seed and checkpoint."""
 ENDED = "run diverged or stopped early"
 OF_THE_PAPER = "iwslt"
-"""The corpus of the paper's numbers, which are drawn beside no other."""
+"""The setting with the paper's corpus; only its figures show the paper's values."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """The files of the figures, and one line for each figure that was not drawn."""
+    """The files of the figures, and one message for each figure that was not drawn."""
 
     paths: list[Path]
     left_out: list[str]
 
 
 def draw_all(evidence: Mapping[str, Evidence], theory: Path, out: Path) -> Drawn:
-    """Draw the figures of runs, and those of the theory if its record, ``theory``, exists.
+    """Draw the figures of runs, and those of the theory if the file ``theory`` exists.
 
     Raises:
         UserError: ``out`` is not a folder.
     """
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: not a folder; give a folder for the figures")
-    found = read_json(theory)
+    content = read_json(theory)
     of_runs = draw_runs(evidence, out)
-    of_theory = draw_theory(found["figures"], out) if found else []
+    of_theory = draw_theory(content["figures"], out) if content else []
     return Drawn(of_runs.paths + draw_rates(evidence, out) + of_theory, of_runs.left_out)
 
 
 def draw_runs(evidence: Mapping[str, Evidence], folder: Path) -> Drawn:
-    """Draw every figure with at least two arms that were run, as PNG and SVG in one folder per corpus.
+    """Draw every figure for which at least two arms were run, as PNG and SVG in one folder per corpus.
 
-    Figures that were drawn from the same records before are left as they are.
+    Figures that were already drawn from the same records are not drawn again.
     """
     paths, left_out = [], []
-    for corpus, found in sorted(evidence.items()):
-        arms = records_by_arm(found)
+    for corpus, of_corpus in sorted(evidence.items()):
+        arms = records_by_arm(of_corpus)
         for name, figure in figures_of(corpus).items():
             rows, stem = rows_for(figure, corpus), folder / corpus / name
             wanted = {series.arm for row in rows for panel in row for series in panel.series}
@@ -87,7 +87,7 @@ def draw_runs(evidence: Mapping[str, Evidence], folder: Path) -> Drawn:
 
 
 def figures_of(corpus: str) -> dict[str, Figure]:
-    """Return the figures of a corpus by name: those of translation, or those of BERT's tasks."""
+    """Return the figures for a corpus by name: those about translation, or those about BERT."""
     return {
         name: figure
         for name, figure in ALL.items()
@@ -104,12 +104,12 @@ def records_by_arm(evidence: Evidence) -> Arms:
 
 
 def rows_for(figure: Figure, corpus: str) -> list[tuple[Panel, ...]]:
-    """Return the rows of a figure that are drawn for a corpus; the paper's WMT14 panels are for WMT14 alone."""
+    """Return the rows of a figure to draw for a corpus; the paper's WMT14 panels are only drawn for WMT14."""
     return [row for row in figure.rows if row[0].corpus in (OF_THE_PAPER, corpus)]
 
 
 def draw_figure(title: str, rows: Sequence[Sequence[Panel]], corpus: str, arms: Arms, pyplot: Any) -> Any:
-    """Draw all panels of a figure; those of a row share their y axis if they show the same quantity."""
+    """Draw all panels of a figure; panels of a row share the y axis if they show the same quantity."""
     columns, alike = len(rows[0]), len({panel.quantity for panel in rows[0]}) == 1
     figure, axes = pyplot.subplots(len(rows), columns, squeeze=False, sharey="row" if alike else "none")
     seeds: set[int] = set()
@@ -134,21 +134,20 @@ def draw_figure(title: str, rows: Sequence[Sequence[Panel]], corpus: str, arms: 
 
 
 def signature(rows: Sequence[Sequence[Panel]], arms: Arms) -> str:
-    """Return the signatures of the BLEU scores in the panels, each once."""
+    """Return the distinct signatures of the BLEU scores in the panels."""
     series = (series for row in rows for panel in row if panel.quantity == "bleu" for series in panel.series)
     scores = [record["bleu"].get("test_tokenised") for one in series for record in arms.get(one.arm, ())]
     return "\n".join(sorted({f"BLEU: {score['signature']}" for score in scores if score}))
 
 
 def draw_panel(axis: Any, panel: Panel, corpus: str, arms: Arms) -> set[int]:
-    """Draw the curves of a panel, or the words "not run"; return the numbers of seeds of its curves."""
+    """Draw the curves of a panel, or the text "not run"; return the numbers of seeds of its curves."""
     seeds = set()
     for series in panel.series:
-        found = curve(arms.get(series.arm, ()), panel.quantity)
-        if found:
+        if line := curve(arms.get(series.arm, ()), panel.quantity):
             look = style(series.arm, series.label)
-            draw_curve(axis, found, series.label, look)
-            seeds.add(found.seeds)
+            draw_curve(axis, line, series.label, look)
+            seeds.add(line.seeds)
             if corpus == OF_THE_PAPER == panel.corpus:
                 draw_readings(axis, series.readings, look)
     axis.set_title(panel.title, fontsize="medium")
@@ -164,7 +163,7 @@ def draw_panel(axis: Any, panel: Panel, corpus: str, arms: Arms) -> set[int]:
 
 
 def style(arm: str, label: str) -> dict[str, Any]:
-    """Return the style of a curve: colour by norm, line by warm-up, marker by learning rate or optimizer."""
+    """Return the style of a curve: its colour depends on the norm, its line on warm-up, its marker on the label."""
     words = arm.split("_")
     colour = COLOURS.get(words[0], GREY)
     return {
@@ -176,18 +175,18 @@ def style(arm: str, label: str) -> dict[str, Any]:
     }
 
 
-def draw_curve(axis: Any, found: Curve, label: str, look: dict[str, Any]) -> None:
+def draw_curve(axis: Any, line: Curve, label: str, look: dict[str, Any]) -> None:
     """Draw the means, their intervals as a band, and the points where runs diverged or were stopped early."""
-    axis.plot([*found.means], [*found.means.values()], label=label, **look)
-    if found.intervals:
-        lows, highs = zip(*found.intervals.values(), strict=True)
-        axis.fill_between([*found.intervals], lows, highs, color=look["color"], alpha=0.15, linewidth=0)
-    if found.ends:
-        axis.plot(*zip(*found.ends, strict=True), "X", color="black", markersize=8, label=ENDED)
+    axis.plot([*line.means], [*line.means.values()], label=label, **look)
+    if line.intervals:
+        lows, highs = zip(*line.intervals.values(), strict=True)
+        axis.fill_between([*line.intervals], lows, highs, color=look["color"], alpha=0.15, linewidth=0)
+    if line.ends:
+        axis.plot(*zip(*line.ends, strict=True), "X", color="black", markersize=8, label=ENDED)
 
 
 def draw_readings(axis: Any, readings: Iterable[Reading], look: dict[str, Any]) -> None:
-    """Draw the paper's points of a curve with their uncertainty, in grey, with the marker of the curve."""
+    """Draw the paper's values of a curve with their uncertainty, in grey and with the marker of the curve."""
     fill = GREY if look["markerfacecolor"] == look["color"] else "white"
     for reading in readings:
         axis.errorbar(

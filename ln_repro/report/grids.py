@@ -1,4 +1,4 @@
-"""The figures of our grids (`conf/grid`): one column per optimizer or schedule, the loss above BLEU."""
+"""The figures of our grids (`conf/grid`), with a column per optimizer or schedule and rows for loss and BLEU."""
 
 from collections.abc import Mapping
 
@@ -6,11 +6,11 @@ from ln_repro.claims.words import SCHEMES as NORMS
 from ln_repro.paper.figures import Figure, Panel, Series
 
 PRETRAINED = ("toybert", "minibert", "bert")
-"""Settings of BERT pre-training, whose figure has no BLEU row because nothing is decoded."""
+"""Settings of BERT pre-training, for which BLEU does not exist."""
 
 
 def label(arm: str) -> str:
-    """Return the label of an arm: its norm placement and warm-up, as the optimizer and rate are in the heading."""
+    """Return the label of an arm: norm placement and warm-up; optimizer and rate are in the heading of the column."""
     norm, warmup, *rest = arm.split("_")
     if "literal" in rest:
         return f"{NORMS[norm]} w/o, literally T = 1"
@@ -22,9 +22,9 @@ def panels(columns: Mapping[str, str], notes: Mapping[str, str], bleu: bool = Tr
     """Return the rows of a figure.
 
     Args:
-        columns: the arms, by heading.
-        notes: additions to the labels of arms that differ from others of their column in more than norm and warm-up.
-        bleu: whether there is a second row, of BLEU.
+        columns: the arms by heading, separated by spaces.
+        notes: additions to the labels of arms that differ from their column in more than norm and warm-up.
+        bleu: whether to add a second row with BLEU.
     """
     series = {
         heading: tuple(Series(arm, label(arm) + notes.get(arm, "")) for arm in arms.split())

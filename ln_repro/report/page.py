@@ -1,4 +1,4 @@
-"""The page: every verdict with its rule, its figures and its numbers, and the curves of all runs, in one file."""
+"""The report page: all verdicts with their rules, figures and numbers, and the curves of all runs, in one HTML file."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -35,20 +35,20 @@ Claim = Mapping[str, Any]
 
 
 def page(runs: Sequence[Run], claims: Sequence[Claim], theory: Mapping[str, Any], figure: str = "") -> str:
-    """Return the page as HTML; the same arguments give the same text.
+    """Return the page as HTML; it depends only on the arguments.
 
     Args:
-        runs: the records, with their events where these were kept.
+        runs: the records, with their events if these are archived.
         claims: the judged claims, in order of display.
         theory: ``findings`` and ``figures`` of `ln-repro theory`; a finding is shown with the claim of the same id.
-        figure: the first picture, as SVG.
+        figure: the first figure, as SVG.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     records = [run.record for run in runs]
     arms = arms_of(records)
-    findings = {found["id"]: found for found in theory["findings"]}
-    panels = {name: theory_panels(found, theory["figures"]) for name, found in findings.items()}
+    findings = {finding["id"]: finding for finding in theory["findings"]}
+    panels = {name: theory_panels(finding, theory["figures"]) for name, finding in findings.items()}
     groups: dict[str, list[dict[str, Any]]] = {}
     for claim in claims:
         kind = claim["id"].partition("-")[0]
@@ -72,18 +72,20 @@ def page(runs: Sequence[Run], claims: Sequence[Claim], theory: Mapping[str, Any]
         filters=_filters(arms),
         runs=len(records),
         signatures=[note for note in signatures(records) if note.startswith("BLEU tok.:")],
-        data=data.replace("<", "\\u003c"),  # nothing inside may end the script element
+        data=data.replace("<", "\\u003c"),  # so that the data cannot close the script element
         asset=lambda name: (ASSETS / name).read_text(encoding="utf-8"),
     )
 
 
-def _shown(claim: Claim, arms: Sequence[Arm], found: Mapping[str, Any] | None, panels: Sequence[Any]) -> dict[str, Any]:
-    """Return a claim with what is shown below it: its arms and its runs by corpus, its numbers, its panels."""
+def _shown(
+    claim: Claim, arms: Sequence[Arm], finding: Mapping[str, Any] | None, panels: Sequence[Any]
+) -> dict[str, Any]:
+    """Return a claim with its arms, its runs by corpus, its numbers and its panels."""
     evidence = {*claim["evidence"], *(name for other in claim["other_corpora"] for name in other["evidence"])}
     used = [arm for arm in arms if evidence & {*arm["ids"]}]
     runs = {corpus: [name for arm in used if arm["data"] == corpus for name in arm["ids"] if name in evidence]
             for corpus in _corpora(used)}  # fmt: skip
-    numbers = number_table(found) if found else None
+    numbers = number_table(finding) if finding else None
     scored = {arm["data"] for arm in used if arm["bleu_mean"] >= 0}
     return {**claim, "arms": used, "runs": runs, "scored": scored, "numbers": numbers, "panels": panels}
 
@@ -93,7 +95,7 @@ def _corpora(arms: Sequence[Arm]) -> list[str]:
 
 
 def _filters(arms: Sequence[Arm]) -> dict[str, Any]:
-    """Return the options of the filters, and the corpus selected at first: the paper's, or the one with most runs."""
+    """Return the options of the filters and the initial corpus: the paper's, or the one with most runs."""
     corpora = _corpora(arms)
     sizes = {corpus: sum(len(arm["ids"]) for arm in arms if arm["data"] == corpus) for corpus in corpora}
     first = corpora[0] if corpora[:1] in (["iwslt14"], ["wmt14"]) else max(corpora, key=sizes.__getitem__, default=None)

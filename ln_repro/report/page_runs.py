@@ -1,4 +1,4 @@
-"""The runs as the page shows them: arms with their scores, and thinned curves."""
+"""The runs on the report page: arms with their scores, and curves with fewer points."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,21 +9,21 @@ from ln_repro.records.archive import Run
 from ln_repro.records.record import Record, decoded, lowest_loss, task_of
 
 POINTS = 100
-"""Most points of a training curve."""
+"""Maximum number of points of a training curve."""
 NAMES = {"postln": "Post-LN", "preln": "Pre-LN", "deepnorm": "DeepNorm", "rezero": "ReZero", "admin": "Admin",
          "admin_closed": "Admin, closed form", "adam": "Adam", "radam": "RAdam", "sgd": "SGD", "iwslt14": "IWSLT14",
          "wmt14": "WMT14", "multi30k": "Multi30k", "tatoeba": "Tatoeba", "toy": "Toy",
          "mrpc": "MRPC", "rte": "RTE", "masked_lm": "masked words"}  # fmt: skip
-"""Display names of norms, optimizers, corpora and tasks; other words are shown as they are."""
+"""Display names of norms, optimizers, corpora and tasks; other words are not changed."""
 CORPORA = ("iwslt14", "wmt14", "multi30k", "tatoeba", "toy")
-"""In order of display, the paper's first."""
+"""Corpora in order of display, the paper's first."""
 Curve = dict[str, list[Any]]
 """``update`` and ``loss`` (bits per target token; None where not finite)."""
 Arm = dict[str, Any]
 
 
 def thinned(events: Sequence[Mapping[str, Any]], points: int = POINTS) -> Curve:
-    """Return the training loss at ``points`` updates at most, each the mean over as many events."""
+    """Return the training loss at no more than ``points`` updates, each the mean over equally many events."""
     steps = [event for event in events if event["kind"] == "train"]
     size = max(1, -(-len(steps) // points))
     groups = [steps[start : start + size] for start in range(0, len(steps), size)]
@@ -35,7 +35,7 @@ def thinned(events: Sequence[Mapping[str, Any]], points: int = POINTS) -> Curve:
 
 
 def arms_of(records: Sequence[Record]) -> list[Arm]:
-    """Return the records grouped into arms, whose runs differ in their seed alone."""
+    """Return the records grouped into arms, whose runs differ only in the seed."""
     groups: dict[str, list[Record]] = {}
     for record in records:
         axes = {key: value for key, value in record["axes"].items() if key != "seed"}
@@ -50,12 +50,12 @@ def corpus_order(name: str) -> tuple[int, str]:
 
 
 def named(words: str) -> str:
-    """Return the display name of a norm, an optimizer or a corpus; of several, separated by commas."""
+    """Return the display name of a norm, optimizer or corpus, or of several that are separated by commas."""
     return ", ".join(NAMES.get(word, word) for word in words.split(", "))
 
 
 def _arm(members: Sequence[Record]) -> Arm:
-    """Return one arm: its axes in words, and its scores over seeds."""
+    """Return an arm with its axes as text and its scores over seeds."""
     axes = members[0]["axes"]
     tests = [record["bleu"]["test_tokenised"] for record in members]
     losses = [loss for record in members if (loss := lowest_loss(record)) is not None]
@@ -80,7 +80,7 @@ def _arm(members: Sequence[Record]) -> Arm:
 
 
 def _spread(values: Sequence[float], digits: int) -> str:
-    """Return the mean, with the least and the largest of several values."""
+    """Return the mean and, of several values, the smallest and the largest, as text."""
     if not values:
         return "–"
     mean = f"{fmean(values):.{digits}f}"
@@ -88,7 +88,7 @@ def _spread(values: Sequence[float], digits: int) -> str:
 
 
 def chart_data(runs: Sequence[Run], arms: Sequence[Arm]) -> dict[str, Any]:
-    """Return what the charts of runs are drawn from: runs by id; the updates that many of them share are kept once."""
+    """Return the data of the charts: runs by id; updates that several runs share are stored once, in ``grids``."""
     arm_of = {name: number for number, arm in enumerate(arms) for name in arm["ids"]}
     grids: list[list[int]] = []
     shown = {}

@@ -1,4 +1,4 @@
-"""The findings of the theory as the page shows them: panels for charts, and tables of numbers."""
+"""The findings of the theory on the report page: panels for charts, and tables of numbers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,9 +11,9 @@ from ln_repro.report.theory import interval
 Finding = Mapping[str, Any]
 Panel = dict[str, Any]
 """``title``, ``x`` and ``y`` (labels of the axes), ``log``, and ``series``: each with ``label``, ``colour``, ``dash``,
-``marks`` (points only), ``x``, ``y``, perhaps ``low`` and ``high`` (an interval) and ``key`` (a label for several)."""
+``marks`` (points only), ``x``, ``y``, optionally ``low`` and ``high`` (an interval) and ``key`` (a common label)."""
 OTHERS = ("other", "preln-sgd", "postln-radam")
-"""Colours of series that belong to neither norm placement."""
+"""Colours of series that do not belong to a norm placement."""
 BOUND = 0.125
 """The paper's bound on the share of positions more than 0.1 above the mean (section 3.4)."""
 
@@ -28,7 +28,7 @@ PANELS: dict[str, list[tuple[str, str]]] = {
     "TH-11": [("figure_3", "b"), ("simplified_gradients", "layers postln")],
     "TH-11-pre": [("simplified_gradients", "layers preln")],
 }
-"""The panels of a finding; the other findings show their intervals by width of the model."""
+"""The panels of each finding; findings that are not listed have one of their intervals by width of the model."""
 TITLES = {
     "a": "Gradient of W1, 6+6 layers (figure 3a)",
     "b": "Gradient of W2, 6+6 layers (figure 3b)",
@@ -41,18 +41,18 @@ TITLES = {
 }
 
 
-def theory_panels(found: Finding, figures: Mapping[str, Any]) -> list[Panel]:
+def theory_panels(finding: Finding, figures: Mapping[str, Any]) -> list[Panel]:
     """Return the panels of a finding."""
-    if found["id"] not in PANELS:
-        return [_by_width(found["values"])]
+    if finding["id"] not in PANELS:
+        return [_by_width(finding["values"])]
     return [
         _drawn(figure, name, figures[figure] if name == "shares" else figures[figure][name])
-        for figure, name in PANELS[found["id"]]
+        for figure, name in PANELS[finding["id"]]
     ]
 
 
 def _drawn(figure: str, name: str, content: Mapping[str, Any]) -> Panel:
-    """Return a panel of the theory's figures, with the paper's values or bounds."""
+    """Return a panel of the theory's figures with the paper's values or bounds."""
     if figure == "hidden_states":
         return _panel(TITLES[name], "layer", "squared norm / d", _between_bounds(content))
     series = [_series(label, points) for label, points in content.items()]
@@ -73,7 +73,7 @@ def _drawn(figure: str, name: str, content: Mapping[str, Any]) -> Panel:
 
 
 def _between_bounds(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the norms of hidden states and the bounds of Lemma 2, one line where they coincide."""
+    """Return series of the norms of hidden states and of the bounds of Lemma 2; equal bounds give one line."""
     series = [_series(label, points) for label, points in content["series"].items()]
     for label, ends in content["bounds"].items():
         stack = label.partition(" ")[2]
@@ -84,7 +84,7 @@ def _between_bounds(content: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _by_width(values: Mapping[str, Mapping[str, Sequence[float]]]) -> Panel:
-    """Return a panel of a finding's first quantity by width d, with one line for each of the other settings."""
+    """Return a panel of a finding's first quantity by width d, with one line per combination of other settings."""
     lines: dict[str, dict[str, tuple[float, float, float]]] = {}
     for setting, (low, high) in next(iter(values.values())).items():
         width, _, rest = setting.removeprefix("d=").partition(" ")
@@ -119,10 +119,10 @@ def _short(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def number_table(found: Finding) -> Table:
+def number_table(finding: Finding) -> Table:
     """Return the table of a finding's checks: model, quantity, interval, rule and verdict."""
     return {
         "columns": ["model", "quantity", "ours, 95 %", "rule", "verdict", "seeds"],
         "rows": [[part["part"], part["quantity"], interval(part), part["rule"], part["verdict"], part["seeds"]]
-                 for part in found["parts"]],
+                 for part in finding["parts"]],
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What all figures share: colours, axes, the legend, and files that are identical whenever they are drawn."""
+"""Common parts of all figures: colours, axes, legend, and reproducible files."""
 
 import hashlib
 import json
@@ -10,15 +10,15 @@ from typing import Any
 
 from ln_repro.system.paths import PACKAGE
 
-# By norm placement; from Okabe and Ito's palette, which colour-blind readers can tell apart.
 COLOURS = {
     "preln": "#0072B2", "postln": "#D55E00", "deepnorm": "#009E73", "rezero": "#CC79A7", "admin": "#E69F00"
 }  # fmt: skip
+"""Colours by norm placement, from Okabe and Ito's palette, which is suitable for colour-blind readers."""
 GREY = "#999999"
 DOTS = 130
-"""Per inch, in PNG files."""
+"""Dots per inch in PNG files."""
 DRAWING = ("figure_rates", "figures", "grids", "plotting", "series", "theory_figures")
-"""The modules that a figure is drawn by."""
+"""The modules on which the look of a figure depends."""
 RUN_AGAIN = "Drawn from these records, each of which `ln-repro reproduce ID` runs again:"
 Size = tuple[float, float]
 """Width and height in inches."""
@@ -26,7 +26,7 @@ Size = tuple[float, float]
 
 @contextmanager
 def figure_style() -> Iterator[Any]:
-    """Yield pyplot, set to write to files only, and SVG ids that do not change from one drawing to the next."""
+    """Yield pyplot, configured for output to files and for reproducible SVG ids."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -43,7 +43,7 @@ def tidy(axis: Any) -> None:
 
 
 def legend_below(figure: Any, axes: Iterable[Any], columns: int = 4, last: Sequence[str] = (), **more: Any) -> float:
-    """Put one legend of all ``axes`` below them, ``last`` labels at its end; return its height in inches."""
+    """Add a common legend below all ``axes``, with the labels ``last`` at its end; return its height in inches."""
     legends = [axis.get_legend_handles_labels() for axis in axes]
     named = {label: line for lines, labels in legends for line, label in zip(lines, labels, strict=True)}
     named |= {label: named.pop(label) for label in last if label in named}
@@ -53,15 +53,15 @@ def legend_below(figure: Any, axes: Iterable[Any], columns: int = 4, last: Seque
 
 
 def place(figure: Any, axes: Any, panel: Size, gaps: Size, above: float, below: float) -> None:
-    """Lay out panels of one size, in inches; matplotlib's own layout takes a third of its drawing time.
+    """Lay out panels of equal size; matplotlib's own layout engines take a third of the drawing time.
 
     Args:
-        figure: is resized to fit.
+        figure: the figure, which is resized to fit.
         axes: the panels by row.
-        panel: width and height of each.
-        gaps: between columns and between rows.
-        above: space for the titles.
-        below: space for the legend.
+        panel: width and height of a panel in inches.
+        gaps: gaps between columns and between rows in inches.
+        above: space for the titles in inches.
+        below: space for the legend in inches.
     """
     (rows, columns), left, right, bottom = axes.shape, 0.75, 0.15, 0.5 + below
     width = left + columns * panel[0] + (columns - 1) * gaps[0] + right
@@ -73,12 +73,12 @@ def place(figure: Any, axes: Any, panel: Size, gaps: Size, above: float, below: 
 
 
 def draw_once(stem: Path, origin: str, data: Any, draw: Callable[[Any], Any]) -> list[Path]:
-    """Return the PNG and SVG files ``stem`` of a figure, drawn unless its data and the drawing code are unchanged.
+    """Draw a figure as PNG and SVG, unless its data and the code are unchanged; return the files.
 
     Args:
-        stem: the path without ending; its folder is created.
-        origin: where the data is from; written into the files, with a digest of data and code.
-        data: JSON-able.
+        stem: the path without suffix; its folder is created.
+        origin: the source of the data; written to the files together with a checksum of data and code.
+        data: the data, which must be serialisable as JSON.
         draw: takes pyplot and returns the figure.
     """
     digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode())

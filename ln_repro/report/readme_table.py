@@ -12,7 +12,7 @@ QUESTIONS = {
     "MT-1.anchored": "Does Post-LN need warm-up?", "MT-4": "Is Pre-LN without warm-up as good as Post-LN with it?",
     "MT-5": "Does Pre-LN train faster, with the same schedule?",
 }  # fmt: skip
-"""The question that a claim answers."""
+"""The question that each of these claims answers."""
 NAMES = {"toy": "toy", "multi30k": "Multi30k", "tatoeba": "Tatoeba"}
 BERT_SETTINGS = {setting for settings in BERT_CORPORA.values() for setting in settings}
 
@@ -26,7 +26,7 @@ class Headline(NamedTuple):
 
 
 def with_verdicts(readme: str, rows: Sequence[Row]) -> str:
-    """Return the README's text with the block between the two marks renewed."""
+    """Return the text of the README with an updated block between the two marks."""
     before, _, rest = readme.partition(BEGIN)
     return f"{before}{BEGIN}{verdict_block(rows)}{END}{rest.partition(END)[2]}"
 
@@ -51,17 +51,17 @@ def verdict_block(rows: Sequence[Row]) -> str:
 
 
 def headlines(rows: Sequence[Mapping[str, Any]]) -> list[Headline]:
-    """Return, for each of the main questions that was asked, the verdicts on other corpora in a sentence."""
-    found = {row["id"]: row["other_corpora"] for row in rows}
+    """Return the answers to `QUESTIONS`, from the verdicts on other corpora; questions without runs are left out."""
+    others = {row["id"]: row["other_corpora"] for row in rows}
     return [
         Headline(
             question,
             "; ".join(f"{NAMES[other['data']]}: {other['verdict']}, {other['needs'] or other['ours']}"
-                      for other in found[id]),
-            [record for other in found[id] for record in other["evidence"]],
+                      for other in others[id]),
+            [record for other in others[id] for record in other["evidence"]],
         )
         for id, question in QUESTIONS.items()
-        if found.get(id)
+        if others.get(id)
     ]  # fmt: skip
 
 
@@ -70,15 +70,17 @@ def verdict_table(rows: Sequence[Row]) -> Table:
     seen = {other["data"] for row in rows for other in row["other_corpora"]}
     others = [name for name in OTHER_CORPORA if name in seen]
     return {
-        "columns": ["", "claim", *(NAMES[it] for it in others), "paper's data"],
-        "rows": [[row["id"], row["claim"], *(verdict_on(row, it) for it in others), row["verdict"]] for row in rows],
+        "columns": ["", "claim", *(NAMES[name] for name in others), "paper's data"],
+        "rows": [
+            [row["id"], row["claim"], *(verdict_on(row, name) for name in others), row["verdict"]] for row in rows
+        ],
     }
 
 
 def verdict_on(row: Row, data: str) -> str | None:
-    """Return the verdict on another corpus with the number of seeds, and the model's size if it is not 6+6 layers."""
-    found = next((other for other in row["other_corpora"] if other["data"] == data), None)
-    if found is None:
+    """Return the verdict on another corpus with the number of seeds, and the model's size unless it is 6+6 layers."""
+    result = next((other for other in row["other_corpora"] if other["data"] == data), None)
+    if result is None:
         return None
-    small = "" if found["setting"] in (OTHER_CORPORA[data][0], *BERT_SETTINGS) else ", 3+3 layers"
-    return f"{found['verdict']} ({found['seeds']} seed{'s' * (found['seeds'] > 1)}{small})"
+    small = "" if result["setting"] in (OTHER_CORPORA[data][0], *BERT_SETTINGS) else ", 3+3 layers"
+    return f"{result['verdict']} ({result['seeds']} seed{'s' * (result['seeds'] > 1)}{small})"

@@ -1,4 +1,4 @@
-"""Compare a committed record with a run that repeats it: the environments, and the numbers."""
+"""Compare a committed record with a repetition of its run: environments and numbers."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,16 +13,16 @@ from ln_repro.report.tables import Table
 
 EQUAL, ROUNDING, SAME, DIFFERENT = "equal bit for bit", "equal within rounding", "same verdict", "different"
 HALF_THE_DIGITS = 2.0**-11.5
-"""The square root of float32's epsilon, a customary bound for rounding errors. Training amplifies them, but not as far
-as this before the first loss is logged; another seed differs by more."""
+"""The square root of float32's epsilon, a customary bound for rounding errors. Until the first loss is logged, training
+amplifies them less than this; another seed differs by more."""
 SEEDS, LOOSE = 3, 0.1
-"""The minimum number of seeds for an interval of an arm, and the relative tolerance with fewer seeds."""
+"""Minimum number of seeds for the interval of an arm, and relative tolerance with fewer seeds."""
 SHOWN = 5
-"""Training losses, from the first."""
+"""Number of training losses to show, from the first."""
 LOSS, NLL, BLEU, ACCURACY = "loss", "valid NLL", "test BLEU", "accuracy"
 COLUMNS = {NLL: "valid_nll_loss", BLEU: "test_bleu_tokenised", ACCURACY: "valid_accuracy"}
 WRITTEN = {BLEU: 0.1}
-"""The last reported digit of a number, 0.01 for others: the minimum half-width of an interval."""
+"""Minimum half-width of an interval: the last reported digit of a quantity; 0.01 for other quantities."""
 Key = tuple[str, int, int]
 """A quantity, the epoch and the update."""
 Series = dict[Key, float | None]
@@ -30,7 +30,7 @@ Series = dict[Key, float | None]
 
 @dataclass(frozen=True)
 class Comparison:
-    """The grade, its reason in words, and the numbers that both runs have."""
+    """The result of a comparison: its grade, the reason as text, and the numbers that both runs have."""
 
     grade: str
     reason: str
@@ -38,7 +38,7 @@ class Comparison:
 
 
 def differences(record: Record, ours: Record) -> list[str]:
-    """Return a line for each difference in code, corpus, environment and settings."""
+    """Return a message for each difference in code, corpus, environment and settings."""
     lines, commit = [], record["code"]["git"]
     if record["code"] != ours["code"] or ours["code"]["dirty"]:
         then, now = (f"{(code['git'] or code['version'])[:10]}{', changed,' * bool(code['dirty'])}"
@@ -60,26 +60,26 @@ def differences(record: Record, ours: Record) -> list[str]:
 
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings by their dotted names."""
-    found: dict[str, Any] = {}
+    """Return nested settings as a flat dictionary with dotted names."""
+    flattened: dict[str, Any] = {}
     for name, value in settings.items():
-        found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
-    return found
+        flattened |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return flattened
 
 
 def arm_of(run: Run) -> tuple[Any, ...]:
-    """Return a key that the records of an arm share: all settings except the seed, and the corpus."""
+    """Return a key that is the same for all records of an arm: all settings except the seed, and the corpus."""
     start = (run.record["experiment"].get("start") or {}).get("exp")
     return run.experiment.arm_key(), run.experiment.lr, run.experiment.init, start, run.record["data"]["fingerprint"]
 
 
 def series(run: Run) -> Series:
     """Return a run's training losses, then the results of its epochs; None for numbers that are not finite."""
-    found: Series = {(LOSS, one["epoch"], one["update"]): one["loss"] for one in run.events if one["kind"] == "train"}
+    values: Series = {(LOSS, one["epoch"], one["update"]): one["loss"] for one in run.events if one["kind"] == "train"}
     for kind, name in COLUMNS.items():
         rows = run.record["epochs"] if kind != BLEU or decoded(run.record) else []
-        found |= {(kind, row["epoch"], row["update"]): row[name] for row in rows if name in row}
-    return found
+        values |= {(kind, row["epoch"], row["update"]): row[name] for row in rows if name in row}
+    return values
 
 
 def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
@@ -87,15 +87,15 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
 
     Args:
         theirs: the committed record.
-        ours: a run with the same settings, possibly of fewer updates.
-        kept: all committed records; those of the same arm give the interval of its numbers.
+        ours: a run with the same settings, possibly with fewer updates.
+        kept: all committed records; those of the same arm determine the expected intervals.
     """
     then, now = series(theirs), series(ours)
     shared = [key for key in then if key in now]
     lengths = [
         [run.record["experiment"]["train"][key] for key in ("max_epoch", "max_update")] for run in (theirs, ours)
     ]
-    cut = lengths[0] != lengths[1] or theirs.record["updates"] < ours.record["updates"]  # it was stopped early
+    cut = lengths[0] != lengths[1] or theirs.record["updates"] < ours.record["updates"]  # one was stopped early
     diverged = [_diverged(run, ours.record["updates"] if cut else math.inf) for run in (theirs, ours)]
     first = next((_apart(then[key], now[key]) for key in shared if key[0] == LOSS), math.inf)
     begins = f"the first loss is {first:.1e} of itself apart (rounding: up to {HALF_THE_DIGITS:.1e})"
@@ -124,9 +124,9 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
 
 
 def _diverged(run: Run, until: float) -> int | None:
-    """Return the update at which a run's numbers stopped being finite, if that is not after ``until``, or None."""
-    found = run.record["divergence"]
-    return found["update"] if found and found["rule"] == NOT_FINITE and found["update"] <= until else None
+    """Return the update after which a run's numbers were not finite, if it is not after ``until``; otherwise None."""
+    event = run.record["divergence"]
+    return event["update"] if event and event["rule"] == NOT_FINITE and event["update"] <= until else None
 
 
 def _finite(value: float | None) -> float:
@@ -141,7 +141,7 @@ def _apart(then: float | None, now: float | None) -> float:
 
 
 def _expected(key: Key, recorded: float | None, arm: Iterable[Run], ends: int) -> Interval:
-    """Return the prediction interval of a number in another run of the arm, simultaneous for ``ends`` numbers."""
+    """Return the prediction interval for a number in another run of the arm, simultaneous for ``ends`` numbers."""
     value, least = _finite(recorded), WRITTEN.get(key[0], 0.01)
     values = [number for run in arm if (number := series(run).get(key)) is not None]
     if len(values) < SEEDS:

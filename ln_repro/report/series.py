@@ -1,4 +1,4 @@
-"""Curves of an arm from its records: means and intervals over seeds, and where runs diverged or failed."""
+"""Curves of an arm from its records: means and intervals over seeds, and the points where runs diverged."""
 
 import math
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ from ln_repro.paper.figures import Quantity
 from ln_repro.records.record import Record, accuracy, started
 
 FIELDS: dict[Quantity, str] = {"loss": "valid_loss", "bleu": "test_bleu_tokenised"}
-"""Columns of a record's epochs; the paper's BLEU is the tokenised one."""
+"""Fields of a record's epochs; the paper's BLEU is the tokenised one."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A quantity by epoch; accuracy by updates of pre-training.
+    """A quantity by epoch or, for accuracy, by updates of pre-training.
 
     Attributes:
-        means: over the seeds that have a value there.
-        intervals: 95 % intervals, cut to possible values; none where there is one seed.
+        means: means over the seeds with a value.
+        intervals: 95 % intervals, clipped to possible values, where there are several seeds.
         ends: the last point of every run that diverged or was stopped early.
         seeds: number of seeds.
     """
@@ -49,9 +49,9 @@ def curve(records: Sequence[Record], quantity: Quantity) -> Curve | None:
 
 
 def points(record: Record, quantity: Quantity) -> dict[int, float]:
-    """Return a run's finite values by epoch; or its one accuracy in per cent, by updates of pre-training."""
+    """Return the finite values of a run by epoch or, for accuracy, its value in per cent by updates of pre-training."""
     if quantity == "accuracy":
         start, share = started(record), accuracy(record)
         return {} if start is None or share is None else {start: 100 * share}
-    found = {row["epoch"]: row.get(FIELDS[quantity]) for row in record["epochs"]}
-    return {epoch: value for epoch, value in found.items() if value is not None}
+    values = {row["epoch"]: row.get(FIELDS[quantity]) for row in record["epochs"]}
+    return {epoch: value for epoch, value in values.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Tables of records and claims, and tables as text."""
+"""Tables of records and claims, and their output as text."""
 
 import csv
 import io
@@ -13,13 +13,13 @@ from ln_repro.claims.judge import OTHER_CORPORA, Row
 from ln_repro.records.record import AVERAGE, Record, accuracy, decoded, lowest_loss, task_of
 
 Table = dict[str, Any]
-"""``columns`` (names), ``rows`` (cells) and perhaps ``notes`` (lines below the table, the signatures of its scores)."""
+"""``columns`` (names), ``rows`` (cells) and optionally ``notes`` (lines below the table: signatures of its scores)."""
 
 SCORES = {"test": "BLEU", "test_tokenised": "BLEU tok."}
 AVERAGES = {AVERAGE: "BLEU avg.", f"{AVERAGE}_tokenised": "BLEU avg. tok."}
-"""Columns by their key in a record; those of averaged weights are shown only where some record has them."""
+"""Names of columns by key in a record; those of averaged weights are only shown if some record has them."""
 COLOURS = {"reproduced": "green", "contradicted": "red", "inconclusive": "yellow"}
-"""Colours of verdicts in a terminal."""
+"""Colours of verdicts on a terminal."""
 LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "_%&$#{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -36,31 +36,31 @@ def run_tables(records: Sequence[Record]) -> dict[str, Table]:
 
 
 def runs_table(records: Sequence[Record]) -> Table:
-    """Return the id of each run with its scores at the epoch of lowest validation loss."""
+    """Return one row per run with its scores at the epoch with the lowest validation loss."""
     scores = _scores(records)
     classified = any(accuracy(record) is not None for record in records)
     columns = ["exp", "seed", "valid loss", *["accuracy"] * classified, *scores.values(), "status", "id"]
     rows = []
     for record in records:
-        found = [_rounded((record["bleu"].get(key) or {"score": None})["score"], 2) for key in scores]
+        bleus = [_rounded((record["bleu"].get(key) or {"score": None})["score"], 2) for key in scores]
         share = [_rounded(accuracy(record), 4)] * classified
-        rows.append([record["exp"], record["axes"]["seed"], _rounded(lowest_loss(record), 3), *share, *found,
+        rows.append([record["exp"], record["axes"]["seed"], _rounded(lowest_loss(record), 3), *share, *bleus,
                      record["status"], record["id"]])  # fmt: skip
     return {"columns": columns, "rows": rows, "notes": signatures(records)}
 
 
 def _scores(records: Sequence[Record]) -> dict[str, str]:
-    """Return the columns of scores, by their key in a record."""
+    """Return the columns of scores by key in a record."""
     always = SCORES if any(map(decoded, records)) else {}
     return always | {key: name for key, name in AVERAGES.items() if any(key in record["bleu"] for record in records)}
 
 
 def signatures(records: Sequence[Record]) -> list[str]:
-    """Return the sacreBLEU signatures of the records' scores, each once."""
+    """Return the distinct sacreBLEU signatures of the records' scores."""
     notes = []
     for key, name in _scores(records).items():
-        found = {record["bleu"][key]["signature"] for record in records if record["bleu"].get(key)}
-        notes += [f"{name}: {signature}" for signature in sorted(found)]
+        distinct = {record["bleu"][key]["signature"] for record in records if record["bleu"].get(key)}
+        notes += [f"{name}: {signature}" for signature in sorted(distinct)]
     return notes
 
 
@@ -73,7 +73,7 @@ def render(tables: dict[str, Table], form: str) -> str:
 
 
 def markdown(name: str, table: Table) -> str:
-    """Return a table as Markdown, its columns aligned for reading as plain text."""
+    """Return a table as Markdown, with aligned columns."""
     cells = [[_text(cell).replace("|", r"\|") for cell in row] for row in (table["columns"], *table["rows"])]
     widths = [max(len(row[column]) for row in cells) for column in range(len(table["columns"]))]
     left = [not all(_is_number(row[column]) for row in cells[1:]) for column in range(len(widths))]
@@ -88,7 +88,7 @@ def markdown(name: str, table: Table) -> str:
 
 
 def comma_separated(name: str, table: Table) -> str:
-    """Return a table as CSV, with its name in the first column."""
+    """Return a table as CSV with its name in the first column."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["table", *table["columns"]])
@@ -117,7 +117,7 @@ def _rounded(value: float | None, digits: int) -> str | None:
 
 
 def claims_terminal(rows: Sequence[Row]) -> TerminalTable:
-    """Return one row per claim for a terminal of 80 columns, with its verdicts on other data or what it needs."""
+    """Return one row per claim for a terminal of 80 columns, with verdicts on other data and, if open, its needs."""
     table = TerminalTable(box=None, padding=(0, 2, 1, 0), pad_edge=False)
     table.add_column("claim", no_wrap=True)
     table.add_column("statement", ratio=1)
@@ -133,7 +133,7 @@ def claims_terminal(rows: Sequence[Row]) -> TerminalTable:
 
 
 def claims_table(rows: Sequence[Row]) -> Table:
-    """Return one row per claim; on other data, its verdict with the number of seeds."""
+    """Return one row per claim, with its verdicts and the number of seeds on other data."""
     cells = []
     for row in rows:
         others = {other["data"]: f"{other['verdict']} ({other['seeds']})" for other in row["other_corpora"]}

@@ -1,4 +1,4 @@
-"""Tables of the theory's findings: for the terminal, and for files."""
+"""Tables of the theory's findings for the terminal and for files."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,22 +18,22 @@ def terminal_table(findings: Findings) -> TerminalTable:
     table.add_column("statement")
     table.add_column("paper", max_width=16)
     table.add_column("ours, 95 %", min_width=17)
-    for found in findings:
-        claim = Text(f"{found['id']}\n").append(found["verdict"], COLOURS[found["verdict"]])
-        ours = f"{found['quantity']}\n{interval(found)}\n{found['seeds']} seeds"
-        table.add_row(claim, found["statement"], found["paper"], ours)
+    for finding in findings:
+        claim = Text(f"{finding['id']}\n").append(finding["verdict"], COLOURS[finding["verdict"]])
+        ours = f"{finding['quantity']}\n{interval(finding)}\n{finding['seeds']} seeds"
+        table.add_row(claim, finding["statement"], finding["paper"], ours)
     return table
 
 
 def findings_table(findings: Findings) -> Table:
-    """Return one row per finding, with the rule that it was judged by."""
+    """Return one row per finding, including the rule for its verdict."""
     columns = ["id", "statement", "paper", "ours", "95 % interval", "seeds", "verdict", "rule"]
-    rows = [[found["id"], found["statement"], found["paper"], found["quantity"], interval(found), found["seeds"],
-             found["verdict"], found["rule"]] for found in findings]  # fmt: skip
+    rows = [[one["id"], one["statement"], one["paper"], one["quantity"], interval(one), one["seeds"],
+             one["verdict"], one["rule"]] for one in findings]  # fmt: skip
     return {"columns": columns, "rows": rows}
 
 
-def interval(found: Mapping[str, Any]) -> str:
+def interval(finding: Mapping[str, Any]) -> str:
     """Return the interval of a finding as text; an unbounded end is a dash."""
-    low, high = ("-" if bound is None else f"{bound:.3g}" for bound in found["interval"])
+    low, high = ("-" if bound is None else f"{bound:.3g}" for bound in finding["interval"])
     return f"{low} .. {high}"

@@ -10,7 +10,7 @@ from ln_repro.report.plotting import COLOURS, GREY, Size, draw_once, legend_belo
 
 LABELS = {"postln": "Post-LN", "preln": "Pre-LN"}
 PAPER = {"postln": "x", "preln": "+"}
-"""Markers of the paper's values."""
+"""Markers for the paper's values."""
 FIGURE_3_TITLES = {
     "a": "(a) W1 of the feed-forward, 6-6",
     "b": "(b) W2 of the feed-forward, 6-6",
@@ -24,7 +24,7 @@ HIDDEN_TITLES = {
     "real preln": "6-6 Transformer, Pre-LN: the stream",
 }
 Points = Mapping[str, Sequence[float]]
-"""By layer or depth, as text: the mean and both ends of its interval."""
+"""The mean and both ends of its interval, by layer or depth (as text)."""
 
 
 def draw(figures: Mapping[str, Any], folder: Path) -> list[Path]:
@@ -36,7 +36,7 @@ def draw(figures: Mapping[str, Any], folder: Path) -> list[Path]:
 
 
 def draw_figure(name: str, panels: Mapping[str, Any], pyplot: Any) -> Any:
-    """Return the figure ``name`` of these panels."""
+    """Return the figure ``name`` with these panels."""
     rows, columns, panel_size, gaps, draw_panel = LAYOUTS[name]
     figure, axes = pyplot.subplots(rows, columns, squeeze=False)
     for (title, panel), axis in zip(panels.items(), axes.flat, strict=True):
@@ -82,7 +82,7 @@ def draw_hidden_panel(axis: Any, name: str, panel: Mapping[str, Mapping[str, Poi
 
 
 def draw_series(axis: Any, label: str, points: Points) -> None:
-    """Draw means with their intervals; those of the encoder dashed."""
+    """Draw means with their intervals; lines of the encoder are dashed."""
     norm, _, stack = label.partition(" ")
     x = [int(at) for at in points]
     means, lows, highs = zip(*points.values(), strict=True)

@@ -1,6 +1,6 @@
-"""The claims of the theory, and the table of checks with every threshold of `ln-repro theory`.
+"""The claims of the theory, and the table of checks with all thresholds of `ln-repro theory`.
 
-A row of the table gives both the rule in words and the verdict (`ln_repro.theory.judge`).
+Both the printed rule and the verdict (`ln_repro.theory.judge`) are derived from a row of the table.
 """
 
 import math
@@ -15,12 +15,12 @@ from ln_repro.theory import lemmas
 from ln_repro.theory import quantities as q
 
 DEPTHS = ("real_last_gradient", "real_gradients")
-"""Measurements that hold the last layer's gradient: of that layer alone, or of all layers."""
+"""Measurements that contain the last layer's gradient: of that layer alone, or of all layers."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper, its value, and where it is made."""
+    """A statement of the paper, with its value and the section or figure."""
 
     statement: str
     paper: str
@@ -51,7 +51,7 @@ CLAIMS: dict[str, Claim] = {
     "TH-11-pre": Claim("Extended theory, Pre-LN: the gradient of W2 does not depend on the layer l, for large l",
                        "independent of l", "appendix F"),
 }  # fmt: skip
-"""By id. TH-10, which is about training, is judged from records."""
+"""Claims by id. TH-10 is about training and therefore judged from records."""
 
 WORDS = {
     "mean": "interval {}",
@@ -61,24 +61,24 @@ WORDS = {
     "contains": "{} inside the interval of the geometric mean",
     "reported": "reported, not judged",
 }
-"""How a quantity may be judged, in words; the region replaces the braces."""
+"""The ways to judge a quantity, as text; the braces stand for the region."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """A row of the table: one rule on one quantity.
+    """A row of the table: one rule for one quantity.
 
     Attributes:
         claim: id of the claim.
         quantity: name of the quantity.
-        how: how it is judged (`WORDS`).
-        region: where it has to be.
+        how: the way to judge it, a key of `WORDS`.
+        region: the region in which it must lie.
         values: computes the quantity from measurements.
         part: name of the model.
         what: names of the measurements.
-        where: settings that these have.
-        by: settings that they are grouped by; the rule has to hold in every group.
-        seeds: fewest seeds of a verdict.
+        where: settings that select the measurements.
+        by: settings by which they are grouped; the rule must hold in every group.
+        seeds: minimum number of seeds for a verdict.
     """
 
     claim: str
@@ -94,7 +94,7 @@ class Check:
 
     @property
     def rule(self) -> str:
-        """Return the rule in words."""
+        """The rule as text."""
         low, high = self.region
         text = f"inside [{low:.9g}, {high:.9g}]"
         if low == high:
@@ -149,7 +149,7 @@ def depths(norm: str, init: str = "xavier", tied: bool = False) -> Row:
 
 
 def layers(weight: str, init: str = "xavier", **norm: str) -> Row:
-    """Return checks of a Transformer's gradients by layer; of both norm placements if no ``norm`` is given."""
+    """Return checks of a Transformer's gradients by layer, for both norm placements if no ``norm`` is given."""
     return partial(
         Check, part=f"{WIDE}, {INITS[init]}, {weight}", what=("real_gradients",), where={"init": init, **norm}
     )
@@ -232,4 +232,4 @@ CHECKS: tuple[Check, ...] = (
     simple("preln", "layers")("TH-11-pre", "exponent of l, upper half of the layers", "mean", FLAT,
            q.of_layers(q.gradients(), q.upper_exponent)),
 )  # fmt: skip
-"""All checks; the interval of a claim is that of its first check."""
+"""All checks; the interval reported for a claim is that of its first check."""

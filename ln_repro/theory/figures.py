@@ -1,6 +1,6 @@
-"""The numbers of the figures: mean and interval over seeds, by layer or by depth.
+"""The data of the theory's figures: means and intervals over seeds, by layer or by depth.
 
-A panel maps the label of a series (norm placement, and stack where there are two) to its points.
+A panel maps the label of a series (norm placement and, if there are two, stack) to its points.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ from ln_repro.theory.quantities import gradients
 from ln_repro.theory.unit import Measured, grouped
 
 Series = dict[str, list[float]]
-"""By layer or depth: the mean and both ends of its interval."""
+"""The mean and both ends of its interval, by layer or depth."""
 Panels = dict[str, dict[str, Series]]
 PANELS = {"a": "w1", "b": "w2"}
 STACKS = ("decoder", "encoder")
@@ -28,19 +28,19 @@ POSITIONS = 32
 
 
 def figures(measured: Measured) -> dict[str, Any]:
-    """Return the panels of every figure whose measurements were made, by name of the figure."""
-    made = {unit.what for unit, _ in measured}
-    found: dict[str, Any] = {}
-    if {"real_gradients", "real_last_gradient"} <= made:
-        found["figure_3"] = figure_3(measured)
-    if "real_gradients" in made:
-        found["attention_gradients"] = attention_gradients(measured)
-    if {"hidden_norms", "real_hidden_states"} <= made:
-        found["hidden_states"] = hidden_states(measured)
-        found["shares"] = shares(measured)
-    if "gradients" in made:
-        found["simplified_gradients"] = simplified_panels(measured)
-    return found
+    """Return the panels of every figure for which there are measurements, by name of the figure."""
+    available = {unit.what for unit, _ in measured}
+    panels: dict[str, Any] = {}
+    if {"real_gradients", "real_last_gradient"} <= available:
+        panels["figure_3"] = figure_3(measured)
+    if "real_gradients" in available:
+        panels["attention_gradients"] = attention_gradients(measured)
+    if {"hidden_norms", "real_hidden_states"} <= available:
+        panels["hidden_states"] = hidden_states(measured)
+        panels["shares"] = shares(measured)
+    if "gradients" in available:
+        panels["simplified_gradients"] = simplified_panels(measured)
+    return panels
 
 
 def simplified_panels(measured: Measured) -> Panels:
@@ -49,12 +49,12 @@ def simplified_panels(measured: Measured) -> Panels:
     for norm in NORMS:
         sizes = grouped(measured, ("gradients",), ("d", "d_ff"), {"norm": norm})
         panels[f"last {norm}"] = {
-            f"{norm} d={d} d_ff={d_ff}": by_depth(depths_of(made, gradients())) for (d, d_ff), made in sizes.items()
+            f"{norm} d={d} d_ff={d_ff}": by_depth(depths_of(group, gradients())) for (d, d_ff), group in sizes.items()
         }
         widest = max(d for d, d_ff in sizes if d == d_ff)
         panels[f"layers {norm}"] = {
-            f"{norm} L={depth}": by_layer([gradients()(*one) for one in made])
-            for (depth,), made in grouped(sizes[widest, widest], ("gradients",), ("layers",)).items()
+            f"{norm} L={depth}": by_layer([gradients()(*one) for one in group])
+            for (depth,), group in grouped(sizes[widest, widest], ("gradients",), ("layers",)).items()
         }
     return panels
 
@@ -69,17 +69,17 @@ def shares(measured: Measured) -> dict[str, Series]:
 
 
 def hidden(measured: Measured, norm: str, name: str) -> dict[tuple[int, int, str], list[Any]]:
-    """Return one measurement of the hidden states, for every seed, by d, d_ff and stack."""
+    """Return one measurement of the hidden states for every seed, by d, d_ff and stack."""
     groups = grouped(measured, ("real_hidden_states",), ("width", "ffn"), {"norm": norm, "init": "xavier"})
     return {
-        (width, ffn, stack): [found[stack][name] for _, found in made]
-        for (width, ffn), made in groups.items()
+        (width, ffn, stack): [measurement[stack][name] for _, measurement in group]
+        for (width, ffn), group in groups.items()
         for stack in reversed(STACKS)
     }
 
 
 def figure_3(measured: Measured) -> Panels:
-    """Return figure 3: (a) W1 and (b) W2 by layer, for each stack; (c) Post-LN and (d) Pre-LN by depth."""
+    """Return the panels of figure 3: (a) W1 and (b) W2 by layer and stack; (c) Post-LN and (d) Pre-LN by depth."""
     by_layers = {
         panel: {
             f"{norm} {stack}": by_layer(judge.by_layer(measured, norm, f"{stack}.{matrix}"))
@@ -105,12 +105,12 @@ def attention_gradients(measured: Measured) -> Panels:
 
 
 def hidden_states(measured: Measured) -> dict[str, dict[str, Any]]:
-    """Return E norm^2 / d by layer of both models: ``series``, and under the same labels Lemma 2's ``bounds``."""
+    """Return E norm^2 / d by layer of both models as ``series``, with Lemma 2's ``bounds`` under the same labels."""
     panels: dict[str, dict[str, Any]] = {}
     for norm in NORMS:
         groups = grouped(measured, ("hidden_norms",), ("d", "d_ff"), {"norm": norm, "positions": POSITIONS})
         d = max(width for width, _ in groups)
-        curves = [found["square"] for _, found in groups[d, d]]
+        curves = [measurement["square"] for _, measurement in groups[d, d]]
         panels[f"simplified {norm}"] = {
             "series": {norm: by_layer(curves)},
             "bounds": {norm: by_number(allowed(norm, passed, d, d) for passed, _ in enumerate(curves[0], 1))},
@@ -146,7 +146,7 @@ def by_depth(curves: Sequence[dict[int, float]]) -> Series:
 
 
 def by_number(values: Iterable[Sequence[float]]) -> Series:
-    """Number values from "1"; the keys are text for JSON."""
+    """Number values from "1"; the keys are text, for JSON."""
     return {str(number): list(value) for number, value in enumerate(values, 1)}
 
 

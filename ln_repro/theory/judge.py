@@ -21,10 +21,10 @@ class Part:
     """The result of a check: the worst verdict over its settings.
 
     Attributes:
-        interval: covers the intervals of all settings.
-        seeds: of the setting with fewest.
+        interval: the smallest interval around those of all settings.
+        seeds: the smallest number of seeds of any setting.
         settings: the intervals by setting.
-        why: why an inconclusive check is undecided, and what would decide it.
+        why: why the check is inconclusive, and what would decide it.
     """
 
     part: str
@@ -38,12 +38,18 @@ class Part:
 
 
 def judge(measured: Measured, ids: Collection[str]) -> list[dict[str, Any]]:
-    """Return a finding for each of the claims ``ids``, for JSON: numbers that are not finite are None.
+    """Return a finding for each of the claims ``ids``, in a form for JSON: numbers that are not finite are None.
 
-    Keys: ``id``, ``statement``, ``paper`` (its value), ``values`` (by depth or layer if the claim is about a curve,
-    else the intervals by setting), ``quantity`` and ``interval`` (of the claim's first check), ``rule``, ``verdict``
-    (of all parts together), ``seeds`` (of the judged part with fewest), ``parts`` (`Part`), ``note`` (why the finding
-    is inconclusive and what only ``--full`` measures, or None), ``place``.
+    Returns:
+        id, statement, place: those of the claim.
+        paper: the paper's value.
+        values: by depth or layer if the claim is about a curve, otherwise the intervals by setting.
+        quantity, interval: those of the claim's first check.
+        rule: the rules of all parts.
+        verdict: the verdict on all parts together.
+        seeds: the smallest number of seeds of a judged part.
+        parts: the results of the checks (`Part`).
+        note: why the finding is inconclusive, and what only ``--full`` measures; or None.
     """
     return [_plain(finding(id, measured)) for id in CLAIMS if id in ids]
 
@@ -54,10 +60,10 @@ def finding(id: str, measured: Measured) -> dict[str, Any]:
     parts = [part for check in checks if (part := examine(check, measured))]
     judged = [part for part in parts if part.verdict != WITHOUT]
     seeds = min((part.seeds for part in judged), default=0)
-    found = all_of(part.verdict for part in judged)
+    result = all_of(part.verdict for part in judged)
     missing = list(dict.fromkeys(check.part for check in checks if not any(p.part == check.part for p in parts)))
     values: dict[str, Any] = {f"{part.part}: {part.quantity}: {part.rule}": part.settings for part in parts}
-    notes = [f"{part.part}: {part.why}" for part in judged if part.why] if found == INCONCLUSIVE else []
+    notes = [f"{part.part}: {part.why}" for part in judged if part.why] if result == INCONCLUSIVE else []
     notes += [f"not measured: {', '.join(missing)} (--full)"] if missing else []
     return {
         "id": id,
@@ -67,7 +73,7 @@ def finding(id: str, measured: Measured) -> dict[str, Any]:
         "quantity": checks[0].quantity,
         "interval": parts[0].interval if parts else (-math.inf, math.inf),
         "rule": "; ".join(dict.fromkeys(f"{part.part}: {part.quantity}: {part.rule}" for part in parts)),
-        "verdict": found,
+        "verdict": result,
         "seeds": seeds,
         "parts": [vars(part) for part in parts],
         "note": "; ".join(notes) or None,
@@ -78,31 +84,31 @@ def finding(id: str, measured: Measured) -> dict[str, Any]:
 def examine(check: Check, measured: Measured) -> Part | None:
     """Return the result of a check; None if nothing was measured for it."""
     intervals, verdicts, seeds, whys = {}, [], [], []
-    for setting, made in grouped(measured, check.what, check.by, check.where).items():
-        found = check.values(made)
+    for setting, group in grouped(measured, check.what, check.by, check.where).items():
+        value_lists = check.values(group)
         label = " ".join(f"{name}={value}" for name, value in zip(check.by, setting, strict=True))
-        intervals[label] = hull([interval(check, values) for values in found])
-        verdicts += [decide(check, values) for values in found]
-        seeds += [len(values) for values in found]
-        whys += [why(check, values) for values in found]
+        intervals[label] = hull([interval(check, values) for values in value_lists])
+        verdicts += [decide(check, values) for values in value_lists]
+        seeds += [len(values) for values in value_lists]
+        whys += [why(check, values) for values in value_lists]
     if not verdicts:
         return None
-    said = WITHOUT if check.how == WITHOUT else all_of(verdicts)
-    reason = max(whys)[1] if said == INCONCLUSIVE else None
+    result = WITHOUT if check.how == WITHOUT else all_of(verdicts)
+    reason = max(whys)[1] if result == INCONCLUSIVE else None
     return Part(
-        check.part, check.quantity, hull(list(intervals.values())), check.rule, said, min(seeds), intervals, reason
+        check.part, check.quantity, hull(list(intervals.values())), check.rule, result, min(seeds), intervals, reason
     )
 
 
 def interval(check: Check, values: Sequence[float]) -> Interval:
-    """Return the interval that a check judges."""
+    """Return the interval to which a check is applied."""
     if check.how == "every":
         return min(values), max(values)
     return ratio_interval(values) if check.how in ("ratio", "contains") else mean_interval(values)
 
 
 def decide(check: Check, values: Sequence[float]) -> str:
-    """Return the verdict on one quantity's values over seeds."""
+    """Return the verdict on the values of one quantity over seeds."""
     if len(values) < check.seeds:
         return INCONCLUSIVE
     if check.how == "near":
@@ -110,8 +116,8 @@ def decide(check: Check, values: Sequence[float]) -> str:
     low, high = interval(check, values)
     if check.how == "contains":
         return REPRODUCED if low <= check.region[0] <= high else CONTRADICTED
-    found = verdict((low, high), check.region)
-    return CONTRADICTED if check.how == "every" and found == INCONCLUSIVE else found
+    result = verdict((low, high), check.region)
+    return CONTRADICTED if check.how == "every" and result == INCONCLUSIVE else result
 
 
 def why(check: Check, values: Sequence[float]) -> tuple[float, str]:
@@ -126,8 +132,8 @@ def why(check: Check, values: Sequence[float]) -> tuple[float, str]:
     half, centre = (scale(high) - scale(low)) / 2, (scale(high) + scale(low)) / 2
     distance = min(abs(centre - scale(end)) for end in crossed)
     needed = math.ceil(len(values) * (half / distance) ** 2) if distance else math.inf
-    said = f"the interval [{low:.3g}, {high:.3g}] of {len(values)} seeds contains the bound {crossed[0]:.3g}"
-    return needed, f"{said}; about {needed} seeds decide it if the mean stays (--full, --seeds N)"
+    reason = f"the interval [{low:.3g}, {high:.3g}] of {len(values)} seeds contains the bound {crossed[0]:.3g}"
+    return needed, f"{reason}; about {needed} seeds decide it if the mean stays (--full, --seeds N)"
 
 
 def last_layer(measured: Measured, norm: str, init: str = "xavier", tied: bool = False) -> list[dict[int, float]]:
@@ -139,7 +145,7 @@ def last_layer(measured: Measured, norm: str, init: str = "xavier", tied: bool =
 def by_layer(measured: Measured, norm: str, weight: str = "decoder.w2") -> list[quantities.Curve]:
     """Return the gradient of one kind of weight by layer of the 6-6 model, one curve per seed."""
     groups = grouped(measured, ("real_gradients",), (), {"norm": norm, "init": "xavier", "tied": False})
-    return [found["norm_of_mean"][weight] for _, found in groups.get((), [])]
+    return [measurement["norm_of_mean"][weight] for _, measurement in groups.get((), [])]
 
 
 def depth_means(curves: Sequence[dict[int, float]]) -> dict[str, float]:
@@ -153,7 +159,7 @@ CURVES: dict[str, Callable[[Measured], dict[str, float]]] = {
     "TH-8": lambda measured: layer_means(by_layer(measured, "postln")),
     "TH-9": lambda measured: layer_means(by_layer(measured, "preln")),
 }
-"""The values of claims about a curve: the gradient of W2 by depth or by layer."""
+"""The values for claims about a curve: the gradient of W2 by depth or by layer."""
 
 
 def _plain(value: Any) -> Any:

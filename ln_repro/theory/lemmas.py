@@ -1,6 +1,6 @@
-"""The closed forms of the paper's lemmas (section 3.3, appendices B to D), and measurements for Lemmas 1 and 3.
+"""Closed forms of the paper's lemmas (section 3.3, appendices B to D), and measurements for Lemmas 1 and 3.
 
-Lemma 2 is measured on the simplified model.
+Lemma 2 is measured on the simplified model (`ln_repro.theory.simplified`).
 """
 
 import math
@@ -13,11 +13,11 @@ from ln_repro.theory.simplified import layer_norm
 from ln_repro.theory.unit import Measure, Measurement, Unit
 
 NUMBERS = 2**20
-"""Gaussian numbers drawn by a check of Lemma 1."""
+"""Number of Gaussian numbers drawn for the check of Lemma 1."""
 TORCH_SHARE = 1 / 18
-"""What a feed-forward layer of torch's default initialisation adds to norm^2 / d, without its small biases."""
+"""Contribution of a feed-forward layer with torch's default initialisation to norm^2 / d, ignoring its small biases."""
 SCALE = 3.0
-"""Factor on the input of Lemma 3's check: the Jacobian becomes smaller by the same factor."""
+"""Factor by which the input is scaled in the check of Lemma 3; the Jacobian becomes smaller by the same factor."""
 
 
 def relu_moment(d: int, sigma: float) -> float:
@@ -26,39 +26,45 @@ def relu_moment(d: int, sigma: float) -> float:
 
 
 def relu_error(numbers: int) -> float:
-    """Return the relative standard error of the mean of so many squared ReLUs, each of which has Var / E^2 = 5."""
+    """Return the relative standard error of the mean of ``numbers`` squared ReLUs, each with Var / E^2 = 5."""
     return math.sqrt(5 / numbers)
 
 
 def feed_forward_share(d: int, d_ff: int) -> float:
-    """Return what a Xavier feed-forward layer adds to norm^2 / d of the stream: 1/2 if d_ff = d, as in the paper."""
+    """Return the contribution of a Xavier feed-forward layer to norm^2 / d of the stream; 1/2 if d_ff = d."""
     return 2 * d * d_ff / (d + d_ff) ** 2
 
 
 def post_square(d: int, d_ff: int) -> float:
-    """Return E norm^2 / d of x5 in Post-LN, the same in every layer (Lemma 2)."""
+    """Return E norm^2 / d of x5 in Post-LN, which is the same in every layer (Lemma 2)."""
     return 1 + feed_forward_share(d, d_ff)
 
 
 def pre_bounds(passed: int, d: int, d_ff: int, start: float = 1.0, attentions: int = 1) -> Interval:
-    """Return bounds on E norm^2 / d of Pre-LN's stream after ``passed`` layers (Lemma 2), from ``start`` at the input.
+    """Return bounds on E norm^2 / d of Pre-LN's stream after ``passed`` layers (Lemma 2).
 
     Each attention of a layer adds norm^2 of a mean over positions: between 0, if these cancel, and d, if they agree.
+
+    Args:
+        passed: number of layers.
+        d, d_ff: width of the model and of its feed-forward layers.
+        start: norm^2 / d of the input.
+        attentions: number of attentions per layer.
     """
     least = start + passed * feed_forward_share(d, d_ff)
     return least, least + passed * attentions
 
 
 def pre_first(d: int, d_ff: int, positions: int) -> float:
-    """Return E norm^2 / d after one layer of Pre-LN: the mean of n independent positions has norm^2 d / n."""
+    """Return E norm^2 / d after one layer of Pre-LN, where the mean of n independent positions has norm^2 d / n."""
     return 1 + feed_forward_share(d, d_ff) + 1 / positions
 
 
 def last_gradient(d: int, d_ff: int, square: float, targets: int) -> float:
     """Return the root mean square norm of dL/dW2 in the last layer, for uniform targets in a large vocabulary.
 
-    Theorem 1 without its inequalities: norm^2 of the ReLUs (Lemma 1), times norm^2 of the layer norm's Jacobian
-    (Lemma 3; it removes two of d directions) at an input of norm^2 d ``square`` (Lemma 2), over ``targets``.
+    This is Theorem 1 without its inequalities: norm^2 of the ReLUs (Lemma 1), times norm^2 of the layer norm's Jacobian
+    (Lemma 3; it removes two of d directions) at an input of norm^2 d ``square`` (Lemma 2), divided by ``targets``.
     """
     relus = d * d_ff / (d + d_ff)
     return math.sqrt(relus * (1 - 2 / d) / (square * targets))
@@ -78,7 +84,7 @@ def measured_jacobian(x: Tensor) -> Tensor:
 
 
 def relu(unit: Unit) -> Measurement:
-    """Measure ``ratio``: the mean norm^2 of ReLU(X) over Lemma 1's, from ``numbers`` Gaussian numbers."""
+    """Measure ``ratio``, the mean norm^2 of ReLU(X) divided by that of Lemma 1, from ``numbers`` Gaussian numbers."""
     d, sigma = unit["d"], unit["sigma"]
     x = sigma * torch.randn(unit["numbers"] // d, d, generator=unit.generator())
     return {"ratio": float(x.relu().square().sum(-1).mean()) / relu_moment(d, sigma)}
@@ -93,13 +99,13 @@ def jacobian(unit: Unit) -> Measurement:
     """
     d = unit["d"]
     x = torch.randn(d, generator=unit.generator(), dtype=torch.double)
-    found = measured_jacobian(x)
-    spectral = float(torch.linalg.matrix_norm(found, 2)) / d**0.5
+    measured = measured_jacobian(x)
+    spectral = float(torch.linalg.matrix_norm(measured, 2)) / d**0.5
     return {
-        "error": float((found - norm_jacobian(x)).abs().max()),
+        "error": float((measured - norm_jacobian(x)).abs().max()),
         "exact": spectral * float((x - x.mean()).norm()),
         "bound": spectral * float(x.norm()),
-        "scaling": float((measured_jacobian(SCALE * x) * SCALE - found).abs().max()),
+        "scaling": float((measured_jacobian(SCALE * x) * SCALE - measured).abs().max()),
     }
 
 

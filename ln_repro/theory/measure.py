@@ -1,4 +1,4 @@
-"""Make measurements in several processes; each is stored on disk as soon as it is made."""
+"""Run measurements in several processes and store each result on disk as soon as it is available."""
 
 import json
 import multiprocessing
@@ -16,34 +16,35 @@ from ln_repro.version import NUMERICS
 
 
 def measure(units: Sequence[Unit], kept: Path, processes: int, progress: Callable[[int, int], None]) -> Measured:
-    """Return the measurement of every unit; those in ``kept`` are not made again.
+    """Return the measurement of every unit, reusing those in the file ``kept``.
 
     Args:
-        units: what to measure.
-        kept: a file with one JSON object per line, appended to; torn lines and those of other numerics are ignored.
-        processes: number of processes, of one thread each.
-        progress: called with the number of units done and of all units.
+        units: the units to measure.
+        kept: file with one JSON object per line, to which results are appended; damaged lines and those of other
+            versions of the numerics are ignored.
+        processes: number of processes, with one thread each.
+        progress: called with the number of finished units and the total number.
     """
-    found = read(kept)
-    missing = [unit for unit in units if unit.key not in found]
+    results = read(kept)
+    missing = [unit for unit in units if unit.key not in results]
     kept.parent.mkdir(parents=True, exist_ok=True)
     with kept.open("a+b") as file:
         progress(len(units) - len(missing), len(units))
         file.write(end_of_torn_line(file))
-        for done, (unit, made) in enumerate(make(missing, processes), len(units) - len(missing) + 1):
-            found[unit.key] = made
-            line = json.dumps({"unit": unit.key, "numerics": NUMERICS, "found": made}) + "\n"
+        for done, (unit, result) in enumerate(make(missing, processes), len(units) - len(missing) + 1):
+            results[unit.key] = result
+            line = json.dumps({"unit": unit.key, "numerics": NUMERICS, "found": result}) + "\n"
             file.write(line.encode())
             file.flush()
             progress(done, len(units))
-    return [(unit, found[unit.key]) for unit in units]
+    return [(unit, results[unit.key]) for unit in units]
 
 
 def make(units: Sequence[Unit], processes: int) -> Iterator[tuple[Unit, Measurement]]:
-    """Yield measurements as they are made."""
+    """Yield units with their measurements in the order of completion."""
     context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
     with ProcessPoolExecutor(processes, context, torch.set_num_threads, (1,)) as pool:
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # workers inherit it: Ctrl-C is ours alone
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited: workers ignore Ctrl-C
         try:
             waiting = {pool.submit(measure_one, unit): unit for unit in units}
         finally:
@@ -71,12 +72,12 @@ def instructions() -> str:
 
 def read(kept: Path) -> dict[str, Measurement]:
     """Return the stored measurements by unit."""
-    found: dict[str, Measurement] = {}
+    results: dict[str, Measurement] = {}
     for line in kept.read_text(encoding="utf-8").splitlines() if kept.exists() else []:
         try:
             entry = json.loads(line)
         except ValueError:
-            continue  # cut short by a crash
+            continue  # cut off by a crash
         if entry["numerics"] == NUMERICS:
-            found[entry["unit"]] = entry["found"]
-    return found
+            results[entry["unit"]] = entry["found"]
+    return results

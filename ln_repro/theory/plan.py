@@ -1,4 +1,4 @@
-"""The plan: what is measured, and over how many seeds."""
+"""The plan of the measurements: models, sizes and numbers of seeds."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,26 +12,26 @@ NORMS = ("postln", "preln")
 LEMMA_LAYERS = 12
 POSITIONS = (8, 32, 128)
 TOKENS = 256
-"""Positions of a hidden-state measurement, over all of its sequences."""
+"""Number of positions of a hidden-state measurement, over all of its sequences."""
 LAYERS = 6
-"""Layers of the Transformer that is measured layer by layer: the paper's 6-6."""
+"""Number of layers of the Transformer that is measured layer by layer, the paper's 6-6 model."""
 REAL = {"width": 512, "ffn": 1024}
-"""Widths of the Transformers: the paper's on IWSLT14."""
+"""Widths of the Transformers, as in the paper on IWSLT14."""
 MEASURES: dict[str, Measure] = {**lemmas.MEASURES, **simplified.MEASURES, **real.MEASURES}
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is measured.
+    """The extent of the measurements.
 
     Attributes:
         lengths: sequence lengths for hidden states of the simplified model, by its width.
-        widths: widths of its feed-forward layers, in multiples of the model's.
+        widths: widths of its feed-forward layers, in multiples of the model's width.
         gradient_dims: widths of the simplified model for gradients.
-        depths: layers of the simplified model for gradients.
-        real_depths: layers of the Transformers, in the encoder and in the decoder.
-        other_depths: the same for other initialisations and for tied embeddings.
-        seeds: of the Transformers' gradients; the least for everything else.
+        depths: numbers of layers of the simplified model for gradients.
+        real_depths: numbers of layers of the Transformers, in the encoder and in the decoder.
+        other_depths: likewise, for other initialisations and for tied embeddings.
+        seeds: number of seeds for the gradients of the Transformers; the minimum for everything else.
     """
 
     lengths: Mapping[int, Sequence[int]]
@@ -48,20 +48,20 @@ QUICK = Scale({128: POSITIONS, 512: (32,)}, (1,), (128,), (6, 48), (6, 14), ())
 FULL = Scale(dict.fromkeys(DIMS, POSITIONS), (1, 2, 4), DIMS, (6, 8, 10, 12, 14, 24, 48), (6, 8, 10, 12, 14),
              (6, 10, 14))  # fmt: skip
 
-# A verdict needs so many seeds that the half-width of the interval and three standard errors of the mean fit between
-# the value and the nearest bound: about (5.1 s / margin)^2, where s is the standard deviation over seeds in earlier
-# measurements. The Transformers' exponents of L have s = 0.073 and a margin of 0.13 (9 seeds), the growth over layers
-# s = 0.17 on a log scale and a margin of 0.45 (4 seeds), so `Scale.seeds` is enough.
+# The number of seeds is chosen so that the half-width of the interval plus three standard errors of the mean fit
+# between the value and the nearest bound: about (5.1 s / margin)^2, where s is the standard deviation over seeds in
+# earlier measurements. The Transformers' exponents of L have s = 0.073 and a margin of 0.13 (9 seeds), the growth over
+# layers s = 0.17 on a log scale and a margin of 0.45 (4 seeds), so `Scale.seeds` is sufficient.
 HIDDEN_DRAWS = 8000
-"""Divided by d, the seeds of TH-2 in the simplified model: s = 0.35 / sqrt(d), margin 2 %; at least 20."""
+"""TH-2 in the simplified model uses HIDDEN_DRAWS / d seeds, at least 20: s = 0.35 / sqrt(d), margin 2 %."""
 GRADIENT_DRAWS = 4400
-"""Divided by d, the seeds of TH-7 in the simplified model: s = 1.04 / sqrt(d) for depths 6 to 48, margin 0.08."""
+"""TH-7 in the simplified model uses GRADIENT_DRAWS / d seeds: s = 1.04 / sqrt(d) for depths 6 to 48, margin 0.08."""
 BOUNDED_DRAWS = 20
-"""Seeds of TH-5 in Pre-LN's decoder: s = 0.022, margin 0.026 (19 seeds)."""
+"""Number of seeds for TH-5 in Pre-LN's decoder: s = 0.022, margin 0.026 (19 seeds)."""
 
 
 def units(scale: Scale, ids: Collection[str]) -> list[Unit]:
-    """Return the units that the checks of the claims ``ids`` need at this scale, the longest first."""
+    """Return the units that the checks of the claims ``ids`` need at this scale, in descending order of cost."""
     checks = [check for check in CHECKS if check.claim in ids]
     planned = [*real_units(scale), *simplified_units(scale)]
     return [unit for unit in planned if any(among(unit, check.what, check.where) for check in checks)]

@@ -1,4 +1,4 @@
-"""The quantities that the checks judge: one number per seed, or one per seed and layer, from measurements."""
+"""The quantities to which checks apply: one number per seed, or one per seed and layer, from measurements."""
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -11,115 +11,115 @@ Curve = Sequence[float]
 """One value per layer."""
 Read = Callable[[Unit, Measurement], Curve]
 Quantity = Callable[[Measured], list[list[float]]]
-"""Returns values over seeds from the measurements of one setting: one list, or one per layer if each is judged."""
+"""Returns values over seeds from the measurements of one setting: one list, or one per layer if all are judged."""
 ATTENTIONS = {"encoder": 1, "decoder": 2}
-"""Attentions of a layer, by stack; each adds at most d to norm^2 of the stream."""
+"""Number of attentions per layer, by stack; each adds at most d to norm^2 of the stream."""
 
 
 def number(name: str) -> Quantity:
-    """Return a measured number."""
-    return lambda made: [[found[name] for _, found in made]]
+    """Return a quantity that was measured directly."""
+    return lambda measured: [[result[name] for _, result in measured]]
 
 
 def each(read: Read) -> Quantity:
-    """Return every value that is read, one list per layer."""
-    return lambda made: [list(layer) for layer in zip(*(read(*one) for one in made), strict=True)]
+    """Return the values of every layer, one list per layer."""
+    return lambda measured: [list(layer) for layer in zip(*(read(*one) for one in measured), strict=True)]
 
 
 def of_layers(read: Read, reduce: Callable[[Curve], float]) -> Quantity:
-    """Reduce the layers of every seed to one number."""
-    return lambda made: [[reduce(read(*one)) for one in made]]
+    """Reduce the values of all layers to one number per seed."""
+    return lambda measured: [[reduce(read(*one)) for one in measured]]
 
 
 def of_depths(read: Read, reduce: Callable[[dict[int, float]], float]) -> Quantity:
-    """Reduce the last layer's values over depths of every seed to one number."""
-    return lambda made: [[reduce(curve) for curve in by_depth(made, read)]]
+    """Reduce the last layer's values at all depths to one number per seed."""
+    return lambda measured: [[reduce(curve) for curve in by_depth(measured, read)]]
 
 
-def by_depth(made: Measured, read: Read) -> list[dict[int, float]]:
+def by_depth(measured: Measured, read: Read) -> list[dict[int, float]]:
     """Return the last layer's value by depth of the model in increasing order, one curve per seed."""
-    ordered = sorted(made, key=lambda one: (one[0].seed, one[0]["layers"]))
+    ordered = sorted(measured, key=lambda one: (one[0].seed, one[0]["layers"]))
     seeds = groupby(ordered, key=lambda one: one[0].seed)
-    return [{unit["layers"]: read(unit, found)[-1] for unit, found in of_seed} for _, of_seed in seeds]
+    return [{unit["layers"]: read(unit, result)[-1] for unit, result in of_seed} for _, of_seed in seeds]
 
 
 def last_over_first(curve: Curve) -> float:
-    """Return the last layer's value over the first's."""
+    """Return the ratio of the last layer's value to the first's."""
     return curve[-1] / curve[0]
 
 
 def step(curve: Curve) -> float:
-    """Return the geometric mean ratio of successive layers."""
+    """Return the geometric mean of the ratios of successive layers."""
     return float(last_over_first(curve) ** (1 / (len(curve) - 1)))
 
 
 def spread(curve: Curve) -> float:
-    """Return the largest value over the smallest."""
+    """Return the ratio of the largest value to the smallest."""
     return max(curve) / min(curve)
 
 
 def order(curve: Curve) -> float:
-    """Return the rank correlation with the layer's number."""
+    """Return the rank correlation with the number of the layer."""
     return spearman(range(len(curve)), curve)
 
 
 def upper_exponent(curve: Curve) -> float:
-    """Fit a power of the layer's number, from 1, to the upper half of the layers; return the exponent."""
+    """Fit a power of the number of the layer, from 1, to the upper half of the layers; return the exponent."""
     return exponent({layer: norm for layer, norm in enumerate(curve, 1) if 2 * layer >= len(curve)})
 
 
 def gradients(weight: str | None = None) -> Read:
     """Read the norm of the mean gradient by layer: of a Transformer's weight, or of the simplified model's W2."""
-    return lambda _, found: found["norm_of_mean"][weight] if weight else found["norm_of_mean"]
+    return lambda _, result: result["norm_of_mean"][weight] if weight else result["norm_of_mean"]
 
 
 def spread_over_post(weight: str) -> Quantity:
-    """Return, seed by seed, the spread over layers of Pre-LN's gradients over that of Post-LN's."""
+    """Return the ratio of Pre-LN's spread of the gradients over layers to Post-LN's, for each seed."""
 
-    def quantity(made: Measured) -> list[list[float]]:
-        spreads = {(unit["norm"], unit.seed): spread(gradients(weight)(unit, found)) for unit, found in made}
+    def quantity(measured: Measured) -> list[list[float]]:
+        spreads = {(unit["norm"], unit.seed): spread(gradients(weight)(unit, result)) for unit, result in measured}
         seeds = [seed for norm, seed in spreads if norm == "preln" and ("postln", seed) in spreads]
         return [[spreads["preln", seed] / spreads["postln", seed] for seed in seeds]]
 
     return quantity
 
 
-def level(unit: Unit, found: Measurement) -> Curve:
-    """Read the last layer's norm in the simplified model over what Lemmas 1 to 3 predict for it."""
+def level(unit: Unit, result: Measurement) -> Curve:
+    """Read the ratio of the last layer's norm in the simplified model to the prediction of Lemmas 1 to 3."""
     targets = unit["batches"] * unit["sequences"] * unit["positions"]
-    return [found["norm_of_mean"][-1] / lemmas.last_gradient(unit["d"], unit["d_ff"], found["square"], targets)]
+    return [result["norm_of_mean"][-1] / lemmas.last_gradient(unit["d"], unit["d_ff"], result["square"], targets)]
 
 
-def share(stack: str | None, name: str, unit: Unit, found: Measurement) -> Curve:
+def share(stack: str | None, name: str, unit: Unit, result: Measurement) -> Curve:
     """Read the share ``name`` of positions by layer, of a Transformer's stack or of the simplified model."""
-    return (found[stack] if stack else found)[name]
+    return (result[stack] if stack else result)[name]
 
 
 Stream = Callable[[Curve, float, float, int], Curve]
-"""Turns norm^2 / d by layer and at the input, c, and the number of attentions in a layer into values by layer."""
+"""Computes values by layer from norm^2 / d by layer and of the input, c, and the number of attentions per layer."""
 
 
 def of_stream(formula: Stream, stack: str | None) -> Read:
     """Read a quantity of the hidden states, of a Transformer's stack or of the simplified model."""
 
-    def read(unit: Unit, found: Measurement) -> Curve:
+    def read(unit: Unit, result: Measurement) -> Curve:
         if stack is None:
-            return formula(found["square"], 1.0, lemmas.feed_forward_share(unit["d"], unit["d_ff"]), 1)
+            return formula(result["square"], 1.0, lemmas.feed_forward_share(unit["d"], unit["d_ff"]), 1)
         share = lemmas.feed_forward_share(unit["width"], unit["ffn"])
         if unit["init"] == "fairseq":
             share = lemmas.TORCH_SHARE
-        return formula(found[stack]["squared"], found[stack]["input"], share, ATTENTIONS[stack])
+        return formula(result[stack]["squared"], result[stack]["input"], share, ATTENTIONS[stack])
 
     return read
 
 
 def post_square(stack: str | None = None) -> Read:
-    """Read norm^2 of Post-LN's x5 over Lemma 2's."""
+    """Read the ratio of norm^2 of Post-LN's x5 to that of Lemma 2."""
     return of_stream(lambda squares, start, share, attentions: [square / (1 + share) for square in squares], stack)
 
 
 def pre_place(stack: str | None = None) -> Read:
-    """Read the place of Pre-LN's norm^2 between Lemma 2's bounds, from 0 (lower) to 1 (upper)."""
+    """Read the relative position of Pre-LN's norm^2 between Lemma 2's bounds, from 0 (lower) to 1 (upper)."""
 
     def formula(squares: Curve, start: float, share: float, attentions: int) -> Curve:
         return [((square - start) / passed - share) / attentions for passed, square in enumerate(squares, 1)]
@@ -128,10 +128,10 @@ def pre_place(stack: str | None = None) -> Read:
 
 
 def pre_slope(stack: str | None = None) -> Read:
-    """Read what a layer of Pre-LN adds to norm^2 / d, less what its feed-forward adds."""
+    """Read the growth of norm^2 / d per layer of Pre-LN, without the contribution of the feed-forward layer."""
     return of_stream(lambda squares, start, share, attentions: [slope(squares) - share], stack)
 
 
-def pre_first(unit: Unit, found: Measurement) -> Curve:
-    """Read norm^2 after the first layer of the simplified Pre-LN model over 1 + c + 1/n."""
-    return [found["square"][0] / lemmas.pre_first(unit["d"], unit["d_ff"], unit["positions"])]
+def pre_first(unit: Unit, result: Measurement) -> Curve:
+    """Read the ratio of norm^2 / d after the first layer of the simplified Pre-LN model to 1 + c + 1/n."""
+    return [result["square"][0] / lemmas.pre_first(unit["d"], unit["d_ff"], unit["positions"])]

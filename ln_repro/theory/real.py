@@ -1,7 +1,7 @@
-"""The engine's Transformers at initialisation, on Zipf-distributed random tokens.
+"""Measurements on Transformers at initialisation, with random tokens from a Zipf distribution.
 
-They are built of the engine's layers and initialisations, without fairseq. The loss is the training loss: the mean per
-target token in nats, with label smoothing 0.1.
+The models consist of the engine's layers and initialisations, without fairseq. The loss is the training loss: the mean
+per target token in nats, with label smoothing 0.1.
 """
 
 from collections.abc import Iterator, Mapping
@@ -49,7 +49,7 @@ class Transformer(nn.Module):
         super().__init__()
         torch.manual_seed(seed)
         shape = Shape(setting.norm, setting.layers, setting.width, setting.ffn, setting.heads, setting.dropout)
-        with torch.device("meta"):  # every parameter is drawn below, and drawing it twice costs as much as a pass
+        with torch.device("meta"):  # skips torch's initialisation, which takes as long as a forward pass
             matrices = [nn.Embedding(setting.vocabulary, setting.width, PAD) for _ in range(1 if setting.tied else 2)]
             self.projection = nn.Linear(setting.width, setting.vocabulary, bias=False)
             self.source = TokenEmbedding(matrices[0], setting.dropout)
@@ -77,8 +77,8 @@ class Transformer(nn.Module):
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """Return the mean loss per token of ``target`` given ``source``, both (batch, time) without padding."""
         logits = self.projection(self.states(source, target)).flatten(0, 1)
-        everywhere = SMOOTHING * logits.size(-1) / (logits.size(-1) - 1)  # torch smooths over the right label, too
-        return F.cross_entropy(logits, target.flatten(), label_smoothing=everywhere)
+        smoothing = SMOOTHING * logits.size(-1) / (logits.size(-1) - 1)  # torch includes the correct label
+        return F.cross_entropy(logits, target.flatten(), label_smoothing=smoothing)
 
 
 def zipf_batches(setting: Setting, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -102,7 +102,7 @@ def real_gradients(unit: Unit) -> Measurement:
 
 
 def real_last_gradient(unit: Unit) -> Measurement:
-    """Return the same for ``decoder.w2`` of the last layer alone, at a third of the cost."""
+    """Return `gradient_norms` of ``decoder.w2`` of the last layer only, at a third of the cost."""
     setting = Setting(**dict(unit.settings))
     model = Transformer(setting, unit.seed).train().requires_grad_(False)
     last = layer_weights(model.encoder, model.decoder)["decoder.w2"][-1]
@@ -118,11 +118,14 @@ def norms(setting: Setting, seed: int, model: Transformer, weights: Weights) -> 
 
 @torch.no_grad()
 def real_hidden_states(unit: Unit) -> Measurement:
-    """Return mean and spread of the stream's norms, without dropout (paper section 3.4; Lemma 2; definition 1).
+    """Measure the norms of the hidden states, without dropout (paper section 3.4; Lemma 2; definition 1).
 
-    For ``encoder`` and ``decoder``: ``squared``, by layer the mean over positions of norm^2 / width, of x5 before the
-    layer's last norm (Post-LN) or of the layer's output (Pre-LN); ``above_squared`` and ``above``, the share of
-    positions whose norm^2 or norm exceeds its mean by more than a tenth; ``input``, ``squared`` before the first layer.
+    Returns:
+        For ``encoder`` and ``decoder``, by layer:
+
+        squared: mean over positions of norm^2 / width, of x5 before the last norm (Post-LN) or of the output (Pre-LN).
+        above_squared, above: share of positions whose norm^2 or norm exceeds its mean by more than a tenth.
+        input: norm^2 / width before the first layer.
     """
     setting = Setting(**dict(unit.settings))
     model = Transformer(setting, unit.seed).eval()
@@ -136,23 +139,23 @@ def real_hidden_states(unit: Unit) -> Measurement:
 
 
 def watch(stack: Stack, norm: str, seen: list[list[Tensor]]) -> None:
-    """Record the squared norm of every position in ``seen``: of the stack's input, then of each layer."""
+    """Add hooks that append the squared norm of every position to ``seen``: of the input, then of each layer."""
 
-    def note(x: Tensor, place: list[Tensor]) -> None:
-        place.append(x.square().sum(-1).flatten())
+    def note(x: Tensor, norms: list[Tensor]) -> None:
+        norms.append(x.square().sum(-1).flatten())
 
-    first, *places = seen
+    first, *others = seen
     layers: Any = stack.layers
-    layers[0].register_forward_pre_hook(lambda _, given: note(given[0], first))
-    for layer, place in zip(layers, places, strict=True):
+    layers[0].register_forward_pre_hook(lambda _, args: note(args[0], first))
+    for layer, norms in zip(layers, others, strict=True):
         if norm == "postln":
-            layer.ffn_residual.norm.register_forward_pre_hook(lambda _, given, place=place: note(given[0], place))
+            layer.ffn_residual.norm.register_forward_pre_hook(lambda _, args, norms=norms: note(args[0], norms))
         else:
-            layer.register_forward_hook(lambda _, given, out, place=place: note(out, place))
+            layer.register_forward_hook(lambda _, args, out, norms=norms: note(out, norms))
 
 
 def spread(squares: list[Tensor], width: int) -> Mapping[str, Any]:
-    """Return means and shares of the squared norms, (positions), of the input and of each layer."""
+    """Summarise the squared norms, (positions), of the input and of each layer."""
     first, *layers = squares
     return {
         "input": float(first.mean()) / width,

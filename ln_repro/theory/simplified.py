@@ -1,7 +1,7 @@
-"""The simplified model of the paper's lemmas and theorem (section 3.3).
+"""The simplified model of the paper's lemmas and theorem (section 3.3), and measurements on it.
 
-A stack of encoder layers without biases, dropout and learned gains. There is one head with W_Q = W_K = 0, so attention
-is the mean over positions. Weights are Xavier Gaussian, inputs Gaussian with E norm^2 = d, targets random.
+The model is a stack of encoder layers without biases, dropout and learned gains. There is one head with W_Q = W_K = 0,
+so attention is the mean over positions. Weights are Xavier Gaussian, inputs Gaussian with E norm^2 = d, targets random.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def post_layer(x: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
 
 
 def pre_layer(x: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
-    """Return x_(l+1) twice: Lemma 2 is about the stream itself here (paper table 1, right)."""
+    """Return x_(l+1) twice, since Lemma 2 is about the stream itself for Pre-LN (paper table 1, right)."""
     x3 = x + attention(layer_norm(x), weights)
     x5 = x3 + feed_forward(layer_norm(x3), weights)
     return x5, x5

@@ -1,4 +1,4 @@
-"""Units of measurement, which have a name, settings and a seed, so they can be stored and repeated."""
+"""Units of measurement with a name, settings and a seed, so that they can be stored and repeated."""
 
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -36,7 +36,7 @@ class Unit:
 
     @property
     def key(self) -> str:
-        """Return the unit as text."""
+        """The unit as text."""
         return " ".join([self.what, *(f"{name}={value}" for name, value in self.settings), f"seed={self.seed}"])
 
     def generator(self) -> torch.Generator:
