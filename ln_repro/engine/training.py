@@ -109,8 +109,9 @@ class Loop:
         self.epoch: int = ended or self.batches.epoch
         self.owed: bool = group.share(ended is not None and ended not in self.checkpoints.weights())
         """Whether an earlier session trained the whole epoch, but did not validate it and save its weights."""
-        self._status(
-            "resumed" if self.update else "started",
+        self._write(
+            "status",
+            state="resumed" if self.update else "started",
             owed=self.owed,
             parameters=sum(p.numel() for p in model.parameters()),
             device=torch.cuda.get_device_name() if self.trainer.cuda else "cpu",
@@ -164,15 +165,16 @@ class Loop:
                 if self.stopped or self.finished:
                     break
         if not self.stopped:
-            self._status("trained", peak_memory_mb=self._peak_memory_mb())
+            self._write("status", state="trained", peak_memory_mb=self._peak_memory_mb())
 
     def diverged(self, reason: Diverged) -> None:
         """Report that the run has diverged, a result and not an error, at the last update that was finite."""
         self.trainer.set_num_updates(self.metrics.last.number)
         if self.update > self.opened_at:
             self._report()
-        self._status(
-            "diverged",
+        self._write(
+            "status",
+            state="diverged",
             rule=reason.kind,
             reason=str(reason),
             last_finite_loss=self.metrics.last_loss,
@@ -291,9 +293,6 @@ class Loop:
         if self.trainer.cuda:
             return torch.cuda.max_memory_allocated() // 2**20
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-
-    def _status(self, state: str, **values: Any) -> None:
-        self._write("status", state=state, **values)
 
     def _write(self, kind: str, **values: Any) -> None:
         """Write an event from the first process."""

@@ -33,5 +33,5 @@ def test_a_record_is_reproduced(finished):
                 event["loss"] *= 2
         path.write_bytes(gzip.compress("".join(json.dumps(event) + "\n" for event in events).encode()))
     next(kept.rglob("SHA256SUMS")).unlink()
-    status, out, error = run.call_here(*words)
+    status, out, error = run.call_here(*words, "train.max_update=20")
     assert status == 1 and f"{record['id']}: different" in out and "finished already" in error
