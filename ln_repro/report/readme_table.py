@@ -39,7 +39,7 @@ def verdict_block(rows: Sequence[Row]) -> str:
     for question, answer, records in headlines(rows):
         more = f" and {len(records) - 2} more" if len(records) > 2 else ""
         first = ", ".join(f"`{id}`" for id in records[:2])
-        bullets.append(f"* **{question}** {answer[0].upper()}{answer[1:]} (records {first}{more}).")
+        bullets.append(f"* **{question}** {answer} (records {first}{more}).")
     counted = Counter(row["verdict"] for row in proved).most_common()
     summary = (
         f"The theory, checked without training (TH-1 to TH-11): {', '.join(f'{n} {word}' for word, n in counted)}."
@@ -56,13 +56,16 @@ def headlines(rows: Sequence[Mapping[str, Any]]) -> list[Headline]:
     return [
         Headline(
             question,
-            "; ".join(f"{NAMES[other['data']]}: {other['verdict']}, {other['needs'] or other['ours']}"
-                      for other in others[id]),
+            ". ".join(
+                f"{NAMES[other['data']].capitalize()}: {other['verdict']}"
+                + (f", needs {needs}" if (needs := other["needs"]) else f" ({other['ours']})")
+                for other in others[id]
+            ),
             [record for other in others[id] for record in other["evidence"]],
         )
         for id, question in QUESTIONS.items()
         if others.get(id)
-    ]  # fmt: skip
+    ]
 
 
 def verdict_table(rows: Sequence[Row]) -> Table:
