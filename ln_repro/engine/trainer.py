@@ -36,18 +36,21 @@ def add_over_processes(tensors: list[torch.Tensor]) -> None:
     torch._foreach_copy_(tensors, [total.view_as(tensor) for total, tensor in zip(sums, tensors, strict=True)])
 
 
-def sums_over_processes(
-    logs: Sequence[Mapping[str, Any]], names: Sequence[str], device: torch.device
-) -> dict[str, torch.Tensor]:
+def sums_over_processes(logs: Sequence[Mapping[str, Any]], device: torch.device) -> dict[str, torch.Tensor]:
     """Return the sums of ``logs`` over all processes, in float64 on ``device``, without waiting for it."""
-    values = [sum(log[name] for log in logs) for name in names]
+    values = [sum(log[name] for log in logs) for name in logs[0]]
     known = torch.tensor([0.0 if torch.is_tensor(value) else value for value in values], dtype=torch.double)
     sums = (known.pin_memory() if device.type == "cuda" else known).to(device, non_blocking=True)
     for total, value in zip(sums, values, strict=True):
         if torch.is_tensor(value):
             total.add_(value)
     distributed.all_reduce(sums)
-    return dict(zip(names, sums, strict=True))
+    return dict(zip(logs[0], sums, strict=True))
+
+
+def counted(log: Mapping[str, Any], ignored: bool) -> dict[str, Any]:
+    """Return the log of a mini-batch, with zeros if it only pads the shorter share of a process."""
+    return {name: value * 0 if ignored else value for name, value in log.items()}
 
 
 class StrictTrainer(Trainer):
@@ -104,13 +107,26 @@ class StrictTrainer(Trainer):
                 utils.set_torch_seed(sample["seed"])
             loss, size, log = self.criterion(self.model, sample)
             self.optimizer.backward(loss * 0 if ignored else loss)
-            logs.append(log)
+            logs.append(counted(log, ignored))
             tokens += size
         if self.data_parallel_world_size == 1:
             return logs, 1 / max(tokens, 1)
         add_over_processes(gradients(self.optimizer.params))
-        log = sums_over_processes([] if ignored else logs, [*logs[0]], self.device)
+        log = sums_over_processes(logs, self.device)
         return [log], (1 / log["sample_size"].clamp(min=1)).float()
+
+    def valid_step(self, sample: Any, raise_oom: bool = False) -> dict[str, Any]:
+        """Return the log of a validation mini-batch of this process without reading it from the device."""
+        self.model.eval()
+        self.criterion.eval()
+        sample, ignored = self._prepare_sample(sample)
+        with torch.no_grad():
+            _, _, log = self.criterion(self.model, sample)
+        return counted(log, ignored)
+
+    def over_processes(self, logs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the logs, or with several processes their sums over all of them."""
+        return logs if self.data_parallel_world_size == 1 else [sums_over_processes(logs, self.device)]
 
     def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
         """Save a checkpoint, with the number of processes and the state of the loss scaler."""

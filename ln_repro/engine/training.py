@@ -17,7 +17,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.group import Group
-from ln_repro.engine.metric_buffer import MetricBuffer
+from ln_repro.engine.metric_buffer import MetricBuffer, on_host
 from ln_repro.engine.plugin.layers import measure
 from ln_repro.engine.probing import Probing, chosen_batches
 from ln_repro.engine.stop import INTERRUPTED, StopRequest
@@ -238,14 +238,13 @@ class Loop:
         Raises:
             FloatingPointError: the loss is not finite.
         """
-        self.task.sums.clear()
-        began = time.monotonic()
+        began, logs = time.monotonic(), []
         for sample in self.trainer.get_valid_iterator("valid").next_epoch_itr(shuffle=False):
             if self.group.any(bool(self.stop)):
                 self.stopped = True
                 return False
-            self.trainer.valid_step(sample)
-        values = self.task.sums.per_token()
+            logs.append(self.trainer.valid_step(sample))
+        values = self.task.sums(on_host(self.trainer.over_processes(logs))).per_token()
         self._write("valid", **values, ppl=2 ** min(values["nll_loss"], 1000.0))
         if not math.isfinite(values["loss"]):
             raise FloatingPointError("the validation loss is not finite")

@@ -44,22 +44,23 @@ def settings():
     return ["train.max_epoch=2", "train.batches_per_update=4", "train.log_every=1", "train.save_minutes=0.001"]
 
 
-def test_two_processes_train_as_one_does_with_twice_the_batch(command, settings):
-    one, two, nudged = (command(name, *settings) for name in ("one", "two", "nudged"))
+@pytest.mark.parametrize("number", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_processes_train_as_one_does_with_as_many_mini_batches(command, settings, number):
+    one, several, nudged = (command(name, *settings) for name in ("one", "several", "nudged"))
     assert one.finish()[0] == nudged.finish(NUDGE)[0] == 0
-    process = torchrun(two, 2)
+    process = torchrun(several, number)
     out, error = process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode == 0, error
-    assert out.splitlines()[-1] == str(two.folder)
-    assert two.folder.name == one.folder.name
+    assert out.splitlines()[-1] == str(several.folder)
+    assert several.folder.name == one.folder.name
     for kind in ("train", "valid"):
-        assert losses(two, kind) == pytest.approx(losses(one, kind), rel=0, abs=largest_change(one, nudged, kind))
-        assert len(losses(two, kind)) == len(losses(one, kind)) > 1
-    records = [json.loads((run.folder / "record.json").read_text()) for run in (one, two)]
-    assert [record["environment"]["processes"] for record in records] == [1, 2]
+        assert losses(several, kind) == pytest.approx(losses(one, kind), rel=0, abs=largest_change(one, nudged, kind))
+        assert len(losses(several, kind)) == len(losses(one, kind)) > 1
+    records = [json.loads((run.folder / "record.json").read_text()) for run in (one, several)]
+    assert [record["environment"]["processes"] for record in records] == [1, number]
     assert records[0]["target_tokens"] == records[1]["target_tokens"]
 
-    again = torchrun(two, 2)  # every process ends, although there is nothing to train
+    again = torchrun(several, number)  # every process ends, although there is nothing to train
     assert "finished already" in again.communicate(timeout=HANGS_SECONDS)[1]
     assert again.returncode == 0
 

@@ -83,9 +83,10 @@ class ClassificationConfig(EncoderTaskConfig):
 class LnClassification(EncoderTask):
     """Classification of sentence pairs, with the dictionary of a masked language model."""
 
+    sums = Answers
+
     def __init__(self, cfg: ClassificationConfig, dictionary: Dictionary) -> None:
         super().__init__(cfg, dictionary)
-        self.sums = Answers()
         self.start = cfg.start
 
     @property

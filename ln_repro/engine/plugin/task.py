@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from fairseq.data import Dictionary, FairseqDataset
 from fairseq.dataclass import FairseqDataclass
-from fairseq.logging import metrics
 from fairseq.tasks import FairseqTask, register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import II
@@ -59,21 +58,13 @@ class Sums:
 class LnTask(FairseqTask):
     """A task with its own sums of validation losses: fairseq's meters round to three digits."""
 
-    def __init__(self, cfg: LnTaskConfig, *dictionaries: Any) -> None:
-        super().__init__(cfg, *dictionaries)
-        self.sums = Sums()
-        self.start = ""
-        """The file of the pre-trained weights that the model starts from; empty: none."""
+    sums = Sums
+    start = ""
+    """The file of the pre-trained weights that the model starts from; empty: none."""
 
     def targets(self, split: str) -> Any:
         """Return a sequence of the targets, a tensor of tokens for each sentence or block."""
         raise NotImplementedError
-
-    def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:
-        """Add up the losses of a validation, and pass them on to fairseq's meters."""
-        for log in logging_outputs:
-            self.sums.add(log)
-        metrics.log_scalar("loss", self.sums.per_token()["loss"])
 
 
 @dataclass

@@ -95,7 +95,7 @@ def add_up():
     device.waits.clear()
     with mock.patch.object(trainer.distributed, "all_reduce", lambda tensor: tensor.mul_(2)):
         trainer.add_over_processes(gradients)
-        sums = trainer.sums_over_processes(logs, ["loss", "sample_size"], on)
+        sums = trainer.sums_over_processes(logs, on)
     waits = dict(device.waits)
     return {"sums": [value.item() for value in sums.values()], "gradients": gradients[1].tolist(), "waits": waits}
 
