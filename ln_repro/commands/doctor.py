@@ -1,7 +1,6 @@
 """The checks of `ln-repro doctor`: Python, packages, GPU, disk, corpora and wandb."""
 
 import importlib.util
-import json
 import os
 import platform
 import subprocess
@@ -10,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ln_repro.engine.compat import INSTALL
+from ln_repro.engine.device import REMEDY, gpu
 from ln_repro.records import provenance
 from ln_repro.system import subprocesses
 from ln_repro.system.files import free_at
@@ -43,16 +43,17 @@ def python() -> Check:
 
 def torch_and_gpu() -> list[Check]:
     """Check torch and the GPU in a subprocess, so that a broken installation is only a failed check."""
-    code = (
-        "import json, torch; cuda = torch.cuda.is_available(); "
-        "print(json.dumps([torch.__version__, torch.cuda.get_device_name() if cuda else None]))"
-    )
-    result = subprocess.run([*subprocesses.SELF, "-c", code], capture_output=True, text=True, check=False)
+    command = [*subprocesses.SELF, "-c", "import torch; print(torch.__version__)"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         return [Check("torch", False, "cannot be imported", "pip install 'torch>=2.6,<2.14'")]
-    version, gpu = json.loads(result.stdout)
-    advice = "" if gpu else "toy and multi30k run on the CPU; the paper's own sizes want a GPU"
-    return [Check("torch", True, version), Check("gpu", gpu is not None, gpu or "none", advice, needed=False)]
+    here = gpu()
+    advice = REMEDY if here.problem else "toy and multi30k run on the CPU; the paper's own sizes want a GPU"
+    found = here.name or here.problem or "none"
+    return [
+        Check("torch", True, result.stdout.strip()),
+        Check("gpu", here.name is not None, found, "" if here.name else advice, needed=bool(here.problem)),
+    ]
 
 
 def fairseq() -> Check:

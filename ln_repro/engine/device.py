@@ -26,6 +26,7 @@ NVIDIA, OTHERS = "nvidia[0-9]*", ("nvidiactl", "kfd", "dxg")
 also there without a GPU that torch supports."""
 HIDDEN = ("", "-1", "NoDevFiles")
 """Values of CUDA_VISIBLE_DEVICES that hide all GPUs, the last one by Slurm."""
+REMEDY = "install a torch with CUDA for this driver, or use train.device=cpu"
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,7 @@ def resolve_precision(experiment: Experiment) -> Experiment:
     device, precision = experiment.train.device, experiment.precision
     here = Gpu(None, False) if device == "cpu" else gpu()
     if here.problem:
-        raise UserError(
-            f"train.device: {here.problem}; install a torch with CUDA for this driver, or use train.device=cpu"
-        )
+        raise UserError(f"train.device: {here.problem}; {REMEDY}")
     if device == "cuda" and here.name is None:
         raise UserError("train.device: torch finds no GPU (see ln-repro doctor); use train.device=cpu")
     if precision == "fp16" and here.name is None:

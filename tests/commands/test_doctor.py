@@ -11,6 +11,9 @@ import pytest
 
 from ln_repro import cli
 from ln_repro.commands import doctor
+from ln_repro.engine.device import Gpu
+
+OLD_DRIVER = Gpu(None, False, problem="/dev/nvidia0 exists, but the driver is too old")
 
 
 def pretend(patch: pytest.MonkeyPatch, module: str, **parts: Any) -> None:
@@ -40,7 +43,8 @@ def good_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Pretend a machine without a GPU where everything needed is there; look at an empty place."""
     monkeypatch.chdir(tmp_path)
     install(monkeypatch, fairseq="0.12.2", wandb="0.19.1")
-    torch(monkeypatch, 0, '["2.13.0", null]\n')
+    torch(monkeypatch, 0, "2.13.0\n")
+    monkeypatch.setattr(doctor, "gpu", lambda: Gpu(None, False))
     python(monkeypatch, 3, 12, 1)
     monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=100 * 2**30))
 
@@ -84,6 +88,7 @@ def test_without_fairseq_it_says_what_to_type(
         ("python", lambda patch: python(patch, 3, 10, 9), "3.11, 3.12 or 3.13"),
         ("disk", lambda patch: patch.setattr(doctor, "FREE_GIB", 1000), "LN_REPRO_RUNS"),
         ("torch", lambda patch: torch(patch, 1), "pip install 'torch"),
+        ("gpu", lambda patch: patch.setattr(doctor, "gpu", lambda: OLD_DRIVER), "or use train.device=cpu"),
     ],
 )
 def test_what_is_needed_and_wrong_decides_the_exit_code_and_has_advice(

@@ -4,7 +4,9 @@ import pytest
 
 from ln_repro.engine import device
 from ln_repro.engine.device import Gpu, resolve_precision
+from ln_repro.engine.group import Group
 from ln_repro.errors import UserError
+from ln_repro.system.distributed import Rank
 from tests.examples import experiment
 
 NONE, OLD, NEW = Gpu(None, False), Gpu("Old GPU", False), Gpu("New GPU", True)
@@ -54,3 +56,13 @@ def test_a_gpu_that_torch_cannot_use_is_one_line_and_not_the_cpu_in_silence(monk
     ) as caught:
         resolve_precision(experiment())
     assert "\n" not in str(caught.value)
+
+
+def test_a_process_without_a_gpu_of_its_own_is_one_line(monkeypatch):
+    group = Group(Rank())
+    group.rank = Rank(index=2, size=4, local=2)
+    group.use_gpu()  # nothing to choose without a GPU
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    with pytest.raises(SystemExit, match=r"process 3 on a machine with 2 GPUs; use --nproc-per-node=2, or .*cpu$"):
+        group.use_gpu()
