@@ -77,7 +77,7 @@ def evidence_of(runs: Sequence[Run], named: Named, corpora: Mapping[str, Mapping
 def judge(rule: Rule, evidence: Evidence) -> RuleResult:
     """Apply a rule to one setting."""
     if missing := evidence.missing(rule.arms):
-        return RuleResult(NOT_RUN, needs=f"no run of {', '.join(missing)}")
+        return RuleResult(NOT_RUN, needs=f"runs of {', '.join(missing)}")
     findings = [one.judge(evidence) for one in rule.criteria]
     runs = {run.record["id"]: run for finding in findings for run in finding.runs}
     if not rule.arms and not runs:

@@ -103,7 +103,7 @@ class Ceilings(OverRates):
         runs = [run for arm in self.compared for of_rate in evidence.curve(arm).values() for run in of_rate]
         words = f"ceiling {high.words()} for {arm_words(self.high)}, {low.words()} for {arm_words(self.low)}"
         if not high.rates or not low.rates:
-            return Finding(INCONCLUSIVE, words, f"{CURVE_SEEDS} seeds at every rate (grid=rates)", runs)
+            return Finding(INCONCLUSIVE, words, f"{CURVE_SEEDS} seeds at every rate", runs)
         if high.rate is None and low.rate is None:
             return Finding(INCONCLUSIVE, f"{words}: neither trains here", "rates at which one of them trains", runs)
         difference = significant(evidence, self.high, self.low)

@@ -53,7 +53,7 @@ def claims_command(options: argparse.Namespace) -> int:
 
     from ln_repro.claims.judge import claim_rows
     from ln_repro.records.archive import read_theory
-    from ln_repro.report.tables import claims_terminal
+    from ln_repro.report.claims_text import details, overview
 
     folder, kept, evidence = _kept(options)
     rows = claim_rows(evidence, read_theory(folder))
@@ -61,10 +61,15 @@ def claims_command(options: argparse.Namespace) -> int:
     if unknown := [name for name in options.ids if name not in known]:
         raise UserError(f"claims: there is no {', '.join(unknown)}; known: {', '.join(known)}")
     rows = [row for row in rows if not options.ids or row["id"] in options.ids]
+    console = Console()
     if options.json:
         print(json.dumps(rows, indent=1))
+    elif options.ids:
+        for row in rows:
+            console.print(*details(row, console.width), sep="\n", end="\n\n", soft_wrap=True)
     else:
-        Console().print(claims_terminal(rows))
+        console.print(overview(rows))
+        say("`ln-repro claims ID` prints a claim's rule, its records and what would resolve it")
     return complaints(kept.problems)
 
 

@@ -6,9 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from rich.table import Table as TerminalTable
-from rich.text import Text
-
 from ln_repro.claims.judge import OTHER_CORPORA, Row
 from ln_repro.records.record import AVERAGE, Record, accuracy, decoded, lowest_loss, task_of
 
@@ -18,8 +15,6 @@ Table = dict[str, Any]
 SCORES = {"test": "BLEU", "test_tokenised": "BLEU tok."}
 AVERAGES = {AVERAGE: "BLEU avg.", f"{AVERAGE}_tokenised": "BLEU avg. tok."}
 """Names of columns by key in a record; those of averaged weights are only shown if some record has them."""
-COLOURS = {"reproduced": "green", "contradicted": "red", "inconclusive": "yellow"}
-"""Colours of verdicts on a terminal."""
 LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "_%&$#{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -114,22 +109,6 @@ def _is_number(cell: str) -> bool:
 
 def _rounded(value: float | None, digits: int) -> str | None:
     return None if value is None else f"{value:.{digits}f}"
-
-
-def claims_terminal(rows: Sequence[Row]) -> TerminalTable:
-    """Return one row per claim for a terminal of 80 columns, with verdicts on other data and, if open, its needs."""
-    table = TerminalTable(box=None, padding=(0, 2, 1, 0), pad_edge=False)
-    table.add_column("claim", no_wrap=True)
-    table.add_column("statement", ratio=1)
-    table.add_column("ours", ratio=1, overflow="fold")
-    for row in rows:
-        claim = Text(f"{row['id']}\n").append(row["verdict"], COLOURS.get(row["verdict"], "dim"))
-        others = [f"{other['data']}: {other['verdict']} ({other['ours']})" for other in row["other_corpora"]]
-        lines = [row["ours"] or row["needs"], *others]
-        if row["verdict"] == "not-run" and row["command"]:
-            lines.append(f"{row['command']} (about {row['cost_gpu_hours']:g} GPU hours)")
-        table.add_row(claim, f"{row['claim']}\npaper: {row['paper']}", "\n".join(lines))
-    return table
 
 
 def claims_table(rows: Sequence[Row]) -> Table:

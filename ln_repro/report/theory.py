@@ -6,7 +6,8 @@ from typing import Any
 from rich.table import Table as TerminalTable
 from rich.text import Text
 
-from ln_repro.report.tables import COLOURS, Table
+from ln_repro.report.claims_text import COLOURS
+from ln_repro.report.tables import Table
 
 Findings = Sequence[Mapping[str, Any]]
 

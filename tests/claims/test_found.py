@@ -127,7 +127,7 @@ def test_ceilings_on_other_data_are_judged_without_the_named_experiments() -> No
 
 def test_without_a_run_of_an_arm_the_claim_is_not_run_and_says_what_to_run() -> None:
     row = row_of(CLAIMS["MT-1.anchored"], gathered(made_runs("iwslt", {"postln_warm": {}})))
-    assert (row["verdict"], row["needs"]) == ("not-run", "no run of postln_nowarm")
+    assert (row["verdict"], row["needs"]) == ("not-run", "runs of postln_nowarm")
     assert row["command"] == "ln-repro run -m exp=iwslt_postln_warm,iwslt_postln_nowarm seed=1,2,3,4,5"
     assert row["cost_gpu_hours"] == 10
     assert [row["verdict"] for row in claim_rows({}, [])] == ["not-run"] * len(ALL)

@@ -1,0 +1,41 @@
+"""What `ln-repro claims` prints about the committed records."""
+
+import json
+import re
+
+import pytest
+
+from ln_repro import cli
+
+
+@pytest.fixture
+def claims(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*words: str) -> str:
+        assert cli.main(["claims", *words]) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_all_claims_fit_into_eighty_columns_with_their_verdicts(claims) -> None:
+    rows, text = json.loads(claims("--json")), claims()
+    assert max(map(len, text.splitlines())) <= 80
+    for row in rows:
+        own = "paper's data" if row["written"] else "theory"
+        verdicts = {other["data"]: other["verdict"] for other in row["other_corpora"]} | {own: row["verdict"]}
+        line = ", ".join(f"{data}: {verdict}" for data, verdict in verdicts.items())
+        assert re.search(rf"^{re.escape(row['id'])} .*\n(  .*\n)*? +{line} *$", text, re.MULTILINE), row["id"]
+
+
+def test_one_claim_has_its_rule_records_needs_and_command(claims) -> None:
+    (row,) = json.loads(claims("MT-4", "--json"))
+    text = claims("MT-4")
+    words = " ".join(text.split())
+    for part in (row, *row["other_corpora"]):
+        assert f"{part['rule']} (written {part['written']}: {part['source']})" in words
+        assert all(id in text for id in part["evidence"])
+        assert (part["needs"] or "") in words
+        assert (f"run {part['command']}" in words) == bool(part["needs"])
+    assert row["command"] in text.replace("\n", "¶")  # on one line, to be copied
