@@ -53,6 +53,7 @@ def test_every_row_gives_a_ratio_a_round(work: Workload, row: str) -> None:
     assert len(ratios) == 1 and 0 < ratios[0] < math.inf  # on a busy machine two threads can be very slow
 
 
+@pytest.mark.slow
 def test_operations_of_an_update_depend_on_the_layers_and_bytes_on_the_width(work: Workload) -> None:
     model = work.experiment.model
     found = [
@@ -74,6 +75,7 @@ def test_all_train_on_the_same_batches(work: Workload, monkeypatch: pytest.Monke
     assert len(seen[0]) == 3 and Path(work.corpus).exists()
 
 
+@pytest.mark.slow
 def test_the_same_command_measures_the_rows_that_are_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

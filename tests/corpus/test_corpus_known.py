@@ -44,6 +44,7 @@ def test_multi30k_test_side(made: Made, real_data: Path) -> None:
     assert prepared.references("test")[0] == "A man in an orange hat starring at something."
 
 
+@pytest.mark.slow
 def test_multi30k_is_checked(made: Made, real_data: Path, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(real_data / "multi30k", folder)

@@ -44,6 +44,7 @@ def averaged(sentences, settings, tmp_path_factory):
     return run
 
 
+@pytest.mark.slow
 def test_an_average_is_scored_beside_the_single_epochs(averaged, undisturbed):
     record = json.loads((averaged.folder / "record.json").read_text())
     bleu = record["bleu"]
@@ -70,6 +71,7 @@ def test_an_average_is_scored_beside_the_single_epochs(averaged, undisturbed):
     assert one == other, "an average does not change the training"
 
 
+@pytest.mark.slow
 def test_the_average_of_copies_translates_like_the_original(averaged, tmp_path):
     settings = json.loads((averaged.folder / "experiment.json").read_text())
     experiment = build({key: value for key, value in settings.items() if key != "id"})

@@ -74,6 +74,7 @@ def test_it_learns_and_the_record_has_its_accuracy(whole, pretrained):
     assert "valid_accuracy" not in before["epochs"][0] and "start" not in before["axes"]
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_with_another_name_of_the_start_it_is_the_same_run(
     whole, pretrained, glue, sentences, tmp_path
 ):

@@ -23,6 +23,7 @@ def test_kill_9_changes_nothing(command, expected, victim, update):
     assert outcome(run.folder) == expected
 
 
+@pytest.mark.slow
 def test_a_killed_run_with_a_damaged_checkpoint_resumes_from_the_one_before(command, expected):
     run = command()
     run.kill_at(60, "command")
@@ -48,6 +49,7 @@ def test_when_asked_to_stop_a_run_saves_and_the_same_command_resumes_it(command,
     assert outcome(run.folder) == expected
 
 
+@pytest.mark.slow
 def test_the_trainer_ends_without_waiting_for_the_decoder(command):
     run = command("runs", "train.max_epoch=40")
     process = run.start()

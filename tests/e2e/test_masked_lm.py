@@ -42,7 +42,8 @@ def test_it_is_validated_after_every_epoch_and_never_scored(whole):
     assert 0.1 * words < record["target_tokens"] < 0.16 * words
 
 
-@pytest.mark.parametrize("update", [20, pytest.param(45, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("update", [20, 45])
 def test_kill_9_changes_nothing(whole, command, update):
     """Masks are drawn per epoch, also after a resume; probes use those of the first epoch."""
     run = command("runs", *PROBED)

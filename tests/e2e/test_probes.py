@@ -12,6 +12,7 @@ def events(run, kind):
     return [event for event in Events(run.folder / "events.jsonl").read() if event["kind"] == kind]
 
 
+@pytest.mark.slow
 def test_a_probed_run_is_the_same_run(command, expected):
     run = command("probed", *PROBED)
     status, _, error = run.finish()

@@ -44,7 +44,8 @@ def settings():
     return ["train.max_epoch=2", "train.batches_per_update=4", "train.log_every=1", "train.save_minutes=0.001"]
 
 
-@pytest.mark.parametrize("number", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [2, 4])
 def test_processes_train_as_one_does_with_as_many_mini_batches(command, settings, number):
     one, several, nudged = (command(name, *settings) for name in ("one", "several", "nudged"))
     assert one.finish()[0] == nudged.finish(NUDGE)[0] == 0

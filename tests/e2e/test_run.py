@@ -80,6 +80,7 @@ def stuck(sentences, tmp_path_factory):
     return run
 
 
+@pytest.mark.slow
 def test_a_run_that_learns_nothing_is_stopped_early(stuck):
     record = json.loads((stuck.folder / "record.json").read_text())
     assert record["status"] == "diverged"

@@ -17,6 +17,7 @@ def outcome(code):
     return done.returncode, done.stderr
 
 
+@pytest.mark.slow
 def test_fairseq_cannot_be_imported_without_hashable_dataclasses():
     status, error = outcome("import fairseq")
     assert status == 1
@@ -39,6 +40,7 @@ torch.load(file)
 """
 
 
+@pytest.mark.slow
 def test_checkpoints_with_a_namespace_cannot_be_loaded_without_trust():
     status, error = outcome(CHECKPOINT.format(fix=""))
     assert status == 1
@@ -64,6 +66,7 @@ torch.load(file)
     assert "executed" not in done.stdout
 
 
+@pytest.mark.slow
 def test_fairseq_does_not_import_wandb():
     pytest.importorskip("wandb")
     watch = """
@@ -81,6 +84,7 @@ import fairseq.logging.progress_bar
     assert python(watch.format(fix="compat.hide_trackers()")).stdout == ""
 
 
+@pytest.mark.slow
 def test_no_warnings_of_fairseqs_reach_the_log():
     loud = "import torch\n{fix}\nwith torch.cuda.amp.autocast(enabled=False): pass"
     code = "from ln_repro.engine import compat; compat.quiet_warnings()"
@@ -90,6 +94,7 @@ def test_no_warnings_of_fairseqs_reach_the_log():
     assert quiet.stderr == ""
 
 
+@pytest.mark.slow
 def test_an_optimizer_imports_no_compiler():
     code = """
 import sys, torch

@@ -105,7 +105,7 @@ def described(arm):
 
 
 @pytest.mark.parametrize(
-    "setting", [pytest.param(name, marks=[] if name in ("iwslt", "toy") else pytest.mark.slow) for name in SETTINGS]
+    "setting", [pytest.param(name, marks=[] if name == "toy" else pytest.mark.slow) for name in SETTINGS]
 )
 def test_a_translation_experiment_reaches_fairseq_as_the_tables_have_it(setting):
     data, *sizes, max_tokens, batches, epochs, step_epoch, longer, per_epoch, reference = SETTINGS[setting]

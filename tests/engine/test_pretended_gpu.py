@@ -14,6 +14,8 @@ import torch
 
 from ln_repro.engine.command import PLUGINS
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent / "pretended_gpu"
 ROOT = HERE.parents[2]
 COMPILER = shutil.which("c++")

@@ -55,6 +55,7 @@ def changed(run: Run, loss: float = 0.0, nll: float = 0.0, **record: Any) -> Run
     return made
 
 
+@pytest.mark.slow
 def test_a_record_holds_its_settings_as_they_were(kept: list[Run]) -> None:
     different = {(run.record["exp"], *flat(run.record["experiment"])): run.record for run in kept}
     for record in different.values():  # of an experiment, one of those that name the same settings

@@ -71,6 +71,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(place: Path, capsys: pytest
     assert err.count("\n") == 1 and str(place / "runs") in err and "LN_REPRO_RUNS" in err
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_one_line_and_what_was_measured_is_kept(place: Path) -> None:
     command = [sys.executable, "-m", "ln_repro.cli", "theory", "--only", "TH-6"]
     kept = place / "runs" / "theory" / "measurements.jsonl"

@@ -8,6 +8,8 @@ from ln_repro.theory import measure as module
 from ln_repro.theory.measure import measure
 from ln_repro.theory.unit import Unit
 
+pytestmark = pytest.mark.slow
+
 UNITS = [Unit.of("relu", seed, d=8, sigma=1.0, numbers=64) for seed in range(1, 4)]
 
 

@@ -13,6 +13,8 @@ from ln_repro.theory.plan import LAYERS
 from ln_repro.theory.unit import Measured, Unit
 from tests.theory.conftest import found, parts_of, verdict_of
 
+pytestmark = pytest.mark.slow
+
 Run = Callable[..., Measured]
 SMALL: dict[str, Any] = {"heads": 4, "vocabulary": 500, "sentences": 8, "length": 12, "batches": 2}
 GRADIENTS: dict[str, Any] = {**SMALL, "width": 128, "ffn": 256, "init": "xavier", "tied": False}

@@ -246,6 +246,7 @@ def follow(run_dir: Path) -> subprocess.Popen[str]:
 
 
 @needs_core
+@pytest.mark.slow
 def test_an_offline_run_is_followed_while_it_runs(server: Server, run_dir: Path) -> None:
     with acquire(run_dir):
         with mirrored(run_dir, "offline"):
@@ -323,6 +324,7 @@ def test_a_server_that_never_answers_delays_the_run_no_longer_than_its_limit(
 
 
 @needs_core
+@pytest.mark.slow
 def test_a_server_that_dies_during_the_run_is_one_warning_and_a_later_sync_adds_the_rest(
     server: Server, run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
