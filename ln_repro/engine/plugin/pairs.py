@@ -43,7 +43,7 @@ class Pairs(LanguagePairDataset):
     """fairseq's sentence pairs and mini-batches, in a twentieth of the time; an item is its own index."""
 
     def __init__(self, pairs: LanguagePairDataset) -> None:
-        vars(self).update(vars(pairs))
+        self.__dict__.update(vars(pairs))
         self.src_sizes, self.tgt_sizes = self.sizes.T  # not copies of it
         self.sides = Side(self.src, self.src_sizes), Side(self.tgt, self.tgt_sizes)
 
