@@ -132,9 +132,8 @@ class Loop:
         """Initialise the model from a mini-batch, if its norm placement does so and it is not pre-trained."""
         if self.task.start:
             return
-        model = self.trainer.get_model()
-        (sample,) = chosen_batches(self.batches, 1, self.cfg.common.seed, self.trainer.cuda)
-        measure(model, lambda: model(**sample["net_input"]))
+        model, given = self.trainer.get_model(), (self.batches, 1, self.cfg.common.seed, self.trainer.cuda)
+        measure(model, lambda: model(**chosen_batches(*given)[0]["net_input"]))
 
     @property
     def update(self) -> int:

@@ -111,12 +111,8 @@ def test_admin_starts_from_what_a_mini_batch_gathers(build_model):
 
 
 @pytest.mark.parametrize("norm", [name for name in SCHEMES if name != "admin"])
-def test_other_schemes_are_left_as_they_start(build_model, norm):
-    model = build_model(norm=norm, **SMALL)
-    before = {name: values.clone() for name, values in model.state_dict().items()}
-    tokens = torch.randint(4, 40, (3, 6))
-    measure(model, lambda: model(tokens, None, tokens))
-    torch.testing.assert_close(dict(model.state_dict()), before, rtol=0, atol=0)
+def test_other_schemes_start_without_a_forward_pass(build_model, norm):
+    measure(build_model(norm=norm, **SMALL), lambda: pytest.fail("a mini-batch was passed through the model"))
 
 
 @pytest.mark.parametrize("norm", SCHEMES)

@@ -118,10 +118,13 @@ def measure(model: nn.Module, forward: Callable[[], object]) -> None:
         model: keeps its mode.
         forward: passes a mini-batch through it.
     """
+    stacks = [module for module in model.modules() if isinstance(module, Stack) and module.scheme.measured]
+    if not stacks:
+        return
     was_training = model.training
     model.eval()
     with ExitStack() as contexts:
-        for stack in (module for module in model.modules() if isinstance(module, Stack)):
+        for stack in stacks:
             contexts.enter_context(stack.measuring())
         forward()
     model.train(was_training)

@@ -10,27 +10,32 @@ from typing import Any
 import numpy as np
 import torch
 from fairseq.data import LanguagePairDataset
-from fairseq.data.indexed_dataset import MMapIndexedDataset, data_file_path
+from fairseq.data.indexed_dataset import MMapIndexedDataset
 from numpy.typing import NDArray
 
 Ids = NDArray[np.int64]
 
 
 class Side:
-    """The concatenated sentences of one language, memory-mapped from fairseq's file."""
+    """The concatenated sentences of one language, in fairseq's memory maps, which processes share.
 
-    def __init__(self, indexed: MMapIndexedDataset) -> None:
-        self.tokens = np.memmap(data_file_path(indexed._path), dtype=indexed._index.dtype, mode="r")
-        self.lengths = np.asarray(indexed.sizes, dtype=np.int64)
-        self.starts = np.cumsum(self.lengths) - self.lengths
+    Args:
+        indexed: the sentences; it must live as long as this object, because it closes its maps.
+        lengths: number of tokens of each sentence.
+    """
+
+    def __init__(self, indexed: MMapIndexedDataset, lengths: NDArray[np.int32]) -> None:
+        self.tokens = np.frombuffer(indexed._bin_buffer, dtype=indexed._index.dtype)
+        self.places = indexed._index._pointers  # in bytes
+        self.lengths = lengths
 
     def rows(self, indices: Ids, pad: int, on_the_left: bool) -> Ids:
         """Return sentences as an array (sentences, maximum length), padded on one side."""
-        lengths = self.lengths[indices, None]
+        lengths, starts = self.lengths[indices, None], self.places[indices, None] // self.tokens.itemsize
         place = np.arange(lengths.max()) - on_the_left * (lengths.max() - lengths)
         inside = (place >= 0) & (place < lengths)
         rows = np.full(inside.shape, pad, dtype=np.int64)
-        rows[inside] = self.tokens[(self.starts[indices, None] + place)[inside]]
+        rows[inside] = self.tokens[(starts + place)[inside]]
         return rows
 
 
@@ -38,11 +43,9 @@ class Pairs(LanguagePairDataset):
     """fairseq's sentence pairs and mini-batches, in a twentieth of the time; an item is its own index."""
 
     def __init__(self, pairs: LanguagePairDataset) -> None:
-        super().__init__(
-            pairs.src, pairs.src_sizes, pairs.src_dict, pairs.tgt, pairs.tgt_sizes, pairs.tgt_dict,
-            pairs.left_pad_source, pairs.left_pad_target, pairs.shuffle,
-        )  # fmt: skip
-        self.sides = Side(pairs.src), Side(pairs.tgt)
+        self.__dict__.update(vars(pairs))
+        self.src_sizes, self.tgt_sizes = self.sizes.T  # not copies of it
+        self.sides = Side(self.src, self.src_sizes), Side(self.tgt, self.tgt_sizes)
 
     def __getitem__(self, index: int) -> int:
         return index
@@ -56,7 +59,7 @@ class Pairs(LanguagePairDataset):
         if not len(samples):
             return {}
         pad, (source, target) = self.src_dict.pad(), self.sides
-        lengths, order = torch.from_numpy(source.lengths[np.asarray(samples)]).sort(descending=True)
+        lengths, order = torch.from_numpy(source.lengths[np.asarray(samples)]).long().sort(descending=True)
         indices = np.asarray(samples)[order.numpy()]
         wanted = target.rows(indices, pad, on_the_left=False)
         before = np.roll(wanted, 1, axis=1)

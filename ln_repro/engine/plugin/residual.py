@@ -5,7 +5,7 @@ A scheme, of the paper or a later one, is a class here and its name in ``SCHEMES
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -46,6 +46,8 @@ class Residual(nn.Module):
 
     final_norm: ClassVar[bool] = False
     """Whether a stack of such layers ends with a layer norm."""
+    measured: ClassVar[bool] = False
+    """Whether a forward pass initialises the connections (see `measuring`)."""
 
     def __init__(self, width: int, dropout: float, place: Place) -> None:
         super().__init__()
@@ -62,10 +64,9 @@ class Residual(nn.Module):
         return 1.0
 
     @classmethod
-    @contextmanager
-    def measuring(cls, residuals: Sequence["Residual"]) -> Iterator[None]:
+    def measuring(cls, residuals: Sequence["Residual"]) -> AbstractContextManager[None]:
         """Return a context in which a forward pass initialises the connections of a stack, given in their order."""
-        yield
+        raise NotImplementedError
 
 
 class PostLN(Residual):
@@ -138,6 +139,8 @@ class AdminClosed(Residual):
 
 class Admin(AdminClosed):
     """The same with omega from a mini-batch: the standard deviation of all outputs before it (Liu et al. 2020)."""
+
+    measured = True
 
     @classmethod
     @contextmanager

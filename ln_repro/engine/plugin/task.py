@@ -118,6 +118,10 @@ class Blocks(FairseqDataset):
 
     size = num_tokens
 
+    def num_tokens_vec(self, indices: Any) -> Any:
+        """Return the numbers of tokens of blocks."""
+        return self.sizes[indices]
+
 
 @dataclass
 class LnTranslationConfig(LnTaskConfig, TranslationConfig):
