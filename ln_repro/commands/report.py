@@ -53,7 +53,7 @@ def claims_command(options: argparse.Namespace) -> int:
 
     from ln_repro.claims.judge import claim_rows
     from ln_repro.records.archive import read_theory
-    from ln_repro.report.tables import claims_terminal
+    from ln_repro.report.tables import claim_details, claims_terminal
 
     folder, kept, evidence = _kept(options)
     rows = claim_rows(evidence, read_theory(folder))
@@ -65,6 +65,8 @@ def claims_command(options: argparse.Namespace) -> int:
         print(json.dumps(rows, indent=1))
     else:
         Console().print(claims_terminal(rows))
+        for row in rows if options.ids else []:
+            print(claim_details(row), end="\n\n")
     return complaints(kept.problems)
 
 

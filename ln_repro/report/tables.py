@@ -132,6 +132,17 @@ def claims_terminal(rows: Sequence[Row]) -> TerminalTable:
     return table
 
 
+def claim_details(row: Row) -> str:
+    """Return the rules of a claim, when they were written, and the ids of the records that they were applied to."""
+    lines = []
+    for data, judged in (("the paper's data", row), *((other["data"], other) for other in row["other_corpora"])):
+        written = f" (written {judged['written']})" if judged["written"] else ""
+        lines.append(f"{row['id']}, rule on {data}{written}: {judged['rule']}")
+        lines += [f"needs: {judged['needs']}"] * bool(judged["needs"])
+        lines += [f"records: {' '.join(judged['evidence'])}"] * bool(judged["evidence"])
+    return "\n".join(lines)
+
+
 def claims_table(rows: Sequence[Row]) -> Table:
     """Return one row per claim, with its verdicts and the number of seeds on other data."""
     cells = []
