@@ -54,7 +54,7 @@ def spoken(values: Sequence[float], scale: Scale = LINEAR, mixed: bool = False) 
 def rounded_mean(values: Sequence[float], scale: Scale = LINEAR) -> tuple[str, str]:
     """Return a mean and its 95 % interval in brackets, as text, rounded to the precision that the interval allows."""
     low, high = interval(values, scale)
-    if not 0 < high - low < math.inf:
+    if not scale.has(values) or not 0 < high - low < math.inf:
         return f"{fmean(values):.3g}", ""
     digits = max(0, -math.floor(math.log10((high - low) / 4)))
     mean, least, most = (f"{number:.{digits}f}" for number in (scale.mean(values), low, high))

@@ -1,4 +1,4 @@
-"""The command line of the trainer for an experiment."""
+"""The command lines of the trainer and the decoder for an experiment."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resum
     Args:
         experiment: the run.
         corpus: folder of the binarised corpus.
-        folder: of the checkpoints; events go to its parent.
+        folder: folder of the checkpoints; events are written to its parent.
         resume: checkpoint to resume from.
     """
     model, train, data = experiment.model, experiment.train, experiment.data

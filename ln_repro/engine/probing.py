@@ -1,4 +1,4 @@
-"""Compute gradient statistics at regular intervals, without changing the training."""
+"""Compute gradient statistics at regular intervals, without affecting training."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ class Probing:
 
     Args:
         cfg: fairseq's configuration.
-        trainer: has the model.
+        trainer: the trainer, with its model.
         batches: the epoch iterator, from which the run's seed selects ``cfg.task.probe_batches`` mini-batches.
     """
 
@@ -39,7 +39,7 @@ class Probing:
 def chosen_batches(batches: Any, number: int, seed: int, cuda: bool) -> list[Any]:
     """Return at most ``number`` mini-batches of an epoch iterator, the same in every process of a run."""
     frozen, dataset = batches.frozen_batches, batches.dataset
-    dataset.set_epoch(1)  # a resumed run sets its own epoch later
+    dataset.set_epoch(1)  # a resumed run later sets its own epoch
     chosen = np.random.RandomState(seed).choice(len(frozen), min(number, len(frozen)), replace=False)
     samples = [dataset.collater([dataset[index] for index in frozen[one]]) for one in chosen]
     return [utils.move_to_cuda(sample) if cuda else sample for sample in samples]
