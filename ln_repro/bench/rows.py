@@ -6,7 +6,6 @@ The two sides of a round are measured in immediate succession, so that other loa
 import statistics
 from collections import defaultdict
 from collections.abc import Callable
-from functools import partial
 
 from ln_repro.bench.decodings import stock_decoding
 from ln_repro.bench.trainings import WARM_UP, Window, Workload
@@ -14,21 +13,6 @@ from ln_repro.bench.trainings import WARM_UP, Window, Workload
 Rounds = Callable[[Workload, int], list[float]]
 PROBED_WINDOWS = 4
 """Number of windows from one probe to the next when the cost of probes is measured."""
-
-
-def stock_run(work: Workload, rounds: int) -> list[float]:
-    """Compare one of our runs with one of stock fairseq."""
-    return [work.ours() / work.stock() for _ in range(rounds)]
-
-
-def bare_run(work: Workload, rounds: int) -> list[float]:
-    """Compare one of our runs with a plain loop around the model."""
-    return [work.ours() / work.bare() for _ in range(rounds)]
-
-
-def stock_sweep(work: Workload, rounds: int) -> list[float]:
-    """Compare two of our runs at a time, with one thread each, with one of stock fairseq with two threads."""
-    return [work.ours(runs=2) / work.stock(threads=2) for _ in range(rounds)]
 
 
 def probes_run(work: Workload, rounds: int) -> list[float]:
@@ -60,15 +44,23 @@ def probe_ratios(windows: list[Window], often: int, usual: int) -> list[float]:
     return ratios
 
 
-def packed(runs: int, work: Workload, rounds: int) -> list[float]:
-    """Compare the total throughput of several of our runs on one device with that of one (``jobs_per_gpu``)."""
-    return [work.ours(runs) / work.ours() for _ in range(rounds)]
+def each(ratio: Callable[[Workload], float]) -> Rounds:
+    """Return a row that measures ``ratio`` once per round."""
+    return lambda work, rounds: [ratio(work) for _ in range(rounds)]
 
 
 ROWS: dict[str, Rounds] = {
-    "stock/run": stock_run, "packed/4": partial(packed, 4), "decode/stock": stock_decoding, "probes/run": probes_run,
-    "stock/sweep": stock_sweep, "bare/run": bare_run, "packed/2": partial(packed, 2), "packed/8": partial(packed, 8),
-}  # fmt: skip
-"""The rows, the most important ones first, because time may be limited."""
+    "stock/run": each(lambda work: work.ours() / work.stock()),
+    "packed/4": each(lambda work: work.ours(4) / work.ours()),
+    "decode/stock": stock_decoding,
+    "probes/run": probes_run,
+    "stock/sweep": each(lambda work: work.ours(2) / work.stock(threads=2)),
+    "bare/run": each(lambda work: work.ours() / work.bare()),
+    "packed/2": each(lambda work: work.ours(2) / work.ours()),
+    "packed/8": each(lambda work: work.ours(8) / work.ours()),
+}
+"""The rows, the most important ones first, because time may be limited. ``packed/N`` compares the total throughput of N
+simultaneous runs with that of one, ``stock/sweep`` two of our runs, one thread each, with one of stock fairseq.
+"""
 ON_CPU = [name for name in ROWS if name not in ("packed/4", "packed/8")]
 """The rows that are measured by default without a GPU."""

@@ -96,12 +96,7 @@ def _above_the_better(fixed: Run, one: Run, other: Run) -> float:
 
 
 def _dominance(quantity: str, sign: int) -> Metric:
-    """Return the effect of placement under RAdam minus that of the optimizer in Pre-LN.
-
-    Args:
-        quantity: an attribute of a run.
-        sign: 1 if higher is better, else -1.
-    """
+    """Return placement's effect under RAdam minus the optimizer's in Pre-LN; ``sign`` is 1 if higher is better."""
     name = "BLEU" if sign > 0 else "bits of loss"
 
     def contrast(post_radam: Run, pre_radam: Run, pre: Run) -> float:

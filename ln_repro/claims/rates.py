@@ -109,8 +109,11 @@ class Ceilings(OverRates):
             return Finding(INCONCLUSIVE, f"{words}: neither trains here", "rates at which one of them trains", runs)
         difference = significant(evidence, self.high, self.low)
         one, other = contrast_words(self.high, self.low)
-        limit = f"up to {low.words()}" if low.rate is not None else "at none"
-        plain = f"{arm_words(self.high)} trains up to a learning rate of {high.words()}, {other} {limit}"
+        limits = [
+            f"at rates up to {found.words()}" if found.rate is not None else "at no rate" for found in (high, low)
+        ]
+        limits[0] = limits[0].replace("rate", "learning rate")
+        plain = f"{arm_words(self.high)} trains {limits[0]}, {other} {limits[1]}"
         if difference:
             words += (f"; at {difference.rate:g} {difference.hits} and {difference.other_hits} seeds train "
                       f"(Fisher's p = {difference.p_value:.2g})")  # fmt: skip

@@ -15,11 +15,7 @@ PLUGINS = {
 def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resume: Path | None = None) -> list[str]:
     """Return the arguments of `worker train`, with every dimension and constant.
 
-    Args:
-        experiment: the run.
-        corpus: folder of the binarised corpus.
-        folder: folder of the checkpoints; events are written to its parent.
-        resume: checkpoint to resume from.
+    Checkpoints are written to ``folder``, and events to its parent.
     """
     model, train, data = experiment.model, experiment.train, experiment.data
     arguments: list[object] = [

@@ -14,11 +14,7 @@ INSTALL = "pip install --no-deps fairseq==0.12.2"
 
 
 def apply() -> None:
-    """Make fairseq importable and its checkpoints loadable; may be called twice.
-
-    Raises:
-        ModuleNotFoundError: fairseq is not installed.
-    """
+    """Make fairseq importable and its checkpoints loadable; may be called twice."""
     hide_trackers()
     quiet_warnings()
     import_with_hashable_dataclasses()

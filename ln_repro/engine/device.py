@@ -59,11 +59,7 @@ def gpu() -> Gpu:
 
 
 def resolve_precision(experiment: Experiment) -> Experiment:
-    """Return the experiment with ``precision=auto`` replaced: bf16 on a GPU that supports it, otherwise fp32.
-
-    Raises:
-        UserError: this machine does not have the device or does not support the precision.
-    """
+    """Return the experiment with ``precision=auto`` replaced: bf16 on a GPU that supports it, otherwise fp32."""
     device, precision = experiment.train.device, experiment.precision
     here = Gpu(None, False) if device == "cpu" else gpu()
     if here.problem:

@@ -24,11 +24,7 @@ class Group:
             distributed.init_process_group(backend, timeout=TIMEOUT)
 
     def use_gpu(self) -> None:
-        """Use the GPU whose number is this process's local rank, if there are GPUs and several processes.
-
-        Raises:
-            SystemExit: there is no such GPU.
-        """
+        """Use the GPU whose number is this process's local rank, if there are GPUs and several processes."""
         if self.rank.size == 1 or not torch.cuda.is_available():
             return
         if self.rank.local >= (found := torch.cuda.device_count()):

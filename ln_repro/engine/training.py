@@ -31,7 +31,7 @@ KEPT_STATES = 2
 ENTROPY_SENTENCES = 50_000
 """Sentences from which the unigram entropy is estimated."""
 UNDERFLOW = (
-    "fp16: the loss scale fell to its minimum at update {update}, a limit of fp16 and not a divergence; "
+    "fp16: the loss scale has fallen to its minimum at update {update}, a limit of fp16 and not a divergence; "
     "use precision=bf16 or precision=fp32"
 )
 logger = logging.getLogger(__name__)
@@ -233,11 +233,7 @@ class Loop:
             raise Diverged(self.cfg.task.divergence_rule, reason)
 
     def _validate(self) -> bool:
-        """Report the validation loss; return False if a stop was requested before the end.
-
-        Raises:
-            FloatingPointError: the loss is not finite.
-        """
+        """Report the validation loss; return False if a stop was requested before the end."""
         self.task.sums.clear()
         began = time.monotonic()
         for sample in self.trainer.get_valid_iterator("valid").next_epoch_itr(shuffle=False):

@@ -23,11 +23,7 @@ _own: Path | None = None
 
 
 def search_also(folder: Path | None) -> None:
-    """Search the user's ``folder`` for configuration files before `conf`; None: only `conf`.
-
-    Raises:
-        UserError: there is no such folder.
-    """
+    """Search the user's ``folder`` for configuration files before `conf`; None: only `conf`."""
     global _own
     if folder and not folder.is_dir():
         raise UserError(f"--config-dir: {folder} is not a folder; give the one that contains your exp/NAME.yaml")
@@ -108,15 +104,7 @@ def grid(name: str) -> dict[str, Any]:
 
 
 def launcher(name: str, options: Sequence[str]) -> dict[str, Any]:
-    """Return the options for Slurm: our defaults, overridden by a YAML file and by single options.
-
-    Args:
-        name: `slurm`, or the path of a YAML file with options that differ from the defaults.
-        options: each ``KEY=VALUE``.
-
-    Raises:
-        UserError: the file or an option cannot be read.
-    """
+    """Return the options for Slurm: our defaults, overridden by the YAML file ``name`` and by ``KEY=VALUE`` options."""
     from omegaconf import OmegaConf
 
     try:

@@ -20,15 +20,7 @@ Item = tuple[int, Tensor, int]
 
 
 class LabelledPairs(Blocks):
-    """Blocks ``<bos> sentence <eos> sentence <eos>``, each with a class.
-
-    Args:
-        first: the first sentences, each with <eos>.
-        second: the second sentences, each with <eos>.
-        classes: the class of each pair.
-        words: the dictionary.
-        seed: seed of the order of the pairs. Mini-batches are drawn once, and shuffled every epoch.
-    """
+    """Blocks ``<bos> first <eos> second <eos>``, each with a class, in an order drawn once from ``seed``."""
 
     def __init__(self, first: Any, second: Any, classes: Sequence[int], words: Dictionary, seed: int) -> None:
         self.first, self.second, self.classes, self.seed = first, second, classes, seed
