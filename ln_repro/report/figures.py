@@ -48,7 +48,11 @@ class Drawn:
 
 
 def draw_all(evidence: Mapping[str, Evidence], theory: Path, out: Path) -> Drawn:
-    """Draw the figures of runs, and those of the theory if the file ``theory`` exists."""
+    """Draw the figures of runs, and those of the theory if the file ``theory`` exists.
+
+    Raises:
+        UserError: ``out`` is not a folder.
+    """
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: not a folder; give a folder for the figures")
     content = read_json(theory)
@@ -66,7 +70,7 @@ def draw_runs(evidence: Mapping[str, Evidence], folder: Path) -> Drawn:
     for corpus, of_corpus in sorted(evidence.items()):
         arms = records_by_arm(of_corpus)
         for name, figure in figures_of(corpus).items():
-            rows = [row for row in figure.rows if row[0].corpus in (OF_THE_PAPER, corpus)]  # WMT14's only for WMT14
+            rows, stem = rows_for(figure, corpus), folder / corpus / name
             wanted = {series.arm for row in rows for panel in row for series in panel.series}
             run = sorted(wanted & arms.keys())
             if len(run) < 2:
@@ -78,9 +82,7 @@ def draw_runs(evidence: Mapping[str, Evidence], folder: Path) -> Drawn:
             records = [record for arm in run for record in arms[arm]]
             origin = f"{RUN_AGAIN} {' '.join(record['id'] for record in records)}"
             data = [[record["epochs"], record["status"]] for record in records]
-            paths += draw_once(
-                folder / corpus / name, origin, data, partial(draw_figure, figure.title, rows, corpus, arms)
-            )
+            paths += draw_once(stem, origin, data, partial(draw_figure, figure.title, rows, corpus, arms))
     return Drawn(paths, left_out)
 
 
@@ -99,6 +101,11 @@ def records_by_arm(evidence: Evidence) -> Arms:
         arm: [run.record for one in evidence.by_start for run in one.arms.get(arm, {}).values()]
         for arm in evidence.arms
     }
+
+
+def rows_for(figure: Figure, corpus: str) -> list[tuple[Panel, ...]]:
+    """Return the rows of a figure to draw for a corpus; the paper's WMT14 panels are only drawn for WMT14."""
+    return [row for row in figure.rows if row[0].corpus in (OF_THE_PAPER, corpus)]
 
 
 def draw_figure(title: str, rows: Sequence[Sequence[Panel]], corpus: str, arms: Arms, pyplot: Any) -> Any:
