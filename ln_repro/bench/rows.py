@@ -29,10 +29,7 @@ def probes_run(work: Workload, rounds: int) -> list[float]:
 def probe_ratios(windows: list[Window], often: int, usual: int) -> list[float]:
     """Return, for each period except the first, the time of ``usual`` updates relative to that with one probe added.
 
-    Args:
-        windows: the windows of a run that is probed every ``often`` updates.
-        often: the length of a period in updates.
-        usual: the number of updates between two probes for which the ratio is computed.
+    The windows are those of a run that is probed every ``often`` updates, which is the length of a period.
     """
     ratios, done, periods = [], 0, defaultdict[int, list[tuple[int, float]]](list)
     for window in windows:

@@ -29,9 +29,7 @@ class Update:
 class MetricBuffer:
     """Collects updates, then reads and checks them in order and adds up their losses.
 
-    Args:
-        done: number of updates before this session.
-        last_loss: the loss of the last one, in bits.
+    ``done`` is the number of updates before this session, and ``last_loss`` the loss of the last one, in bits.
     """
 
     def __init__(self, done: int, last_loss: float | None) -> None:

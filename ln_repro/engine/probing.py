@@ -12,10 +12,7 @@ from ln_repro.engine.trainer import StrictTrainer
 class Probing:
     """Computes the gradients of the same mini-batches every ``cfg.task.probe_every`` updates (0: never).
 
-    Args:
-        cfg: fairseq's configuration.
-        trainer: the trainer, with its model.
-        batches: the epoch iterator, from which the run's seed selects ``cfg.task.probe_batches`` mini-batches.
+    The mini-batches, ``cfg.task.probe_batches`` of the epoch iterator's, are selected by the run's seed.
     """
 
     def __init__(self, cfg: Any, trainer: StrictTrainer, batches: Any) -> None:

@@ -163,9 +163,7 @@ def expand(overrides: Sequence[str]) -> list[list[str]]:
 def launch(overrides: Sequence[str], job: Callable[[dict[str, Any]], None]) -> bool:
     """Start a multirun with the launcher that the overrides choose; return False if that is Hydra's basic one.
 
-    Args:
-        overrides: those of the command line.
-        job: runs the given settings, possibly in another process or on another machine. Its exceptions are raised here.
+    ``job`` runs the given settings, possibly in another process or on another machine; its exceptions are raised here.
     """
     from hydra.types import RunMode
     from omegaconf import OmegaConf

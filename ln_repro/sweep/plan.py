@@ -16,12 +16,7 @@ COLUMNS = ("id", "state", "lr", "updates", "M tokens", "total lr", "command")
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run of a grid with its experiment.
-
-    Attributes:
-        data: fingerprint of the corpus; None if the corpus is not prepared.
-        skipped: ids of runs that are already recorded.
-    """
+    """A run of a grid; ``data`` is the fingerprint of its corpus if prepared, ``skipped`` the ids of recorded runs."""
 
     run: GridRun
     experiment: Experiment

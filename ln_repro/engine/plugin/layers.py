@@ -114,9 +114,7 @@ class Stack(nn.Module):
 def measure(model: nn.Module, forward: Callable[[], object]) -> None:
     """Initialise the residual connections of a new model from a mini-batch without dropout, if its scheme requires it.
 
-    Args:
-        model: the model; its mode (training or evaluation) does not change.
-        forward: passes a mini-batch through the model.
+    ``forward`` passes a mini-batch through the model, whose mode (training or evaluation) does not change.
     """
     was_training = model.training
     model.eval()

@@ -17,13 +17,7 @@ Branch = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Place:
-    """The position of a residual connection in the model.
-
-    Args:
-        decoder: whether it is in the decoder or in the encoder.
-        encoder_layers: N.
-        decoder_layers: M; 0 for an encoder alone.
-    """
+    """The position of a residual connection in the model, which has no decoder layers if it is an encoder alone."""
 
     decoder: bool
     encoder_layers: int
