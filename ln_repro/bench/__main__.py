@@ -1,6 +1,6 @@
-"""Measure training and decoding speed, print one line per row, and keep them as JSON.
+"""Measure training and decoding speed, print one line per row, and save the results as JSON.
 
-If not all rows were measured, because one failed or the command was stopped, the same command measures the others.
+If a row failed or the command was stopped, the same command measures the missing rows.
 """
 
 import argparse
@@ -32,10 +32,14 @@ def main() -> int:
     raise_on_stop_signals()
     parser = argparse.ArgumentParser(prog="python -m ln_repro.bench", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--updates", type=int, default=50, help=f"of each training; the first {WARM_UP} are not timed")
+    parser.add_argument(
+        "--updates", type=int, default=50, help=f"updates of each training run; the first {WARM_UP} are not timed"
+    )
     parser.add_argument("--rows", nargs="+", choices=ROWS, metavar="ROW", help=", ".join(ROWS))
-    parser.add_argument("--json", type=Path, help="results/bench/NAME.json")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help=f"what is trained; default: exp={EXP}")
+    parser.add_argument("--json", type=Path, help="file for the results: results/bench/NAME.json")
+    parser.add_argument(
+        "overrides", nargs="*", metavar="key=value", help=f"settings of the experiment to train; default: exp={EXP}"
+    )
     options = parser.parse_intermixed_args()
     fixed = [f"train.log_every={WARM_UP}", "train.save_every=null", "tracker=none", "train.max_epoch=null"]
     experiment = resolve_precision(
@@ -62,7 +66,7 @@ def main() -> int:
         rows.append({"name": name, "ratio": statistics.median(ratios), "rounds": ratios, "exp": experiment.exp})
         spread = f"{min(ratios):.3f} to {max(ratios):.3f}, {len(ratios)} rounds"
         print(f"{name:18} {rows[-1]['ratio']:.3f}   ({spread})", flush=True)
-        if options.json:  # after every row, since the time may be up before the last
+        if options.json:  # after every row, because time may run out before the last one
             options.json.parent.mkdir(parents=True, exist_ok=True)
             kept = {"machine": machine, "command": command, "update": update, "rows": rows}
             write_atomically(options.json, json.dumps(kept, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""Decode the test set with our decoder, and with fairseq's own generator and model on the same weights."""
+"""Decode the test set with our decoder, and with stock fairseq's generator and model from the same weights."""
 
 import json
 import re
@@ -21,7 +21,7 @@ TRANSLATED = re.compile(r"Translated .* in ([\d.]+)s")
 
 @dataclass(frozen=True)
 class Trained:
-    """A model after the few updates of a benchmark; it often decodes up to the maximum length."""
+    """A model after the few updates of a benchmark; its hypotheses often reach the maximum length."""
 
     work: Workload
     folder: Path
@@ -87,5 +87,5 @@ def trained(work: Workload) -> Iterator[Trained]:
 def stock_decoding(work: Workload, rounds: int) -> list[float]:
     """Compare our decoding of the test set with stock fairseq's, from the same weights in the same batches."""
     with trained(work) as model, model.decoder() as ours:
-        ours.decode()  # the process has to start
+        ours.decode()  # starts the process, which is not timed
         return [model.stock()[0] / ours.decode()[0] for _ in range(rounds)]

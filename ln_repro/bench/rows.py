@@ -1,40 +1,24 @@
-"""The rows of the benchmark: each a list of ratios, one per round, above 1 where ours is faster.
+"""The rows of the benchmark: lists of ratios, one per round, above 1 where our code is faster.
 
-Both sides of a round are measured one right after the other, so that the machine's other load falls on both.
+The two sides of a round are measured in immediate succession, so that other load on the machine affects both.
 """
 
 import statistics
 from collections import defaultdict
 from collections.abc import Callable
-from functools import partial
 
 from ln_repro.bench.decodings import stock_decoding
 from ln_repro.bench.trainings import WARM_UP, Window, Workload
 
 Rounds = Callable[[Workload, int], list[float]]
 PROBED_WINDOWS = 4
-"""Windows from one probe to the next while their cost is measured."""
-
-
-def stock_run(work: Workload, rounds: int) -> list[float]:
-    """Compare one run of ours with one of stock fairseq."""
-    return [work.ours() / work.stock() for _ in range(rounds)]
-
-
-def bare_run(work: Workload, rounds: int) -> list[float]:
-    """Compare one run of ours with a loop with nothing around the model."""
-    return [work.ours() / work.bare() for _ in range(rounds)]
-
-
-def stock_sweep(work: Workload, rounds: int) -> list[float]:
-    """Compare two runs of ours side by side, on a thread each, with stock fairseq's one after the other on both."""
-    return [work.ours(runs=2) / work.stock(threads=2) for _ in range(rounds)]
+"""Number of windows from one probe to the next when the cost of probes is measured."""
 
 
 def probes_run(work: Workload, rounds: int) -> list[float]:
-    """Compare training with probes at the default interval and without, from one run that is probed more often.
+    """Compare training with probes at the default interval and without, from one run with more frequent probes.
 
-    A probe falls into the first window of its period; the other windows show what an update costs without it.
+    A probe is in the first window of its period; the other windows show the time of an update without it.
     """
     often, usual = PROBED_WINDOWS * WARM_UP, work.experiment.every
     longer = work.experiment.train.model_copy(update={"max_update": often * (rounds + 1), "max_epoch": None})
@@ -43,12 +27,9 @@ def probes_run(work: Workload, rounds: int) -> list[float]:
 
 
 def probe_ratios(windows: list[Window], often: int, usual: int) -> list[float]:
-    """Return, for each period but the first, the time of ``usual`` updates relative to that with one probe among them.
+    """Return, for each period except the first, the time of ``usual`` updates relative to that with one probe added.
 
-    Args:
-        windows: of a run that is probed every ``often`` updates.
-        often: the length of a period in updates.
-        usual: the updates between two probes that the ratio is for.
+    The windows are those of a run that is probed every ``often`` updates, which is the length of a period.
     """
     ratios, done, periods = [], 0, defaultdict[int, list[tuple[int, float]]](list)
     for window in windows:
@@ -60,15 +41,23 @@ def probe_ratios(windows: list[Window], often: int, usual: int) -> list[float]:
     return ratios
 
 
-def packed(runs: int, work: Workload, rounds: int) -> list[float]:
-    """Compare the total throughput of several runs of ours on one device with that of one (``jobs_per_gpu``)."""
-    return [work.ours(runs) / work.ours() for _ in range(rounds)]
+def each(ratio: Callable[[Workload], float]) -> Rounds:
+    """Return a row that measures ``ratio`` once per round."""
+    return lambda work, rounds: [ratio(work) for _ in range(rounds)]
 
 
 ROWS: dict[str, Rounds] = {
-    "stock/run": stock_run, "packed/4": partial(packed, 4), "decode/stock": stock_decoding, "probes/run": probes_run,
-    "stock/sweep": stock_sweep, "bare/run": bare_run, "packed/2": partial(packed, 2), "packed/8": partial(packed, 8),
-}  # fmt: skip
-"""The most important ones first, since the time may be limited."""
+    "stock/run": each(lambda work: work.ours() / work.stock()),
+    "packed/4": each(lambda work: work.ours(4) / work.ours()),
+    "decode/stock": stock_decoding,
+    "probes/run": probes_run,
+    "stock/sweep": each(lambda work: work.ours(2) / work.stock(threads=2)),
+    "bare/run": each(lambda work: work.ours() / work.bare()),
+    "packed/2": each(lambda work: work.ours(2) / work.ours()),
+    "packed/8": each(lambda work: work.ours(8) / work.ours()),
+}
+"""The rows, the most important ones first, because time may be limited. ``packed/N`` compares the total throughput of N
+simultaneous runs with that of one, ``stock/sweep`` two of our runs, one thread each, with one of stock fairseq.
+"""
 ON_CPU = [name for name in ROWS if name not in ("packed/4", "packed/8")]
-"""What is measured by default without a GPU."""
+"""The rows that are measured by default without a GPU."""

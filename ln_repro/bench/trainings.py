@@ -1,4 +1,4 @@
-"""Ways to train on the same batches, each in a process of its own; they return the speed after a warm-up."""
+"""Train the same batches in different ways, each in a separate process, and measure the speed after a warm-up."""
 
 import json
 import tempfile
@@ -12,7 +12,7 @@ from ln_repro.engine.process import Worker
 from ln_repro.experiment.settings import Experiment
 
 WARM_UP = 10
-"""Updates at the start that are not timed; also the length of a window."""
+"""Number of updates at the start that are not timed, and length of a window."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class Window:
 
 @dataclass(frozen=True)
 class Workload:
-    """What is trained: an experiment, and its binarised corpus."""
+    """An experiment to train, and its binarised corpus."""
 
     experiment: Experiment
     corpus: Path
 
     def ours(self, runs: int = 1, threads: int = 1) -> float:
-        """Return our target tokens per second, summed over ``runs`` side by side."""
+        """Return our target tokens per second, summed over ``runs`` simultaneous runs."""
         with tempfile.TemporaryDirectory() as name:
             folders = [Path(name) / str(number) for number in range(runs)]
             workers = [self._start_ours(folder, threads) for folder in folders]
@@ -40,7 +40,7 @@ class Workload:
             return sum(speed(self.windows(folder)) for folder in folders)
 
     def our_windows(self) -> list[Window]:
-        """Train once; return every window."""
+        """Train once; return all windows."""
         with tempfile.TemporaryDirectory() as name:
             self.train(Path(name) / "run")
             return self.windows(Path(name) / "run")
@@ -63,14 +63,14 @@ class Workload:
         )  # fmt: skip
 
     def bare(self) -> float:
-        """Return the target tokens per second of a loop with nothing around the model."""
+        """Return the target tokens per second of a plain loop around the model."""
         with tempfile.TemporaryDirectory() as name:
             log = Path(name) / "bare.log"
             _finish([Worker("bare", training_arguments(self.experiment, self.corpus, Path(name)), log)])
             return speed(Window(**_json(line)) for line in _lines(log) if line.startswith("{"))
 
     def update(self) -> Mapping[str, Any]:
-        """Return the number of operations of one update of ours, and the bytes that they read and write."""
+        """Return the number of operations of one of our updates, and the bytes that they read and write."""
         with tempfile.TemporaryDirectory() as name:
             log = Path(name) / "count.log"
             arguments = training_arguments(self.experiment, self.corpus, Path(name) / "checkpoints")
@@ -79,7 +79,7 @@ class Workload:
 
     @staticmethod
     def windows(folder: Path) -> list[Window]:
-        """Return the windows of a training of ours, from its events."""
+        """Return the windows of one of our training runs, from its events."""
         events = map(json.loads, _lines(folder / "events.jsonl"))
         return [Window(e["update"], e["tokens"], e["seconds"] - e["saving"]) for e in events if e["kind"] == "train"]
 
@@ -96,7 +96,7 @@ def speed(windows: Iterable[Window]) -> float:
 
 
 def stock_arguments(experiment: Experiment, corpus: Path, folder: Path) -> list[str]:
-    """Return fairseq-train's own command line for the same training."""
+    """Return the arguments of `fairseq-train` for the same training."""
     model, train, optimizer = experiment.model, experiment.train, experiment.optimizer
     sizes = [
         part
@@ -120,11 +120,7 @@ def stock_arguments(experiment: Experiment, corpus: Path, folder: Path) -> list[
 
 
 def _finish(workers: Sequence[Worker]) -> None:
-    """Wait for trainings that run side by side.
-
-    Raises:
-        LnReproError: one of them failed.
-    """
+    """Wait for simultaneous training runs; raise an error if one fails."""
     try:
         for worker in workers:
             worker.wait()

@@ -8,7 +8,7 @@ from typing import Protocol
 from ln_repro.claims.evidence import TRAINS, Evidence
 from ln_repro.claims.intervals import LEVEL, LINEAR, LOG, Interval, Scale, interval
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, all_of, any_of, verdict
-from ln_repro.claims.words import arm_words, region_words, spoken
+from ln_repro.claims.words import arm_words, region_words, rounded_mean, spoken
 from ln_repro.records.archive import Run
 
 SEEDS = 5
@@ -27,12 +27,14 @@ class Finding:
         words: the measured values, as text.
         needs: what would resolve an inconclusive verdict.
         runs: runs that it used in addition to those of the claim's arms.
+        plain: the most important of the values in a clause for a headline.
     """
 
     verdict: str
     words: str
     needs: str | None = None
     runs: Sequence[Run] = ()
+    plain: str = ""
 
 
 class Criterion(Protocol):
@@ -57,11 +59,13 @@ class Metric:
         words: its name, with one ``{}`` per arm.
         of: computes the quantity; takes one run per arm.
         scale: the scale of means and intervals.
+        plain: a clause for headlines, with ``{}`` for each arm and ``{value}`` for the mean.
     """
 
     words: str
     of: Callable[..., float]
     scale: Scale = LINEAR
+    plain: str = ""
 
     def name(self, arms: Sequence[str]) -> str:
         """Return the name of the quantity for the given arms."""
@@ -109,7 +113,9 @@ class Within:
         if self.contradicted and result != REPRODUCED:
             result = CONTRADICTED if verdict(bounds, self.contradicted) == REPRODUCED else INCONCLUSIVE
         words = f"{self.metric.name(self.arms)} {spoken(values, self.metric.scale)}"
-        return Finding(result, words, MORE_SEEDS if result == INCONCLUSIVE else None)
+        mean, within = rounded_mean(values, self.metric.scale)
+        clause = self.metric.plain and self.metric.plain.format(*map(arm_words, self.arms), value=mean) + within
+        return Finding(result, words, MORE_SEEDS if result == INCONCLUSIVE else None, plain=clause)
 
 
 @dataclass(frozen=True)

@@ -134,13 +134,8 @@ def gather(
 ) -> dict[str, Evidence]:
     """Return the evidence by setting, with one run per seed.
 
-    A run counts for every arm with the same settings, regardless of the name under which it was started.
-
-    Args:
-        runs: the runs of all settings.
-        named: looks up arms.
-        arms: names of arms to consider in addition to those that runs are named after.
-        entropies: the entropies of corpora, by fingerprint.
+    A run counts for every arm with the same settings, regardless of the name under which it was started. ``arms`` are
+    considered in addition to those that runs are named after; ``entropies`` are those of corpora, by fingerprint.
     """
     settings = sorted({run.record["exp"].partition("_")[0] for run in runs})
     names = sorted({run.record["exp"].partition("_")[2] for run in runs} | {*arms})

@@ -92,11 +92,6 @@ def exponent(curve: Mapping[int, float]) -> float:
     return linear_regression([math.log(x) for x in curve], [math.log(y) for y in curve.values()]).slope
 
 
-def exponent_interval(curves: Sequence[Mapping[int, float]]) -> Interval:
-    """Fit the curve of each seed separately; return the interval of the exponents over seeds."""
-    return mean_interval([exponent(curve) for curve in curves])
-
-
 def slope(values: Sequence[float]) -> float:
     """Return the slope of the line through values at 1, 2, ..."""
     return linear_regression(range(1, len(values) + 1), values).slope

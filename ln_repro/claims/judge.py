@@ -12,6 +12,7 @@ from ln_repro.claims.rates import OverRates
 from ln_repro.claims.schemes import PROBE_BATCHES, SCHEMES
 from ln_repro.claims.translation import TRANSLATION
 from ln_repro.claims.verdict import INCONCLUSIVE, NOT_RUN, all_of
+from ln_repro.claims.words import PARTS
 from ln_repro.records.archive import Run
 
 Row = dict[str, Any]
@@ -52,6 +53,7 @@ class RuleResult:
         seeds: number of seeds.
         runs: the runs that the verdict is based on.
         needs: what would resolve the claim; None if it is resolved.
+        plain: the most important measured values, as clauses for a headline.
     """
 
     verdict: str
@@ -59,6 +61,7 @@ class RuleResult:
     seeds: int = 0
     runs: Sequence[Run] = ()
     needs: str | None = None
+    plain: str = ""
 
 
 def arms_of_rules() -> list[str]:
@@ -92,7 +95,8 @@ def judge(rule: Rule, evidence: Evidence) -> RuleResult:
     elif result == INCONCLUSIVE:
         needs = "; ".join(dict.fromkeys(finding.needs for finding in findings if finding.needs))
     ours = "; ".join(finding.words for finding in findings if finding.words)
-    return RuleResult(result, ours or None, seeds, list(runs.values()), needs)
+    plain = "; ".join(finding.plain for finding in findings if finding.plain).replace(f" {PARTS['anchored']}", "")
+    return RuleResult(result, ours or None, seeds, list(runs.values()), needs, plain)
 
 
 def claim_rows(evidence: Mapping[str, Evidence], findings: Findings) -> list[Row]:
@@ -139,7 +143,7 @@ def as_dict(rule: Rule, result: RuleResult) -> Row:
         "ours": result.ours, "verdict": result.verdict, "seeds": result.seeds, "rule": rule.sentence(),
         "written": rule.written[:10], "source": rule.source, "older": sum(time < written for time in began),
         "code": sorted({str(run.record["code"].get("git") or "unknown")[:7] for run in result.runs}),
-        "evidence": [run.record["id"] for run in result.runs], "needs": result.needs,
+        "evidence": [run.record["id"] for run in result.runs], "needs": result.needs, "plain": result.plain,
     }  # fmt: skip
 
 

@@ -96,12 +96,7 @@ def _above_the_better(fixed: Run, one: Run, other: Run) -> float:
 
 
 def _dominance(quantity: str, sign: int) -> Metric:
-    """Return the effect of placement under RAdam minus that of the optimizer in Pre-LN.
-
-    Args:
-        quantity: an attribute of a run.
-        sign: 1 if higher is better, else -1.
-    """
+    """Return placement's effect under RAdam minus the optimizer's in Pre-LN; ``sign`` is 1 if higher is better."""
     name = "BLEU" if sign > 0 else "bits of loss"
 
     def contrast(post_radam: Run, pre_radam: Run, pre: Run) -> float:
@@ -132,7 +127,10 @@ EPOCHS_TO_LOSS = Metric(
 LATE_MINUS_EARLY = Metric(
     f"BLEU of {{}} at epoch {LAST_EPOCH} minus that of {{}} at epoch {EARLY_EPOCH}", _late_minus_early
 )
-UPDATES_TO_FALL = Metric("updates to 90 % of the fall in training loss, {} / {}", _updates_to_fall, LOG)
+UPDATES_TO_FALL = Metric(
+    "updates to 90 % of the fall in training loss, {} / {}", _updates_to_fall, LOG,
+    "{0} takes {value} times as many updates as {1} to reach 90 % of its fall in training loss",
+)  # fmt: skip
 UPDATES_TO_PRETRAINING_LOSS = Metric(
     f"updates of {{}} over those of {{}} to the former's validation loss after {PART_OF_RUN:.0%} of its run",
     _updates_to_pretraining_loss, LOG,

@@ -4,12 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import NamedTuple
 
 from ln_repro.claims.criteria import MORE_SEEDS, SEEDS, SHARE, Finding, Metric
 from ln_repro.claims.evidence import FAILS, PRETRAINED_TRAINS, TRAINS, Evidence, Rate
 from ln_repro.claims.intervals import fisher_exact, interval
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, verdict
-from ln_repro.claims.words import arm_words, region_words, spoken
+from ln_repro.claims.words import arm_words, contrast_words, region_words, rounded_mean, spoken
 from ln_repro.records.archive import Run
 
 CURVE_SEEDS = 3
@@ -107,16 +108,28 @@ class Ceilings(OverRates):
         if high.rate is None and low.rate is None:
             return Finding(INCONCLUSIVE, f"{words}: neither trains here", "rates at which one of them trains", runs)
         difference = significant(evidence, self.high, self.low)
-        words += "; " + (difference or "no rate at which more of the former's seeds train")
+        one, other = contrast_words(self.high, self.low)
+        limits = [
+            f"at rates up to {found.words()}" if found.rate is not None else "at no rate" for found in (high, low)
+        ]
+        limits[0] = limits[0].replace("rate", "learning rate")
+        plain = f"{arm_words(self.high)} trains {limits[0]}, {other} {limits[1]}"
+        if difference:
+            words += (f"; at {difference.rate:g} {difference.hits} and {difference.other_hits} seeds train "
+                      f"(Fisher's p = {difference.p_value:.2g})")  # fmt: skip
+            plain += (f"; at {difference.rate:g}, {difference.hits} seeds train {one}, {difference.other_hits} {other} "
+                      f"(p = {difference.p_value:.1g})")  # fmt: skip
+        else:
+            words += "; no rate at which more of the former's seeds train"
         if few := sorted({*high.open, *low.open}):
             rates = ", ".join(f"{rate:g}" for rate in few)
             return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds at {rates}", runs)
         least = low.rate if low.rate is not None else low.above  # if it trains at no rate: the lowest one
         apart = low.above is not None and high.rate is not None and least and high.rate >= self.factor * least
         if apart and difference:
-            return Finding(REPRODUCED, words, None, runs)
+            return Finding(REPRODUCED, words, None, runs, plain)
         if high.above is not None and low.rate is not None and (high.rate or 0.0) <= low.rate:
-            return Finding(CONTRADICTED, words, None, runs)
+            return Finding(CONTRADICTED, words, None, runs, plain)
         needs = "higher rates" if None in (high.above, low.above) else "rates between the two ceilings"
         if apart:
             needs = f"more seeds at {high.rate:g}: how many train may differ by chance"
@@ -156,7 +169,9 @@ class TrainsWhereFails(OverRates):
             ):
                 words = (f"at {rate:g} {arm_words(self.trains)} trains in {hits} of {len(one[rate])}, "
                          f"{arm_words(self.fails)} fails in {fails} of {len(other[rate])}")  # fmt: skip
-                return Finding(REPRODUCED, words, None, runs)
+                plain = (f"at {rate:g}, {arm_words(self.trains)} trains on {hits} of {len(one[rate])} seeds and "
+                         f"{arm_words(self.fails)} fails on {fails} of {len(other[rate])}")  # fmt: skip
+                return Finding(REPRODUCED, words, None, runs, plain)
         whole = all(len(curve[rate]) >= SEEDS for curve in (one, other) for rate in shared)
         found, needs = (CONTRADICTED, None) if whole else (INCONCLUSIVE, f"{SEEDS} seeds at every rate")
         words = f"{arm_words(self.trains)} trains and {arm_words(self.fails)} fails at none of {len(shared)} rates"
@@ -198,21 +213,35 @@ class BestRates(OverRates):
         result = INCONCLUSIVE if needs else verdict(interval(values), (self.low, self.high))
         if result == INCONCLUSIVE:
             needs = needs or MORE_SEEDS
-        return Finding(result, words, needs, [*one.values(), *other.values()])
+        mean, within = rounded_mean(values)
+        first, second = map(arm_words, self.compared)
+        unit = self.metric.words.partition(" of ")[0]
+        plain = f"at the best rate of each, {first} has {mean} {unit} more than {second}{within}"
+        return Finding(result, words, needs, [*one.values(), *other.values()], plain)
 
 
-def significant(evidence: Evidence, one: str, other: str) -> str:
-    """Return the rate at which the first arm most significantly trains in more seeds, as text; "" if there is none."""
-    first, second = evidence.curve(one), evidence.curve(other)
+class Difference(NamedTuple):
+    """A rate, the share of two arms' seeds that train there ("5 of 5"), and the p-value of Fisher's exact test."""
+
+    rate: Rate
+    hits: str
+    other_hits: str
+    p_value: float
+
+
+def significant(evidence: Evidence, arm: str, other_arm: str) -> Difference | None:
+    """Return the most significant difference among the rates at which more of the first arm's seeds train, if any."""
+    first, second = evidence.curve(arm), evidence.curve(other_arm)
     shared = [rate for rate in first if rate in second]
-    hits = {rate: [sum(map(evidence.trained, curve[rate])) for curve in (first, second)] for rate in shared}
+    curves = first, second
+    hits = {rate: [sum(map(evidence.trained, curve[rate])) for curve in curves] for rate in shared}
     p_values = [(_fisher(evidence, first[rate], second[rate]), rate) for rate in shared
                 if hits[rate][0] / len(first[rate]) > hits[rate][1] / len(second[rate])]  # fmt: skip
     if not p_values or min(p_values)[0] >= SIGNIFICANT:
-        return ""
+        return None
     p_value, rate = min(p_values)
-    counts = f"{hits[rate][0]} of {len(first[rate])} and {hits[rate][1]} of {len(second[rate])}"
-    return f"at {rate:g} {counts} seeds train (Fisher's p = {p_value:.2g})"
+    one, other = (f"{number} of {len(curve[rate])}" for number, curve in zip(hits[rate], curves, strict=True))
+    return Difference(rate, one, other, p_value)
 
 
 def _fisher(evidence: Evidence, one: Sequence[Run], other: Sequence[Run]) -> float:

@@ -13,11 +13,9 @@ LEAST_RATES = 3
 
 
 def sensitivity(curve: Mapping[float, Sequence[float]], ceiling: float) -> float:
-    """Return the loss averaged over the rates minus the loss at the best rate, in bits.
+    """Return the mean loss over the rates minus that of the best rate, in bits, with losses clipped to ``ceiling``.
 
-    Args:
-        curve: the NLL of every seed, by rate.
-        ceiling: losses are clipped to this value, the entropy of a model that ignores the source.
+    The ceiling is the entropy of a model that ignores the source.
     """
     means = [fmean(min(value, ceiling) for value in values) for values in curve.values()]
     return fmean(means) - min(means)

@@ -47,11 +47,7 @@ def reproduce_command(options: argparse.Namespace) -> int:
 
 
 def again(record: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
-    """Return the settings of a record, with the paths and limits that the command line gives.
-
-    Raises:
-        UserError: another setting is given, or a value with which the run would not be comparable.
-    """
+    """Return the settings of a record, with the paths and limits that the command line gives."""
     from ln_repro.experiment.compose import compose, experiments
     from ln_repro.records.record import experiment_of
 

@@ -151,13 +151,7 @@ def _say_once(line: str) -> None:
 
 
 def plan_runs(composed: "list[Composed]", prepared: bool, skipped: frozenset[str] = frozenset()) -> list["PlannedRun"]:
-    """Return the plan for these runs.
-
-    Args:
-        composed: the runs with their experiments and learning rates.
-        prepared: prepare the corpus first, so that the runs do not have to.
-        skipped: ids of recorded runs, which are left out.
-    """
+    """Return the plan for these runs, of which ``skipped`` are recorded; if ``prepared``, prepare the corpus first."""
     from ln_repro.corpus.prepare import fingerprint, prepare
     from ln_repro.engine import process
     from ln_repro.sweep.plan import PlannedRun

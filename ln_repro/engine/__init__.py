@@ -1,1 +1,1 @@
-"""Training and decoding with fairseq; everything that knows fairseq or trains with torch is here."""
+"""Training and decoding with fairseq and torch."""

@@ -1,4 +1,4 @@
-"""Other ways to train on the same batches, to compare with: stock fairseq, and a loop with nothing around the model."""
+"""Baselines for the benchmark, trained on the same batches: stock fairseq, and a plain loop around the model."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ from ln_repro.system.distributed import Rank
 
 
 def stock(arguments: list[str]) -> int:
-    """Train as `fairseq-train` does, by its own command line."""
+    """Run `fairseq-train` with its own arguments."""
     from fairseq_cli import train as program
 
     sys.argv = ["fairseq-train", *arguments]
@@ -28,7 +28,7 @@ def stock(arguments: list[str]) -> int:
 
 
 def bare(arguments: list[str]) -> int:
-    """Train our model in a plain loop over batches that lie ready; takes the arguments of `train`.
+    """Train our model in a plain loop over batches in memory; takes the arguments of `train`.
 
     Prints one JSON object for every ``--log-interval`` updates: update, target tokens and seconds since the last.
     """
@@ -61,9 +61,9 @@ def bare(arguments: list[str]) -> int:
 
 
 def count(arguments: list[str]) -> int:
-    """Print the operations of the second update of `train`, with a kernel each, and the bytes of their tensors."""
+    """Print the number of operations of the second update of `train`, and the bytes of their tensors."""
     loop = Loop(configuration(arguments), StopRequest(), Group(Rank()))
-    for samples in islice(loop._epoch(), 2):  # in the first, the optimizer makes its moments
+    for samples in islice(loop._epoch(), 2):  # the first one also creates the moments of the optimizer
         with Operations() as counted:
             loop.trainer.update(loop.trainer.seed_microbatches(samples))
     print(json.dumps({"operations": counted.number, "bytes": counted.bytes}), flush=True)
@@ -71,7 +71,7 @@ def count(arguments: list[str]) -> int:
 
 
 class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A context that counts operations, but neither views nor allocations, and the bytes that they read and write."""
+    """A context that counts operations, except views and allocations, and the bytes that they read and write."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Convert text with a joint BPE to fairseq's binary format, in the engine's process."""
+"""Convert text with a joint BPE to fairseq's binary format, in a worker."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from fairseq_cli import preprocess
 
 
 def binarise(arguments: list[str]) -> int:
-    """Binarise the corpus that ``arguments`` describe: its folder, the output folder, and the two languages.
+    """Binarise a corpus; ``arguments`` are its folder, the output folder, and the two languages.
 
     The dictionary is built from the training split, unless the folder has a ``dict.txt``.
     """

@@ -1,6 +1,6 @@
-"""A run's checkpoint folder: files that are written, renamed, then listed in a manifest with their checksums.
+"""The checkpoint folder of a run. A file is written, renamed, and then listed in a manifest with its checksum.
 
-A file that the manifest does not list is ignored. This module does not import torch, because the runner uses it, too.
+Files that are not listed are ignored. This module does not import torch, because the runner uses it, too.
 """
 
 import json
@@ -15,7 +15,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """An entry of the manifest; ``kind`` is ``state`` (all that a resume needs) or ``weights`` (after an epoch)."""
+    """An entry of the manifest; ``kind`` is ``state`` (everything needed to resume) or ``weights`` (of an epoch)."""
 
     file: str
     kind: str
@@ -42,8 +42,7 @@ class Checkpoints:
     def save(self, kind: str, update: int, epoch: int, write: Callable[[Path], None], keep: int | None = None) -> None:
         """Write a checkpoint with ``write``, and list it once it is complete and on disk.
 
-        Only the newest ``keep`` of this kind are kept; None keeps all. A crash at any point loses at most this
-        checkpoint.
+        Only the newest ``keep`` of this kind are kept; None keeps all. A crash loses at most this checkpoint.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         name = f"epoch{epoch}.pt" if kind == "weights" else f"update{update}.pt"
@@ -61,7 +60,7 @@ class Checkpoints:
     def resume_point(self, warn: Callable[[str], None], needed: Collection[int] = ()) -> Checkpoint | None:
         """Return the newest intact ``state``; damaged files are renamed and reported.
 
-        If weights of an epoch in ``needed`` are damaged, it is a state before them, so that they are written again.
+        If the weights of an epoch in ``needed`` are damaged, an earlier state is returned, so that they are rewritten.
         """
         entries = self.entries()
         damaged = [w.update for w in entries if w.kind == "weights" and w.epoch in needed and not self._intact(w, warn)]

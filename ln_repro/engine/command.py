@@ -1,4 +1,4 @@
-"""The command line of the trainer for an experiment."""
+"""The command lines of the trainer and the decoder for an experiment."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,11 +15,7 @@ PLUGINS = {
 def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resume: Path | None = None) -> list[str]:
     """Return the arguments of `worker train`, with every dimension and constant.
 
-    Args:
-        experiment: the run.
-        corpus: folder of the binarised corpus.
-        folder: of the checkpoints; events go to its parent.
-        resume: checkpoint to resume from.
+    Checkpoints are written to ``folder``, and events to its parent.
     """
     model, train, data = experiment.model, experiment.train, experiment.data
     arguments: list[object] = [

@@ -1,6 +1,6 @@
 """Make fairseq 0.12.2 work with current versions of Python and torch.
 
-`apply` runs before fairseq is imported, and only in the engine's own processes.
+`apply` must run before fairseq is imported, and runs only in workers.
 """
 
 import argparse
@@ -14,11 +14,7 @@ INSTALL = "pip install --no-deps fairseq==0.12.2"
 
 
 def apply() -> None:
-    """Make fairseq importable and its checkpoints loadable; may be called twice.
-
-    Raises:
-        ModuleNotFoundError: fairseq is not installed.
-    """
+    """Make fairseq importable and its checkpoints loadable; may be called twice."""
     hide_trackers()
     quiet_warnings()
     import_with_hashable_dataclasses()
@@ -33,14 +29,14 @@ def hide_trackers() -> None:
 
 
 def quiet_warnings() -> None:
-    """Hide warnings about fairseq's use of deprecated interfaces, which users cannot act on."""
+    """Hide warnings about fairseq's use of deprecated interfaces, about which users can do nothing."""
     warnings.filterwarnings("ignore", category=SyntaxWarning)
     for text in (".*torch.cuda.amp.*", ".*hydra.experimental.*", ".*strict.*", ".*package header.*", ".*pin_memory.*"):
         warnings.filterwarnings("ignore", message=text)
 
 
 def import_with_hashable_dataclasses() -> None:
-    """Import fairseq with hashable dataclasses: Python 3.11 rejects its many unhashable dataclass defaults."""
+    """Import fairseq with hashable dataclasses, because Python 3.11 rejects unhashable defaults of dataclass fields."""
     original = dataclasses.dataclass
 
     def hashable(cls: Any = None, /, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Decode a split with fairseq's beam search, in the engine's process."""
+"""Decode a split with fairseq's beam search, in a worker."""
 
 import json
 import time
@@ -20,10 +20,10 @@ SCORES_PER_STEP = 2**27
 
 
 def decode(arguments: list[str], stop: StopRequest) -> int:
-    """Decode what standard input requests until a stop; ``arguments``: BEAM LENPEN A B -- TRAINING ARGUMENTS.
+    """Serve decoding requests until a stop; ``arguments``: BEAM LENPEN A B -- TRAINING ARGUMENTS.
 
-    A request is a line with a JSON object: decode ``split`` with the mean of the files ``weights``, and write the
-    hypotheses to ``out``, tokenised but without BPE, in corpus order.
+    A request is a JSON object on a line of standard input: decode ``split`` with the mean of the files ``weights``, and
+    write the hypotheses to ``out``, tokenised but without BPE, in corpus order.
     """
     ours, training = arguments[: (cut := arguments.index("--"))], arguments[cut + 1 :]
     beam, lenpen, max_len_a, max_len_b = ours
@@ -106,16 +106,12 @@ def translate(task: Any, model: Any, split: str, search: Namespace, device: str,
 
 
 def part(batch: dict[str, Any], start: int, end: int) -> dict[str, Any]:
-    """Return some sentences of a batch, with its padding: the maximum length of a hypothesis depends on it."""
+    """Return some sentences of a batch, with its padding, because the maximum length of a hypothesis depends on it."""
     return utils.apply_to_sample(lambda rows: rows[start:end], batch)
 
 
 def decoded(generator: Any, model: Any, batch: dict[str, Any], device: str) -> Any:
-    """Return the hypotheses of a batch, or None if it needs too much memory.
-
-    Raises:
-        torch.OutOfMemoryError: it is a single sentence.
-    """
+    """Return the hypotheses of a batch, or None if it has several sentences and needs too much memory."""
     try:
         return generator.generate([model], utils.move_to_cuda(batch) if device == "cuda" else batch)
     except torch.OutOfMemoryError:

@@ -1,4 +1,4 @@
-"""The decoding process that the runner starts beside training. This module does not import torch."""
+"""The decoding process, which runs beside training. This module does not import torch."""
 
 import json
 import time
@@ -10,11 +10,11 @@ from ln_repro.engine.process import Worker
 from ln_repro.experiment.settings import Evaluation
 
 KEEP_SECONDS = 60.0
-"""Idle time after which a decoder is stopped; it takes seconds to start one, which matters after short epochs."""
+"""Idle time after which the process is stopped. Starting it takes seconds, which matters if epochs are short."""
 
 
 class Decoder:
-    """At most one process, started at the first request and kept until it is idle for `KEEP_SECONDS`.
+    """At most one decoding process, started on request and stopped after `KEEP_SECONDS` without another one.
 
     Args:
         search: settings of the beam search.
@@ -39,7 +39,7 @@ class Decoder:
     def request(self, split: str, weights: Mapping[Path, Sequence[Path]]) -> None:
         """Request the hypotheses of ``split`` for the mean of each list of weights, by output file."""
         for out in weights:
-            out.unlink(missing_ok=True)  # left by an interrupted session
+            out.unlink(missing_ok=True)  # from an interrupted session
         if self.worker is None or self.worker.poll() is not None:
             self.worker = Worker("decode", self.arguments, self.log, 1, self.inherit)
         for out, files in weights.items():
@@ -50,7 +50,7 @@ class Decoder:
         """Return True once when all requested files exist.
 
         Raises:
-            Interrupted, LnReproError: the process ended before.
+            Interrupted, LnReproError: the process ended early.
         """
         if not self.busy or self.worker is None:
             return False
@@ -61,7 +61,7 @@ class Decoder:
         return True
 
     def stop_if_idle(self) -> None:
-        """Stop the process if it has been idle for `KEEP_SECONDS`: it uses memory."""
+        """Stop the process, which occupies memory, if it has been idle for `KEEP_SECONDS`."""
         if not self.busy and time.monotonic() - self._since > KEEP_SECONDS:
             self.stop()
 

@@ -1,4 +1,4 @@
-"""The GPUs of this machine and their precision; torch is queried in another process, because its import is slow."""
+"""The GPUs of this machine and their precisions; torch is queried in a subprocess, because importing it is slow."""
 
 import json
 import os
@@ -22,10 +22,10 @@ print(json.dumps([torch.cuda.get_device_name() if gpu else None, bf16, uuids, pr
 """
 DEV = Path("/dev")
 NVIDIA, OTHERS = "nvidia[0-9]*", ("nvidiactl", "kfd", "dxg")
-"""Files in /dev of GPU drivers. The others are NVIDIA's control file, AMD, and Windows Subsystem for Linux, which are
-also there without a GPU that torch supports."""
+"""Device files of GPU drivers. `OTHERS` are those of NVIDIA's control device, AMD, and Windows Subsystem for Linux, and
+also exist without a GPU that torch supports."""
 HIDDEN = ("", "-1", "NoDevFiles")
-"""Values of CUDA_VISIBLE_DEVICES that hide all GPUs, the last one by Slurm."""
+"""Values of CUDA_VISIBLE_DEVICES that hide all GPUs; the last one is set by Slurm."""
 REMEDY = "install a torch with CUDA for this driver, or use train.device=cpu"
 
 
@@ -35,8 +35,8 @@ class Gpu:
 
     Attributes:
         name: None if torch finds no GPU.
-        bf16: supported in hardware.
-        uuids: of all GPUs that torch finds.
+        bf16: whether the hardware supports it.
+        uuids: those of all GPUs that torch finds.
         problem: why torch finds none, although the driver has a device file and CUDA_VISIBLE_DEVICES does not hide it.
     """
 
@@ -60,11 +60,7 @@ def gpu() -> Gpu:
 
 
 def resolve_precision(experiment: Experiment) -> Experiment:
-    """Return the experiment with ``precision=auto`` replaced: bf16 on a GPU that supports it, otherwise fp32.
-
-    Raises:
-        UserError: this machine does not have the device or does not support the precision.
-    """
+    """Return the experiment with ``precision=auto`` replaced: bf16 on a GPU that supports it, otherwise fp32."""
     device, precision = experiment.train.device, experiment.precision
     here = Gpu(None, False) if device == "cpu" else gpu()
     if here.problem:

@@ -1,4 +1,4 @@
-"""The process group of one training run; with one process, nothing is communicated."""
+"""The process group of a training run; a single process does not communicate."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,11 +11,11 @@ from torch import distributed
 from ln_repro.system.distributed import Rank
 
 TIMEOUT = timedelta(hours=12)
-"""Timeout of the others while the first process prepares a corpus; torchrun stops all when one fails."""
+"""How long the other processes wait for the first one to prepare a corpus; if one fails, torchrun stops all."""
 
 
 class Group:
-    """The processes of a run, of which this one has ``rank``."""
+    """The processes of a run; ``rank`` is that of this one."""
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
@@ -24,11 +24,7 @@ class Group:
             distributed.init_process_group(backend, timeout=TIMEOUT)
 
     def use_gpu(self) -> None:
-        """Use the GPU with the number of this process on its machine, if there are GPUs and several processes.
-
-        Raises:
-            SystemExit: there is no such GPU.
-        """
+        """Use the GPU whose number is this process's local rank, if there are GPUs and several processes."""
         if self.rank.size == 1 or not torch.cuda.is_available():
             return
         if self.rank.local >= (found := torch.cuda.device_count()):
@@ -46,7 +42,7 @@ class Group:
         return values[0]
 
     def any(self, flag: bool) -> bool:
-        """Return in every process whether ``flag`` is set in any of them."""
+        """Return, in every process, whether ``flag`` is set in at least one of them."""
         if self.rank.size == 1:
             return flag
         flags = torch.tensor(int(flag))

@@ -1,4 +1,4 @@
-"""GPU memory of a run, estimated from the shape of its model. This module does not import torch."""
+"""Estimate the GPU memory of a run from the shape of its model. This module does not import torch."""
 
 from ln_repro.experiment.settings import Experiment
 from ln_repro.experiment.tasks import TASKS
@@ -6,16 +6,16 @@ from ln_repro.experiment.tasks import TASKS
 TOKENS_PER_BATCH = {"cpu": 3000, "cuda": 24000}
 """Maximum size of a batch to decode, in source tokens, padding included."""
 SEARCH_BYTES = 4 * 2**30
-"""Maximum live memory of a beam search, beside the weights."""
+"""Maximum memory of a beam search, without the weights."""
 SHORT_SENTENCE = 10
-"""Source tokens with which the largest batches are estimated."""
+"""Assumed number of source tokens of a sentence in the largest batches."""
 CONTEXT_BYTES = 2**29
-"""Memory that CUDA and its libraries take in each process."""
+"""Memory that CUDA and its libraries need in each process."""
 FLOAT = 4
 
 
 def hypothesis_bytes(layers: int, width: int, vocabulary: int, source: int, target: int) -> int:
-    """Return the maximum live memory of one hypothesis in the beam search, in fp32.
+    """Return the maximum memory of one hypothesis in the beam search, in fp32.
 
     Keys and values of ``source`` and ``target`` positions are cached in each layer, and copied layer by layer when the
     beam is reordered. The scores of the vocabulary exist in a few copies.
@@ -24,7 +24,7 @@ def hypothesis_bytes(layers: int, width: int, vocabulary: int, source: int, targ
 
 
 def run_bytes(experiment: Experiment, vocabulary: int) -> float:
-    """Return the estimated GPU memory of a run in bytes: of its trainer and, if it decodes, of its decoder."""
+    """Return the estimated GPU memory of a run in bytes: its trainer and, if it decodes, its decoder."""
     model, train, search, task = experiment.model, experiment.train, experiment.eval, TASKS[experiment.task]
     weights = FLOAT * model.parameters(vocabulary, task)
     sub_layers = task.attentions + task.feed_forwards

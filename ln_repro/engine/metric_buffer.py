@@ -1,4 +1,4 @@
-"""Metrics of updates, kept on the device and read together: every single read would synchronise with the GPU."""
+"""Metrics of updates, kept on the device and read together, because each read synchronises with the GPU."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,12 @@ from ln_repro.engine.group import Group
 from ln_repro.engine.plugin.task import Sums
 
 Number = Tensor | float
-"""On the device, or already read."""
+"""On the device, or already transferred."""
 
 
 @dataclass(frozen=True)
 class Update:
-    """An update: its number, learning rate, the logs of its mini-batches, and its gradient norm."""
+    """The number of an update, its learning rate, the logs of its mini-batches, and its gradient norm."""
 
     number: int
     lr: float
@@ -29,15 +29,13 @@ class Update:
 class MetricBuffer:
     """Collects updates, then reads and checks them in order and adds up their losses.
 
-    Args:
-        done: number of updates before this session.
-        last_loss: loss of the last of them, in bits.
+    ``done`` is the number of updates before this session, and ``last_loss`` the loss of the last one, in bits.
     """
 
     def __init__(self, done: int, last_loss: float | None) -> None:
         self.last_loss = last_loss
         self.last = Update(done, math.nan, (), math.nan)
-        """The last update before a divergence, if there is one."""
+        """The last update with finite numbers."""
         self.sums = Sums()
         self.unread: list[Update] = []
 
@@ -46,10 +44,10 @@ class MetricBuffer:
         self.unread.append(update)
 
     def flush(self, group: Group) -> None:
-        """Read and check all updates that were added. Those after a divergence are dropped.
+        """Read and check all updates that were added; those after a divergence are dropped.
 
         Raises:
-            FloatingPointError: a loss or a gradient is not finite; the loss is not added.
+            FloatingPointError: a loss or a gradient is not finite; the update is not counted.
             RuntimeError: the processes have different gradients.
         """
         updates, self.unread = self.unread, []
@@ -72,7 +70,7 @@ class MetricBuffer:
 
 
 def on_host(nested: list[Any]) -> list[Any]:
-    """Return nested lists and dicts with every one-element tensor as a number, by a single transfer."""
+    """Return nested lists and dicts with every scalar tensor replaced by a number, in a single transfer."""
     found: list[Tensor] = []
     utils.apply_to_sample(found.append, nested)
     numbers = iter(torch.stack(found).tolist() if found else [])

@@ -1,4 +1,4 @@
-"""Compute gradient statistics at regular intervals, without changing the training."""
+"""Compute gradient statistics at regular intervals, without affecting training."""
 
 from typing import Any
 
@@ -12,10 +12,7 @@ from ln_repro.engine.trainer import StrictTrainer
 class Probing:
     """Computes the gradients of the same mini-batches every ``cfg.task.probe_every`` updates (0: never).
 
-    Args:
-        cfg: fairseq's configuration.
-        trainer: has the model.
-        batches: the epoch iterator, from which the run's seed selects ``cfg.task.probe_batches`` mini-batches.
+    The mini-batches, ``cfg.task.probe_batches`` of the epoch iterator's, are selected by the run's seed.
     """
 
     def __init__(self, cfg: Any, trainer: StrictTrainer, batches: Any) -> None:
@@ -39,7 +36,7 @@ class Probing:
 def chosen_batches(batches: Any, number: int, seed: int, cuda: bool) -> list[Any]:
     """Return at most ``number`` mini-batches of an epoch iterator, the same in every process of a run."""
     frozen, dataset = batches.frozen_batches, batches.dataset
-    dataset.set_epoch(1)  # a resumed run sets its own epoch later
+    dataset.set_epoch(1)  # a resumed run later sets its own epoch
     chosen = np.random.RandomState(seed).choice(len(frozen), min(number, len(frozen)), replace=False)
     samples = [dataset.collater([dataset[index] for index in frozen[one]]) for one in chosen]
     return [utils.move_to_cuda(sample) if cuda else sample for sample in samples]

@@ -18,19 +18,19 @@ from ln_repro.system.files import MEGABYTE
 STRAY_SIGNALS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 INTERRUPTED = Interrupted.exit_code
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
-"""Settings with which glibc keeps large blocks of memory, instead of returning them to the system and allocating them
-again at every update, a tenth of its time on a CPU."""
+"""Settings that let glibc keep large blocks of memory. Returning them to the system and allocating them again at every
+update would take a tenth of its time on a CPU."""
 STOP_SECONDS = 60.0
 """Time that a worker has to save its state before it is killed."""
 
 
 class Worker:
-    """A process of the engine, which stops when this process ends and so closes its standard input.
+    """A process of the engine, which stops if its standard input is closed because this process has ended.
 
     Args:
         job: a job of `ln_repro.engine.worker`.
-        arguments: of the job.
-        log: file that its output is appended to.
+        arguments: the arguments of the job.
+        log: the file that its output is appended to.
         threads: number of CPU threads.
         inherit: descriptor of an open file that stays locked while the worker lives.
         settings: additional environment variables.
@@ -42,7 +42,7 @@ class Worker:
     ) -> None:  # fmt: skip
         require_fairseq()
         if "--cpu" in arguments:
-            settings = {**settings, "CUDA_VISIBLE_DEVICES": ""}  # or pinned mini-batches would occupy a GPU
+            settings = {**settings, "CUDA_VISIBLE_DEVICES": ""}  # otherwise pinned memory would occupy a GPU
         self.job = job
         self.log = log
         with log.open("ab") as output:
@@ -52,7 +52,7 @@ class Worker:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=subprocesses.environment(OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads), **settings),
-                start_new_session=True,  # Ctrl-C must not reach it directly
+                start_new_session=True,  # Ctrl-C must not interrupt it directly
                 preexec_fn=_ignore_signals,
                 pass_fds=() if inherit is None else (inherit,),
             )
@@ -62,7 +62,7 @@ class Worker:
         return self.process.poll()
 
     def send(self, line: str) -> None:
-        """Write a line to the worker's standard input; nothing happens if it has ended (see `check`)."""
+        """Write a line to the worker's standard input; do nothing if it has ended (see `check`)."""
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(f"{line}\n".encode())
@@ -73,7 +73,7 @@ class Worker:
         return self.process.wait()
 
     def terminate(self) -> None:
-        """Send SIGTERM, on which the worker saves its state and stops; may be called again."""
+        """Send SIGTERM, which makes the worker save its state and stop; may be called again."""
         self.process.terminate()
 
     def stop(self) -> None:
@@ -87,7 +87,7 @@ class Worker:
                 self.process.wait()
 
     def kill(self) -> None:
-        """Kill the worker, which then saves nothing."""
+        """Kill the worker without saving its state."""
         self.process.kill()
         self.process.wait()
 
@@ -97,7 +97,7 @@ class Worker:
         Raises:
             Interrupted: it was stopped, and has saved its state.
             UserError: the disk is full.
-            LnReproError: anything else, with the last line of its log.
+            LnReproError: any other failure, with the last line of its log.
         """
         status = self.poll()
         if status == INTERRUPTED:
@@ -111,13 +111,13 @@ class Worker:
 
 
 def require_fairseq() -> None:
-    """Raise an error with the command to install fairseq if it is not installed."""
+    """Raise an error that shows how to install fairseq if it is not installed."""
     if importlib.util.find_spec("fairseq") is None:
         raise LnReproError(f"fairseq is not installed; run: {INSTALL}")
 
 
 def binarise(text: Path, out: Path, source_lang: str, target_lang: str) -> None:
-    """Binarise a prepared corpus in a worker, and wait for it."""
+    """Binarise a prepared corpus in a worker."""
     out.mkdir(parents=True, exist_ok=True)
     worker = Worker("binarise", [str(text), str(out), source_lang, target_lang], out / "binarise.log")
     try:
@@ -129,7 +129,7 @@ def binarise(text: Path, out: Path, source_lang: str, target_lang: str) -> None:
 
 
 def follow_rank_zero() -> NoReturn:
-    """Replace this process by a trainer that follows the first process of the run."""
+    """Replace this process by a trainer that takes part in the run of the first process."""
     require_fairseq()
     os.execve(
         subprocesses.SELF[0], [*subprocesses.SELF, "-m", "ln_repro.engine.worker", "follow"], subprocesses.environment()
@@ -137,14 +137,14 @@ def follow_rank_zero() -> NoReturn:
 
 
 def release_ranks(log: Path) -> None:
-    """Tell the processes of `follow_rank_zero` that there is nothing to train."""
+    """Tell the processes in `follow_rank_zero` that there is nothing to train."""
     worker = Worker("release", [], log)
     worker.wait()
     worker.check()
 
 
 def _ignore_signals() -> None:
-    """Ignore signals for the command, such as a cluster's warning, which goes to all processes of a job."""
+    """Ignore signals that only the command handles, such as a cluster's warning to all processes of a job."""
     for name in STRAY_SIGNALS:
         signal.signal(name, signal.SIG_IGN)
 

@@ -1,4 +1,4 @@
-"""Decode our weights with stock fairseq's generator and Transformer, as a baseline."""
+"""Decode with stock fairseq's generator and Transformer from our weights, as a baseline."""
 
 import re
 import sys
@@ -14,7 +14,7 @@ from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from ln_repro.engine.decode import batch_limits
 
 UNUSED = re.compile(r"(_(weight|bias)|\.version|embed_positions\._float_tensor)$")
-"""Additional entries of fairseq's model: a second copy of each encoder weight, and buffers."""
+"""Additional entries in fairseq's checkpoint: a second copy of each encoder weight, and buffers."""
 RENAMED = {
     ".stack.": ".",
     ".embed.embedding.": ".embed_tokens.",
@@ -30,8 +30,8 @@ RENAMED = {
 def generate(arguments: list[str]) -> int:
     """Run `fairseq-generate`; ``arguments``: SPLIT BEAM LENPEN A B WEIGHTS CHECKPOINT -- TRAINING ARGUMENTS.
 
-    Our WEIGHTS are converted to CHECKPOINT, of the model that the arguments of `stock` describe. Batches are those of
-    `decode`, because the maximum length of a hypothesis depends on the longest source in its batch.
+    Our WEIGHTS are converted to CHECKPOINT, for the model that the training arguments describe. The batches are those
+    of `decode`, because the maximum length of a hypothesis depends on the longest source in its batch.
     """
     from fairseq_cli import generate as program
 
@@ -80,5 +80,5 @@ def stock_names(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def without_nested_tensors() -> None:
-    """Switch off fairseq's fast path with a second copy of the encoder's weights, which fails in current torch."""
+    """Disable fairseq's fast path with a second copy of the encoder's weights, which fails in current torch."""
     TransformerEncoderLayerBase._load_from_state_dict = torch.nn.Module._load_from_state_dict

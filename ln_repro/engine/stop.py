@@ -1,4 +1,4 @@
-"""Stop requests to a worker, and its standard input."""
+"""Stop requests to a worker, and its input."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ INTERRUPTED = Interrupted.exit_code
 
 
 class StopRequest:
-    """True once the worker should save its state and stop: on a signal, or because its command has ended."""
+    """True once the worker should save its state and stop: after a signal, or when its command has ended."""
 
     def __init__(self) -> None:
         self.requested = threading.Event()
@@ -29,12 +29,12 @@ class StopRequest:
         return self.requested.is_set()
 
     def catch_signals(self) -> None:
-        """Take SIGTERM and SIGINT as a stop request, instead of ending at once."""
+        """Treat SIGTERM and SIGINT as stop requests, instead of ending immediately."""
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, lambda *_: self.requested.set())
 
     def watch_input(self) -> None:
-        """Read standard input, whose end is taken as a stop request: the command that started the worker has ended."""
+        """Read standard input; its end, when the command that started the worker has ended, is a stop request."""
         threading.Thread(target=self._watch_input, daemon=True).start()
 
     def requests(self) -> Iterator[str]:

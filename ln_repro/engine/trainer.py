@@ -19,8 +19,8 @@ LOSS_SCALE_WINDOW = 2**14
 SCALER_STATE = ("loss_scale", "_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_since_rescale")
 """The state of fairseq's loss scaler."""
 STREAMS_APART = 2**32 + 2_654_435_769
-"""Distance of the dropout seeds of an update's mini-batches, larger than any seed plus update. A CPU's generator uses
-only the low 32 bits, 2^32 times the golden ratio: multiples up to 1000 differ by more than 10^6 modulo 2^32."""
+"""Difference between the dropout seeds of an update's mini-batches, larger than any seed plus update. Only the low 32
+bits, 2^32 times the golden ratio, matter to a CPU's generator: multiples up to 1000 differ by over 10^6 modulo 2^32."""
 logger = logging.getLogger(__name__)
 
 
@@ -29,7 +29,7 @@ class Underflow(Exception):
 
 
 def add_over_processes(tensors: list[torch.Tensor]) -> None:
-    """Add up tensors over all processes, in place, by one communication and without waiting for the device."""
+    """Add up tensors over all processes in place, in one communication that does not wait for the device."""
     flat = torch.cat([tensor.flatten() for tensor in tensors])
     distributed.all_reduce(flat)
     sums = torch.split(flat, [tensor.numel() for tensor in tensors])
@@ -58,23 +58,23 @@ class StrictTrainer(Trainer):
 
     @property
     def use_distributed_wrapper(self) -> bool:
-        """Return False: the gradients are added up here, and not by a wrapper of the model."""
+        """Return False: `update` adds up the gradients, not a wrapper of the model."""
         return False
 
     def begin_epoch(self, epoch: int) -> None:
-        """Begin an epoch; the validation before has switched dropout off."""
+        """Begin an epoch with dropout, which the preceding validation has turned off."""
         super().begin_epoch(epoch)
         self.model.train()
         self.criterion.train()
 
     def update(self, samples: list[Any]) -> Update | None:
-        """Update the parameters from mini-batches, as fairseq's ``train_step``, but without reading losses and norm.
+        """Update the parameters from mini-batches, like fairseq's ``train_step``, but without reading losses and norm.
 
-        fairseq reads them after every update, and so waits for the device. In fp16 the norm has to be read, because
-        the loss scale depends on it.
+        fairseq reads them after every update, which waits for the device. In fp16 the norm has to be read, because the
+        loss scale depends on it.
 
         Returns:
-            The numbers to read later, or None if the gradient overflowed in fp16 and the update was skipped.
+            The metrics, to be read later, or None if the gradient overflowed in fp16 and the update was skipped.
 
         Raises:
             Underflow: the loss scale of fp16 is at its minimum.
@@ -86,7 +86,7 @@ class StrictTrainer(Trainer):
         try:
             gnorm = self.clip_grad_norm(self.cfg.optimization.clip_norm)
         except OverflowError as error:
-            logger.info(f"gradient overflow, this update is skipped: {error}")
+            logger.info(f"gradient overflow, skipping this update: {error}")
             return None
         except FloatingPointError as error:
             raise Underflow(str(error)) from error
@@ -129,7 +129,7 @@ class StrictTrainer(Trainer):
         return logs if self.data_parallel_world_size == 1 else [sums_over_processes(logs, self.device)]
 
     def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
-        """Save a checkpoint, with the number of processes and the state of the loss scaler."""
+        """Save a checkpoint that includes the number of processes and the state of the loss scaler."""
         scaler = self.optimizer.scaler
         known = {name: getattr(scaler, name) for name in SCALER_STATE} if scaler is not None else {}
         extra_state = {**extra_state, "processes": self.data_parallel_world_size, "scaler": known}
@@ -137,7 +137,7 @@ class StrictTrainer(Trainer):
         super().save_checkpoint(filename, extra_state)
 
     def load_checkpoint(self, filename: str, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
-        """Load a checkpoint; with another number of processes, convert the position in the epoch."""
+        """Load a checkpoint; if the number of processes has changed, convert the position in the epoch."""
         extra: dict[str, Any] | None = super().load_checkpoint(filename, *args, **kwargs)
         if extra:
             position = extra["train_iterator"]
@@ -157,8 +157,8 @@ class StrictTrainer(Trainer):
         """Return the mini-batches of this process for one update, each with its own dropout seed.
 
         The first mini-batch of an update has fairseq's seed. The others are numbered in the order in which a single
-        process would use them, so that a run is the same on any number of GPUs. Empty mini-batches, which pad a shorter
-        share, are dropped unless there is nothing else.
+        process would use them, so that a run is the same on any number of GPUs. Empty mini-batches, which fairseq adds
+        to shorter shares, are dropped unless there are no others.
         """
         seed, processes = self.cfg.common.seed + self.get_num_updates(), self.data_parallel_world_size
         own = [
@@ -170,7 +170,7 @@ class StrictTrainer(Trainer):
 
     def _build_optimizer(self) -> None:
         super()._build_optimizer()
-        if getattr(self.cfg.optimizer, "equal_layer_norms", False):  # not in an optimizer of fairseq
+        if getattr(self.cfg.optimizer, "equal_layer_norms", False):  # fairseq's optimizers lack it
             stacks = self.get_model().stacks.values()
             self._optimizer.layers = [[*layer.parameters()] for stack in stacks for layer in stack.layers]
         if self.cfg.task.precision == "fp16":

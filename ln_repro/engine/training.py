@@ -1,4 +1,4 @@
-"""The training loop: fairseq's data and tasks, with our trainer, events, checkpoints and stops."""
+"""The training loop: fairseq's data and tasks with our trainer, events, checkpoints and handling of stops."""
 
 import importlib
 import logging
@@ -63,11 +63,11 @@ def train(arguments: list[str], stop: StopRequest, group: Group) -> int:
 
 
 def distribute(cfg: Any, rank: Rank) -> Any:
-    """Configure a process for its share of the mini-batches of every update."""
+    """Configure this process for its share of the mini-batches of every update."""
     cfg.distributed_training.distributed_world_size = rank.size
     cfg.distributed_training.distributed_rank = rank.index
     cfg.distributed_training.device_id = rank.local
-    cfg.checkpoint.load_checkpoint_on_all_dp_ranks = True  # a broadcast needs pickles that torch refuses
+    cfg.checkpoint.load_checkpoint_on_all_dp_ranks = True  # broadcasting it needs pickles that torch rejects
     cfg.optimization.update_freq = [cfg.optimization.update_freq[0] // rank.size]
     if not rank.leads:
         logging.getLogger().setLevel(logging.WARNING)
@@ -99,7 +99,7 @@ class Loop:
         self.task.load_dataset("valid")
         self.trainer = StrictTrainer(cfg, self.task, model, self.task.build_criterion(cfg.criterion))
         saved, self.batches = checkpoint_utils.load_checkpoint(cfg.checkpoint, self.trainer)
-        self.trainer.get_valid_iterator("valid")  # fails now if the validation set is invalid
+        self.trainer.get_valid_iterator("valid")  # an invalid validation set must fail now
         self.updates_per_epoch = -(-len(self.batches) // cfg.optimization.update_freq[0])
         self.trainer.lr_scheduler.plan(self.updates_per_epoch, self._total())
         self.metrics = MetricBuffer(self.update, (saved or {}).get("last_loss"))
@@ -108,7 +108,7 @@ class Loop:
         ended = (saved or {}).get("ended")
         self.epoch: int = ended or self.batches.epoch
         self.owed: bool = group.share(ended is not None and ended not in self.checkpoints.weights())
-        """Whether an earlier session trained the whole epoch, but did not validate it and save its weights."""
+        """Whether an earlier session completed an epoch without validating it and saving its weights."""
         self._write(
             "status",
             state="resumed" if self.update else "started",
@@ -129,7 +129,7 @@ class Loop:
         self.saved = self.opened
 
     def _initialise_from_batch(self) -> None:
-        """Initialise the model from a mini-batch, if its norm placement does so and it is not pre-trained."""
+        """Initialise the model from a mini-batch if its norm placement requires it and it is not pre-trained."""
         if self.task.start:
             return
         model, given = self.trainer.get_model(), (self.batches, 1, self.cfg.common.seed, self.trainer.cuda)
@@ -137,7 +137,7 @@ class Loop:
 
     @property
     def update(self) -> int:
-        """Number of updates so far."""
+        """The number of updates so far."""
         return self.trainer.get_num_updates()
 
     def _total(self) -> int:
@@ -154,7 +154,7 @@ class Loop:
         )
 
     def run(self) -> None:
-        """Train epoch by epoch; each ends with a checkpoint and a validation."""
+        """Train epoch by epoch, with a checkpoint and a validation at the end of each."""
         if self.owed:
             self._end_epoch()
         self._check_divergence()  # an earlier session may have been killed right after a validation
@@ -167,7 +167,7 @@ class Loop:
             self._write("status", state="trained", peak_memory_mb=self._peak_memory_mb())
 
     def diverged(self, reason: Diverged) -> None:
-        """Report that the run has diverged, a result and not an error, at the last update that was finite."""
+        """Report divergence, which is a result and not an error, at the last update with finite numbers."""
         self.trainer.set_num_updates(self.metrics.last.number)
         if self.update > self.opened_at:
             self._report()
@@ -189,7 +189,7 @@ class Loop:
         yield from self.updates_left
 
     def _update(self, samples: list[Any]) -> None:
-        """Update the parameters, then write events and checkpoints that are due; only these read from the device."""
+        """Update the parameters, then write the events and checkpoints that are due; only these wait for the device."""
         update = self.trainer.update(self.trainer.seed_microbatches(samples))
         if update:  # None if it overflowed in fp16
             self.metrics.add(update)
@@ -215,7 +215,7 @@ class Loop:
         self._write("probe", **self.probing.values())
 
     def _end_epoch(self) -> None:
-        """Validate, then save the weights, which mark the epoch as complete, after the events."""
+        """Validate, then save the weights, which mark the epoch as complete."""
         if not self._validate():
             return
         self._save("weights", self._write_weights)
@@ -224,7 +224,7 @@ class Loop:
     def _check_divergence(self) -> None:
         """Raise `Diverged` if the run has diverged by the rule, given its validations so far."""
         reason = None
-        if self.group.rank.leads:  # only it has the events
+        if self.group.rank.leads:  # only this process has the events
             validations = [(each["update"], each["nll_loss"]) for each in self.events.read() if each["kind"] == "valid"]
             ramp, updates = self.cfg.lr_scheduler.warmup_updates, self.cfg.task.divergence_updates
             reason = self.rule(validations, self.entropy, ramp, updates)
@@ -232,11 +232,7 @@ class Loop:
             raise Diverged(self.cfg.task.divergence_rule, reason)
 
     def _validate(self) -> bool:
-        """Report the validation loss; return False if a stop was requested before the end.
-
-        Raises:
-            FloatingPointError: the loss is not finite.
-        """
+        """Report the validation loss; return False if a stop was requested before the end."""
         began, logs = time.monotonic(), []
         for sample in self.trainer.get_valid_iterator("valid").next_epoch_itr(shuffle=False):
             if self.group.any(bool(self.stop)):

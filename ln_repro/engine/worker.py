@@ -1,11 +1,11 @@
-"""The engine's own process: `python -m ln_repro.engine.worker JOB ...`.
+"""A process of the engine: `python -m ln_repro.engine.worker JOB ...`.
 
 Only workers import fairseq, which changes global state (Hydra's, the seeds). A worker stops when its standard input is
 closed, so that it does not outlive the command that started it.
 
-JOB is ``binarise``, ``decode`` or ``train``; for the benchmark ``stock``, ``generate``, ``bare`` or ``count``. Under
-torchrun it may also be ``follow`` (train with the arguments that the first process gives to its ``train``) or
-``release`` (tell those that join that there is nothing to train).
+JOB is ``binarise``, ``decode`` or ``train``; in the benchmark also ``stock``, ``generate``, ``bare`` or ``count``.
+Under torchrun it may also be ``follow`` (train with the arguments of the first process) or ``release`` (tell the
+processes that follow that there is nothing to train).
 """
 
 import gc
@@ -23,9 +23,9 @@ def main() -> int:
     """Run the job that the command line names."""
     job, *arguments = sys.argv[1:]
     stop = StopRequest()
-    if job != "follow":  # torchrun starts and stops it
+    if job != "follow":  # torchrun controls it
         stop.watch_input()
-    gc.disable()  # imports leave little garbage, and many objects to search
+    gc.disable()  # imports create many objects and little garbage
     compat.apply()
     gc.freeze()
     gc.enable()
@@ -52,9 +52,9 @@ def main() -> int:
 
 
 def train_together(arguments: list[str] | None, stop: StopRequest) -> int:
-    """Train with the arguments of the first process; until all have joined, signals end this one at once.
+    """Train with the arguments of the first process; until all have joined, signals end this one immediately.
 
-    If a process other than the first one fails, the run's directory names the error, which the command reports.
+    If another process than the first fails, its error is written to the run's directory, for the command to report.
     """
     from ln_repro.engine.group import Group
     from ln_repro.engine.training import train
@@ -92,4 +92,4 @@ if __name__ == "__main__":
     status = run()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(status)  # fairseq's loader threads still run, and an ordinary exit may abort in them
+    os._exit(status)  # an ordinary exit may abort in the threads of fairseq's loader

@@ -23,11 +23,7 @@ _own: Path | None = None
 
 
 def search_also(folder: Path | None) -> None:
-    """Search the user's ``folder`` for configuration files before `conf`; None: only `conf`.
-
-    Raises:
-        UserError: there is no such folder.
-    """
+    """Search the user's ``folder`` for configuration files before `conf`; None: only `conf`."""
     global _own
     if folder and not folder.is_dir():
         raise UserError(f"--config-dir: {folder} is not a folder; give the one that contains your exp/NAME.yaml")
@@ -108,15 +104,7 @@ def grid(name: str) -> dict[str, Any]:
 
 
 def launcher(name: str, options: Sequence[str]) -> dict[str, Any]:
-    """Return the options for Slurm: our defaults, overridden by a YAML file and by single options.
-
-    Args:
-        name: `slurm`, or the path of a YAML file with options that differ from the defaults.
-        options: each ``KEY=VALUE``.
-
-    Raises:
-        UserError: the file or an option cannot be read.
-    """
+    """Return the options for Slurm: our defaults, overridden by the YAML file ``name`` and by ``KEY=VALUE`` options."""
     from omegaconf import OmegaConf
 
     try:
@@ -175,9 +163,7 @@ def expand(overrides: Sequence[str]) -> list[list[str]]:
 def launch(overrides: Sequence[str], job: Callable[[dict[str, Any]], None]) -> bool:
     """Start a multirun with the launcher that the overrides choose; return False if that is Hydra's basic one.
 
-    Args:
-        overrides: those of the command line.
-        job: runs the given settings, possibly in another process or on another machine. Its exceptions are raised here.
+    ``job`` runs the given settings, possibly in another process or on another machine; its exceptions are raised here.
     """
     from hydra.types import RunMode
     from omegaconf import OmegaConf

@@ -122,22 +122,14 @@ def records_folder() -> Path:
 
 
 def ids(folder: Path) -> frozenset[str]:
-    """Return the ids of the records in ``folder``.
-
-    Raises:
-        UserError: there is no such folder.
-    """
+    """Return the ids of the records in ``folder``."""
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder of records (they are kept in a checkout)")
     return frozenset(path.stem for path in folder.rglob("*.json"))
 
 
 def read_kept(folder: Path) -> Kept:
-    """Return the records in ``folder`` and its subfolders; invalid ones are left out and reported.
-
-    Raises:
-        UserError: there is no such folder.
-    """
+    """Return the records in ``folder`` and its subfolders; invalid ones are left out and reported."""
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder of records (they are kept in a checkout, or give --records DIR)")
     runs, problems = [], []

@@ -31,7 +31,7 @@ class Events:
             "epoch": epoch,
             **values,
         }
-        line = json.dumps(_finite(event)) + "\n"
+        line = json.dumps(json_ready(event)) + "\n"
         with self.path.open("a+b", buffering=0) as file:
             file.write(end_of_torn_line(file) + line.encode())
 
@@ -94,10 +94,10 @@ def end_of_torn_line(file: BinaryIO) -> bytes:
     return b"\n" if file.read(1) not in (b"", b"\n") else b""
 
 
-def _finite(value: Any) -> Any:
-    """Replace numbers that are not finite, which JSON does not support, by None."""
+def json_ready(value: Any) -> Any:
+    """Replace numbers that are not finite, which JSON does not support, by None, and tuples by lists."""
     if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: json_ready(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [json_ready(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -14,12 +14,9 @@ PACKAGES = ("torch", "fairseq", "numpy", "sacrebleu", "sacremoses", "subword-nmt
 
 
 def environment(device: str, processes: int = 1, instructions: str | None = None) -> dict[str, Any]:
-    """Return the versions of the software and a description of the hardware.
+    """Return the versions of the software and a description of the hardware: the processor or GPU of each process.
 
-    Args:
-        device: the processor or GPU of each process.
-        processes: number of processes.
-        instructions: the CPU instruction set that torch uses; rounding depends on it.
+    ``instructions`` is the CPU instruction set that torch uses; rounding depends on it.
     """
     versions = {name: version_of(name) for name in PACKAGES}
     return {

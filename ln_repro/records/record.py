@@ -65,23 +65,13 @@ def started(record: Record) -> int | None:
 def record_of(
     experiment: Experiment, run_id: str, data: Mapping[str, Any], code: Mapping[str, Any], events: Sequence[Event]
 ) -> Record:
-    """Return the record of a finished run.
-
-    Args:
-        experiment: the experiment.
-        run_id: its id.
-        data: name, fingerprints, entropies and numbers of pairs of the corpus.
-        code: version and commit of the code.
-        events: as returned by `Events.read`.
-
-    Raises:
-        LnReproError: the events lack the end of training.
-    """
+    """Return the record of a finished run; ``data`` describes its corpus, and ``code`` the version of the code."""
     statuses = {event["state"]: event for event in events if event["kind"] == "status"}
     steps = [event for event in events if event["kind"] == "train"]
     seconds, tokens = sum(step["seconds"] for step in steps), sum(step["tokens"] for step in steps)
     begun = statuses.get("started") or statuses.get("resumed")
-    ended = statuses.get("trained") or statuses.get("diverged")
+    diverged = statuses.get("diverged")
+    ended = statuses.get("trained") or diverged
     if begun is None or ended is None:
         raise LnReproError("the events lack the start or the end of training; give the same command again")
     return {
@@ -89,7 +79,8 @@ def record_of(
         "id": run_id,
         "exp": experiment.exp,
         "status": "finished" if "trained" in statuses else "diverged",
-        "divergence": _divergence(statuses),
+        "divergence": diverged
+        and {key: diverged[key] for key in ("update", "epoch", "rule", "reason", "last_finite_loss")},
         "axes": experiment.axes,
         **results_of(events, bool(experiment.eval.average)),
         "data": dict(data),
@@ -159,9 +150,3 @@ def _average_scores(events: Sequence[Event]) -> dict[str, Any]:
         if event["kind"] == "bleu" and event["split"] == AVERAGE
     }
     return {AVERAGE: scores.get("detokenised"), f"{AVERAGE}_tokenised": scores.get("tokenised")}
-
-
-def _divergence(statuses: Mapping[str, Event]) -> dict[str, Any] | None:
-    """Return when and why a run diverged, or None."""
-    event = statuses.get("diverged")
-    return event and {key: event[key] for key in ("update", "epoch", "rule", "reason", "last_finite_loss")}

@@ -46,12 +46,7 @@ def waiting_row(name: str, exp: str, seed: int, lr: float | None, run_id: str | 
 
 
 def with_queue(rows: Sequence[Row], queue: Mapping[str, str]) -> list[Row]:
-    """Return the rows with the state of unfinished runs replaced by that in a cluster's queue.
-
-    Args:
-        rows: the rows.
-        queue: ``queued`` or ``running``, by the name of the run's directory.
-    """
+    """Return the rows with the states of unfinished runs replaced by those in the queue, by name of the directory."""
     open_states = ("planned", "interrupted", "failed")
     return [
         {**row, "state": queue.get(Path(row["dir"]).name, row["state"])} if row["state"] in open_states else row
@@ -72,9 +67,13 @@ def table(rows: Sequence[Row]) -> str:
         return "no runs yet; `ln-repro run exp=NAME` starts one"
     several = len({(row["exp"], row["lr"]) for row in rows}) > len({row["exp"] for row in rows})
     columns = ("exp", "lr", *COLUMNS[1:]) if several else COLUMNS
-    cells = [columns, *(shown(row, columns) for row in rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells)
+    return aligned([columns, *(shown(row, columns) for row in rows)])
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of cells as lines of text with aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
 def shown(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:

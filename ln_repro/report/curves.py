@@ -8,13 +8,7 @@ from ln_repro.report.plotting import COLOURS, GREY, figure_style, tidy
 
 
 def draw_losses(runs: Mapping[str, tuple[Mapping[str, object], Sequence[Event]]], out: Path, title: str) -> None:
-    """Draw the training loss of each run by update.
-
-    Args:
-        runs: axes and events of each run, by label.
-        out: a ``.png`` or ``.svg`` file.
-        title: title of the figure.
-    """
+    """Draw the training loss of each run by update, from its axes and events, as a ``.png`` or ``.svg`` file."""
     with figure_style() as pyplot:
         figure, axis = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
         for label, (axes, events) in runs.items():

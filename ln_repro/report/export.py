@@ -30,11 +30,7 @@ def all_tables(
 ) -> Files:
     """Return the tables of claims, arms, learning rates, runs and theory; files without a table are left out.
 
-    Args:
-        runs: the records.
-        rows: the claims (`ln_repro.claims.judge.claim_rows`).
-        evidence: the runs by setting; fine-tuning has no table of arms.
-        findings: the findings of the theory.
+    ``rows`` are those of `ln_repro.claims.judge.claim_rows`. Fine-tuning has no table of arms.
     """
     settings = {name: one for name, one in sorted(evidence.items()) if not one.starts}
     parts = {f"{name}{'-' * bool(what)}{what}": part for name, one in settings.items()

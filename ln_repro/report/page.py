@@ -37,11 +37,8 @@ Claim = Mapping[str, Any]
 def page(runs: Sequence[Run], claims: Sequence[Claim], theory: Mapping[str, Any], figure: str = "") -> str:
     """Return the page as HTML; it depends only on the arguments.
 
-    Args:
-        runs: the records, with their events if these are archived.
-        claims: the judged claims, in order of display.
-        theory: ``findings`` and ``figures`` of `ln-repro theory`; a finding is shown with the claim of the same id.
-        figure: the first figure, as SVG.
+    ``theory`` has the ``findings`` and ``figures`` of `ln-repro theory`; a finding is shown with the claim of its id.
+    ``figure`` is the first figure, as SVG.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 

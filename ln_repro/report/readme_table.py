@@ -13,13 +13,15 @@ QUESTIONS = {
     "MT-5": "Does Pre-LN train faster, with the same schedule?",
 }  # fmt: skip
 """The question that each of these claims answers."""
+ANSWERS = {"reproduced": "yes", "contradicted": "no", "inconclusive": "open"}
 NAMES = {"toy": "toy", "multi30k": "Multi30k", "tatoeba": "Tatoeba"}
 BERT_SETTINGS = {setting for settings in BERT_CORPORA.values() for setting in settings}
 
 
 class Headline(NamedTuple):
-    """The answer to one of the paper's questions, and the ids of the records behind it."""
+    """The answer to one of the paper's questions, the claim that it rests on, and the ids of the records behind it."""
 
+    claim: str
     question: str
     answer: str
     records: Sequence[str]
@@ -35,11 +37,8 @@ def verdict_block(rows: Sequence[Row]) -> str:
     """Return the headlines, the table of verdicts on translation, and a summary of those on the theory."""
     trained = [row for row in rows if row["id"].startswith("MT-")]
     proved = [row for row in rows if row["command"] and not row["command"].startswith("ln-repro run")]
-    bullets = []
-    for question, answer, records in headlines(rows):
-        more = f" and {len(records) - 2} more" if len(records) > 2 else ""
-        first = ", ".join(f"`{id}`" for id in records[:2])
-        bullets.append(f"* **{question}** {answer} (records {first}{more}).")
+    bullets = [f"* **{question}** {answer} ({len(records)} records: `ln-repro claims {claim}`)"
+               for claim, question, answer, records in headlines(rows)]  # fmt: skip
     counted = Counter(row["verdict"] for row in proved).most_common()
     summary = (
         f"The theory, checked without training (TH-1 to TH-11): {', '.join(f'{n} {word}' for word, n in counted)}."
@@ -55,10 +54,15 @@ def headlines(rows: Sequence[Mapping[str, Any]]) -> list[Headline]:
     others = {row["id"]: row["other_corpora"] for row in rows}
     return [
         Headline(
+            id,
             question,
-            ". ".join(
-                f"{NAMES[other['data']].capitalize()}: {other['verdict']}"
-                + (f", needs {needs}" if (needs := other["needs"]) else f" ({other['ours']})")
+            " ".join(
+                f"{NAMES[other['data']].capitalize()}: {ANSWERS[other['verdict']]}"
+                + (
+                    f", needs {other['needs']}."
+                    if other["needs"]
+                    else f". {other['plain'][:1].upper()}{other['plain'][1:]}."
+                )
                 for other in others[id]
             ),
             [record for other in others[id] for record in other["evidence"]],

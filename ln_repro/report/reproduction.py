@@ -83,12 +83,9 @@ def series(run: Run) -> Series:
 
 
 def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
-    """Compare a run with the record that it repeats, over their common updates.
+    """Compare a run with the record that it repeats, over their common updates; it may have fewer.
 
-    Args:
-        theirs: the committed record.
-        ours: a run with the same settings, possibly with fewer updates.
-        kept: all committed records; those of the same arm determine the expected intervals.
+    The expected intervals are determined from the committed records ``kept`` of the same arm.
     """
     then, now = series(theirs), series(ours)
     shared = [key for key in then if key in now]

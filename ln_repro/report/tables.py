@@ -70,8 +70,9 @@ def render(tables: dict[str, Table], form: str) -> str:
 def markdown(name: str, table: Table) -> str:
     """Return a table as Markdown, with aligned columns."""
     cells = [[_text(cell).replace("|", r"\|") for cell in row] for row in (table["columns"], *table["rows"])]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(table["columns"]))]
-    left = [not all(_is_number(row[column]) for row in cells[1:]) for column in range(len(widths))]
+    columns = [*zip(*cells, strict=True)]
+    widths = [max(map(len, column)) for column in columns]
+    left = [not all(map(_is_number, column[1:])) for column in columns]
 
     def line(row: Sequence[str]) -> str:
         padded = (c.ljust(w) if is_left else c.rjust(w) for c, w, is_left in zip(row, widths, left, strict=True))

@@ -15,11 +15,7 @@ SAME = ("layers", "width", "ffn", "heads")
 
 
 def with_pretrained(experiment: Experiment) -> Experiment:
-    """Return the experiment with all fields of ``start``, and with the data preparation of the pre-training run.
-
-    Raises:
-        UserError: the weights do not exist, are damaged, or belong to a different model.
-    """
+    """Return the experiment with all fields of ``start``, and with the data preparation of the pre-training run."""
     start = experiment.start
     if start is None:
         return experiment

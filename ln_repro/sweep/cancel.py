@@ -17,11 +17,9 @@ CLOCK_SECONDS = 2.0
 
 
 def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
-    """Stop runs; yield a message for each that was running or queued, and for each failure.
+    """Stop runs, by the names of their directories (None: all runs of all sweeps).
 
-    Args:
-        runs: the runs folder.
-        names: the names of the runs' directories; None for all running and queued runs of all sweeps.
+    Yields a message for each that was running or queued, and for each failure.
     """
     Cancellations(runs).request([ALL] if names is None else names)  # for sweeps on this and other machines
     try:

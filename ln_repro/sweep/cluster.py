@@ -52,11 +52,7 @@ def submitted_experiment(runs: Path, name: str) -> Experiment | None:
 
 
 def queued(runs: Path) -> dict[str, str]:
-    """Return the states (``queued`` or ``running``) of the runs in Slurm's queue, by the names of their directories.
-
-    Raises:
-        LnReproError: Slurm does not respond.
-    """
+    """Return the states (``queued`` or ``running``) of the runs in Slurm's queue, by the names of their directories."""
     return {name: one.job.state for name, one in submitted(runs).items()}
 
 
@@ -91,16 +87,9 @@ def _dequeue(plan: Sequence[PlannedRun], runs: Path) -> int:
 
 
 def watch(plan: Sequence[PlannedRun], progress: Progress, runs: Path, fail_fast: bool = False) -> None:
-    """Wait until no run is running or in the queue.
+    """Wait until no run is running or in the queue; an interruption does not stop the jobs.
 
-    Args:
-        plan: the runs.
-        progress: the display.
-        runs: the runs folder.
-        fail_fast: once a run has ended without a record, cancel the pending ones.
-
-    Raises:
-        Interrupted: after Ctrl-C; the jobs continue.
+    With ``fail_fast``, pending runs are cancelled once a run has ended without a record.
     """
     ended: set[str] = set()
     try:

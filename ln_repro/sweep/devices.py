@@ -76,9 +76,6 @@ def gpu_devices(uuids: Sequence[str], jobs_per_gpu: int, need: float) -> list[De
         uuids: of the GPUs that torch finds.
         jobs_per_gpu: runs at a time on each GPU, as far as memory allows.
         need: GPU memory assumed per run until one is measured to need more, in bytes.
-
-    Raises:
-        UserError: a GPU takes only one process at a time.
     """
     host, listed, devices = Memory(host_free, host_taken, HOST_GUESS), nvidia_smi(), []
     for uuid in uuids:

@@ -89,11 +89,7 @@ REFUSED = {
 
 
 def parse_request(words: Sequence[str]) -> SweepRequest:
-    """Parse ``grid=NAME corpus=NAME seeds=N arms=A,B rates=X,Y launcher=NAME launcher.KEY=VALUE jobs=N key=value ...``.
-
-    Raises:
-        UserError: an argument is invalid.
-    """
+    """Parse ``grid=NAME corpus=NAME seeds=N arms=A,B rates=X,Y launcher=NAME launcher.KEY=VALUE key=value ...``."""
     own: dict[str, Any] = {}
     options, settings = [], []
     for word in words:
@@ -146,11 +142,7 @@ def _rate(text: str) -> float:
 
 
 def by_rate(runs: Sequence[GridRun], rates: Sequence[float]) -> list[GridRun]:
-    """Return each run at each of these learning rates.
-
-    Raises:
-        UserError: the learning rate is also given as a setting.
-    """
+    """Return each run at each of these learning rates."""
     if any(setting.lstrip("+").startswith("lr=") for run in runs for setting in run.settings):
         raise UserError("lr: is an axis of this grid; give rates=A,B,C, or rates=A for a single one")
     return [replace(run, rate=rate) for run in runs for rate in rates]
@@ -167,9 +159,6 @@ def grid_runs(
         seeds: number of seeds, which start at 1.
         settings: overrides for every run.
         known: the names of all experiments.
-
-    Raises:
-        UserError: there is no such corpus, or it does not have an arm.
     """
     corpora = sorted({name.partition("_")[0] for name in known})
     if corpus not in corpora:
@@ -191,11 +180,7 @@ def grid_runs(
 
 
 def select(runs: Sequence[GridRun], only: Sequence[str], but: Sequence[str]) -> list[GridRun]:
-    """Return the runs that match a pattern of ``only`` (if it is not empty) and no pattern of ``but``.
-
-    Raises:
-        UserError: a pattern matches no run, or no run is left.
-    """
+    """Return the runs that match a pattern of ``only`` (if it is not empty) and no pattern of ``but``."""
     for pattern in (*only, *but):
         if not any(run.matches(pattern) for run in runs):
             groups = ", ".join(sorted({run.group for run in runs}))

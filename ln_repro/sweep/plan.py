@@ -8,6 +8,7 @@ from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.record import unprobed
 from ln_repro.records.run_dir import RunFolder
+from ln_repro.records.status import aligned
 from ln_repro.sweep.grid import GridRun
 
 COLUMNS = ("id", "state", "lr", "updates", "M tokens", "total lr", "command")
@@ -15,12 +16,7 @@ COLUMNS = ("id", "state", "lr", "updates", "M tokens", "total lr", "command")
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run of a grid with its experiment.
-
-    Attributes:
-        data: fingerprint of the corpus; None if the corpus is not prepared.
-        skipped: ids of runs that are already recorded.
-    """
+    """A run of a grid; ``data`` is the fingerprint of its corpus if prepared, ``skipped`` the ids of recorded runs."""
 
     run: GridRun
     experiment: Experiment
@@ -68,11 +64,7 @@ class PlannedRun:
         return record is not None and unprobed(self.experiment, record)
 
     def row(self, queue: Mapping[str, str]) -> tuple[str, ...]:
-        """Return a row of the table; the cost is the number of tokens in training batches, including padding.
-
-        Args:
-            queue: the states of runs in a cluster's queue, by name.
-        """
+        """Return a row of the table; ``queue`` has the states of queued runs by name. Padding counts as tokens."""
         train = self.experiment.train
         tokens = self.rate.total * train.max_tokens * train.batches_per_update / 1e6
         command = shlex.join(["ln-repro", "run", *self.run.overrides])
@@ -84,6 +76,4 @@ class PlannedRun:
 
 def table(plan: Sequence[PlannedRun], queue: Mapping[str, str]) -> str:
     """Return the plan as text."""
-    rows = [COLUMNS, *(planned.row(queue) for planned in plan)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-    return "\n".join("  ".join(text.ljust(w) for text, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return aligned([COLUMNS, *(planned.row(queue) for planned in plan)])

@@ -21,9 +21,7 @@ COLUMNS = ("run", "state", "update", "loss", "bleu")
 class Progress(Screen):
     """A display of the number of runs in each state, with a row for each that is running.
 
-    Args:
-        plan: the runs.
-        queue: returns the states of the runs in a cluster's queue, by name.
+    ``queue`` returns the states of the runs in a cluster's queue, by name.
     """
 
     def __init__(

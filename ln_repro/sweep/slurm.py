@@ -114,9 +114,6 @@ def submit(jobs: Sequence[RunJob], tag: str, options: Mapping[str, Any], folder:
         tag: identifies the array in Slurm's queue.
         options: those of `conf/hydra/launcher/slurm.yaml`.
         folder: for the job scripts and submitit's logs.
-
-    Raises:
-        UserError: an option does not exist, or Slurm refuses it.
     """
     import submitit
 
@@ -139,22 +136,14 @@ def submit(jobs: Sequence[RunJob], tag: str, options: Mapping[str, Any], folder:
 
 
 def queue() -> list[Job]:
-    """Return the user's pending and running jobs.
-
-    Raises:
-        LnReproError: Slurm does not respond.
-    """
+    """Return the user's pending and running jobs."""
     output = _call(["squeue", "--noheader", "--array", "--user", str(os.getuid()), "--format", "%i|%T|%k"])
     lines = [line.split("|", 2) for line in output.splitlines() if line.count("|") >= 2]
     return [Job(name, "queued" if state in WAITING else "running", tag.strip()) for name, state, tag in lines]
 
 
 def cancel(jobs: Iterable[str]) -> None:
-    """Cancel jobs; those that are running save their state first.
-
-    Raises:
-        LnReproError: Slurm does not respond.
-    """
+    """Cancel jobs; those that are running save their state first."""
     if names := list(jobs):
         _call(["scancel", *names])
 

@@ -11,20 +11,12 @@ CHECKOUT = PACKAGE.parent
 
 
 def runs_folder() -> Path:
-    """Return the folder of runs.
-
-    Raises:
-        UserError: LN_REPRO_RUNS is empty.
-    """
+    """Return the folder of runs."""
     return _folder("LN_REPRO_RUNS", "./runs")
 
 
 def data_folder() -> Path:
-    """Return the folder of corpora.
-
-    Raises:
-        UserError: LN_REPRO_DATA is empty.
-    """
+    """Return the folder of corpora."""
     return _folder("LN_REPRO_DATA", "./data")
 
 

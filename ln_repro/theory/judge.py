@@ -8,6 +8,7 @@ from typing import Any
 
 from ln_repro.claims.intervals import Interval, hull, layer_means, mean_interval, ratio_interval
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, all_of, near, verdict
+from ln_repro.records.events import json_ready
 from ln_repro.theory import quantities
 from ln_repro.theory.checks import CHECKS, CLAIMS, DEPTHS, Check
 from ln_repro.theory.unit import Measured, grouped
@@ -51,7 +52,7 @@ def judge(measured: Measured, ids: Collection[str]) -> list[dict[str, Any]]:
         parts: the results of the checks (`Part`).
         note: why the finding is inconclusive, and what only ``--full`` measures; or None.
     """
-    return [_plain(finding(id, measured)) for id in CLAIMS if id in ids]
+    return [json_ready(finding(id, measured)) for id in CLAIMS if id in ids]
 
 
 def finding(id: str, measured: Measured) -> dict[str, Any]:
@@ -160,11 +161,3 @@ CURVES: dict[str, Callable[[Measured], dict[str, float]]] = {
     "TH-9": lambda measured: layer_means(by_layer(measured, "preln")),
 }
 """The values for claims about a curve: the gradient of W2 by depth or by layer."""
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

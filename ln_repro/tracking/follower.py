@@ -115,11 +115,7 @@ def _key_configured() -> bool:
 
 
 def arguments(experiment: Experiment, run_id: str) -> dict[str, Any]:
-    """Return the description of the run for wandb, without paths.
-
-    Raises:
-        ValueError: a setting is named like a secret.
-    """
+    """Return the description of the run for wandb, without paths."""
     axes = experiment.axes
     warm = "warm" if axes["warmup_updates"] else "nowarm"
     tags = [axes[axis] for axis in ("data", "model", "norm", "init", "optimizer", "decay", "precision")]

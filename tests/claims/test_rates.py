@@ -53,6 +53,18 @@ def test_ceilings(high: Curve, low: Curve, verdict: str, needs: str | None) -> N
     assert len(found.runs) == sum(map(len, [*high.values(), *low.values()]))
 
 
+@pytest.mark.parametrize(
+    ("low", "words"),
+    [
+        (curve(5, 0, 0), "without warm-up at rates up to 1; at 2, 5 of 5 seeds train with warm-up, 0 of 5 without"),
+        (curve(0, 0, 0), "without warm-up at no rate; at 1, 5 of 5 seeds train with warm-up, 0 of 5 without"),
+    ],
+)
+def test_ceilings_in_plain_words(low: Curve, words: str) -> None:
+    found = Ceilings("postln_warm", "postln_nowarm").judge(held({"postln_warm": curve(5, 5, 0), "postln_nowarm": low}))
+    assert found.plain == f"Post-LN with warm-up trains at learning rates up to 2, {words} warm-up (p = 0.008)"
+
+
 def test_a_ceiling_is_the_largest_rate_that_trains_and_may_be_censored() -> None:
     found = ceiling(held({"preln_warm": curve(5, 3, 4, 0)}), "preln_warm")
     assert (found.rate, found.above, found.open, found.words()) == (4.0, 8.0, (), "4")

@@ -1,1 +1,1 @@
-"""What fairseq is extended with; importing the modules registers them."""
+"""Extensions of fairseq; importing a module registers them."""

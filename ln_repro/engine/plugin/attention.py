@@ -1,4 +1,4 @@
-"""Multi-head attention by PyTorch's scaled dot product, with a cache for decoding."""
+"""Multi-head attention with PyTorch's scaled dot product, and a cache for decoding."""
 
 from collections.abc import MutableMapping
 from typing import Any
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 State = MutableMapping[Any, tuple[Tensor, Tensor]]
-"""fairseq's incremental state: keys and values of each attention so far, (batch, heads, time, width/heads)."""
+"""fairseq's incremental state: keys and values of each attention module so far, (batch, heads, time, width/heads)."""
 
 
 class Attention(nn.Module):
@@ -16,8 +16,8 @@ class Attention(nn.Module):
 
     Args:
         width: model width d.
-        heads: number of heads; divides ``width``.
-        cross: whether keys and values come from the encoder, and are computed once per decoding.
+        heads: number of heads, a divisor of ``width``.
+        cross: whether keys and values come from the encoder, and are computed once per sentence.
     """
 
     def __init__(self, width: int, heads: int, cross: bool = False) -> None:
@@ -67,5 +67,5 @@ class Attention(nn.Module):
         """Reorder the cache with the beam: row i becomes the old row ``order[i]``."""
         k, v = state[self]
         if self.cross and k.size(0) == order.numel():
-            return  # hypotheses move within their sentence, whose keys and values are the same
+            return  # all hypotheses of a sentence share keys and values
         state[self] = k.index_select(0, order), v.index_select(0, order)

@@ -1,4 +1,4 @@
-"""Classification of sentence pairs, each in one block; accuracy is counted over the whole validation set."""
+"""Classification of sentence pairs, each in one block, with the accuracy on the whole validation set."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,15 +20,7 @@ Item = tuple[int, Tensor, int]
 
 
 class LabelledPairs(Blocks):
-    """Blocks ``<bos> sentence <eos> sentence <eos>``, each with a class.
-
-    Args:
-        first: the first sentences, each with <eos>.
-        second: the second sentences, each with <eos>.
-        classes: the class of each pair.
-        words: the dictionary.
-        seed: of the order of the pairs: mini-batches are drawn once, and shuffled every epoch.
-    """
+    """Blocks ``<bos> first <eos> second <eos>``, each with a class, in an order drawn once from ``seed``."""
 
     def __init__(self, first: Any, second: Any, classes: Sequence[int], words: Dictionary, seed: int) -> None:
         self.first, self.second, self.classes, self.seed = first, second, classes, seed
@@ -39,7 +31,7 @@ class LabelledPairs(Blocks):
         return index, torch.cat([self.bos, self.first[index], self.second[index]]), self.classes[index]
 
     def merge(self, samples: Sequence[Item]) -> dict[str, Any]:
-        """Merge pairs to a mini-batch; its ``ntokens`` is the number of pairs."""
+        """Merge pairs into a mini-batch; its ``ntokens`` is the number of pairs."""
         indices, blocks, classes = zip(*samples, strict=True)
         return {
             "id": torch.tensor(indices),
@@ -50,12 +42,12 @@ class LabelledPairs(Blocks):
         }
 
     def ordered_indices(self) -> Any:
-        """Return the pairs in random order: sorted by length, a mini-batch would have pairs of similar difficulty."""
+        """Return the pairs in random order; if they were sorted by length, mini-batches would differ in difficulty."""
         return np.random.RandomState(self.seed).permutation(len(self))
 
 
 class Answers(Sums):
-    """The sums of a validation, with the number of correct answers."""
+    """Sums of a validation, including the number of correct answers."""
 
     def clear(self) -> None:
         """Set the sums to zero."""
@@ -74,14 +66,14 @@ class Answers(Sums):
 
 @dataclass
 class ClassificationConfig(EncoderTaskConfig):
-    """The corpus, whose text is beside it, and the weights to start from."""
+    """The corpus, and the weights to start from."""
 
     start: str = field(default="", metadata={"help": "file of pre-trained weights; empty: random initialisation"})
 
 
 @register_task("ln_classification", dataclass=ClassificationConfig)
 class LnClassification(EncoderTask):
-    """Classification of sentence pairs, with the dictionary of a masked language model."""
+    """Classification of sentence pairs with the dictionary of a masked language model."""
 
     sums = Answers
 
@@ -91,7 +83,7 @@ class LnClassification(EncoderTask):
 
     @property
     def target_dictionary(self) -> None:
-        """Return None: the targets are classes, none of which is padding."""
+        """Return None, because the targets are classes, none of which is padding."""
 
     def load_dataset(self, split: str, **_: Any) -> None:
         """Load the sentence pairs and the classes of a split."""

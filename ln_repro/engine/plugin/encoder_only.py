@@ -1,4 +1,4 @@
-"""The encoder alone, of the same layers as in translation, with a softmax or a classifier on top."""
+"""Models with an encoder alone, which has the layers of translation, and a softmax or a classifier on top."""
 
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ class EncoderOnly(BaseFairseqModel):
 
 @register_model("ln_encoder", dataclass=LnTransformerConfig)
 class LnEncoder(EncoderOnly):
-    """Encoder and softmax over the vocabulary."""
+    """Encoder with a softmax over the vocabulary."""
 
     def __init__(self, encoder: Encoder, projection: nn.Linear) -> None:
         super().__init__(encoder)
@@ -55,7 +55,7 @@ class LnEncoder(EncoderOnly):
     def forward(self, src_tokens: Tensor, positions: Tensor) -> tuple[Tensor, None]:
         """Return the logits (positions, vocabulary) at some positions of ``src_tokens`` (batch, time).
 
-        ``positions`` are indices into the flattened ``src_tokens``; no logits are computed elsewhere.
+        ``positions`` are indices into the flattened ``src_tokens``; logits are computed only there.
         """
         x = self.encoder(src_tokens)["x"].transpose(0, 1)
         chosen = x.flatten(0, 1).index_select(0, positions)
@@ -64,7 +64,7 @@ class LnEncoder(EncoderOnly):
 
 @register_model("ln_classifier", dataclass=LnTransformerConfig)
 class LnClassifier(EncoderOnly):
-    """Encoder and linear classifier on the final state of the first token."""
+    """Encoder with a linear classifier on the final state of the first token."""
 
     def __init__(self, encoder: Encoder, classifier: nn.Linear) -> None:
         super().__init__(encoder)
@@ -88,7 +88,7 @@ class LnClassifier(EncoderOnly):
 
 
 def build_encoder(cfg: LnTransformerConfig, words: Any) -> Encoder:
-    """Return an encoder for a dictionary, before its initialisation."""
+    """Return an encoder for a dictionary, not yet initialised."""
     shape = Shape(cfg.norm, cfg.layers, cfg.width, cfg.ffn, cfg.heads, cfg.dropout, alone=True)
     embedding = nn.Embedding(len(words), cfg.width, words.pad())
     return Encoder(words, TokenEmbedding(embedding, cfg.dropout), Stack(EncoderLayer, shape))

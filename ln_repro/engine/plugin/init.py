@@ -1,6 +1,6 @@
-"""Initialisation of every matrix of the model, an explicit axis.
+"""Initialisation of the model's matrices.
 
-The choice changes the gradients at initialisation by factors of 2 to 5, so none is left to a library:
+It changes the gradients at initialisation by factors of 2 to 5, so nothing is left to the defaults of a library:
 
 =================  ==================================  ===========================  ============
 name               attention                           feed-forward                 biases
@@ -13,7 +13,7 @@ name               attention                           feed-forward             
 =================  ==================================  ===========================  ============
 
 ``xavier_legacy`` is fairseq's at the time of the paper, ``theory`` the setting of the analysis (paper section 3.3), and
-``fairseq`` that of version 0.12.2, in its order, so that a seed gives the same model. Embeddings are always
+``fairseq`` that of version 0.12.2, in the same order, so that a seed gives the same model. Embeddings are always
 N(0, 1/width). A norm placement may then scale the matrices of its branches (`Residual.gain`).
 """
 
@@ -72,7 +72,7 @@ SCHEMES: dict[str, Callable[[nn.Module], None]] = {
 def initialise(embeddings: list[nn.Embedding], stacks: list[Stack], projection: nn.Linear, name: str) -> None:
     """Initialise every parameter by the scheme ``name``, from torch's last seed.
 
-    The generator is reseeded, so that the result does not depend on the random numbers of the constructors.
+    The generator is reseeded, so that the result does not depend on random numbers that constructors have drawn.
 
     Args:
         embeddings: the distinct embedding matrices, source first.
@@ -95,7 +95,7 @@ def initialise(embeddings: list[nn.Embedding], stacks: list[Stack], projection: 
 
 
 def _scale_branches(module: nn.Module, gain: float) -> None:
-    """Multiply the matrices that the size of a sub-layer's output depends on: all but queries and keys."""
+    """Multiply the matrices that determine the size of a sub-layer's output: all except those of queries and keys."""
     if isinstance(module, Attention):
         module.v_proj.weight.mul_(gain)
         module.out_proj.weight.mul_(gain)
@@ -105,7 +105,7 @@ def _scale_branches(module: nn.Module, gain: float) -> None:
 
 
 def _xavier(module: nn.Module, draw: Callable[..., object], inner_gain: float) -> None:
-    """Initialise the weights of a sub-layer by ``draw``, queries, keys and values with a gain, and the biases as 0."""
+    """Initialise a sub-layer: weights by ``draw``, those of queries, keys and values with a gain, and biases with 0."""
     gains: dict[nn.Linear, float] = {}
     if isinstance(module, Attention):
         gains = {module.k_proj: inner_gain, module.v_proj: inner_gain, module.q_proj: inner_gain, module.out_proj: 1.0}

@@ -1,4 +1,4 @@
-"""Encoder and decoder layers, stacks of them, and embeddings."""
+"""Encoder and decoder layers, stacks of layers, and embeddings."""
 
 import math
 from collections.abc import Callable
@@ -26,11 +26,11 @@ class Shape:
     alone: bool = False
 
     def residual(self, decoder: bool) -> Residual:
-        """Return a new residual connection of encoder or decoder."""
+        """Return a new residual connection for the encoder or decoder."""
         return SCHEMES[self.norm](self.width, self.dropout, self.place(decoder))
 
     def place(self, decoder: bool) -> Place:
-        """Return the place of a residual connection in encoder or decoder."""
+        """Return the place of a residual connection in the encoder or decoder."""
         return Place(decoder, self.layers, 0 if self.alone else self.layers)
 
 
@@ -77,7 +77,7 @@ class DecoderLayer(nn.Module):
     def forward(self, x: Tensor, memory: Tensor, memory_mask: Tensor | None, state: State | None) -> Tensor:
         """Map (time, batch, width) to the same, reading ``memory`` (source time, batch, width).
 
-        With ``state``, ``x`` is only the newest position; those before it are cached.
+        With ``state``, ``x`` is only the newest position; earlier ones are cached.
         """
         x = self.self_attn_residual(x, lambda y: self.self_attn(y, y, None, causal=state is None, state=state))
         x = self.cross_attn_residual(x, lambda y: self.cross_attn(y, memory, memory_mask, causal=False, state=state))
@@ -85,7 +85,7 @@ class DecoderLayer(nn.Module):
 
 
 class Stack(nn.Module):
-    """Layers of one kind and, if the norm placement has one, the final norm."""
+    """Layers of one kind and, if the norm placement requires it, a final norm."""
 
     def __init__(self, kind: type[EncoderLayer] | type[DecoderLayer], shape: Shape) -> None:
         super().__init__()
@@ -112,11 +112,9 @@ class Stack(nn.Module):
 
 @torch.no_grad()
 def measure(model: nn.Module, forward: Callable[[], object]) -> None:
-    """Initialise the residual connections of a new model from a mini-batch without dropout, if its scheme does so.
+    """Initialise the residual connections of a new model from a mini-batch without dropout, if its scheme requires it.
 
-    Args:
-        model: keeps its mode.
-        forward: passes a mini-batch through it.
+    ``forward`` passes a mini-batch through the model, whose mode (training or evaluation) does not change.
     """
     stacks = [module for module in model.modules() if isinstance(module, Stack) and module.scheme.measured]
     if not stacks:
@@ -150,7 +148,7 @@ class TokenEmbedding(nn.Module):
     def forward(self, tokens: Tensor, newest_only: bool = False) -> Tensor:
         """Embed ``tokens`` (batch, time) as (batch, time, width), or only the last position of each row."""
         time = tokens.size(1)
-        if newest_only:  # as in fairseq, its position is the length so far
+        if newest_only:  # as in fairseq, the position is the length so far
             tokens = tokens[:, -1:]
             positions = torch.full_like(tokens, time + self.pad)
         else:

@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy by fairseq's formula."""
+"""Label-smoothed cross-entropy with fairseq's formula."""
 
 import math
 from collections.abc import Callable
@@ -26,13 +26,13 @@ def label_smoothed_nll(logits: Tensor, target: Tensor, epsilon: float, pad: int)
     """Return the negative log-likelihood with and without label smoothing, summed over tokens, in nats.
 
     Epsilon is spread over the V-1 wrong labels, as in fairseq (torch spreads it over all V):
-    ``(1 - eps - eps/(V-1)) * nll + eps/(V-1) * sum_v -log p_v``. The second one has no gradient.
+    ``(1 - eps - eps/(V-1)) * nll + eps/(V-1) * sum_v -log p_v``. The second value has no gradient.
 
     Args:
         logits: (tokens, vocabulary).
         target: (tokens).
         epsilon: label smoothing.
-        pad: the target to ignore.
+        pad: target index that is ignored.
     """
     apply: Callable[..., tuple[Tensor, Tensor]] = SmoothedNll.apply
     return apply(logits, target, epsilon, pad)
@@ -41,7 +41,7 @@ def label_smoothed_nll(logits: Tensor, target: Tensor, epsilon: float, pad: int)
 class SmoothedNll(torch.autograd.Function):
     """The loss with its gradient in closed form, ``p_v - (1 - eps - each) [v = target] - each``; ``each``: eps/(V-1).
 
-    Autograd needs more passes over (tokens, vocabulary) numbers, which matters on a GPU, but hardly on a CPU.
+    Autograd would need more passes over (tokens, vocabulary) numbers, which matters on a GPU, but hardly on a CPU.
     """
 
     @staticmethod
@@ -69,7 +69,7 @@ class SmoothedNll(torch.autograd.Function):
 
 @register_criterion("ln_cross_entropy", dataclass=LabelSmoothedConfig)
 class LabelSmoothedCrossEntropy(FairseqCriterion):
-    """The training loss, a sum in nats that the trainer divides by the number of target tokens."""
+    """The training loss: a sum in nats, which the trainer divides by the number of target tokens."""
 
     def __init__(self, task: Any, label_smoothing: float) -> None:
         super().__init__(task)

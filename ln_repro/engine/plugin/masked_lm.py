@@ -31,13 +31,13 @@ Item = tuple[int, Tensor, Tensor]
 
 
 class MaskedBlocks(Blocks):
-    """Blocks of text with masks that depend on nothing but the seed, the epoch and the block.
+    """Blocks of text with masks that depend only on the seed, the epoch and the block.
 
     Args:
         text: the blocks.
         words: their dictionary.
-        mask: the index of the mask in it.
-        seed: of the masks and of the order of the blocks.
+        mask: the index of the mask in the dictionary.
+        seed: seed of the masks and of the order of the blocks.
         renewed: whether the masks change every epoch.
     """
 
@@ -70,7 +70,7 @@ class MaskedBlocks(Blocks):
             self.targets.set_epoch(epoch)
 
     def merge(self, samples: Sequence[Item]) -> dict[str, Any]:
-        """Merge blocks to a mini-batch, whose ``target`` and ``ntokens`` count only the tokens to predict."""
+        """Merge blocks into a mini-batch, whose ``target`` and ``ntokens`` count only the tokens to predict."""
         indices, inputs, targets = zip(*samples, strict=True)
         target = data_utils.collate_tokens(targets, self.pad).flatten()
         positions = target.ne(self.pad).nonzero().squeeze(1)
@@ -83,7 +83,7 @@ class MaskedBlocks(Blocks):
         }
 
     def ordered_indices(self) -> Any:
-        """Return the blocks by size, those of one size in random order, which separates neighbours in the text."""
+        """Return the blocks by size; those of equal size in random order, which separates neighbours in the text."""
         order = np.random.RandomState(self.seed).permutation(len(self))
         return order[np.argsort(self.sizes[order], kind="stable")]
 
@@ -119,5 +119,5 @@ class LnMaskedLm(EncoderTask):
         )  # fmt: skip
 
     def targets(self, split: str) -> Any:
-        """Return the blocks: every token is equally likely to be predicted."""
+        """Return the blocks, because every token is equally likely to be predicted."""
         return self.dataset(split).text

@@ -1,4 +1,4 @@
-"""The encoder-decoder Transformer, as a model of fairseq."""
+"""The encoder-decoder Transformer as a fairseq model."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,7 +33,7 @@ class LnTransformerConfig(FairseqDataclass):
 
 @register_model("ln_transformer", dataclass=LnTransformerConfig)
 class LnTransformer(FairseqEncoderDecoderModel):
-    """Encoder-decoder Transformer with the norm placement and initialisation as parameters."""
+    """Encoder-decoder Transformer with a choice of norm placement and initialisation."""
 
     @classmethod
     def build_model(cls, cfg: LnTransformerConfig, task: Any) -> "LnTransformer":
@@ -61,7 +61,7 @@ class LnTransformer(FairseqEncoderDecoderModel):
 
 
 class Encoder(FairseqEncoder):
-    """Source tokens to their representations."""
+    """Maps source tokens to their representations."""
 
     def __init__(self, dictionary: Any, embed: TokenEmbedding, stack: Stack) -> None:
         super().__init__(dictionary)
@@ -72,9 +72,9 @@ class Encoder(FairseqEncoder):
         """Encode ``src_tokens`` (batch, time).
 
         Returns:
-            ``x`` (time, batch, width) and ``mask`` (batch, 1, 1, time): 0, or -inf at padding. To skip the mask where
-            there is no padding, the host would have to synchronise with the GPU. Its rows are multiples of 8 apart, as
-            CUDA's attention needs them.
+            ``x`` (time, batch, width) and ``mask`` (batch, 1, 1, time): 0, or -inf at padding. Omitting the mask where
+            there is no padding would need a synchronisation with the GPU. Rows of the mask are a multiple of 8 apart,
+            as required by CUDA's attention.
         """
         padding = src_tokens.eq(self.dictionary.pad())
         x = self.embed(src_tokens).masked_fill(padding[:, :, None], 0.0)
@@ -84,10 +84,10 @@ class Encoder(FairseqEncoder):
         return {"x": self.stack(x.transpose(0, 1), mask), "mask": mask}
 
     def reorder_encoder_out(self, encoder_out: Memory, new_order: Tensor) -> Memory:
-        """Select the sentences ``new_order``: the generator repeats them for the beam, and drops finished ones."""
+        """Select the sentences ``new_order``; the generator repeats them for the beam and drops finished ones."""
         x, mask = encoder_out["x"], encoder_out["mask"]
         if x.size(1) == new_order.numel():
-            return encoder_out  # hypotheses move within their sentence
+            return encoder_out  # hypotheses are reordered only within a sentence
         return {"x": x.index_select(1, new_order), "mask": mask.index_select(0, new_order)}
 
     def max_positions(self) -> int:
@@ -96,7 +96,7 @@ class Encoder(FairseqEncoder):
 
 
 class Decoder(FairseqIncrementalDecoder):
-    """Previous target tokens to the logits of the next."""
+    """Maps previous target tokens to the logits of the next one."""
 
     def __init__(self, dictionary: Any, embed: TokenEmbedding, stack: Stack, projection: nn.Linear) -> None:
         super().__init__(dictionary)
@@ -109,14 +109,14 @@ class Decoder(FairseqIncrementalDecoder):
     ) -> tuple[Tensor, None]:
         """Return the logits (batch, time, vocabulary) after each of ``prev_output_tokens`` (batch, time).
 
-        With ``incremental_state`` (decoding), only the last one, so that time is 1.
+        With ``incremental_state`` (decoding), only the last ones are returned, so that time is 1.
         """
         x = self.embed(prev_output_tokens, newest_only=incremental_state is not None)
         x = self.stack(x.transpose(0, 1), encoder_out["x"], encoder_out["mask"], incremental_state)
         return self.projection(x.transpose(0, 1).to(self.projection.weight.dtype)), None
 
     def reorder_incremental_state_scripting(self, incremental_state: State, new_order: Tensor) -> None:
-        """Reorder every cache with the beam; fairseq would search all modules for them at every step."""
+        """Reorder every cache with the beam, without fairseq's search of all modules at every step."""
         for attention in list(incremental_state):
             attention.reorder_incremental_state(incremental_state, new_order)
 

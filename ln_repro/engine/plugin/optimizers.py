@@ -1,4 +1,4 @@
-"""torch's optimizers, registered with fairseq."""
+"""Optimizers of torch, registered with fairseq."""
 
 import inspect
 import math
@@ -50,10 +50,10 @@ def equalise(layers: Sequence[list[Tensor]]) -> None:
 
 
 class TorchOptimizer(FairseqOptimizer):
-    """fairseq's interface of an optimizer, for one of torch's."""
+    """An optimizer of torch with fairseq's interface."""
 
     scaler: DynamicLossScaler | None = None
-    """Loss scaler of fp16, whose gradients would underflow without it."""
+    """Loss scaler of fp16, which keeps gradients from underflowing."""
     layers: Sequence[Sequence[Tensor]] = ()
     """The parameters of each layer, if their gradients are to be scaled to the same norm."""
 
@@ -83,7 +83,7 @@ class TorchOptimizer(FairseqOptimizer):
         return norm
 
     def step(self, closure: Any = None, scale: float = 1.0, groups: Any = None) -> None:
-        """Call torch's step without its wrapper, which imports the compiler."""
+        """Call torch's step without its wrapper, which would import the compiler."""
         with torch.no_grad():
             if self.layers:
                 equalise([gradients(layer) for layer in self.layers])
@@ -116,7 +116,7 @@ class WithMoments(TorchOptimizer):
 
 @register_optimizer("ln_radam", dataclass=AdamConfig)
 class RAdam(WithMoments):
-    """Rectified Adam (Liu et al. 2020); up to rho_t = 5 a step uses the first moment alone."""
+    """Rectified Adam (Liu et al. 2020); while rho_t <= 5, a step uses the first moment alone."""
 
     def __init__(self, cfg: AdamConfig, params: Any) -> None:
         super().__init__(cfg)
@@ -127,8 +127,8 @@ class RAdam(WithMoments):
 class Adam(WithMoments):
     """torch's fused Adam with fairseq's epsilon, which is added *before* the bias correction.
 
-    That is torch's step with epsilon / sqrt(1 - beta2^t). It matters for gradients that are hardly larger than epsilon;
-    the losses of a model of width 512 differ after two updates.
+    This equals torch's step with epsilon / sqrt(1 - beta2^t). It matters for gradients that are hardly larger than
+    epsilon: the losses of a model of width 512 differ after two updates.
     """
 
     def __init__(self, cfg: AdamConfig, params: Any) -> None:

@@ -1,7 +1,8 @@
 """Sentence pairs with vectorised collation of mini-batches.
 
-fairseq collates a mini-batch sentence by sentence in Python, 10 to 18 ms for 4096 tokens of short sentences, in a
-thread that shares the interpreter with training. This is little compared to an update on a CPU, and much on a GPU.
+fairseq collates a mini-batch sentence by sentence in Python, which takes 10 to 18 ms for 4096 tokens of short
+sentences, in a thread that shares the interpreter with training. This is short
+compared to an update on a CPU, but not on a GPU.
 """
 
 from collections.abc import Sequence
@@ -40,7 +41,7 @@ class Side:
 
 
 class Pairs(LanguagePairDataset):
-    """fairseq's sentence pairs and mini-batches, in a twentieth of the time; an item is its own index."""
+    """fairseq's sentence pairs and mini-batches, collated in a twentieth of the time; an item is its own index."""
 
     def __init__(self, pairs: LanguagePairDataset) -> None:
         self.__dict__.update(vars(pairs))

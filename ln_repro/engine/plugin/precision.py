@@ -1,7 +1,7 @@
 """Mixed precision: linear maps and attention in bf16 or fp16, from weights in fp32; everything else in fp32.
 
-torch's autocast computes the same, but casts every weight and its gradient, and the input of every linear map, by an
-operation of their own, 560 per update of a Transformer with 6+6 layers.
+torch's autocast computes the same, but casts each weight, its gradient and the input of each linear map by a separate
+operation: 560 per update of a Transformer with 6+6 layers.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,9 +38,9 @@ def _cast(tensors: tuple[Tensor, ...], dtype: torch.dtype) -> list[Tensor]:
 
 @contextmanager
 def weights_in(dtype: torch.dtype | None, model: nn.Module) -> Iterator[None]:
-    """Return a context in which the linear maps of ``model`` have their weights in ``dtype`` (None: as they are).
+    """Return a context in which the weights of all linear maps of ``model`` are in ``dtype`` (None: unchanged).
 
-    It does what `torch.func.functional_call` does, in a tenth of its time. Shared embeddings stay in fp32.
+    It does the same as `torch.func.functional_call` in a tenth of the time. Shared embeddings stay in fp32.
     """
     if dtype is None:
         yield

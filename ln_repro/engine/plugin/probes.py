@@ -14,7 +14,7 @@ ATTENTION = {
     f"{kind}.{name}": f"{kind}_attn.{name}_proj" for kind in ("self", "cross") for name in ("q", "k", "v", "out")
 }
 MATRICES = {"w1": "ffn.fc1", "w2": "ffn.fc2", **ATTENTION}
-"""The weights of a layer by their names in events: the paper's W1 and W2, and attention's."""
+"""The weights of a layer by their names in events: the paper's W1 and W2, and those of attention."""
 
 Weights = dict[str, list[nn.Parameter]]
 Norms = dict[str, list[float]]

@@ -1,6 +1,6 @@
-"""Norm placement: the position of the layer norm around a residual branch (paper section 3.1, table 1).
+"""Norm placement: where the layer norm is relative to a residual branch (paper section 3.1, table 1).
 
-A scheme, of the paper or a later one, is a class here and its name in ``SCHEMES``.
+Each scheme, of the paper or later, is a class with a name in ``SCHEMES``.
 """
 
 import math
@@ -17,13 +17,7 @@ Branch = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Place:
-    """The position of a residual connection in the model.
-
-    Args:
-        decoder: whether it is in the decoder or in the encoder.
-        encoder_layers: N.
-        decoder_layers: M; 0 for an encoder alone.
-    """
+    """The position of a residual connection in the model, which has no decoder layers if it is an encoder alone."""
 
     decoder: bool
     encoder_layers: int
@@ -40,7 +34,7 @@ class Residual(nn.Module):
 
     Args:
         width: model width d.
-        dropout: rate on the output of the branch.
+        dropout: dropout rate of the output of the branch.
         place: its position in the model.
     """
 
@@ -55,17 +49,17 @@ class Residual(nn.Module):
         self.drop = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, branch: Branch) -> Tensor:
-        """Apply ``branch`` to ``x`` (time, batch, width), with residual connection and norm."""
+        """Apply ``branch`` to ``x`` (time, batch, width) with the residual connection and norm."""
         raise NotImplementedError
 
     @staticmethod
     def gain(place: Place) -> float:
-        """Return the factor of the branches' value, output and feed-forward matrices at initialisation."""
+        """Return the factor that initial value, output and feed-forward matrices are multiplied by."""
         return 1.0
 
     @classmethod
     def measuring(cls, residuals: Sequence["Residual"]) -> AbstractContextManager[None]:
-        """Return a context in which a forward pass initialises the connections of a stack, given in their order."""
+        """Return a context in which a forward pass initialises the residual connections of a stack, given in order."""
         raise NotImplementedError
 
 
@@ -86,7 +80,7 @@ class PreLN(Residual):
 
 
 class DeepNorm(Residual):
-    """Post-LN with weight alpha on the input and gain beta of the branches, by depth (Wang et al. 2022, table 1)."""
+    """Post-LN whose input has weight alpha and whose branches have gain beta, by depth (Wang et al. 2022, table 1)."""
 
     def __init__(self, width: int, dropout: float, place: Place) -> None:
         super().__init__(width, dropout, place)
@@ -111,7 +105,7 @@ class DeepNorm(Residual):
 
 
 class ReZero(Residual):
-    """No norm, and a learnt weight of the branch that starts at zero (Bachlechner et al. 2020)."""
+    """No norm, and a learnt weight of the branch that is initially zero (Bachlechner et al. 2020)."""
 
     def __init__(self, width: int, dropout: float, place: Place) -> None:
         super().__init__(width, dropout, place)
@@ -123,7 +117,7 @@ class ReZero(Residual):
 
 
 class AdminClosed(Residual):
-    """Post-LN with a learnt weight omega for each feature of the input (Liu et al. 2020, as in their later package).
+    """Post-LN with a learnt weight omega for each feature of the input (Liu et al. 2020, form of their later package).
 
     Initially omega^2 = (K+1) / ln(K+1) - 1, for K sub-layers in the stack.
     """
@@ -138,7 +132,7 @@ class AdminClosed(Residual):
 
 
 class Admin(AdminClosed):
-    """The same with omega from a mini-batch: the standard deviation of all outputs before it (Liu et al. 2020)."""
+    """The same, where omega is initially the standard deviation of all earlier outputs on a mini-batch."""
 
     measured = True
 

@@ -14,16 +14,16 @@ from ln_repro.experiment.learning_rate import LearningRate
 class RampAndTailConfig(FairseqDataclass):
     """Warm-up ramp and tail."""
 
-    warmup_updates: int = field(default=0, metadata={"help": "length of the linear ramp, 0: none"})
+    warmup_updates: int = field(default=0, metadata={"help": "length of the linear ramp; 0: none"})
     decay: str = field(default="constant", metadata={"help": "the tail, see ln_repro.experiment.learning_rate"})
     anchor: int = field(default=4000, metadata={"help": "anchor of the anchored tail"})
-    step_epoch: int = field(default=0, metadata={"help": "last epoch before the step, 0: the tail has none"})
+    step_epoch: int = field(default=0, metadata={"help": "last epoch before the step; 0: no step"})
     lr: List[float] = II("optimization.lr")  # noqa: UP006 - see the import
 
 
 @register_lr_scheduler("ln_ramp_and_tail", dataclass=RampAndTailConfig)
 class RampAndTail(FairseqLRScheduler):
-    """Sets the learning rate of the *next* update, so that update 1 does not have rate 0."""
+    """Scheduler that sets the learning rate of the *next* update, so that the rate of update 1 is not 0."""
 
     def __init__(self, cfg: RampAndTailConfig, optimizer: Any) -> None:
         super().__init__(cfg, optimizer)
@@ -31,7 +31,7 @@ class RampAndTail(FairseqLRScheduler):
         self.rate: LearningRate | None = None
 
     def plan(self, updates_per_epoch: int, total: int) -> None:
-        """Set the length of the run, which is known only after the batches are built."""
+        """Set the length of the run, which is known only once the batches have been built."""
         cfg = self.cfg
         self.rate = LearningRate(
             cfg.lr[0], cfg.warmup_updates, cfg.decay, cfg.anchor, cfg.step_epoch, updates_per_epoch, total

@@ -1,4 +1,4 @@
-"""Settings and loss sums that all tasks share, the base of tasks for an encoder alone, and the translation task."""
+"""The base of all tasks, with settings and loss sums, that of tasks for an encoder alone, and the translation task."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,9 +24,11 @@ class LnTaskConfig(FairseqDataclass):
 
     precision: str = field(default="fp32", metadata={"help": "fp32, or bf16, fp16 with fp32 parameters"})
     divergence_rule: str = field(default="never", metadata={"help": "when a run counts as diverged"})
-    divergence_updates: int = field(default=2000, metadata={"help": "updates between the validations it compares"})
-    save_minutes: float = field(default=10.0, metadata={"help": "minutes between two states at most"})
-    probe_every: int = field(default=0, metadata={"help": "updates between two gradient probes, 0: none"})
+    divergence_updates: int = field(
+        default=2000, metadata={"help": "updates between the validations that the rule compares"}
+    )
+    save_minutes: float = field(default=10.0, metadata={"help": "maximum minutes between two checkpoints"})
+    probe_every: int = field(default=0, metadata={"help": "updates between two gradient probes; 0: none"})
     probe_batches: int = field(default=5, metadata={"help": "mini-batches per probe"})
 
 
@@ -56,14 +58,14 @@ class Sums:
 
 
 class LnTask(FairseqTask):
-    """A task with its own sums of validation losses: fairseq's meters round to three digits."""
+    """A task with its own sums of validation losses, because fairseq's meters round to three digits."""
 
     sums = Sums
     start = ""
     """The file of the pre-trained weights that the model starts from; empty: none."""
 
     def targets(self, split: str) -> Any:
-        """Return a sequence of the targets, a tensor of tokens for each sentence or block."""
+        """Return the targets as a sequence with one tensor of tokens for each sentence or block."""
         raise NotImplementedError
 
 
@@ -78,7 +80,7 @@ class EncoderTaskConfig(LnTaskConfig):
 
 
 class EncoderTask(LnTask):
-    """A task for an encoder alone. Its one dictionary has a mask, which pre-trained embeddings have, too."""
+    """A task for an encoder alone, with one dictionary, which includes the mask, as in pre-training."""
 
     def __init__(self, cfg: EncoderTaskConfig, dictionary: Dictionary) -> None:
         super().__init__(cfg)
@@ -102,11 +104,11 @@ class Blocks(FairseqDataset):
     sizes: np.ndarray[Any, np.dtype[Any]]
 
     def collater(self, samples: Sequence[Any]) -> dict[str, Any]:
-        """Return a mini-batch; it is empty where fairseq pads the shorter share of a process."""
+        """Return a mini-batch; it is empty where fairseq fills up the shorter share of a process."""
         return self.merge(samples) if samples else {}
 
     def merge(self, samples: Sequence[Any]) -> dict[str, Any]:
-        """Merge at least one block to a mini-batch."""
+        """Merge one or more blocks into a mini-batch."""
         raise NotImplementedError
 
     def __len__(self) -> int:
@@ -125,7 +127,7 @@ class Blocks(FairseqDataset):
 
 @dataclass
 class LnTranslationConfig(LnTaskConfig, TranslationConfig):
-    """Settings of fairseq's translation task and of `LnTask`."""
+    """Settings of `LnTask` and of fairseq's translation task."""
 
 
 @register_task("ln_translation", dataclass=LnTranslationConfig)
