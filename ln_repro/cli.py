@@ -107,7 +107,7 @@ def parser() -> argparse.ArgumentParser:
             )  # fmt: skip
             grid.add_argument("--detach", action="store_true", help="run in the background; see status and cancel")
         elif name == "status":
-            grid.add_argument("--json", action="store_true")
+            grid.add_argument("--json", action="store_true", help="print JSON")
             grid.add_argument("--watch", action="store_true", help="refresh every two seconds, until Ctrl-C")
         else:
             grid.add_argument("--all", action="store_true", help="stop all runs of all grids")
@@ -120,7 +120,7 @@ def parser() -> argparse.ArgumentParser:
     figures = command("figures", "report", "draw the paper's figures and ours from the committed records")
     figures.add_argument("--out", type=Path, metavar="DIR", help="default: figures/ beside the records")
     theory = command("theory", "theory", "check the paper's lemmas, theorem and figure 3, without training")
-    theory.add_argument("--json", action="store_true")
+    theory.add_argument("--json", action="store_true", help="print JSON")
     theory.add_argument("--only", nargs="+", metavar="ID", help="only these findings, for example TH-6")
     theory.add_argument(
         "--full",
@@ -131,7 +131,7 @@ def parser() -> argparse.ArgumentParser:
     theory.add_argument("--out", type=Path, metavar="DIR", help="also write theory.json and figures/ there")
     claims = command("claims", "report", "print one verdict per claim, and what would resolve the open ones")
     claims.add_argument("ids", nargs="*", metavar="ID", help="only these claims, for example MT-4")
-    claims.add_argument("--json", action="store_true")
+    claims.add_argument("--json", action="store_true", help="print JSON")
     verify = command("verify", "keep", "check every committed record: schema, checksums, events and BLEU")
     collect = command("collect", "keep", "copy the records of finished runs to results/records")
     collect.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
@@ -151,7 +151,7 @@ def parser() -> argparse.ArgumentParser:
     sync.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     sync.add_argument("--follow", action="store_true", help="keep sending until the runs have ended")
     doctor = command("doctor", "runs", "check this machine and suggest how to fix what does not work")
-    doctor.add_argument("--json", action="store_true")
+    doctor.add_argument("--json", action="store_true", help="print JSON")
     return main_parser
 
 
