@@ -11,10 +11,9 @@ from ln_repro.commands.report import arms_beside
 from ln_repro.records.archive import Kept, read_kept, read_theory, records_folder
 from ln_repro.report.export import all_tables, arms_table, export, rates_table
 from ln_repro.report.readme_table import BEGIN, END, headlines, with_verdicts
-from ln_repro.report.tables import claim_details
 from ln_repro.system.paths import CHECKOUT
 from tests.claims.made import gathered, made, made_runs, on_rates
-from tests.report.claims import TOY, claim, claims
+from tests.report.claims import claims
 
 Committed = tuple[Kept, list[dict[str, Any]], Mapping[str, Evidence], list[dict[str, Any]]]
 
@@ -49,12 +48,6 @@ def test_a_headline_answers_by_yes_no_or_what_is_needed() -> None:
     rows = [open_one | {"id": "MT-1.anchored", "other_corpora": [other, other | {"needs": "two more seeds"}]}, *rest]
     assert headlines(rows)[0].answer == "Toy: yes. It needs it on 5 of 5 seeds. Toy: yes, needs two more seeds."
     assert headlines(rows)[1].answer == "Multi30k: open, needs two more seeds."
-
-
-def test_the_details_of_a_claim_are_rule_date_and_records() -> None:
-    (_, own_needs, rule, records) = claim_details(claim()).splitlines()
-    assert own_needs == "needs: five seeds on IWSLT14" and rule.startswith("MT-1, rule on toy (written 2026-11-21): ")
-    assert records == f"records: {' '.join(TOY)}"
 
 
 def test_an_arm_has_mean_and_interval_over_its_seeds_and_how_many_train() -> None:
