@@ -4,6 +4,7 @@ import io
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import prune_stats, replace_pair, update_pair_statistics
@@ -69,7 +70,7 @@ def learn(counts: "Counter[str]", merges: int) -> str:
     places: dict[tuple[str, str], _Occurrences] = defaultdict(_Occurrences)
     for index, frequency in enumerate(words.frequencies):
         symbols = words[index][0]
-        for pair in zip(symbols, symbols[1:], strict=False):
+        for pair in pairwise(symbols):
             pairs[pair] += frequency
             places[pair].changes.append(index)
     every, table = pairs.copy(), ["#version: 0.2"]
@@ -109,6 +110,8 @@ def segmenter(codes: str) -> Callable[[str], str]:
                 cache[word] = table.segment(word)
             if word:
                 pieces.append(cache[word])
-        return " ".join(pieces)
+        # subword-nmt keeps white space around a line, as a line that ends with a non-breaking space has once tokenised.
+        start, end = len(line) - len(line.lstrip(" ")), len(line.rstrip(" "))
+        return line[:start] + " ".join(pieces) + line[max(start, end) :]
 
     return segment

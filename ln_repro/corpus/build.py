@@ -155,7 +155,7 @@ class Build:
             routes = self.corpus.assign(pairs, note) if split == "train" else None
             for shard in of_split:
                 size = min(shards.SIZE, count - shard.first)
-                yield replace(shard, routes=routes and tuple(itertools.islice(routes, size)))
+                yield replace(shard, routes=tuple(itertools.islice(routes, size)) if routes else None)
             if routes:
                 next(routes, None)  # its remarks come at its end
 
@@ -240,7 +240,9 @@ class Build:
         for lang, expected in self.corpus.reference_tokens(self.data).items():
             found = facts["tokens"]["train"][lang] + facts["pairs"]["train"]
             if found != expected:
-                remark = f"{self.corpus.name}: {lang}: {found} training tokens, the reference preparation has {expected}"
+                remark = (
+                    f"{self.corpus.name}: {lang}: {found} training tokens, the reference preparation has {expected}"
+                )
                 facts["remarks"].append(remark)
                 self.report(remark)
 

@@ -91,7 +91,8 @@ class Iwslt14(Corpus):
         test = itertools.chain.from_iterable(sets)
         if data.only:
             return {"test": test}
-        return {"train": _training([found[f"train.tags.de-en.{lang}"] for lang in LANGUAGES]), "valid": (), "test": test}
+        train = _training([found[f"train.tags.de-en.{lang}"] for lang in LANGUAGES])
+        return {"train": train, "valid": (), "test": test}
 
     def assign(self, pairs: Callable[[], Iterator[Pair]], note: Callable[[str], None]) -> Iterator[str | None]:
         """Clean the training text and move every 23rd pair to the validation set."""

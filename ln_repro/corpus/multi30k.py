@@ -34,9 +34,7 @@ class Multi30k(Corpus):
     def inputs(self, data: Data) -> list[Raw]:
         """Return the two sides of each split."""
         return [
-            Raw(name, f"sha256:{SHA256[name]}", (f"{URL}/{name}",))
-            for split in wanted(data)
-            for name in _sides(split)
+            Raw(name, f"sha256:{SHA256[name]}", (f"{URL}/{name}",)) for split in wanted(data) for name in _sides(split)
         ]
 
     def style(self, split: str) -> Style:

@@ -47,9 +47,7 @@ def apply(function: Callable[[Item], Result], items: Iterable[Item], several: bo
         pool.shutdown(cancel_futures=True)
 
 
-def _submitted(
-    pool: ProcessPoolExecutor, function: Callable[[Item], Result], item: Item
-) -> "Future[Result]":
+def _submitted(pool: ProcessPoolExecutor, function: Callable[[Item], Result], item: Item) -> "Future[Result]":
     """Submit an item; if the pool is broken, `_result` computes it in this process."""
     try:
         return pool.submit(function, item)

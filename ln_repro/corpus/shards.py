@@ -144,8 +144,11 @@ def segment(shard: Shard) -> Summary:
         if split != "train" and (problem := _misfit(shard, pair)) is not None:
             side = shard.corpus.sides(shard.data)[problem]
             line, one = raw[problem][index], "sentence pair" if len(pair) > 1 else "sentence"
-            found = f"{pair[problem].count(' ') + 1} subwords, more than {shard.corpus.longest}" if pair[problem] else \
-                "no printable text"
+            found = (
+                f"{pair[problem].count(' ') + 1} subwords, more than {shard.corpus.longest}"
+                if pair[problem]
+                else "no printable text"
+            )
             raise UserError(f"{shard.place(side, index)}: the line {line[:80]!r} has {found}; remove the {one}")
         rows.setdefault(split, []).append(index)
     lines: dict[tuple[str, str, str], list[str]] = {}
@@ -167,7 +170,7 @@ def segment(shard: Shard) -> Summary:
 def _misfit(shard: Shard, pair: Pair) -> int | None:
     """Return the number of a side that is empty or too long; None if there is none."""
     for number, line in enumerate(pair):
-        if not line or (shard.corpus.longest is not None and line.count(" ") >= shard.corpus.longest):
+        if not line.strip() or (shard.corpus.longest is not None and line.count(" ") >= shard.corpus.longest):
             return number
     return None
 
