@@ -25,15 +25,16 @@ def main() -> None:
     count, folder, prefixes = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
     lines = []
     for prefix in prefixes:
-        sides = [Path(f"{prefix}.{lang}") for lang in LANGUAGES]
-        lines += [pair for pair in read_pairs([find_text(side) or side for side in sides]) if all(pair)]
+        files = [Path(f"{prefix}.{lang}") for lang in LANGUAGES]
+        lines += [pair for pair in read_pairs([find_text(file) or file for file in files]) if all(pair)]
     words = [sorted({word for pair in lines for word in pair[side].split() if word.isalpha()}) for side in (0, 1)]
     draw = random.Random(1)
     folder.mkdir(parents=True, exist_ok=True)
     for split, size in (("train", count), ("valid", 3_000), ("test", 3_000)):
         with (folder / f"{split}.de").open("w") as german, (folder / f"{split}.en").open("w") as english:
             for _ in range(size):
-                wanted, sides = draw.lognormvariate(0, SIGMA) * MEDIAN, ([], [])
+                wanted = draw.lognormvariate(0, SIGMA) * MEDIAN
+                sides: tuple[list[str], list[str]] = ([], [])
                 while len(sides[1]) < wanted:
                     for side, line in zip(sides, draw.choice(lines), strict=True):
                         side += line.split()

@@ -11,7 +11,6 @@ import csv
 import io
 import itertools
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,8 +29,10 @@ from ln_repro.system.subprocesses import SELF, cores
 
 DOCS = Path(__file__).parents[1] / "docs"
 TABLE = DOCS / "scale.csv"
-COLUMNS = ["pairs", "cores", "cpu_seconds", "pairs_per_cpu_second", "peak_megabytes", "largest_process_megabytes",
-           "sacremoses", "our_tokeniser", "subword_nmt", "our_segmenter", "learn_bpe_seconds", "our_learner_seconds"]  # fmt: skip
+COLUMNS = [
+    "pairs", "cores", "cpu_seconds", "pairs_per_cpu_second", "peak_megabytes", "largest_process_megabytes",
+    "sacremoses", "our_tokeniser", "subword_nmt", "our_segmenter", "learn_bpe_seconds", "our_learner_seconds",
+]  # fmt: skip
 MERGES = 40_000
 SAMPLE = 4_000
 """Number of lines on which functions are compared with those of the libraries, and on which merges are learnt."""

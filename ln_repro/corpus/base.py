@@ -72,7 +72,7 @@ class Corpus(ABC):
     archive: ClassVar[Raw | None] = None
     """The archive with all raw files, if they are published as one."""
 
-    longest: ClassVar[int | None] = 1_023
+    longest: ClassVar[float] = 1_023
     """Maximum number of subwords of a side; with its end mark, a sentence then has the model's 1,024 positions."""
     numbered: ClassVar[bool] = False
     """Whether the pairs of a split are the lines of its raw files, as numbers in messages then are."""

@@ -3,6 +3,7 @@
 import struct
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,11 @@ MULTIPLE = 8
 HEADER = struct.Struct("<9sQBQ")
 """Of an index: magic bytes, version, code of the type, number of sentences; then come lengths and positions."""
 MAGIC = b"MMIDIDX\0\0"
+Sentences = tuple[bytes, NDArray[np.int32]]
+"""Their tokens, each with its end mark, and their lengths."""
 
 
-def dictionary(counts: "Counter[str]") -> str:
+def dictionary(counts: Counter[str]) -> str:
     """Return the text of a dictionary: tokens and their counts, the most frequent first and equals by code point."""
     rows = [f"{token} {count}\n" for token, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
     return "".join([*rows, *(f"madeupword{number:04d} 0\n" for number in range(-(len(rows) + SPECIAL) % MULTIPLE))])
@@ -34,16 +37,11 @@ def dtype(types: int) -> type[np.uint16 | np.uint32]:
     return np.uint16 if types < 65_500 else np.uint32
 
 
-def encode(lines: Sequence[str], ids: dict[str, int]) -> tuple[bytes, NDArray[np.int32]]:
-    """Return the tokens of all lines, each with its end mark, and the lengths of the lines."""
-    tokens: list[int] = []
-    lengths = np.empty(len(lines), np.int32)
-    for number, line in enumerate(lines):
-        before = len(tokens)
-        tokens += [ids.get(token, UNKNOWN) for token in line.split()]
-        tokens.append(END)
-        lengths[number] = len(tokens) - before
-    return np.array(tokens, dtype(len(ids) + SPECIAL)).tobytes(), lengths
+def encode(lines: Sequence[str], ids: dict[str, int]) -> Sentences:
+    """Return lines in binary form."""
+    sentences = [[ids.get(token, UNKNOWN) for token in line.split()] + [END] for line in lines]
+    tokens = np.array(list(chain.from_iterable(sentences)), dtype(len(ids) + SPECIAL))
+    return tokens.tobytes(), np.array(list(map(len, sentences)), np.int32)
 
 
 class Writer:
@@ -56,23 +54,19 @@ class Writer:
     """
 
     def __init__(self, prefix: Path, sentences: int, types: int) -> None:
-        kind = dtype(types)
-        self.prefix = prefix
-        self.width = kind().itemsize
-        self.sentences = sentences
+        self.prefix, self.sentences, self.width = prefix, sentences, dtype(types)().itemsize
         self.written = self.position = 0
-        prefix.parent.mkdir(exist_ok=True)
-        Path(f"{prefix}.bin").write_bytes(b"")
-        Path(f"{prefix}.idx").write_bytes(HEADER.pack(MAGIC, 1, {np.uint16: 8, np.uint32: 9}[kind], sentences))
+        code = 8 if self.width == 2 else 9
+        Path(f"{prefix}.idx").write_bytes(HEADER.pack(MAGIC, 1, code, sentences))
 
     def write(self, tokens: bytes, lengths: NDArray[np.int32]) -> None:
-        """Append sentences, as `encode` returns them."""
-        ends = self.position + self.width * np.cumsum(lengths, dtype=np.int64)
+        """Append `Sentences`."""
+        positions = self.position + self.width * (np.cumsum(lengths, dtype=np.int64) - lengths)
         with Path(f"{self.prefix}.bin").open("ab") as data, Path(f"{self.prefix}.idx").open("r+b") as index:
             data.write(tokens)
             index.seek(HEADER.size + 4 * self.written)
             index.write(lengths.tobytes())
             index.seek(HEADER.size + 4 * self.sentences + 8 * self.written)
-            index.write((ends - self.width * lengths).tobytes())
+            index.write(positions.tobytes())
         self.written += len(lengths)
         self.position += len(tokens)

@@ -22,7 +22,7 @@ from ln_repro.corpus.download import Report
 from ln_repro.corpus.parallel import apply
 from ln_repro.corpus.prepared import MANIFEST, Prepared, as_text, describe, measure
 from ln_repro.corpus.progress import progress
-from ln_repro.corpus.shards import Shard, Summary
+from ln_repro.corpus.shards import Shard
 from ln_repro.corpus.text import Pair
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
@@ -92,58 +92,62 @@ class Build:
     def run(self, staging: Path) -> dict[str, Any]:
         """Write raw/, text/, bpe/ and bin/; return the part of the manifest that describes them."""
         self.counts = {split: sum(1 for _ in pairs) for split, pairs in self._read().items()}  # checks the raw text
-        self._over(shards.tokenise, self._raw_shards(), "tokenising", lambda pairs: None)
+        for _ in self._over(shards.tokenise, self._raw_shards(), "tokenising"):
+            pass
         if not self.data.only:
             self._codes()
         remarks: list[str] = []
-        total = Summary()
-        step = "segmenting" if (self.work / "codes").exists() else "cleaning"
-        self._over(shards.segment, self._shards(remarks.append), step, lambda summary: _add(total, summary))
+        numbers, left_out = shards.Numbers(), list[int]()
+        for found, without in self._over(shards.segment, self._shards(remarks.append), "cleaning and segmenting"):
+            numbers.update(found)
+            left_out += without[: NAMED + 1 - len(left_out)]
         for remark in remarks:
             self.report(remark)
-        if total.left_out:
-            count, first = len(total.left_out), ", ".join(map(str, total.left_out[:NAMED]))
-            which = f"number{'s' * (count > 1)} {first}{', ...' * (count > NAMED)}"
+        if count := numbers["left out",]:
+            which = ", ".join([*map(str, left_out[:NAMED]), *["..."] * (count > NAMED)])
             self.report(
-                f"{self.corpus.name}: {count} of {count + total.pairs['train']} training pairs left out, "
-                f"{self.corpus.cleaning}: {which}"
+                f"{self.corpus.name}: {count} of {count + numbers['pairs', 'train']} training pairs left out, "
+                f"{self.corpus.cleaning}: number{'s' * (count > 1)} {which}"
             )
-        self._check(total)
-        types = self._write(staging, total)
-        facts = self._facts(total, types) | {"remarks": remarks}
-        self._compare_tokens(facts)
+        self._check(numbers)
+        types = {side: Counter[str]() for side in self.corpus.sides(self.data)}
+        for key, number in numbers.items():
+            if len(key) == 2 and key[0] in types:
+                types[key[0]][key[1]] = number
+        self._write(staging, numbers, types)
+        facts = {
+            "pairs": {split: numbers["pairs", split] for split in ("train", "valid", "test") if split in self.counts},
+            "words": self._table(numbers, "text"),
+            "tokens": {} if self.data.only else self._table(numbers, "bpe"),
+            "vocabulary": self.learnt.vocabulary if self.learnt else len(set().union(*types.values())),
+            "remarks": remarks,
+        }
+        if not self.data.only:
+            self._compare_tokens(facts)
         return facts
 
     def _read(self) -> dict[str, Iterator[Pair]]:
         """Return the raw pairs of each split."""
         return {split: iter(pairs) for split, pairs in self.corpus.read(self.data, self.found).items()}
 
-    def _over(
-        self,
-        function: Callable[[Shard], Result],
-        items: Iterator[Shard],
-        step: str,
-        take: Callable[[Result], None],
-    ) -> None:
+    def _over(self, function: Callable[[Shard], Result], items: Iterator[Shard], step: str) -> Iterator[Result]:
         """Apply a function to shards, in several processes if there is much text, and show the progress."""
         total = sum(self.counts.values())
-        sizes = (min(shards.SIZE, count - first)
-                 for count in self.counts.values() for first in range(0, count, shards.SIZE))  # fmt: skip
+        sizes = [min(shards.SIZE, count - first)
+                 for count in self.counts.values() for first in range(0, count, shards.SIZE)]  # fmt: skip
         with progress(step, total, self.report) as advance:
             for size, result in zip(sizes, apply(function, items, total >= WORTH_IT), strict=True):
-                take(result)
+                yield result
                 advance(size)
 
     def _raw_shards(self) -> Iterator[Shard]:
         """Yield the shards with their raw pairs."""
         for split, pairs in self._read().items():
-            for first in itertools.count(0, shards.SIZE):
+            for first in range(0, self.counts[split], shards.SIZE):
                 chosen = tuple(itertools.islice(pairs, shards.SIZE))
-                if not chosen:
-                    break
                 yield Shard(self.corpus, self.data, self.found, self.work, split, first, chosen)
 
-    def _shards(self, note: Callable[[str], None]) -> Iterator[Shard]:
+    def _shards(self, note: Callable[[str], None] = lambda remark: None) -> Iterator[Shard]:
         """Yield the tokenised shards with the splits of their pairs; ``note`` receives the remarks of the corpus."""
         for split, count in self.counts.items():
             of_split = [Shard(self.corpus, self.data, self.found, self.work, split, first)
@@ -167,16 +171,17 @@ class Build:
         codes = self.learnt.codes if self.learnt else ""
         if not self.learnt and self.data.bpe_merges:
             words: Counter[str] = Counter()
-            self._over(shards.count_words, self._shards(lambda remark: None), "counting the words of", words.update)
+            for found in self._over(shards.count_words, self._shards(), "counting words of"):
+                words.update(found)
             self.report(f"learning {self.data.bpe_merges} byte-pair merges from {len(words)} types of words")
             codes = learn(words, self.data.bpe_merges)
         if codes:
             write_atomically(path, codes)
 
-    def _check(self, total: Summary) -> None:
+    def _check(self, numbers: shards.Numbers) -> None:
         """Raise `UserError` if the number of pairs of a split is unexpected."""
-        for split in {**self.counts, **total.pairs}:
-            count, expected = total.pairs[split], self.corpus.expected(self.data).get(split)
+        for split in self.counts:
+            count, expected = numbers["pairs", split], self.corpus.expected(self.data).get(split)
             if expected is not None and count != expected:
                 raise UserError(
                     f"{self.corpus.name}: {split}: expected {expected} pairs, found {count}; the raw text "
@@ -186,57 +191,40 @@ class Build:
                 one = "sentence pair" if len(self.corpus.sides(self.data)) > 1 else "sentence"
                 raise UserError(f"{self.corpus.name}: {split}: no {one} is left after cleaning; give more text")
 
-    def _write(self, staging: Path, total: Summary) -> int:
-        """Write the prepared files from the segmented shards; return the number of types in training."""
+    def _write(self, staging: Path, numbers: shards.Numbers, types: Mapping[str, Counter[str]]) -> None:
+        """Write the prepared files from the segmented shards and the frequencies of their subwords by side."""
         for kind in ("raw", "text") if self.data.only else ("raw", "text", "bpe", "bin"):
             (staging / kind).mkdir()
         both = dict.fromkeys((self.data.source_lang, self.data.target_lang))
-        types = sum((total.types[side] for side in both if side in total.types), Counter[str]())
-        path = self.work / "dictionary"
-        path.write_text(
-            self.learnt.dictionary.read_text(encoding="utf-8") if self.learnt else dictionary(types), encoding="utf-8"
-        )
+        total = sum((types[side] for side in both), Counter[str]())
+        words = self.learnt.dictionary.read_text(encoding="utf-8") if self.learnt else dictionary(total)
+        (self.work / "dictionary").write_text(words, encoding="utf-8")
         writers = {}
         if not self.data.only:
             if (self.work / "codes").exists():
                 shutil.copy(self.work / "codes", staging / "bpe" / "codes")
             if self.learnt:
-                shutil.copy(path, staging / "bpe" / "dict.txt")
-            pair = f"{self.data.source_lang}-{self.data.target_lang}"
-            size = len(path.read_text(encoding="utf-8").splitlines()) + SPECIAL
+                (staging / "bpe" / "dict.txt").write_text(words, encoding="utf-8")
             for side in both:
-                shutil.copy(path, staging / "bin" / f"dict.{side}.txt")
-                for split, count in total.pairs.items():
-                    writers[split, side] = Writer(staging / "bin" / f"{split}.{pair}.{side}", count, size)
-
-        def write(part: shards.Output) -> None:
-            for name, content in part.text.items():
+                (staging / "bin" / f"dict.{side}.txt").write_text(words, encoding="utf-8")
+                for split in self.counts:
+                    prefix = staging / "bin" / f"{split}.{self.data.source_lang}-{self.data.target_lang}.{side}"
+                    writers[split, side] = Writer(prefix, numbers["pairs", split], words.count("\n") + SPECIAL)
+        for text, binary in self._over(shards.output, self._shards(), "binarising"):
+            for name, content in text.items():
                 with (staging / name).open("ab") as file:
                     file.write(content)
-            for key, sentences in part.tokens.items():
+            for key, sentences in binary.items():
                 writers[key].write(*sentences)
 
-        self._over(shards.output, self._shards(lambda remark: None), "binarising", write)
-        return len(sum(total.types.values(), Counter[str]()))
-
-    def _facts(self, total: Summary, types: int) -> dict[str, Any]:
-        """Return the numbers of pairs, words, subwords and types for the manifest."""
-        sides = self.corpus.sides(self.data)
-
-        def table(counts: "Counter[tuple[str, str]]") -> dict[str, dict[str, int]]:
-            return {split: {side: counts[split, side] for side in sides} for split in self.counts}
-
+    def _table(self, numbers: shards.Numbers, kind: str) -> dict[str, dict[str, int]]:
+        """Return the numbers of words or subwords by split and side."""
         return {
-            "pairs": {split: total.pairs[split] for split in ("train", "valid", "test") if split in total.pairs},
-            "words": table(total.words),
-            "tokens": table(total.tokens) if not self.data.only else {},
-            "vocabulary": self.learnt.vocabulary if self.learnt else types,
+            split: {side: numbers[kind, split, side] for side in self.corpus.sides(self.data)} for split in self.counts
         }
 
     def _compare_tokens(self, facts: dict[str, Any]) -> None:
         """Report where the number of segmented training tokens differs from the reference preparation."""
-        if self.data.only:
-            return
         for lang, expected in self.corpus.reference_tokens(self.data).items():
             found = facts["tokens"]["train"][lang] + facts["pairs"]["train"]
             if found != expected:
@@ -245,13 +233,3 @@ class Build:
                 )
                 facts["remarks"].append(remark)
                 self.report(remark)
-
-
-def _add(total: Summary, part: Summary) -> None:
-    """Add the summary of a shard."""
-    total.pairs.update(part.pairs)
-    total.words.update(part.words)
-    total.tokens.update(part.tokens)
-    for side, types in part.types.items():
-        total.types.setdefault(side, Counter()).update(types)
-    total.left_out += part.left_out

@@ -1,5 +1,6 @@
 """The user's own text in one language, with one sentence per line."""
 
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,7 +25,7 @@ class Monolingual(Corpus):
         "and blank lines between documents (.gz and .xz are accepted)"
     )
     languages = None
-    longest = None
+    longest = math.inf
     cleaning = "without printable text"
 
     def inputs(self, data: Data) -> list[Raw]:

@@ -1,4 +1,4 @@
-"""Progress of a step over many sentences: one line on a terminal, otherwise a line every half minute."""
+"""Progress of a step over many pairs: one line on a terminal, otherwise a line every half minute."""
 
 import contextlib
 import time
@@ -12,30 +12,28 @@ SECONDS = 30.0
 
 
 @contextlib.contextmanager
-def progress(
-    step: str, total: int, report: Report, clock: Callable[[], float] = time.monotonic
-) -> Iterator[Callable[[int], None]]:
-    """Report a step and its progress, rate and time left; yield a function that takes the number of sentences done."""
+def progress(step: str, total: int, report: Report) -> Iterator[Callable[[int], None]]:
+    """Report a step and its progress, rate and time left; yield a function that takes the number of pairs done."""
     from rich.console import Console
-    from rich.live import Live
 
     report(f"{step} {total} pairs")
     console = Console(stderr=True, highlight=False)
-    start = last = clock()
+    begin = last = time.monotonic()
     done = 0
-    with Live(console=console, transient=True, auto_refresh=False) as live:
+
+    def line() -> str:
+        rate = done / max(time.monotonic() - begin, 1e-3)
+        left = timedelta(seconds=round((total - done) / rate)) if done else "?"
+        return f"{step} {done:,} of {total:,} pairs, {rate:,.0f}/s, {left} left"
+
+    with console.status(line()) as status:  # nothing unless it is a terminal
 
         def advance(count: int) -> None:
             nonlocal done, last
             done += count
-            now = clock()
-            rate = done / max(now - start, 1e-9)
-            left = timedelta(seconds=round((total - done) / max(rate, 1e-9)))
-            line = f"{step} {done:,} of {total:,} pairs, {rate:,.0f}/s, {left} left"
-            if console.is_terminal:
-                live.update(line, refresh=True)
-            elif now - last >= SECONDS:
-                last = now
-                report(line)
+            status.update(line())
+            if not console.is_terminal and time.monotonic() - last > SECONDS:
+                last = time.monotonic()
+                report(line())
 
         yield advance

@@ -2,16 +2,13 @@
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
-
-from numpy.typing import NDArray
 
 from ln_repro.corpus.base import Corpus, Found
-from ln_repro.corpus.binary import encode, token_ids
+from ln_repro.corpus.binary import Sentences, encode, token_ids
 from ln_repro.corpus.bpe import segmenter
 from ln_repro.corpus.text import Pair, lower
 from ln_repro.corpus.tokenise import tokeniser
@@ -21,10 +18,10 @@ from ln_repro.system.files import write_atomically
 
 SIZE = 10_000
 """Number of pairs in a shard."""
-LEARNT = ("codes", "dictionary")
-"""Files in the folder of shards: the merge table and the dictionary."""
 Columns = list[list[str]]
 """The lines of every side."""
+Numbers = Counter[tuple[str, ...]]
+"""The numbers of ("pairs", split), ("left out",), ("text" or "bpe", split, side): words; and (side, subword)."""
 
 cached_tokeniser = lru_cache(None)(tokeniser)
 
@@ -50,6 +47,11 @@ class Shard:
     pairs: tuple[Pair, ...] = ()
     routes: tuple[str | None, ...] | None = None
 
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """Return the names of the sides."""
+        return self.corpus.sides(self.data)
+
     def path(self, step: str) -> Path:
         """Return the file with the result of a step."""
         return self.folder / f"{self.split}-{self.first:012d}.{step}"
@@ -59,61 +61,34 @@ class Shard:
         raw, text = pickle.loads(self.path("text").read_bytes())
         return raw, text
 
+    def cased(self, text: Columns) -> Columns:
+        """Return the lines in lower case, if the settings say so."""
+        return [[lower(line) for line in lines] for lines in text] if self.data.lowercase else text
+
     def routed(self, count: int) -> Iterator[tuple[int, str]]:
         """Yield index and prepared split of each of the ``count`` pairs that is not left out."""
         for index, split in enumerate(self.routes or (self.split,) * count):
             if split is not None:
                 yield index, split
 
-    def lower(self, text: Columns) -> Columns:
-        """Return the lines in lower case, if the settings say so."""
-        return [[lower(line) for line in lines] for lines in text] if self.data.lowercase else text
 
-    def place(self, side: str, index: int) -> str:
-        """Return where a pair was read, for messages."""
-        name = f"{self.split}.{side}"
-        path = self.found.get(name, f"{self.corpus.name}: {name}")
-        return f"{path}:{self.first + index + 1}" if self.corpus.numbered else str(path)
-
-
-@dataclass
-class Summary:
-    """What `segment` found in a shard.
-
-    Attributes:
-        pairs: number of pairs by split.
-        words: number of words by split and side.
-        tokens: number of subwords by split and side.
-        types: frequencies of the subwords of the training set, by side.
-        left_out: numbers of the training pairs that were left out, from 1.
-    """
-
-    pairs: "Counter[str]" = field(default_factory=Counter)
-    words: "Counter[tuple[str, str]]" = field(default_factory=Counter)
-    tokens: "Counter[tuple[str, str]]" = field(default_factory=Counter)
-    types: dict[str, "Counter[str]"] = field(default_factory=dict)
-    left_out: list[int] = field(default_factory=list)
+def tokenise(shard: Shard) -> None:
+    """Tokenise a shard, unless that is done already."""
+    if shard.path("text").exists():
+        return
+    style = shard.corpus.style(shard.split)
+    raw = [list(lines) for lines in zip(*shard.pairs, strict=True)]
+    languages = [shard.corpus.language(side) for side in shard.sides]
+    text = [list(map(cached_tokeniser(lang, style), lines)) for lang, lines in zip(languages, raw, strict=True)]
+    write_atomically(shard.path("text"), pickle.dumps((raw, text)))
 
 
-def tokenise(shard: Shard) -> int:
-    """Tokenise a shard, unless that is done already; return its number of pairs."""
-    if not shard.path("text").exists():
-        sides, style = shard.corpus.sides(shard.data), shard.corpus.style(shard.split)
-        raw: Columns = [list(lines) for lines in zip(*shard.pairs, strict=True)]
-        text = [
-            [cached_tokeniser(shard.corpus.language(side), style)(line) for line in lines]
-            for side, lines in zip(sides, raw, strict=True)
-        ]
-        write_atomically(shard.path("text"), pickle.dumps((raw, text)))
-    return len(shard.pairs)
-
-
-def count_words(shard: Shard) -> "Counter[str]":
+def count_words(shard: Shard) -> Counter[str]:
     """Return the number of each word in the training pairs, of the source and target side."""
     _, text = shard.tokenised()
-    words: Counter[str] = Counter()
     train = [index for index, split in shard.routed(len(text[0])) if split == "train"]
-    for side, lines in zip(shard.corpus.sides(shard.data), shard.lower(text), strict=True):
+    words: Counter[str] = Counter()
+    for side, lines in zip(shard.sides, shard.cased(text), strict=True):
         if side in (shard.data.source_lang, shard.data.target_lang):
             for index in train:
                 words.update(lines[index].split(" "))
@@ -121,92 +96,80 @@ def count_words(shard: Shard) -> "Counter[str]":
     return words
 
 
-def segment(shard: Shard) -> Summary:
-    """Segment and clean a shard, unless that is done already; return what was found.
+def segment(shard: Shard) -> tuple[Numbers, list[int]]:
+    """Segment and clean a shard, unless that is done already.
+
+    Returns:
+        its numbers, and those of the training pairs that were left out, from 1.
 
     Raises:
         UserError: a line of a validation or test set has no text or is too long.
     """
     path = shard.path("done")
     if path.exists():
-        summary: Summary = pickle.loads(path.read_bytes())[0]
-        return summary
+        found, left_out, _ = pickle.loads(path.read_bytes())
+        return found, left_out
     raw, text = shard.tokenised()
-    text = shard.lower(text)
+    text = shard.cased(text)
     codes = shard.folder / "codes"
     bpe = [list(map(_segmenter(codes), lines)) for lines in text] if codes.exists() else text
-    summary, rows = Summary(), dict[str, list[int]]()
+    rows: dict[str, list[int]] = {}
+    left_out = []
     for index, split in shard.routed(len(text[0])):
         pair = tuple(lines[index] for lines in bpe)
-        if split == "train" and not (_misfit(shard, pair) is None and shard.corpus.keep(pair)):
-            summary.left_out.append(shard.first + index + 1)
-            continue
-        if split != "train" and (problem := _misfit(shard, pair)) is not None:
-            side = shard.corpus.sides(shard.data)[problem]
-            line, one = raw[problem][index], "sentence pair" if len(pair) > 1 else "sentence"
-            found = (
-                f"{pair[problem].count(' ') + 1} subwords, more than {shard.corpus.longest}"
-                if pair[problem]
-                else "no printable text"
-            )
-            raise UserError(f"{shard.place(side, index)}: the line {line[:80]!r} has {found}; remove the {one}")
-        rows.setdefault(split, []).append(index)
-    lines: dict[tuple[str, str, str], list[str]] = {}
-    for split, chosen in rows.items():
-        summary.pairs[split] = len(chosen)
-        for number, side in enumerate(shard.corpus.sides(shard.data)):
-            for kind, columns in (("raw", raw), ("text", text), ("bpe", bpe)):
-                if not (kind == "raw" and split == "train") and not (kind == "bpe" and shard.data.only):
-                    lines[kind, split, side] = [columns[number][index] for index in chosen]
-            summary.words[split, side] = _tokens(lines["text", split, side])
-            if not shard.data.only:
-                summary.tokens[split, side] = _tokens(lines["bpe", split, side])
-            if split == "train" and not shard.data.only:
-                summary.types[side] = Counter(token for line in lines["bpe", split, side] for token in line.split())
-    write_atomically(path, pickle.dumps((summary, lines)))
-    return summary
+        misfits = [side for side, line in enumerate(pair) if not 0 < len(line.split()) <= shard.corpus.longest]
+        if split != "train" and misfits:
+            raise UserError(_misfit(shard, index, misfits[0], raw, pair))
+        if misfits or (split == "train" and not shard.corpus.keep(pair)):
+            left_out.append(shard.first + index + 1)
+        else:
+            rows.setdefault(split, []).append(index)
+    lines: dict[tuple[str, ...], list[str]] = {
+        (kind, split, side): [column[index] for index in chosen]
+        for split, chosen in rows.items()
+        for kind, columns in (("raw", raw), ("text", text), ("bpe", bpe))
+        if not (kind == "raw" and split == "train") and not (kind == "bpe" and shard.data.only)
+        for side, column in zip(shard.sides, columns, strict=True)
+    }
+    numbers: Numbers = Counter({("left out",): len(left_out)})
+    numbers.update({("pairs", split): len(chosen) for split, chosen in rows.items()})
+    for key, part in lines.items():
+        numbers[key] = sum(line.count(" ") + 1 for line in part)
+        if key[:2] == ("bpe", "train"):
+            numbers.update((key[2], token) for line in part for token in line.split())
+    write_atomically(path, pickle.dumps((numbers, left_out, lines)))
+    return numbers, left_out
 
 
-def _misfit(shard: Shard, pair: Pair) -> int | None:
-    """Return the number of a side that is empty or too long; None if there is none."""
-    for number, line in enumerate(pair):
-        if not line.strip() or (shard.corpus.longest is not None and line.count(" ") >= shard.corpus.longest):
-            return number
-    return None
+def _misfit(shard: Shard, index: int, side: int, raw: Columns, pair: Pair) -> str:
+    """Return the message for a line without text or with too many subwords."""
+    name = f"{shard.split}.{shard.sides[side]}"
+    place = f"{shard.found.get(name, f'{shard.corpus.name}: {name}')}"
+    place += f":{shard.first + index + 1}" if shard.corpus.numbered else ""
+    length = len(pair[side].split())
+    found = f"{length} subwords, more than {shard.corpus.longest}" if length else "no printable text"
+    one = "sentence pair" if len(pair) > 1 else "sentence"
+    return f"{place}: the line {raw[side][index][:80]!r} has {found}; remove the {one}"
 
 
-def _tokens(lines: list[str]) -> int:
-    """Return the number of tokens, without end marks."""
-    return sum(line.count(" ") + 1 for line in lines)
-
-
-@dataclass
-class Output:
-    """A part of the prepared files: text by name, and tokens and lengths by split and side."""
-
-    text: dict[str, bytes]
-    tokens: dict[tuple[str, str], tuple[bytes, NDArray[Any]]]
-
-
-def output(shard: Shard) -> Output:
-    """Return what a segmented shard adds to the prepared files."""
-    _, lines = pickle.loads(shard.path("done").read_bytes())
-    both = (shard.data.source_lang, shard.data.target_lang)
-    return Output(
-        {f"{kind}/{split}.{side}": "".join(f"{line}\n" for line in part).encode()
-         for (kind, split, side), part in lines.items()},
-        {(split, side): encode(part, _ids(shard.folder / "dictionary"))
-         for (kind, split, side), part in lines.items() if kind == "bpe" and side in both},
-    )  # fmt: skip
+def output(shard: Shard) -> tuple[dict[str, bytes], dict[tuple[str, str], Sentences]]:
+    """Return what a segmented shard adds to the text files, by name, and to the binary ones, by split and side."""
+    *_, lines = pickle.loads(shard.path("done").read_bytes())
+    ids = _ids(shard.folder / "dictionary")
+    binary = {
+        (split, side): encode(part, ids)
+        for (kind, split, side), part in lines.items()
+        if kind == "bpe" and side in (shard.data.source_lang, shard.data.target_lang)
+    }
+    text = {f"{kind}/{split}.{side}": "\n".join([*part, ""]).encode() for (kind, split, side), part in lines.items()}
+    return text, binary
 
 
 @lru_cache(1)
-def _segmenter(codes: Path) -> Any:
-    """Return the segmenter for a merge table."""
+def _segmenter(codes: Path) -> Callable[[str], str]:
     return segmenter(codes.read_text(encoding="utf-8"))
 
 
 @lru_cache(1)
 def _ids(dictionary: Path) -> dict[str, int]:
-    """Return the numbers of the tokens of a dictionary."""
     return token_ids(dictionary.read_text(encoding="utf-8"))
