@@ -5,23 +5,21 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from ln_repro.system.subprocesses import environment
 
 PREPARE = """
 import sys
 from pathlib import Path
-from ln_repro.corpus import build, shards
+from ln_repro.corpus import shards
 from ln_repro.corpus.prepare import prepare
 from ln_repro.experiment.data import Data
 
 if __name__ == "__main__":
-    folder, root, shards.SIZE, build.WORTH_IT = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), 1000
+    folder, root, shards.SIZE = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
     files = {split: folder / split for split in ("train", "valid", "test")}
     prepare(Data(name="files", bpe_merges=500, **files), root, lambda line: print(line.split()[0], flush=True))
 """
-STEPS = ["tokenising", "counting", "learning", "segmenting", "binarising"]
 
 
 def write_text(folder: Path, pairs: int) -> None:
@@ -50,21 +48,22 @@ def content(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(prepared)): path.read_bytes() for path in prepared.rglob("*") if path.is_file()}
 
 
-def kill_ten_times(folder: Path, pairs: int, size: int) -> tuple[list[str], Any, Any]:
+def kill_ten_times(folder: Path, pairs: int, size: int) -> tuple[list[str], dict[str, bytes], dict[str, bytes]]:
     """Return the steps in which a preparation was killed, its final content, and that of an undisturbed one."""
     write_text(folder, pairs)
-    undisturbed = start(folder, folder / "undisturbed", size)
-    assert undisturbed.stdout is not None and undisturbed.stdout.readline() == "tokenising\n"
-    begin = time.monotonic()
-    assert undisturbed.wait() == 0
-    seconds = time.monotonic() - begin
-    steps = []
-    for number in range(10):
+    assert start(folder, folder / "undisturbed", size).wait() == 0
+    files = 2 * (-(-pairs // size) + 2) + 4  # two for each shard, merges, dictionary, and two of the last step
+    steps, draw = [], random.Random(2)
+    for number in range(1, 11):
         process = start(folder, folder / "killed", size)
-        assert process.stdout is not None and process.stdout.readline() == "tokenising\n"
-        time.sleep(seconds * (number + 1) / 12)
+        assert process.stdout is not None
+        first = process.stdout.readline().strip()
+        while len(list((folder / "killed").rglob(".*.staging/*/*"))) < files * number // 10:
+            assert process.poll() is None
+            time.sleep(0.01)
+        time.sleep(draw.uniform(0, 0.05))
         process.kill()
-        steps.append([*STEPS[:1], *process.communicate()[0].split()][-1])
+        steps.append([first, *process.communicate()[0].split()][-1])
     assert start(folder, folder / "killed", size).wait() == 0
     return steps, content(folder / "killed"), content(folder / "undisturbed")
 
