@@ -50,10 +50,8 @@ class _Occurrences:
         self.changes.append(word if change > 0 else ~word)
 
     def items(self) -> Iterator[tuple[int, int]]:
-        numbers: Counter[int] = Counter()
-        for word in self.changes:
-            numbers[max(word, ~word)] += 1 if word >= 0 else -1
-        return iter(numbers.items())
+        numbers = Counter(self.changes)
+        return ((word, number - numbers[~word]) for word, number in list(numbers.items()) if word >= 0)
 
 
 def learn(counts: "Counter[str]", merges: int) -> str:
@@ -76,17 +74,16 @@ def learn(counts: "Counter[str]", merges: int) -> str:
     every, table = pairs.copy(), ["#version: 0.2"]
     threshold = max(pairs.values(), default=0) / 10
     for number in range(merges):
-        best = max(pairs, key=lambda pair: (pairs[pair], pair), default=None)
-        if best is None or (number and pairs[best] < threshold):  # the best pair may have been pruned
+        most = max(pairs.values(), default=0)
+        if not pairs or (number and most < threshold):  # the best pair may have been pruned
             prune_stats(pairs, every, threshold)
             pairs = every.copy()
-            best = max(pairs, key=lambda pair: (pairs[pair], pair), default=None)
-            if best is None:
-                break
-            threshold = pairs[best] * number / (number + 10_000)
+            most = max(pairs.values(), default=0)
+            threshold = most * number / (number + 10_000)
             prune_stats(pairs, every, threshold)
-        if pairs[best] < 2:
+        if most < 2:
             break
+        best = max(pair for pair, frequency in pairs.items() if frequency == most)
         table.append(" ".join(best))
         update_pair_statistics(best, replace_pair(best, words, places), pairs, places)
         pairs[best] = 0
