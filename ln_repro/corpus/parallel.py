@@ -11,6 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait
 from typing import TypeVar
 
+from ln_repro.errors import LnReproError
 from ln_repro.system.subprocesses import cores
 
 Item = TypeVar("Item")
@@ -23,46 +24,32 @@ def apply(function: Callable[[Item], Result], items: Iterable[Item], several: bo
     Args:
         function: importable by name, so that it can be sent to other processes.
         several: use all cores, which takes about a second to start.
+
+    Raises:
+        LnReproError: a process was killed.
     """
     if not several or cores() == 1:
         yield from map(function, items)
         return
     # "spawn": a fork of a process in which torch has started threads may deadlock.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(cores(), context, _prepare_worker)
-    pending: deque[tuple[Item, Future[Result]]] = deque()
+    pool = ProcessPoolExecutor(cores(), multiprocessing.get_context("spawn"), _prepare_worker)
     others = multiprocessing.active_children()
+    pending: deque[Future[Result]] = deque()
     try:
         for item in items:
-            if len(pending) >= 2 * cores():
-                yield _result(function, *pending.popleft())
-            pending.append((item, _submitted(pool, function, item)))
+            pending.append(pool.submit(function, item))
+            if len(pending) > 2 * cores():
+                yield pending.popleft().result()
         while pending:
-            yield _result(function, *pending.popleft())
-    except BaseException:
+            yield pending.popleft().result()
+    except BaseException as error:
         for child in set(multiprocessing.active_children()) - set(others):
             child.terminate()
+        if isinstance(error, BrokenProcessPool):
+            raise LnReproError("a process was killed, possibly out of memory; the same command continues") from None
         raise
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _submitted(pool: ProcessPoolExecutor, function: Callable[[Item], Result], item: Item) -> "Future[Result]":
-    """Submit an item; if the pool is broken, `_result` computes it in this process."""
-    try:
-        return pool.submit(function, item)
-    except BrokenProcessPool as error:
-        failed: Future[Result] = Future()
-        failed.set_exception(error)
-        return failed
-
-
-def _result(function: Callable[[Item], Result], item: Item, future: "Future[Result]") -> Result:
-    """Return the result for an item; compute it here if a worker ran out of memory or could not start."""
-    try:
-        return future.result()
-    except BrokenProcessPool:
-        return function(item)
 
 
 def _prepare_worker() -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,10 +10,12 @@ from pathlib import Path
 import pytest
 from corpus_helpers import settings, write
 
+from ln_repro.corpus import parallel
 from ln_repro.corpus.base import Style
 from ln_repro.corpus.prepare import prepare
 from ln_repro.corpus.text import lower
 from ln_repro.corpus.tokenise import tokeniser
+from ln_repro.errors import LnReproError
 from tests.waiting import until
 
 #: The test side of IWSLT14 as tokenizer.perl and lowercase.perl give it (fairseq's prepare-iwslt14.sh, before BPE).
@@ -87,6 +90,12 @@ def test_workers_keep_the_order_and_do_not_outlive_a_killed_parent(tmp_path: Pat
         process.kill()
     assert len(workers) == 2
     until(lambda: not any(alive(pid) for pid in workers))
+
+
+def test_a_killed_worker_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "cores", lambda: 2)
+    with pytest.raises(LnReproError, match="a process was killed, possibly out of memory; the same command continues"):
+        list(parallel.apply(signal.raise_signal, [signal.SIGKILL] * 9, True))
 
 
 def alive(pid: int) -> bool:
