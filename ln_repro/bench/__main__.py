@@ -14,7 +14,6 @@ from typing import Any
 from ln_repro.bench.rows import ON_CPU, ROWS
 from ln_repro.bench.trainings import WARM_UP, Workload
 from ln_repro.corpus.prepare import prepare
-from ln_repro.engine import process
 from ln_repro.engine.device import gpu, resolve_precision
 from ln_repro.errors import Interrupted
 from ln_repro.experiment.compose import compose
@@ -45,7 +44,7 @@ def main() -> int:
     experiment = resolve_precision(
         build(compose([f"exp={EXP}", *options.overrides, *fixed, f"train.max_update={options.updates}"]))
     )
-    work = Workload(experiment, prepare(experiment.data, experiment.paths.data, process.binarise, print).bin)
+    work = Workload(experiment, prepare(experiment.data, experiment.paths.data, print).bin)
     on = gpu().name if experiment.train.device != "cpu" else None
     machine = {"gpu": on, "cores": cores(), **provenance.environment(on or platform.machine())}
     update = work.update()

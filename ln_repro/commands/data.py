@@ -10,7 +10,6 @@ from ln_repro.system.paths import data_folder
 def data_command(options: argparse.Namespace) -> int:
     """Run `data list`, `data prepare` or `data verify`."""
     from ln_repro.corpus import prepare as corpus
-    from ln_repro.engine import process
     from ln_repro.experiment.compose import compose, search_also
     from ln_repro.experiment.data import Data
     from ln_repro.experiment.settings import Paths
@@ -29,7 +28,7 @@ def data_command(options: argparse.Namespace) -> int:
             pairs = " / ".join(f"{count:,}" for count in row["pairs"].values()) or "-"
             print(f"{row['name']:10} {state:9} {pairs:>26}  {row['description']}")
     elif options.action == "prepare":
-        prepared = corpus.prepare(data, root, process.binarise, say)
+        prepared = corpus.prepare(data, root, say)
         if data.only:
             print(*(prepared.folder / "text" / f"{data.only}.{lang}" for lang in (data.source_lang, data.target_lang)),
                   sep="\n")  # fmt: skip

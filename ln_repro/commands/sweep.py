@@ -153,12 +153,11 @@ def _say_once(line: str) -> None:
 def plan_runs(composed: "list[Composed]", prepared: bool, skipped: frozenset[str] = frozenset()) -> list["PlannedRun"]:
     """Return the plan for these runs, of which ``skipped`` are recorded; if ``prepared``, prepare the corpus first."""
     from ln_repro.corpus.prepare import fingerprint, prepare
-    from ln_repro.engine import process
     from ln_repro.sweep.plan import PlannedRun
 
     first = composed[0][1]
     if prepared:
-        source: str | None = prepare(first.data, first.paths.data, process.binarise, say).fingerprint
+        source: str | None = prepare(first.data, first.paths.data, say).fingerprint
     else:
         source = fingerprint(first.data, first.paths.data)
     return [PlannedRun(*parts, source, skipped) for parts in composed]
@@ -169,7 +168,6 @@ def _run_here(
     fail_fast: bool,
 ) -> None:  # fmt: skip
     from ln_repro.corpus.prepare import prepare
-    from ln_repro.engine import process
     from ln_repro.engine.device import gpu
     from ln_repro.engine.memory import run_bytes
     from ln_repro.sweep.devices import cpu_device, gpu_devices
@@ -180,7 +178,7 @@ def _run_here(
         devices = [cpu_device(train.threads, request.jobs)]
     else:
         first = plan[0].experiment
-        vocabulary = prepare(first.data, first.paths.data, process.binarise, say).vocabulary
+        vocabulary = prepare(first.data, first.paths.data, say).vocabulary
         need = max(run_bytes(planned.experiment, vocabulary) for planned in plan)
         devices = gpu_devices(gpu().uuids, request.jobs_per_gpu, need)
     names = ", ".join(device.name for device in devices)

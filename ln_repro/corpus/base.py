@@ -1,12 +1,12 @@
 """The interface of corpora: their raw files, and how these are read, cleaned and split."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from ln_repro.corpus.text import Sides, Splits
+from ln_repro.corpus.text import Pair
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 
@@ -19,25 +19,16 @@ class Raw:
         digest: ``sha256:...`` or ``git:...`` of the published file, if known.
         urls: where it can be downloaded.
         path: its location, if the settings give it.
+        size: its size in bytes, if it is published.
+        share: the share of its content that is used.
     """
 
     name: str
     digest: str | None = None
     urls: tuple[str, ...] = ()
     path: Path | None = None
-
-
-@dataclass(frozen=True)
-class Arranged:
-    """The splits before and after tokenisation, with the same pairs in the same order.
-
-    Attributes:
-        remarks: what was left out and why, for the user and the manifest.
-    """
-
-    raw: Splits
-    text: Splits
-    remarks: tuple[str, ...] = ()
+    size: int = 0
+    share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -57,10 +48,12 @@ class Style:
 
 Found = Mapping[str, Path]
 """Raw files by name."""
+Splits = Mapping[str, Iterable[Pair]]
+"""Pairs by the name of their split: train, valid, test."""
 
 
 class Corpus(ABC):
-    """One corpus. The pipeline calls `inputs`, `read`, `arrange` and `keep`, in this order."""
+    """One corpus. The pipeline calls `inputs`, `read`, `assign` and `keep`, in this order."""
 
     name: ClassVar[str]
     description: ClassVar[str]
@@ -79,13 +72,28 @@ class Corpus(ABC):
     archive: ClassVar[Raw | None] = None
     """The archive with all raw files, if they are published as one."""
 
+    longest: ClassVar[float] = 1_023
+    """Maximum number of subwords of a side; with its end mark, a sentence then has the model's 1,024 positions."""
+    numbered: ClassVar[bool] = False
+    """Whether the pairs of a split are the lines of its raw files, as numbers in messages then are."""
+    cleaning: ClassVar[str] = "with an empty side or more than 1,023 subwords"
+    """Which training pairs are left out."""
+
     @abstractmethod
     def inputs(self, data: Data) -> list[Raw]:
         """Return the raw files that these settings need."""
 
     @abstractmethod
     def read(self, data: Data, found: Found) -> Splits:
-        """Return the raw lines of the splits (only of the test split if ``data.only`` is set)."""
+        """Return the raw pairs of the splits (only of the test split if ``data.only`` is set), which are read lazily.
+
+        Raises:
+            UserError: also while they are read, if a file is damaged or not as expected.
+        """
+
+    def sides(self, data: Data) -> tuple[str, ...]:
+        """Return the names of the sides of a pair."""
+        return ("de", "en")
 
     def language(self, side: str) -> str:
         """Return the language whose tokenisation rules apply to a side; by default, the name of the side."""
@@ -95,13 +103,21 @@ class Corpus(ABC):
         """Return the tokenisation style for a split from `read`."""
         return Style()
 
-    def arrange(self, raw: Splits, text: Splits) -> Arranged:
-        """Clean and split the tokenised lines, which have not been lower-cased yet."""
-        return Arranged(raw, text)
+    def assign(self, pairs: Callable[[], Iterator[Pair]], note: Callable[[str], None]) -> Iterator[str | None] | None:
+        """Yield the prepared split of each training pair from `read`; None leaves it out.
 
-    def keep(self, train: Sides) -> list[int] | None:
-        """Return the indices of the segmented training pairs to keep; None for all."""
+        Args:
+            pairs: returns an iterator over these pairs, tokenised but not lower-cased; may be called repeatedly.
+            note: receives what was left out and why, for the user and the manifest.
+
+        Returns:
+            None if all of them remain in the training set.
+        """
         return None
+
+    def keep(self, pair: Pair) -> bool:
+        """Return whether to keep a segmented training pair."""
+        return True
 
     def expected(self, data: Data) -> Mapping[str, int]:
         """Return the expected number of pairs of each prepared split, where known."""

@@ -1,23 +1,38 @@
-"""The steps from raw lines to a prepared folder: tokenise, split, lower-case, segment, binarise, manifest."""
+"""The steps from raw lines to a prepared folder: tokenise, split, lower-case, segment, binarise, manifest.
+
+The text passes in shards, most of whose work is done in several processes (`ln_repro.corpus.shards`). Results are kept
+in the staging folder, so that an interrupted preparation is continued; memory does not grow with the text, but with
+its number of word types.
+"""
 
 import importlib.metadata
+import itertools
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ln_repro.corpus.base import Arranged, Corpus, Found
-from ln_repro.corpus.bpe import learn, segment_lines
+from ln_repro.corpus import shards
+from ln_repro.corpus.base import Corpus, Found
+from ln_repro.corpus.binary import SPECIAL, Writer, dictionary
+from ln_repro.corpus.bpe import learn
 from ln_repro.corpus.download import Report
+from ln_repro.corpus.parallel import apply
 from ln_repro.corpus.prepared import MANIFEST, Prepared, as_text, describe, measure
-from ln_repro.corpus.text import Splits, length, lower, pick, write_lines
-from ln_repro.corpus.tokenise import tokenise_lines
+from ln_repro.corpus.progress import progress
+from ln_repro.corpus.shards import Shard
+from ln_repro.corpus.text import Pair
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 from ln_repro.system.files import write_atomically
 
-T = TypeVar("T")
+Result = TypeVar("Result")
+WORTH_IT = 60_000
+"""Minimum number of pairs for which starting worker processes saves time."""
+NAMED = 5
+"""Maximum number of training pairs left out whose numbers are reported."""
 
 
 def build(
@@ -26,13 +41,12 @@ def build(
     found: Found,
     folder: Path,
     identity: Mapping[str, Any],
-    binarise: Callable[[Path, Path, str, str], None],
     report: Report,
     learnt: Prepared | None = None,
 ) -> None:
     """Prepare a corpus in a staging folder and rename it to ``folder`` when it is complete.
 
-    The caller must hold the lock of ``folder``; an existing staging folder is a remnant of a crash.
+    The caller must hold the lock of ``folder``. The shards in an existing staging folder are used.
 
     Args:
         corpus: the corpus.
@@ -40,155 +54,182 @@ def build(
         found: its raw files.
         folder: the destination.
         identity: the first part of the manifest.
-        binarise: see `ln_repro.corpus.prepare.Binarise`.
         report: receives messages for the user.
         learnt: a prepared corpus whose merges and dictionary are used instead of new ones.
     """
     staging = folder.with_name(f".{folder.name}.staging")
-    shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir(parents=True)
+    work = staging / f"shards-{shards.SIZE}"
+    work.mkdir(parents=True, exist_ok=True)
+    for path in staging.iterdir():
+        if path != work:
+            shutil.rmtree(path)
     try:
-        facts = _fill(corpus, data, found, staging, binarise, report, learnt)
-        entropy = measure(staging, data.name, data.target_lang)
-        versions = {name: importlib.metadata.version(name) for name in ("sacremoses", "subword-nmt")}
-        manifest = {**identity, **facts, "entropy": entropy, "versions": versions, "files": describe(staging)}
-        write_atomically(staging / MANIFEST, as_text(manifest))
-        if folder.exists():  # damaged, or it would have been used
-            shutil.rmtree(folder)
-        staging.rename(folder)
-    except BaseException:
-        shutil.rmtree(staging, ignore_errors=True)
+        facts = Build(corpus, data, found, work, report, learnt).run(staging)
+    except UserError:
+        shutil.rmtree(staging)  # the same command cannot succeed with these raw files
         raise
+    shutil.rmtree(work)
+    entropy = measure(staging, data.name, data.target_lang)
+    versions = {name: importlib.metadata.version(name) for name in ("sacremoses", "subword-nmt")}
+    manifest = {**identity, **facts, "entropy": entropy, "versions": versions, "files": describe(staging)}
+    write_atomically(staging / MANIFEST, as_text(manifest))
+    if folder.exists():  # damaged, or it would have been used
+        shutil.rmtree(folder)
+    staging.rename(folder)
 
 
-def _fill(
-    corpus: Corpus,
-    data: Data,
-    found: Found,
-    staging: Path,
-    binarise: Callable[[Path, Path, str, str], None],
-    report: Report,
-    learnt: Prepared | None,
-) -> dict[str, Any]:
-    """Write raw/, text/, bpe/ and bin/; return the part of the manifest that describes them."""
-    arranged = _words(corpus, data, found, report)
-    for remark in arranged.remarks:
-        report(remark)
-    text = _map_sides(arranged.text, lambda lines: [lower(line) for line in lines]) if data.lowercase else arranged.text
-    _write(staging / "raw", {split: sides for split, sides in arranged.raw.items() if split != "train"})
-    if data.only == "test":
-        _check(corpus, data, arranged.raw, text)
-        _write(staging / "text", text)
-        return _facts(text, {}, arranged.remarks)
-    bpe, codes = _segment(text, data, report, learnt)
-    kept = corpus.keep(bpe["train"])
-    raw = arranged.raw
-    if kept is not None:
-        report(f"cleaning: {len(kept)} of {length(bpe['train'])} training pairs kept")
-        text["train"], bpe["train"] = pick(text["train"], kept), pick(bpe["train"], kept)
-        raw = {**raw, "train": pick(raw["train"], kept)}
-    _check(corpus, data, raw, text)
-    _write(staging / "text", text)
-    _write(staging / "bpe", bpe)
-    if codes:
-        (staging / "bpe" / "codes").write_text(codes, encoding="utf-8")
-    if learnt:
-        shutil.copyfile(learnt.dictionary, staging / "bpe" / "dict.txt")  # read by the binariser
-    report("binarising")
-    (staging / "bin").mkdir()
-    binarise(staging / "bpe", staging / "bin", data.source_lang, data.target_lang)
-    facts = _facts(text, bpe, arranged.remarks) | ({"vocabulary": learnt.vocabulary} if learnt else {})
-    _compare_tokens(corpus, data, facts, report)
-    return facts
+@dataclass
+class Build:
+    """A preparation; ``work`` is the folder of its shards, for the others see `build`."""
 
+    corpus: Corpus
+    data: Data
+    found: Found
+    work: Path
+    report: Report
+    learnt: Prepared | None
 
-def _words(corpus: Corpus, data: Data, found: Found, report: Report) -> Arranged:
-    """Return the splits, tokenised and cleaned."""
-    raw = corpus.read(data, found)
-    report(f"tokenising {sum(length(sides) for sides in raw.values())} pairs")
-    text: Splits = {
-        split: {
-            side: tokenise_lines(lines, corpus.language(side), corpus.style(split)) for side, lines in sides.items()
-        }
-        for split, sides in raw.items()
-    }
-    return corpus.arrange(raw, text)
-
-
-def _map_sides(splits: Splits, function: Callable[[list[str]], T]) -> dict[str, Mapping[str, T]]:
-    """Apply a function to each side of each split."""
-    return {split: {lang: function(lines) for lang, lines in sides.items()} for split, sides in splits.items()}
-
-
-def _segment(text: Splits, data: Data, report: Report, learnt: Prepared | None) -> tuple[Splits, str]:
-    """Return the splits in subwords and the merge table, which is learnt on both training sides unless given."""
-    if learnt:
-        codes = learnt.codes
-    elif data.bpe_merges:
-        report(f"learning {data.bpe_merges} byte-pair merges")
-        languages = dict.fromkeys((data.source_lang, data.target_lang))  # monolingual text has one side
-        codes = learn((text["train"][lang] for lang in languages), data.bpe_merges)
-    else:
-        codes = ""
-    if not codes:
-        return dict(text), ""
-    report("segmenting")
-    return _map_sides(text, lambda lines: segment_lines(lines, codes)), codes
-
-
-def _check(corpus: Corpus, data: Data, raw: Splits, text: Splits) -> None:
-    """Check the number of pairs, and that no line is empty.
-
-    Raises:
-        UserError: the number of pairs is unexpected, or a line has no text.
-    """
-    for split, sides in text.items():
-        one = "sentence pair" if len(sides) > 1 else "sentence"
-        expected = corpus.expected(data).get(split)
-        if expected is not None and length(sides) != expected:
-            raise UserError(
-                f"{corpus.name}: {split}: expected {expected} pairs, found {length(sides)}; the raw text "
-                f"is not the published one; download it again from {corpus.origin}"
+    def run(self, staging: Path) -> dict[str, Any]:
+        """Write raw/, text/, bpe/ and bin/; return the part of the manifest that describes them."""
+        self.counts = {split: sum(1 for _ in pairs) for split, pairs in self._read().items()}  # checks the raw text
+        for _ in self._over(shards.tokenise, self._raw_shards(), "tokenising"):
+            pass
+        if not self.data.only:
+            self._codes()
+        remarks: list[str] = []
+        numbers, left_out = shards.Numbers(), list[int]()
+        for found, without in self._over(shards.segment, self._shards(remarks.append), "cleaning and segmenting"):
+            numbers.update(found)
+            left_out += without[: NAMED + 1 - len(left_out)]
+        for remark in remarks:
+            self.report(remark)
+        if count := numbers["left out",]:
+            which = ", ".join([*map(str, left_out[:NAMED]), *["..."] * (count > NAMED)])
+            self.report(
+                f"{self.corpus.name}: {count} of {count + numbers['pairs', 'train']} training pairs left out, "
+                f"{self.corpus.cleaning}: number{'s' * (count > 1)} {which}"
             )
-        if not length(sides):
-            raise UserError(f"{corpus.name}: {split}: no {one} is left after cleaning; give more text")
-        for lang, lines in sides.items():
-            if "" in lines:
-                line = raw[split][lang][lines.index("")]
+        self._check(numbers)
+        types = {side: Counter[str]() for side in self.corpus.sides(self.data)}
+        for key, number in numbers.items():
+            if len(key) == 2 and key[0] in types:
+                types[key[0]][key[1]] = number
+        self._write(staging, numbers, types)
+        facts = {
+            "pairs": {split: numbers["pairs", split] for split in ("train", "valid", "test") if split in self.counts},
+            "words": self._table(numbers, "text"),
+            "tokens": {} if self.data.only else self._table(numbers, "bpe"),
+            "vocabulary": self.learnt.vocabulary if self.learnt else len(set().union(*types.values())),
+            "remarks": remarks,
+        }
+        if not self.data.only:
+            self._compare_tokens(facts)
+        return facts
+
+    def _read(self) -> dict[str, Iterator[Pair]]:
+        """Return the raw pairs of each split."""
+        return {split: iter(pairs) for split, pairs in self.corpus.read(self.data, self.found).items()}
+
+    def _over(self, function: Callable[[Shard], Result], items: Iterator[Shard], step: str) -> Iterator[Result]:
+        """Apply a function to shards, in several processes if there is much text, and show the progress."""
+        total = sum(self.counts.values())
+        sizes = [min(shards.SIZE, count - first)
+                 for count in self.counts.values() for first in range(0, count, shards.SIZE)]  # fmt: skip
+        with progress(step, total, self.report) as advance:
+            for size, result in zip(sizes, apply(function, items, total >= WORTH_IT), strict=True):
+                yield result
+                advance(size)
+
+    def _raw_shards(self) -> Iterator[Shard]:
+        """Yield the shards with their raw pairs."""
+        for split, pairs in self._read().items():
+            for first in range(0, self.counts[split], shards.SIZE):
+                chosen = tuple(itertools.islice(pairs, shards.SIZE))
+                yield Shard(self.corpus, self.data, self.found, self.work, split, first, chosen)
+
+    def _shards(self, note: Callable[[str], None] = lambda remark: None) -> Iterator[Shard]:
+        """Yield the tokenised shards with the splits of their pairs; ``note`` receives the remarks of the corpus."""
+        for split, count in self.counts.items():
+            of_split = [Shard(self.corpus, self.data, self.found, self.work, split, first)
+                        for first in range(0, count, shards.SIZE)]  # fmt: skip
+
+            def pairs(chosen: list[Shard] = of_split) -> Iterator[Pair]:
+                return itertools.chain.from_iterable(zip(*shard.tokenised()[1], strict=True) for shard in chosen)
+
+            routes = self.corpus.assign(pairs, note) if split == "train" else None
+            for shard in of_split:
+                size = min(shards.SIZE, count - shard.first)
+                yield replace(shard, routes=tuple(itertools.islice(routes, size)) if routes else None)
+            if routes:
+                next(routes, None)  # its remarks come at its end
+
+    def _codes(self) -> None:
+        """Write the merge table, which is learnt on both training sides unless given; no file without segmentation."""
+        path = self.work / "codes"
+        if path.exists():
+            return
+        codes = self.learnt.codes if self.learnt else ""
+        if not self.learnt and self.data.bpe_merges:
+            words: Counter[str] = Counter()
+            for found in self._over(shards.count_words, self._shards(), "counting words of"):
+                words.update(found)
+            self.report(f"learning {self.data.bpe_merges} byte-pair merges from {len(words)} types of words")
+            codes = learn(words, self.data.bpe_merges)
+        if codes:
+            write_atomically(path, codes)
+
+    def _check(self, numbers: shards.Numbers) -> None:
+        """Raise `UserError` if the number of pairs of a split is unexpected."""
+        for split in self.counts:
+            count, expected = numbers["pairs", split], self.corpus.expected(self.data).get(split)
+            if expected is not None and count != expected:
                 raise UserError(
-                    f"{corpus.name}: {split}.{lang}: the line {line!r} has no printable text; remove the {one}"
+                    f"{self.corpus.name}: {split}: expected {expected} pairs, found {count}; the raw text "
+                    f"is not the published one; download it again from {self.corpus.origin}"
                 )
+            if not count:
+                one = "sentence pair" if len(self.corpus.sides(self.data)) > 1 else "sentence"
+                raise UserError(f"{self.corpus.name}: {split}: no {one} is left after cleaning; give more text")
 
+    def _write(self, staging: Path, numbers: shards.Numbers, types: Mapping[str, Counter[str]]) -> None:
+        """Write the prepared files from the segmented shards and the frequencies of their subwords by side."""
+        for kind in ("raw", "text") if self.data.only else ("raw", "text", "bpe", "bin"):
+            (staging / kind).mkdir()
+        both = dict.fromkeys((self.data.source_lang, self.data.target_lang))
+        total = sum((types[side] for side in both), Counter[str]())
+        words = self.learnt.dictionary.read_text(encoding="utf-8") if self.learnt else dictionary(total)
+        (self.work / "dictionary").write_text(words, encoding="utf-8")
+        writers = {}
+        if not self.data.only:
+            if (self.work / "codes").exists():
+                shutil.copy(self.work / "codes", staging / "bpe" / "codes")
+            if self.learnt:
+                (staging / "bpe" / "dict.txt").write_text(words, encoding="utf-8")
+            for side in both:
+                (staging / "bin" / f"dict.{side}.txt").write_text(words, encoding="utf-8")
+                for split in self.counts:
+                    prefix = staging / "bin" / f"{split}.{self.data.source_lang}-{self.data.target_lang}.{side}"
+                    writers[split, side] = Writer(prefix, numbers["pairs", split], words.count("\n") + SPECIAL)
+        for text, binary in self._over(shards.output, self._shards(), "binarising"):
+            for name, content in text.items():
+                with (staging / name).open("ab") as file:
+                    file.write(content)
+            for key, sentences in binary.items():
+                writers[key].write(*sentences)
 
-def _write(folder: Path, splits: Splits) -> None:
-    """Write each side of each split."""
-    for split, sides in splits.items():
-        for lang, lines in sides.items():
-            write_lines(folder / f"{split}.{lang}", lines)
+    def _table(self, numbers: shards.Numbers, kind: str) -> dict[str, dict[str, int]]:
+        """Return the numbers of words or subwords by split and side."""
+        return {
+            split: {side: numbers[kind, split, side] for side in self.corpus.sides(self.data)} for split in self.counts
+        }
 
-
-def _tokens(lines: list[str]) -> int:
-    """Return the number of tokens, without end marks."""
-    return sum(line.count(" ") + 1 for line in lines)
-
-
-def _facts(text: Splits, bpe: Splits, remarks: tuple[str, ...]) -> dict[str, Any]:
-    """Return the numbers of pairs, words, subwords and types for the manifest."""
-    types = Counter(token for lines in bpe.get("train", {}).values() for line in lines for token in line.split())
-    return {
-        "pairs": {split: length(text[split]) for split in ("train", "valid", "test") if split in text},
-        "words": _map_sides(text, _tokens),
-        "tokens": _map_sides(bpe, _tokens),
-        "vocabulary": len(types),
-        "remarks": list(remarks),
-    }
-
-
-def _compare_tokens(corpus: Corpus, data: Data, facts: dict[str, Any], report: Report) -> None:
-    """Report where the number of segmented training tokens differs from the reference preparation."""
-    for lang, expected in corpus.reference_tokens(data).items():
-        found = facts["tokens"]["train"][lang] + facts["pairs"]["train"]
-        if found != expected:
-            remark = f"{corpus.name}: {lang}: {found} training tokens, the reference preparation has {expected}"
-            facts["remarks"].append(remark)
-            report(remark)
+    def _compare_tokens(self, facts: dict[str, Any]) -> None:
+        """Report where the number of segmented training tokens differs from the reference preparation."""
+        for lang, expected in self.corpus.reference_tokens(self.data).items():
+            found = facts["tokens"]["train"][lang] + facts["pairs"]["train"]
+            if found != expected:
+                remark = (
+                    f"{self.corpus.name}: {lang}: {found} training tokens, the reference preparation has {expected}"
+                )
+                facts["remarks"].append(remark)
+                self.report(remark)

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from ln_repro.corpus.base import Corpus, Found, Raw, wanted
-from ln_repro.corpus.text import Splits, find_text, read_pair, refuse_empty
+from ln_repro.corpus.base import Corpus, Found, Raw, Splits, wanted
+from ln_repro.corpus.text import find_text, read_pairs
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 
@@ -20,6 +20,7 @@ class Files(Corpus):
         "PREFIX.<data.source_lang> and PREFIX.<data.target_lang> (.gz and .xz are accepted)"
     )
     languages = None
+    numbered = True
 
     def inputs(self, data: Data) -> list[Raw]:
         """Return the two sides of each split."""
@@ -29,14 +30,15 @@ class Files(Corpus):
             for lang in (data.source_lang, data.target_lang)
         ]
 
+    def sides(self, data: Data) -> tuple[str, ...]:
+        return (data.source_lang, data.target_lang)
+
     def read(self, data: Data, found: Found) -> Splits:
-        """Return the splits; a blank line is an error."""
-        splits: Splits = {}
-        for split in wanted(data):
-            paths = {lang: found[f"{split}.{lang}"] for lang in (data.source_lang, data.target_lang)}
-            splits[split] = read_pair(paths)
-            refuse_empty(paths, splits[split])
-        return splits
+        """Return the splits; a blank line in valid or test is an error."""
+        return {
+            split: read_pairs([found[f"{split}.{side}"] for side in self.sides(data)], refuse_empty=split != "train")
+            for split in wanted(data)
+        }
 
 
 def _prefix(data: Data, split: str) -> Path:

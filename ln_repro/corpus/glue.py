@@ -1,11 +1,11 @@
 """Two tasks of GLUE: classification of English sentence pairs into two classes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from ln_repro.corpus.base import Corpus, Found, Raw
-from ln_repro.corpus.text import Splits, read_lines
+from ln_repro.corpus.base import Corpus, Found, Raw, Splits
+from ln_repro.corpus.text import Pair, read_lines
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 
@@ -31,7 +31,10 @@ class Glue(Corpus):
 
     def read(self, data: Data, found: Found) -> Splits:
         """Return the training and the validation set, with the labels as a third side."""
-        return {split: self._sides(found[name]) for split, name in (("train", "train.tsv"), ("valid", "dev.tsv"))}
+        return {split: self._rows(found[name]) for split, name in (("train", "train.tsv"), ("valid", "dev.tsv"))}
+
+    def sides(self, data: Data) -> tuple[str, ...]:
+        return (*SIDES, LABEL)
 
     def language(self, side: str) -> str:
         return "en"
@@ -42,27 +45,24 @@ class Glue(Corpus):
         if data.only is not None:
             raise UserError(f"data.only: {self.name} has no {data.only} set with classes; leave it out")
 
-    def _sides(self, path: Path) -> dict[str, list[str]]:
-        """Return the sentences and labels of a file.
+    def _rows(self, path: Path) -> Iterator[Pair]:
+        """Yield the sentences and labels of a file.
 
         Raises:
             UserError: a column is missing, or a line has the wrong number of columns or an unknown label.
         """
-        head, *lines = read_lines(path) or [""]
-        names = head.split("\t")
+        lines = read_lines(path)
+        names = next(lines, "").split("\t")
         if missing := [name for name in self.columns if name not in names]:
             raise UserError(f"{path}:1: no column {missing[0]!r}, which {self.name} has; {self.by_hand}")
         places = [names.index(name) for name in self.columns]
-        sides: dict[str, list[str]] = {name: [] for name in (*SIDES, LABEL)}
         for number, line in enumerate(lines, 2):
             cells = line.split("\t")
             found = [cells[place].strip() for place in places] if len(cells) == len(names) else [""]
             if "" in found or found[-1] not in self.classes:
                 wanted = f"{len(names)} columns with two sentences and one of {', '.join(self.classes)}"
                 raise UserError(f"{path}:{number}: expected {wanted}")
-            for side, cell in zip(sides.values(), [*found[:2], self.classes[found[2]]], strict=True):
-                side.append(cell)
-        return sides
+            yield (*found[:2], self.classes[found[2]])
 
 
 class Mrpc(Glue):

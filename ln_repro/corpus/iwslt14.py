@@ -1,13 +1,14 @@
 """IWSLT14 German-English, byte for byte as prepared by fairseq's prepare-iwslt14.sh."""
 
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from ln_repro.corpus.base import Arranged, Corpus, Found, Raw, Style, wanted
+from ln_repro.corpus.base import Corpus, Found, Raw, Splits, Style, wanted
 from ln_repro.corpus.clean import well_matched
-from ln_repro.corpus.text import Sides, Splits, pick, read_lines, require_parallel
+from ln_repro.corpus.text import Pair, parallel, read_lines
 from ln_repro.experiment.data import Data
 
 TRAIN = {
@@ -86,40 +87,36 @@ class Iwslt14(Corpus):
 
     def read(self, data: Data, found: Found) -> Splits:
         """Return the test set, and the training text including the validation set."""
-        sets = [_segments({lang: found[f"{name}.{lang}.xml"] for lang in LANGUAGES}) for name in TEST]
-        splits: Splits = {"test": {lang: [line for sides in sets for line in sides[lang]] for lang in LANGUAGES}}
-        if "train" in wanted(data):
-            splits["train"] = _training({lang: found[f"train.tags.de-en.{lang}"] for lang in LANGUAGES})
-        return splits
+        sets = [_segments([found[f"{name}.{lang}.xml"] for lang in LANGUAGES]) for name in TEST]
+        test = itertools.chain.from_iterable(sets)
+        if data.only:
+            return {"test": test}
+        train = _training([found[f"train.tags.de-en.{lang}"] for lang in LANGUAGES])
+        return {"train": train, "valid": (), "test": test}
 
-    def arrange(self, raw: Splits, text: Splits) -> Arranged:
+    def assign(self, pairs: Callable[[], Iterator[Pair]], note: Callable[[str], None]) -> Iterator[str | None]:
         """Clean the training text and move every 23rd pair to the validation set."""
-        if "train" not in text:
-            return Arranged(raw, text)
-        kept = well_matched(text["train"], RATIO, LONGEST)
-        train = [index for number, index in enumerate(kept, 1) if number % EVERY]
-        remark = f"iwslt14: {len(text['train']['de']) - len(kept)} pairs dropped as too long or badly matched"
-
-        def split(splits: Splits) -> Splits:
-            valid = pick(splits["train"], kept[EVERY - 1 :: EVERY])
-            return {"train": pick(splits["train"], train), "valid": valid, "test": splits["test"]}
-
-        return Arranged(split(raw), split(text), (remark,))
+        kept = dropped = 0
+        for pair in pairs():
+            if well_matched(pair, RATIO, LONGEST):
+                kept += 1
+                yield "train" if kept % EVERY else "valid"
+            else:
+                dropped += 1
+                yield None
+        note(f"iwslt14: {dropped} pairs dropped as too long or badly matched")
 
 
-def _training(paths: dict[str, Path]) -> Sides:
-    """Return the training text without untranslated lines and tags."""
-    sides = {
-        lang: [TAGS.sub("", line).strip() for line in read_lines(path) if not any(tag in line for tag in LEFT_OUT)]
-        for lang, path in paths.items()
-    }
-    return require_parallel(paths, sides)
+def _training(paths: list[Path]) -> Iterator[Pair]:
+    """Yield the training text without untranslated lines and tags."""
+    sides = [
+        (TAGS.sub("", line).strip() for line in read_lines(path) if not any(tag in line for tag in LEFT_OUT))
+        for path in paths
+    ]
+    return parallel(paths, sides)
 
 
-def _segments(paths: dict[str, Path]) -> Sides:
-    """Return the segments of an evaluation set."""
-    sides = {
-        lang: [SEGMENT.sub("", line).strip() for line in read_lines(path) if "<seg id" in line]
-        for lang, path in paths.items()
-    }
-    return require_parallel(paths, sides)
+def _segments(paths: list[Path]) -> Iterator[Pair]:
+    """Yield the segments of an evaluation set."""
+    sides = [(SEGMENT.sub("", line).strip() for line in read_lines(path) if "<seg id" in line) for path in paths]
+    return parallel(paths, sides)

@@ -13,6 +13,7 @@ from ln_repro.corpus.download import Report, fetch
 from ln_repro.corpus.storage import cached_digest, locked
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
+from ln_repro.system.files import require_room
 
 
 def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> Found:
@@ -108,6 +109,7 @@ def _obtain(corpus: Corpus, data: Data, root: Path, absent: list[Raw], report: R
     if not all(raw.urls for raw in absent):
         missing = ", ".join(str(raw.path or raw.name) for raw in absent)
         raise UserError(f"{corpus.name}: {missing}: not found; {corpus.by_hand}")
+    require_room(root, float(sum(raw.size for raw in absent)), "paths.data")
     for raw in absent:
         expected = raw.digest if data.checksum == "strict" else None
         fetch(raw.urls, _store(corpus, root) / raw.name, expected, corpus.by_hand, report)

@@ -1,9 +1,16 @@
 """The user's own text in one language, with one sentence per line."""
 
-from ln_repro.corpus.base import Corpus, Found, Raw, wanted
-from ln_repro.corpus.text import Splits, find_text, read_lines, refuse_empty
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ln_repro.corpus.base import Corpus, Found, Raw, Splits, wanted
+from ln_repro.corpus.text import Pair, find_text, read_lines
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
+
+EVERY = 200
+"""Without a validation file, every 200th document is for validation: the paper's ratio of 199 to 1."""
 
 
 class Monolingual(Corpus):
@@ -14,27 +21,35 @@ class Monolingual(Corpus):
     origin = "your files"
     licence = "yours"
     by_hand = (
-        "give data.train=FILE data.valid=FILE, and data.test=FILE if you have one, with one sentence per line "
-        "(.gz and .xz are accepted)"
+        "give data.train=FILE, and data.valid=FILE and data.test=FILE if you have them, with one sentence per line "
+        "and blank lines between documents (.gz and .xz are accepted)"
     )
     languages = None
+    longest = math.inf
+    cleaning = "without printable text"
 
     def inputs(self, data: Data) -> list[Raw]:
-        """Return the file of each split; the test split may be left out."""
+        """Return the file of each split; valid, of which `read` can take the place, and test may be left out."""
         paths = {split: getattr(data, split) for split in wanted(data)}
-        if missing := [split for split, path in paths.items() if path is None and (split != "test" or data.only)]:
-            raise UserError(f"data.{missing[0]}: is not given; {self.by_hand}")
+        if paths[needed := wanted(data)[0]] is None:
+            raise UserError(f"data.{needed}: is not given; {self.by_hand}")
         places = {split: data.source / path if data.source else path for split, path in paths.items() if path}
         return [Raw(f"{split}.{data.target_lang}", path=find_text(place) or place) for split, place in places.items()]
 
+    def sides(self, data: Data) -> tuple[str, ...]:
+        return (data.target_lang,)
+
     def read(self, data: Data, found: Found) -> Splits:
-        """Return the splits without blank lines, which may separate documents."""
-        splits: Splits = {}
-        for raw in self.inputs(data):
-            sides = {data.target_lang: [line for line in read_lines(found[raw.name]) if line]}
-            refuse_empty({data.target_lang: found[raw.name]}, sides)
-            splits[raw.name.partition(".")[0]] = sides
-        return splits
+        """Return the splits; without a validation file, every 200th document of the training text is for validation."""
+        paths = {raw.name.partition(".")[0]: found[raw.name] for raw in self.inputs(data)}
+        if "train" not in paths or "valid" in paths:
+            return {split: _sentences(path) for split, path in paths.items()}
+        train = paths.pop("train")
+        return {
+            "train": _sentences(train, lambda number: number % EVERY != 0),
+            "valid": _sentences(train, lambda number: number % EVERY == 0),
+            **{split: _sentences(path) for split, path in paths.items()},
+        }
 
     def check(self, data: Data) -> None:
         """Raise `UserError` unless both languages are the same."""
@@ -43,3 +58,13 @@ class Monolingual(Corpus):
                 f"data.source_lang, data.target_lang: text is in one language, give it twice; got {data.source_lang} "
                 f"and {data.target_lang}"
             )
+
+
+def _sentences(path: Path, wanted: Callable[[int], bool] = lambda number: True) -> Iterator[Pair]:
+    """Yield the sentences of the documents, numbered from 1 and separated by blank lines, that are ``wanted``."""
+    document, after_blank = 0, True
+    for line in read_lines(path):
+        document += bool(line) and after_blank
+        after_blank = not line
+        if line and wanted(document):
+            yield (line,)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from ln_repro.corpus.base import Corpus, Found, Raw, Style, wanted
-from ln_repro.corpus.text import Splits, read_pair
+from ln_repro.corpus.base import Corpus, Found, Raw, Splits, Style, wanted
+from ln_repro.corpus.text import read_pairs
 from ln_repro.experiment.data import Data
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
@@ -34,18 +34,16 @@ class Multi30k(Corpus):
     def inputs(self, data: Data) -> list[Raw]:
         """Return the two sides of each split."""
         return [
-            Raw(name, f"sha256:{SHA256[name]}", (f"{URL}/{name}",))
-            for split in wanted(data)
-            for name in _sides(split).values()
+            Raw(name, f"sha256:{SHA256[name]}", (f"{URL}/{name}",)) for split in wanted(data) for name in _sides(split)
         ]
 
     def style(self, split: str) -> Style:
         return Style(normalise=True)
 
     def read(self, data: Data, found: Found) -> Splits:
-        return {split: read_pair({lang: found[name] for lang, name in _sides(split).items()}) for split in wanted(data)}
+        return {split: read_pairs([found[name] for name in _sides(split)]) for split in wanted(data)}
 
 
-def _sides(split: str) -> dict[str, str]:
-    """Return the names of a split's files by language."""
-    return {lang: f"{FILES[split]}.{lang}.gz" for lang in ("de", "en")}
+def _sides(split: str) -> list[str]:
+    """Return the names of the German and the English file of a split."""
+    return [f"{FILES[split]}.{lang}.gz" for lang in ("de", "en")]

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,7 @@ from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 from ln_repro.system.files import explained, require_room
 
-__all__ = ["Binarise", "Prepared", "fingerprint", "listing", "prepare", "verify"]
-
-Binarise = Callable[[Path, Path, str, str], None]
-"""Takes the folder with train.de, train.en, valid.de, ..., the folder to write, and both languages."""
+__all__ = ["Prepared", "fingerprint", "listing", "prepare", "verify"]
 
 STEPS = 1
 """Increased whenever a change to the shared steps changes the prepared text of any corpus."""
@@ -47,7 +44,7 @@ def fingerprint(data: Data, root: Path) -> str | None:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def prepare(data: Data, root: Path, binarise: Binarise, report: Report) -> Prepared:
+def prepare(data: Data, root: Path, report: Report) -> Prepared:
     """Return the prepared corpus; prepare it first if necessary.
 
     Raises:
@@ -65,11 +62,12 @@ def prepare(data: Data, root: Path, binarise: Binarise, report: Report) -> Prepa
         with locked(folder):
             if ready := opened(folder, known):  # by another process
                 return ready
-            require_room(root, room_for(found.values()), "paths.data")
+            files = [(found[raw.name], raw.share) for raw in corpus.inputs(data)]
+            require_room(root, room_for(files), "paths.data")
             from ln_repro.corpus.build import build  # slow to import
 
             learnt = _learnt(data, root)
-            build(corpus, data, found, folder, _identity(data, known, root, found), binarise, report, learnt)
+            build(corpus, data, found, folder, _identity(data, known, root, found), report, learnt)
     ready = opened(folder, known)
     assert ready is not None
     return ready

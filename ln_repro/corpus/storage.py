@@ -48,10 +48,11 @@ def locked(path: Path) -> AbstractContextManager[DirectoryLock]:
 
 UNPACKED = {".gz": 3.5, ".tgz": 3.5, ".xz": 4.5, ".zip": 4.0}
 """Approximate size of text relative to its archive."""
-COPIES = 5
-"""Copies of the text: raw, tokenised, segmented and binarised, and one as margin."""
+COPIES = 7
+"""Copies of the text: raw, tokenised, and twice tokenised, segmented and binarised, in shards and as a whole."""
 
 
-def room_for(paths: Iterable[Path]) -> float:
-    """Return an upper estimate of the disk space, in bytes, that the preparation of these raw files needs."""
-    return 16 * MEGABYTE + COPIES * sum(path.stat().st_size * UNPACKED.get(path.suffix, 1.0) for path in paths)
+def room_for(files: Iterable[tuple[Path, float]]) -> float:
+    """Return an upper estimate of the disk space, in bytes, to prepare raw files, of which only a share is used."""
+    text = sum(path.stat().st_size * UNPACKED.get(path.suffix, 1.0) * share for path, share in files)
+    return 16 * MEGABYTE + COPIES * text

@@ -3,12 +3,12 @@
 import hashlib
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from ln_repro.corpus.base import Arranged, Corpus, Found, Raw
-from ln_repro.corpus.text import Sides, Splits, lower, pick
+from ln_repro.corpus.base import Corpus, Found, Raw, Splits
+from ln_repro.corpus.text import Pair, lower
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 
@@ -38,26 +38,27 @@ class Tatoeba(Corpus):
         return [Raw("deu-eng.zip", f"sha256:{SHA256}", ("https://www.manythings.org/anki/deu-eng.zip",))]
 
     def read(self, data: Data, found: Found) -> Splits:
-        """Return all pairs as one split; `arrange` splits them by their words."""
-        return {"train": _read(found["deu-eng.zip"])}
+        """Return all pairs as one split; `assign` splits them by their words."""
+        return {"train": _read(found["deu-eng.zip"]), "valid": (), "test": ()}
 
-    def arrange(self, raw: Splits, text: Splits) -> Arranged:
-        """Split, and drop training pairs whose German side is in valid or test."""
-        words = {lang: [lower(line) for line in lines] for lang, lines in text["train"].items()}
-        numbers: dict[str, list[int]] = {"train": [], "valid": [], "test": []}
-        for number, english in enumerate(words["en"]):
-            numbers[_split_of(english)].append(number)
-        for split in ("valid", "test"):
-            numbers[split] = _one_each(numbers[split], words)
-        held_out = {words["de"][number] for split in ("valid", "test") for number in numbers[split]}
-        kept = [number for number in numbers["train"] if words["de"][number] not in held_out]
-        dropped = len(numbers["train"]) - len(kept)
-        numbers["train"] = kept
-        return Arranged(
-            {split: pick(raw["train"], chosen) for split, chosen in numbers.items()},
-            {split: pick(text["train"], chosen) for split, chosen in numbers.items()},
-            (f"tatoeba: {dropped} training pairs dropped because their German side is in valid or test",),
-        )
+    def assign(self, pairs: Callable[[], Iterator[Pair]], note: Callable[[str], None]) -> Iterator[str | None]:
+        """Split by English sentence, and drop training pairs whose German side is in valid or test.
+
+        Of each English sentence in valid and test, one pair is chosen by a hash of its German side.
+        """
+        best: dict[str, tuple[int, str, int]] = {}
+        for number, (german, english) in enumerate(_lower(pairs())):
+            if _split_of(english) != "train":
+                best[english] = min(best.get(english, (2**64, "", 0)), (_hash(german), german, number))
+        chosen = {number for _, _, number in best.values()}
+        held_out = {german for _, german, _ in best.values()}
+        dropped = 0
+        for number, (german, english) in enumerate(_lower(pairs())):
+            split = _split_of(english)
+            leaks = split == "train" and german in held_out
+            dropped += leaks
+            yield None if leaks or (split != "train" and number not in chosen) else split
+        note(f"tatoeba: {dropped} training pairs dropped because their German side is in valid or test")
 
     def expected(self, data: Data) -> Mapping[str, int]:
         """Return the numbers of pairs of the published file."""
@@ -72,13 +73,9 @@ def _split_of(english: str) -> str:
     return "valid" if place < 2 * SHARE else "train"
 
 
-def _one_each(numbers: list[int], words: Sides) -> list[int]:
-    """Return one pair per English sentence, chosen by a hash of the German side, in the order of the file."""
-    best: dict[str, tuple[int, str, int]] = {}
-    for number in numbers:
-        german, english = words["de"][number], words["en"][number]
-        best[english] = min(best.get(english, (2**64, "", 0)), (_hash(german), german, number))
-    return sorted(number for _, _, number in best.values())
+def _lower(pairs: Iterator[Pair]) -> Iterator[Pair]:
+    """Yield the pairs in lower case."""
+    return (tuple(map(lower, pair)) for pair in pairs)
 
 
 def _hash(text: str) -> int:
@@ -86,8 +83,8 @@ def _hash(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
 
 
-def _read(path: Path) -> dict[str, list[str]]:
-    """Return the pairs of the archive, without the attribution in the other columns.
+def _read(path: Path) -> Iterator[Pair]:
+    """Yield the pairs of the archive, without the attribution in the other columns.
 
     Raises:
         UserError: it is not a zip archive, is damaged, or has other content.
@@ -106,4 +103,4 @@ def _read(path: Path) -> dict[str, list[str]]:
     for number, row in enumerate(rows, 1):
         if len(row) < 2 or not row[0].strip() or not row[1].strip():
             raise UserError(f"{path}: {MEMBER}:{number}: expected ENGLISH, a tab and GERMAN; {Tatoeba.by_hand}")
-    return {"de": [row[1].strip() for row in rows], "en": [row[0].strip() for row in rows]}
+        yield row[1].strip(), row[0].strip()

@@ -2,74 +2,91 @@
 
 import gzip
 import lzma
+import tarfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from ln_repro.errors import UserError
 
-Sides = Mapping[str, list[str]]
-"""Parallel lines by language."""
-Splits = dict[str, Sides]
-"""By name: train, valid, test."""
+Pair = tuple[str, ...]
+"""A sentence on every side; a single sentence for text in one language."""
 SUFFIXES = ("", ".gz", ".xz")
 """Endings of plain and compressed text files."""
+OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
+DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, tarfile.TarError)
 
 
-def read_lines(path: Path) -> list[str]:
-    """Return the lines of a plain, gzip or xz file without surrounding white space.
+def read_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a plain, gzip or xz file without surrounding white space.
 
     Raises:
         UserError: the file is missing, unreadable, damaged or not UTF-8.
     """
-    data = read_bytes(path).removeprefix(b"\xef\xbb\xbf")
     try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{path}:{line}: not valid UTF-8; convert the file to UTF-8 and try again") from None
-    # str.splitlines would also split at U+2028, and programs that read the output as text at "\r".
-    lines = text.replace("\r", " ").split("\n")
-    if not lines[-1]:
-        lines.pop()
-    return [line.strip() for line in lines]
-
-
-def read_bytes(path: Path) -> bytes:
-    """Return the content of a file, decompressed according to its ending."""
-    try:
-        packed = path.read_bytes()
-        if path.suffix == ".gz":
-            return gzip.decompress(packed)
-        return lzma.decompress(packed) if path.suffix == ".xz" else packed
+        with OPENERS.get(path.suffix, open)(path, "rb") as file:
+            yield from _decoded(path, file)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+    except DAMAGE as error:
         raise UserError(f"{path}: damaged or incomplete ({error}); get the file again") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
-def read_pair(paths: Mapping[str, Path]) -> Sides:
-    """Return the lines of parallel files by language; raise `UserError` if the numbers of lines differ."""
-    return require_parallel(paths, {lang: read_lines(path) for lang, path in paths.items()})
+def read_member(archive: Path, names: Collection[str]) -> Iterator[str]:
+    """Yield the lines of a member of a tar archive that has one of these file names, without unpacking the archive.
+
+    Raises:
+        UserError: the archive is damaged, or has no such member.
+    """
+    try:
+        with tarfile.open(archive, "r|*") as tar:
+            for member in tar:
+                if member.isfile() and Path(member.name).name in names:
+                    yield from _decoded(archive / member.name, tar.extractfile(member) or ())
+                    return
+    except DAMAGE as error:
+        raise UserError(f"{archive}: damaged or incomplete ({error}); get the file again") from None
+    raise UserError(f"{archive}: {' or '.join(names)}: not in this archive; get the file again")
 
 
-def require_parallel(paths: Mapping[str, Path], sides: Sides) -> Sides:
-    """Return ``sides``, or raise `UserError` if they differ in the number of lines."""
-    if len({len(lines) for lines in sides.values()}) > 1:
-        found = ", ".join(f"{paths[lang]} has {len(lines)} lines" for lang, lines in sides.items())
-        raise UserError(f"the two sides are not parallel: {found}; each line needs its translation")
-    return sides
+def _decoded(path: Path, lines: Iterable[bytes]) -> Iterator[str]:
+    """Yield the lines as text; ``path`` is for messages."""
+    for number, line in enumerate(lines, 1):
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError:
+            raise UserError(f"{path}:{number}: not valid UTF-8; convert the file to UTF-8 and try again") from None
+        if number == 1 and "\0" in text:
+            raise UserError(f"{path}: looks like UTF-16; convert the file to UTF-8 and try again")
+        yield text.replace("\r", " ").strip()  # programs that read the output as text would split it at "\r"
 
 
-def refuse_empty(paths: Mapping[str, Path], sides: Sides) -> None:
-    """Raise `UserError` if a file is empty or a line is blank."""
-    for lang, lines in sides.items():
-        if not lines:
-            raise UserError(f"{paths[lang]}: the file is empty; give at least one sentence")
-        if "" in lines:
-            raise UserError(f"{paths[lang]}:{lines.index('') + 1}: empty line; remove the pair from both sides")
+def parallel(names: Sequence[object], sides: Sequence[Iterable[str]]) -> Iterator[Pair]:
+    """Yield the pairs of parallel lines; raise `UserError` at the end if the numbers of lines differ."""
+    lines = [iter(side) for side in sides]
+    for number, pair in enumerate(zip_longest(*lines)):
+        if None in pair:
+            counts = [number if line is None else number + 1 + sum(1 for _ in rest)
+                      for line, rest in zip(pair, lines, strict=True)]  # fmt: skip
+            found = ", ".join(f"{name} has {count} lines" for name, count in zip(names, counts, strict=True))
+            raise UserError(f"the two sides are not parallel: {found}; each line needs its translation")
+        yield pair
+
+
+def read_pairs(paths: Sequence[Path], refuse_empty: bool = False) -> Iterator[Pair]:
+    """Yield the pairs of lines of parallel files.
+
+    Raises:
+        UserError: the numbers of lines differ, or a line is blank with ``refuse_empty``.
+    """
+    for number, pair in enumerate(parallel(paths, [read_lines(path) for path in paths]), 1):
+        if refuse_empty and "" in pair:
+            raise UserError(f"{paths[pair.index('')]}:{number}: empty line; remove the pair from both sides")
+        yield pair
 
 
 def find_text(prefix: Path) -> Path | None:
@@ -78,26 +95,9 @@ def find_text(prefix: Path) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write the lines in UTF-8, after creating the folder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{line}\n" for line in lines)
-
-
 def stored_lines(path: Path) -> list[str]:
-    """Return the lines of a file that `write_lines` wrote."""
+    """Return the lines of a file of a prepared corpus."""
     return path.read_bytes().decode().split("\n")[:-1]
-
-
-def pick(sides: Sides, kept: list[int]) -> Sides:
-    """Return the lines with these indices, of every language."""
-    return {lang: [lines[number] for number in kept] for lang, lines in sides.items()}
-
-
-def length(sides: Sides) -> int:
-    """Return the number of pairs."""
-    return len(next(iter(sides.values())))
 
 
 def lower(text: str) -> str:

@@ -2,12 +2,12 @@
 
 import re
 import unicodedata
+from collections.abc import Callable
 
 from sacremoses.normalize import MosesPunctNormalizer
 from sacremoses.tokenize import MosesTokenizer
 
 from ln_repro.corpus.base import Style
-from ln_repro.corpus.parallel import Line, over_lines
 
 SPACE = re.compile(r"\s")
 DIGITS = frozenset("0123456789")
@@ -46,7 +46,7 @@ class ExactTokenizer(MosesTokenizer):
         return word in self._numeric and following in DIGITS
 
 
-def tokeniser(lang: str, style: Style) -> Line:
+def tokeniser(lang: str, style: Style) -> Callable[[str], str]:
     """Return a function that tokenises a sentence, with Moses' XML escapes."""
     moses = ExactTokenizer(lang)
     normaliser = MosesPunctNormalizer(lang) if style.normalise else None
@@ -66,8 +66,3 @@ def _printable(text: str) -> str:
     if text.isprintable():  # the usual case, much faster
         return text
     return "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in text)
-
-
-def tokenise_lines(lines: list[str], lang: str, style: Style) -> list[str]:
-    """Return the tokenised lines, in their original case."""
-    return over_lines(tokeniser, (lang, style), lines)

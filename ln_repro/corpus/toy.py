@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ln_repro.corpus.base import Corpus, Found, Raw, wanted
-from ln_repro.corpus.text import Splits
+from ln_repro.corpus.base import Corpus, Found, Raw, Splits, wanted
 from ln_repro.corpus.toy_words import (
     ADVERBS,
     MATRIX,
@@ -91,15 +90,9 @@ class Toy(Corpus):
     def read(self, data: Data, found: Found) -> Splits:
         """Return the generated splits, which share no source and no target sentence."""
         pairs = generate(sum(self.pairs.values()))
-        splits: Splits = {}
-        for name in ("test", "valid", "train"):  # the test set does not depend on the size of train
-            chosen = [next(pairs) for _ in range(self.pairs[name])]
-            if name in wanted(data):
-                splits[name] = {
-                    "de": [german for german, _ in chosen],
-                    "en": [english for _, english in chosen],
-                }
-        return splits
+        # The test set comes first, so that it does not depend on the size of train.
+        splits = {name: [next(pairs) for _ in range(self.pairs[name])] for name in ("test", "valid", "train")}
+        return {name: chosen for name, chosen in splits.items() if name in wanted(data)}
 
 
 def generate(count: int) -> Iterator[tuple[str, str]]:

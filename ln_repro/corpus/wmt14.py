@@ -1,13 +1,14 @@
-"""WMT14 English to German: the user's training text, newstest2013 and newstest2014."""
+"""WMT14 English to German: Europarl, Common Crawl and News Commentary, with newstest2013 and newstest2014."""
 
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from ln_repro.corpus.base import Corpus, Found, Raw, Style, wanted
+from ln_repro.corpus.base import Corpus, Found, Raw, Splits, Style, wanted
 from ln_repro.corpus.clean import well_matched
-from ln_repro.corpus.text import SUFFIXES, Sides, Splits, find_text, read_lines, read_pair, require_parallel
+from ln_repro.corpus.text import SUFFIXES, Pair, find_text, parallel, read_lines, read_member
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 
@@ -16,31 +17,64 @@ LANGUAGES = ("de", "en")
 RATIO, LONGEST = 1.5, 250
 """Limits of prepare-wmt14en2de.sh: ratio of the lengths, and length in subwords."""
 
+
+def _archive(name: str, folder: str, size: int, sha256: str) -> Raw:
+    """Return an archive, of whose text about a third is German-English."""
+    return Raw(name, f"sha256:{sha256}", (f"https://{folder}/{name}",), size=size, share=0.35)
+
+
+TRAIN = {  # shard of the training text: its archive; in alphabetical order, like a user's shards
+    "commoncrawl.de-en": _archive(
+        "training-parallel-commoncrawl.tgz", "www.statmt.org/wmt13", 918_311_367,
+        "c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5",
+    ),
+    "europarl-v7.de-en": _archive(
+        "training-parallel-europarl-v7.tgz", "www.statmt.org/wmt13", 657_632_379,
+        "0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7",
+    ),
+    "news-commentary-v9.de-en": _archive(
+        "training-parallel-nc-v9.tgz", "www.statmt.org/wmt14", 80_418_416,
+        "cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485",
+    ),
+}  # fmt: skip
+NEWSTESTS = _archive(
+    "dev.tgz", "data.statmt.org/wmt19/translation-task", 38_654_961,
+    "7a7deccf82ebb05ba508dba5eb21356492224e8f630ec4f992132b029b4b25e7",
+)  # fmt: skip
 SGM = re.compile(r"<seg[^>]*>(.*?)</seg>", re.DOTALL)
 
 
 class Wmt14(Corpus):
-    """WMT14; the user provides the training text in one or more shards."""
+    """WMT14 from the published archives, or from plain training text in one or more shards of the user's."""
 
     name = "wmt14"
-    description = "WMT14 news, newstest2013 and newstest2014; training text from your folder"
+    description = "WMT14 news, newstest2013 and newstest2014; a download of 1.7 GB"
     origin = "www.statmt.org/wmt14/translation-task.html"
     licence = "free for research"
     by_hand = (
-        "get newstest2013.{de,en}, newstest2014.{de,en} and the training text (europarl-v7, commoncrawl, "
-        "news-commentary: NAME.de and NAME.en, .gz or .xz) from statmt.org/wmt14 and give their folder as "
+        f"get {', '.join(raw.name for raw in [*TRAIN.values(), NEWSTESTS])} from statmt.org/wmt14, or newstest2013 and "
+        "newstest2014 and the training text in files NAME.de and NAME.en (.gz or .xz), and give their folder as "
         "data.source=PATH"
     )
     pairs: ClassVar[Mapping[str, int]] = {"valid": 3_000, "test": 3_003}
+    cleaning = (
+        "with an empty side, more than 250 subwords or a ratio of lengths over 1.5 (of the published text, fairseq's "
+        "script keeps about 3.96 of 4.5 million pairs)"
+    )
 
     def inputs(self, data: Data) -> list[Raw]:
-        """Return newstest2013, newstest2014 and all shards in the user's folder."""
-        names = [TESTS[split] for split in wanted(data) if split in TESTS]
-        if data.source is None or not data.source.is_dir():
-            return [Raw(f"{name}.{lang}") for name in names for lang in LANGUAGES]
+        """Return the archives, except where the user's folder has newstests or training text in plain files."""
+        folder = data.source if data.source is not None and data.source.is_dir() else None
+        inputs: list[Raw] = []
+        for name in [TESTS[split] for split in wanted(data) if split in TESTS]:
+            if folder and any(_side(folder, name, lang).is_file() for lang in LANGUAGES):
+                inputs += _plain(folder, name)
+            elif NEWSTESTS not in inputs:
+                inputs.append(NEWSTESTS)
         if "train" in wanted(data):
-            names += _shards(data.source)
-        return [Raw(f"{name}.{lang}", path=_side(data.source, name, lang)) for name in names for lang in LANGUAGES]
+            shards = [(folder, name) for name in _shards(folder)] if folder else []
+            inputs += itertools.chain.from_iterable(_plain(*shard) for shard in shards) if shards else TRAIN.values()
+        return inputs
 
     def style(self, split: str) -> Style:
         """Return the style of fairseq's script, which normalises the training text but not the evaluation sets."""
@@ -48,22 +82,18 @@ class Wmt14(Corpus):
 
     def read(self, data: Data, found: Found) -> Splits:
         """Return the splits, with the shards in alphabetical order."""
-        splits: Splits = {
-            split: _test({lang: found[f"{TESTS[split]}.{lang}"] for lang in LANGUAGES})
-            for split in wanted(data)
-            if split in TESTS
-        }
-        if "train" in wanted(data):
-            shards = sorted({name.rpartition(".")[0] for name in found} - set(TESTS.values()))
-            if not shards:
-                raise UserError(f"data.source: {data.source}: no training text found there; {self.by_hand}")
-            pairs = [read_pair({lang: found[f"{shard}.{lang}"] for lang in LANGUAGES}) for shard in shards]
-            splits["train"] = {lang: [line for sides in pairs for line in sides[lang]] for lang in LANGUAGES}
-        return splits
+        splits = {split: _pairs(found, TESTS[split], NEWSTESTS) for split in wanted(data) if split in TESTS}
+        if data.only:
+            return splits
+        plain = sorted({name.rpartition(".")[0] for name in found} - {NEWSTESTS.name, *TESTS.values()})
+        archives = {name: raw for name, raw in TRAIN.items() if raw.name in found}
+        shards = archives or dict.fromkeys(plain)
+        train = itertools.chain.from_iterable(_pairs(found, name, raw) for name, raw in shards.items())
+        return {**splits, "train": train}
 
-    def keep(self, train: Sides) -> list[int] | None:
-        """Return the pairs that fairseq's script keeps; it cleans after segmentation."""
-        return well_matched(train, RATIO, LONGEST)
+    def keep(self, pair: Pair) -> bool:
+        """Return whether fairseq's script keeps a pair; it cleans after segmentation."""
+        return well_matched(pair, RATIO, LONGEST)
 
 
 def _shards(folder: Path) -> list[str]:
@@ -83,18 +113,37 @@ def _shards(folder: Path) -> list[str]:
     return sorted(sides["de"])
 
 
+def _names(name: str, lang: str) -> list[str]:
+    """Return the names that one side of a shard or a newstest may have, in plain text or as SGML."""
+    return [f"{name}.{lang}", *(f"{name}{pair}-{role}.{lang}.sgm" for pair in ("-deen", "") for role in ("src", "ref"))]
+
+
+def _plain(folder: Path, name: str) -> list[Raw]:
+    """Return both sides of a shard or a newstest."""
+    return [Raw(f"{name}.{lang}", path=_side(folder, name, lang)) for lang in LANGUAGES]
+
+
 def _side(folder: Path, name: str, lang: str) -> Path:
-    """Return one side of a shard or a newstest, in plain text or as SGML."""
-    plain = folder / f"{name}.{lang}"
-    sgm = [folder / f"{name}-deen-{role}.{lang}.sgm" for role in ("src", "ref")]
-    sgm += [folder / f"{name}-{role}.{lang}.sgm" for role in ("src", "ref")]
+    """Return one side of a shard or a newstest, in plain text or as SGML; the plain name if it does not exist."""
+    plain, *sgm = (folder / file for file in _names(name, lang))
     return find_text(plain) or next((path for path in sgm if path.is_file()), plain)
 
 
-def _test(paths: dict[str, Path]) -> Sides:
-    """Return a newstest from plain text or SGML."""
-    if not any(path.suffix == ".sgm" for path in paths.values()):
-        return read_pair(paths)
-    texts = {lang: "\n".join(read_lines(path)) for lang, path in paths.items()}
-    sides = {lang: [segment.strip() for segment in SGM.findall(text)] for lang, text in texts.items()}
-    return require_parallel(paths, sides)
+def _pairs(found: Found, name: str, archive: Raw | None) -> Iterator[Pair]:
+    """Return the pairs of a shard or a newstest, from its files or from its archive."""
+    if f"{name}.de" in found:
+        paths = [found[f"{name}.{lang}"] for lang in LANGUAGES]
+        sides = [read_lines(path) for path in paths]
+    else:
+        assert archive is not None
+        paths = [found[archive.name] / f"{name}.{lang}" for lang in LANGUAGES]
+        sides = [read_member(found[archive.name], _names(name, lang)) for lang in LANGUAGES]
+    if name in TESTS.values():
+        sides = [_segments(list(side)) for side in sides]
+    return parallel(paths, sides)
+
+
+def _segments(lines: list[str]) -> Iterator[str]:
+    """Return the lines of plain text, or the segments of SGML."""
+    segments = SGM.findall("\n".join(lines))
+    return (segment.strip() for segment in segments or lines)

@@ -116,18 +116,6 @@ def require_fairseq() -> None:
         raise LnReproError(f"fairseq is not installed; run: {INSTALL}")
 
 
-def binarise(text: Path, out: Path, source_lang: str, target_lang: str) -> None:
-    """Binarise a prepared corpus in a worker."""
-    out.mkdir(parents=True, exist_ok=True)
-    worker = Worker("binarise", [str(text), str(out), source_lang, target_lang], out / "binarise.log")
-    try:
-        worker.wait()
-    except BaseException:
-        worker.stop()
-        raise
-    worker.check()
-
-
 def follow_rank_zero() -> NoReturn:
     """Replace this process by a trainer that takes part in the run of the first process."""
     require_fairseq()

@@ -3,7 +3,7 @@
 Only workers import fairseq, which changes global state (Hydra's, the seeds). A worker stops when its standard input is
 closed, so that it does not outlive the command that started it.
 
-JOB is ``binarise``, ``decode`` or ``train``; in the benchmark also ``stock``, ``generate``, ``bare`` or ``count``.
+JOB is ``decode`` or ``train``; in the benchmark also ``stock``, ``generate``, ``bare`` or ``count``.
 Under torchrun it may also be ``follow`` (train with the arguments of the first process) or ``release`` (tell the
 processes that follow that there is nothing to train).
 """
@@ -29,10 +29,6 @@ def main() -> int:
     compat.apply()
     gc.freeze()
     gc.enable()
-    if job == "binarise":
-        from ln_repro.engine.binarise import binarise
-
-        return binarise(arguments)
     if job == "decode":
         from ln_repro.engine.decode import decode
 

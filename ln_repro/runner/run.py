@@ -59,7 +59,7 @@ def run(experiment: Experiment, say: Callable[[str], None], queued: Mapping[str,
             f"processes; give a multiple of {rank.size}"
         )
     experiment = with_pretrained(experiment)
-    corpus = prepare(experiment.data, experiment.paths.data, process.binarise, say)
+    corpus = prepare(experiment.data, experiment.paths.data, say)
     run_id = experiment.id(corpus.fingerprint)
     folder = RunFolder.of(experiment, run_id)
     with explained(experiment.paths.runs, "paths.runs"):

@@ -10,10 +10,10 @@ import pytest
 from ln_repro.bench.__main__ import main
 from ln_repro.bench.rows import ROWS, probe_ratios
 from ln_repro.bench.trainings import Window, Workload, speed
-from ln_repro.engine.process import binarise
 from ln_repro.errors import LnReproError
 from tests.e2e.conftest import made_up_corpus
 from tests.examples import experiment
+from tests.stock_binariser import binarise
 
 
 def test_the_warm_up_is_not_timed() -> None:

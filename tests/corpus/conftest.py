@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from corpus_helpers import copy_files, settings
+from corpus_helpers import settings
 
 from ln_repro.corpus.prepare import Prepared, prepare
 from ln_repro.corpus.registry import CORPORA
@@ -19,7 +19,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def made(root: Path) -> Callable[..., Prepared]:
     """Return a function that prepares a corpus under `root`."""
-    return lambda name, **changes: prepare(settings(name, **changes), root, copy_files, lambda line: None)
+    return lambda name, **changes: prepare(settings(name, **changes), root, lambda line: None)
 
 
 @pytest.fixture

@@ -1,20 +1,11 @@
-"""Settings, a fake binariser, and text files."""
+"""Settings and text files."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 from ln_repro.experiment.data import Data
 
 MERGES = {"toy": 0, "wmt14": 200}
-
-
-def copy_files(bpe: Path, out: Path, source: str, target: str) -> None:
-    """Stand in for fairseq's binariser."""
-    for split in ("train", "valid", "test"):
-        for lang in (source, target):
-            if (bpe / f"{split}.{lang}").exists():
-                shutil.copy(bpe / f"{split}.{lang}", out / f"{split}.{lang}")
 
 
 def settings(name: str, **changes: Any) -> Data:

@@ -123,9 +123,9 @@ def test_a_corpus_downloads_what_it_lacks(server: str, root: Path, monkeypatch: 
     raw = Raw("deu-eng.zip", f"sha256:{'0' * 64}", (f"{server}/good",))
     monkeypatch.setattr(tatoeba, "inputs", lambda self, data: [raw])
     with pytest.raises(UserError, match=r"expected sha256:0000.*data\.checksum=record"):
-        prepare(settings("tatoeba"), root, lambda *_: None, lambda line: None)
+        prepare(settings("tatoeba"), root, lambda line: None)
     loose = settings("tatoeba", checksum="record")
     assert fingerprint(loose, root) is None
     with pytest.raises(UserError, match=r"not a zip archive.*data\.source=PATH"):
-        prepare(loose, root, lambda *_: None, lambda line: None)
+        prepare(loose, root, lambda line: None)
     assert fingerprint(loose, root) is not None

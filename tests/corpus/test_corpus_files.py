@@ -1,6 +1,7 @@
 """The user's text: what is accepted, and what is refused with the file and the line."""
 
 import gzip
+import itertools
 import lzma
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import Any
 import pytest
 from corpus_helpers import settings, write
 
-from ln_repro.corpus.prepare import Prepared, fingerprint, verify
+from ln_repro.corpus.prepare import Prepared, fingerprint, prepare, verify
+from ln_repro.corpus.text import stored_lines
 from ln_repro.errors import UserError
 
 Made = Callable[..., Prepared]
@@ -58,25 +60,56 @@ def test_odd_but_good_text(made: Made, text: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("split", "content", "told"),
     [
-        (b"One.\n\nThree.\n", r"train\.en:2: empty line"),
-        (b"One.\nTwo \xff.\nThree.\n", r"train\.en:2: not valid UTF-8"),
-        (b"One.\nTwo.\n", r"train\.nl has 3 lines, .*train\.en has 2 lines"),
-        (b"One.\n\x01\x02\nThree.\n", r"train\.en: the line '\\x01\\x02' has no .* text; remove the sentence pair"),
+        ("valid", b"One.\n\nThree.\n", r"valid\.en:2: empty line"),
+        (
+            "test",
+            b"One.\n\x01\x02\nThree.\n",
+            r"test\.en:2: the line '\\x01\\x02' has no .* text; remove the sentence pair",
+        ),
+        ("test", b"One.\nTwo.\n" + b"a " * 1_024, r"test\.en:3: the line 'a a .*' has 1024 subwords, more than 1023"),
+        ("train", b"One.\nTwo \xff.\nThree.\n", r"train\.en:2: not valid UTF-8"),
+        ("train", "One.\nTwö.\nThree.".encode("latin-1"), r"train\.en:2: not valid UTF-8; convert the file to UTF-8"),
+        ("train", "One.\nTwo.\nThree.".encode("utf-16"), r"train\.en:1: not valid UTF-8"),
+        ("train", "One.\nTwo.\nThree.".encode("utf-16-le"), r"train\.en: looks like UTF-16; convert the file to UTF-8"),
+        ("train", b"One.\nTwo.\n", r"train\.nl has 3 lines, .*train\.en has 2 lines"),
+        ("train", b"One.\nTwo.\n3\n4\n5\n", r"train\.nl has 3 lines, .*train\.en has 5 lines"),
     ],
 )
-def test_text_that_is_refused(made: Made, root: Path, text: dict[str, Any], content: bytes, told: str) -> None:
-    text["train"].with_name("train.en").write_bytes(content)
-    with pytest.raises(UserError, match=told):
+def test_text_that_is_refused(
+    made: Made, root: Path, text: dict[str, Any], split: str, content: bytes, told: str
+) -> None:
+    for lang, suffix in itertools.product(("nl", "en"), (".gz", ".xz")):
+        packed = text[split].with_name(f"{split}.{lang}{suffix}")
+        if packed.exists():
+            packed.with_suffix("").write_text("\n".join(SENTENCES[lang]))
+            packed.unlink()
+    text[split].with_name(f"{split}.en").write_bytes(content)
+    with pytest.raises(UserError, match=told) as error:
         made("files", **text)
-    assert not list(root.glob("prepared/[!.]*"))
+    assert "\n" not in str(error.value).replace(str(text[split].parent), "")
+    assert [path.name for path in root.glob("prepared/*") if not path.name.endswith(".lease")] == []
+
+
+def test_training_pairs_that_are_empty_or_too_long_are_left_out_and_numbered(root: Path, text: dict[str, Any]) -> None:
+    bad = {4: "", 6: "\x01", 7: "long " * 1_024, **dict.fromkeys(range(9, 13), "")}
+    write(text["train"].with_name("train.nl"), *(f"Zin {number}." for number in range(1, 13)))
+    write(text["train"].with_name("train.en"), *(bad.get(number, f"Line {number}.") for number in range(1, 13)))
+    told: list[str] = []
+    prepared = prepare(settings("files", **text), root, told.append)
+    assert prepared.pairs["train"] == 5
+    assert stored_lines(prepared.folder / "text" / "train.nl") == [f"zin {number} ." for number in (1, 2, 3, 5, 8)]
+    assert (
+        "files: 7 of 12 training pairs left out, with an empty side or more than 1,023 subwords: "
+        "numbers 4, 6, 7, 9, 10, ..." in told
+    )
 
 
 def test_both_sides_empty(made: Made, text: dict[str, Any]) -> None:
     for lang in ("nl", "en"):
         text["train"].with_name(f"train.{lang}").write_bytes(b"")
-    with pytest.raises(UserError, match=r"the file is empty"):
+    with pytest.raises(UserError, match=r"files: train: no sentence pair is left.*give more text"):
         made("files", **text)
 
 
@@ -124,8 +157,11 @@ def test_text_in_one_language(made: Made, root: Path, tmp_path: Path) -> None:
         ({"train": None}, r"data\.train: is not given; give data\.train=FILE"),
         ({"valid": Path("nothing.txt")}, r"valid\.en: not found there"),
         ({"source_lang": "nl"}, "text is in one language, give it twice; got nl and en"),
-        ({"train": Path("blank.txt")}, r"blank\.txt: the file is empty; give at least one sentence$"),
-        ({"train": Path("signs.txt")}, r"train\.en: the line '\\x01\\x02' has no printable text; remove the sentence$"),
+        ({"train": Path("blank.txt")}, r"text: train: no sentence is left.*give more text$"),
+        (
+            {"valid": Path("signs.txt")},
+            r"signs\.txt: the line '\\x01\\x02' has no printable text; remove the sentence$",
+        ),
     ],
 )
 def test_text_in_one_language_that_is_refused(made: Made, tmp_path: Path, changed: dict[str, Any], told: str) -> None:
@@ -136,3 +172,16 @@ def test_text_in_one_language_that_is_refused(made: Made, tmp_path: Path, change
     given |= {split: Path("some.txt") for split in ("train", "valid", "test")}
     with pytest.raises(UserError, match=told):
         made("text", **given | changed)
+
+
+def test_every_200th_document_is_for_validation(made: Made, tmp_path: Path) -> None:
+    documents = [
+        "".join(f"Document {number}, line {line}.\n" for line in range(number % 3 + 1)) for number in range(1, 402)
+    ]
+    (tmp_path / "text.txt").write_text("\n" + "\n\n".join(documents))
+    prepared = made("text", train=tmp_path / "text.txt", source_lang="en", target_lang="en")
+    assert prepared.references("valid") == [f"Document {n}, line {i}." for n in (200, 400) for i in range(n % 3 + 1)]
+    assert prepared.pairs["train"] + prepared.pairs["valid"] == sum(number % 3 + 1 for number in range(1, 402))
+    (tmp_path / "text.txt").write_text("\n\n".join(documents[:199]))
+    with pytest.raises(UserError, match="text: valid: no sentence is left"):
+        made("text", train=tmp_path / "text.txt", source_lang="en", target_lang="en")

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import lzma
 import shutil
 import tarfile
 import zipfile
@@ -13,8 +12,7 @@ import pytest
 from corpus_helpers import settings, write
 
 from ln_repro.corpus import iwslt14
-from ln_repro.corpus.prepare import Prepared, fingerprint, verify
-from ln_repro.corpus.registry import CORPORA
+from ln_repro.corpus.prepare import Prepared, verify
 from ln_repro.errors import UserError
 
 Made = Callable[..., Prepared]
@@ -26,12 +24,6 @@ def test_absent_source(made: Made, name: str, tmp_path: Path) -> None:
         made(name, source=tmp_path / "nowhere")
     with pytest.raises(UserError, match=r"not found there; get .*data\.source=PATH"):
         made(name, source=tmp_path)
-
-
-def test_wmt14_is_not_downloaded(made: Made, root: Path) -> None:
-    assert fingerprint(settings("wmt14"), root) is None
-    with pytest.raises(UserError, match=r"newstest2013\.de.*get .*data\.source=PATH"):
-        made("wmt14")
 
 
 # --- Multi30k
@@ -209,43 +201,3 @@ def test_an_iwslt14_that_is_not_the_published_one_is_refused(
     archive.write_bytes(archive.read_bytes()[:-100])
     with pytest.raises(UserError, match=r"not a tar archive, or a damaged one"):
         made("iwslt14", source=archive)
-
-
-# --- WMT14
-
-
-@pytest.fixture
-def wmt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "wmt"
-    for lang in ("de", "en"):
-        write(folder / f"newstest2013.{lang}", f"Der well-known {lang} \u201cfact\u201d.", "Two.")
-        sgm = folder / f"newstest2014-deen-{'ref' if lang == 'de' else 'src'}.{lang}.sgm"
-        write(sgm, "<doc>", f'<seg id="1">Seg {lang}.</seg>', f'<seg id="2"> It\u2019s {lang}. </seg>', "</doc>")
-        with lzma.open(folder / f"b.{lang}.xz", "wt") as file:
-            file.write(f"Second {lang}.\n\nOnly one side is long" + (" indeed" * 9 if lang == "de" else "") + "\n")
-        write(folder / f"a.{lang}", f"First {lang} \u201cfact\u201d.")
-    monkeypatch.setattr(type(CORPORA["wmt14"]), "pairs", {"valid": 2, "test": 2})
-    return folder
-
-
-def test_wmt14_shards_in_the_order_of_their_names(made: Made, wmt: Path) -> None:
-    prepared = made("wmt14", source=wmt, source_lang="en", target_lang="de", lowercase=False, bpe_merges=500)
-    assert (prepared.folder / "text" / "train.en").read_text("utf-8") == "First en &quot; fact . &quot;\nSecond en .\n"
-    assert dict(prepared.pairs) == {"train": 2, "valid": 2, "test": 2}
-    assert prepared.references("test") == ["Seg de.", "It\u2019s de."]
-    assert prepared.tokenised("valid")[0] == "Der well @-@ known de “ fact ” ."
-
-
-def test_wmt14_needs_both_sides_and_some_text(made: Made, wmt: Path) -> None:
-    (wmt / "a.en").unlink()
-    with pytest.raises(UserError, match=r"a: has only one of \.de and \.en"):
-        made("wmt14", source=wmt)
-    for path in [wmt / "a.de", *wmt.glob("b.*")]:
-        path.unlink()
-    with pytest.raises(UserError, match=r"no training text found there"):
-        made("wmt14", source=wmt)
-    assert dict(made("wmt14", source=wmt, only="test").pairs) == {"test": 2}
-
-
-def test_wmt14_real_newstest(made: Made, real_data: Path) -> None:
-    assert dict(made("wmt14", source=real_data / "wmt14", only="test").pairs) == {"test": 3003}

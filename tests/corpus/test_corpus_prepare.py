@@ -10,8 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from corpus_helpers import copy_files, settings
+from corpus_helpers import settings
+from kills import kill_ten_times
 
+from ln_repro.corpus import shards
 from ln_repro.corpus.prepare import Prepared, fingerprint, listing, prepare, verify
 from ln_repro.errors import UserError
 
@@ -19,21 +21,21 @@ Made = Callable[..., Prepared]
 REPOSITORY = Path(__file__).parents[2]
 
 PROCESS = """
-import shutil, sys, time
+import sys, time
 from pathlib import Path
+from ln_repro.corpus import shards
 from ln_repro.corpus.prepare import prepare
 from ln_repro.corpus.registry import CORPORA
 from ln_repro.experiment.data import Data
 
 type(CORPORA["toy"]).pairs = {"train": 200, "valid": 20, "test": 20}
 
-def binarise(bpe, out, source, target):
-    print("binarising", flush=True)
-    time.sleep(float(sys.argv[2]))
-    for path in bpe.iterdir():
-        shutil.copy(path, out)
+def say(line):
+    if line.startswith("binarising"):
+        print("binarising", flush=True)
+        time.sleep(float(sys.argv[2]))
 
-prepared = prepare(Data(name="toy", bpe_merges=0), Path(sys.argv[1]), binarise, lambda line: None)
+prepared = prepare(Data(name="toy", bpe_merges=0), Path(sys.argv[1]), say)
 print(prepared.folder.name, flush=True)
 """
 
@@ -49,7 +51,9 @@ def test_the_whole_folder(made: Made, root: Path, small_toy: None) -> None:
     prepared = made("toy")
     assert dict(prepared.pairs) == {"train": 200, "valid": 20, "test": 20}
     assert sorted(path.name for path in prepared.bin.iterdir()) == [
-        "test.de", "test.en", "train.de", "train.en", "valid.de", "valid.en",
+        "dict.de.txt", "dict.en.txt",
+        *(f"{split}.de-en.{lang}.{end}" for split in ("test", "train", "valid") for lang in ("de", "en")
+          for end in ("bin", "idx")),
     ]  # fmt: skip
     manifest = json.loads((prepared.folder / "manifest.json").read_text())
     assert manifest["fingerprint"] == prepared.fingerprint == fingerprint(settings("toy"), root)
@@ -62,7 +66,7 @@ def test_the_whole_folder(made: Made, root: Path, small_toy: None) -> None:
     assert prepared.tokenised("test")[0] == prepared.references("test")[0].lower().replace(".", " .")
     assert not (prepared.folder / "raw" / "train.de").exists()
     assert verify(settings("toy"), root) == []
-    again = prepare(settings("toy"), root, lambda *_: pytest.fail("prepared twice"), lambda line: None)
+    again = prepare(settings("toy"), root, lambda line: pytest.fail("prepared twice"))
     assert again == prepared
     (row,) = (row for row in listing(root) if row["prepared"])
     assert (row["name"], row["folders"]) == ("toy", [str(prepared.folder)])
@@ -114,14 +118,14 @@ def test_a_flipped_byte_a_lost_line_and_a_lost_file_are_found_and_repaired(
     made: Made, root: Path, small_toy: None
 ) -> None:
     folder = made("toy").folder
-    content = bytearray((folder / "bin" / "train.de").read_bytes())
+    content = bytearray((folder / "bin" / "train.de-en.de.bin").read_bytes())
     content[5] ^= 1
-    (folder / "bin" / "train.de").write_bytes(content)
+    (folder / "bin" / "train.de-en.de.bin").write_bytes(content)
     lines = (folder / "text" / "test.de").read_text(encoding="utf-8").split("\n")
     (folder / "text" / "test.de").write_text("\n".join(lines[1:]), encoding="utf-8")
     (folder / "raw" / "valid.en").unlink()
     problems = "\n".join(verify(settings("toy"), root))
-    assert f"{folder / 'bin' / 'train.de'}: sha256: expected " in problems
+    assert f"{folder / 'bin' / 'train.de-en.de.bin'}: sha256: expected " in problems
     assert "expected 20 pairs, found 19 lines" in problems
     assert "valid.en: missing" in problems
     made("toy")
@@ -146,7 +150,7 @@ def test_killed_in_the_middle(root: Path, small_toy: None) -> None:
     assert not [row for row in listing(root) if row["prepared"]]
     with pytest.raises(UserError, match=r"(?s)not prepared.*ln-repro data prepare data=toy"):
         verify(settings("toy"), root)
-    prepare(settings("toy"), root, copy_files, lambda line: None)
+    prepare(settings("toy"), root, lambda line: None)
     assert verify(settings("toy"), root) == []
     assert [path.name for path in (root / "prepared").iterdir() if path.name.endswith(".staging")] == []
 
@@ -158,15 +162,32 @@ FULL = OSError(errno.ENOSPC, "No space left on device", "x")
     ("failure", "told", "match"),
     [(KeyboardInterrupt(), KeyboardInterrupt, None), (FULL, UserError, r"the disk is full.*paths\.data")],
 )
-def test_a_failed_step_leaves_nothing(
-    root: Path, small_toy: None, failure: BaseException, told: type[BaseException], match: str | None
+def test_what_was_done_before_an_interruption_or_a_full_disk_is_kept(
+    root: Path,
+    small_toy: None,
+    failure: BaseException,
+    told: type[BaseException],
+    match: str | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def binarise(bpe: Path, out: Path, source: str, target: str) -> None:
-        raise failure
+    def interrupted(line: str) -> None:
+        if line.startswith("binarising"):
+            raise failure
 
     with pytest.raises(told, match=match):
-        prepare(settings("toy"), root, binarise, lambda line: None)
-    assert [path for path in (root / "prepared").iterdir() if path.suffix != ".lease"] == []
+        prepare(settings("toy"), root, interrupted)
+    assert not [path for path in (root / "prepared").iterdir() if not path.name.startswith(".")]
+    monkeypatch.setattr(shards, "cached_tokeniser", lambda *_: pytest.fail("tokenised again"))
+    prepare(settings("toy"), root, lambda line: None)
+    assert verify(settings("toy"), root) == []
+    assert not list((root / "prepared").rglob("*shards*"))
+
+
+@pytest.mark.parametrize("pairs", [1_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_a_preparation_that_is_killed_ten_times_ends_with_the_same_files(tmp_path: Path, pairs: int) -> None:
+    steps, found, expected = kill_ten_times(tmp_path, pairs, pairs // 8)
+    assert {"tokenising", "cleaning", "binarising"} <= set(steps)
+    assert found == expected
 
 
 def test_a_folder_that_cannot_be_written(made: Made, root: Path) -> None:

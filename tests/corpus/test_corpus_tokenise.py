@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,8 @@ from ln_repro.corpus import parallel
 from ln_repro.corpus.base import Style
 from ln_repro.corpus.prepare import prepare
 from ln_repro.corpus.text import lower
-from ln_repro.corpus.tokenise import tokenise_lines, tokeniser
+from ln_repro.corpus.tokenise import tokeniser
+from ln_repro.errors import LnReproError
 from tests.waiting import until
 
 #: The test side of IWSLT14 as tokenizer.perl and lowercase.perl give it (fairseq's prepare-iwslt14.sh, before BPE).
@@ -25,7 +27,7 @@ IWSLT14_TEST = {
 
 def test_iwslt14_test_side_is_the_classic_one_to_the_byte(real_data: Path, root: Path) -> None:
     data = settings("iwslt14", source=real_data / "iwslt14", only="test", bpe_merges=10_000)
-    prepared = prepare(data, root, lambda *_: pytest.fail("nothing to binarise"), lambda line: None)
+    prepared = prepare(data, root, lambda line: None)
     assert dict(prepared.pairs) == {"test": 6750}
     for lang, expected in IWSLT14_TEST.items():
         content = (prepared.folder / "text" / f"test.{lang}").read_bytes()
@@ -61,36 +63,25 @@ def test_lower_case_is_perls() -> None:
     assert lower("ΟΔΟΣ Straße ÄÖÜ") == "οδοσ straße äöü"
 
 
-def test_workers_keep_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [f"Line {number}, and so on." for number in range(300)]
-    alone = tokenise_lines(lines, "en", Style())
-    monkeypatch.setattr(parallel, "WORTH_IT", 1)
-    monkeypatch.setattr(parallel, "CHUNK", 7)
-    monkeypatch.setattr(parallel, "cores", lambda: 2)
-    assert tokenise_lines(lines, "en", Style()) == alone
-
-
 WORKERS = """
 from multiprocessing import active_children
 from ln_repro.corpus import parallel
 
-def make():
+def wait(item):
     import time
-    return lambda line: time.sleep(0.01) or line
+    time.sleep(0.05)
+    return item
 
 if __name__ == "__main__":
-    import threading, time
-    parallel.WORTH_IT, parallel.CHUNK, parallel.cores = 1, 5, lambda: 2
-    def tell():
-        while len(children := active_children()) < 2:
-            time.sleep(0.05)
-        print(*[child.pid for child in children], flush=True)
-    threading.Thread(target=tell, daemon=True).start()
-    parallel.over_lines(make, (), ["line"] * 5000)
+    parallel.cores = lambda: 2
+    results = parallel.apply(wait, range(1000), True)
+    assert [next(results) for _ in range(10)] == list(range(10))
+    print(*[child.pid for child in active_children()], flush=True)
+    list(results)
 """
 
 
-def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
+def test_workers_keep_the_order_and_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     script = write(tmp_path / "script.py", WORKERS)
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment) as process:
@@ -99,6 +90,12 @@ def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
         process.kill()
     assert len(workers) == 2
     until(lambda: not any(alive(pid) for pid in workers))
+
+
+def test_a_killed_worker_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "cores", lambda: 2)
+    with pytest.raises(LnReproError, match="a process was killed, possibly out of memory; the same command continues"):
+        list(parallel.apply(signal.raise_signal, [signal.SIGKILL] * 9, True))
 
 
 def alive(pid: int) -> bool:

@@ -18,7 +18,7 @@ def test_the_generator_never_changes() -> None:
 
 def test_the_splits_share_no_sentence() -> None:
     splits = CORPORA["toy"].read(settings("toy"), {})
-    assert {name: len(sides["de"]) for name, sides in splits.items()} == {"train": 20_000, "valid": 500, "test": 500}
-    for lang in ("de", "en"):
-        lines = [line for sides in splits.values() for line in sides[lang]]
+    assert {name: len(list(pairs)) for name, pairs in splits.items()} == {"train": 20_000, "valid": 500, "test": 500}
+    for side in (0, 1):
+        lines = [pair[side] for pairs in splits.values() for pair in pairs]
         assert len(set(lines)) == len(lines) == 21_000

@@ -7,7 +7,6 @@ import pytest
 
 from ln_repro.corpus.prepare import prepare
 from ln_repro.engine import command as engine
-from ln_repro.engine import process
 from ln_repro.engine.decoder import Decoder
 from ln_repro.experiment.settings import build
 from tests.e2e.conftest import Command, _escaped
@@ -75,7 +74,7 @@ def test_an_average_is_scored_beside_the_single_epochs(averaged, undisturbed):
 def test_the_average_of_copies_translates_like_the_original(averaged, tmp_path):
     settings = json.loads((averaged.folder / "experiment.json").read_text())
     experiment = build({key: value for key, value in settings.items() if key != "id"})
-    corpus = prepare(experiment.data, experiment.paths.data, process.binarise, print)
+    corpus = prepare(experiment.data, experiment.paths.data, print)
     checkpoints = averaged.folder / "checkpoints"
     training = engine.training_arguments(experiment, corpus.bin, checkpoints)
     weights = {

@@ -11,8 +11,8 @@ import torch
 from hydra.core.config_store import ConfigStore
 
 from ln_repro.engine import compat
-from ln_repro.engine.process import binarise
 from tests.e2e.conftest import made_up_corpus
+from tests.stock_binariser import binarise
 
 store = ConfigStore.instance()
 ours = copy.deepcopy(store.repo)

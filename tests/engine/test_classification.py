@@ -17,7 +17,7 @@ from ln_repro.engine.plugin.classification import (
 from ln_repro.engine.plugin.encoder_only import LnClassifier, LnEncoder
 from ln_repro.engine.plugin.model import LnTransformerConfig
 from ln_repro.engine.plugin.task import MASK
-from ln_repro.engine.process import binarise
+from tests.stock_binariser import binarise
 
 SMALL = {"layers": 2, "width": 32, "ffn": 48, "heads": 4, "share_embeddings": True}
 

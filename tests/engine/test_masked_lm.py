@@ -9,7 +9,6 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
-from ln_repro.engine.binarise import binarise
 from ln_repro.engine.plugin.encoder_only import LnEncoder
 from ln_repro.engine.plugin.layers import sinusoids
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
@@ -18,6 +17,7 @@ from ln_repro.engine.plugin.model import LnTransformerConfig
 from ln_repro.engine.plugin.optimizers import Sgd, SgdConfig
 from ln_repro.engine.plugin.probes import probe
 from ln_repro.engine.trainer import StrictTrainer
+from tests.stock_binariser import binarise
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation")  # fairseq copies a tensor by NumPy
 WORDS = 400
@@ -135,7 +135,7 @@ def test_text_is_cut_into_blocks_of_one_length(tmp_path):
     sentences = [" ".join(f"w{(number * 7 + at) % 30}" for at in range(number % 5 + 1)) for number in range(60)]
     for split in ("train", "valid"):
         (tmp_path / f"{split}.en").write_text("\n".join(sentences) + "\n")
-    binarise([str(tmp_path), str(tmp_path / "bin"), "en", "en"])
+    binarise(tmp_path, tmp_path / "bin", "en", "en")
     made = {path.name for path in (tmp_path / "bin").glob("*.bin")}
     assert made == {"train.en-en.en.bin", "valid.en-en.en.bin"}
     folder = str(tmp_path / "bin")

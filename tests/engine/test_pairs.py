@@ -10,7 +10,7 @@ from fairseq.data import Dictionary, LanguagePairDataset
 from fairseq.data.data_utils import load_indexed_dataset
 
 from ln_repro.engine.plugin.pairs import Pairs
-from ln_repro.engine.process import binarise
+from tests.stock_binariser import binarise
 
 
 @pytest.fixture(params=[True, False], ids=["padded on the left", "on the right"])

@@ -1,0 +1,175 @@
+"""The work on one shard of a corpus: tokenise, count words, segment and encode; it is done in any process."""
+
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from ln_repro.corpus.base import Corpus, Found
+from ln_repro.corpus.binary import Sentences, encode, token_ids
+from ln_repro.corpus.bpe import segmenter
+from ln_repro.corpus.text import Pair, lower
+from ln_repro.corpus.tokenise import tokeniser
+from ln_repro.errors import UserError
+from ln_repro.experiment.data import Data
+from ln_repro.system.files import write_atomically
+
+SIZE = 10_000
+"""Number of pairs in a shard."""
+Columns = list[list[str]]
+"""The lines of every side."""
+Numbers = Counter[tuple[str, ...]]
+"""The numbers of ("pairs", split), ("left out",), ("text" or "bpe", split, side): words; and (side, subword)."""
+
+cached_tokeniser = lru_cache(None)(tokeniser)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Consecutive pairs of a split from `Corpus.read`, and the preparation that they belong to.
+
+    Attributes:
+        folder: of intermediate files, which are kept if the preparation is interrupted.
+        split: their split.
+        first: the number of pairs before them.
+        pairs: the raw pairs; empty if they are tokenised already.
+        routes: the split of each prepared pair, or None to leave it out; None if all remain in ``split``.
+    """
+
+    corpus: Corpus
+    data: Data
+    found: Found
+    folder: Path
+    split: str
+    first: int
+    pairs: tuple[Pair, ...] = ()
+    routes: tuple[str | None, ...] | None = None
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """Return the names of the sides."""
+        return self.corpus.sides(self.data)
+
+    def path(self, step: str) -> Path:
+        """Return the file with the result of a step."""
+        return self.folder / f"{self.split}-{self.first:012d}.{step}"
+
+    def tokenised(self) -> tuple[Columns, Columns]:
+        """Return the raw lines and the tokenised ones."""
+        raw, text = pickle.loads(self.path("text").read_bytes())
+        return raw, text
+
+    def cased(self, text: Columns) -> Columns:
+        """Return the lines in lower case, if the settings say so."""
+        return [[lower(line) for line in lines] for lines in text] if self.data.lowercase else text
+
+    def routed(self, count: int) -> Iterator[tuple[int, str]]:
+        """Yield index and prepared split of each of the ``count`` pairs that is not left out."""
+        for index, split in enumerate(self.routes or (self.split,) * count):
+            if split is not None:
+                yield index, split
+
+
+def tokenise(shard: Shard) -> None:
+    """Tokenise a shard, unless that is done already."""
+    if shard.path("text").exists():
+        return
+    style = shard.corpus.style(shard.split)
+    raw = [list(lines) for lines in zip(*shard.pairs, strict=True)]
+    languages = [shard.corpus.language(side) for side in shard.sides]
+    text = [list(map(cached_tokeniser(lang, style), lines)) for lang, lines in zip(languages, raw, strict=True)]
+    write_atomically(shard.path("text"), pickle.dumps((raw, text)))
+
+
+def count_words(shard: Shard) -> Counter[str]:
+    """Return the number of each word in the training pairs, of the source and target side."""
+    _, text = shard.tokenised()
+    train = [index for index, split in shard.routed(len(text[0])) if split == "train"]
+    words: Counter[str] = Counter()
+    for side, lines in zip(shard.sides, shard.cased(text), strict=True):
+        if side in (shard.data.source_lang, shard.data.target_lang):
+            for index in train:
+                words.update(lines[index].split(" "))
+    del words[""]
+    return words
+
+
+def segment(shard: Shard) -> tuple[Numbers, list[int]]:
+    """Segment and clean a shard, unless that is done already.
+
+    Returns:
+        its numbers, and those of the training pairs that were left out, from 1.
+
+    Raises:
+        UserError: a line of a validation or test set has no text or is too long.
+    """
+    path = shard.path("done")
+    if path.exists():
+        found, left_out, _ = pickle.loads(path.read_bytes())
+        return found, left_out
+    raw, text = shard.tokenised()
+    text = shard.cased(text)
+    codes = shard.folder / "codes"
+    bpe = [list(map(_segmenter(codes), lines)) for lines in text] if codes.exists() else text
+    rows: dict[str, list[int]] = {}
+    left_out = []
+    for index, split in shard.routed(len(text[0])):
+        pair = tuple(lines[index] for lines in bpe)
+        misfits = [side for side, line in enumerate(pair) if not 0 < len(line.split()) <= shard.corpus.longest]
+        if split != "train" and misfits:
+            raise UserError(_misfit(shard, index, misfits[0], raw, pair))
+        if misfits or (split == "train" and not shard.corpus.keep(pair)):
+            left_out.append(shard.first + index + 1)
+        else:
+            rows.setdefault(split, []).append(index)
+    lines: dict[tuple[str, ...], list[str]] = {
+        (kind, split, side): [column[index] for index in chosen]
+        for split, chosen in rows.items()
+        for kind, columns in (("raw", raw), ("text", text), ("bpe", bpe))
+        if not (kind == "raw" and split == "train") and not (kind == "bpe" and shard.data.only)
+        for side, column in zip(shard.sides, columns, strict=True)
+    }
+    numbers: Numbers = Counter({("left out",): len(left_out)})
+    numbers.update({("pairs", split): len(chosen) for split, chosen in rows.items()})
+    for key, part in lines.items():
+        numbers[key] = sum(line.count(" ") + 1 for line in part)
+        if key[:2] == ("bpe", "train"):
+            numbers.update((key[2], token) for line in part for token in line.split())
+    write_atomically(path, pickle.dumps((numbers, left_out, lines)))
+    return numbers, left_out
+
+
+def _misfit(shard: Shard, index: int, side: int, raw: Columns, pair: Pair) -> str:
+    """Return the message for a line without text or with too many subwords."""
+    name = f"{shard.split}.{shard.sides[side]}"
+    place = f"{shard.found.get(name, f'{shard.corpus.name}: {name}')}"
+    place += f":{shard.first + index + 1}" if shard.corpus.numbered else ""
+    length = len(pair[side].split())
+    found = f"{length} subwords, more than {shard.corpus.longest}" if length else "no printable text"
+    one = "sentence pair" if len(pair) > 1 else "sentence"
+    return f"{place}: the line {raw[side][index][:80]!r} has {found}; remove the {one}"
+
+
+def output(shard: Shard) -> tuple[dict[str, bytes], dict[tuple[str, str], Sentences]]:
+    """Return what a segmented shard adds to the text files, by name, and to the binary ones, by split and side."""
+    *_, lines = pickle.loads(shard.path("done").read_bytes())
+    ids = _ids(shard.folder / "dictionary")
+    binary = {
+        (split, side): encode(part, ids)
+        for (kind, split, side), part in lines.items()
+        if kind == "bpe" and side in (shard.data.source_lang, shard.data.target_lang)
+    }
+    text = {f"{kind}/{split}.{side}": "\n".join([*part, ""]).encode() for (kind, split, side), part in lines.items()}
+    return text, binary
+
+
+@lru_cache(1)
+def _segmenter(codes: Path) -> Callable[[str], str]:
+    return segmenter(codes.read_text(encoding="utf-8"))
+
+
+@lru_cache(1)
+def _ids(dictionary: Path) -> dict[str, int]:
+    return token_ids(dictionary.read_text(encoding="utf-8"))

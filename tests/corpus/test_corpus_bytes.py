@@ -1,0 +1,63 @@
+"""What is computed here in shards and little memory is what subword-nmt and fairseq compute, byte for byte."""
+
+import contextlib
+import io
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from corpus_helpers import write
+from subword_nmt.apply_bpe import BPE
+from subword_nmt.learn_bpe import learn_bpe
+
+from ln_repro.corpus import shards
+from ln_repro.corpus.bpe import learn, segmenter
+from ln_repro.corpus.prepare import Prepared
+from tests.stock_binariser import binarise
+
+Made = Callable[..., Prepared]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_merges_and_segmentation_are_those_of_subword_nmt(seed: int) -> None:
+    """With two letters, words have many repeated and overlapping pairs, and most pairs have equals in frequency."""
+    draw = random.Random(seed)
+    letters = "ab" if seed % 2 else "abcdé"
+    words = ["".join(draw.choices(letters, k=draw.randint(1, 9))) for _ in range(250 << seed % 4)]
+    lines = [" ".join(words[start : start + 5]) for start in range(0, len(words), 5)]
+    expected = io.StringIO()
+    with contextlib.redirect_stderr(io.StringIO()):
+        learn_bpe(iter(lines), expected, 300)
+    codes = learn(Counter(word for line in lines for word in line.split()), 300)
+    assert codes == expected.getvalue()
+    theirs, ours = BPE(io.StringIO(codes)), segmenter(codes)
+    for line in (*lines, "", " ", " a  unknownß b ", "ab ab "):
+        assert ours(line) == theirs.process_line(line)
+
+
+@pytest.mark.parametrize("vocabulary", ["own", "given", "large"])
+def test_the_binary_files_are_those_of_fairseq_preprocess(
+    made: Made, tmp_path: Path, vocabulary: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "SIZE", 7)
+    draw = random.Random(1)
+    few = ["ein", "haus", "ist", "zwölf", "house", "x"]
+    words = [*few, *(f"w{number}" for number in range(66_000))] if vocabulary == "large" else few
+    for split, count in (("train", 30), ("valid", 8), ("test", 1)):
+        for lang in ("de", "en"):
+            lines = [" ".join(draw.choices(few, k=draw.randint(1, 9))) for _ in range(count)]
+            if split == "train":
+                lines += [" ".join(words[start : start + 500]) for start in range(0, len(words), 500)]
+            write(tmp_path / f"{split}.{lang}", *lines)
+    given = {split: tmp_path / split for split in ("train", "valid", "test")}
+    first = made("files", bpe_merges=0, **given)
+    if vocabulary == "given":
+        write(tmp_path / "train.de", "haus neu")
+        write(tmp_path / "train.en", "house new")
+        first = made("files", bpe_merges=0, vocabulary=first.fingerprint, **given)
+    binarise(first.folder / "bpe", tmp_path / "theirs", "de", "en")
+    found = {path.name: path.read_bytes() for path in first.bin.iterdir()}
+    assert found == {path.name: path.read_bytes() for path in (tmp_path / "theirs").iterdir() if path.suffix != ".log"}
+    assert len(found) == 14

@@ -1,0 +1,196 @@
+"""WMT14: from plain files, and a rehearsal of its download with made-up archives on a local server."""
+
+import dataclasses
+import hashlib
+import io
+import lzma
+import tarfile
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from corpus_helpers import settings, write
+
+from ln_repro.corpus import wmt14
+from ln_repro.corpus.base import Raw
+from ln_repro.corpus.prepare import Prepared, fingerprint, prepare
+from ln_repro.corpus.registry import CORPORA
+from ln_repro.errors import UserError
+
+Made = Callable[..., Prepared]
+
+
+@pytest.fixture
+def wmt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "wmt"
+    for lang in ("de", "en"):
+        write(folder / f"newstest2013.{lang}", f"Der well-known {lang} \u201cfact\u201d.", "Two.")
+        sgm = folder / f"newstest2014-deen-{'ref' if lang == 'de' else 'src'}.{lang}.sgm"
+        write(sgm, "<doc>", f'<seg id="1">Seg {lang}.</seg>', f'<seg id="2"> It\u2019s {lang}. </seg>', "</doc>")
+        with lzma.open(folder / f"b.{lang}.xz", "wt") as file:
+            file.write(f"Second {lang}.\n\nOnly one side is long" + (" indeed" * 9 if lang == "de" else "") + "\n")
+        write(folder / f"a.{lang}", f"First {lang} \u201cfact\u201d.")
+    monkeypatch.setattr(type(CORPORA["wmt14"]), "pairs", {"valid": 2, "test": 2})
+    return folder
+
+
+def test_wmt14_shards_in_the_order_of_their_names(made: Made, wmt: Path) -> None:
+    prepared = made("wmt14", source=wmt, source_lang="en", target_lang="de", lowercase=False, bpe_merges=500)
+    assert (prepared.folder / "text" / "train.en").read_text("utf-8") == "First en &quot; fact . &quot;\nSecond en .\n"
+    assert dict(prepared.pairs) == {"train": 2, "valid": 2, "test": 2}
+    assert prepared.references("test") == ["Seg de.", "It\u2019s de."]
+    assert prepared.tokenised("valid")[0] == "Der well @-@ known de “ fact ” ."
+
+
+def test_wmt14_needs_both_sides_and_some_text(made: Made, wmt: Path) -> None:
+    (wmt / "a.en").unlink()
+    with pytest.raises(UserError, match=r"a: has only one of \.de and \.en"):
+        made("wmt14", source=wmt)
+    for path in [wmt / "a.de", *wmt.glob("b.*")]:
+        path.unlink()
+    with pytest.raises(UserError, match=r"commoncrawl\.tgz, .*-nc-v9\.tgz: not found there; get .*data\.source=PATH"):
+        made("wmt14", source=wmt)
+    assert dict(made("wmt14", source=wmt, only="test").pairs) == {"test": 2}
+
+
+def test_wmt14_real_newstest(made: Made, real_data: Path) -> None:
+    assert dict(made("wmt14", source=real_data / "wmt14", only="test").pairs) == {"test": 3003}
+
+
+def members() -> dict[str, dict[str, str]]:
+    """Return the members of each archive in the published layout, some in other languages."""
+
+    def both(name: str) -> dict[str, str]:
+        lines = {lang: [f"{name} {lang} {number}, a \u2028 fact.\r\n" for number in range(40)] for lang in ("de", "en")}
+        return {f"{name}.{lang}": "".join(lines[lang]) for lang in lines}
+
+    europarl = both("training/europarl-v7.de-en")
+    return {
+        "training-parallel-commoncrawl.tgz": {"commoncrawl.cs-en.en": "no", **both("commoncrawl.de-en")},
+        "training-parallel-europarl-v7.tgz": {
+            **dict(reversed(europarl.items())),
+            "training/europarl-v7.fr-en.en": "no",
+        },
+        "training-parallel-nc-v9.tgz": both("training/news-commentary-v9.de-en"),
+        "dev.tgz": {
+            "dev/newstest2013.de": "Eins.\nZwei.\n",
+            "dev/newstest2013-src.de.sgm": "no",
+            "dev/newstest2013.en": "One.\nTwo.\n",
+            "dev/newstest2014-deen-ref.en.sgm": '<refset>\n<seg id="1"> Three. </seg>\n<seg id="2">Four.</seg>\n',
+            "dev/newstest2014-deen-src.de.sgm": '<srcset>\n<seg id="1">Drei.</seg>\n<seg id="2">Vier.</seg>\n',
+        },
+    }
+
+
+def packed(content: dict[str, str]) -> bytes:
+    """Return a .tgz with these members."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz") as tar:
+        for name, text in content.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text.encode())
+            tar.addfile(member, io.BytesIO(text.encode()))
+    return file.getvalue()
+
+
+class Server(BaseHTTPRequestHandler):
+    """Serve ``archives``; a transfer in ``cut`` breaks off halfway, once."""
+
+    archives: dict[str, bytes]
+    cut: set[str]
+    asked: list[tuple[str, str | None]]
+
+    def do_GET(self) -> None:
+        name = self.path.rpartition("/")[2]
+        start = int((self.headers.get("Range") or "bytes=0-").removeprefix("bytes=").rstrip("-"))
+        self.asked.append((name, self.headers.get("Range")))
+        body = self.archives[name][start:]
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[: len(body) // 2] if name in self.cut else body)
+        self.cut.discard(name)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Server]]:
+    """Serve small archives in the published layout, and make the corpus expect them."""
+    monkeypatch.setenv("no_proxy", "*")
+    Server.archives = {name: packed(content) for name, content in members().items()}
+    Server.cut, Server.asked = set(), []
+    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as http:
+
+        def served(raw: Raw) -> Raw:
+            digest = f"sha256:{hashlib.sha256(Server.archives[raw.name]).hexdigest()}"
+            return dataclasses.replace(raw, digest=digest, urls=(f"http://127.0.0.1:{http.server_port}/{raw.name}",))
+
+        monkeypatch.setattr(wmt14, "NEWSTESTS", served(wmt14.NEWSTESTS))
+        monkeypatch.setattr(wmt14, "TRAIN", {name: served(raw) for name, raw in wmt14.TRAIN.items()})
+        monkeypatch.setattr(type(CORPORA["wmt14"]), "pairs", {"valid": 2, "test": 2})
+        threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
+        yield Server
+        http.shutdown()
+
+
+def test_a_download_that_breaks_off_is_resumed_and_gives_what_plain_files_give(
+    made: Made, server: type[Server], root: Path, tmp_path: Path
+) -> None:
+    server.cut = {"training-parallel-commoncrawl.tgz", "dev.tgz"}
+    europarl = "training-parallel-europarl-v7.tgz"
+    part = write(root / "raw" / "wmt14" / f"{europarl}.part")
+    part.write_bytes(server.archives[europarl][:100])  # of a process that was killed
+    expected = fingerprint(settings("wmt14"), root)
+    told: list[str] = []
+    prepared = prepare(settings("wmt14"), root, told.append)
+    assert prepared.fingerprint == expected
+    assert dict(prepared.pairs) == {"train": 120, "valid": 2, "test": 2}
+    assert (europarl, "bytes=100-") in server.asked
+    assert sorted(name for name, _ in server.asked) == sorted(
+        [*server.archives, *["dev.tgz", "training-parallel-commoncrawl.tgz"]]
+    )
+    assert prepared.sources("test") == ["Drei.", "Vier."] and prepared.references("valid") == ["One.", "Two."]
+    plain, archives = tmp_path / "plain", tmp_path / "archives"
+    for name, content in members().items():
+        archives.mkdir(exist_ok=True)
+        (archives / name).write_bytes(server.archives[name])
+        for member, text in content.items():
+            if text != "no":
+                write(plain / Path(member).name, text.removesuffix("\n"))
+    assert made("wmt14", source=plain).content == prepared.content
+    assert fingerprint(settings("wmt14", source=archives), root / "other") == expected
+    assert prepare(settings("wmt14", source=archives), root / "other", told.append).content == prepared.content
+    assert not list((root / "raw" / "wmt14").glob("unpacked*"))
+
+
+def test_an_archive_with_other_content_is_refused(made: Made, server: type[Server]) -> None:
+    server.archives["training-parallel-nc-v9.tgz"] = packed({"training/x.en": "no"})
+    with pytest.raises(
+        UserError, match=r"nc-v9\.tgz could not be downloaded .*expected sha256:.*found sha256:.*get .*data\.source"
+    ):
+        made("wmt14")
+    with pytest.raises(UserError, match=r"nc-v9\.tgz: news-commentary-v9\.de-en\.de or .*: not in this archive"):
+        made("wmt14", checksum="record")
+
+
+def test_a_full_disk_is_reported_and_the_download_continues(made: Made, server: type[Server], root: Path) -> None:
+    part = root / "raw" / "wmt14" / "training-parallel-commoncrawl.tgz.part"
+    part.parent.mkdir(parents=True)
+    part.symlink_to("/dev/full")
+    with pytest.raises(UserError, match=r"the disk is full; free some space or set paths\.data"):
+        made("wmt14")
+    part.unlink()
+    assert made("wmt14").pairs["train"] == 120
+
+
+def test_the_room_for_all_archives_is_checked_first(
+    made: Made, server: type[Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10**9})())
+    with pytest.raises(UserError, match=r"about 1695 MB are needed and 1000 MB are free.*paths\.data"):
+        made("wmt14")
+    assert server.asked == []
