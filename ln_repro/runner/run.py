@@ -142,19 +142,19 @@ class Run:
                     break
                 decoder.stop_if_idle()
                 stop.wait(POLL_SECONDS)
-                if failure := self.folder.failure:  # of another process that torchrun has started
-                    trainer.kill()  # it may wait for that process
-                    raise LnReproError(failure["error"])
+                self._check_others(trainer)
                 if stop.is_set():
                     self.say("stopping: the trainer saves its state")
                     trainer.stop()
                     if trainer.poll() == 1:  # torchrun stops this process if another one is killed
+                        self._check_others(trainer)
                         trainer.check()
                     raise Interrupted(f"interrupted; the same command resumes the run in {self.folder.path}")
                 trainer.check()
                 if self.lock.taken_over:
                     trainer.kill()  # not terminate(): it must not save into a directory that another process uses
                 self.lock.check()
+            self._check_others(trainer)
             trainer.check()
             if (trained := len(self._last())) < (wanted := self.experiment.eval.average):
                 self.say(f"no average is scored: eval.average={wanted}, but only {trained} epochs were trained")
@@ -162,6 +162,12 @@ class Run:
             trainer.terminate()  # the trainer saves its state while the decoder stops
             decoder.stop()
             trainer.stop()
+
+    def _check_others(self, trainer: process.Worker) -> None:
+        """Raise the failure of another process that torchrun has started, the cause of what happens to this one."""
+        if failure := self.folder.failure:
+            trainer.kill()  # it may wait for that process
+            raise LnReproError(failure["error"])
 
     def _resume(self) -> list[str]:
         """Find the latest intact checkpoint, discard what is newer, and return the arguments of the trainer."""

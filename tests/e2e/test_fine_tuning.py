@@ -15,6 +15,7 @@ TUNED = (
     "exp=mrpc_preln_nowarm_linear task=classification data=mrpc train.max_tokens=4096 train.max_sentences=16 lr=3e-3 "
     "train.label_smoothing=0 train.save_every=7 train.max_epoch=4 data.train=null data.valid=null data.test=null"
 ).split()
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +75,6 @@ def test_it_learns_and_the_record_has_its_accuracy(whole, pretrained):
     assert "valid_accuracy" not in before["epochs"][0] and "start" not in before["axes"]
 
 
-@pytest.mark.slow
 def test_killed_and_resumed_with_another_name_of_the_start_it_is_the_same_run(
     whole, pretrained, glue, sentences, tmp_path
 ):
@@ -141,7 +141,6 @@ def test_damaged_or_unfinished_starts_are_refused(whole, pretrained, glue, sente
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.slow
 def test_it_can_be_trained_without_a_start(glue, sentences, whole, tmp_path):
     data = Path(whole.environment["LN_REPRO_DATA"])
     settings = [*TUNED, f"data.source='{glue}'", "train.max_epoch=1"]

@@ -62,6 +62,7 @@ def test_the_trainer_ends_without_waiting_for_the_decoder(command):
     assert process.returncode == 130
 
 
+@pytest.mark.slow
 def test_neither_signals_meant_for_the_job_nor_a_second_command_disturb_a_run(command, expected):
     run = command()
     first = run.start()

@@ -47,9 +47,8 @@ def test_first_twenty_losses_equal_stock_fairseqs(letters, tmp_path, norm):
     assert max(stock) - min(stock) > 1  # it is a training run, not twenty equal numbers
 
 
-@pytest.mark.parametrize(
-    "exp", ["multi30k_preln_nowarm_anchored", pytest.param("multi30k_postln_warm", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("exp", ["multi30k_preln_nowarm_anchored", "multi30k_postln_warm"])
 def test_every_one_of_two_hundred_updates_is_stock_fairseqs(letters, exp):
     """Begun at the same parameters and moments, an update ends at the same; apart, both drift as rounding makes them.
 
