@@ -214,9 +214,7 @@ class BestRates(OverRates):
         if result == INCONCLUSIVE:
             needs = needs or MORE_SEEDS
         mean, within = rounded_mean(values)
-        first, second = map(arm_words, self.compared)
-        unit = self.metric.words.partition(" of ")[0]
-        plain = f"at the best rate of each, {first} has {mean} {unit} more than {second}{within}"
+        plain = f"at the best rate of each, {self.metric.minus().name(self.compared)} is {mean}{within}"
         return Finding(result, words, needs, [*one.values(), *other.values()], plain)
 
 
