@@ -122,7 +122,7 @@ def records_folder() -> Path:
 
 
 def ids(folder: Path) -> frozenset[str]:
-    """Return the ids of the records in ``folder``."""
+    """Return the ids of the records in ``folder``, or raise `UserError` if it does not exist."""
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder of records (they are kept in a checkout)")
     return frozenset(path.stem for path in folder.rglob("*.json"))

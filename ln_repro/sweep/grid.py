@@ -142,7 +142,7 @@ def _rate(text: str) -> float:
 
 
 def by_rate(runs: Sequence[GridRun], rates: Sequence[float]) -> list[GridRun]:
-    """Return each run at each of these learning rates."""
+    """Return each run at each of these learning rates, or raise `UserError` if ``lr`` is also given."""
     if any(setting.lstrip("+").startswith("lr=") for run in runs for setting in run.settings):
         raise UserError("lr: is an axis of this grid; give rates=A,B,C, or rates=A for a single one")
     return [replace(run, rate=rate) for run in runs for rate in rates]

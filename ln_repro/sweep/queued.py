@@ -32,7 +32,7 @@ def name(file: Path) -> str:
 
 
 def read(file: Path) -> tuple[Experiment, dict[str, Any]]:
-    """Return the experiment in a file and the version of the code that wrote it."""
+    """Return the experiment in a file and the version of its code, or raise `UserError` if there is no such file."""
     content = read_json(file)
     if content is None:
         raise UserError(f"{file}: the queued experiment does not exist any more; start the sweep again")

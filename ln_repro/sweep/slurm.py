@@ -136,7 +136,7 @@ def submit(jobs: Sequence[RunJob], tag: str, options: Mapping[str, Any], folder:
 
 
 def queue() -> list[Job]:
-    """Return the user's pending and running jobs."""
+    """Return the user's pending and running jobs, or raise `LnReproError` if Slurm does not respond."""
     output = _call(["squeue", "--noheader", "--array", "--user", str(os.getuid()), "--format", "%i|%T|%k"])
     lines = [line.split("|", 2) for line in output.splitlines() if line.count("|") >= 2]
     return [Job(name, "queued" if state in WAITING else "running", tag.strip()) for name, state, tag in lines]

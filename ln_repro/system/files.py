@@ -50,7 +50,7 @@ def git_blob(path: Path) -> str:
 
 @contextlib.contextmanager
 def explained(root: Path, setting: str) -> Iterator[None]:
-    """Report a full disk or missing permissions as a user error; ``setting`` names the setting of the folder."""
+    """Raise `UserError` for a full disk or missing permissions; ``setting`` names the setting of the folder."""
     try:
         yield
     except OSError as error:
@@ -71,7 +71,7 @@ def free_at(path: Path) -> int:
 
 
 def require_room(root: Path, needed: float, setting: str) -> None:
-    """Check that there are ``needed`` bytes of free space on the disk of ``root``."""
+    """Raise `UserError` unless there are ``needed`` bytes of free space on the disk of ``root``."""
     free = free_at(root)
     if free < needed:
         raise UserError(

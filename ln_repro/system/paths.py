@@ -11,12 +11,12 @@ CHECKOUT = PACKAGE.parent
 
 
 def runs_folder() -> Path:
-    """Return the folder of runs."""
+    """Return the folder of runs, or raise `UserError` if LN_REPRO_RUNS is empty."""
     return _folder("LN_REPRO_RUNS", "./runs")
 
 
 def data_folder() -> Path:
-    """Return the folder of corpora."""
+    """Return the folder of corpora, or raise `UserError` if LN_REPRO_DATA is empty."""
     return _folder("LN_REPRO_DATA", "./data")
 
 
