@@ -16,6 +16,14 @@ PRETRAINED_TRAINS = 0.8
 """A masked-LM run, which has no BLEU, trains at or above this progress from the unigram entropy to the best loss."""
 FINE_TUNED_FROM = {"preln": "preln_nowarm_linear_high", "postln": "postln_warm_linear"}
 """The pre-training arm that the paper fine-tunes from (figure 5), by norm placement."""
+INTERVENTIONS = (
+    ("model", "branch_gain", 1.0),
+    ("optimizer", "equal_layer_norms", False),
+    ("optimizer", "max_relative_update", None),
+    ("optimizer", "second_moment", "zero"),
+)
+"""Settings with their defaults that change the training of an arm, to test a cause."""
+
 Rate = float
 Seed = int
 
@@ -179,8 +187,10 @@ def _of_setting(
 def variation(experiment: Experiment, init: str) -> str:
     """Return the settings in which an experiment differs from an arm with this ``init``, apart from rate and seed."""
     differing = [f"init={experiment.init}"] if experiment.init != init else []
-    if experiment.optimizer.equal_layer_norms:
-        differing.append("optimizer.equal_layer_norms=true")
+    for section, name, default in INTERVENTIONS:
+        value = getattr(getattr(experiment, section), name)
+        if value != default:
+            differing.append(f"{section}.{name}={str(value).lower()}")
     return ", ".join(differing)
 
 

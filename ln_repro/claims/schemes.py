@@ -33,7 +33,11 @@ def gradients(run: Run, update: int, kind: str = "norm_of_mean") -> list[float]:
 
     The list is empty if no probe averages over `PROBE_BATCHES`.
     """
-    probes = [event for event in run.events if event["kind"] == "probe" and event["batches"] >= PROBE_BATCHES]
+    probes = [
+        event
+        for event in run.events
+        if event["kind"] == "probe" and event["name"] == "gradients" and event["batches"] >= PROBE_BATCHES
+    ]
     nearest = min(probes, key=lambda event: abs(event["update"] - update), default=None)
     return list(nearest["values"][kind][WEIGHT]) if nearest else []
 

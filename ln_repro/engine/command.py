@@ -24,6 +24,7 @@ def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resum
         "--precision", experiment.precision, "--norm", experiment.norm, "--init", experiment.init,
         "--layers", model.layers, "--width", model.width, "--ffn", model.ffn, "--heads", model.heads,
         "--dropout", model.dropout, *(["--share-embeddings"] if model.share_embeddings else []),
+        *(["--branch-gain", model.branch_gain] if model.branch_gain != 1 else []),
         "--label-smoothing", train.label_smoothing,
         *_optimizer(experiment.optimizer),
         "--lr", experiment.lr, "--clip-norm", train.clip_norm, *_schedule(experiment),
@@ -41,7 +42,14 @@ def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resum
     if train.max_sentences is not None:
         arguments += ["--batch-size", train.max_sentences]
     if experiment.probe != "none":
-        arguments += ["--probe-every", experiment.every, "--probe-batches", experiment.probe_batches]
+        arguments += [
+            "--probe",
+            experiment.probe,
+            "--probe-every",
+            experiment.every,
+            "--probe-batches",
+            experiment.probe_batches,
+        ]
     if experiment.stop_on_divergence:
         arguments += ["--divergence-rule", experiment.divergence.rule]
         arguments += ["--divergence-updates", experiment.divergence.updates]
@@ -61,7 +69,13 @@ def _optimizer(optimizer: Optimizer) -> list[object]:
     chosen: list[object] = ["--optimizer", f"ln_{optimizer.name}", "--weight-decay", optimizer.weight_decay]
     if optimizer.betas is not None:
         chosen += ["--beta1", optimizer.betas[0], "--beta2", optimizer.betas[1], "--adam-eps", optimizer.eps]
-    return [*chosen, *(["--equal-layer-norms"] if optimizer.equal_layer_norms else [])]
+    if optimizer.equal_layer_norms:
+        chosen.append("--equal-layer-norms")
+    if optimizer.max_relative_update is not None:
+        chosen += ["--max-relative-update", optimizer.max_relative_update]
+    if optimizer.second_moment != "zero":
+        chosen += ["--second-moment", optimizer.second_moment]
+    return chosen
 
 
 def _schedule(experiment: Experiment) -> list[object]:

@@ -1,36 +1,74 @@
-"""Compute gradient statistics at regular intervals, without affecting training."""
+"""Compute statistics of gradients, updates and curvature at regular intervals, without affecting training."""
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from fairseq import utils
+from torch import Tensor
 
+from ln_repro.engine.plugin.changes import relative_changes
+from ln_repro.engine.plugin.curvature import Sharpness, mean_loss, preconditioner, threshold
 from ln_repro.engine.plugin.probes import probe
 from ln_repro.engine.trainer import StrictTrainer
 
 
 class Probing:
-    """Computes the gradients of the same mini-batches every ``cfg.task.probe_every`` updates (0: never).
+    """Computes statistics on the same mini-batches every ``cfg.task.probe_every`` updates (0: never).
 
-    The mini-batches, ``cfg.task.probe_batches`` of the epoch iterator's, are selected by the run's seed.
+    The mini-batches, ``cfg.task.probe_batches`` of the epoch iterator's, are selected by the run's seed. Apart from
+    gradients, statistics are also computed after the first update.
     """
 
     def __init__(self, cfg: Any, trainer: StrictTrainer, batches: Any) -> None:
-        self.every = cfg.task.probe_every
+        chosen, self.every = cfg.task.probe, cfg.task.probe_every
+        self.kinds = ("gradients", "updates", "curvature") if chosen == "all" else (chosen,)
         self.trainer = trainer
+        self.before: list[Tensor] = []
+        """The parameters before the update that is to be compared with them."""
+        self.sharpness = Sharpness()
         self.samples: list[Any] = []
         if self.every:
             self.samples = chosen_batches(batches, cfg.task.probe_batches, cfg.common.seed, trainer.cuda)
 
     def due(self, update: int) -> bool:
         """Return whether a probe is due after ``update`` updates; 0 is before training."""
-        return bool(self.every) and update % self.every == 0
+        return bool(self.every) and (update % self.every == 0 or (update == 1 and self.kinds != ("gradients",)))
 
-    def values(self) -> dict[str, Any]:
-        """Return the fields of a ``probe`` event."""
-        of = (self.trainer.get_criterion(), self.trainer.get_model())
-        values = probe(*of, self.samples, self.trainer.loss_scale)
-        return {"name": "gradients", "values": values, "batches": len(self.samples)}
+    def begin_update(self, update: int) -> None:
+        """Keep the parameters before the update with this number, if its changes are to be computed."""
+        if self.due(update) and "updates" in self.kinds:
+            self.before = [parameter.detach().clone() for parameter in self.trainer.get_model().parameters()]
+
+    def values(self) -> Iterator[dict[str, Any]]:
+        """Yield the fields of each ``probe`` event."""
+        compute = {"gradients": self._gradients, "updates": self._changes, "curvature": self._curvature}
+        for kind in self.kinds:
+            if values := compute[kind]():
+                yield {"name": kind, "values": values, "batches": len(self.samples)}
+
+    def _gradients(self) -> dict[str, Any]:
+        return probe(self.trainer.get_criterion(), self.trainer.get_model(), self.samples, self.trainer.loss_scale)
+
+    def _changes(self) -> dict[str, Any]:
+        before, self.before = self.before, []
+        model = self.trainer.get_model().eval()
+        values = relative_changes(model, before, self.samples) if before else {}
+        model.train()
+        return values
+
+    def _curvature(self) -> dict[str, Any]:
+        """Return the sharpness for the next step, and its product with the learning rate beside the threshold."""
+        trainer, optimizer = self.trainer, self.trainer.optimizer
+        model = trainer.get_model().eval()
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        losses = [partial(mean_loss, trainer.get_criterion(), model, sample) for sample in self.samples]
+        value, products = self.sharpness(parameters, losses, partial(preconditioner, optimizer, parameters))
+        model.train()
+        rate = trainer.get_lr()
+        return {"sharpness": value, "rate_times_sharpness": rate * value, "threshold": threshold(optimizer),
+                "products": products}  # fmt: skip
 
 
 def chosen_batches(batches: Any, number: int, seed: int, cuda: bool) -> list[Any]:

@@ -190,6 +190,7 @@ class Loop:
 
     def _update(self, samples: list[Any]) -> None:
         """Update the parameters, then write the events and checkpoints that are due; only these wait for the device."""
+        self.probing.begin_update(self.update + 1)
         update = self.trainer.update(self.trainer.seed_microbatches(samples))
         if update:  # None if it overflowed in fp16
             self.metrics.add(update)
@@ -212,7 +213,8 @@ class Loop:
         self.stopped = self.stopped or (stop and not self.finished)
 
     def _probe(self) -> None:
-        self._write("probe", **self.probing.values())
+        for values in self.probing.values():
+            self._write("probe", **values)
 
     def _end_epoch(self) -> None:
         """Validate, then save the weights, which mark the epoch as complete."""

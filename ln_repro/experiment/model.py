@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import model_validator
 
 from ln_repro.experiment.tasks import Task
-from ln_repro.experiment.validation import NOT_IN_ID, Count, Fraction, Natural, Section
+from ln_repro.experiment.validation import NOT_IN_ARM, NOT_IN_ID, Count, Fraction, Natural, Positive, Section
 
 
 class Model(Section):
@@ -22,6 +22,8 @@ class Model(Section):
     dropout: Fraction = 0.1
     share_embeddings: bool = True
     """Use one matrix for source, target and softmax (joint vocabulary)."""
+    branch_gain: Annotated[Positive, NOT_IN_ARM] = 1.0
+    """Factor of the initial value, output and feed-forward matrices, in addition to that of the norm placement."""
 
     def parameters(self, vocabulary: int, task: Task) -> int:
         """Return the number of weights and biases for a task, without those of the layer norms."""

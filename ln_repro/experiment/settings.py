@@ -37,6 +37,10 @@ class Optimizer(Section):
     weight_decay: NotNegative = 0.0
     equal_layer_norms: Annotated[bool, NOT_IN_ARM] = False
     """Before every step, scale each layer's gradient to the root mean square of the layers' gradient norms."""
+    max_relative_update: Annotated[Positive | None, NOT_IN_ARM] = None
+    """Maximum ||dW|| / ||W|| of a step for each matrix W; a longer step is shortened. None: no maximum."""
+    second_moment: Annotated[Literal["zero", "gradient"], NOT_IN_ARM] = "zero"
+    """Initial value of Adam's second moment; `gradient`: the first gradient squared (GI-Adam)."""
 
     @model_validator(mode="before")
     @classmethod
@@ -51,6 +55,8 @@ class Optimizer(Section):
     def _sgd_has_no_moments(self) -> Self:
         if self.name == "sgd" and (self.betas or self.eps):
             raise ValueError("optimizer.betas: sgd has neither betas nor eps; leave them out, or take optimizer=adam")
+        if self.name != "adam" and self.second_moment != "zero":
+            raise ValueError(f"optimizer.second_moment: only adam takes it, this is {self.name}")
         return self
 
 
@@ -192,8 +198,8 @@ class Experiment(Section):
     train: Training
     eval: Evaluation
     divergence: Annotated[Divergence, NOT_IN_ID] = Divergence()
-    probe: Annotated[Literal["none", "gradients"], NOT_IN_ID] = "none"
-    """Statistics that are computed during training without changing it (`ln_repro.engine.plugin.probes`)."""
+    probe: Annotated[Literal["none", "gradients", "updates", "curvature", "all"], NOT_IN_ID] = "none"
+    """Statistics that are computed during training without changing it (`ln_repro.engine.probing`)."""
     every: Annotated[Count, NOT_IN_ID] = 200
     """Updates between two probes; the first probe is computed before training."""
     probe_batches: Annotated[Count, NOT_IN_ID] = 5
@@ -221,6 +227,8 @@ class Experiment(Section):
             raise ValueError("data.name: text has one language, for task=masked_lm; translation needs two")
         if not TASKS[self.task].decodes and (self.eval.valid or average):
             raise ValueError(f"eval.valid, eval.average: task={self.task} decodes nothing; leave them out")
+        if self.probe in ("curvature", "all") and (classifies or self.optimizer.name == "radam"):
+            raise ValueError(f"probe: {self.probe} needs adam or sgd, and task=translation or masked_lm")
         if self.task == "masked_lm" and train.max_tokens < block:
             raise ValueError(f"train.max_tokens: needs at least train.block_tokens={block}, found {train.max_tokens}")
         return self

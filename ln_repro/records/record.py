@@ -39,7 +39,8 @@ def experiment_of(record: Record) -> Experiment:
 
 def unprobed(experiment: Experiment, record: Record) -> bool:
     """Return whether a finished run lacks the experiment's probes, which are not part of the id."""
-    return experiment.probe not in ("none", record["experiment"].get("probe"))
+    recorded = record["experiment"].get("probe")
+    return experiment.probe not in ("none", recorded) and recorded != "all"
 
 
 def lowest_loss(record: Record) -> float | None:

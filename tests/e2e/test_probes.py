@@ -1,11 +1,11 @@
-"""`probe=gradients` adds events and does not change the training."""
+"""Probes add events and does not change the training."""
 
 import pytest
 
 from ln_repro.records.events import Events
 from tests.e2e.outcomes import outcome
 
-PROBED = ("probe=gradients", "every=10", "probe_batches=3")
+PROBED = ("probe=all", "every=10", "probe_batches=3")
 
 
 def events(run, kind):
@@ -18,10 +18,16 @@ def test_a_probed_run_is_the_same_run(command, expected):
     status, _, error = run.finish()
     assert status == 0, error
     assert outcome(run.folder) == expected
-    found = events(run, "probe")
-    assert [event["update"] for event in found] == list(range(0, expected["updates"] + 1, 10))
+    found, due = events(run, "probe"), [0, 1, *range(10, expected["updates"] + 1, 10)]
+    for kind, updates in (("gradients", due), ("curvature", due), ("updates", due[1:])):
+        assert [event["update"] for event in found if event["name"] == kind] == updates
     for event in found:
-        assert (event["name"], event["batches"]) == ("gradients", 3)
+        assert event["batches"] == 3
+        if event["name"] == "curvature":
+            assert event["values"]["sharpness"] > 0
+        if event["name"] == "updates":
+            assert all(0 < change < 1 for change in event["values"]["outputs"]["decoder"])
+    for event in (event for event in found if event["name"] == "gradients"):
         for name in ("encoder.w1", "decoder.w2", "decoder.cross.v"):
             mean, norms = (event["values"][kind][name] for kind in ("norm_of_mean", "mean_of_norms"))
             assert len(mean) == 1 and 0 < mean[0] <= norms[0] * (1 + 1e-6)

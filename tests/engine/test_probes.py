@@ -50,6 +50,9 @@ def test_the_norm_is_that_of_the_mean_and_not_the_mean_of_norms(build_model):
     mistaken = torch.stack([gradient.norm() for gradient in each]).mean().item()
     assert found["mean_of_norms"]["decoder.w2"][1] == pytest.approx(mistaken)
     assert mistaken > expected * 1.01
+    deviations = [gradient - torch.stack(each).mean(0) for gradient in each]
+    noise = (sum(deviation.square().sum() for deviation in deviations) / 2).sqrt().item()
+    assert found["noise"]["decoder.w2"][1] == pytest.approx(noise)
 
 
 def test_gradients_that_fp16_cannot_hold_are_scaled_on_the_way(build_model):

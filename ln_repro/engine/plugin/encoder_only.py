@@ -49,7 +49,7 @@ class LnEncoder(EncoderOnly):
         if cfg.share_embeddings:
             projection.weight = embedding.weight
         with torch.no_grad():
-            init.initialise([embedding], [encoder.stack], projection, cfg.init)
+            init.initialise([embedding], [encoder.stack], projection, cfg.init, cfg.branch_gain)
         return cls(encoder, projection)
 
     def forward(self, src_tokens: Tensor, positions: Tensor) -> tuple[Tensor, None]:
@@ -76,7 +76,7 @@ class LnClassifier(EncoderOnly):
         encoder = build_encoder(cfg, task.source_dictionary)
         classifier = nn.Linear(cfg.width, TASKS["classification"].classes)
         with torch.no_grad():
-            init.initialise([encoder.embed.embedding], [encoder.stack], classifier, cfg.init)
+            init.initialise([encoder.embed.embedding], [encoder.stack], classifier, cfg.init, cfg.branch_gain)
             nn.init.zeros_(classifier.bias)
         if task.start:
             encoder.load_state_dict(encoder_weights(Path(task.start)))

@@ -69,7 +69,9 @@ SCHEMES: dict[str, Callable[[nn.Module], None]] = {
 }
 
 
-def initialise(embeddings: list[nn.Embedding], stacks: list[Stack], projection: nn.Linear, name: str) -> None:
+def initialise(
+    embeddings: list[nn.Embedding], stacks: list[Stack], projection: nn.Linear, name: str, branch_gain: float = 1.0
+) -> None:
     """Initialise every parameter by the scheme ``name``, from torch's last seed.
 
     The generator is reseeded, so that the result does not depend on random numbers that constructors have drawn.
@@ -79,6 +81,7 @@ def initialise(embeddings: list[nn.Embedding], stacks: list[Stack], projection: 
         stacks: encoder and decoder.
         projection: the softmax matrix, which may be one of the embeddings.
         name: a key of ``SCHEMES``.
+        branch_gain: factor of the branches' matrices, in addition to that of the norm placement.
     """
     torch.manual_seed(torch.initial_seed())
     for embedding in embeddings:
@@ -88,7 +91,7 @@ def initialise(embeddings: list[nn.Embedding], stacks: list[Stack], projection: 
     for stack in stacks:
         for module in stack.modules():
             SCHEMES[name](module)
-            _scale_branches(module, stack.gain)
+            _scale_branches(module, stack.gain * branch_gain)
     if all(projection.weight is not embedding.weight for embedding in embeddings):
         projection.reset_parameters()
         nn.init.normal_(projection.weight, std=projection.in_features**-0.5)

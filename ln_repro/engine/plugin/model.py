@@ -23,6 +23,7 @@ class LnTransformerConfig(FairseqDataclass):
 
     norm: str = field(default="postln", metadata={"help": "norm placement"})
     init: str = field(default="xavier_legacy", metadata={"help": "initialisation"})
+    branch_gain: float = field(default=1.0, metadata={"help": "factor of the initial matrices of branches"})
     layers: int = field(default=6, metadata={"help": "encoder layers, and as many decoder layers"})
     width: int = field(default=512, metadata={"help": "residual stream"})
     ffn: int = field(default=1024, metadata={"help": "inner width of the feed-forward"})
@@ -51,7 +52,7 @@ class LnTransformer(FairseqEncoderDecoderModel):
         encoder = Encoder(source, TokenEmbedding(embeddings[0], cfg.dropout), Stack(EncoderLayer, shape))
         decoder = Decoder(target, TokenEmbedding(embeddings[-1], cfg.dropout), Stack(DecoderLayer, shape), projection)
         with torch.no_grad():
-            init.initialise(embeddings, [encoder.stack, decoder.stack], projection, cfg.init)
+            init.initialise(embeddings, [encoder.stack, decoder.stack], projection, cfg.init, cfg.branch_gain)
         return cls(encoder, decoder)
 
     @property

@@ -21,6 +21,7 @@ class SgdConfig(FairseqDataclass):
 
     weight_decay: float = field(default=0.0, metadata={"help": "decoupled, except in SGD"})
     equal_layer_norms: bool = field(default=False, metadata={"help": "scale layers' gradients to one norm"})
+    max_relative_update: float = field(default=0.0, metadata={"help": "maximum ||dW|| / ||W|| of a step; 0: none"})
     lr: List[float] = II("optimization.lr")  # noqa: UP006 - see the import
 
 
@@ -31,6 +32,7 @@ class AdamConfig(SgdConfig):
     beta1: float = field(default=0.9, metadata={"help": "decay of the first moment"})
     beta2: float = field(default=0.98, metadata={"help": "decay of the second moment"})
     adam_eps: float = field(default=1e-8, metadata={"help": "added to the root of the second moment"})
+    second_moment: str = field(default="zero", metadata={"help": "its initial value: zero, or the gradient squared"})
 
 
 def gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
@@ -47,6 +49,18 @@ def equalise(layers: Sequence[list[Tensor]]) -> None:
     common = norms.norm() / norms.count_nonzero().sqrt()
     for layer, factor in zip(layers, torch.where(norms > 0, common / norms, 1.0).unbind(), strict=True):
         torch._foreach_mul_(layer, factor)
+
+
+def cap_changes(matrices: list[Tensor], before: list[Tensor], most: float) -> None:
+    """Shorten the change of each matrix since ``before`` to at most ``most`` times its norm before, in place.
+
+    Nothing is read from the device.
+    """
+    changes = torch._foreach_sub(matrices, before)
+    norms, changed = (torch.stack(torch._foreach_norm(tensors)) for tensors in (before, changes))
+    factors = torch.where(changed > most * norms, most * norms / changed, 1.0)
+    torch._foreach_copy_(matrices, before)
+    torch._foreach_add_(matrices, torch._foreach_mul(changes, factors.unbind()))
 
 
 class TorchOptimizer(FairseqOptimizer):
@@ -87,7 +101,12 @@ class TorchOptimizer(FairseqOptimizer):
         with torch.no_grad():
             if self.layers:
                 equalise([gradients(layer) for layer in self.layers])
+            most = self.cfg.max_relative_update
+            matrices = [parameter for parameter in self.params if parameter.dim() > 1] if most else []
+            before = [matrix.clone() for matrix in matrices]
             inspect.unwrap(type(self._optimizer).step)(self._optimizer)
+            if matrices:
+                cap_changes(matrices, before, most)
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
@@ -138,10 +157,25 @@ class Adam(WithMoments):
 
     def step(self, closure: Any = None, scale: float = 1.0, groups: Any = None) -> None:
         """Update the parameters, with epsilon corrected for the step."""
+        if not self.steps and self.cfg.second_moment == "gradient":
+            self._start_second_moment()
         self.steps += 1
         for group in self.param_groups:
             group["eps"] = self.cfg.adam_eps / math.sqrt(1 - self.cfg.beta2**self.steps)
         super().step()
+
+    def _start_second_moment(self) -> None:
+        """Start the second moment at the first gradient squared instead of 0 (GI-Adam, Kalra and Barkeshli 2024).
+
+        The bias correction remains, so that the rate rises with sqrt(1 - beta2^t), as in a ramp.
+        """
+        for parameter in self.params:
+            if parameter.grad is not None:
+                self._optimizer.state[parameter] = {
+                    "step": torch.zeros((), device=parameter.device),
+                    "exp_avg": torch.zeros_like(parameter),
+                    "exp_avg_sq": parameter.grad.square(),
+                }
 
     def load_state_dict(self, state_dict: dict[str, Any], optimizer_overrides: Any = None) -> None:
         """Load a checkpoint and its number of steps."""

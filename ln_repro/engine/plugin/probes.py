@@ -38,10 +38,11 @@ def layer_weights(encoder: Stack, decoder: Stack | None = None) -> Weights:
 def gradient_norms(
     weights: Weights, losses: Sequence[Callable[[], Tensor]], scales: Sequence[float] = ()
 ) -> dict[str, Norms]:
-    """Return two norms for each kind of weight and layer.
+    """Return norms for each kind of weight and layer.
 
     ``norm_of_mean`` is the paper's, the Frobenius norm of the gradient averaged over mini-batches; ``mean_of_norms`` is
-    the mean of the norms of each mini-batch's gradient. Accumulated gradients are not changed.
+    the mean of the norms of each mini-batch's gradient; ``noise``, given two mini-batches or more, is the root of the
+    unbiased variance of a mini-batch's gradient, summed over the entries. Accumulated gradients are not changed.
 
     Args:
         weights: as returned by `layer_weights`.
@@ -50,21 +51,25 @@ def gradient_norms(
     """
     of_all = [weight for of_kind in weights.values() for weight in of_kind]
     total = [torch.zeros_like(weight) for weight in of_all]
-    norms = [torch.zeros((), device=weight.device) for weight in of_all]
+    norms, squares = ([torch.zeros((), device=weight.device) for weight in of_all] for _ in range(2))
     for loss, scale in zip_longest(losses, scales):
         gradients = torch.autograd.grad(loss(), of_all)
         if scale is not None:
             gradients = torch._foreach_div(gradients, scale)
         torch._foreach_add_(total, gradients)
-        torch._foreach_add_(norms, torch._foreach_norm(gradients))
-    means = torch.stack(torch._foreach_norm(total)) / len(losses)
-    return {
-        "norm_of_mean": _by_layer(weights, means),
-        "mean_of_norms": _by_layer(weights, torch.stack(norms) / len(losses)),
-    }
+        of_batch = torch._foreach_norm(gradients)
+        torch._foreach_add_(norms, of_batch)
+        torch._foreach_addcmul_(squares, of_batch, of_batch)
+    number = len(losses)
+    means = torch.stack(torch._foreach_norm(total)) / number
+    found = {"norm_of_mean": means, "mean_of_norms": torch.stack(norms) / number}
+    if number > 1:
+        spread = torch.stack(squares) / number - means.square()
+        found["noise"] = (spread.clamp(min=0) * number / (number - 1)).sqrt()
+    return {name: by_layer(weights, values) for name, values in found.items()}
 
 
-def _by_layer(weights: Weights, values: Tensor) -> Norms:
+def by_layer(weights: Weights, values: Tensor) -> Norms:
     """Return the values, in the order of ``weights``, by kind and layer."""
     flat: list[float] = values.tolist()
     return {name: [flat.pop(0) for _ in of_kind] for name, of_kind in weights.items()}

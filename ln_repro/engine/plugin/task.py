@@ -28,7 +28,8 @@ class LnTaskConfig(FairseqDataclass):
         default=2000, metadata={"help": "updates between the validations that the rule compares"}
     )
     save_minutes: float = field(default=10.0, metadata={"help": "maximum minutes between two checkpoints"})
-    probe_every: int = field(default=0, metadata={"help": "updates between two gradient probes; 0: none"})
+    probe: str = field(default="gradients", metadata={"help": "gradients, updates, curvature or all"})
+    probe_every: int = field(default=0, metadata={"help": "updates between two probes; 0: none"})
     probe_batches: int = field(default=5, metadata={"help": "mini-batches per probe"})
 
 

@@ -1,0 +1,76 @@
+"""How far one update changes the weights and the output of each sub-layer.
+
+Even a small change of the weights can change the output of a deep model much, because each residual branch amplifies
+the change of its input (Liu et al. 2020, section 4). Relative changes of the output are bounded in healthy training
+(Kosson et al. 2024, arXiv 2410.23922).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ln_repro.engine.plugin.layers import Stack
+from ln_repro.engine.plugin.probes import by_layer, layer_weights
+from ln_repro.engine.plugin.residual import Residual
+
+
+@contextmanager
+def recorded(stacks: Mapping[str, Stack]) -> Iterator[dict[str, list[Tensor]]]:
+    """Return a context in which forward passes append the output of each residual connection, by stack."""
+    outputs: dict[str, list[Tensor]] = {name: [] for name in stacks}
+    with ExitStack() as hooks:
+        for name, stack in stacks.items():
+            for module in stack.modules():
+                if isinstance(module, Residual):
+                    hook = module.register_forward_hook(
+                        lambda _module, _given, output, into=outputs[name]: into.append(output)
+                    )
+                    hooks.callback(hook.remove)
+        yield outputs
+
+
+@torch.no_grad()
+def relative_changes(
+    model: Any, before: list[Tensor], samples: Sequence[dict[str, Any]]
+) -> dict[str, dict[str, list[float]]]:
+    """Return how much a model has changed since its parameters were ``before``.
+
+    ``weights`` has ||dW|| / ||W|| by kind of weight and layer, and ``outputs`` has ||dy|| / ||y|| by stack and
+    sub-layer, where y are the outputs of the residual connection for all tokens of the mini-batches.
+
+    Args:
+        model: a model in evaluation mode, which is not changed.
+        before: the earlier values of its parameters.
+        samples: the mini-batches.
+    """
+    parameters = list(model.parameters())
+    after = [parameter.clone() for parameter in parameters]
+    outputs: dict[str, Tensor] = {}
+    for sample in samples:
+        with recorded(model.stacks) as new:
+            model(**sample["net_input"])
+        torch._foreach_copy_(parameters, before)
+        with recorded(model.stacks) as old:
+            model(**sample["net_input"])
+        torch._foreach_copy_(parameters, after)
+        for name in new:
+            squares = torch.stack([_squares(*pair) for pair in zip(new[name], old[name], strict=True)])
+            outputs[name] = outputs.get(name, 0) + squares
+    weights, earlier = layer_weights(**model.stacks), dict(zip(parameters, before, strict=True))
+    changed = [_squares(weight, earlier[weight]) for of_kind in weights.values() for weight in of_kind]
+    return {
+        "weights": by_layer(weights, _ratio(torch.stack(changed))),
+        "outputs": {name: _ratio(squares).tolist() for name, squares in outputs.items()},
+    }
+
+
+def _squares(new: Tensor, old: Tensor) -> Tensor:
+    """Return the squared norms of the change and of the old value."""
+    return torch.stack([(new - old).square().sum(), old.square().sum()])
+
+
+def _ratio(squares: Tensor) -> Tensor:
+    return (squares[:, 0] / squares[:, 1]).sqrt()

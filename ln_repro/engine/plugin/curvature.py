@@ -1,0 +1,105 @@
+"""Preconditioned sharpness: how close the next step is to the edge of stability.
+
+A step of size eta along the preconditioned gradient is stable on a quadratic if eta times the largest eigenvalue of
+P^-1 H, H being the Hessian of the loss, is below a threshold: 2 for gradient descent, and (2 + 2 beta1) / (1 - beta1)
+for Adam, i.e. 38 if beta1 is 0.9 (Cohen et al. 2022, "Adaptive gradient methods at the edge of stability", section 3).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from scipy.sparse.linalg import LinearOperator, eigsh
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.utils import parameters_to_vector
+
+from ln_repro.engine.plugin.optimizers import TorchOptimizer, WithMoments
+
+TOLERANCE = 0.01
+"""Relative error of the eigenvalue, far below its changes in training."""
+KRYLOV = 8
+"""Dimension of the Krylov space: products with the Hessian before the first test of convergence."""
+
+
+def mean_loss(criterion: Any, model: nn.Module, sample: dict[str, Any]) -> Tensor:
+    """Return the training loss per target token in nats, without dropout and in a form that has second derivatives."""
+    logits, _ = model(**sample["net_input"])
+    logits, target = logits.flatten(0, -2), sample["target"].reshape(-1)
+    everywhere = criterion.label_smoothing * logits.size(-1) / (logits.size(-1) - 1)  # torch spreads it over all labels
+    loss = F.cross_entropy(
+        logits, target, ignore_index=criterion.padding_idx, reduction="sum", label_smoothing=everywhere
+    )
+    return loss / max(sample["ntokens"], 1)
+
+
+def preconditioner(optimizer: TorchOptimizer, parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> Tensor:
+    """Return the diagonal of P, flat, for a next step along ``gradients``; 1 without moments.
+
+    For Adam, with v_t including these gradients, P = (1 - beta1^t) (sqrt(v_t / (1 - beta2^t)) + eps), eps being
+    corrected as in `Adam`.
+    """
+    if not isinstance(optimizer, WithMoments):
+        return torch.ones_like(parameters_to_vector(parameters))
+    cfg, state = optimizer.cfg, optimizer.optimizer.state
+    t = 1 + max((int(of["step"]) for of in state.values()), default=0)
+    diagonal = []
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        square = gradient.square()
+        initial = square if cfg.second_moment == "gradient" else torch.zeros_like(square)
+        v = state[parameter]["exp_avg_sq"] if parameter in state else initial
+        diagonal.append((cfg.beta2 * v + (1 - cfg.beta2) * square).sqrt() + cfg.adam_eps)
+    return (1 - cfg.beta1**t) / (1 - cfg.beta2**t) ** 0.5 * parameters_to_vector(diagonal)
+
+
+def threshold(optimizer: TorchOptimizer) -> float:
+    """Return the threshold of eta times the sharpness."""
+    beta1 = optimizer.cfg.beta1 if isinstance(optimizer, WithMoments) else 0.0
+    return float((2 + 2 * beta1) / (1 - beta1))
+
+
+class Sharpness:
+    """The largest eigenvalue of P^-1 H, starting from the eigenvector of the last call."""
+
+    def __init__(self) -> None:
+        self.vector: np.ndarray[Any, np.dtype[np.float32]] | None = None
+
+    def __call__(
+        self,
+        parameters: Sequence[Tensor],
+        losses: Sequence[Callable[[], Tensor]],
+        precondition: Callable[[Sequence[Tensor]], Tensor],
+    ) -> tuple[float, int]:
+        """Return the eigenvalue and the number of products with the Hessian.
+
+        Args:
+            parameters: the variables.
+            losses: functions whose mean is the loss.
+            precondition: maps the gradient of the loss to the diagonal of P, flat.
+        """
+        gradient = [torch.zeros_like(parameter) for parameter in parameters]
+        for loss in losses:
+            torch._foreach_add_(gradient, torch.autograd.grad(loss(), parameters), alpha=1 / len(losses))
+        scale = precondition(gradient).rsqrt()  # P^-1/2 H P^-1/2 has the eigenvalues of P^-1 H and is symmetric
+        products = 0
+
+        def multiply(vector: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+            nonlocal products
+            products += 1
+            direction = scale * torch.from_numpy(vector.ravel()).to(scale)
+            total = torch.zeros_like(scale)
+            for loss in losses:
+                first = torch.autograd.grad(loss(), parameters, create_graph=True)
+                second = torch.autograd.grad(parameters_to_vector(first), parameters, direction)
+                total += parameters_to_vector(second)
+            return (scale * total / len(losses)).cpu().numpy()
+
+        if self.vector is None:
+            self.vector = np.random.default_rng(0).standard_normal(scale.numel(), dtype=np.float32)
+        operator = LinearOperator((scale.numel(),) * 2, matvec=multiply, dtype=np.float32)
+        with sdpa_kernel(SDPBackend.MATH):  # the others have no second derivatives
+            (value,), vectors = eigsh(operator, k=1, which="LA", v0=self.vector, ncv=KRYLOV, tol=TOLERANCE)
+        self.vector = vectors[:, 0]
+        return float(value), products

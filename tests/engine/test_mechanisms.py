@@ -1,0 +1,177 @@
+"""Probes of curvature and updates against full Hessians and hand-computed values; interventions on the update."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from ln_repro.engine.plugin.changes import relative_changes
+from ln_repro.engine.plugin.curvature import Sharpness, mean_loss, preconditioner, threshold
+from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
+from ln_repro.engine.plugin.optimizers import Adam, AdamConfig, Sgd, SgdConfig
+
+SIZE = {"layers": 2, "width": 16, "ffn": 32, "heads": 2}
+
+
+def sample(seed):
+    tokens = torch.randint(4, 40, (3, 6), generator=torch.Generator().manual_seed(seed))
+    inputs = {"src_tokens": tokens, "src_lengths": torch.tensor([6] * 3), "prev_output_tokens": tokens}
+    return {"net_input": inputs, "target": tokens.roll(-1, 1), "ntokens": tokens.numel()}
+
+
+def adam(parameters, **settings):
+    return Adam(AdamConfig(lr=[0.1], **settings), parameters)
+
+
+@pytest.mark.parametrize("eigenvalues", [(1.0, 3.0, 7.0), (-9.0, 1.0, 2.0)])
+def test_the_sharpness_of_a_quadratic_is_its_largest_eigenvalue(eigenvalues):
+    """The largest one, also if one of larger absolute value is negative."""
+    rotation = torch.linalg.qr(torch.randn(12, 12, generator=torch.Generator().manual_seed(1)))[0]
+    spectrum = torch.cat([torch.tensor(eigenvalues), torch.linspace(0.1, 0.9, 9)])
+    hessian = rotation @ torch.diag(spectrum) @ rotation.T
+    x = nn.Parameter(torch.randn(12))
+    losses = [lambda: x @ hessian @ x / 4, lambda: 3 * (x @ hessian @ x) / 4]  # their mean has this Hessian
+    value, products = (sharpness := Sharpness())([x], losses, lambda _: torch.ones(12))
+    assert value == pytest.approx(max(eigenvalues), rel=0.02)
+    again, fewer = sharpness([x], losses, lambda _: torch.ones(12))
+    assert again == pytest.approx(max(eigenvalues), rel=0.02) and fewer <= products
+
+
+def test_the_sharpness_of_a_network_is_that_of_its_full_preconditioned_hessian():
+    """For Adam after a few steps, by the Hessian that `torch.func` computes."""
+    net = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 3))
+    draw = torch.Generator().manual_seed(2)
+    x, y = torch.randn(20, 5, generator=draw), torch.randint(0, 3, (20,), generator=draw)
+    parameters = list(net.parameters())
+    optimizer = adam(parameters, beta1=0.9, beta2=0.98)
+
+    def loss():
+        return nn.functional.cross_entropy(net(x), y)
+
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss().backward()
+        optimizer.step()
+    seen = []
+
+    def precondition(gradients):
+        seen.append(preconditioner(optimizer, parameters, gradients))
+        return seen[0]
+
+    value, _ = Sharpness()(parameters, [loss], precondition)
+
+    shapes = dict(net.named_parameters())
+
+    def of_flat(flat):
+        parts = flat.split([p.numel() for p in parameters])
+        given = {name: part.view_as(p) for part, (name, p) in zip(parts, shapes.items(), strict=True)}
+        return nn.functional.cross_entropy(torch.func.functional_call(net, given, x), y)
+
+    flat = nn.utils.parameters_to_vector(parameters).detach()
+    hessian = torch.autograd.functional.hessian(of_flat, flat)
+    gradient = torch.autograd.functional.jacobian(of_flat, flat)
+    moments = torch.cat([optimizer.optimizer.state[p]["exp_avg_sq"].flatten() for p in parameters])
+    v = 0.98 * moments + 0.02 * gradient**2
+    diagonal = (1 - 0.9**4) * ((v / (1 - 0.98**4)).sqrt() + 1e-8 / math.sqrt(1 - 0.98**4))
+    torch.testing.assert_close(seen[0], diagonal)
+    expected = torch.linalg.eigvals(hessian / diagonal[:, None]).real.max().item()
+    assert value == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize("start", ["zero", "gradient"])
+def test_the_preconditioner_is_that_of_the_next_step_of_adam(start):
+    """Without a first moment (beta1 = 0), a step is the learning rate times the gradient over P."""
+    x = nn.Parameter(torch.tensor([1.0, -2.0, 3.0]))
+    optimizer = adam([x], beta1=0.0, second_moment=start)
+    for scale in (1.0, 0.5, 2.0):
+        x.grad = torch.tensor([0.1, 3.0, -1.0]) * scale
+        expected = x.detach() - 0.1 * x.grad / preconditioner(optimizer, [x], [x.grad])
+        optimizer.step()
+        torch.testing.assert_close(x.detach(), expected)
+
+
+def test_thresholds_of_stability():
+    x = nn.Parameter(torch.ones(2))
+    assert threshold(adam([x])) == pytest.approx(38)
+    sgd = Sgd(SgdConfig(lr=[0.1]), [x])
+    assert threshold(sgd) == 2 and preconditioner(sgd, [x], [x]).tolist() == [1, 1]
+
+
+def test_the_loss_with_second_derivatives_is_the_training_loss(build_model):
+    model = build_model(norm="postln", dropout=0.1, **SIZE).eval()
+    padded = sample(1)
+    padded["target"][0, 3:] = 1
+    padded["ntokens"] = 15
+    task = SimpleNamespace(target_dictionary=SimpleNamespace(pad=lambda: 1), cfg=SimpleNamespace(precision="fp32"))
+    criterion = LabelSmoothedCrossEntropy(task, 0.1)
+    torch.testing.assert_close(mean_loss(criterion, model, padded), criterion(model, padded)[0] / 15)
+
+
+def test_relative_changes_of_weights_and_outputs(build_model):
+    model = build_model(norm="preln", **SIZE).eval()
+    parameters, samples = list(model.parameters()), [sample(1), sample(2)]
+    before = [parameter.detach().clone() for parameter in parameters]
+    streams = []
+    last = model.decoder.stack.layers[1].ffn_residual
+    for factor in (1.0, 1.02):
+        with torch.no_grad():
+            model.decoder.stack.layers[1].ffn.fc2.weight.mul_(factor)
+        hook = last.register_forward_hook(lambda _module, _given, output: streams.append(output.detach()))
+        for each in samples:
+            model(**each["net_input"])
+        hook.remove()
+    changed = [parameter.detach().clone() for parameter in parameters]
+    found = relative_changes(model, before, samples)
+    assert all(torch.equal(*pair) for pair in zip(parameters, changed, strict=True))
+    assert found["weights"]["decoder.w2"] == [0.0, pytest.approx(0.02, rel=1e-4)]
+    assert found["weights"]["encoder.w1"] == [0.0, 0.0]
+    assert found["outputs"]["encoder"] == [0.0] * 4 and found["outputs"]["decoder"][:5] == [0.0] * 5
+    old, new = torch.cat(streams[:2], 1), torch.cat(streams[2:], 1)
+    assert found["outputs"]["decoder"][5] == pytest.approx(((new - old).norm() / old.norm()).item(), rel=1e-4)
+
+
+def test_a_capped_step_has_the_same_direction():
+    values = torch.randn(4, 3, generator=torch.Generator().manual_seed(1)), torch.ones(3)
+    gradients = [torch.randn(value.shape, generator=torch.Generator().manual_seed(2)) for value in values]
+
+    def changes(most):
+        parameters = [nn.Parameter(value.clone()) for value in values]
+        optimizer = adam(parameters, max_relative_update=most)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient.clone()
+        optimizer.step()
+        return [parameter.detach() - value for parameter, value in zip(parameters, values, strict=True)]
+
+    free, capped = changes(0.0), changes(0.01)
+    assert free[0].norm() > 0.02 * values[0].norm()
+    assert capped[0].norm().item() == pytest.approx(0.01 * values[0].norm().item(), rel=1e-4)
+    torch.testing.assert_close(capped[0] / capped[0].norm(), free[0] / free[0].norm(), rtol=1e-3, atol=1e-5)
+    assert torch.equal(capped[1], free[1])  # biases and gains of norms are not matrices
+    torch.testing.assert_close(changes(10.0), free)
+
+
+def test_a_second_moment_started_at_the_gradient_shortens_the_first_steps():
+    """At step t of a constant gradient, Adam's step is eta, and that of GI-Adam eta sqrt(1 - beta2^t)."""
+    x = nn.Parameter(torch.zeros(3))
+    optimizer = adam([x], second_moment="gradient")
+    gradient, before = torch.tensor([1.0, -10.0, 0.3]), torch.zeros(3)
+    for t in range(1, 6):
+        x.grad = gradient.clone()
+        optimizer.step()
+        expected = -0.1 * math.sqrt(1 - 0.98**t) * gradient.sign()
+        torch.testing.assert_close(x.detach() - before, expected, rtol=1e-4, atol=1e-6)
+        before = x.detach().clone()
+        if t == 2:  # a resumed run does not start the second moment again
+            state, optimizer = optimizer.state_dict(), adam([x], second_moment="gradient")
+            optimizer.load_state_dict(state)
+
+
+def test_initial_branches_are_smaller_by_the_square_of_their_gain(build_model):
+    plain, small = (build_model(norm="postln", branch_gain=gain, **SIZE) for gain in (1.0, 0.5))
+    for one, other in zip(plain.parameters(), small.parameters(), strict=True):
+        assert torch.equal(one, other) or torch.equal(one * 0.5, other)
+    x = torch.randn(5, 2, 16)
+    for path in ("encoder.stack.layers.0.ffn", "decoder.stack.layers.1.ffn"):
+        torch.testing.assert_close(small.get_submodule(path)(x), plain.get_submodule(path)(x) / 4)
