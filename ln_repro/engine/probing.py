@@ -17,8 +17,8 @@ from ln_repro.engine.trainer import StrictTrainer
 class Probing:
     """Computes statistics on the same mini-batches every ``cfg.task.probe_every`` updates (0: never).
 
-    The mini-batches, ``cfg.task.probe_batches`` of the epoch iterator's, are selected by the run's seed. Apart from
-    gradients, statistics are also computed after the first update.
+    The mini-batches, ``cfg.task.probe_batches`` of the epoch iterator's, are selected by the run's seed. If anything
+    but gradients is probed, probes are also computed after 1, 2, 4, 8, ... updates, when training changes fastest.
     """
 
     def __init__(self, cfg: Any, trainer: StrictTrainer, batches: Any) -> None:
@@ -34,7 +34,8 @@ class Probing:
 
     def due(self, update: int) -> bool:
         """Return whether a probe is due after ``update`` updates; 0 is before training."""
-        return bool(self.every) and (update % self.every == 0 or (update == 1 and self.kinds != ("gradients",)))
+        doubled = update & (update - 1) == 0 and self.kinds != ("gradients",)
+        return bool(self.every) and (update % self.every == 0 or doubled)
 
     def begin_update(self, update: int) -> None:
         """Keep the parameters before the update with this number, if its changes are to be computed."""

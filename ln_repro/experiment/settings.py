@@ -201,7 +201,7 @@ class Experiment(Section):
     probe: Annotated[Literal["none", "gradients", "updates", "curvature", "all"], NOT_IN_ID] = "none"
     """Statistics that are computed during training without changing it (`ln_repro.engine.probing`)."""
     every: Annotated[Count, NOT_IN_ID] = 200
-    """Updates between two probes; the first probe is computed before training."""
+    """Updates between two probes; the first probe is computed before training. See `ln_repro.engine.probing`."""
     probe_batches: Annotated[Count, NOT_IN_ID] = 5
     """Number of mini-batches that each probe averages over; they are the same for every probe."""
     stop_on_divergence: Annotated[bool, NOT_IN_ID] = False
