@@ -31,6 +31,7 @@ CHANGES_THE_RESULT = [
     {"model__share_embeddings": False},
     {"optimizer__name": "radam"}, {"optimizer__betas": [0.9, 0.999]}, {"optimizer__eps": 1e-6},
     {"optimizer__weight_decay": 0.1}, {"optimizer__equal_layer_norms": True},
+    {"optimizer__max_relative_update": 0.01}, {"optimizer__second_moment": "gradient"}, {"model__branch_gain": 0.5},
     {"schedule__warmup_updates": 0, "schedule__decay": "literal"},
     {"schedule__warmup_updates": 399}, {"schedule__decay": "inverse_sqrt"}, {"schedule__decay": "anchored"},
     {"schedule__anchor": 1000, "schedule__decay": "anchored"}, {"schedule__step_epoch": 3, "schedule__decay": "step"},
@@ -74,7 +75,8 @@ def test_an_id_depends_on_what_the_weights_are_and_not_on_where_they_lie(change:
 def test_an_arm_key_is_shared_by_seeds_rates_and_variations_and_by_no_other_arm() -> None:
     same = [
         {"seed": 2}, {"lr": 1e-3}, {"precision": "bf16"}, {"init": "xavier"}, {"optimizer__equal_layer_norms": True},
-        {"eval__valid": True}, {"eval__average": 2}, {"schedule__anchor": 9}, {"schedule__step_epoch": 3}, {"exp": "x"},
+        {"optimizer__second_moment": "gradient"}, {"model__branch_gain": 0.5}, {"eval__valid": True},
+        {"eval__average": 2}, {"schedule__anchor": 9}, {"schedule__step_epoch": 3}, {"exp": "x"},
     ]  # fmt: skip
     other = [{"norm": "preln"}, {"model__layers": 2}, {"data__bpe_merges": 9}, {"schedule__decay": "inverse_sqrt"}]
     assert {experiment(**change).arm_key() for change in same} == {experiment().arm_key()}

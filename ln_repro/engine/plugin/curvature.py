@@ -20,7 +20,7 @@ from ln_repro.engine.plugin.optimizers import TorchOptimizer, WithMoments
 
 TOLERANCE = 0.01
 """Relative error of the eigenvalue, far below its changes in training."""
-KRYLOV = 8
+KRYLOV = 5
 """Dimension of the Krylov space: products with the Hessian before the first test of convergence."""
 
 
