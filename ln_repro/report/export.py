@@ -8,6 +8,7 @@ from typing import Any
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import NOT_NEGATIVE, PERCENT, Scale
 from ln_repro.claims.judge import Row
+from ln_repro.claims.mechanisms import assess
 from ln_repro.claims.rates import ceiling
 from ln_repro.claims.sensitivity import LEAST_RATES, sensitivity, sensitivity_interval
 from ln_repro.claims.words import spoken
@@ -39,6 +40,11 @@ def all_tables(
         "claims": {"claims": claims_table(rows)},
         "arms": {f"arms-{name}": arms_table(one) for name, one in settings.items()},
         "rates": {f"rates-{name}": table for name, part in parts.items() if (table := rates_table(part))["rows"]},
+        "mechanisms": {
+            f"mechanisms-{name}": mechanisms_table(one)
+            for name, one in settings.items()
+            if any(each.rescued.runs for each in assess(one))
+        },
         "runs": run_tables([run.record for run in runs]),
         "theory": {"theory": findings_table(findings)} if findings else {},
     }
@@ -81,6 +87,19 @@ def rates_table(evidence: Evidence) -> Table:
             nll = _mean([run.nll for run in runs], mixed=mixed)
             rows.append([arm, f"{rate:g}", len(runs), f"{hits}/{len(runs)}", f"{failed}/{len(runs)}", bleu, nll,
                          _skill(evidence, runs)])  # fmt: skip
+    return {"columns": columns, "rows": rows}
+
+
+def mechanisms_table(evidence: Evidence) -> Table:
+    """Return one row per possible cause of Post-LN's need for warm-up."""
+    columns = ["mechanism", "maximum of", "present above", "in runs that fail", "in runs that train", "intervention",
+               "removes it", "seeds that train", "BLEU tok.", "cause"]  # fmt: skip
+    rows = []
+    for one in assess(evidence):
+        bleu = _mean(one.bleu, PERCENT, 0 < one.rescued.hits < one.rescued.runs) if one.bleu else None
+        limit = None if one.limit is None else f"{one.limit:.3g}"
+        rows.append([one.mechanism.name, one.mechanism.quantity, limit, str(one.failing), str(one.training),
+                     one.mechanism.option, str(one.removed), str(one.rescued), bleu, one.verdict])  # fmt: skip
     return {"columns": columns, "rows": rows}
 
 

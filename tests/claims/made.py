@@ -83,7 +83,7 @@ def made(
     own = {"norm": exp.partition("_")[2].partition("_")[0], "precision": "fp32", **(axes or {})}
     own |= {"task": "masked_lm"} if "bert" in exp.partition("_")[0] else {}
     events = [{"kind": "train", "update": at, "loss": value} for at, value in (falls or {}).items()]
-    events += [{"kind": "probe", "update": at, "batches": batches,
+    events += [{"kind": "probe", "name": "gradients", "update": at, "batches": batches,
                 "values": {kind: {"decoder.w2": norms} for kind in ("norm_of_mean", "mean_of_norms")}}
                for at, norms in (probes or {}).items()]  # fmt: skip
     return Run(record(

@@ -1,0 +1,174 @@
+"""Possible causes of Post-LN's need for warm-up: what accompanies failure, and what makes it train without warm-up.
+
+A cause should be present in runs that fail, absent in runs that train at the same rate, and its removal should make
+the failing arm train. The first two are observed by probes, the third by an intervention, see ``conf/grid/mechanisms``.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ln_repro.claims.criteria import SEEDS, SHARE
+from ln_repro.claims.evidence import Evidence
+from ln_repro.records.archive import Run
+
+FAILING, TRAINING = "postln_nowarm", ("postln_warm", "preln_nowarm_anchored")
+"""The arm that is to be explained, and those that it is compared with, at the same peak rate."""
+START = 400
+"""Probes up to this update are taken into account: Post-LN without warm-up fails within a few dozen updates."""
+WRITTEN = "2026-11-23"
+
+CAUSE, NO_CAUSE, OPEN = "supported", "not supported", "open"
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """A possible cause.
+
+    Attributes:
+        name: the cause in words.
+        quantity: the measured quantity in words; its maximum over the first updates counts.
+        of: returns the quantity by update for a run with probes.
+        threshold: the value above which theory predicts failure; None: above the largest value in any run that trains.
+        option: the setting of the intervention.
+    """
+
+    name: str
+    quantity: str
+    of: Callable[[Run], Mapping[int, float]]
+    threshold: float | None
+    option: str
+
+    def largest(self, run: Run) -> float:
+        """Return the maximum over the first updates; NaN if the run was not probed."""
+        return max((value for update, value in self.of(run).items() if update <= START), default=math.nan)
+
+
+def probes(run: Run, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the update and the values of each probe of one kind."""
+    for event in run.events:
+        if event["kind"] == "probe" and event["name"] == name:
+            yield event["update"], event["values"]
+
+
+def unevenness(run: Run) -> dict[int, float]:
+    """Return the largest over the smallest gradient norm of W2 in a decoder layer."""
+    layers = {update: values["norm_of_mean"]["decoder.w2"] for update, values in probes(run, "gradients")}
+    return {update: max(norms) / min(norms) if min(norms) else math.inf for update, norms in layers.items()}
+
+
+def instability(run: Run) -> dict[int, float]:
+    """Return the learning rate times the preconditioned sharpness, relative to the threshold of stability."""
+    return {update: values["rate_times_sharpness"] / values["threshold"] for update, values in probes(run, "curvature")}
+
+
+def weight_changes(run: Run) -> dict[int, float]:
+    """Return the largest ||dW|| / ||W|| of any matrix by one update."""
+    return {update: max(max(of_kind) for of_kind in values["weights"].values())
+            for update, values in probes(run, "updates")}  # fmt: skip
+
+
+def output_changes(run: Run) -> dict[int, float]:
+    """Return ||dy|| / ||y|| of the last sub-layer of the decoder by one update."""
+    return {update: values["outputs"]["decoder"][-1] for update, values in probes(run, "updates")}
+
+
+MECHANISMS = (
+    Mechanism(
+        "uneven gradients", "largest over smallest layer gradient", unevenness, None, "optimizer.equal_layer_norms=true"
+    ),
+    Mechanism(
+        "steps beyond the edge of stability", "learning rate x preconditioned sharpness / threshold", instability, 1.0,
+        "optimizer.second_moment=gradient",
+    ),
+    Mechanism(
+        "large steps of the weights", "largest ||dW|| / ||W|| of an update", weight_changes, None,
+        "optimizer.max_relative_update=0.0066",
+    ),
+    Mechanism(
+        "branches that amplify changes", "||dy|| / ||y|| of the decoder's output by an update", output_changes, None,
+        "model.branch_gain=0.343",
+    ),
+)  # fmt: skip
+
+
+class Count(NamedTuple):
+    """A number of runs out of all that were measured."""
+
+    hits: int
+    runs: int
+
+    def __str__(self) -> str:
+        return f"{self.hits} of {self.runs}"
+
+    @property
+    def most(self) -> bool:
+        """Whether at least `SHARE` of enough runs are hits."""
+        return self.runs >= SEEDS and self.hits >= SHARE * self.runs
+
+    @property
+    def few(self) -> bool:
+        """Whether at most 1 - `SHARE` of enough runs are hits."""
+        return self.runs >= SEEDS and self.hits <= (1 - SHARE) * self.runs
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """A mechanism and what the runs of a setting show about it.
+
+    Attributes:
+        mechanism: the possible cause.
+        limit: the value above which it is present; None if no probed run trains.
+        failing: probed runs that fail; hits are those in which it is present.
+        training: probed runs that train at the same rate; hits are those in which it is present.
+        removed: probed runs with the intervention; hits are those in which it is absent.
+        rescued: runs with the intervention; hits are those that train.
+        bleu: the BLEU scores of the runs with the intervention.
+    """
+
+    mechanism: Mechanism
+    limit: float | None
+    failing: Count
+    training: Count
+    removed: Count
+    rescued: Count
+    bleu: Sequence[float]
+
+    @property
+    def verdict(self) -> str:
+        """Whether it is a cause, as far as these runs show.
+
+        It is not if it is absent where runs fail or present where they train, or if its removal does not help. An
+        intervention that does not remove it and does not help says nothing.
+        """
+        if self.failing.few or self.training.most or (self.removed.most and self.rescued.few):
+            return NO_CAUSE
+        return CAUSE if self.failing.most and self.training.few and self.rescued.most else OPEN
+
+
+def assess(evidence: Evidence) -> list[Assessment]:
+    """Return every mechanism with the runs of a setting, at the peak rate of the arm that fails."""
+    failing = [run for run in evidence.arms.get(FAILING, {}).values() if evidence.failed(run)]
+    rates = {run.experiment.lr for run in failing}
+    training = [run for arm in TRAINING for rate in rates for run in evidence.curve(arm).get(rate, ())
+                if evidence.trained(run)]  # fmt: skip
+    return [_assess(mechanism, evidence, failing, training) for mechanism in MECHANISMS]
+
+
+def _assess(mechanism: Mechanism, evidence: Evidence, failing: Sequence[Run], training: Sequence[Run]) -> Assessment:
+    changed = evidence.others.get(mechanism.option, Evidence(evidence.setting)).arms.get(FAILING, {}).values()
+    at_failure, at_success, after = (
+        [value for run in runs if not math.isnan(value := mechanism.largest(run))]
+        for runs in (failing, training, changed)
+    )
+    limit = mechanism.threshold if mechanism.threshold is not None else max(at_success, default=None)
+
+    def above(values: Sequence[float]) -> Count:
+        return Count(sum(limit is not None and value > limit for value in values), len(values))
+
+    kept = above(after)
+    return Assessment(
+        mechanism, limit, above(at_failure), above(at_success), Count(kept.runs - kept.hits, kept.runs),
+        Count(sum(map(evidence.trained, changed)), len(changed)), [run.bleu for run in changed],
+    )  # fmt: skip

@@ -1,0 +1,78 @@
+"""What probes and interventions say about a possible cause of Post-LN's need for warm-up, on made-up runs."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ln_repro.claims.mechanisms import CAUSE, MECHANISMS, NO_CAUSE, OPEN, START, assess
+from ln_repro.records.archive import Run
+from ln_repro.report.export import mechanisms_table
+from tests.claims.made import gathered, made
+
+GI_ADAM: dict[str, Any] = {"optimizer__second_moment": "gradient"}
+
+
+def probed(arm: str, seed: int, bleu: float, ratio: float, **changes: Any) -> Run:
+    """Return a run whose learning rate times sharpness is at most ``ratio`` thresholds at the start and more later."""
+    run = made(f"toy_{arm}", seed, bleu, **changes)
+    events = [
+        {"kind": "probe", "name": "curvature", "update": update, "batches": 5,
+         "values": {"rate_times_sharpness": 38 * part * ratio, "threshold": 38.0}}
+        for update, part in ((0, 0.5), (8, 1.0), (START, 0.1), (2 * START, 100.0))
+    ]  # fmt: skip
+    return replace(run, events=[*run.events, *events])
+
+
+def instability(failing: float, training: float, bleus: list[float], left: float, seeds: int = 5):
+    """Return what is found about instability, given its size in runs that fail, train, and have the intervention."""
+    runs = []
+    for seed in range(1, seeds + 1):
+        runs += [probed("postln_nowarm", seed, 1.0, failing), probed("postln_warm", seed, 30.0, training)]
+        runs += [probed("postln_nowarm", seed, bleus[seed - 1], left, **GI_ADAM)]
+    return assess(gathered(runs)["toy"])[1]
+
+
+@pytest.mark.parametrize(
+    ("failing", "training", "bleus", "left", "verdict"),
+    [
+        (3.0, 0.5, [30.0] * 5, 0.5, CAUSE),
+        (3.0, 0.5, [30.0] * 4 + [1.0], 0.5, CAUSE),
+        (3.0, 0.5, [1.0] * 5, 0.5, NO_CAUSE),  # removed, and it does not help
+        (3.0, 0.5, [1.0] * 5, 2.0, OPEN),  # the intervention did not remove it
+        (3.0, 0.5, [30.0, 30.0, 1.0, 1.0, 1.0], 0.5, OPEN),
+        (3.0, 2.0, [30.0] * 5, 0.5, NO_CAUSE),  # runs with it train
+        (0.5, 0.2, [30.0] * 5, 0.1, NO_CAUSE),  # runs without it fail
+    ],
+)
+def test_a_cause_is_present_at_failure_absent_at_success_and_its_removal_helps(failing, training, bleus, left, verdict):
+    found = instability(failing, training, bleus, left)
+    assert found.verdict == verdict
+    assert found.failing == ((5 if failing > 1 else 0), 5) and found.training == ((5 if training > 1 else 0), 5)
+    assert found.removed == ((5 if left <= 1 else 0), 5)
+    assert found.rescued == (sum(bleu > 20 for bleu in bleus), 5)
+
+
+def test_fewer_than_five_seeds_leave_it_open():
+    assert instability(3.0, 0.5, [30.0] * 4, 0.5, seeds=4).verdict == OPEN
+
+
+def test_without_a_threshold_of_theory_it_is_present_above_the_largest_value_of_a_run_that_trains():
+    runs = [
+        made(f"toy_{arm}", seed, bleu, probes={8: [1.0, most + seed / 10]})
+        for arm, bleu, most in (("postln_nowarm", 1.0, 9.0), ("postln_warm", 30.0, 4.0))
+        for seed in range(1, 6)
+    ]
+    (uneven, *_) = assess(gathered(runs)["toy"])
+    assert uneven.limit == pytest.approx(4.5) and uneven.failing == (5, 5) and uneven.training == (0, 5)
+    assert uneven.rescued == (0, 0) and uneven.verdict == OPEN
+
+
+def test_the_table_has_a_row_for_each_mechanism_with_its_counts():
+    runs = [probed("postln_nowarm", seed, 1.0, 3.0) for seed in range(1, 6)]
+    runs += [probed("postln_warm", seed, 30.0, 0.5) for seed in range(1, 6)]
+    runs += [probed("postln_nowarm", seed, 28.0, 0.5, **GI_ADAM) for seed in range(1, 6)]
+    table = mechanisms_table(gathered(runs)["toy"])
+    assert [row[0] for row in table["rows"]] == [mechanism.name for mechanism in MECHANISMS]
+    assert table["rows"][1][2:8] == ["1", "5 of 5", "0 of 5", MECHANISMS[1].option, "5 of 5", "5 of 5"]
+    assert table["rows"][1][-1] == CAUSE and table["rows"][0][-1] == OPEN
