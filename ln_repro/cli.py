@@ -132,6 +132,8 @@ def parser() -> argparse.ArgumentParser:
     claims = command("claims", "report", "print one verdict per claim, and what would resolve the open ones")
     claims.add_argument("ids", nargs="*", metavar="ID", help="only these claims, for example MT-4")
     claims.add_argument("--json", action="store_true", help="print JSON")
+    ranked = command("arena", "report", "rank the schemes of norm placement on one corpus")
+    ranked.add_argument("setting", nargs="?", default="toy", metavar="CORPUS", help="default: toy")
     verify = command("verify", "keep", "check every committed record: schema, checksums, events and BLEU")
     collect = command("collect", "keep", "copy the records of finished runs to results/records")
     collect.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
@@ -146,7 +148,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="key=value",
         help="data.source=PATH, paths.runs=DIR; train.max_epoch=N or train.max_update=N to cut it short",
     )
-    add_records(tables, figures, claims, verify, collect, compare, reproduce)
+    add_records(tables, figures, claims, ranked, verify, collect, compare, reproduce)
     sync = command("sync", "runs", "send the events of runs to wandb; may be repeated")
     sync.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     sync.add_argument("--follow", action="store_true", help="keep sending until the runs have ended")

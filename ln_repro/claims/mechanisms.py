@@ -76,18 +76,19 @@ def output_changes(run: Run) -> dict[int, float]:
 
 MECHANISMS = (
     Mechanism(
-        "uneven gradients", "largest over smallest layer gradient", unevenness, None, "optimizer.equal_layer_norms=true"
+        "uneven gradients", "largest over smallest gradient of a layer", unevenness, None,
+        "optimizer.equal_layer_norms=true",
     ),
     Mechanism(
-        "steps beyond the edge of stability", "learning rate x preconditioned sharpness / threshold", instability, 1.0,
+        "steps beyond the edge of stability", "learning rate x sharpness / threshold of stability", instability, 1.0,
         "optimizer.second_moment=gradient",
     ),
     Mechanism(
-        "large steps of the weights", "largest ||dW|| / ||W|| of an update", weight_changes, None,
+        "large steps of the weights", "relative change of a matrix by an update", weight_changes, None,
         "optimizer.max_relative_update=0.0066",
     ),
     Mechanism(
-        "branches that amplify changes", "||dy|| / ||y|| of the decoder's output by an update", output_changes, None,
+        "branches that amplify changes", "relative change of the decoder's output by an update", output_changes, None,
         "model.branch_gain=0.343",
     ),
 )  # fmt: skip

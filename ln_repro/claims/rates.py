@@ -200,7 +200,7 @@ class BestRates(OverRates):
         return f"{words}, each at its rate of lowest validation loss: {region_words(self.low, self.high)}"
 
     def judge(self, evidence: Evidence) -> Finding:
-        best, other_best = (_best_rate(evidence, arm) for arm in self.compared)
+        best, other_best = (best_rate(evidence, arm) for arm in self.compared)
         if best is None or other_best is None:
             return Finding(INCONCLUSIVE, "", f"{SEEDS} seeds at the best rate of both arms")
         (rate, one), (other_rate, other) = best, other_best
@@ -248,7 +248,7 @@ def _fisher(evidence: Evidence, one: Sequence[Run], other: Sequence[Run]) -> flo
     return fisher_exact(hits[0], len(one), hits[1], len(other))
 
 
-def _best_rate(evidence: Evidence, arm: str) -> tuple[Rate, dict[int, Run]] | None:
+def best_rate(evidence: Evidence, arm: str) -> tuple[Rate, dict[int, Run]] | None:
     """Return the rate with the lowest mean validation loss and its runs by seed; None if no rate has enough runs."""
     curve = {rate: runs for rate, runs in evidence.curve(arm).items() if len(runs) >= CURVE_SEEDS}
     rate = min(curve, key=lambda rate: fmean(run.loss for run in curve[rate]), default=None)

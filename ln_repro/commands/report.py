@@ -1,4 +1,4 @@
-"""`ln-repro tables`, `figures` and `claims`: report the results of archived records."""
+"""`ln-repro tables`, `figures`, `claims` and `arena`: report the results of archived records."""
 
 import argparse
 import json
@@ -70,6 +70,31 @@ def claims_command(options: argparse.Namespace) -> int:
     else:
         console.print(overview(rows))
         say("`ln-repro claims ID` prints a claim's rule, its records and what would resolve it")
+    return complaints(kept.problems)
+
+
+def arena_command(options: argparse.Namespace) -> int:
+    """Run `arena`."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from ln_repro.claims.arena import arena
+    from ln_repro.report.arena import arena_table
+
+    _, kept, evidence = _kept(options)
+    entries = {name: found for name, one in sorted(evidence.items()) if not one.starts and (found := arena(one))}
+    if options.setting not in entries:
+        raise UserError(
+            f"arena: no scheme has three seeds on {options.setting!r}; known: {', '.join(entries) or 'none'}"
+        )
+    content, console = arena_table(entries[options.setting]), Console()
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for column in content["columns"]:
+        table.add_column(column)
+    for row in content["rows"]:
+        table.add_row(*row)
+    console.print(table)
+    console.print(*content["notes"], sep="\n", soft_wrap=True)
     return complaints(kept.problems)
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ln_repro.experiment.settings import Evaluation, Experiment, Optimizer
+from ln_repro.experiment.optimizer import Optimizer
+from ln_repro.experiment.settings import Evaluation, Experiment
 
 PLUGINS = {
     "translation": ("--task", "ln_translation", "--arch", "ln_transformer", "--criterion", "ln_cross_entropy"),

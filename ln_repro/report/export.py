@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from ln_repro.claims.arena import arena
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import NOT_NEGATIVE, PERCENT, Scale
 from ln_repro.claims.judge import Row
@@ -14,9 +15,12 @@ from ln_repro.claims.sensitivity import LEAST_RATES, sensitivity, sensitivity_in
 from ln_repro.claims.words import spoken
 from ln_repro.records.archive import Run
 from ln_repro.records.record import decoded
+from ln_repro.report.arena import arena_table
 from ln_repro.report.tables import Table, claims_table, render, run_tables
 from ln_repro.report.theory import findings_table
 
+LEAST_SCHEMES = 2
+"""Pre-LN and Post-LN alone are compared in the table of arms."""
 Files = dict[str, dict[str, Table]]
 """Tables by file and name."""
 
@@ -44,6 +48,11 @@ def all_tables(
             f"mechanisms-{name}": mechanisms_table(one)
             for name, one in settings.items()
             if any(each.rescued.runs for each in assess(one))
+        },
+        "arena": {
+            f"arena-{name}": arena_table(entries)
+            for name, one in settings.items()
+            if len(entries := arena(one)) > LEAST_SCHEMES
         },
         "runs": run_tables([run.record for run in runs]),
         "theory": {"theory": findings_table(findings)} if findings else {},

@@ -11,6 +11,7 @@ from ln_repro.errors import UserError
 from ln_repro.paper.figures import FIGURES, Figure, Panel, Quantity, Reading
 from ln_repro.records.record import Record
 from ln_repro.records.run_dir import read_json
+from ln_repro.report.figure_mechanisms import draw_mechanisms
 from ln_repro.report.figure_rates import draw_rates
 from ln_repro.report.grids import GRIDS
 from ln_repro.report.plotting import COLOURS, GREY, RUN_AGAIN, draw_once, legend_below, place, tidy
@@ -58,7 +59,9 @@ def draw_all(evidence: Mapping[str, Evidence], theory: Path, out: Path) -> Drawn
     content = read_json(theory)
     of_runs = draw_runs(evidence, out)
     of_theory = draw_theory(content["figures"], out) if content else []
-    return Drawn(of_runs.paths + draw_rates(evidence, out) + of_theory, of_runs.left_out)
+    return Drawn(
+        of_runs.paths + draw_rates(evidence, out) + draw_mechanisms(evidence, out) + of_theory, of_runs.left_out
+    )
 
 
 def draw_runs(evidence: Mapping[str, Evidence], folder: Path) -> Drawn:

@@ -74,14 +74,20 @@ class Sharpness:
     ) -> tuple[float, int]:
         """Return the eigenvalue and the number of products with the Hessian.
 
+        The graphs of all losses are in memory at once.
+
         Args:
             parameters: the variables.
             losses: functions whose mean is the loss.
             precondition: maps the gradient of the loss to the diagonal of P, flat.
         """
-        gradient = [torch.zeros_like(parameter) for parameter in parameters]
-        for loss in losses:
-            torch._foreach_add_(gradient, torch.autograd.grad(loss(), parameters), alpha=1 / len(losses))
+        sizes = [parameter.numel() for parameter in parameters]
+        with sdpa_kernel(SDPBackend.MATH):  # the others have no second derivatives
+            firsts = [
+                parameters_to_vector(torch.autograd.grad(loss(), parameters, create_graph=True)) for loss in losses
+            ]
+        total = torch.stack(firsts).mean(0)
+        gradient = [part.view_as(p) for part, p in zip(torch.split(total.detach(), sizes), parameters, strict=True)]
         scale = precondition(gradient).rsqrt()  # P^-1/2 H P^-1/2 has the eigenvalues of P^-1 H and is symmetric
         products = 0
 
@@ -89,17 +95,12 @@ class Sharpness:
             nonlocal products
             products += 1
             direction = scale * torch.from_numpy(vector.ravel()).to(scale)
-            total = torch.zeros_like(scale)
-            for loss in losses:
-                first = torch.autograd.grad(loss(), parameters, create_graph=True)
-                second = torch.autograd.grad(parameters_to_vector(first), parameters, direction)
-                total += parameters_to_vector(second)
-            return (scale * total / len(losses)).cpu().numpy()
+            second = torch.autograd.grad(total, parameters, direction, retain_graph=True)
+            return (scale * parameters_to_vector(second)).cpu().numpy()
 
         if self.vector is None:
             self.vector = np.random.default_rng(0).standard_normal(scale.numel(), dtype=np.float32)
         operator = LinearOperator((scale.numel(),) * 2, matvec=multiply, dtype=np.float32)
-        with sdpa_kernel(SDPBackend.MATH):  # the others have no second derivatives
-            (value,), vectors = eigsh(operator, k=1, which="LA", v0=self.vector, ncv=KRYLOV, tol=TOLERANCE)
+        (value,), vectors = eigsh(operator, k=1, which="LA", v0=self.vector, ncv=KRYLOV, tol=TOLERANCE)
         self.vector = vectors[:, 0]
         return float(value), products

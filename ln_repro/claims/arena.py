@@ -1,0 +1,119 @@
+"""Every scheme under one protocol: same data, length and learning rates, with and without warm-up."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from statistics import fmean, quantiles
+
+from ln_repro.claims.evidence import Evidence, Rate
+from ln_repro.claims.intervals import Interval
+from ln_repro.claims.metrics import VALID_LOSS, at, reached
+from ln_repro.claims.rates import Ceiling, best_rate, ceiling
+from ln_repro.claims.sensitivity import LEAST_RATES, SAMPLES, sensitivity
+from ln_repro.records.archive import Run
+
+REFERENCE = "preln"
+PART = 0.5
+"""Epochs are counted until the validation loss that Pre-LN has after this part of its training."""
+UNRAMPED = {"preln": "preln_nowarm_anchored"}
+"""The arm without warm-up if it is not named ``SCHEME_nowarm``: the one with the same tail as with warm-up."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The results of a scheme.
+
+    Attributes:
+        scheme: its name in `conf/norm`.
+        arm, rate: the arm and the learning rate with its lowest mean validation loss.
+        runs: the runs there, by seed.
+        rank: 95 % bootstrap interval of its rank by mean BLEU.
+        improvement: probability that its BLEU is higher than that of Pre-LN, for one random seed of each (Agarwal et
+            al. 2021); NaN without runs of Pre-LN.
+        epochs: mean number of epochs to the reference loss over that of Pre-LN; infinite if some run does not reach it.
+        without, with_ramp: learning-rate ceilings without and with warm-up.
+        sensitivity: learning-rate sensitivity without warm-up in bits; None if unknown.
+    """
+
+    scheme: str
+    arm: str
+    rate: Rate
+    runs: Mapping[int, Run]
+    rank: Interval
+    improvement: float
+    epochs: float
+    without: Ceiling
+    with_ramp: Ceiling
+    sensitivity: float | None
+
+    @property
+    def bleus(self) -> list[float]:
+        """The BLEU scores of its best runs."""
+        return [run.bleu for run in self.runs.values()]
+
+
+def arms_of(scheme: str) -> tuple[str, str]:
+    """Return the arms of a scheme without and with warm-up."""
+    return UNRAMPED.get(scheme, f"{scheme}_nowarm"), f"{scheme}_warm"
+
+
+def arena(evidence: Evidence) -> list[Entry]:
+    """Return an entry for each scheme with enough seeds at some rate, ordered by mean BLEU at its best rate."""
+    bests = {}
+    for scheme in sorted({arm.partition("_")[0] for arm in evidence.rates}):
+        found = [(arm, *best) for arm in arms_of(scheme) if (best := best_rate(evidence, arm))]
+        if found:
+            bests[scheme] = min(found, key=lambda one: fmean(run.loss for run in one[2].values()))
+    ranks = _ranks({scheme: [run.bleu for run in runs.values()] for scheme, (_, _, runs) in bests.items()})
+    reference = [*bests[REFERENCE][2].values()] if REFERENCE in bests else []
+    entries = [
+        Entry(
+            scheme,
+            arm,
+            rate,
+            runs,
+            ranks[scheme],
+            _improvement([*runs.values()], reference),
+            _epochs([*runs.values()], reference),
+            ceiling(evidence, arms_of(scheme)[0]),
+            ceiling(evidence, arms_of(scheme)[1]),
+            _sensitivity(evidence, arms_of(scheme)[0]),
+        )
+        for scheme, (arm, rate, runs) in bests.items()
+    ]
+    return sorted(entries, key=lambda entry: -fmean(entry.bleus))
+
+
+def _ranks(scores: Mapping[str, Sequence[float]]) -> dict[str, Interval]:
+    """Return the 95 % bootstrap interval of each rank, from seeds drawn with replacement."""
+    draw = Random(0)
+    drawn: dict[str, list[int]] = {name: [] for name in scores}
+    for _ in range(SAMPLES):
+        means = {name: fmean(draw.choices(values, k=len(values))) for name, values in scores.items()}
+        for rank, name in enumerate(sorted(means, key=lambda one: -means[one]), 1):
+            drawn[name].append(rank)
+    cuts = {name: quantiles(ranks, n=40) for name, ranks in drawn.items()}
+    return {name: (cut[0], cut[-1]) for name, cut in cuts.items()}
+
+
+def _improvement(runs: Sequence[Run], reference: Sequence[Run]) -> float:
+    wins = [(one.bleu > other.bleu) + 0.5 * (one.bleu == other.bleu) for one in runs for other in reference]
+    return fmean(wins) if wins else math.nan
+
+
+def _epochs(runs: Sequence[Run], reference: Sequence[Run]) -> float:
+    if not reference:
+        return math.nan
+    curves = [[one.curve(VALID_LOSS) for one in group] for group in (runs, reference)]
+    target = fmean(at(curve, PART * max(curve)) for curve in curves[1] if curve)
+    own, others = (
+        fmean(reached({epoch: -loss for epoch, loss in curve.items()}, -target) for curve in group) for group in curves
+    )
+    return own / others
+
+
+def _sensitivity(evidence: Evidence, arm: str) -> float | None:
+    curve = {rate: [run.nll for run in runs] for rate, runs in evidence.curve(arm).items()}
+    limit = evidence.entropies.get("source_blind_bits")
+    return sensitivity(curve, limit) if limit is not None and len(curve) >= LEAST_RATES else None

@@ -1,0 +1,58 @@
+"""The ranking of schemes, on made-up runs."""
+
+import math
+
+import pytest
+
+from ln_repro.claims.arena import arena
+from ln_repro.report.arena import arena_table
+from tests.claims.made import gathered, on_rates
+
+LOSSES = {"preln": [6.0, 5.0, 4.0], "deepnorm": [5.0, 4.0, 4.0], "postln": [7.0, 6.0, 5.0]}
+RATES = {
+    "preln_nowarm_anchored": {1e-3: [29.8, 30.0, 30.2], 2e-3: [28.0, 28.0, 28.0]},
+    "deepnorm_nowarm": {1e-3: [31.0, 31.2, 31.4], 2e-3: [2.0, 2.0, 2.0]},
+    "postln_nowarm": {1e-3: [1.0, 2.0, 1.0], 2e-3: [1.0, 1.0, 1.0]},
+    "postln_warm": {1e-3: [29.0, 30.1, 29.5], 2e-3: [29.0, 29.0, 29.0]},
+}
+
+
+@pytest.fixture(scope="module")
+def entries():
+    """Return the entries of three schemes, one of which trains only with warm-up."""
+    runs = []
+    for arm, rates in RATES.items():
+        losses = [loss + (arm == "postln_nowarm") for loss in LOSSES[arm.partition("_")[0]]]
+        for rate, bleus in rates.items():
+            later = [loss + (rate > 1e-3) for loss in losses]
+            runs += on_rates("toy", {arm: {rate: bleus}}, losses=later, bleus=[None] * 3)
+    return {entry.scheme: entry for entry in arena(gathered(runs)["toy"])}
+
+
+def test_schemes_are_ranked_by_bleu_at_their_best_rate_with_or_without_warm_up(entries):
+    assert [*entries] == ["deepnorm", "preln", "postln"]
+    assert (entries["postln"].arm, entries["postln"].rate) == ("postln_warm", 1e-3)
+    assert entries["deepnorm"].rank == (1, 1) and entries["preln"].rank[0] >= 2
+    assert entries["postln"].rank == (2, 3) == entries["preln"].rank  # their seeds overlap
+
+
+def test_the_probability_of_improvement_counts_pairs_of_seeds(entries):
+    assert entries["deepnorm"].improvement == 1
+    assert entries["postln"].improvement == pytest.approx(2 / 9)  # 30.1 beats 29.8 and 30.0
+
+
+def test_ceilings_and_epochs_are_relative_to_the_grid_and_to_pre_ln(entries):
+    deepnorm, postln = entries["deepnorm"], entries["postln"]
+    assert (deepnorm.without.rate, deepnorm.without.above) == (1e-3, 2e-3) and not deepnorm.with_ramp.rates
+    assert postln.without.rate is None and postln.with_ramp.rate == 2e-3
+    assert deepnorm.epochs == pytest.approx(1 / 1.5)  # the loss of Pre-LN after 1.5 of 3 epochs is 5.5
+    assert postln.epochs == pytest.approx(2.5 / 1.5)
+
+
+def test_a_scheme_that_never_reaches_the_loss_has_no_number_of_epochs():
+    runs = on_rates("toy", {"preln_nowarm_anchored": {1e-3: [30.0] * 3}}, losses=[5.0, 4.0, 3.0], bleus=[None] * 3)
+    runs += on_rates("toy", {"rezero_nowarm": {1e-3: [5.0] * 3}}, losses=[9.0] * 3, bleus=[None] * 3)
+    entry = next(one for one in arena(gathered(runs)["toy"]) if one.scheme == "rezero")
+    assert math.isinf(entry.epochs)
+    (row,) = arena_table([entry])["rows"]
+    assert row[:5] == ["ReZero", "5.0", "3", "0.001", "no"] and row[7] == "-"
