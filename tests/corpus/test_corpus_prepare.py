@@ -183,7 +183,7 @@ def test_what_was_done_before_an_interruption_or_a_full_disk_is_kept(
     assert not list((root / "prepared").rglob("*shards*"))
 
 
-@pytest.mark.parametrize("pairs", [1_000, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("pairs", [1_000, pytest.param(30_000, marks=pytest.mark.slow)])
 def test_a_preparation_that_is_killed_ten_times_ends_with_the_same_files(tmp_path: Path, pairs: int) -> None:
     steps, found, expected = kill_ten_times(tmp_path, pairs, pairs // 8)
     assert {"tokenising", "cleaning", "binarising"} <= set(steps)
