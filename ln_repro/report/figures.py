@@ -11,6 +11,7 @@ from ln_repro.errors import UserError
 from ln_repro.paper.figures import FIGURES, Figure, Panel, Quantity, Reading
 from ln_repro.records.record import Record
 from ln_repro.records.run_dir import read_json
+from ln_repro.report.figure_arena import draw_arena
 from ln_repro.report.figure_mechanisms import draw_mechanisms
 from ln_repro.report.figure_rates import draw_rates
 from ln_repro.report.grids import GRIDS
@@ -57,11 +58,10 @@ def draw_all(evidence: Mapping[str, Evidence], theory: Path, out: Path) -> Drawn
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: not a folder; give a folder for the figures")
     content = read_json(theory)
-    of_runs = draw_runs(evidence, out)
+    runs = draw_runs(evidence, out)
+    ours = [path for draw in (draw_rates, draw_mechanisms, draw_arena) for path in draw(evidence, out)]
     of_theory = draw_theory(content["figures"], out) if content else []
-    return Drawn(
-        of_runs.paths + draw_rates(evidence, out) + draw_mechanisms(evidence, out) + of_theory, of_runs.left_out
-    )
+    return Drawn([*runs.paths, *ours, *of_theory], runs.left_out)
 
 
 def draw_runs(evidence: Mapping[str, Evidence], folder: Path) -> Drawn:

@@ -6,6 +6,7 @@ import pytest
 
 from ln_repro.claims.arena import arena
 from ln_repro.report.arena import arena_table
+from ln_repro.report.figure_arena import draw_arena
 from tests.claims.made import gathered, on_rates
 
 LOSSES = {"preln": [6.0, 5.0, 4.0], "deepnorm": [5.0, 4.0, 4.0], "postln": [7.0, 6.0, 5.0]}
@@ -56,3 +57,11 @@ def test_a_scheme_that_never_reaches_the_loss_has_no_number_of_epochs():
     assert math.isinf(entry.epochs)
     (row,) = arena_table([entry])["rows"]
     assert row[:5] == ["ReZero", "5.0", "3", "0.001", "no"] and row[7] == "-"
+
+
+def test_the_figure_names_the_schemes(tmp_path):
+    arms = {arm: {1e-3: [29.0, 30.0, 31.0]} for arm in ("preln_nowarm_anchored", "postln_warm", "rezero_nowarm")}
+    png, svg = draw_arena(gathered(on_rates("toy", arms)), tmp_path)
+    assert png.is_file() and all(f"<!-- {name} -->" in svg.read_text() for name in ("Pre-LN", "Post-LN", "ReZero"))
+    del arms["rezero_nowarm"]
+    assert draw_arena(gathered(on_rates("toy", arms)), tmp_path) == []  # two schemes are in the figure of rates

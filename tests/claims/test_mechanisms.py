@@ -8,6 +8,7 @@ import pytest
 from ln_repro.claims.mechanisms import CAUSE, MECHANISMS, NO_CAUSE, OPEN, START, assess
 from ln_repro.records.archive import Run
 from ln_repro.report.export import mechanisms_table
+from ln_repro.report.figure_mechanisms import draw_mechanisms
 from tests.claims.made import gathered, made
 
 GI_ADAM: dict[str, Any] = {"optimizer__second_moment": "gradient"}
@@ -76,3 +77,13 @@ def test_the_table_has_a_row_for_each_mechanism_with_its_counts():
     assert [row[0] for row in table["rows"]] == [mechanism.name for mechanism in MECHANISMS]
     assert table["rows"][1][2:8] == ["1", "5 of 5", "0 of 5", MECHANISMS[1].option, "5 of 5", "5 of 5"]
     assert table["rows"][1][-1] == CAUSE and table["rows"][0][-1] == OPEN
+
+
+def test_the_figure_has_a_panel_for_each_probed_intervention(tmp_path):
+    runs = [probed("postln_nowarm", seed, 1.0, 3.0) for seed in range(1, 6)]
+    assert draw_mechanisms(gathered(runs), tmp_path) == []
+    runs += [probed("postln_warm", 1, 30.0, 0.5), *(probed("postln_nowarm", n, 28.0, 0.5, **GI_ADAM) for n in (1, 2))]
+    png, svg = draw_mechanisms(gathered(runs), tmp_path)
+    text = svg.read_text()
+    assert png.is_file() and "2 of 2 seeds train" in text and MECHANISMS[1].name in text
+    assert MECHANISMS[0].name not in text

@@ -1,0 +1,73 @@
+"""The figure of the arena: the best BLEU of each scheme, and up to which learning rates it trains."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from ln_repro.claims.arena import Entry, arena
+from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.intervals import PERCENT, interval
+from ln_repro.claims.rates import Ceiling
+from ln_repro.claims.words import SCHEMES
+from ln_repro.report.plotting import COLOURS, GREY, RUN_AGAIN, draw_once, legend_below, place, tidy
+
+NAME = "figure_arena"
+LEAST = 3
+"""Minimum number of schemes; Pre-LN and Post-LN alone are compared in `figure_rates`."""
+RAMPS = {"with warm-up": ("postln", "o"), "without": ("preln", "D")}
+"""Colour and marker of each of the two ceilings."""
+
+
+def draw_arena(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
+    """Draw the figure of every setting with enough schemes and return the files."""
+    paths = []
+    for setting, one in sorted(evidence.items()):
+        entries = [] if one.starts else arena(one)
+        if len(entries) >= LEAST:
+            runs = {run.record["id"]: run.bleu for entry in entries for run in entry.runs.values()}
+            limits = [[entry.scheme, entry.without.words(), entry.with_ramp.words()] for entry in entries]
+            origin = f"{RUN_AGAIN} {' '.join(runs)}"
+            paths += draw_once(out / setting / NAME, origin, [runs, limits], partial(_draw, entries))
+    return paths
+
+
+def _draw(entries: Sequence[Entry], pyplot: Any) -> Any:
+    figure, axes = pyplot.subplots(1, 2, squeeze=False, sharey=True)
+    left, right = axes[0]
+    rows = range(len(entries))
+    for row, entry in zip(rows, entries, strict=True):
+        colour = COLOURS.get(entry.scheme, GREY)
+        low, high = interval(entry.bleus, PERCENT)
+        left.plot([low, high], [row, row], color=colour, linewidth=2, alpha=0.5)
+        left.plot(entry.bleus, [row] * len(entry.bleus), ".", color=colour, markersize=5)
+        left.plot([fmean(entry.bleus)], [row], "|", color=colour, markersize=14)
+        for (label, (norm, mark)), limit in zip(RAMPS.items(), (entry.with_ramp, entry.without), strict=True):
+            _draw_ceiling(right, limit, row, label, COLOURS[norm], mark)
+    left.set_yticks(rows, [SCHEMES.get(entry.scheme, entry.scheme) for entry in entries], fontsize=8)
+    left.invert_yaxis()
+    left.set_xlabel("test BLEU at the best rate: seeds, mean, 95 % interval")
+    right.set_xlabel("largest learning rate at which 4 of 5 seeds train")
+    right.set_xscale("log", base=2)
+    rates = sorted({rate for entry in entries for limit in (entry.without, entry.with_ramp) for rate in limit.rates})
+    right.set_xticks(rates, [f"{rate:g}" for rate in rates], fontsize=8)
+    right.minorticks_off()
+    for axis in (left, right):
+        tidy(axis)
+    below = legend_below(figure, axes.flat, 3)
+    place(figure, axes, (3.4, 0.22 * len(entries) + 0.4), (0.3, 0.3), above=0.2, below=below)
+    return figure
+
+
+def _draw_ceiling(axis: Any, limit: Ceiling, row: int, label: str, colour: str, mark: str) -> None:
+    """Draw a ceiling; an arrow to the right if it may be higher, one to the left if it is below the lowest rate run."""
+    if not limit.rates:
+        return
+    rate = min(limit.rates) if limit.rate is None else limit.rate
+    height = row + (0.15 if mark == "D" else -0.15)
+    fill = "white" if limit.rate is None else colour
+    axis.plot([rate], [height], mark, color=colour, markersize=5, markerfacecolor=fill, label=label)
+    if limit.rate is None or limit.above is None:
+        sign, shift = ("<", -10) if limit.rate is None else (">", 5)
+        axis.annotate(sign, (rate, height), (shift, 0), textcoords="offset points", color=colour, va="center")
