@@ -8,7 +8,9 @@ from torch import nn
 
 from ln_repro.engine.plugin.attention import Attention
 from ln_repro.engine.plugin.layers import FeedForward, Stack, measure
-from ln_repro.engine.plugin.residual import SCHEMES, Admin, AdminClosed, DeepNorm, Place, ReZero
+from ln_repro.engine.plugin.residual import Place
+from ln_repro.engine.plugin.schemes.registry import SCHEMES
+from ln_repro.engine.plugin.schemes.weighted import Admin, AdminClosed, DeepNorm, ReZero
 
 pytestmark = pytest.mark.usefixtures("double")
 WIDTH = 32
