@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ln_repro.engine.plugin.attention import Attention, State
 from ln_repro.engine.plugin.feed_forward import FeedForward
 from ln_repro.engine.plugin.residual import Kind, Place, Residual
-from ln_repro.engine.plugin.schemes.registry import SCHEMES
+from ln_repro.engine.plugin.schemes.registry import scheme_of
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Shape:
     @property
     def scheme(self) -> type[Residual]:
         """The class of the residual connections."""
-        return SCHEMES[self.norm]
+        return scheme_of(self.norm)
 
     def place(self, decoder: bool, layer: int = 0, kind: Kind = "self_attn") -> Place:
         """Return the place of a residual connection in the encoder or decoder."""
