@@ -55,8 +55,8 @@ class OwnNorm(Section):
             return values
         try:
             return {**values, "text": Path(values["path"]).read_text(encoding="utf-8")}
-        except (OSError, UnicodeDecodeError) as error:
-            raise ValueError(f"norm.file: {values['path']} is not a readable Python file ({error})") from None
+        except (OSError, UnicodeDecodeError):
+            raise ValueError(f"norm.file: {values['path']} is not a Python file that can be read") from None
 
     @property
     def class_name(self) -> str:
