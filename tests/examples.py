@@ -64,3 +64,18 @@ def diverged(**changes: Any) -> dict[str, Any]:
                        "last_finite_loss": 12.5},
         "axes": {"data": "toy", "norm": "postln", "warmup_updates": 0, "decay": "constant", "seed": 2}, **changes,
     })  # fmt: skip
+
+
+def norm_parameters(norm: str, layers: int, width: int, ffn: int, heads: int, words: int) -> int:
+    """Return the parameters of a translation model that a scheme adds to its linear maps and embeddings."""
+    norms, final = 5 * layers * 2 * width, 2 * 2 * width
+    inner = layers * (2 * 2 * width + 2 * 2 * ffn)  # before the output of self-attention and of the feed-forward
+    return {
+        "preln": norms + final, "lnscale": norms + final, "mixln": norms + final,
+        "rezero": 5 * layers, "tfixup": 0, "admin": norms + norms // 2, "admin_closed": norms + norms // 2,
+        "residual": norms + final, "periln": 2 * norms + 2 * final, "subln": norms + inner + final,
+        "normformer": norms + layers * (3 * (2 * width + heads) + 2 * 2 * ffn) + final,
+        "hybridnorm": layers * (2 * 2 * width + 3 * 3 * 2 * width // heads) + final,
+        "dyt": 5 * layers * (2 * width + 1) + 2 * (2 * width + 1),
+        "ngpt": layers * (5 * width + 3 * width + 2 * ffn) + words,
+    }.get(norm, norms)  # fmt: skip

@@ -85,7 +85,7 @@ def test_a_module_imports_only_what_its_package_may() -> None:
 
 
 def test_the_plug_in_knows_nothing_of_the_engine_around_it() -> None:
-    for path in (PACKAGE / "engine" / "plugin").glob("*.py"):
+    for path in (PACKAGE / "engine" / "plugin").rglob("*.py"):
         ours = [name for name in imports(path) if name.startswith("ln_repro.engine.")]
         assert all(name.startswith("ln_repro.engine.plugin.") for name in ours), path
 

@@ -6,7 +6,12 @@ from statistics import fmean
 
 from ln_repro.claims.intervals import LINEAR, Scale, interval
 
-SCHEMES = {"postln": "Post-LN", "preln": "Pre-LN", "deepnorm": "DeepNorm", "rezero": "ReZero", "admin": "Admin"}
+SCHEMES = {
+    "postln": "Post-LN", "preln": "Pre-LN", "deepnorm": "DeepNorm", "rezero": "ReZero", "admin": "Admin",
+    "residual": "ResiDual", "b2t": "B2T", "tfixup": "T-Fixup", "periln": "Peri-LN", "lnscale": "LN-Scaling",
+    "mixln": "Mix-LN", "normformer": "NormFormer", "subln": "Sub-LN", "hybridnorm": "HybridNorm", "dyt": "DyT",
+    "ngpt": "nGPT",
+}  # fmt: skip
 PARTS = {
     "warm": "with warm-up", "nowarm": "without warm-up", "sgd": "under SGD", "radam": "under RAdam",
     "literal": "(T = 1)", "anchored": "(anchored)", "short": "(an eighth of the ramp)", "fixed": "(small fixed rate)",

@@ -35,13 +35,13 @@ def run_parser() -> argparse.ArgumentParser:
 def run_command(arguments: list[str]) -> int:
     """Run `run`."""
     from ln_repro.engine import process
-    from ln_repro.experiment.compose import PRIMARY, compose, expand, hydra_app, launch, search_also
+    from ln_repro.experiment.compose import PRIMARY, compose, expand, hydra_app, launch, search_also, with_own_norm
     from ln_repro.experiment.settings import build
     from ln_repro.system.distributed import this_rank
 
     assignments = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
     options = run_parser().parse_intermixed_args([argument for argument in arguments if argument not in assignments])
-    overrides = [*assignments, *options.overrides]
+    overrides = with_own_norm([*assignments, *options.overrides])
     search_also(options.config_dir)
     if options.queued:
         return _run_queued(options.queued, overrides)

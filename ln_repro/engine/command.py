@@ -13,16 +13,21 @@ PLUGINS = {
 }
 
 
+SCHEME_FILE = "scheme.py"
+"""The copy of the user's file with a norm placement in the directory of a run."""
+
+
 def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resume: Path | None = None) -> list[str]:
     """Return the arguments of `worker train`, with every dimension and constant.
 
-    Checkpoints are written to ``folder``, and events to its parent.
+    Checkpoints are written to ``folder``, and events to its parent, which has the file of a user's norm placement.
     """
-    model, train, data = experiment.model, experiment.train, experiment.data
+    model, train, data, own = experiment.model, experiment.train, experiment.data, experiment.norm_file
+    norm = f"{folder.parent / SCHEME_FILE}:{own.class_name}" if own else experiment.norm
     arguments: list[object] = [
         corpus, *PLUGINS[experiment.task],
         "--source-lang", data.source_lang, "--target-lang", data.target_lang,
-        "--precision", experiment.precision, "--norm", experiment.norm, "--init", experiment.init,
+        "--precision", experiment.precision, "--norm", norm, "--init", experiment.init,
         "--layers", model.layers, "--width", model.width, "--ffn", model.ffn, "--heads", model.heads,
         "--dropout", model.dropout, *(["--share-embeddings"] if model.share_embeddings else []),
         *(["--branch-gain", model.branch_gain] if model.branch_gain != 1 else []),

@@ -91,6 +91,8 @@ class StrictTrainer(Trainer):
         except FloatingPointError as error:
             raise Underflow(str(error)) from error
         self.optimizer.step()
+        model = self.get_model()
+        model.stacks["encoder"].scheme.constrain(model.modules())
         self.set_num_updates(self.get_num_updates() + 1)
         return Update(self.get_num_updates(), lr, logs, gnorm)
 

@@ -138,9 +138,21 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
     from omegaconf import OmegaConf
 
     with hydra_app():
-        settings = OmegaConf.to_container(hydra_compose(PRIMARY, list(overrides)), resolve=True)
+        settings = OmegaConf.to_container(hydra_compose(PRIMARY, with_own_norm(overrides)), resolve=True)
     assert isinstance(settings, dict)
     return {str(key): value for key, value in settings.items()}
+
+
+def with_own_norm(overrides: Sequence[str]) -> list[str]:
+    """Replace ``norm=NAME norm.file=PATH`` by the overrides of `conf/norm/own.yaml`."""
+    given = dict(override.partition("=")[::2] for override in overrides)
+    if "norm.file" not in given:
+        return list(overrides)
+    if not given["norm.file"] or not given.get("norm"):
+        raise UserError("norm.file: give norm=NAME norm.file=PATH, a class and the Python file that defines it")
+    path = str(Path(given["norm.file"]).absolute()).replace("'", "\\'")
+    others = [override for override in overrides if override.partition("=")[0] not in ("norm", "norm.file")]
+    return [*others, "norm=own", f"norm_file.name={given['norm']}", f"norm_file.path='{path}'"]
 
 
 def expand(overrides: Sequence[str]) -> list[list[str]]:

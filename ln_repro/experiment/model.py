@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from ln_repro.experiment.tasks import Task
 from ln_repro.experiment.validation import NOT_IN_ARM, NOT_IN_ID, Count, Fraction, Natural, Positive, Section
@@ -39,6 +39,31 @@ class Model(Section):
         if self.width % 2 or self.width < 4:
             raise ValueError(f"model.width: sinusoidal positions need an even width of at least 4, got {self.width}")
         return self
+
+
+class OwnNorm(Section):
+    """A norm placement of the user's own: a class in a Python file (docs/add-a-scheme.md)."""
+
+    name: str
+    """The name of the class, after any dots."""
+    path: Annotated[Path | None, NOT_IN_ID, Field(exclude=True)] = None
+    text: str
+    """The content of the file, which is read once, so that later edits do not affect the run."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping) or "text" in values or not values.get("path"):
+            return values
+        try:
+            return {**values, "text": Path(values["path"]).read_text(encoding="utf-8")}
+        except (OSError, UnicodeDecodeError):
+            raise ValueError(f"norm.file: {values['path']} is not a Python file that can be read") from None
+
+    @property
+    def class_name(self) -> str:
+        """The name of the class in the file."""
+        return self.name.rpartition(".")[2]
 
 
 class Start(Section):

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from ln_repro.experiment.data import Data
 from ln_repro.experiment.divergence import RULES
 from ln_repro.experiment.learning_rate import LearningRate
-from ln_repro.experiment.model import Model, Start
+from ln_repro.experiment.model import Model, OwnNorm, Start
 from ln_repro.experiment.optimizer import Optimizer
 from ln_repro.experiment.tasks import LABELLED, TASKS
 from ln_repro.experiment.validation import (
@@ -151,7 +151,8 @@ class Experiment(Section):
     seed: Annotated[Count, Field(le=4000), NOT_IN_ARM]
     """The maximum keeps `torch_seed` below 2^32, the limit of NumPy."""
     norm: str
-    """The norm placement, the name of a file in `conf/norm`."""
+    """The norm placement, the name of a file in `conf/norm` or of a class of the user's own."""
+    norm_file: OwnNorm | None = None
     init: Annotated[Literal["xavier_legacy", "xavier", "theory", "fairseq"], NOT_IN_ARM]
     lr: Annotated[Positive, NOT_IN_ARM]
     precision: Annotated[Literal["auto", "fp32", "bf16", "fp16"], NOT_IN_ARM]
@@ -238,8 +239,7 @@ class Experiment(Section):
     def settings(self) -> dict[str, Any]:
         """Return the settings that a record keeps, without paths and tracker."""
         left_out: Any = {"paths": True, "tracker": True, "rerun": True, "data": True, "start": {"given", "path"}}
-        settings = self.model_dump(mode="json", exclude=left_out)
-        return {**settings, "data": self.data.recipe()}
+        return {**self.model_dump(mode="json", exclude=left_out), "data": self.data.recipe()}
 
     def id(self, data_fingerprint: str) -> str:
         """Return a short hash of exactly those settings that can change a result.

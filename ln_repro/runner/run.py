@@ -58,6 +58,11 @@ def run(experiment: Experiment, say: Callable[[str], None], queued: Mapping[str,
             f"train.batches_per_update: {experiment.train.batches_per_update} cannot be spread over {rank.size} "
             f"processes; give a multiple of {rank.size}"
         )
+    if experiment.norm_file is not None:
+        from ln_repro.engine.plugin.schemes.registry import own_scheme  # imports torch
+
+        own = experiment.norm_file
+        own_scheme(own.text, own.class_name, str(own.path or own.name))
     experiment = with_pretrained(experiment)
     corpus = prepare(experiment.data, experiment.paths.data, say)
     run_id = experiment.id(corpus.fingerprint)
@@ -106,6 +111,8 @@ class Run:
         """Train and decode in parallel, then write the record."""
         settings = {**self.experiment.model_dump(mode="json"), "id": self.id}
         write_json(self.folder.path / "experiment.json", settings)
+        if own := self.experiment.norm_file:
+            write_atomically(self.folder.path / command.SCHEME_FILE, own.text)
         (self.folder.path / "hyps").mkdir(exist_ok=True)
         with mirrored(self.experiment.tracker, self.folder.path, self.say) as check_mirror:
             with Display(self.folder.path.name, self.experiment.train) as display, record_stop_signals() as stop:

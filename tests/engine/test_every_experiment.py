@@ -15,6 +15,7 @@ from ln_repro.engine.plugin.model import LnTransformer
 from ln_repro.experiment.compose import compose, experiments
 from ln_repro.experiment.settings import build
 from ln_repro.experiment.tasks import TASKS
+from tests.examples import norm_parameters
 
 PAPER = {"lr": 5e-4, "high": 1e-3, "sgd": 5e-3, "sgd_low": 1e-3, "fixed": 1e-4, "ramp": 4000, "short": 500}
 FOUR_TIMES = {"lr": 2e-3, "high": 4e-3, "sgd": 2e-2, "sgd_low": 4e-3, "fixed": 4e-4}
@@ -138,13 +139,12 @@ def test_a_translation_experiment_reaches_fairseq_as_the_tables_have_it(setting)
         full = max(step_epoch * per_epoch, ramp)  # tatoeba's ramp lasts longer than its 8 epochs
         assert schedule.sum() == pytest.approx(total(decay, lr, ramp, reference["ramp"], full, updates), rel=1e-3)
 
-        init = "xavier" if norm == "deepnorm" else "xavier_legacy"
+        init = "xavier" if norm in ("deepnorm", "tfixup", "subln") else "xavier_legacy"
         assert (given.norm, given.init, given.dropout) == (norm, init, 0.1)
         model, parameters = on_meta(given)
         assert [len(stack.layers) for stack in (model.encoder.stack, model.decoder.stack)] == [layers, layers]
         attention, feed_forward = 4 * width * (width + 1), 2 * width * ffn + ffn + width
-        own = {"rezero": 1, "admin": 3 * width}.get(arm.split("_")[0], 2 * width)
-        norms = 5 * layers * own + (4 * width if norm == "preln" else 0)
+        norms = norm_parameters(norm, layers, width, ffn, heads, VOCABULARY)
         assert parameters == VOCABULARY * width + layers * (3 * attention + 2 * feed_forward) + norms
         assert model.encoder.stack.layers[0].self_attn.heads == heads
 

@@ -5,6 +5,7 @@ import torch
 from fairseq.modules import SinusoidalPositionalEmbedding
 
 from ln_repro.engine.plugin.layers import TokenEmbedding
+from ln_repro.engine.plugin.schemes.registry import SCHEMES
 
 pytestmark = pytest.mark.usefixtures("double")
 SMALL = {"layers": 2, "width": 32, "ffn": 48, "heads": 4, "dropout": 0.1, "share_embeddings": True}
@@ -21,7 +22,7 @@ def test_positions_are_fairseqs():
     torch.testing.assert_close(newest.float(), theirs(left_padded, incremental_state={}))
 
 
-@pytest.mark.parametrize("norm", ["postln", "preln"])
+@pytest.mark.parametrize("norm", SCHEMES)
 @torch.no_grad()
 def test_padding_changes_nothing(build_model, norm):
     model = build_model(40, norm=norm, **SMALL).eval()
@@ -45,7 +46,7 @@ def test_the_decoder_does_not_see_the_future(build_model):
     assert (a[:, 4:] - b[:, 4:]).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("norm", ["postln", "preln"])
+@pytest.mark.parametrize("norm", SCHEMES)
 @torch.no_grad()
 def test_decoding_step_by_step_equals_all_at_once(build_model, norm):
     model = build_model(40, norm=norm, **SMALL).eval()

@@ -61,9 +61,12 @@ KINDS = [
     ("translation", "preln", "fp32"), ("translation", "postln", "bf16"), ("translation", "admin", "fp16"),
     ("masked_lm", "deepnorm", "fp32"), ("masked_lm", "rezero", "bf16"), ("masked_lm", "preln", "fp16"),
     ("classification", "admin_closed", "fp32"), ("classification", "preln", "bf16"),
-    ("classification", "postln", "fp16"),
+    ("classification", "postln", "fp16"), ("translation", "residual", "bf16"), ("masked_lm", "b2t", "bf16"),
+    ("translation", "periln", "bf16"), ("translation", "normformer", "bf16"), ("translation", "subln", "bf16"),
+    ("translation", "hybridnorm", "bf16"), ("masked_lm", "dyt", "bf16"), ("translation", "ngpt", "bf16"),
+    ("classification", "ngpt", "fp16"),
 ]  # fmt: skip
-"""Every task in every precision, and every scheme."""
+"""Every task in every precision, and every scheme that computes differently."""
 PLANTED = {
     "table on the CPU": "on cuda:0 and on the CPU",
     "mask in fp32": "a mask of torch.float32",

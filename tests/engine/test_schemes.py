@@ -6,9 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from ln_repro.engine.plugin.attention import Attention
-from ln_repro.engine.plugin.layers import FeedForward, Stack, measure
-from ln_repro.engine.plugin.residual import SCHEMES, Admin, AdminClosed, DeepNorm, Place, ReZero
+from ln_repro.engine.plugin.layers import measure
+from ln_repro.engine.plugin.residual import Place
+from ln_repro.engine.plugin.schemes.registry import SCHEMES
+from ln_repro.engine.plugin.schemes.weighted import Admin, AdminClosed, DeepNorm, ReZero
+from tests.examples import norm_parameters
 
 pytestmark = pytest.mark.usefixtures("double")
 WIDTH = 32
@@ -126,9 +128,6 @@ def test_every_parameter_learns_and_the_count_is_the_closed_form(build_model, no
             for parameter in model.parameters():
                 parameter -= 1e-3 * parameter.grad
     assert [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
-    sub_layers, matrices = 2 * (2 + 3), [m for m in model.modules() if isinstance(m, Attention | FeedForward)]
-    branches = sum(p.numel() for module in matrices for p in module.parameters())
-    own = {"rezero": 1, "admin": 3 * WIDTH, "admin_closed": 3 * WIDTH}.get(norm, 2 * WIDTH)
-    final = sum(p.numel() for m in model.modules() if isinstance(m, Stack) for p in m.norm.parameters())
-    assert final == (4 * WIDTH if norm == "preln" else 0)
-    assert sum(p.numel() for p in model.parameters()) == 60 * WIDTH + branches + sub_layers * own + final
+    linear = 2 * (3 * 4 * WIDTH * (WIDTH + 1) + 2 * (2 * WIDTH * 48 + 48 + WIDTH))
+    own = norm_parameters(norm, 2, WIDTH, 48, 4, words=60)
+    assert sum(p.numel() for p in model.parameters()) == 60 * WIDTH + linear + own

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.process import Worker
@@ -58,6 +59,17 @@ def test_a_worker_on_the_cpu_does_not_see_a_gpu(tmp_path):
     worker = Worker("train", ["--cpu"], tmp_path / "log")
     assert psutil.Process(worker.process.pid).environ()["CUDA_VISIBLE_DEVICES"] == ""
     worker.kill()
+
+
+def test_an_update_leaves_the_weights_of_ngpt_unit_vectors(trained, tmp_path):
+    assert trained(tmp_path / "run", extra=["--norm", "ngpt"]) == 0
+    path = tmp_path / "run" / "checkpoints" / "epoch2.pt"
+    weights = torch.load(path, weights_only=True)["model"]
+    columns = [weight for name, weight in weights.items() if name.endswith(("out_proj.weight", "fc2.weight"))]
+    rows = [w for name, w in weights.items() if name.endswith(("q_proj.weight", "fc1.weight", "projection.weight"))]
+    assert len(columns) == 5 and len(rows) == 6
+    lengths = torch.cat([*(weight.norm(dim=0) for weight in columns), *(weight.norm(dim=1) for weight in rows)])
+    torch.testing.assert_close(lengths, torch.ones_like(lengths))
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])

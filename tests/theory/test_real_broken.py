@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from ln_repro.engine.plugin import residual
+from ln_repro.engine.plugin.residual import PostLN, PreLN
+from ln_repro.engine.plugin.schemes.registry import SCHEMES
 from ln_repro.theory import checks, judge, real
 from ln_repro.theory.plan import LAYERS
 from ln_repro.theory.unit import Measured, Unit
@@ -56,8 +57,8 @@ def test_gradients_are_as_the_paper_says(measure: Run) -> None:
 
 
 def test_gradients_are_not_where_the_norm_is_moved(measure: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(residual.SCHEMES, "postln", residual.PreLN)
-    monkeypatch.setitem(residual.SCHEMES, "preln", residual.PostLN)
+    monkeypatch.setitem(SCHEMES, "postln", PreLN)
+    monkeypatch.setitem(SCHEMES, "preln", PostLN)
     assert judged(gradients(measure)) == dict.fromkeys(("TH-6", "TH-7", "TH-8", "TH-9"), "contradicted")
 
 

@@ -1,7 +1,7 @@
 """Multi-head attention with PyTorch's scaled dot product, and a cache for decoding."""
 
 from collections.abc import MutableMapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,12 @@ class Attention(nn.Module):
         width: model width d.
         heads: number of heads, a divisor of ``width``.
         cross: whether keys and values come from the encoder, and are computed once per sentence.
+
+    A norm placement may replace ``q_norm``, ``k_norm`` and ``v_norm``, which see (time, batch, heads, width/heads),
+    ``inner``, which is before the output projection, and ``gain`` (`Residual.inside`, `Residual.gain`).
     """
+
+    gain = 1.0
 
     def __init__(self, width: int, heads: int, cross: bool = False) -> None:
         super().__init__()
@@ -28,6 +33,7 @@ class Attention(nn.Module):
         self.v_proj = nn.Linear(width, width)
         self.q_proj = nn.Linear(width, width)
         self.out_proj = nn.Linear(width, width)
+        self.q_norm, self.k_norm, self.v_norm, self.inner = (cast(nn.Module, nn.Identity()) for _ in range(4))
 
     def forward(self, query: Tensor, source: Tensor, mask: Tensor | None, causal: bool, state: State | None) -> Tensor:
         """Attend from ``query`` (time, batch, width) to ``source`` (source time, batch, width).
@@ -39,20 +45,20 @@ class Attention(nn.Module):
         query, source = query.to(dtype), source.to(dtype) if self.cross else query.to(dtype)
         q, k, v = self.heads_of(query, source, state)
         mixed = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
-        return self.out_proj(mixed.permute(2, 0, 1, 3).reshape(query.shape))
+        return self.out_proj(self.inner(mixed.permute(2, 0, 1, 3).reshape(query.shape)).to(dtype))
 
     def heads_of(self, query: Tensor, source: Tensor, state: State | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, keys and values, each (batch, heads, time, width/heads)."""
-        q = self.split(self.q_proj(query))
+        q = self.split(self.q_proj(query), self.q_norm)
         return q, *(self._keys_and_values(source) if state is None else self._cached(source, state))
 
-    def split(self, x: Tensor) -> Tensor:
-        """Reshape (time, batch, width) to (batch, heads, time, width/heads)."""
+    def split(self, x: Tensor, norm: nn.Module) -> Tensor:
+        """Reshape (time, batch, width) to (batch, heads, time, width/heads), and apply ``norm`` to the heads."""
         time, batch, width = x.shape
-        return x.view(time, batch, self.heads, width // self.heads).permute(1, 2, 0, 3)
+        return norm(x.view(time, batch, self.heads, width // self.heads)).to(x.dtype).permute(1, 2, 0, 3)
 
     def _keys_and_values(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        return self.split(self.k_proj(source)), self.split(self.v_proj(source))
+        return self.split(self.k_proj(source), self.k_norm), self.split(self.v_proj(source), self.v_norm)
 
     def _cached(self, source: Tensor, state: State) -> tuple[Tensor, Tensor]:
         if self.cross and self in state:

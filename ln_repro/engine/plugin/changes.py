@@ -19,14 +19,17 @@ from ln_repro.engine.plugin.residual import Residual
 
 @contextmanager
 def recorded(stacks: Mapping[str, Stack]) -> Iterator[dict[str, list[Tensor]]]:
-    """Return a context in which forward passes append the output of each residual connection, by stack."""
+    """Return a context in which forward passes append the output of each residual connection, by stack.
+
+    Of connections with several streams, it is the first one.
+    """
     outputs: dict[str, list[Tensor]] = {name: [] for name in stacks}
     with ExitStack() as hooks:
         for name, stack in stacks.items():
             for module in stack.modules():
                 if isinstance(module, Residual):
                     hook = module.register_forward_hook(
-                        lambda _module, _given, output, into=outputs[name]: into.append(output)
+                        lambda _module, _given, y, into=outputs[name]: into.append(y if torch.is_tensor(y) else y[0])
                     )
                     hooks.callback(hook.remove)
         yield outputs

@@ -45,7 +45,7 @@ class LnEncoder(EncoderOnly):
         """Build and initialise the model for the dictionary of ``task``."""
         encoder = build_encoder(cfg, task.source_dictionary)
         embedding = encoder.embed.embedding
-        projection = nn.Linear(cfg.width, embedding.num_embeddings, bias=False)
+        projection = encoder.stack.scheme.projection(cfg.width, embedding.num_embeddings)
         if cfg.share_embeddings:
             projection.weight = embedding.weight
         with torch.no_grad():

@@ -14,16 +14,19 @@ name               attention                           feed-forward             
 
 ``xavier_legacy`` is fairseq's at the time of the paper, ``theory`` the setting of the analysis (paper section 3.3), and
 ``fairseq`` that of version 0.12.2, in the same order, so that a seed gives the same model. Embeddings are always
-N(0, 1/width). A norm placement may then scale the matrices of its branches (`Residual.gain`).
+N(0, 1/width). A norm placement may scale the embeddings and the matrices of its branches, and then constrain them
+(`Residual.embedding_gain`, `Residual.gain`, `Residual.constrain`).
 """
 
 from collections.abc import Callable
+from itertools import chain
 
 import torch
 from torch import nn
 
 from ln_repro.engine.plugin.attention import Attention
-from ln_repro.engine.plugin.layers import FeedForward, Stack
+from ln_repro.engine.plugin.feed_forward import FeedForward
+from ln_repro.engine.plugin.layers import Stack
 
 SQRT_HALF = 2**-0.5
 
@@ -84,27 +87,30 @@ def initialise(
         branch_gain: factor of the branches' matrices, in addition to that of the norm placement.
     """
     torch.manual_seed(torch.initial_seed())
-    for embedding in embeddings:
+    for embedding, stack in zip(embeddings, stacks, strict=False):
         embedding.reset_parameters()
-        nn.init.normal_(embedding.weight, std=embedding.embedding_dim**-0.5)
+        nn.init.normal_(embedding.weight, std=stack.embedding_gain * embedding.embedding_dim**-0.5)
         nn.init.zeros_(embedding.weight[embedding.padding_idx])
     for stack in stacks:
         for module in stack.modules():
             SCHEMES[name](module)
-            _scale_branches(module, stack.gain * branch_gain)
+            _scale_branches(module, branch_gain)
     if all(projection.weight is not embedding.weight for embedding in embeddings):
         projection.reset_parameters()
         nn.init.normal_(projection.weight, std=projection.in_features**-0.5)
+    stacks[0].scheme.constrain(chain(embeddings, *(stack.modules() for stack in stacks), [projection]))
 
 
 def _scale_branches(module: nn.Module, gain: float) -> None:
     """Multiply the matrices that determine the size of a sub-layer's output: all except those of queries and keys."""
     if isinstance(module, Attention):
-        module.v_proj.weight.mul_(gain)
-        module.out_proj.weight.mul_(gain)
+        matrices = [module.v_proj.weight, module.out_proj.weight]
     elif isinstance(module, FeedForward):
-        module.fc1.weight.mul_(gain)
-        module.fc2.weight.mul_(gain)
+        matrices = [module.fc1.weight, module.fc2.weight]
+    else:
+        return
+    for matrix in matrices:
+        matrix.mul_(gain * module.gain)
 
 
 def _xavier(module: nn.Module, draw: Callable[..., object], inner_gain: float) -> None:

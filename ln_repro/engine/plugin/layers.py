@@ -10,7 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ln_repro.engine.plugin.attention import Attention, State
-from ln_repro.engine.plugin.residual import SCHEMES, Place, Residual
+from ln_repro.engine.plugin.feed_forward import FeedForward
+from ln_repro.engine.plugin.residual import Kind, Place, Residual
+from ln_repro.engine.plugin.schemes.registry import scheme_of
 
 
 @dataclass(frozen=True)
@@ -25,36 +27,32 @@ class Shape:
     dropout: float
     alone: bool = False
 
-    def residual(self, decoder: bool) -> Residual:
-        """Return a new residual connection for the encoder or decoder."""
-        return SCHEMES[self.norm](self.width, self.dropout, self.place(decoder))
+    @property
+    def scheme(self) -> type[Residual]:
+        """The class of the residual connections."""
+        return scheme_of(self.norm)
 
-    def place(self, decoder: bool) -> Place:
+    def place(self, decoder: bool, layer: int = 0, kind: Kind = "self_attn") -> Place:
         """Return the place of a residual connection in the encoder or decoder."""
-        return Place(decoder, self.layers, 0 if self.alone else self.layers)
+        return Place(decoder, self.layers, 0 if self.alone else self.layers, layer, kind)
 
-
-class FeedForward(nn.Module):
-    """Two linear maps with a ReLU in between: width -> ffn -> width."""
-
-    def __init__(self, width: int, ffn: int) -> None:
-        super().__init__()
-        self.fc1 = nn.Linear(width, ffn)
-        self.fc2 = nn.Linear(ffn, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.fc2(F.relu(self.fc1(x.to(self.fc1.weight.dtype))))
+    def residual(self, sub_layer: Attention | FeedForward, place: Place) -> Residual:
+        """Return a new residual connection around a new sub-layer, in which it may change modules."""
+        residual = self.scheme(self.width, self.dropout, place)
+        residual.inside(sub_layer)
+        sub_layer.gain = residual.gain(place)
+        return residual
 
 
 class EncoderLayer(nn.Module):
     """Self-attention, then feed-forward."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, layer: int = 0) -> None:
         super().__init__()
         self.self_attn = Attention(shape.width, shape.heads)
         self.ffn = FeedForward(shape.width, shape.ffn)
-        self.self_attn_residual = shape.residual(decoder=False)
-        self.ffn_residual = shape.residual(decoder=False)
+        self.self_attn_residual = shape.residual(self.self_attn, shape.place(False, layer, "self_attn"))
+        self.ffn_residual = shape.residual(self.ffn, shape.place(False, layer, "ffn"))
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """Map (time, batch, width) to the same; ``mask`` hides the padding, see `Attention`."""
@@ -65,14 +63,14 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Causal self-attention, attention to the encoder, then feed-forward."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, layer: int = 0) -> None:
         super().__init__()
         self.self_attn = Attention(shape.width, shape.heads)
         self.cross_attn = Attention(shape.width, shape.heads, cross=True)
         self.ffn = FeedForward(shape.width, shape.ffn)
-        self.self_attn_residual = shape.residual(decoder=True)
-        self.cross_attn_residual = shape.residual(decoder=True)
-        self.ffn_residual = shape.residual(decoder=True)
+        self.self_attn_residual = shape.residual(self.self_attn, shape.place(True, layer, "self_attn"))
+        self.cross_attn_residual = shape.residual(self.cross_attn, shape.place(True, layer, "cross_attn"))
+        self.ffn_residual = shape.residual(self.ffn, shape.place(True, layer, "ffn"))
 
     def forward(self, x: Tensor, memory: Tensor, memory_mask: Tensor | None, state: State | None) -> Tensor:
         """Map (time, batch, width) to the same, reading ``memory`` (source time, batch, width).
@@ -89,10 +87,10 @@ class Stack(nn.Module):
 
     def __init__(self, kind: type[EncoderLayer] | type[DecoderLayer], shape: Shape) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(kind(shape) for _ in range(shape.layers))
-        self.scheme = SCHEMES[shape.norm]
-        self.norm = nn.LayerNorm(shape.width) if self.scheme.final_norm else nn.Identity()
-        self.gain = self.scheme.gain(shape.place(decoder=kind is DecoderLayer))
+        self.layers = nn.ModuleList(kind(shape, layer) for layer in range(shape.layers))
+        self.scheme = shape.scheme
+        self.norm = self.scheme.new_norm(shape.width) if self.scheme.final_norm else nn.Identity()
+        self.embedding_gain = self.scheme.embedding_gain(shape.place(decoder=kind is DecoderLayer))
 
     @property
     def dtype(self) -> torch.dtype:

@@ -46,7 +46,7 @@ class LnTransformer(FairseqEncoderDecoderModel):
             embeddings.append(nn.Embedding(len(target), cfg.width, target.pad()))
         elif source != target:
             raise ValueError("shared embeddings need a joint dictionary")
-        projection = nn.Linear(cfg.width, len(target), bias=False)
+        projection = shape.scheme.projection(cfg.width, len(target))
         if cfg.share_embeddings:
             projection.weight = embeddings[0].weight
         encoder = Encoder(source, TokenEmbedding(embeddings[0], cfg.dropout), Stack(EncoderLayer, shape))

@@ -1,18 +1,20 @@
 """Norm placement: where the layer norm is relative to a residual branch (paper section 3.1, table 1).
 
-Each scheme, of the paper or later, is a class with a name in ``SCHEMES``.
+`Residual` is the interface of all schemes, of which the paper's two are here; the later ones are in `schemes`.
 """
 
-import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
-import torch
 from torch import Tensor, nn
 
+from ln_repro.engine.plugin.attention import Attention
+from ln_repro.engine.plugin.feed_forward import FeedForward
+
 Branch = Callable[[Tensor], Tensor]
+Kind = Literal["self_attn", "cross_attn", "ffn"]
 
 
 @dataclass(frozen=True)
@@ -22,11 +24,47 @@ class Place:
     decoder: bool
     encoder_layers: int
     decoder_layers: int
+    layer: int = 0
+    """Index of the layer in its stack, from 0."""
+    kind: Kind = "self_attn"
+    """The sub-layer: a layer has `self_attn`, in the decoder `cross_attn`, and `ffn`, in this order."""
+
+    @property
+    def layers(self) -> int:
+        """Number of layers of the stack."""
+        return self.decoder_layers if self.decoder else self.encoder_layers
 
     @property
     def sub_layers(self) -> int:
         """Number of residual connections of the stack: two per layer in the encoder, three in the decoder."""
-        return 3 * self.decoder_layers if self.decoder else 2 * self.encoder_layers
+        return (3 if self.decoder else 2) * self.layers
+
+    @property
+    def first_in_layer(self) -> bool:
+        """Whether this is the first residual connection of its layer."""
+        return self.kind == "self_attn"
+
+    @property
+    def last_in_layer(self) -> bool:
+        """Whether this is the last residual connection of its layer."""
+        return self.kind == "ffn"
+
+    @property
+    def first_in_stack(self) -> bool:
+        """Whether this is the first residual connection of its stack, whose input is the embedding."""
+        return self.first_in_layer and self.layer == 0
+
+    @property
+    def last_in_stack(self) -> bool:
+        """Whether this is the last residual connection of its stack."""
+        return self.last_in_layer and self.layer == self.layers - 1
+
+
+class LayerNorm(nn.LayerNorm):
+    """Layer norm in the precision of its parameters, which differs from that of a branch in mixed precision."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.to(self.weight.dtype))
 
 
 class Residual(nn.Module):
@@ -39,23 +77,50 @@ class Residual(nn.Module):
     """
 
     final_norm: ClassVar[bool] = False
-    """Whether a stack of such layers ends with a layer norm."""
+    """Whether a stack of such layers ends with a norm."""
     measured: ClassVar[bool] = False
     """Whether a forward pass initialises the connections (see `measuring`)."""
 
     def __init__(self, width: int, dropout: float, place: Place) -> None:
         super().__init__()
-        self.norm: nn.Module = nn.LayerNorm(width)
+        self.place = place
+        self.norm = self.new_norm(width)
         self.drop = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, branch: Branch) -> Tensor:
-        """Apply ``branch`` to ``x`` (time, batch, width) with the residual connection and norm."""
+    def forward(self, x: Any, branch: Branch) -> Any:
+        """Apply ``branch`` to ``x`` (time, batch, width) with the residual connection and norm.
+
+        A connection may return more than a tensor, which is then the ``x`` of the next one in the stack. The first one
+        in the stack receives the embedding, and the last one returns a tensor.
+        """
         raise NotImplementedError
+
+    @staticmethod
+    def new_norm(width: int) -> nn.Module:
+        """Return a new norm of ``width`` features."""
+        return LayerNorm(width)
+
+    def inside(self, sub_layer: Attention | FeedForward) -> None:
+        """Replace modules inside the new ``sub_layer``, which are the identity: ``inner``, ``q_norm`` and so on."""
 
     @staticmethod
     def gain(place: Place) -> float:
         """Return the factor that initial value, output and feed-forward matrices are multiplied by."""
         return 1.0
+
+    @staticmethod
+    def embedding_gain(place: Place) -> float:
+        """Return the factor that the initial embeddings of a stack are multiplied by."""
+        return 1.0
+
+    @staticmethod
+    def projection(width: int, words: int) -> nn.Linear:
+        """Return the linear map from the last output of the stack to the logits."""
+        return nn.Linear(width, words, bias=False)
+
+    @staticmethod
+    def constrain(modules: Iterable[nn.Module]) -> None:
+        """Impose constraints on the weights of a model; called after initialisation and after every update."""
 
     @classmethod
     def measuring(cls, residuals: Sequence["Residual"]) -> AbstractContextManager[None]:
@@ -77,90 +142,3 @@ class PreLN(Residual):
 
     def forward(self, x: Tensor, branch: Branch) -> Tensor:
         return x + self.drop(branch(self.norm(x)))
-
-
-class DeepNorm(Residual):
-    """Post-LN whose input has weight alpha and whose branches have gain beta, by depth (Wang et al. 2022, table 1)."""
-
-    def __init__(self, width: int, dropout: float, place: Place) -> None:
-        super().__init__(width, dropout, place)
-        self.alpha = self.constants(place)[0]
-
-    def forward(self, x: Tensor, branch: Branch) -> Tensor:
-        return self.norm(self.alpha * x + self.drop(branch(x)))
-
-    @staticmethod
-    def constants(place: Place) -> tuple[float, float]:
-        """Return alpha and beta."""
-        n, m = place.encoder_layers, place.decoder_layers
-        if place.decoder:
-            return (3 * m) ** 0.25, (12 * m) ** -0.25
-        if not m:
-            return (2 * n) ** 0.25, (8 * n) ** -0.25
-        return 0.81 * (n**4 * m) ** 0.0625, 0.87 * (n**4 * m) ** -0.0625
-
-    @staticmethod
-    def gain(place: Place) -> float:
-        return DeepNorm.constants(place)[1]
-
-
-class ReZero(Residual):
-    """No norm, and a learnt weight of the branch that is initially zero (Bachlechner et al. 2020)."""
-
-    def __init__(self, width: int, dropout: float, place: Place) -> None:
-        super().__init__(width, dropout, place)
-        self.norm = nn.Identity()
-        self.alpha = nn.Parameter(torch.zeros(()))
-
-    def forward(self, x: Tensor, branch: Branch) -> Tensor:
-        return x + self.alpha * self.drop(branch(x))
-
-
-class AdminClosed(Residual):
-    """Post-LN with a learnt weight omega for each feature of the input (Liu et al. 2020, form of their later package).
-
-    Initially omega^2 = (K+1) / ln(K+1) - 1, for K sub-layers in the stack.
-    """
-
-    def __init__(self, width: int, dropout: float, place: Place) -> None:
-        super().__init__(width, dropout, place)
-        above = place.sub_layers + 1
-        self.omega = nn.Parameter(torch.full((width,), math.sqrt(above / math.log(above) - 1)))
-
-    def forward(self, x: Tensor, branch: Branch) -> Tensor:
-        return self.norm(self.omega * x + self.drop(branch(x)))
-
-
-class Admin(AdminClosed):
-    """The same, where omega is initially the standard deviation of all earlier outputs on a mini-batch."""
-
-    measured = True
-
-    @classmethod
-    @contextmanager
-    def measuring(cls, residuals: Sequence[Residual]) -> Iterator[None]:
-        deviation = 1.0
-
-        def measure(residual: nn.Module, given: tuple[Tensor, Branch]) -> None:
-            nonlocal deviation
-            x, branch = given
-            omega = residual.get_parameter("omega")
-            omega.fill_(deviation)
-            deviation = math.sqrt((omega * x).var() + branch(x).var())
-
-        hooks = [residual.register_forward_pre_hook(measure) for residual in residuals]
-        try:
-            yield
-        finally:
-            for hook in hooks:
-                hook.remove()
-
-
-SCHEMES: dict[str, type[Residual]] = {
-    "postln": PostLN,
-    "preln": PreLN,
-    "deepnorm": DeepNorm,
-    "rezero": ReZero,
-    "admin": Admin,
-    "admin_closed": AdminClosed,
-}

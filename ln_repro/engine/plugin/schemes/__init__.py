@@ -1,0 +1,1 @@
+"""The schemes that followed the paper's two, by what they change."""

@@ -1,0 +1,100 @@
+"""nGPT: a Transformer whose stream, weights, queries and keys are unit vectors (Loshchilov et al. 2024)."""
+
+import math
+from collections.abc import Iterable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ln_repro.engine.plugin.attention import Attention
+from ln_repro.engine.plugin.feed_forward import FeedForward
+from ln_repro.engine.plugin.residual import Branch, Place, Residual
+
+FIRST_RATE = 0.05
+"""Initial share of the branch in the stream."""
+
+
+class Factor(nn.Module):
+    """Multiplication by learnt factors.
+
+    Args:
+        shape: shape of the factors.
+        initial: their initial value (s_init).
+        stored: the initial value of the parameter (s_scale). Adam changes it by about the learning rate, and the factor
+            by ``initial / stored`` times as much.
+    """
+
+    def __init__(self, *shape: int, initial: float = 1.0, stored: float = 1.0) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.full(shape, stored))
+        self.ratio = initial / stored
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.ratio * self.weight * x
+
+
+class UnitHeads(Factor):
+    """Normalised queries or keys of each head, times sqrt(d_k) and learnt factors."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (time, batch, heads, d_k) to the same. Attention divides by sqrt(d_k), where nGPT multiplies by it."""
+        return super().forward(math.sqrt(x.size(-1)) * F.normalize(x.to(self.weight.dtype), dim=-1))
+
+
+class Logits(nn.Linear):
+    """The softmax matrix without bias, and a learnt factor for each word."""
+
+    def __init__(self, width: int, words: int) -> None:
+        super().__init__(width, words, bias=False)
+        self.factor = Factor(words, stored=width**-0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.factor(super().forward(x))
+
+
+class NGPT(Residual):
+    """A step on the unit sphere from the stream towards the normalised output of the branch, without layer norms.
+
+    The weights of ReLU networks here, unlike theirs, include biases, which are not normalised; the factors of the
+    hidden features follow the ReLU; and the position is added to the embedding before its normalisation.
+    """
+
+    def __init__(self, width: int, dropout: float, place: Place) -> None:
+        super().__init__(width, dropout, place)
+        self.norm = nn.Identity()
+        self.rate = Factor(width, initial=FIRST_RATE, stored=width**-0.5)
+
+    def forward(self, x: Tensor, branch: Branch) -> Tensor:
+        if self.place.first_in_stack:
+            x = F.normalize(x, dim=-1)
+        out = F.normalize(self.drop(branch(x)).to(x.dtype), dim=-1)
+        return F.normalize(x + self.rate(out - x), dim=-1)
+
+    def inside(self, sub_layer: Attention | FeedForward) -> None:
+        if isinstance(sub_layer, Attention):
+            width, heads = sub_layer.out_proj.in_features, sub_layer.heads
+            sub_layer.q_norm = sub_layer.k_norm = UnitHeads(heads, width // heads, stored=width**-0.5)
+        else:
+            sub_layer.inner = Factor(sub_layer.fc1.out_features)
+
+    @staticmethod
+    def projection(width: int, words: int) -> nn.Linear:
+        return Logits(width, words)
+
+    @staticmethod
+    @torch.no_grad()
+    def constrain(modules: Iterable[nn.Module]) -> None:
+        for module in modules:
+            rows: tuple[nn.Embedding | nn.Linear, ...] = ()
+            columns: tuple[nn.Linear, ...] = ()
+            if isinstance(module, Attention):
+                rows, columns = (module.q_proj, module.k_proj, module.v_proj), (module.out_proj,)
+            elif isinstance(module, FeedForward):
+                rows, columns = (module.fc1,), (module.fc2,)
+            elif isinstance(module, nn.Embedding | Logits):
+                rows = (module,)
+            for matrix in rows:
+                matrix.weight.copy_(F.normalize(matrix.weight, dim=1))
+            for matrix in columns:
+                matrix.weight.copy_(F.normalize(matrix.weight, dim=0))

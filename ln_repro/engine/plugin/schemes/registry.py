@@ -1,0 +1,62 @@
+"""All schemes by name, and those in a user's own file."""
+
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from ln_repro.engine.plugin.residual import PostLN, PreLN, Residual
+from ln_repro.engine.plugin.schemes.inner import HybridNorm, NormFormer, SubLN
+from ln_repro.engine.plugin.schemes.ngpt import NGPT
+from ln_repro.engine.plugin.schemes.placed import B2T, DyT, LayerNormScaling, MixLN, PeriLN, ResiDual
+from ln_repro.engine.plugin.schemes.weighted import Admin, AdminClosed, DeepNorm, ReZero, TFixup
+from ln_repro.errors import UserError
+
+SCHEMES: dict[str, type[Residual]] = {
+    "postln": PostLN,
+    "preln": PreLN,
+    "deepnorm": DeepNorm,
+    "rezero": ReZero,
+    "admin": Admin,
+    "admin_closed": AdminClosed,
+    "residual": ResiDual,
+    "b2t": B2T,
+    "tfixup": TFixup,
+    "periln": PeriLN,
+    "lnscale": LayerNormScaling,
+    "mixln": MixLN,
+    "normformer": NormFormer,
+    "subln": SubLN,
+    "hybridnorm": HybridNorm,
+    "dyt": DyT,
+    "ngpt": NGPT,
+}
+
+
+@cache
+def scheme_of(norm: str) -> type[Residual]:
+    """Return the scheme of a name, or of ``PATH:CLASS``."""
+    path, _, name = norm.rpartition(":")
+    return own_scheme(Path(path).read_text(encoding="utf-8"), name, path) if path else SCHEMES[norm]
+
+
+def own_scheme(text: str, name: str, path: str) -> type[Residual]:
+    """Return the class ``name`` of a Python file with the content ``text``.
+
+    Raises:
+        UserError: the file cannot be executed, or has no such subclass of `Residual`.
+    """
+    module = ModuleType("own_scheme")
+    sys.modules[module.__name__] = module  # for dataclasses
+    try:
+        exec(compile(text, path, "exec"), vars(module))
+    except Exception as error:
+        raise UserError(f"norm.file: {path} fails with {type(error).__name__}: {error}") from error
+    found = getattr(module, name, None)
+    if not (isinstance(found, type) and issubclass(found, Residual)):
+        own = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+        raise UserError(
+            f"norm.file: {path} defines no subclass {name!r} of ln_repro.engine.plugin.residual.Residual; "
+            f"it defines {', '.join(own) or 'nothing'}"
+        )
+    return found

@@ -1,0 +1,85 @@
+"""docs/add-a-scheme.md, followed literally, and norm placements of the user's own."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ln_repro import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+OWN = """
+from ln_repro.engine.plugin.residual import Residual
+
+class Mine(Residual):
+    final_norm = True
+
+    def forward(self, x, branch):
+        return x + self.drop(branch(self.norm(x)))
+"""
+
+
+@pytest.mark.slow
+def test_the_document_leads_to_a_run_and_a_plan(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "add-a-scheme.md").read_text()
+    (name,), (code,) = re.findall(r"Save this as `(.+?)`", text), re.findall(r"```python\n(.+?)```", text, re.DOTALL)
+    (tmp_path / name).write_text(code)
+    (tmp_path / "ln-repro").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ln_repro.cli "$@"\n')
+    (tmp_path / "ln-repro").chmod(0o755)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    run, plan = (
+        subprocess.run(["sh", "-ec", line], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        for line in re.findall(r"```sh\n(.+?)```", text, re.DOTALL)
+    )
+    assert (run.returncode, plan.returncode) == (0, 0), run.stderr + plan.stderr
+    record = json.loads((Path(run.stdout.strip()) / "record.json").read_text())
+    assert (record["axes"]["norm"], record["updates"], record["status"]) == ("Gated", 50, "finished")
+    assert record["experiment"]["norm_file"]["text"] == code
+    assert plan.stdout.count("toy_preln_nowarm_anchored") == plan.stdout.count("toy_preln_warm") == 3 * 7
+
+
+def test_a_scheme_of_ones_own_trains_and_decodes_and_is_known_by_its_content(command, finished, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(OWN)
+    own = command("own", f"norm.file={tmp_path / 'mine.py'}", "norm=my.Mine")
+    status, _, error = own.finish()
+    assert status == 0, error
+    record, plain = (json.loads((run.folder / "record.json").read_text()) for run in (own, finished))
+    assert record["axes"]["norm"] == "my.Mine" and record["experiment"]["norm_file"] == {"name": "my.Mine", "text": OWN}
+    assert record["id"] != plain["id"] and record["epochs"] == plain["epochs"]  # it is Pre-LN
+    folder = own.folder
+    assert (folder / "scheme.py").read_text() == OWN
+
+    (tmp_path / "mine.py").rename(tmp_path / "moved.py")
+    status, _, error = own.finish(f"norm.file={tmp_path / 'moved.py'}")
+    assert status == 0 and "finished already" in error
+    (tmp_path / "moved.py").write_text(f"{OWN}\n# edited")
+    status, out, error = own.finish(f"norm.file={tmp_path / 'moved.py'}", "train.max_epoch=1")
+    assert status == 0 and Path(out.splitlines()[-1]) != folder, error
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "message"),
+    [
+        (OWN, "norm=Mine norm.file=none.py", "norm.file: {here}/none.py is not a Python file that can be read"),
+        (OWN, "norm.file=mine.py", "norm.file: give norm=NAME norm.file=PATH"),
+        (
+            OWN,
+            "norm=Yours norm.file=mine.py",
+            "norm.file: {here}/mine.py defines no subclass 'Yours' of ln_repro.engine",
+        ),
+        ("class Mine: ...", "norm=Mine norm.file=mine.py", "norm.file: {here}/mine.py defines no subclass 'Mine'"),
+        ("import nothing_such", "norm=Mine norm.file=mine.py", "norm.file: {here}/mine.py fails with ModuleNotFound"),
+        ("class Mine(", "norm=Mine norm.file=mine.py", "norm.file: {here}/mine.py fails with SyntaxError"),
+    ],
+)
+def test_a_file_without_the_scheme_is_one_line(text, overrides, message, tmp_path, monkeypatch, capfd) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(text)
+    assert cli.main(["run", "exp=toy_preln_nowarm", *overrides.split()]) == 2
+    out, err = capfd.readouterr()
+    assert out == "" and err.startswith(f"ln-repro: {message.format(here=tmp_path)}") and err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.py"]
