@@ -19,8 +19,8 @@ class Attention(nn.Module):
         heads: number of heads, a divisor of ``width``.
         cross: whether keys and values come from the encoder, and are computed once per sentence.
 
-    A norm placement may replace ``q_norm``, ``k_norm`` and ``v_norm``, which see (time, batch, heads, width/heads),
-    ``inner``, which is before the output projection, and ``gain`` (`Residual.inside`, `Residual.gain`).
+    A norm placement may replace ``q_norm``, ``k_norm`` and ``v_norm``, applied to (time, batch, heads, width/heads),
+    and ``inner``, applied before the output projection (`Residual.inside`). ``gain`` is that of the initial weights.
     """
 
     gain = 1.0

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 class FeedForward(nn.Module):
     """Two linear maps with a ReLU in between: width -> ffn -> width.
 
-    A norm placement may replace ``inner``, which follows the ReLU, and ``gain`` (`Residual.inside`, `Residual.gain`).
+    A norm placement may replace ``inner``, applied after the ReLU (`Residual.inside`). ``gain`` is that of the initial
+    weights.
     """
 
     gain = 1.0

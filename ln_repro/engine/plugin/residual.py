@@ -101,7 +101,7 @@ class Residual(nn.Module):
         return LayerNorm(width)
 
     def inside(self, sub_layer: Attention | FeedForward) -> None:
-        """Replace modules inside the new ``sub_layer``, which are the identity: ``inner``, ``q_norm`` and so on."""
+        """Replace modules in a new sub-layer: ``inner`` and, in attention, ``q_norm``, ``k_norm`` and ``v_norm``."""
 
     @staticmethod
     def gain(place: Place) -> float:

@@ -30,8 +30,13 @@ class Factor(nn.Module):
         self.weight = nn.Parameter(torch.full(shape, stored))
         self.ratio = initial / stored
 
+    @property
+    def value(self) -> Tensor:
+        """The factors."""
+        return self.ratio * self.weight
+
     def forward(self, x: Tensor) -> Tensor:
-        return self.ratio * self.weight * x
+        return self.value * x
 
 
 class UnitHeads(Factor):
@@ -56,8 +61,8 @@ class Logits(nn.Linear):
 class NGPT(Residual):
     """A step on the unit sphere from the stream towards the normalised output of the branch, without layer norms.
 
-    The weights of ReLU networks here, unlike theirs, include biases, which are not normalised; the factors of the
-    hidden features follow the ReLU; and the position is added to the embedding before its normalisation.
+    Unlike the authors' language models, this one has biases, which are not normalised, a ReLU in place of SwiGLU, whose
+    output is multiplied by the factors of the hidden features, and positions that are added to the embedding.
     """
 
     def __init__(self, width: int, dropout: float, place: Place) -> None:
@@ -69,7 +74,7 @@ class NGPT(Residual):
         if self.place.first_in_stack:
             x = F.normalize(x, dim=-1)
         out = F.normalize(self.drop(branch(x)).to(x.dtype), dim=-1)
-        return F.normalize(x + self.rate(out - x), dim=-1)
+        return F.normalize(x + self.rate.value.abs() * (out - x), dim=-1)
 
     def inside(self, sub_layer: Attention | FeedForward) -> None:
         if isinstance(sub_layer, Attention):
