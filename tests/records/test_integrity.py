@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -74,6 +76,40 @@ DAMAGE = {
     "a lost file": (lose, "is gone"),
     "lost events": (lambda place: (place / f"{BROKEN}.events.jsonl.gz").unlink(), "its events are gone"),
 }
+
+
+def test_a_folder_whose_checksums_are_gone_is_not_verified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["verify", "--records", str(folder)]) == 0
+    (folder / CHECKSUMS).unlink()
+    assert cli.main(["verify", "--records", str(folder)]) == 1
+    assert capsys.readouterr().err == f"ln-repro: {folder}: {CHECKSUMS} is gone; restore it\n"
+
+
+@pytest.mark.parametrize(("damage", "message"), [
+    (lambda path: path.write_bytes(b"changed"), "was changed after it was collected"), (Path.unlink, "is gone"),
+])  # fmt: skip
+def test_hypotheses_are_checked_too(
+    damage: Callable[[Path], Any], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "kept"
+    assert cli.main(["collect", str(run_folder(tmp_path)), "--records", str(place)]) == 0
+    damage(place / "toy" / "0123456789.test.txt.gz")
+    assert cli.main(["verify", "--records", str(place)]) == 1
+    assert f"0123456789.test.txt.gz{':' * (message == 'is gone')} {message}" in capsys.readouterr().err
+
+
+def test_two_collections_at_once_lose_no_checksum(tmp_path: Path) -> None:
+    run, place = run_folder(tmp_path), tmp_path / "kept"
+    record = json.loads((run / "record.json").read_text())
+    ids = [f"{number:010}" for number in range(24)]
+    for id in ids:
+        shutil.copytree(run, run.with_name(id))
+        (run.with_name(id) / "record.json").write_text(json.dumps({**record, "id": id}))
+    command = [sys.executable, "-m", "ln_repro.cli", "collect", "--records", str(place)]
+    halves = [[str(run.with_name(id)) for id in ids[half::2]] for half in (0, 1)]
+    started = [subprocess.Popen([*command, *half], stdout=subprocess.DEVNULL) for half in halves]
+    assert [process.wait() for process in started] == [0, 0]
+    assert read_kept(place).problems == [] and len(read_kept(place).runs) == len(ids)
 
 
 @pytest.mark.parametrize(("name", "command"), [
