@@ -23,6 +23,7 @@ from ln_repro.engine.probing import Probing, chosen_batches
 from ln_repro.engine.stop import INTERRUPTED, StopRequest
 from ln_repro.engine.trainer import StrictTrainer, Underflow
 from ln_repro.experiment.divergence import NOT_FINITE, RULES, Diverged, never
+from ln_repro.records import provenance
 from ln_repro.records.events import Events
 from ln_repro.system.distributed import Rank
 
@@ -113,6 +114,7 @@ class Loop:
             "status",
             state="resumed" if self.update else "started",
             owed=self.owed,
+            code=provenance.code(),  # now, since a checkout may change during a long run
             parameters=sum(p.numel() for p in model.parameters()),
             device=torch.cuda.get_device_name() if self.trainer.cuda else "cpu",
             instructions=torch.backends.cpu.get_cpu_capability(),

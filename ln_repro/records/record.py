@@ -63,12 +63,16 @@ def started(record: Record) -> int | None:
 
 
 def record_of(
-    experiment: Experiment, run_id: str, data: Mapping[str, Any], code: Mapping[str, Any], events: Sequence[Event]
-) -> Record:
-    """Return the record of a finished run; ``data`` describes its corpus, and ``code`` the version of the code."""
+    experiment: Experiment, run_id: str, data: Mapping[str, Any], queued: Mapping[str, Any] | None,
+    events: Sequence[Event],
+) -> Record:  # fmt: skip
+    """Return the record of a finished run; ``data`` describes its corpus, ``queued`` is for `provenance.code_of`."""
     statuses = {event["state"]: event for event in events if event["kind"] == "status"}
     steps = [event for event in events if event["kind"] == "train"]
     seconds, tokens = sum(step["seconds"] for step in steps), sum(step["tokens"] for step in steps)
+    sessions = [
+        event.get("code", provenance.UNKNOWN) for event in events if event.get("state") in ("started", "resumed")
+    ]
     begun = statuses.get("started") or statuses.get("resumed")
     diverged = statuses.get("diverged")
     ended = statuses.get("trained") or diverged
@@ -94,7 +98,7 @@ def record_of(
             **provenance.environment(begun["device"], begun.get("processes", 1), begun.get("instructions")),
             **({"tf32": begun["tf32"]} if "tf32" in begun else {}),  # on a GPU, in training; decoding always uses it
         },
-        "code": dict(code),
+        "code": provenance.code_of(sessions, queued),
         "experiment": experiment.settings(),
     }
 
