@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ln_repro.commands.report import arms_beside, complaints
-from ln_repro.errors import UserError
+from ln_repro.errors import LnReproError, UserError
 from ln_repro.system.paths import CHECKOUT, data_folder, runs_folder
 
 if TYPE_CHECKING:
@@ -161,8 +161,11 @@ def bleu_problem(folder: Path, record: dict[str, Any]) -> str | None:
     from ln_repro.records.record import experiment_of
     from ln_repro.runner.bleu import sacre_bleu
 
-    texts = translated(folder, record)
-    if texts is None:
-        return None
-    computed, recorded = sacre_bleu(*texts, experiment_of(record), "test").score, record["bleu"]["test"]["score"]
+    try:
+        texts = translated(folder, record)
+        if texts is None:
+            return None
+        computed, recorded = sacre_bleu(*texts, experiment_of(record), "test").score, record["bleu"]["test"]["score"]
+    except LnReproError as error:
+        return str(error)
     return "" if computed == recorded else f"BLEU is {recorded}, its hypotheses score {computed}"

@@ -9,7 +9,7 @@ from typing import Any
 from ln_repro.corpus.base import Corpus, Found
 from ln_repro.corpus.download import Report
 from ln_repro.corpus.locate import locate, present, require_source
-from ln_repro.corpus.prepared import Prepared, mismatches, opened
+from ln_repro.corpus.prepared import Prepared, mismatches, opened, read_manifest
 from ln_repro.corpus.registry import CORPORA
 from ln_repro.corpus.storage import cached_digest, locked, room_for
 from ln_repro.errors import UserError
@@ -104,7 +104,7 @@ def listing(root: Path) -> list[dict[str, Any]]:
             "folders": [str(folder) for folder in folders],
         }
         for name, corpus in CORPORA.items()
-        for folders in [_prepared(root, name)]
+        for folders in [[folder for folder in _prepared(root, name) if not _is_test_only(folder)]]
     ]
 
 
@@ -133,7 +133,8 @@ def _folder(data: Data, root: Path, known: str) -> Path:
 
 def _prepared(root: Path, name: str) -> list[Path]:
     """Return the folders of every complete preparation of a corpus."""
-    return sorted(path.parent for path in root.glob(f"prepared/{name}-*/manifest.json"))
+    folders = sorted(path.parent for path in root.glob(f"prepared/{name}-*/manifest.json"))
+    return [folder for folder in folders if read_manifest(folder)]
 
 
 def _is_test_only(folder: Path) -> bool:

@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ln_repro.system.files import warn
+
 Event = dict[str, Any]
 
 
@@ -82,9 +84,22 @@ class Follower:
                     return
                 self.offset += len(line)
                 try:
-                    yield json.loads(line)
+                    event = json.loads(line)
                 except ValueError:
                     continue
+                if _is_event(event):
+                    yield event
+                else:
+                    warn(
+                        f"{self.path}: a line that is not an event is left out: {line[:40].decode(errors='replace')!r}"
+                    )
+
+
+def _is_event(value: Any) -> bool:
+    """Return whether the content of a line has the fields that every event has."""
+    fields = value if isinstance(value, dict) else {}
+    kind = fields.get("kind")
+    return isinstance(kind, str) and isinstance(fields.get("update"), int) and (kind != "status" or "state" in fields)
 
 
 def end_of_torn_line(file: BinaryIO) -> bytes:

@@ -14,6 +14,18 @@ SCHEMA = 1
 AVERAGE = "test_average"
 """Name of the test scores of averaged weights."""
 Record = dict[str, Any]
+FIELDS: Mapping[str, type] = {
+    "id": str, "exp": str, "status": str, "axes": dict, "epochs": list, "bleu": dict, "data": dict, "parameters": int,
+    "updates": int, "target_tokens": int, "environment": dict, "code": dict, "experiment": dict,
+}  # fmt: skip
+
+
+def incomplete(record: Record) -> str | None:
+    """Return which field is missing or of another type, or None."""
+    for name, kind in FIELDS.items():
+        if not isinstance(record.get(name), kind):
+            return f"{name} is missing, or not of type {kind.__name__}"
+    return None
 
 
 def task_of(record: Record) -> str:

@@ -10,12 +10,12 @@ from ln_repro.claims.evidence import Evidence
 from ln_repro.errors import UserError
 from ln_repro.paper.figures import FIGURES, Figure, Panel, Quantity, Reading
 from ln_repro.records.record import Record
-from ln_repro.records.run_dir import read_json
 from ln_repro.report.figure_rates import draw_rates
 from ln_repro.report.grids import GRIDS
 from ln_repro.report.plotting import COLOURS, GREY, RUN_AGAIN, draw_once, legend_below, place, tidy
 from ln_repro.report.series import Curve, curve
 from ln_repro.report.theory_figures import draw as draw_theory
+from ln_repro.system.files import read_json
 
 QUANTITIES: dict[Quantity, str] = {
     "loss": "validation loss (bits per token)", "bleu": "test BLEU (tokenised)", "accuracy": "accuracy (%)"
@@ -55,9 +55,9 @@ def draw_all(evidence: Mapping[str, Evidence], theory: Path, out: Path) -> Drawn
     """
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: not a folder; give a folder for the figures")
-    content = read_json(theory)
+    content = read_json(theory, dict) or {}
     of_runs = draw_runs(evidence, out)
-    of_theory = draw_theory(content["figures"], out) if content else []
+    of_theory = draw_theory(content["figures"], out) if "figures" in content else []
     return Drawn(of_runs.paths + draw_rates(evidence, out) + of_theory, of_runs.left_out)
 
 
