@@ -45,7 +45,7 @@ def fingerprint(data: Data, root: Path) -> str | None:
 
 
 def prepare(data: Data, root: Path, report: Report) -> Prepared:
-    """Return the prepared corpus; prepare it first if necessary.
+    """Return the prepared corpus; prepare it first if necessary, also if its content has changed since.
 
     Raises:
         UserError: raw files are missing, damaged or not the published ones, or the disk is full.
@@ -53,15 +53,17 @@ def prepare(data: Data, root: Path, report: Report) -> Prepared:
     corpus = CORPORA[data.name]
     with explained(root, "paths.data"):
         expected = fingerprint(data, root)
-        if expected and (ready := opened(_folder(data, root, expected), expected)):
+        if expected and (ready := opened(_folder(data, root, expected), expected, check=True)):
             return ready
         found = locate(corpus, data, root, report)
         known = fingerprint(data, root)
         assert known is not None  # every raw file exists
         folder = _folder(data, root, known)
         with locked(folder):
-            if ready := opened(folder, known):  # by another process
+            if ready := opened(folder, known, check=True):  # by another process
                 return ready
+            if folder.exists():
+                report(f"{folder}: its content has changed; preparing {data.name} again")
             files = [(found[raw.name], raw.share) for raw in corpus.inputs(data)]
             require_room(root, room_for(files), "paths.data")
             from ln_repro.corpus.build import build  # slow to import

@@ -11,7 +11,7 @@ from typing import Any
 from ln_repro.corpus.storage import digest
 from ln_repro.corpus.text import stored_lines
 from ln_repro.experiment.tasks import LABELLED
-from ln_repro.system.files import read_json, warn, write_atomically
+from ln_repro.system.files import read_json, sha256, warn, write_atomically
 
 MANIFEST = "manifest.json"
 FIELDS = ("name", "fingerprint", "source_lang", "target_lang", "pairs", "vocabulary")
@@ -83,14 +83,19 @@ class Prepared:
         return stored_lines(self.folder / "text" / f"{split}.{self.target_lang}")
 
 
-def opened(folder: Path, fingerprint: str) -> Prepared | None:
-    """Return the corpus in ``folder``; None if it is missing or incomplete or has another fingerprint."""
+def opened(folder: Path, fingerprint: str, check: bool = False) -> Prepared | None:
+    """Return the corpus in ``folder``; None if it is missing or incomplete or has another fingerprint.
+
+    With ``check``, the content of the files that a run reads, all except the text of the training set, is checked, too.
+    """
     manifest = read_manifest(folder)
     if manifest is None or manifest.get("fingerprint") != fingerprint:
         return None
     for name, entry in manifest["files"].items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != entry["bytes"]:
+            return None
+        if check and not name.startswith(("text/train.", "bpe/train.")) and sha256(path) != entry["sha256"]:
             return None
     fields = {key: manifest[key] for key in FIELDS}
     text = {name: entry["sha256"] for name, entry in manifest["files"].items() if not name.startswith("bin/")}

@@ -133,6 +133,18 @@ def test_a_flipped_byte_a_lost_line_and_a_lost_file_are_found_and_repaired(
     assert verify(settings("toy"), root) == []
 
 
+@pytest.mark.parametrize("name", ["bin/train.de-en.de.bin", "raw/test.en"])
+def test_content_that_was_altered_in_place_is_prepared_again(
+    made: Made, root: Path, small_toy: None, name: str
+) -> None:
+    path, said = made("toy").folder / name, list[str]()
+    content, status = path.read_bytes(), path.stat()
+    path.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    prepare(settings("toy"), root, said.append)
+    assert path.read_bytes() == content and "its content has changed; preparing toy again" in said[0]
+
+
 @pytest.mark.parametrize("key", ["fingerprint", "pairs", "files"])
 def test_a_manifest_that_lacks_a_key_is_named_and_the_corpus_prepared_again(
     made: Made, root: Path, small_toy: None, key: str, capsys: pytest.CaptureFixture[str]
