@@ -138,6 +138,7 @@ def parser() -> argparse.ArgumentParser:
     collect = command("collect", "keep", "copy the records of finished runs to results/records")
     collect.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     collect.add_argument("--replace", action="store_true", help="replace records with the same id")
+    collect.add_argument("--all", action="store_true", help="also runs with settings of their own")
     compare = command("compare", "keep", "test whether the difference in BLEU between two records is significant")
     compare.add_argument("ids", nargs=2, metavar="ID", help="ids of records")
     reproduce = command("reproduce", "reproduce", "repeat the run of a committed record and compare the two")

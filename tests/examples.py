@@ -50,8 +50,9 @@ def record(**changes: Any) -> dict[str, Any]:
     return {
         "schema": 1, "id": "0123456789", "exp": "toy_preln_nowarm", "status": "finished", "divergence": None,
         "axes": {"data": "toy", "norm": "preln", "warmup_updates": 0, "decay": "constant", "seed": 1},
-        "epochs": epochs, "bleu": bleu, "data": {"name": "toy"}, "parameters": 1000, "updates": 200,
-        "target_tokens": 100_000, "environment": {}, "code": {}, "experiment": {"eval": {}}, **changes,
+        "epochs": epochs, "bleu": bleu, "data": {"name": "toy", "fingerprint": "sha256:0"}, "parameters": 1000,
+        "updates": 200, "target_tokens": 100_000, "environment": {}, "code": {},
+        "experiment": experiment().settings(), **changes,
     }  # fmt: skip
 
 

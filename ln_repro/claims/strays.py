@@ -16,6 +16,12 @@ def strays(runs: Sequence[Run], named: Named) -> list[str]:
     return [f"{line} ({number} of its records)" for line, number in lines.items()]
 
 
+def tried(run: Run, named: Named) -> bool:
+    """Return whether a run differs from its experiment in more than seed, rate and the variations of `evidence`."""
+    arm = named(run.record["exp"])
+    return arm is None or run.experiment.arm_key() != arm.key
+
+
 def _reason(run: Run, named: Named) -> str:
     """Return how a run differs from the experiment that it is named after."""
     arm, experiment = named(run.record["exp"]), run.experiment
@@ -23,7 +29,7 @@ def _reason(run: Run, named: Named) -> str:
         return "no experiment of that name"
     if foreign_start(run):
         return f"start={run.record['axes']['start']}"
-    if experiment.arm_key() != arm.key:
+    if tried(run, named):
         return "settings of its own"
     rate = f"lr={experiment.lr:g}" if experiment.lr != arm.lr else ""
     return ", ".join(filter(None, [rate, variation(experiment, arm.init)])) or "a seed again"

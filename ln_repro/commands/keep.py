@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ln_repro.commands.report import complaints
-from ln_repro.errors import UserError
-from ln_repro.system.paths import data_folder, runs_folder
+from ln_repro.commands.report import arms_beside, complaints
+from ln_repro.errors import LnReproError, UserError
+from ln_repro.system.paths import CHECKOUT, data_folder, runs_folder
 
 if TYPE_CHECKING:
     from ln_repro.corpus.prepared import Prepared
@@ -19,22 +19,35 @@ if TYPE_CHECKING:
 def collect_command(options: argparse.Namespace) -> int:
     """Run `collect`: archive record, events and scored hypotheses of finished runs, and the entropies of corpora.
 
-    Unfinished runs are skipped unless they are named on the command line.
+    Unfinished runs are skipped unless they are named on the command line. The committed records only get runs of
+    registered experiments, at any rate or initialisation, unless others are asked for.
     """
-    from ln_repro.records.archive import records_folder
+    from ln_repro.claims.strays import tried
+    from ln_repro.corpus.storage import locked
+    from ln_repro.records.archive import Run, records_folder
     from ln_repro.records.run_dir import RunFolder, runs_under
     from ln_repro.system.files import explained
 
     archive = options.records or records_folder()
+    if not options.records and not (CHECKOUT / "pyproject.toml").is_file():
+        raise UserError("collect: give --records DIR, the folder to copy the records to (this is not a checkout)")
     folders = [RunFolder(path) for path in options.runs] or runs_under(runs_folder())
     if unfinished := [str(folder.path) for folder in folders if options.runs and folder.record is None]:
         raise UserError(f"collect: {', '.join(unfinished)}: no finished run (it has no record.json)")
+    finished = [(folder, record) for folder in folders if (record := folder.record) is not None]
+    chosen = finished
+    if not (options.runs or options.records or options.all):
+        arms = arms_beside(archive)
+        chosen = [(folder, record) for folder, record in finished if not tried(Run(record), arms)]
     with explained(archive, "--records"):
         archive.mkdir(parents=True, exist_ok=True)
-        for folder in folders:
-            if folder.record is not None:
-                print(f"{folder.path}: {keep(folder, folder.record, archive, options.replace)}")
-        keep_corpora(archive)
+        with locked(archive):
+            for folder, record in chosen:
+                print(f"{folder.path}: {keep(folder, record, archive, options.replace)}")
+            keep_corpora(archive)
+    if left_out := len(finished) - len(chosen):
+        print(f"left out: {left_out} with other settings than the experiment of their name (--all includes them)")
+    print(f"the records are in {archive}")
     return 0
 
 
@@ -83,11 +96,14 @@ def keep_corpora(archive: Path) -> None:
 def verify_command(options: argparse.Namespace) -> int:
     """Run `verify`: check the integrity of every archived record, and recompute its BLEU from the hypotheses."""
     from ln_repro.records.archive import read_kept, records_folder
+    from ln_repro.records.integrity import CHECKSUMS
 
     folder = options.records or records_folder()
     kept = read_kept(folder)
+    places = sorted({path.parent for path in folder.rglob("*.json")})
+    problems = [f"{place}: {CHECKSUMS} is gone; restore it" for place in places if not (place / CHECKSUMS).exists()]
     rescored = {record["id"]: bleu_problem(folder, record) for record in kept.records}
-    problems = [*kept.problems, *(f"{folder / id}.json: {problem}" for id, problem in rescored.items() if problem)]
+    problems += [*kept.problems, *(f"{folder / id}.json: {problem}" for id, problem in rescored.items() if problem)]
     scored = sum(problem == "" for problem in rescored.values())
     print(f"{len(kept.runs)} records are sound; BLEU computed again for {scored}")
     print(f"{len(kept.runs) - scored} without hypotheses, or whose corpus is not prepared here")
@@ -145,8 +161,11 @@ def bleu_problem(folder: Path, record: dict[str, Any]) -> str | None:
     from ln_repro.records.record import experiment_of
     from ln_repro.runner.bleu import sacre_bleu
 
-    texts = translated(folder, record)
-    if texts is None:
-        return None
-    computed, recorded = sacre_bleu(*texts, experiment_of(record), "test").score, record["bleu"]["test"]["score"]
+    try:
+        texts = translated(folder, record)
+        if texts is None:
+            return None
+        computed, recorded = sacre_bleu(*texts, experiment_of(record), "test").score, record["bleu"]["test"]["score"]
+    except LnReproError as error:
+        return str(error)
     return "" if computed == recorded else f"BLEU is {recorded}, its hypotheses score {computed}"

@@ -9,7 +9,7 @@ from typing import Any
 from ln_repro.corpus.base import Corpus, Found
 from ln_repro.corpus.download import Report
 from ln_repro.corpus.locate import locate, present, require_source
-from ln_repro.corpus.prepared import Prepared, mismatches, opened
+from ln_repro.corpus.prepared import Prepared, mismatches, opened, read_manifest
 from ln_repro.corpus.registry import CORPORA
 from ln_repro.corpus.storage import cached_digest, locked, room_for
 from ln_repro.errors import UserError
@@ -45,7 +45,7 @@ def fingerprint(data: Data, root: Path) -> str | None:
 
 
 def prepare(data: Data, root: Path, report: Report) -> Prepared:
-    """Return the prepared corpus; prepare it first if necessary.
+    """Return the prepared corpus; prepare it first if necessary, also if its content has changed since.
 
     Raises:
         UserError: raw files are missing, damaged or not the published ones, or the disk is full.
@@ -53,15 +53,17 @@ def prepare(data: Data, root: Path, report: Report) -> Prepared:
     corpus = CORPORA[data.name]
     with explained(root, "paths.data"):
         expected = fingerprint(data, root)
-        if expected and (ready := opened(_folder(data, root, expected), expected)):
+        if expected and (ready := opened(_folder(data, root, expected), expected, check=True)):
             return ready
         found = locate(corpus, data, root, report)
         known = fingerprint(data, root)
         assert known is not None  # every raw file exists
         folder = _folder(data, root, known)
         with locked(folder):
-            if ready := opened(folder, known):  # by another process
+            if ready := opened(folder, known, check=True):  # by another process
                 return ready
+            if folder.exists():
+                report(f"{folder}: its content has changed; preparing {data.name} again")
             files = [(found[raw.name], raw.share) for raw in corpus.inputs(data)]
             require_room(root, room_for(files), "paths.data")
             from ln_repro.corpus.build import build  # slow to import
@@ -104,7 +106,7 @@ def listing(root: Path) -> list[dict[str, Any]]:
             "folders": [str(folder) for folder in folders],
         }
         for name, corpus in CORPORA.items()
-        for folders in [_prepared(root, name)]
+        for folders in [[folder for folder in _prepared(root, name) if not _is_test_only(folder)]]
     ]
 
 
@@ -133,7 +135,8 @@ def _folder(data: Data, root: Path, known: str) -> Path:
 
 def _prepared(root: Path, name: str) -> list[Path]:
     """Return the folders of every complete preparation of a corpus."""
-    return sorted(path.parent for path in root.glob(f"prepared/{name}-*/manifest.json"))
+    folders = sorted(path.parent for path in root.glob(f"prepared/{name}-*/manifest.json"))
+    return [folder for folder in folders if read_manifest(folder)]
 
 
 def _is_test_only(folder: Path) -> bool:

@@ -11,9 +11,11 @@ from typing import Any
 from ln_repro.corpus.storage import digest
 from ln_repro.corpus.text import stored_lines
 from ln_repro.experiment.tasks import LABELLED
-from ln_repro.system.files import write_atomically
+from ln_repro.system.files import read_json, sha256, warn, write_atomically
 
 MANIFEST = "manifest.json"
+FIELDS = ("name", "fingerprint", "source_lang", "target_lang", "pairs", "vocabulary")
+"""The fields of `Prepared` in a manifest."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,11 @@ class Prepared:
         return stored_lines(self.folder / "text" / f"{split}.{self.target_lang}")
 
 
-def opened(folder: Path, fingerprint: str) -> Prepared | None:
-    """Return the corpus in ``folder``; None if it is missing or incomplete or has another fingerprint."""
+def opened(folder: Path, fingerprint: str, check: bool = False) -> Prepared | None:
+    """Return the corpus in ``folder``; None if it is missing or incomplete or has another fingerprint.
+
+    With ``check``, the content of the files that a run reads, all except the text of the training set, is checked, too.
+    """
     manifest = read_manifest(folder)
     if manifest is None or manifest.get("fingerprint") != fingerprint:
         return None
@@ -90,9 +95,9 @@ def opened(folder: Path, fingerprint: str) -> Prepared | None:
         path = folder / name
         if not path.is_file() or path.stat().st_size != entry["bytes"]:
             return None
-    fields = {
-        key: manifest[key] for key in ("name", "fingerprint", "source_lang", "target_lang", "pairs", "vocabulary")
-    }
+        if check and not name.startswith(("text/train.", "bpe/train.")) and sha256(path) != entry["sha256"]:
+            return None
+    fields = {key: manifest[key] for key in FIELDS}
     text = {name: entry["sha256"] for name, entry in manifest["files"].items() if not name.startswith("bin/")}
     content = hashlib.sha256(json.dumps(text, sort_keys=True).encode()).hexdigest()
     return Prepared(folder=folder, content=f"sha256:{content}", **fields)
@@ -112,12 +117,16 @@ def as_text(manifest: Mapping[str, Any]) -> str:
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """Return the manifest; None if it cannot be read."""
-    try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    """Return the manifest; None, with a warning if it is damaged, if there is none."""
+    manifest = read_json(folder / MANIFEST, dict)
+    if manifest is None:
         return None
-    return manifest if isinstance(manifest, dict) and "files" in manifest else None
+    files = manifest.get("files")
+    described = isinstance(files, dict) and all({"sha256", "bytes"} <= {*entry} for entry in files.values())
+    if missing := [key for key in FIELDS if key not in manifest] or ["files"] * (not described):
+        warn(f"{folder / MANIFEST} is left out: {missing[0]} is missing or incomplete")
+        return None
+    return manifest
 
 
 def describe(folder: Path) -> dict[str, dict[str, Any]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ln_repro.system.files import sha256, sync, write_atomically
+from ln_repro.system.files import read_json, sha256, sync, warn, write_atomically
 
 MANIFEST = "manifest.json"
 
@@ -33,11 +33,12 @@ class Checkpoints:
 
     def entries(self) -> list[Checkpoint]:
         """Return the entries of the manifest, oldest first."""
+        listed = read_json(self.folder / MANIFEST, list) or []
         try:
-            listed = json.loads((self.folder / MANIFEST).read_text())
-        except (FileNotFoundError, ValueError):  # no checkpoint yet, or the manifest is damaged
+            return [Checkpoint(**entry) for entry in listed]
+        except TypeError:
+            warn(f"{self.folder / MANIFEST} is left out: not a list of checkpoints")
             return []
-        return [Checkpoint(**entry) for entry in listed]
 
     def save(self, kind: str, update: int, epoch: int, write: Callable[[Path], None], keep: int | None = None) -> None:
         """Write a checkpoint with ``write``, and list it once it is complete and on disk.

@@ -23,6 +23,7 @@ from ln_repro.engine.probing import Probing, chosen_batches
 from ln_repro.engine.stop import INTERRUPTED, StopRequest
 from ln_repro.engine.trainer import StrictTrainer, Underflow
 from ln_repro.experiment.divergence import NOT_FINITE, RULES, Diverged, never
+from ln_repro.records import provenance
 from ln_repro.records.events import Events
 from ln_repro.system.distributed import Rank
 
@@ -99,6 +100,8 @@ class Loop:
         self.task.load_dataset("valid")
         self.trainer = StrictTrainer(cfg, self.task, model, self.task.build_criterion(cfg.criterion))
         saved, self.batches = checkpoint_utils.load_checkpoint(cfg.checkpoint, self.trainer)
+        known = self.update, (saved or {}).get("tokens"), self.checkpoints.weights()
+        self.tokens = self.events.tokens_until(*known) if group.rank.leads else 0
         self.trainer.get_valid_iterator("valid")  # an invalid validation set must fail now
         self.updates_per_epoch = -(-len(self.batches) // cfg.optimization.update_freq[0])
         self.trainer.lr_scheduler.plan(self.updates_per_epoch, self._total())
@@ -113,6 +116,7 @@ class Loop:
             "status",
             state="resumed" if self.update else "started",
             owed=self.owed,
+            code=provenance.code(),  # now, since a checkout may change during a long run
             parameters=sum(p.numel() for p in model.parameters()),
             device=torch.cuda.get_device_name() if self.trainer.cuda else "cpu",
             instructions=torch.backends.cpu.get_cpu_capability(),
@@ -252,6 +256,7 @@ class Loop:
         """Report the updates since the last report; ``seconds`` includes ``saving``, but no validation."""
         now = time.monotonic()
         seconds, updates, tokens = now - self.opened, self.update - self.opened_at, self.metrics.sums.tokens
+        self.tokens += tokens
         values = self.metrics.sums.per_token()
         speed = {"tokens_per_s": round(tokens / seconds, 1), "updates_per_s": round(updates / seconds, 3)}
         self._write(
@@ -270,6 +275,7 @@ class Loop:
             "train_iterator": self.batches.state_dict(),
             "ended": self.epoch if ended else None,
             "last_loss": self.metrics.last_loss,
+            "tokens": self.tokens,
         }
         self._save("state", lambda path: self.trainer.save_checkpoint(str(path), extra), KEPT_STATES)
         self.saved = time.monotonic()

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ln_repro.engine import compat
 from ln_repro.engine.stop import StopRequest
+from ln_repro.errors import LnReproError
 from ln_repro.system.distributed import this_rank
 
 
@@ -77,7 +78,7 @@ def run() -> int:
     """Run the job; an exception is printed and becomes the exit status."""
     try:
         return main()
-    except SystemExit as end:
+    except (SystemExit, LnReproError) as end:
         print(end, file=sys.stderr)
     except BaseException:
         traceback.print_exc()

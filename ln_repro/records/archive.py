@@ -1,6 +1,5 @@
 """The archive of records, from which tables, figures and verdicts are computed."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,12 +7,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ln_repro.errors import UserError
+from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.events import Event
-from ln_repro.records.integrity import CHECKSUMS, Unsound, checksums, sound
+from ln_repro.records.integrity import CHECKSUMS, DAMAGE, Unsound, checksums, sound
 from ln_repro.records.record import Record, accuracy, experiment_of, started
+from ln_repro.system.files import read_json
 from ln_repro.system.paths import CHECKOUT
 
 
@@ -134,12 +134,20 @@ def read_kept(folder: Path) -> Kept:
         raise UserError(f"{folder}: no such folder of records (they are kept in a checkout, or give --records DIR)")
     runs, problems = [], []
     for place in sorted({path.parent for path in (*folder.rglob("*.json"), *folder.rglob(CHECKSUMS))}):
-        kept = checksums(place)
+        kept = None
+        try:
+            kept = checksums(place)
+        except Unsound as error:
+            problems.append(f"{place / CHECKSUMS}: {error}")
         for path in sorted(place.glob("*.json")):
             try:
-                runs.append(Run(*sound(path, kept)))
-            except Unsound as error:
+                run = Run(*sound(path, kept))
+                _ = run.experiment, run.seed, run.record["data"]["fingerprint"]  # must be there, too
+                runs.append(run)
+            except (Unsound, LnReproError) as error:
                 problems.append(f"{path}: {error}; left out")
+            except (*DAMAGE, LookupError, TypeError, AttributeError) as error:
+                problems.append(f"{path}: damaged ({type(error).__name__}: {error}); left out")
         gone = sorted(name for name in kept or {} if not (place / name).exists())
         problems += [f"{place / name}: is gone; restore it, or remove its line from {CHECKSUMS}" for name in gone]
     runs.sort(key=lambda run: (run.record["exp"], run.seed, run.record["id"]))
@@ -163,8 +171,7 @@ def corpora_file(folder: Path) -> Path:
 
 def read_corpora(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the collected entropies of corpora by fingerprint; empty without the file."""
-    kept = corpora_file(folder)
-    return dict(json.loads(kept.read_text())) if kept.exists() else {}
+    return read_json(corpora_file(folder), dict) or {}
 
 
 def find(folder: Path, id: str) -> Path | None:
@@ -174,5 +181,4 @@ def find(folder: Path, id: str) -> Path | None:
 
 def read_theory(folder: Path) -> list[dict[str, Any]]:
     """Return the findings of `ln-repro theory` from the file beside a folder of records; empty without the file."""
-    kept = folder.parent / "theory.json"
-    return list(json.loads(kept.read_text())["findings"]) if kept.exists() else []
+    return list((read_json(folder.parent / "theory.json", dict) or {}).get("findings", []))

@@ -8,10 +8,13 @@ import gzip
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from ln_repro.errors import LnReproError
+from ln_repro.system.files import warn
 
 Event = dict[str, Any]
 
@@ -45,6 +48,19 @@ class Events:
                 valid = [earlier for earlier in valid if _stays_valid(earlier, event)]
             valid.append(event)
         return valid
+
+    def tokens_until(self, update: int, known: int | None, validated: Collection[int]) -> int:
+        """Return the number of tokens trained on up to an update.
+
+        Raises:
+            LnReproError: it differs from the ``known`` one, or the validation of an epoch in ``validated`` is missing.
+        """
+        events = [event for event in self.read() if event["update"] <= update]
+        tokens = sum(event.get("tokens", 0) for event in events if event["kind"] == "train")
+        epochs = {event["epoch"] for event in events if event["kind"] == "valid"}
+        if known not in (None, tokens) or not epochs.issuperset(validated):
+            raise LnReproError(f"{self.path} lacks events up to update {update}; restore it, or give rerun=true")
+        return tokens
 
     def follow(self) -> "Follower":
         """Return a reader of new lines that remembers its position."""
@@ -82,9 +98,22 @@ class Follower:
                     return
                 self.offset += len(line)
                 try:
-                    yield json.loads(line)
+                    event = json.loads(line)
                 except ValueError:
                     continue
+                if _is_event(event):
+                    yield event
+                else:
+                    warn(
+                        f"{self.path}: a line that is not an event is left out: {line[:40].decode(errors='replace')!r}"
+                    )
+
+
+def _is_event(value: Any) -> bool:
+    """Return whether the content of a line has the fields that every event has."""
+    fields = value if isinstance(value, dict) else {}
+    kind = fields.get("kind")
+    return isinstance(kind, str) and isinstance(fields.get("update"), int) and (kind != "status" or "state" in fields)
 
 
 def end_of_torn_line(file: BinaryIO) -> bytes:

@@ -2,22 +2,23 @@
 
 import gzip
 import json
+import re
+import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ln_repro.errors import LnReproError
 from ln_repro.records.events import Event, Events
-from ln_repro.records.record import SCHEMA, Record, results_of
+from ln_repro.records.record import SCHEMA, Record, incomplete, results_of
 from ln_repro.system.files import sha256, write_atomically
 
 CHECKSUMS = "SHA256SUMS"
 """Name of the file of checksums in each folder, in the format of `sha256sum --check`."""
 EVENTS, HYPOTHESES = ".events.jsonl", ".test.txt"
 """Suffixes, after the id, of the files beside a record; compressed files also end in `.gz`."""
-FIELDS: Mapping[str, type] = {
-    "id": str, "exp": str, "status": str, "axes": dict, "epochs": list, "bleu": dict, "data": dict, "parameters": int,
-    "updates": int, "target_tokens": int, "environment": dict, "code": dict, "experiment": dict,
-}  # fmt: skip
+DAMAGE = (OSError, EOFError, zlib.error, ValueError)
+"""Errors of reading damaged files, compressed or not."""
 
 
 class Unsound(Exception):
@@ -25,11 +26,18 @@ class Unsound(Exception):
 
 
 def checksums(folder: Path) -> dict[str, str] | None:
-    """Return the checksums of a folder by file name; None if it has none."""
+    """Return the checksums of a folder by file name; None if it has none.
+
+    Raises:
+        Unsound: the file is damaged.
+    """
     kept = folder / CHECKSUMS
     if not kept.exists():
         return None
-    return {name: checksum for checksum, _, name in (line.partition("  ") for line in kept.read_text().splitlines())}
+    lines = [re.fullmatch("([0-9a-f]{64})  (.+)", line) for line in kept.read_text(errors="replace").splitlines()]
+    if None in lines:
+        raise Unsound("not a list of checksums as from sha256sum; restore it")
+    return {line[2]: line[1] for line in lines if line}
 
 
 def beside(record: Path, ending: str) -> Path:
@@ -40,9 +48,12 @@ def beside(record: Path, ending: str) -> Path:
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a file, compressed or not."""
-    data = path.read_bytes()
-    return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+    """Return the text of a file, compressed or not, or raise `LnReproError` if it is damaged."""
+    try:
+        data = path.read_bytes()
+        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+    except DAMAGE as error:
+        raise LnReproError(f"{path} is damaged ({error})") from None
 
 
 def write_checksums(folder: Path, copied: Iterable[str]) -> None:
@@ -67,9 +78,8 @@ def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Even
     record = whole(path)
     if record.get("schema") != SCHEMA:
         raise Unsound(f"schema {record.get('schema')} is not {SCHEMA}")
-    for name, kind in FIELDS.items():
-        if not isinstance(record.get(name), kind):
-            raise Unsound(f"{name} is missing, or not of type {kind.__name__}")
+    if problem := incomplete(record):
+        raise Unsound(problem)
     if path.stem != record["id"]:
         raise Unsound(f"a duplicate of {record['id']}, which is its id")
     files = [path, *(beside(path, ending) for ending in (EVENTS, HYPOTHESES))]

@@ -2,7 +2,7 @@
 
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 from ln_repro.system.paths import CHECKOUT
 from ln_repro.version import __version__
 
+UNKNOWN = {"version": "unknown", "git": None, "dirty": None}
+"""The version of the code of a session whose events do not contain it."""
 PACKAGES = ("torch", "fairseq", "numpy", "sacrebleu", "sacremoses", "subword-nmt", "hydra-core", "omegaconf")
 
 
@@ -37,15 +39,28 @@ def version_of(package: str) -> str | None:
         return None
 
 
-def code(queued: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the version and, in a checkout, the commit and whether files were modified.
+def code() -> dict[str, Any]:
+    """Return the version and, in a checkout, the commit and whether files were modified; None where git fails."""
+    checkout = (CHECKOUT / ".git").exists()
+    commit = _git(CHECKOUT, "rev-parse", "HEAD") if checkout else None
+    changes = _git(CHECKOUT, "status", "--porcelain", "ln_repro", "conf") if checkout else None
+    return {"version": __version__, "git": commit, "dirty": None if changes is None else bool(changes)}
 
-    ``queued`` is the result of this function when the run was queued; it is included if it differs.
+
+def code_of(sessions: Sequence[Mapping[str, Any]], queued: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the version of the code of a run: that of its last session, with those of all ``sessions`` if they differ.
+
+    ``dirty`` is true if any session had modified files, and None if that is unknown of one. ``queued`` is the version
+    with which the run was queued; it is included if it differs from the last session's.
     """
-    commit = _git(CHECKOUT, "rev-parse", "HEAD") if (CHECKOUT / ".git").exists() else None
-    dirty = None if commit is None else bool(_git(CHECKOUT, "status", "--porcelain", "ln_repro", "conf"))
-    current = {"version": __version__, "git": commit, "dirty": dirty}
-    return current if queued in (None, current) else {**current, "queued": queued}
+    last, dirty = sessions[-1], {session["dirty"] for session in sessions}
+    distinct = [session for number, session in enumerate(sessions) if session not in sessions[:number]]
+    return {
+        **last,
+        "dirty": True if True in dirty else None if None in dirty else False,
+        **({"sessions": distinct} if len(distinct) > 1 else {}),
+        **({} if queued in (None, last) else {"queued": queued}),
+    }
 
 
 def _git(root: Path, *arguments: str) -> str | None:

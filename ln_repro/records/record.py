@@ -14,6 +14,18 @@ SCHEMA = 1
 AVERAGE = "test_average"
 """Name of the test scores of averaged weights."""
 Record = dict[str, Any]
+FIELDS: Mapping[str, type] = {
+    "id": str, "exp": str, "status": str, "axes": dict, "epochs": list, "bleu": dict, "data": dict, "parameters": int,
+    "updates": int, "target_tokens": int, "environment": dict, "code": dict, "experiment": dict,
+}  # fmt: skip
+
+
+def incomplete(record: Record) -> str | None:
+    """Return which field is missing or of another type, or None."""
+    for name, kind in FIELDS.items():
+        if not isinstance(record.get(name), kind):
+            return f"{name} is missing, or not of type {kind.__name__}"
+    return None
 
 
 def task_of(record: Record) -> str:
@@ -64,12 +76,16 @@ def started(record: Record) -> int | None:
 
 
 def record_of(
-    experiment: Experiment, run_id: str, data: Mapping[str, Any], code: Mapping[str, Any], events: Sequence[Event]
-) -> Record:
-    """Return the record of a finished run; ``data`` describes its corpus, and ``code`` the version of the code."""
+    experiment: Experiment, run_id: str, data: Mapping[str, Any], queued: Mapping[str, Any] | None,
+    events: Sequence[Event],
+) -> Record:  # fmt: skip
+    """Return the record of a finished run; ``data`` describes its corpus, ``queued`` is for `provenance.code_of`."""
     statuses = {event["state"]: event for event in events if event["kind"] == "status"}
     steps = [event for event in events if event["kind"] == "train"]
     seconds, tokens = sum(step["seconds"] for step in steps), sum(step["tokens"] for step in steps)
+    sessions = [
+        event.get("code", provenance.UNKNOWN) for event in events if event.get("state") in ("started", "resumed")
+    ]
     begun = statuses.get("started") or statuses.get("resumed")
     diverged = statuses.get("diverged")
     ended = statuses.get("trained") or diverged
@@ -95,7 +111,7 @@ def record_of(
             **provenance.environment(begun["device"], begun.get("processes", 1), begun.get("instructions")),
             **({"tf32": begun["tf32"]} if "tf32" in begun else {}),  # on a GPU, in training; decoding always uses it
         },
-        "code": dict(code),
+        "code": provenance.code_of(sessions, queued),
         "experiment": experiment.settings(),
     }
 

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ln_repro.errors import LnReproError
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.events import Events
+from ln_repro.records.record import incomplete
 from ln_repro.system.directory_lock import DirectoryLock, Holder, acquire, holder
-from ln_repro.system.files import write_atomically
+from ln_repro.system.files import read_json, warn, write_atomically
 
 FAILURE = "failure.json"
 RECORD = "record.json"
@@ -50,23 +50,19 @@ class RunFolder:
     @property
     def record(self) -> dict[str, Any] | None:
         """The record; None if the run is unfinished or the record is damaged."""
-        record = self._read(RECORD)
+        record = read_json(self.path / RECORD, dict)
         if record is None and self.path.is_dir():
             os.listdir(self.path)  # noqa: PTH208 - refreshes the cache of a network file system
-            record = self._read(RECORD)
-        return record if record and "status" in record else None
+            record = read_json(self.path / RECORD, dict)
+        if record is not None and (problem := incomplete(record)):
+            warn(f"{self.path / RECORD} is left out: {problem}")
+            return None
+        return record
 
     @property
     def experiment(self) -> dict[str, Any] | None:
         """The settings of the experiment; None if the file does not exist or is damaged."""
-        return self._read("experiment.json")
-
-    def _read(self, name: str) -> dict[str, Any] | None:
-        try:
-            content = read_json(self.path / name)
-        except LnReproError:
-            return None
-        return content if isinstance(content, dict) else None
+        return read_json(self.path / "experiment.json", dict)
 
     def lock(self) -> AbstractContextManager[DirectoryLock]:
         """Lock the directory.
@@ -84,10 +80,8 @@ class RunFolder:
     @property
     def failure(self) -> dict[str, Any] | None:
         """Time and reason of the last session's failure; None if it did not fail."""
-        try:
-            return read_json(self.path / FAILURE)
-        except LnReproError:
-            return {"time": None, "error": "unknown"}
+        failure = read_json(self.path / FAILURE, dict)
+        return {"time": None, "error": "unknown", **(failure or {})} if (self.path / FAILURE).exists() else None
 
     def fail(self, error: str) -> None:
         """Record that this session failed; the next session removes the file."""
@@ -121,19 +115,9 @@ class RunFolder:
 
 
 def runs_under(folder: Path) -> list[RunFolder]:
-    """Return the run directories in ``folder``, without those that were renamed."""
-    paths = sorted(path.parent for path in folder.glob("*/experiment.json"))
-    return [RunFolder(path) for path in paths if ".old" not in path.name]
-
-
-def read_json(path: Path) -> Any:
-    """Return the content of a JSON file; None if it does not exist."""
-    try:
-        return json.loads(path.read_text())
-    except FileNotFoundError:
-        return None
-    except ValueError as error:  # not JSON, or not text
-        raise LnReproError(f"{path} is not valid JSON ({error}); move it away and run again") from None
+    """Return the run directories in ``folder``, without those that were renamed or have damaged settings."""
+    runs = [RunFolder(path.parent) for path in sorted(folder.glob("*/experiment.json"))]
+    return [run for run in runs if ".old" not in run.path.name and run.experiment is not None]
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

@@ -31,7 +31,7 @@ def row(run: RunFolder) -> Row:
         "lr": experiment.get("lr"),
         "state": state,
         "update": last["update"],
-        "loss": last["loss"],
+        "loss": last.get("loss"),
         "bleu": test["score"] if test else None,
         "dir": str(run.path),
     }

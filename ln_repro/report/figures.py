@@ -10,7 +10,6 @@ from ln_repro.claims.evidence import Evidence
 from ln_repro.errors import UserError
 from ln_repro.paper.figures import FIGURES, Figure, Panel, Quantity, Reading
 from ln_repro.records.record import Record
-from ln_repro.records.run_dir import read_json
 from ln_repro.report.figure_arena import draw_arena
 from ln_repro.report.figure_mechanisms import draw_mechanisms
 from ln_repro.report.figure_rates import draw_rates
@@ -18,6 +17,7 @@ from ln_repro.report.grids import GRIDS
 from ln_repro.report.plotting import COLOURS, GREY, RUN_AGAIN, draw_once, legend_below, place, tidy
 from ln_repro.report.series import Curve, curve
 from ln_repro.report.theory_figures import draw as draw_theory
+from ln_repro.system.files import read_json
 
 QUANTITIES: dict[Quantity, str] = {
     "loss": "validation loss (bits per token)", "bleu": "test BLEU (tokenised)", "accuracy": "accuracy (%)"
@@ -57,10 +57,10 @@ def draw_all(evidence: Mapping[str, Evidence], theory: Path, out: Path) -> Drawn
     """
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: not a folder; give a folder for the figures")
-    content = read_json(theory)
+    content = read_json(theory, dict) or {}
     runs = draw_runs(evidence, out)
     ours = [path for draw in (draw_rates, draw_mechanisms, draw_arena) for path in draw(evidence, out)]
-    of_theory = draw_theory(content["figures"], out) if content else []
+    of_theory = draw_theory(content["figures"], out) if "figures" in content else []
     return Drawn([*runs.paths, *ours, *of_theory], runs.left_out)
 
 

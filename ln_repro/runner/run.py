@@ -16,7 +16,6 @@ from ln_repro.engine.decoder import Decoder
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.settings import Experiment, Training
 from ln_repro.experiment.tasks import TASKS
-from ln_repro.records import provenance
 from ln_repro.records.events import Events
 from ln_repro.records.record import AVERAGE, Record, record_of, unprobed
 from ln_repro.records.run_dir import RunFolder, write_json
@@ -103,7 +102,7 @@ class Run:
         self.say = say
         self.events: Events = folder.events
         self.checkpoints = Checkpoints(folder.checkpoints)
-        self.code = provenance.code(queued)  # determined now, since a checkout may change during a long run
+        self.queued = queued
         self.scored: set[tuple[str, int]] = set()
         self.splits = experiment.decoded_splits
 
@@ -119,7 +118,7 @@ class Run:
                 self.say = display.say
                 self._train_and_decode(display, check_mirror, stop)
             self.lock.check()
-            record = record_of(self.experiment, self.id, self._facts(), self.code, self.events.read())
+            record = record_of(self.experiment, self.id, self._facts(), self.queued, self.events.read())
             if samples := self._samples(record):
                 write_atomically(self.folder.path / SAMPLES, json.dumps(samples, ensure_ascii=False))
             write_json(self.folder.path / "record.json", record)

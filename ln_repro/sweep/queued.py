@@ -7,8 +7,9 @@ from typing import Any
 from ln_repro.errors import UserError
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.records import provenance
-from ln_repro.records.run_dir import read_json, write_json
+from ln_repro.records.run_dir import write_json
 from ln_repro.sweep.plan import PlannedRun
+from ln_repro.system.files import read_json
 
 
 def write(plan: Iterable[PlannedRun], folder: Path) -> list[Path]:
@@ -32,8 +33,8 @@ def name(file: Path) -> str:
 
 
 def read(file: Path) -> tuple[Experiment, dict[str, Any]]:
-    """Return the experiment in a file and the version of its code, or raise `UserError` if there is no such file."""
-    content = read_json(file)
-    if content is None:
+    """Return the experiment in a file and the version of its code, or raise `UserError` if it is gone or damaged."""
+    content = read_json(file, dict)
+    if content is None or not content.keys() >= {"experiment", "code"}:
         raise UserError(f"{file}: the queued experiment does not exist any more; start the sweep again")
     return build(content["experiment"]), content["code"]

@@ -1,15 +1,20 @@
-"""Atomic writes, checksums, and errors for full or read-only disks."""
+"""Atomic writes, checksums, JSON files that may be damaged, and errors for full or read-only disks."""
 
 import contextlib
 import errno
+import functools
 import hashlib
+import json
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from ln_repro.errors import UserError
 
+Content = TypeVar("Content", dict, list)  # type: ignore[type-arg]
 MEGABYTE = 1e6
 FULL = (errno.ENOSPC, errno.EDQUOT)
 REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
@@ -24,6 +29,29 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         os.fsync(file.fileno())
     partial.replace(path)
     sync(path.parent)
+
+
+@functools.cache
+def warn(message: str) -> None:
+    """Print a message to standard error, unless it was printed before."""
+    print("ln-repro:", message.replace("\n", "\\n"), file=sys.stderr, flush=True)
+
+
+def read_json(path: Path, kind: type[Content]) -> Content | None:
+    """Return the content of a JSON file, an object or a list; None if there is no such file, or, with a warning, if it
+    is damaged.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:  # not JSON, or not text
+        warn(f"{path} is left out: not valid JSON ({error})")
+        return None
+    if isinstance(content, kind):
+        return content
+    warn(f"{path} is left out: expected a JSON {'object' if kind is dict else 'list'}")
+    return None
 
 
 def sync(path: Path) -> None:

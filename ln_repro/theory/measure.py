@@ -78,6 +78,6 @@ def read(kept: Path) -> dict[str, Measurement]:
             entry = json.loads(line)
         except ValueError:
             continue  # cut off by a crash
-        if entry["numerics"] == NUMERICS:
+        if isinstance(entry, dict) and entry.get("numerics") == NUMERICS:
             results[entry["unit"]] = entry["found"]
     return results

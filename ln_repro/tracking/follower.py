@@ -22,7 +22,8 @@ from typing import Any
 from ln_repro.errors import LnReproError
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.records.events import Event, Events
-from ln_repro.records.run_dir import RunFolder, read_json
+from ln_repro.records.run_dir import RunFolder
+from ln_repro.system.files import read_json
 
 POLL_SECONDS = 1.0
 LOG = Path("wandb") / "follower.log"
@@ -73,7 +74,7 @@ def _mirror(folder: RunFolder, place: Path, mode: str) -> None:
             run.log(values, step=step, commit=True)
     sent = contents(folder)
     if record := folder.record:
-        _finish(run, record, read_json(folder.path / SAMPLES))
+        _finish(run, record, read_json(folder.path / SAMPLES, list))
     run.finish(exit_code=0 if record else 1)
     print(f"offline: {sent}" if run.offline else sent, file=sys.stderr, flush=True)
 

@@ -106,6 +106,7 @@ def test_only_the_test_side(made: Made, root: Path, small_toy: None) -> None:
     assert test.references("test") == full.references("test")
     assert sorted(path.name for path in test.folder.iterdir()) == ["manifest.json", "raw", "text"]
     assert verify(settings("toy", only="test"), root) == []
+    assert [row["folders"] for row in listing(root) if row["prepared"]] == [[str(full.folder)]]
 
 
 @pytest.mark.parametrize(("source", "target", "told"), [("de", "de", "must differ"), ("de", "fr", "is in de and en")])
@@ -130,6 +131,32 @@ def test_a_flipped_byte_a_lost_line_and_a_lost_file_are_found_and_repaired(
     assert "valid.en: missing" in problems
     made("toy")
     assert verify(settings("toy"), root) == []
+
+
+@pytest.mark.parametrize("name", ["bin/train.de-en.de.bin", "raw/test.en"])
+def test_content_that_was_altered_in_place_is_prepared_again(
+    made: Made, root: Path, small_toy: None, name: str
+) -> None:
+    path, said = made("toy").folder / name, list[str]()
+    content, status = path.read_bytes(), path.stat()
+    path.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    prepare(settings("toy"), root, said.append)
+    assert path.read_bytes() == content and "its content has changed; preparing toy again" in said[0]
+
+
+@pytest.mark.parametrize("key", ["fingerprint", "pairs", "files"])
+def test_a_manifest_that_lacks_a_key_is_named_and_the_corpus_prepared_again(
+    made: Made, root: Path, small_toy: None, key: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = made("toy").folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps({name: value for name, value in manifest.items() if name != key}))
+    assert not [row for row in listing(root) if row["prepared"]]
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and err.endswith(f"manifest.json is left out: {key} is missing or incomplete\n")
+    made("toy")
+    assert json.loads(path.read_text()) == manifest
 
 
 def test_two_processes_at_once(root: Path, small_toy: None) -> None:

@@ -43,10 +43,16 @@ def test_when_asked_to_stop_a_run_saves_and_the_same_command_resumes_it(command,
     _, error = process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode == 130 and "Traceback" not in error
     run.wait_until_alone()
+    events = run.folder / "events.jsonl"
+    first, *others = events.read_text().splitlines()
+    edited = {"version": "0", "git": "0" * 40, "dirty": True}
+    events.write_text("\n".join([json.dumps({**json.loads(first), "code": edited}), *others, ""]))
     status, _, error = run.finish()
     assert status == 0, error
     assert "resuming after update" in error
     assert outcome(run.folder) == expected
+    code = json.loads((run.folder / "record.json").read_text())["code"]
+    assert code["dirty"] and code["sessions"][0] == edited and code["sessions"][1]["git"] == code["git"]
 
 
 @pytest.mark.slow

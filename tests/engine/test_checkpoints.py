@@ -32,6 +32,13 @@ def test_a_damaged_state_is_renamed_and_the_one_before_is_used(saved, content):
     assert "update30.pt" in said[0]
 
 
+@pytest.mark.parametrize("manifest", ["[{}]", "{}", '["update10.pt"]'])
+def test_a_manifest_that_is_no_list_of_checkpoints_is_named_and_left_out(saved, manifest, capsys):
+    (saved.folder / "manifest.json").write_text(manifest)
+    assert saved.entries() == []
+    assert "manifest.json is left out: " in capsys.readouterr().err
+
+
 def test_a_missing_state_is_reported_and_the_one_before_is_used(saved):
     (saved.folder / "update30.pt").unlink()
     said = []

@@ -92,6 +92,19 @@ def test_a_loss_scale_that_has_no_room_is_no_divergence(trained, tmp_path):
     assert all(event["kind"] != "status" for event in events)
 
 
+@pytest.mark.parametrize("lost", ["train", "valid"])
+def test_a_run_whose_events_are_lost_is_not_resumed(trained, tmp_path, lost):
+    folder = tmp_path / "run"
+    assert trained(folder, "kill", "_write_weights", 2) == -9
+    events = folder / "events.jsonl"
+    lines = events.read_text().splitlines(keepends=True)
+    number = next(number for number, line in enumerate(lines) if f'"kind": "{lost}"' in line)
+    events.write_text("".join([*lines[:number], *lines[number + 1 :]]))
+    assert trained(folder, fails=f"{events} lacks events up to update ") == 1
+    events.write_text("".join(lines))
+    assert trained(folder) == 0
+
+
 @pytest.mark.slow
 def test_a_stop_or_a_kill_in_a_validation_changes_and_costs_nothing(trained, tmp_path):
     assert trained(tmp_path / "whole") == 0

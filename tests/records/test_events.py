@@ -60,6 +60,19 @@ def test_a_torn_line_is_no_event_and_takes_no_later_one_with_it(events: Events, 
     assert [event["update"] for event in events.follow().new()] == [1, 1, 2]
 
 
+@pytest.mark.parametrize("line", ["[]", "3", "{}", '{"kind": "status", "update": 1, "epoch": 1}'])
+def test_a_line_that_is_no_event_is_left_out_and_its_file_named(
+    events: Events, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events.write("train", 1, 1)
+    with events.path.open("a") as file:
+        file.write(f"{line}\n")
+    events.write("train", 2, 1)
+    assert updates(events) == [("train", 1), ("train", 2)] == updates(events)
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and "events.jsonl: a line that is not an event is left out: " in err
+
+
 def test_a_line_that_is_being_written_is_read_when_it_is_whole(events: Events) -> None:
     line = b'{"kind": "train", "update": 1}\n'
     follower = events.follow()

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,10 +72,70 @@ DAMAGE = {
     "a lost field": (edited(lambda r: r.pop("bleu")), "bleu is missing"),
     "an edited BLEU": (edited(lambda r: r["bleu"]["test"].update(score=33.4)), "bleu differs from its events"),
     "an edited loss": (edited(lambda r: r["epochs"][0].update(valid_loss=1.0)), "epochs differs from its events"),
+    "settings that are gone": (edited(lambda r: r.update(experiment={})), "damaged (KeyError: 'eval')"),
+    "a seed that is gone": (edited(lambda r: r.update(axes={})), "damaged (KeyError: 'seed')"),
     "a double": (double, f"a duplicate of {BROKEN}"),
     "a lost file": (lose, "is gone"),
     "lost events": (lambda place: (place / f"{BROKEN}.events.jsonl.gz").unlink(), "its events are gone"),
 }
+
+
+def test_checksums_that_are_no_text_are_named_and_the_records_still_read(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / CHECKSUMS).write_bytes(bytes(range(256)))
+    assert cli.main(["verify", "--records", str(folder)]) == 1
+    out, err = capsys.readouterr()
+    assert err == f"ln-repro: {folder / CHECKSUMS}: not a list of checksums as from sha256sum; restore it\n"
+    assert out.startswith("2 records are sound")
+
+
+def test_a_folder_whose_checksums_are_gone_is_not_verified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["verify", "--records", str(folder)]) == 0
+    (folder / CHECKSUMS).unlink()
+    assert cli.main(["verify", "--records", str(folder)]) == 1
+    assert capsys.readouterr().err == f"ln-repro: {folder}: {CHECKSUMS} is gone; restore it\n"
+
+
+@pytest.mark.parametrize(("damage", "message"), [
+    (lambda path: path.write_bytes(b"changed"), "was changed after it was collected"), (Path.unlink, "is gone"),
+])  # fmt: skip
+def test_hypotheses_are_checked_too(
+    damage: Callable[[Path], Any], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "kept"
+    assert cli.main(["collect", str(run_folder(tmp_path)), "--records", str(place)]) == 0
+    damage(place / "toy" / "0123456789.test.txt.gz")
+    assert cli.main(["verify", "--records", str(place)]) == 1
+    assert f"0123456789.test.txt.gz{':' * (message == 'is gone')} {message}" in capsys.readouterr().err
+
+
+def test_hypotheses_that_are_not_utf_8_are_named_and_the_other_records_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, place = run_folder(tmp_path), tmp_path / "kept"
+    tiny_corpus(tmp_path)
+    monkeypatch.setenv("LN_REPRO_DATA", str(tmp_path / "data"))
+    (run / "hyps" / "test.epoch1.txt").write_bytes("ein süßer Hund\nund\n".encode("latin-1"))
+    assert cli.main(["collect", str(run), "--records", str(place)]) == 0
+    capsys.readouterr()
+    assert cli.main(["verify", "--records", str(place)]) == 1
+    err = capsys.readouterr().err
+    assert "0123456789.test.txt.gz is damaged ('utf-8' codec" in err and err.count("\n") == 1
+
+
+def test_two_collections_at_once_lose_no_checksum(tmp_path: Path) -> None:
+    run, place = run_folder(tmp_path), tmp_path / "kept"
+    record = json.loads((run / "record.json").read_text())
+    ids = [f"{number:010}" for number in range(24)]
+    for id in ids:
+        shutil.copytree(run, run.with_name(id))
+        (run.with_name(id) / "record.json").write_text(json.dumps({**record, "id": id}))
+    command = [sys.executable, "-m", "ln_repro.cli", "collect", "--records", str(place)]
+    halves = [[str(run.with_name(id)) for id in ids[half::2]] for half in (0, 1)]
+    started = [subprocess.Popen([*command, *half], stdout=subprocess.DEVNULL) for half in halves]
+    assert [process.wait() for process in started] == [0, 0]
+    assert read_kept(place).problems == [] and len(read_kept(place).runs) == len(ids)
 
 
 @pytest.mark.parametrize(("name", "command"), [

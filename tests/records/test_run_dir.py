@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ln_repro.errors import LnReproError
-from ln_repro.records.run_dir import RunFolder, read_json, runs_under, write_json
+from ln_repro.records.run_dir import RunFolder, runs_under, write_json
 from ln_repro.system import directory_lock
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,17 +58,29 @@ def test_a_process_killed_while_it_writes_leaves_the_old_file(run: RunFolder) ->
     )
     done = subprocess.run([sys.executable, "-c", code, str(ROOT), str(target)], check=False)
     assert done.returncode == -signal.SIGKILL
-    assert read_json(run.path / "record.json") == {"whole": True}
+    assert json.loads(target.read_text()) == {"whole": True}
     write_json(target, {"whole": "again"})
-    assert read_json(run.path / "record.json") == {"whole": "again"}
+    assert json.loads(target.read_text()) == {"whole": "again"}
 
 
-def test_a_broken_file_is_named(run: RunFolder) -> None:
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"{", "not valid JSON"),
+        (b"\xe4", "not valid JSON"),
+        (b"[]", "expected a JSON object"),
+        (b'{"status": "finished"}', "id is missing"),
+    ],
+)
+def test_an_odd_file_is_named_and_left_out(
+    run: RunFolder, text: bytes, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     run.path.mkdir()
-    (run.path / "record.json").write_text("{")
-    with pytest.raises(LnReproError, match=r"record\.json is not valid JSON .*move it away"):
-        read_json(run.path / "record.json")
-    assert read_json(run.path / "nothing.json") is None
+    assert run.record is None and capsys.readouterr().err == ""
+    (run.path / "record.json").write_bytes(text)
+    assert run.record is None and run.state == "failed"
+    err = capsys.readouterr().err
+    assert err.startswith(f"ln-repro: {run.path / 'record.json'} is left out: {reason}") and err.count("\n") == 1
 
 
 @pytest.mark.parametrize("text", ["", '{"status": "finished", "bleu": {"te'])
@@ -133,9 +145,10 @@ def test_nothing_set_aside_is_ever_overwritten(folder: RunFolder) -> None:
 def test_runs_are_found_but_not_those_set_aside(folder: RunFolder) -> None:
     place = folder.path.parent
     assert runs_under(place) == []
-    for name in ("b-s1-0", "a-s1-0", "a-s1-0.old1"):
+    for name in ("b-s1-0", "a-s1-0", "a-s1-0.old1", "odd-s1-0"):
         (place / name).mkdir(parents=True)
         write_json(place / name / "experiment.json", {})
+    (place / "odd-s1-0" / "experiment.json").write_text("[]")
     (place / "not-a-run").mkdir()
     assert [run.path.name for run in runs_under(place)] == ["a-s1-0", "b-s1-0"]
 

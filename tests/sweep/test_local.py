@@ -1,5 +1,6 @@
 """The local pool: everything runs, failures are tried again, and no run is started that another sweep runs."""
 
+import json
 import subprocess
 import sys
 import threading
@@ -21,10 +22,12 @@ from ln_repro.sweep.local import Pool
 from ln_repro.sweep.plan import PlannedRun
 from ln_repro.sweep.progress import Progress
 from ln_repro.system.directory_lock import Holder, acquire, machine
-from tests.examples import experiment
+from tests.examples import experiment, record
 from tests.waiting import HANGS_SECONDS, until
 
-RUN = """
+RUN = (
+    f"RECORD = {json.dumps(record())!r}"
+    + """
 import pathlib, sys, time
 folder, kind, tries = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[1] + ".tries")
 with tries.open("a") as file:
@@ -39,9 +42,10 @@ if kind == "bad" or (kind == "flaky" and count < 3):
 if kind == "wrong":
     sys.exit(2)
 status = "diverged" if kind == "diverging" else "finished"
-(folder / "record.json").write_text('{"status": "%s", "bleu": {"test": null}}' % status)
+(folder / "record.json").write_text(RECORD.replace("finished", status))
 sys.exit(130 if kind == "late" else 0)
 """
+)
 """A stand-in for `ln-repro run`: its arguments are the directory, and how the run ends."""
 
 
@@ -109,7 +113,7 @@ def test_with_fail_fast_no_run_is_started_after_a_failure(pool) -> None:
 def test_a_run_of_another_sweep_is_started_only_if_that_sweep_ends_without_a_record(pool) -> None:
     made, plan, _ = pool("good", "good", "good")
     plan[2].folder.path.mkdir(parents=True)
-    write_json(plan[2].folder.path / "record.json", {"status": "finished", "bleu": {"test": None}})
+    write_json(plan[2].folder.path / "record.json", record())
     with acquire(plan[0].folder.path):
         thread = threading.Thread(target=made.run, args=(plan,))
         thread.start()

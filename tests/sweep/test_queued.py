@@ -1,6 +1,9 @@
 """A queued run is the experiment of the time when the sweep was started, whatever has changed since."""
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +59,24 @@ def test_a_file_that_was_edited_meanwhile_changes_nothing(tmp_path: Path, monkey
 def test_other_code_than_it_was_queued_with_is_told() -> None:
     now = provenance.code()
     other = {**now, "git": "0" * 40}
-    assert provenance.code(now) == now and provenance.code(other) == {**now, "queued": other}
+    assert provenance.code_of([now], now) == now
+    assert provenance.code_of([now], other) == {**now, "queued": other}
+
+
+@pytest.mark.parametrize(("dirty", "found"), [((True, False), True), ((None, False), None), ((False, False), False)])
+def test_the_code_of_all_sessions_is_told(dirty: tuple[bool | None, ...], found: bool | None) -> None:
+    sessions = [{"version": "1", "git": str(number), "dirty": one} for number, one in enumerate(dirty)]
+    assert provenance.code_of(sessions) == {**sessions[-1], "dirty": found, "sessions": sessions}
+
+
+def test_where_git_fails_it_is_not_known_whether_files_were_modified(tmp_path: Path) -> None:
+    git = tmp_path / "git"
+    git.write_text(f'#!/bin/sh\ncase "$*" in *status*) exit 128;; esac\nexec {shutil.which("git")} "$@"\n')
+    git.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    script = "from ln_repro.records.provenance import code; print(code())"
+    found = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert "'dirty': None" in found.stdout
 
 
 @pytest.mark.parametrize(

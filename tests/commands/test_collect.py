@@ -1,0 +1,71 @@
+"""Where `collect` writes: never into an installed package, and no trial runs into a checkout's records unasked."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.records.test_integrity import run_folder
+
+ROOT = Path(__file__).resolve().parents[2]
+COPIED = {"checkout": ("ln_repro", "conf"), "installed": ("ln_repro", "ln_repro/conf")}
+
+
+@pytest.fixture
+def collect(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
+    """Return a function that collects with a copy of the project, either a checkout or as if installed."""
+    place = tmp_path / request.param
+    for name, target in zip(("ln_repro", "conf"), COPIED[request.param], strict=True):
+        shutil.copytree(ROOT / name, place / target, ignore=shutil.ignore_patterns("__pycache__"))
+    if request.param == "checkout":
+        (place / "pyproject.toml").touch()
+
+    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": str(place), "LN_REPRO_RUNS": str(tmp_path / "runs")}
+        return subprocess.run([sys.executable, "-P", "-m", "ln_repro.cli", "collect", *arguments], cwd=tmp_path,
+                              env=environment, capture_output=True, text=True, check=False)  # fmt: skip
+
+    return call, place
+
+
+def another(run: Path, id: str, **changes: Any) -> None:
+    """Copy a run with another id and these settings, written with two underscores for a dot."""
+    copy = run.with_name(f"mine-s1-{id}")
+    shutil.copytree(run, copy)
+    record = json.loads((run / "record.json").read_text()) | {"id": id}
+    for key, value in changes.items():
+        section, _, name = key.rpartition("__")
+        (record["experiment"][section] if section else record["experiment"])[name] = value
+    (copy / "record.json").write_text(json.dumps(record))
+
+
+@pytest.mark.parametrize("collect", ["installed"], indirect=True)
+def test_an_installed_package_asks_for_the_folder_and_is_not_written_into(collect: Any, tmp_path: Path) -> None:
+    call, place = collect
+    run_folder(tmp_path)
+    done = call()
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "give --records DIR" in done.stderr
+    assert not (place / "results").exists()
+    done = call("--records", str(tmp_path / "kept"))
+    assert done.returncode == 0 and f"the records are in {tmp_path / 'kept'}" in done.stdout
+
+
+@pytest.mark.parametrize("collect", ["checkout"], indirect=True)
+def test_trial_runs_are_left_out_of_the_committed_records_and_counted(collect: Any, tmp_path: Path) -> None:
+    call, place = collect
+    run = run_folder(tmp_path)
+    another(run, "aaaaaaaaaa", lr=1e-3, init="fairseq")  # as of grid=rates and grid=init
+    another(run, "bbbbbbbbbb", optimizer__equal_layer_norms=True)  # as of grid=gradients
+    another(run, "cccccccccc", train__max_epoch=1)
+    done = call()
+    assert done.returncode == 0, done.stderr
+    assert "left out: 1 with other settings" in done.stdout and "(--all includes them)" in done.stdout
+    records = place / "results" / "records"
+    assert {path.stem for path in records.rglob("*.json")} == {"0123456789", "aaaaaaaaaa", "bbbbbbbbbb"}
+    assert call("--all").returncode == 0
+    assert len(list(records.rglob("*.json"))) == 4
