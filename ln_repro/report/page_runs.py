@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from ln_repro.claims.words import SCHEMES
 from ln_repro.records.archive import Run
 from ln_repro.records.record import Record, decoded, lowest_loss, task_of
 
 POINTS = 100
 """Maximum number of points of a training curve."""
-NAMES = {"postln": "Post-LN", "preln": "Pre-LN", "deepnorm": "DeepNorm", "rezero": "ReZero", "admin": "Admin",
-         "admin_closed": "Admin, closed form", "adam": "Adam", "radam": "RAdam", "sgd": "SGD", "iwslt14": "IWSLT14",
-         "wmt14": "WMT14", "multi30k": "Multi30k", "tatoeba": "Tatoeba", "toy": "Toy",
+NAMES = {**SCHEMES, "admin_closed": "Admin, closed form", "adam": "Adam", "radam": "RAdam", "sgd": "SGD",
+         "iwslt14": "IWSLT14", "wmt14": "WMT14", "multi30k": "Multi30k", "tatoeba": "Tatoeba", "toy": "Toy",
          "mrpc": "MRPC", "rte": "RTE", "masked_lm": "masked words"}  # fmt: skip
 """Display names of norms, optimizers, corpora and tasks; other words are not changed."""
 CORPORA = ("iwslt14", "wmt14", "multi30k", "tatoeba", "toy")
