@@ -327,7 +327,9 @@ def test_the_help_imports_nothing_heavy() -> None:
     )
 
 
-@pytest.mark.parametrize("line", ["run --help", f"run {TOY} --info defaults", "sweep grid=gradients --dry-run"])
+@pytest.mark.parametrize(
+    "line", ["run --help", f"run {TOY} --info defaults", f"run {TOY} --cfg job", "sweep grid=gradients --dry-run"]
+)
 def test_a_reader_that_leaves_early_is_no_traceback(line: str) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     arguments = [sys.executable, "-m", "ln_repro.cli", *line.split()]
@@ -367,3 +369,10 @@ def test_status_marks_runs_with_settings_of_their_own(
     assert "model.layers=2, train.max_epoch=1\n" in capsys.readouterr().out
     assert cli.main(["status", "grid=section4"]) == 0
     assert "not shown: 3 runs with settings" in capsys.readouterr().err
+
+
+def test_under_torchrun_a_refusal_is_one_line() -> None:
+    torchrun = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2"}
+    said = [command("sweep", **torchrun, RANK=rank, LOCAL_RANK=rank) for rank in "01"]
+    assert [done.returncode for done in said] == [2, 2]
+    assert [done.stderr.count("\n") for done in said] == [1, 0]
