@@ -1,9 +1,13 @@
-"""Find records that count for no named experiment."""
+"""How runs differ from the experiments that they are named after, and which count for none."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ln_repro.claims.evidence import Named, foreign_start, gather, variation
+from ln_repro.experiment import compose
+from ln_repro.experiment.settings import Experiment
+from ln_repro.experiment.validation import NOT_IN_ID
 from ln_repro.records.archive import Run
 
 
@@ -22,14 +26,35 @@ def tried(run: Run, named: Named) -> bool:
     return arm is None or run.experiment.arm_key() != arm.key
 
 
+def own_settings(experiment: Experiment, named: Named) -> list[str]:
+    """Return the settings, except the seed, in which a run differs from the experiment that it is named after."""
+    arm = named(experiment.exp)
+    if arm is None:
+        return ["no experiment of that name"]
+    found = [f"lr={experiment.lr:g}"] if experiment.lr != arm.lr else []
+    if experiment.arm_key() == arm.key:
+        return found + list(filter(None, [variation(experiment, arm.init)]))
+    original, own = compose.named(experiment.exp), _flat(experiment)
+    before = _flat(original) if original else {}
+    return found + [f"{key}={own.get(key)}" for key in sorted({*own} | {*before}) if own.get(key) != before.get(key)]
+
+
+def _flat(experiment: Experiment) -> dict[str, Any]:
+    """Return the settings that can change a result, except seed and rate, by their dotted names."""
+    left_out = experiment.marked(NOT_IN_ID) | dict.fromkeys(("seed", "lr", "precision", "start"), True)
+    return flat({**experiment.model_dump(mode="json", exclude=left_out), "data": experiment.data.recipe()})
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings as a flat dictionary with dotted names."""
+    flattened: dict[str, Any] = {}
+    for name, value in settings.items():
+        flattened |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return flattened
+
+
 def _reason(run: Run, named: Named) -> str:
     """Return how a run differs from the experiment that it is named after."""
-    arm, experiment = named(run.record["exp"]), run.experiment
-    if arm is None:
-        return "no experiment of that name"
-    if foreign_start(run):
+    if named(run.record["exp"]) and foreign_start(run):
         return f"start={run.record['axes']['start']}"
-    if tried(run, named):
-        return "settings of its own"
-    rate = f"lr={experiment.lr:g}" if experiment.lr != arm.lr else ""
-    return ", ".join(filter(None, [rate, variation(experiment, arm.init)])) or "a seed again"
+    return ", ".join(own_settings(run.experiment, named)) or "a seed again"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ln_repro.errors import LnReproError, UserError
+from ln_repro.system.distributed import this_rank
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -33,8 +34,9 @@ def say(message: str) -> None:
 
 
 def complain(error: LnReproError) -> int:
-    """Print an error; return its exit code."""
-    print(f"ln-repro: {error}", file=sys.stderr)
+    """Print an error, under torchrun from the first process only; return its exit code."""
+    if this_rank().leads:
+        print(f"ln-repro: {error}", file=sys.stderr)
     return error.exit_code
 
 

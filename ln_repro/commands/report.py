@@ -25,7 +25,7 @@ def tables_command(options: argparse.Namespace) -> int:
 
     folder, kept, evidence = _kept(options)
     findings = read_theory(folder)
-    files = all_tables(kept.runs, claim_rows(evidence, findings), evidence, findings)
+    files = all_tables(kept.runs, claim_rows(evidence, findings), evidence, findings, arms_beside(folder))
     print(render({name: table for tables in files.values() for name, table in tables.items()}, options.format))
     return complaints(kept.problems)
 

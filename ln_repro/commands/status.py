@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ln_repro.commands.messages import say
 from ln_repro.commands.sweep import compose_runs, plan_runs, queue_of
 from ln_repro.errors import UserError
 from ln_repro.system.paths import runs_folder
@@ -67,6 +68,24 @@ def cancel_command(options: argparse.Namespace) -> int:
 
 
 def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the rows with the settings in which each run differs from the experiment that it is named after."""
+    from ln_repro.claims.strays import own_settings
+    from ln_repro.commands.report import arms_beside
+    from ln_repro.experiment.settings import build
+    from ln_repro.records.archive import records_folder
+    from ln_repro.records.run_dir import RunFolder
+
+    rows, arms = _plain_rows(options), arms_beside(records_folder())
+    for row in rows:
+        settings = RunFolder(Path(row["dir"])).experiment
+        with contextlib.suppress(UserError):  # of a version with other settings
+            differing = own_settings(build({k: v for k, v in settings.items() if k != "id"}), arms) if settings else []
+            row["settings"] = ", ".join(differing) or None
+    return rows
+
+
+def _plain_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
+    from ln_repro.records.run_dir import runs_under
     from ln_repro.records.status import row, rows, waiting_row, with_queue
     from ln_repro.sweep.cluster import submitted_experiment
 
@@ -74,7 +93,10 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
         from ln_repro.sweep.grid import parse_request
 
         plan = plan_runs(compose_runs(parse_request(options.words), options), prepared=False)
-        runs = plan[0].experiment.paths.runs
+        runs, exps = plan[0].experiment.paths.runs, {p.run.exp for p in plan}
+        others = {run.path.name for run in runs_under(runs) if (run.experiment or {}).get("exp") in exps}
+        if others := others - {p.name for p in plan}:
+            say(f"not shown: {len(others)} runs with settings that this grid does not have (see `ln-repro status`)")
         planned = [
             row(p.folder)
             if p.state != "planned"

@@ -2,8 +2,10 @@
 
 import gzip
 import hashlib
+import io
 import lzma
 import os
+import shutil
 import tarfile
 import zlib
 from pathlib import Path
@@ -13,7 +15,10 @@ from ln_repro.corpus.download import Report, fetch
 from ln_repro.corpus.storage import cached_digest, locked
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
-from ln_repro.system.files import require_room
+from ln_repro.system.files import MEGABYTE, require_room
+
+MOST_UNPACKED = 20
+"""Maximum size of the text in an archive relative to that of the archive."""
 
 
 def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> Found:
@@ -128,10 +133,13 @@ def _unpack(archive: Path, folder: Path, names: list[str], corpus: Corpus) -> No
             missing = ", ".join(name for name in names if name not in members)
             if missing:
                 raise UserError(f"{archive}: {missing}: not in this archive; {corpus.by_hand}")
+            size = sum(members[name].size for name in names)
+            if size > max(MOST_UNPACKED * archive.stat().st_size, 100 * MEGABYTE):
+                raise UserError(f"{archive}: unpacks to {size / MEGABYTE:.0f} MB, which no text does; {corpus.by_hand}")
             for name in names:
-                content = tar.extractfile(members[name])
                 partial = folder / f".{name}.part"
-                partial.write_bytes(content.read() if content else b"")
+                with partial.open("wb") as file:
+                    shutil.copyfileobj(tar.extractfile(members[name]) or io.BytesIO(), file)
                 partial.replace(folder / name)
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
         raise UserError(f"{archive}: not a tar archive, or a damaged one ({error}); {corpus.by_hand}") from None

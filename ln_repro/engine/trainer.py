@@ -1,6 +1,7 @@
 """fairseq's trainer with our own update, which gives the same result on any number of GPUs."""
 
 import logging
+import resource
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -148,6 +149,13 @@ class StrictTrainer(Trainer):
             for name, value in extra.get("scaler", {}).items():
                 setattr(self.optimizer.scaler, name, value)
         return extra
+
+    @property
+    def peak_memory_mb(self) -> int:
+        """Maximum memory on the GPU or, without one, of this process so far, in MiB."""
+        if self.cuda:
+            return torch.cuda.max_memory_allocated() // 2**20
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
     @property
     def loss_scale(self) -> float | None:

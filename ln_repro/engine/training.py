@@ -3,7 +3,6 @@
 import importlib
 import logging
 import math
-import resource
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -168,7 +167,7 @@ class Loop:
                 if self.stopped or self.finished:
                     break
         if not self.stopped:
-            self._write("status", state="trained", peak_memory_mb=self._peak_memory_mb())
+            self._write("status", state="trained", peak_memory_mb=self.trainer.peak_memory_mb)
 
     def diverged(self, reason: Diverged) -> None:
         """Report divergence, which is a result and not an error, at the last update with finite numbers."""
@@ -181,7 +180,7 @@ class Loop:
             rule=reason.kind,
             reason=str(reason),
             last_finite_loss=self.metrics.last_loss,
-            peak_memory_mb=self._peak_memory_mb(),
+            peak_memory_mb=self.trainer.peak_memory_mb,
         )
 
     def _epoch(self) -> Iterator[list[Any]]:
@@ -290,11 +289,6 @@ class Loop:
 
     def _write_weights(self, path: Path) -> None:
         torch.save({"model": utils.move_to_cpu(self.trainer.get_model().state_dict())}, path)
-
-    def _peak_memory_mb(self) -> int:
-        if self.trainer.cuda:
-            return torch.cuda.max_memory_allocated() // 2**20
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
     def _write(self, kind: str, **values: Any) -> None:
         """Write an event from the first process."""

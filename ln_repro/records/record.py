@@ -1,5 +1,6 @@
 """The record of a run: a small file from which tables, figures and verdicts are computed."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,11 +22,12 @@ FIELDS: Mapping[str, type] = {
 
 
 def incomplete(record: Record) -> str | None:
-    """Return which field is missing or of another type, or None."""
+    """Return which field is missing or invalid, or None."""
     for name, kind in FIELDS.items():
         if not isinstance(record.get(name), kind):
             return f"{name} is missing, or not of type {kind.__name__}"
-    return None
+    odd = [name for name in ("id", "exp") if not re.fullmatch(r"[\w-]+", record[name])]  # both become file names
+    return f"{odd[0]} has other characters than letters, digits, _ and -" if odd else None
 
 
 def task_of(record: Record) -> str:

@@ -67,6 +67,7 @@ def table(rows: Sequence[Row]) -> str:
         return "no runs yet; `ln-repro run exp=NAME` starts one"
     several = len({(row["exp"], row["lr"]) for row in rows}) > len({row["exp"] for row in rows})
     columns = ("exp", "lr", *COLUMNS[1:]) if several else COLUMNS
+    columns = (*columns, "settings") if any(row.get("settings") for row in rows) else columns
     return aligned([columns, *(shown(row, columns) for row in rows)])
 
 
@@ -78,7 +79,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
 def shown(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
     """Return the given columns of a row as text."""
-    return tuple(_text(column, row[column]) for column in columns)
+    return tuple(_text(column, row.get(column)) for column in columns)
 
 
 def _text(column: str, value: Any) -> str:

@@ -6,12 +6,13 @@ from statistics import fmean
 from typing import Any
 
 from ln_repro.claims.arena import arena
-from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.evidence import Evidence, Named
 from ln_repro.claims.intervals import NOT_NEGATIVE, PERCENT, Scale
 from ln_repro.claims.judge import Row
 from ln_repro.claims.mechanisms import assess
 from ln_repro.claims.rates import ceiling
 from ln_repro.claims.sensitivity import LEAST_RATES, sensitivity, sensitivity_interval
+from ln_repro.claims.strays import own_settings
 from ln_repro.claims.words import spoken
 from ln_repro.records.archive import Run
 from ln_repro.records.record import decoded
@@ -31,8 +32,9 @@ def export(files: Files) -> dict[str, str]:
 
 
 def all_tables(
-    runs: Sequence[Run], rows: Sequence[Row], evidence: Mapping[str, Evidence], findings: Sequence[Mapping[str, Any]]
-) -> Files:
+    runs: Sequence[Run], rows: Sequence[Row], evidence: Mapping[str, Evidence], findings: Sequence[Mapping[str, Any]],
+    named: Named,
+) -> Files:  # fmt: skip
     """Return the tables of claims, arms, learning rates, runs and theory; files without a table are left out.
 
     ``rows`` are those of `ln_repro.claims.judge.claim_rows`. Fine-tuning has no table of arms.
@@ -54,7 +56,10 @@ def all_tables(
             for name, one in settings.items()
             if len(entries := arena(one)) > LEAST_SCHEMES
         },
-        "runs": run_tables([run.record for run in runs]),
+        "runs": run_tables(
+            [run.record for run in runs],
+            {run.record["id"]: ", ".join(own_settings(run.experiment, named)) for run in runs},
+        ),
         "theory": {"theory": findings_table(findings)} if findings else {},
     }
     return {name: tables for name, tables in files.items() if tables}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ln_repro.claims.intervals import LEVEL, Interval, prediction_interval
+from ln_repro.claims.strays import flat
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.records.archive import Run
 from ln_repro.records.record import Record, decoded
@@ -57,14 +58,6 @@ def differences(record: Record, ours: Record) -> list[str]:
         lines += [f"{name}: {key} {before.get(key, 'not recorded')} then, {after[key]} now"
                   for key in after if key in known and before.get(key) != after[key]]  # fmt: skip
     return lines
-
-
-def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings as a flat dictionary with dotted names."""
-    flattened: dict[str, Any] = {}
-    for name, value in settings.items():
-        flattened |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
-    return flattened
 
 
 def arm_of(run: Run) -> tuple[Any, ...]:

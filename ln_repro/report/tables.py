@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ln_repro.claims.judge import OTHER_CORPORA, Row
@@ -12,6 +12,7 @@ from ln_repro.records.record import AVERAGE, Record, accuracy, decoded, lowest_l
 Table = dict[str, Any]
 """``columns`` (names), ``rows`` (cells) and optionally ``notes`` (lines below the table: signatures of its scores)."""
 
+NOTHING: Mapping[str, str] = {}
 SCORES = {"test": "BLEU", "test_tokenised": "BLEU tok."}
 AVERAGES = {AVERAGE: "BLEU avg.", f"{AVERAGE}_tokenised": "BLEU avg. tok."}
 """Names of columns by key in a record; those of averaged weights are only shown if some record has them."""
@@ -21,25 +22,36 @@ LATEX = str.maketrans(
 )
 
 
-def run_tables(records: Sequence[Record]) -> dict[str, Table]:
-    """Return one table of runs for each corpus and task."""
+def run_tables(records: Sequence[Record], own: Mapping[str, str] = NOTHING) -> dict[str, Table]:
+    """Return one table of runs for each corpus and task; ``own`` are the settings of their own, by id."""
     groups: dict[str, list[Record]] = {}
     for record in records:
         task = "" if decoded(record) else f"-{task_of(record)}"
         groups.setdefault(f"runs-{record['data']['name']}{task}", []).append(record)
-    return {name: runs_table(groups[name]) for name in sorted(groups)}
+    return {name: runs_table(groups[name], own) for name in sorted(groups)}
 
 
-def runs_table(records: Sequence[Record]) -> Table:
+def runs_table(records: Sequence[Record], own: Mapping[str, str] = NOTHING) -> Table:
     """Return one row per run with its scores at the epoch with the lowest validation loss."""
     scores = _scores(records)
     classified = any(accuracy(record) is not None for record in records)
-    columns = ["exp", "seed", "valid loss", *["accuracy"] * classified, *scores.values(), "status", "id"]
+    differ = any(own.get(record["id"]) for record in records)
+    columns = [
+        "exp",
+        *["own settings"] * differ,
+        "seed",
+        "valid loss",
+        *["accuracy"] * classified,
+        *scores.values(),
+        "status",
+        "id",
+    ]
     rows = []
     for record in records:
         bleus = [_rounded((record["bleu"].get(key) or {"score": None})["score"], 2) for key in scores]
         share = [_rounded(accuracy(record), 4)] * classified
-        rows.append([record["exp"], record["axes"]["seed"], _rounded(lowest_loss(record), 3), *share, *bleus,
+        settings = [own.get(record["id"]) or None] * differ
+        rows.append([record["exp"], *settings, record["axes"]["seed"], _rounded(lowest_loss(record), 3), *share, *bleus,
                      record["status"], record["id"]])  # fmt: skip
     return {"columns": columns, "rows": rows, "notes": signatures(records)}
 

@@ -1,5 +1,6 @@
 """Sweeps on a cluster: submit the unfinished runs that are not in the queue, and wait until all have ended."""
 
+import shutil
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ln_repro.errors import Interrupted, LnReproError
+from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.settings import Experiment
 from ln_repro.sweep import queued as files
 from ln_repro.sweep import slurm
@@ -74,7 +75,11 @@ def submit_unfinished(plan: Sequence[PlannedRun], runs: Path, options: Mapping[s
                 slurm.RunJob(p.name, str(file), str(runs.absolute()), retries)
                 for p, file in zip(todo, written, strict=True)
             ]
-            slurm.submit(jobs, tag, options, runs.absolute() / "sweep" / "slurm")
+            try:
+                slurm.submit(jobs, tag, options, runs.absolute() / "sweep" / "slurm")
+            except UserError:  # refused, so that no job is in the queue
+                shutil.rmtree(arrays(runs) / tag)
+                raise
     return len(todo)
 
 

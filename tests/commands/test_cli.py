@@ -15,8 +15,8 @@ import yaml
 
 from ln_repro import cli
 from ln_repro.errors import Interrupted, LnReproError, UserError
-from ln_repro.experiment.compose import CONF, experiments
-from ln_repro.experiment.settings import Experiment
+from ln_repro.experiment.compose import CONF, compose, experiments
+from ln_repro.experiment.settings import Experiment, build
 
 ROOT = Path(__file__).resolve().parents[2]
 TOY = "exp=toy_preln_nowarm"
@@ -327,7 +327,9 @@ def test_the_help_imports_nothing_heavy() -> None:
     )
 
 
-@pytest.mark.parametrize("line", ["run --help", f"run {TOY} --info defaults", "sweep grid=gradients --dry-run"])
+@pytest.mark.parametrize(
+    "line", ["run --help", f"run {TOY} --info defaults", f"run {TOY} --cfg job", "sweep grid=gradients --dry-run"]
+)
 def test_a_reader_that_leaves_early_is_no_traceback(line: str) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     arguments = [sys.executable, "-m", "ln_repro.cli", *line.split()]
@@ -349,3 +351,28 @@ def test_status_of_no_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "no runs yet; `ln-repro run exp=NAME` starts one\n"
     assert cli.main(["status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
+
+
+def test_status_marks_runs_with_settings_of_their_own(
+    empty_place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LN_REPRO_RUNS", str(empty_place / "runs"))
+    for number, overrides in enumerate([[], ["model.layers=2", "train.max_epoch=1"], ["init=fairseq", "lr=1e-3"]]):
+        settings = build(compose([TOY, *overrides])).model_dump(mode="json")
+        folder = empty_place / "runs" / f"toy_preln_nowarm-s1-{number:010}"
+        folder.mkdir(parents=True)
+        (folder / "experiment.json").write_text(json.dumps({**settings, "id": f"{number:010}"}))
+    assert cli.main(["status", "--json"]) == 0
+    found = [row["settings"] for row in json.loads(capsys.readouterr().out)]
+    assert found == [None, "model.layers=2, train.max_epoch=1", "lr=0.001, init=fairseq"]
+    assert cli.main(["status"]) == 0
+    assert "model.layers=2, train.max_epoch=1\n" in capsys.readouterr().out
+    assert cli.main(["status", "grid=section4"]) == 0
+    assert "not shown: 3 runs with settings" in capsys.readouterr().err
+
+
+def test_under_torchrun_a_refusal_is_one_line() -> None:
+    torchrun = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2"}
+    said = [command("sweep", **torchrun, RANK=rank, LOCAL_RANK=rank) for rank in "01"]
+    assert [done.returncode for done in said] == [2, 2]
+    assert [done.stderr.count("\n") for done in said] == [1, 0]

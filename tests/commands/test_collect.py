@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ln_repro import cli
 from tests.records.test_integrity import run_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,3 +70,15 @@ def test_trial_runs_are_left_out_of_the_committed_records_and_counted(collect: A
     assert {path.stem for path in records.rglob("*.json")} == {"0123456789", "aaaaaaaaaa", "bbbbbbbbbb"}
     assert call("--all").returncode == 0
     assert len(list(records.rglob("*.json"))) == 4
+
+
+@pytest.mark.parametrize("changes", [{"id": "../.."}, {"exp": "../x_y"}])
+def test_a_name_that_leads_out_of_the_folder_of_records_is_refused(
+    changes: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = run_folder(tmp_path)
+    (run / "record.json").write_text(json.dumps(json.loads((run / "record.json").read_text()) | changes))
+    before = sorted(tmp_path.rglob("*"))
+    assert cli.main(["collect", str(run), "--records", str(tmp_path / "a" / "b")]) == 2
+    assert "has other characters than letters" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before

@@ -201,3 +201,8 @@ def test_an_iwslt14_that_is_not_the_published_one_is_refused(
     archive.write_bytes(archive.read_bytes()[:-100])
     with pytest.raises(UserError, match=r"not a tar archive, or a damaged one"):
         made("iwslt14", source=archive)
+    with path.open("wb") as file:
+        file.truncate(150_000_000)
+    bomb = packed(iwslt, tmp_path / "bomb.tgz")
+    with pytest.raises(UserError, match=r"bomb\.tgz: unpacks to 150 MB, which no text does"):
+        made("iwslt14", source=bomb)

@@ -180,3 +180,15 @@ def test_a_launcher_that_cannot_be_used_is_refused_before_anything_is_prepared(
     said = capfd.readouterr().err
     assert said.startswith(f"ln-repro: {message}") and said.count("\n") == 1
     assert not (tmp_path / "data").exists()
+
+
+def test_a_refused_submission_leaves_nothing_that_status_would_ask_slurm_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: Any) -> None:
+        raise UserError("launcher: Slurm refused the jobs")
+
+    monkeypatch.setattr(slurm, "submit", refuse)
+    with pytest.raises(UserError, match="refused the jobs"):
+        cluster.submit_unfinished([planned(tmp_path)], tmp_path, {}, 0)
+    assert cluster.queued(tmp_path) == {}  # there is no squeue here
