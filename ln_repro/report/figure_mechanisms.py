@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -21,7 +22,7 @@ STYLES = {
     FAILING: ("Post-LN without", {"color": COLOURS["postln"], "linestyle": "--"}),
 }
 CHANGED = "Post-LN without, with the intervention", {"color": COLOURS["deepnorm"], "linestyle": "-."}
-LIMIT = "above: only in runs that fail, or unstable by theory"
+LIMIT = "threshold of stability, or largest value in a run that trains"
 
 
 def draw_mechanisms(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
@@ -46,29 +47,36 @@ def runs_of(evidence: Evidence, mechanism: Mechanism) -> dict[str, list[Run]]:
 
 
 def _draw(evidence: Evidence, panels: Sequence[Assessment], pyplot: Any) -> Any:
-    figure, axes = pyplot.subplots(1, len(panels), squeeze=False)
-    for axis, panel in zip(axes[0], panels, strict=True):
+    columns = min(len(panels), 2)
+    figure, axes = pyplot.subplots(-(-len(panels) // columns), columns, squeeze=False)
+    for axis, panel in zip_longest(axes.flat, panels):
+        if panel is None:
+            axis.remove()
+            continue
         for arm, runs in runs_of(evidence, panel.mechanism).items():
             label, style = STYLES.get(arm, CHANGED)
-            _draw_curve(axis, [panel.mechanism.of(run) for run in runs], label, style)
+            _draw_curve(axis, [curve for run in runs if (curve := panel.mechanism.of(run))], label, style)
         if panel.limit is not None:
             axis.axhline(panel.limit, color=GREY, linewidth=0.8, linestyle=":", label=LIMIT)
-        axis.set_title(f"{panel.mechanism.name}\n{panel.mechanism.option}:\n{panel.rescued} seeds train", fontsize=8)
-        axis.set_ylabel(panel.mechanism.quantity, fontsize=7)
-        axis.set_xlabel("update")
+        intervention = f"{panel.mechanism.option}: {panel.rescued} seeds train"
+        axis.set_title(f"{panel.mechanism.name}\n{panel.mechanism.quantity}\n{intervention}", fontsize=7)
+        axis.set_xlabel("update", fontsize=8)
         axis.set_xscale("log", base=2)
-        axis.set_xticks([BEFORE, 1, 8, 64, 512], ["0", "1", "8", "64", "512"])
+        axis.set_xticks([BEFORE, 1, 8, 64, 512], ["0", "1", "8", "64", "512"], fontsize=8)
         axis.set_yscale("log")
+        axis.yaxis.set_minor_formatter("")
+        axis.tick_params(axis="y", labelsize=8)
         tidy(axis)
-    below = legend_below(figure, axes.flat, 2, last=[LIMIT])
-    place(figure, axes, (2.4, 2.3), (0.75, 0.4), above=0.8, below=below)
+    below = legend_below(figure, axes.flat, 2, last=[LIMIT], fontsize=8)
+    place(figure, axes, (3.8, 2.0), (0.55, 0.95), above=0.6, below=below)
     return figure
 
 
 def _draw_curve(axis: Any, curves: Sequence[Mapping[int, float]], label: str, style: dict[str, Any]) -> None:
-    """Draw the geometric mean over the runs and the range as a band, at the updates that all of them have."""
-    updates = sorted(set.intersection(*map(set, curves))) if curves else []
-    columns = {update: [curve[update] for curve in curves] for update in updates}
+    """Draw the geometric mean over the runs with the most probes, and their range as a band."""
+    most = max(map(len, curves), default=0)
+    curves = [curve for curve in curves if len(curve) == most]
+    columns = {update: [curve[update] for curve in curves] for update in sorted(curves[0] if curves else ())}
     known = {update: values for update, values in columns.items() if all(0 < v < math.inf for v in values)}
     if known:
         places = [max(update, BEFORE) for update in known]
