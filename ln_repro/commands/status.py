@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ def status_command(options: argparse.Namespace) -> None:
     """Run `status`: show all runs, or the runs of a grid."""
     from ln_repro.records.status import summary, table
 
-    if not options.watch:
+    if not options.watch or not sys.stdout.isatty():  # a pipe gets the table once
         rows = _rows(options)
         print(json.dumps(rows, indent=1) if options.json else table(rows))
         return

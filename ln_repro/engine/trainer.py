@@ -13,6 +13,7 @@ from torch import distributed
 
 from ln_repro.engine.metric_buffer import Update
 from ln_repro.engine.plugin.optimizers import gradients
+from ln_repro.errors import LnReproError
 
 FIRST_LOSS_SCALE = 2.0**7
 LOSS_SCALE_WINDOW = 2**14
@@ -140,8 +141,17 @@ class StrictTrainer(Trainer):
         super().save_checkpoint(filename, extra_state)
 
     def load_checkpoint(self, filename: str, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
-        """Load a checkpoint; if the number of processes has changed, convert the position in the epoch."""
-        extra: dict[str, Any] | None = super().load_checkpoint(filename, *args, **kwargs)
+        """Load a checkpoint; if the number of processes has changed, convert the position in the epoch.
+
+        Raises:
+            LnReproError: it cannot be loaded.
+        """
+        try:
+            extra: dict[str, Any] | None = super().load_checkpoint(filename, *args, **kwargs)
+        except Exception as error:
+            logger.exception("%s", filename)
+            reason = f"{filename} cannot be loaded ({type(error).__name__})"
+            raise LnReproError(f"{reason}; delete it, and the run resumes from the one before") from None
         if extra:
             position = extra["train_iterator"]
             batches = position["iterations_in_epoch"] * extra.get("processes", 1)

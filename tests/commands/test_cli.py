@@ -349,6 +349,8 @@ def test_every_command_of_the_help_is_there() -> None:
 def test_status_of_no_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["status"]) == 0
     assert capsys.readouterr().out == "no runs yet; `ln-repro run exp=NAME` starts one\n"
+    assert cli.main(["status", "--watch"]) == 0  # into a pipe: once
+    assert capsys.readouterr().out == "no runs yet; `ln-repro run exp=NAME` starts one\n"
     assert cli.main(["status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
 

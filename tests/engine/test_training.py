@@ -105,6 +105,16 @@ def test_a_run_whose_events_are_lost_is_not_resumed(trained, tmp_path, lost):
     assert trained(folder) == 0
 
 
+def test_a_checkpoint_that_torch_cannot_load_is_named(trained, tmp_path):
+    folder = tmp_path / "run"
+    assert trained(folder, "kill", "valid_step", 1) == -9
+    point = Checkpoints(folder / "checkpoints").resume_point(pytest.fail)
+    Checkpoints(folder / "checkpoints").save("state", point.update, 1, lambda path: path.write_bytes(b"not torch's"))
+    assert (
+        trained(folder, fails=f"{point.file} cannot be loaded (UnpicklingError); delete it, and the run resumes") == 1
+    )
+
+
 @pytest.mark.slow
 def test_a_stop_or_a_kill_in_a_validation_changes_and_costs_nothing(trained, tmp_path):
     assert trained(tmp_path / "whole") == 0
