@@ -26,8 +26,8 @@ def incomplete(record: Record) -> str | None:
     for name, kind in FIELDS.items():
         if not isinstance(record.get(name), kind):
             return f"{name} is missing, or not of type {kind.__name__}"
-    odd = [name for name in ("id", "exp") if not re.fullmatch(r"[\w-]+", record[name])]  # both become file names
-    return f"{odd[0]} has other characters than letters, digits, _ and -" if odd else None
+    odd = [name for name in ("id", "exp") if not re.fullmatch("[^./][^/]*", record[name])]  # both become file names
+    return f"{odd[0]} is not a plain file name" if odd else None
 
 
 def task_of(record: Record) -> str:
