@@ -70,9 +70,17 @@ def own(record: Record) -> tuple[Any, ...]:
 
 def plain(record: Record) -> bool:
     """Return whether nothing is scaled that no arm scales, and the moments and the dropout are the usual ones."""
-    optimizer = record["experiment"]["optimizer"]
-    return (not optimizer.get("equal_layer_norms") and optimizer.get("betas") in (None, [0.9, 0.98])
-            and record["experiment"]["model"]["dropout"] == 0.1)  # fmt: skip
+    optimizer, dropout = record["experiment"]["optimizer"], record["experiment"]["model"]["dropout"]
+    return intervened(record) == (False, None, "zero", 1.0) and (
+        optimizer.get("betas") in (None, [0.9, 0.98]) and dropout == 0.1
+    )
+
+
+def intervened(record: Record) -> tuple[Any, ...]:
+    """Return the settings that change the training of an arm to test a cause; older records lack them."""
+    optimizer, model = record["experiment"]["optimizer"], record["experiment"]["model"]
+    return (optimizer.get("equal_layer_norms", False), optimizer.get("max_relative_update"),
+            optimizer.get("second_moment", "zero"), model.get("branch_gain", 1.0))  # fmt: skip
 
 
 @cache
@@ -104,8 +112,7 @@ def means(setting: str, arms: frozenset[str]) -> list[tuple[tuple[Any, ...], int
     groups: dict[str, dict[int, Record]] = {}
     for record in records():
         if record["exp"].partition("_")[0] == setting and own(record) in specs:
-            scaled = record["experiment"]["optimizer"].get("equal_layer_norms", False)
-            key = str((own(record), record["axes"]["init"], record["axes"]["lr"], scaled))
+            key = str((own(record), record["axes"]["init"], record["axes"]["lr"], intervened(record)))
             groups.setdefault(key, {}).setdefault(record["axes"]["seed"], record)
     return [(size(one := next(iter(group.values()))), one["experiment"]["train"]["max_epoch"],
              float(np.mean([bleu(record) for record in group.values()]))) for group in groups.values()]  # fmt: skip
