@@ -30,7 +30,7 @@ def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resum
         "--precision", experiment.precision, "--norm", norm, "--init", experiment.init,
         "--layers", model.layers, "--width", model.width, "--ffn", model.ffn, "--heads", model.heads,
         "--dropout", model.dropout, *(["--share-embeddings"] if model.share_embeddings else []),
-        *(["--branch-gain", model.branch_gain] if model.branch_gain != 1 else []),
+        "--branch-gain", model.branch_gain,
         "--label-smoothing", train.label_smoothing,
         *_optimizer(experiment.optimizer),
         "--lr", experiment.lr, "--clip-norm", train.clip_norm, *_schedule(experiment),

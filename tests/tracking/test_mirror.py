@@ -21,16 +21,15 @@ from ln_repro.records.run_dir import write_json
 from ln_repro.system.directory_lock import acquire
 from ln_repro.tracking import mirror as tracking
 from ln_repro.tracking.follower import LOG, SAMPLES
-from tests.examples import experiment
+from tests.examples import experiment, record
 from tests.waiting import until
 
 ID = "0123456789"
 CANARY = "c0ffee" * 6 + "cafe"
-RECORD = {
-    "schema": 1, "id": ID, "status": "finished", "divergence": None, "parameters": 1234,
-    "bleu": {"test": {"score": 3.5, "signature": "nrefs:1|case:lc", "epoch": 2},
-             "test_tokenised": {"score": 4.5, "signature": "nrefs:1|tok:none"}},
-}  # fmt: skip
+RECORD = record(id=ID, parameters=1234, bleu={
+    "test": {"score": 3.5, "signature": "nrefs:1|case:lc", "epoch": 2},
+    "test_tokenised": {"score": 4.5, "signature": "nrefs:1|tok:none"},
+})  # fmt: skip
 RUNNER = """
 import sys, time
 from pathlib import Path
