@@ -16,6 +16,7 @@ from ln_repro.errors import LnReproError
 from ln_repro.records.run_dir import RunFolder, write_json
 from ln_repro.system import directory_lock
 from ln_repro.system.directory_lock import InUseError, acquire, holder, newest
+from tests.examples import record
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -147,7 +148,7 @@ def compete(place: str, seed: int, alien: bool) -> None:
                             begun.write(f"{os.getpid()}\n")
                         time.sleep(0.001)
                         ours.check()
-                        write_json(run.path / "record.json", {"status": "finished", "writer": os.getpid()})
+                        write_json(run.path / "record.json", record(writer=os.getpid()))
             except InUseError:
                 continue
 
