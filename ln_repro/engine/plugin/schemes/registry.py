@@ -33,11 +33,14 @@ SCHEMES: dict[str, type[Residual]] = {
 }
 
 
-@cache
 def scheme_of(norm: str) -> type[Residual]:
     """Return the scheme of a name, or of ``PATH:CLASS``."""
-    path, _, name = norm.rpartition(":")
-    return own_scheme(Path(path).read_text(encoding="utf-8"), name, path) if path else SCHEMES[norm]
+    return _scheme_in_file(*norm.rpartition(":")[::2]) if ":" in norm else SCHEMES[norm]
+
+
+@cache
+def _scheme_in_file(path: str, name: str) -> type[Residual]:
+    return own_scheme(Path(path).read_text(encoding="utf-8"), name, path)
 
 
 def own_scheme(text: str, name: str, path: str) -> type[Residual]:
