@@ -8,6 +8,7 @@
 import ctypes
 import json
 import logging
+import shutil
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -74,9 +75,13 @@ class CountingLoop(training.Loop):
 def train(arguments):
     """Train; return losses by update, and what each update waited for."""
     CountingLoop.found = {"waits": {}, "operations": {}}
+    folder = Path(arguments[arguments.index("--save-dir") + 1]).parent
+    if "--restore-file" in arguments:  # a run is resumed with its events
+        restored = Path(arguments[arguments.index("--restore-file") + 1])
+        shutil.copy(restored.parents[1] / "events.jsonl", folder)
     with mock.patch.object(training, "Loop", CountingLoop):
         training.train(arguments, StopRequest(), Group(Rank()))
-    events = Events(Path(arguments[arguments.index("--save-dir") + 1]).parent / "events.jsonl").read()
+    events = Events(folder / "events.jsonl").read()
     losses = [(event["kind"], event["update"], event["loss"]) for event in events if "loss" in event]
     return {"losses": losses, "device": events[0]["device"], **CountingLoop.found}
 
