@@ -191,4 +191,4 @@ def test_a_refused_submission_leaves_nothing_that_status_would_ask_slurm_about(
     monkeypatch.setattr(slurm, "submit", refuse)
     with pytest.raises(UserError, match="refused the jobs"):
         cluster.submit_unfinished([planned(tmp_path)], tmp_path, {}, 0)
-    assert cluster.queued(tmp_path) == {}  # there is no squeue here
+    assert cluster.queued(tmp_path) == {}  # squeue is not installed
