@@ -13,6 +13,8 @@ from ln_repro.claims.rates import Ceiling, best_rate, ceiling
 from ln_repro.claims.sensitivity import LEAST_RATES, SAMPLES, sensitivity
 from ln_repro.records.archive import Run
 
+LEAST_SCHEMES = 3
+"""Minimum number of schemes to show; Pre-LN and Post-LN alone are compared by the arms and the rates."""
 REFERENCE = "preln"
 PART = 0.5
 """Epochs are counted until the validation loss that Pre-LN has after this part of its training."""

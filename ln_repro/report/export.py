@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from ln_repro.claims.arena import arena
+from ln_repro.claims.arena import LEAST_SCHEMES, arena
 from ln_repro.claims.evidence import Evidence, Named
 from ln_repro.claims.intervals import NOT_NEGATIVE, PERCENT, Scale
 from ln_repro.claims.judge import Row
@@ -20,8 +20,6 @@ from ln_repro.report.arena import arena_table
 from ln_repro.report.tables import Table, claims_table, render, run_tables
 from ln_repro.report.theory import findings_table
 
-LEAST_SCHEMES = 2
-"""Pre-LN and Post-LN alone are compared in the table of arms."""
 Files = dict[str, dict[str, Table]]
 """Tables by file and name."""
 
@@ -54,7 +52,7 @@ def all_tables(
         "arena": {
             f"arena-{name}": arena_table(entries)
             for name, one in settings.items()
-            if len(entries := arena(one)) > LEAST_SCHEMES
+            if len(entries := arena(one)) >= LEAST_SCHEMES
         },
         "runs": run_tables(
             [run.record for run in runs],

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ln_repro.claims.arena import Entry, arena
+from ln_repro.claims.arena import LEAST_SCHEMES, Entry, arena
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import PERCENT, interval
 from ln_repro.claims.rates import Ceiling
@@ -14,8 +14,6 @@ from ln_repro.claims.words import SCHEMES
 from ln_repro.report.plotting import COLOURS, GREY, RUN_AGAIN, draw_once, legend_below, place, tidy
 
 NAME = "figure_arena"
-LEAST = 3
-"""Minimum number of schemes; Pre-LN and Post-LN alone are compared in `figure_rates`."""
 RAMPS = {"with warm-up": ("postln", "o"), "without": ("preln", "D")}
 """Colour and marker of each of the two ceilings."""
 
@@ -25,7 +23,7 @@ def draw_arena(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
     paths = []
     for setting, one in sorted(evidence.items()):
         entries = [] if one.starts else arena(one)
-        if len(entries) >= LEAST:
+        if len(entries) >= LEAST_SCHEMES:
             runs = {run.record["id"]: run.bleu for entry in entries for run in entry.runs.values()}
             limits = [[entry.scheme, entry.without.words(), entry.with_ramp.words()] for entry in entries]
             origin = f"{RUN_AGAIN} {' '.join(runs)}"
