@@ -4,7 +4,7 @@ from ln_repro.corpus.base import Corpus
 from ln_repro.corpus.files import Files
 from ln_repro.corpus.glue import Mrpc, Rte
 from ln_repro.corpus.iwslt14 import Iwslt14
-from ln_repro.corpus.monolingual import Monolingual
+from ln_repro.corpus.monolingual import Monolingual, Wikinews
 from ln_repro.corpus.multi30k import Multi30k
 from ln_repro.corpus.tatoeba import Tatoeba
 from ln_repro.corpus.toy import Toy
@@ -12,5 +12,5 @@ from ln_repro.corpus.wmt14 import Wmt14
 
 CORPORA: dict[str, Corpus] = {
     corpus.name: corpus
-    for corpus in (Toy(), Multi30k(), Tatoeba(), Iwslt14(), Wmt14(), Files(), Monolingual(), Mrpc(), Rte())
+    for corpus in (Toy(), Multi30k(), Tatoeba(), Iwslt14(), Wmt14(), Files(), Monolingual(), Wikinews(), Mrpc(), Rte())
 }

@@ -9,7 +9,7 @@ from ln_repro.experiment.validation import Natural, Section
 class Data(Section):
     """A corpus and its preparation."""
 
-    name: Literal["toy", "multi30k", "tatoeba", "iwslt14", "wmt14", "files", "text", "mrpc", "rte"]
+    name: Literal["toy", "multi30k", "tatoeba", "iwslt14", "wmt14", "files", "text", "wikinews", "mrpc", "rte"]
     source_lang: str = "de"
     target_lang: str = "en"
     lowercase: bool = True

@@ -10,7 +10,7 @@ MASKED_LM = {
 }  # fmt: skip
 CLASSIFICATION = {"postln_nowarm_linear", "preln_nowarm_linear"}
 ARMS = {
-    **dict.fromkeys(("bert", "minibert", "toybert"), MASKED_LM),
+    **dict.fromkeys(("bert", "wikinews", "minibert", "toybert"), MASKED_LM),
     **dict.fromkeys(("mrpc", "rte"), CLASSIFICATION),
 }
 """The arms of settings; those not listed are translation settings and have all arms except `MASKED_LM_ONLY`."""

@@ -192,8 +192,8 @@ class Experiment(Section):
                 f"data.name: task=classification takes {' or '.join(LABELLED)}, which have class labels, and no other "
                 f"task does; found {name} with task={self.task}"
             )
-        if self.task == "translation" and name == "text":
-            raise ValueError("data.name: text has one language, for task=masked_lm; translation needs two")
+        if self.task == "translation" and name in ("text", "wikinews"):
+            raise ValueError(f"data.name: {name} has one language, for task=masked_lm; translation needs two")
         if not TASKS[self.task].decodes and (self.eval.valid or average):
             raise ValueError(f"eval.valid, eval.average: task={self.task} decodes nothing; leave them out")
         if self.probe in ("curvature", "all") and (classifies or self.optimizer.name == "radam"):

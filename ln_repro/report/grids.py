@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from ln_repro.claims.words import SCHEMES as NORMS
 from ln_repro.paper.figures import Figure, Panel, Series
 
-PRETRAINED = ("toybert", "minibert", "bert")
+PRETRAINED = ("toybert", "minibert", "wikinews", "bert")
 """Settings of BERT pre-training, for which BLEU does not exist."""
 
 

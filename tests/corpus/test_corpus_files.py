@@ -185,3 +185,13 @@ def test_every_200th_document_is_for_validation(made: Made, tmp_path: Path) -> N
     (tmp_path / "text.txt").write_text("\n\n".join(documents[:199]))
     with pytest.raises(UserError, match="text: valid: no sentence is left"):
         made("text", train=tmp_path / "text.txt", source_lang="en", target_lang="en")
+
+
+def test_a_tenth_of_wikinews_is_for_training(made: Made, tmp_path: Path) -> None:
+    (tmp_path / "news.txt").write_text("\n\n".join(f"Article {number}.\nIt ends." for number in range(1, 212)))
+    given = {"source": tmp_path / "news.txt", "source_lang": "en", "target_lang": "en"}
+    with pytest.raises(UserError, match=r"not the published file.*data\.checksum=record"):
+        made("wikinews", **given)
+    prepared = made("wikinews", checksum="record", **given)
+    assert prepared.references("valid") == ["Article 200.", "It ends."]
+    assert prepared.tokenised("train")[::2] == [f"article {number} ." for number in range(1, 212, 10)]

@@ -39,6 +39,7 @@ EACH_REFERENCE = (
 BERTS = {  # data, layers, width, ffn, heads; block, tokens, batches an update; epochs, updates; rates and ramp
     "bert": ("text", 12, 768, 3072, 12, 512, 256 * 512 // 8, 8, None, 1_000_000, 1e-4, 3e-4, 10_000),
     "minibert": ("multi30k", 4, 128, 512, 4, 32, 2048, 1, 10, None, 1e-3, 3e-3, 200),
+    "wikinews": ("wikinews", 4, 128, 512, 4, 64, 2048, 1, 5, None, 1e-3, 3e-3, 200),
     "toybert": ("toy", 6, 64, 128, 4, 16, 512, 1, 4, None, 1e-3, 3e-3, 100),
 }
 VOCABULARY = 1000
