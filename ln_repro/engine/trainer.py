@@ -83,7 +83,7 @@ class StrictTrainer(Trainer):
         """
         lr = self.get_lr()
         self.zero_grad()
-        logs, per_token = self._add_up_gradients(samples)
+        logs, per_token = self._add_up_gradients(self.seed_microbatches(samples))
         self.optimizer.multiply_grads(per_token)
         try:
             gnorm = self.clip_grad_norm(self.cfg.optimization.clip_norm)

@@ -194,7 +194,7 @@ class Loop:
     def _update(self, samples: list[Any]) -> None:
         """Update the parameters, then write the events and checkpoints that are due; only these wait for the device."""
         self.probing.begin_update(self.update + 1)
-        update = self.trainer.update(self.trainer.seed_microbatches(samples))
+        update = self.trainer.update(samples)
         if update:  # None if it overflowed in fp16
             self.metrics.add(update)
         at_end = not self.updates_left.has_next() or self.finished
