@@ -125,18 +125,13 @@ class Loop:
         )
         self.probing = Probing(cfg, self.trainer, self.batches)
         if self.update == 0:
-            self._initialise_from_batch()
+            if not self.task.start:  # a pre-trained model keeps its values
+                given = self.batches, 1, cfg.common.seed, self.trainer.cuda
+                measure(model, lambda: model(**chosen_batches(*given)[0]["net_input"]))
             if self.probing.due(0):
                 self._probe()
         self._open_window()
         self.saved = self.opened
-
-    def _initialise_from_batch(self) -> None:
-        """Initialise the model from a mini-batch if its norm placement requires it and it is not pre-trained."""
-        if self.task.start:
-            return
-        model, given = self.trainer.get_model(), (self.batches, 1, self.cfg.common.seed, self.trainer.cuda)
-        measure(model, lambda: model(**chosen_batches(*given)[0]["net_input"]))
 
     @property
     def update(self) -> int:

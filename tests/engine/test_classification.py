@@ -17,6 +17,7 @@ from ln_repro.engine.plugin.classification import (
 from ln_repro.engine.plugin.encoder_only import LnClassifier, LnEncoder
 from ln_repro.engine.plugin.model import LnTransformerConfig
 from ln_repro.engine.plugin.task import MASK
+from tests.engine.made import criterion, dictionary
 from tests.stock_binariser import binarise
 
 SMALL = {"layers": 2, "width": 32, "ffn": 48, "heads": 4, "share_embeddings": True}
@@ -32,9 +33,7 @@ class Side(list):
 
 @pytest.fixture
 def words():
-    found = Dictionary()
-    for number in range(50):
-        found.add_symbol(f"w{number}")
+    found = dictionary(54)
     found.add_symbol(MASK)
     return found
 
@@ -56,10 +55,6 @@ def model_of(words, norm="preln", start="", seed=1, kind=LnClassifier):
     return kind.build_model(
         LnTransformerConfig(norm=norm, **SMALL), SimpleNamespace(source_dictionary=words, start=start)
     )
-
-
-def criterion():
-    return Classified(SimpleNamespace(target_dictionary=None, cfg=SimpleNamespace(precision="fp32")), 0.0)
 
 
 def test_a_block_is_both_sentences_behind_a_mark(words):
@@ -89,7 +84,7 @@ def test_pairs_come_in_an_order_of_the_seed(words):
 @torch.no_grad()
 def test_accuracy_is_counted_over_all_mini_batches_and_class_one_is_no_padding(words):
     """Mini-batches of unequal size: a mean of their accuracies would be another number."""
-    pairs, model, loss = some_pairs(words, 41), model_of(words).eval(), criterion()
+    pairs, model, loss = some_pairs(words, 41), model_of(words).eval(), criterion(0.0, kind=Classified, target=None)
     sums, right, nats = Answers(), 0, 0.0
     for first in range(0, 41, 16):
         batch = pairs.collater([pairs[index] for index in range(first, min(first + 16, 41))])

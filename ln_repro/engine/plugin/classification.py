@@ -76,14 +76,11 @@ class LnClassification(EncoderTask):
     """Classification of sentence pairs with the dictionary of a masked language model."""
 
     sums = Answers
+    target_dictionary = None  # the targets are classes, none of which is padding
 
     def __init__(self, cfg: ClassificationConfig, dictionary: Dictionary) -> None:
         super().__init__(cfg, dictionary)
         self.start = cfg.start
-
-    @property
-    def target_dictionary(self) -> None:
-        """Return None, because the targets are classes, none of which is padding."""
 
     def load_dataset(self, split: str, **_: Any) -> None:
         """Load the sentence pairs and the classes of a split."""

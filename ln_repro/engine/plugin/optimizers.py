@@ -164,7 +164,7 @@ class Adam(WithMoments):
         for parameter in self.params:
             if parameter.grad is not None:
                 self._optimizer.state[parameter] = {
-                    "step": torch.zeros((), device=parameter.device),
+                    "step": torch.zeros((), dtype=torch.float32, device=parameter.device),
                     "exp_avg": torch.zeros_like(parameter),
                     "exp_avg_sq": parameter.grad.square(),
                 }
