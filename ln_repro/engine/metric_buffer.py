@@ -10,7 +10,7 @@ from fairseq import utils
 from torch import Tensor
 
 from ln_repro.engine.group import Group
-from ln_repro.engine.plugin.task import Sums
+from ln_repro.engine.plugin.task import per_token
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Update:
 
 
 class MetricBuffer:
-    """Collects updates, then reads and checks them in order and adds up their losses.
+    """Collects updates, then reads and checks them in order.
 
     ``done`` is the number of updates before this session, and ``last_loss`` the loss of the last one, in bits.
     """
@@ -36,7 +36,8 @@ class MetricBuffer:
         self.last_loss = last_loss
         self.last = Update(done, math.nan, (), math.nan)
         """The last update with finite numbers."""
-        self.sums = Sums()
+        self.logs: list[Mapping[str, float]] = []
+        """The logs of mini-batches that were read since the last report."""
         self.unread: list[Update] = []
 
     def add(self, update: Update) -> None:
@@ -58,11 +59,10 @@ class MetricBuffer:
             if not math.isfinite(its["gnorm"]):
                 raise FloatingPointError("gradients are Nan/Inf")  # fairseq's message; it skips such a step
             self.last = replace(update, **its)
-            loss = Sums(its["logs"]).per_token()["loss"]
+            loss = per_token(its["logs"])["loss"]
             if not math.isfinite(loss):
                 raise FloatingPointError("the loss is not finite")
-            for log in its["logs"]:
-                self.sums.add(log)
+            self.logs += its["logs"]
             self.last_loss = loss
 
 
