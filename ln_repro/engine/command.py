@@ -1,9 +1,8 @@
 """The command lines of the trainer and the decoder for an experiment."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from ln_repro.experiment.settings import Evaluation, Experiment
+from ln_repro.experiment.settings import Experiment
 
 PLUGINS = {
     "translation": ("--task", "ln_translation", "--arch", "ln_transformer", "--criterion", "ln_cross_entropy"),
@@ -53,8 +52,3 @@ def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resum
         if value is not None and value is not False:
             arguments += [f"--{name}"] if value is True else [f"--{name}", str(value)]
     return arguments
-
-
-def decoding_arguments(search: Evaluation, training: Sequence[str]) -> list[str]:
-    """Return the arguments of `worker decode`."""
-    return [str(part) for part in [search.beam, search.lenpen, search.max_len_a, search.max_len_b, "--", *training]]

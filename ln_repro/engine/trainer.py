@@ -167,12 +167,6 @@ class StrictTrainer(Trainer):
             return torch.cuda.max_memory_allocated() // 2**20
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
-    @property
-    def loss_scale(self) -> float | None:
-        """The loss scale of fp16, None in other precisions."""
-        scaler = self.optimizer.scaler
-        return scaler.loss_scale if scaler is not None else None
-
     def seed_microbatches(self, samples: list[Any]) -> list[Any]:
         """Return the mini-batches of this process for one update, each with its own dropout seed.
 

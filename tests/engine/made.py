@@ -2,10 +2,23 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import torch
 from fairseq.data import Dictionary
 
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
+from ln_repro.engine.plugin.model import LnTransformerConfig
+
+
+class Sentences(list):
+    """Tensors of tokens that know their sizes, as fairseq's datasets do."""
+
+    @property
+    def sizes(self):
+        return np.array([len(sentence) for sentence in self])
+
+    def set_epoch(self, epoch):
+        pass
 
 
 def dictionary(size):
@@ -19,6 +32,13 @@ def dictionary(size):
 def criterion(smoothing=0.1, precision="fp32", kind=LabelSmoothedCrossEntropy, target=dictionary(4)):  # noqa: B008
     """Return the training loss, of targets of a dictionary, or of classes if ``target`` is None."""
     return kind(SimpleNamespace(target_dictionary=target, cfg=SimpleNamespace(precision=precision)), smoothing)
+
+
+def encoder_only(kind, words, norm="preln", start="", seed=1):
+    """Return a small model of a class with an encoder alone."""
+    torch.manual_seed(seed)
+    cfg = LnTransformerConfig(norm=norm, layers=2, width=32, ffn=48, heads=4, share_embeddings=True)
+    return kind.build_model(cfg, SimpleNamespace(source_dictionary=words, start=start))
 
 
 def sample(seed, sentences=3, length=6):
