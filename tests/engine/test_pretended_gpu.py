@@ -65,7 +65,8 @@ KINDS = [
     ("classification", "ngpt", "fp16"),
 ]  # fmt: skip
 """Every task in every precision, and every scheme that computes differently."""
-INTERVENTIONS = "--equal-layer-norms --max-relative-update 1e-4 --second-moment gradient".split()
+PROBED = ["--probe-every", 2, "--probe-batches", 1]
+INTERVENTIONS = ["--equal-layer-norms", "--max-relative-update", 1e-4, "--second-moment", "gradient"]
 PLANTED = {
     "table on the CPU": "on cuda:0 and on the CPU",
     "mask in fp32": "a mask of torch.float32",
@@ -84,12 +85,11 @@ def results(guard, corpus, tmp_path_factory):
         for kind in KINDS:
             task, norm, precision = kind
             block = ["--block-tokens", 16] if task == "masked_lm" else []
-            chosen = ["--norm", norm, "--precision", precision, "--probe-every", 2, "--probe-batches", 1, *block]
+            chosen = ["--norm", norm, "--precision", precision, *PROBED, *block]
             cases.add(" ".join(kind), device, *chosen, task=task)
-        cases.add("interventions", device, "--probe", "none", *INTERVENTIONS)
+        cases.add("interventions", device, *PROBED, *INTERVENTIONS)
     saved = cases.folder / "translation preln fp32" / "cuda" / "saved"
-    resume = ["--restore-file", saved / "update2.pt"]
-    cases.add("resumed", "cuda", "--norm", "preln", "--probe-every", 2, "--probe-batches", 1, *resume)
+    cases.add("resumed", "cuda", "--norm", "preln", *PROBED, "--restore-file", saved / "update2.pt")
     for device in ("cpu", "cuda"):
         request = {"split": "test", "weights": [str(saved / "epoch1.pt")], "out": str(cases.folder / device)}
         cases.add("decoded", device, "--norm", "preln", decode=request)
