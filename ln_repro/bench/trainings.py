@@ -66,7 +66,8 @@ class Workload:
         """Return the target tokens per second of a plain loop around the model."""
         with tempfile.TemporaryDirectory() as name:
             log = Path(name) / "bare.log"
-            _finish([Worker("bare", training_arguments(self.experiment, self.corpus, Path(name)), log)])
+            arguments = training_arguments(self.experiment, self.corpus, Path(name) / "checkpoints")
+            _finish([Worker("bare", arguments, log)])
             return speed(Window(**_json(line)) for line in _lines(log) if line.startswith("{"))
 
     def update(self) -> Mapping[str, Any]:

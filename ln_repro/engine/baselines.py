@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 import torch
-from fairseq import options, tasks, utils
+from fairseq import options, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -33,15 +33,12 @@ def bare(arguments: list[str]) -> int:
     Prints one JSON object for every ``--log-interval`` updates: update, target tokens and seconds since the last.
     """
     cfg = configuration(arguments)
-    utils.set_torch_seed(cfg.common.seed)
-    device = torch.device("cuda" if torch.cuda.is_available() and not cfg.common.cpu else "cpu")
-    task = tasks.setup_task(cfg.task)
-    model, loss_of = task.build_model(cfg.model).to(device), task.build_criterion(cfg.criterion).to(device)
+    loop = Loop(cfg, StopRequest(), Group(Rank()))
+    model, loss_of, cuda = loop.trainer.get_model(), loop.trainer.get_criterion(), loop.trainer.cuda
     betas = (cfg.optimizer.beta1, cfg.optimizer.beta2)
     optimizer = torch.optim.AdamW(model.parameters(), cfg.optimization.lr[0], betas, weight_decay=0.0, fused=True)
-    model.train()
-    batches = list(islice(_batches(task, cfg), cfg.optimization.max_update))
-    if device.type == "cuda":
+    batches = [batch for samples in islice(loop._epoch(), cfg.optimization.max_update) for batch in samples]
+    if cuda:
         batches = [utils.move_to_cuda(batch) for batch in batches]
     began, tokens = time.monotonic(), 0
     for update in range(1, cfg.optimization.max_update + 1):
@@ -52,7 +49,7 @@ def bare(arguments: list[str]) -> int:
         optimizer.step()
         tokens += batch["ntokens"]
         if update % cfg.common.log_interval == 0:
-            if device.type == "cuda":
+            if cuda:
                 torch.cuda.synchronize()
             now = time.monotonic()
             print(json.dumps({"update": update, "tokens": tokens, "seconds": now - began}), flush=True)
@@ -65,7 +62,7 @@ def count(arguments: list[str]) -> int:
     loop = Loop(configuration(arguments), StopRequest(), Group(Rank()))
     for samples in islice(loop._epoch(), 2):  # the first one also creates the moments of the optimizer
         with Operations() as counted:
-            loop.trainer.update(loop.trainer.seed_microbatches(samples))
+            loop.trainer.update(samples)
     print(json.dumps({"operations": counted.number, "bytes": counted.bytes}), flush=True)
     return 0
 
@@ -85,14 +82,3 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.number += 1
             self.bytes += sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         return result
-
-
-def _batches(task: Any, cfg: Any) -> Any:
-    """Return an iterator over the mini-batches of the first epoch, in the order of `train`."""
-    task.load_dataset("train")
-    return task.get_batch_iterator(
-        task.dataset("train"), max_tokens=cfg.dataset.max_tokens,
-        required_batch_size_multiple=cfg.dataset.required_batch_size_multiple,
-        max_positions=utils.resolve_max_positions(task.max_positions(), None),
-        ignore_invalid_inputs=True, seed=cfg.common.seed, num_workers=0, epoch=1,
-    ).next_epoch_itr(shuffle=True)  # fmt: skip

@@ -94,20 +94,17 @@ def translate(task: Any, model: Any, split: str, search: Namespace, device: str,
         done = 0
         while done < sentences and not stop:
             size = min(sentences - done, max(1, int(limit / each)))
-            found = decoded(generator, model, part(batch, done, done + size), device)
+            rows = slice(done, done + size)  # padded like the batch, on which the maximum length of hypotheses depends
+            part = utils.apply_to_sample(lambda tensor, rows=rows: tensor[rows], batch)
+            found = decoded(generator, model, part, device)
             if found is None:
                 limit = size * each / 2
                 print(f"out of GPU memory with {size} sentences of {source} tokens; trying half as many", flush=True)
                 continue
-            for index, beams in zip(batch["id"][done : done + size].tolist(), found, strict=True):
+            for index, beams in zip(part["id"].tolist(), found, strict=True):
                 lines[index] = task.target_dictionary.string(beams[0]["tokens"].tolist(), BPE)
             done += size
     return lines
-
-
-def part(batch: dict[str, Any], start: int, end: int) -> dict[str, Any]:
-    """Return some sentences of a batch, with its padding, because the maximum length of a hypothesis depends on it."""
-    return utils.apply_to_sample(lambda rows: rows[start:end], batch)
 
 
 def decoded(generator: Any, model: Any, batch: dict[str, Any], device: str) -> Any:

@@ -5,7 +5,6 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ln_repro.engine.command import decoding_arguments
 from ln_repro.engine.process import Worker
 from ln_repro.experiment.settings import Evaluation
 
@@ -24,7 +23,8 @@ class Decoder:
     """
 
     def __init__(self, search: Evaluation, training: Sequence[str], log: Path, inherit: int) -> None:
-        self.arguments = decoding_arguments(search, training)
+        options = (search.beam, search.lenpen, search.max_len_a, search.max_len_b)
+        self.arguments = [*map(str, options), "--", *training]
         self.log = log
         self.inherit = inherit
         self.worker: Worker | None = None

@@ -10,24 +10,24 @@ from fairseq import utils
 from torch import Tensor
 
 from ln_repro.engine.group import Group
-from ln_repro.engine.plugin.task import Sums
-
-Number = Tensor | float
-"""On the device, or already transferred."""
+from ln_repro.engine.plugin.task import per_token
 
 
 @dataclass(frozen=True)
 class Update:
-    """The number of an update, its learning rate, the logs of its mini-batches, and its gradient norm."""
+    """The number of an update, its learning rate, the logs of its mini-batches, and its gradient norm.
+
+    Logs and norm are tensors on the device until they are read.
+    """
 
     number: int
     lr: float
-    logs: Sequence[Mapping[str, Number]]
-    gnorm: Number
+    logs: Sequence[Mapping[str, Tensor | float]]
+    gnorm: Tensor | float
 
 
 class MetricBuffer:
-    """Collects updates, then reads and checks them in order and adds up their losses.
+    """Collects updates, then reads and checks them in order.
 
     ``done`` is the number of updates before this session, and ``last_loss`` the loss of the last one, in bits.
     """
@@ -36,7 +36,8 @@ class MetricBuffer:
         self.last_loss = last_loss
         self.last = Update(done, math.nan, (), math.nan)
         """The last update with finite numbers."""
-        self.sums = Sums()
+        self.logs: list[Mapping[str, float]] = []
+        """The logs of mini-batches that were read since the last report."""
         self.unread: list[Update] = []
 
     def add(self, update: Update) -> None:
@@ -55,18 +56,14 @@ class MetricBuffer:
         if not group.same([its["gnorm"] for its in numbers]):
             raise RuntimeError("the processes of this run have different gradients; use GPUs of one type")
         for update, its in zip(updates, numbers, strict=True):
-            self._check(replace(update, **its))
-
-    def _check(self, update: Update) -> None:
-        if not math.isfinite(update.gnorm):
-            raise FloatingPointError("gradients are Nan/Inf")  # fairseq's message; it skips such a step
-        self.last = update
-        losses = Sums(update.logs).per_token()
-        if not math.isfinite(losses["loss"]):
-            raise FloatingPointError("the loss is not finite")
-        for log in update.logs:
-            self.sums.add(log)
-        self.last_loss = losses["loss"]
+            if not math.isfinite(its["gnorm"]):
+                raise FloatingPointError("gradients are Nan/Inf")  # fairseq's message; it skips such a step
+            self.last = replace(update, **its)
+            loss = per_token(its["logs"])["loss"]
+            if not math.isfinite(loss):
+                raise FloatingPointError("the loss is not finite")
+            self.logs += its["logs"]
+            self.last_loss = loss
 
 
 def on_host(nested: list[Any]) -> list[Any]:

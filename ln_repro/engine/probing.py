@@ -50,7 +50,9 @@ class Probing:
                 yield {"name": kind, "values": values, "batches": len(self.samples)}
 
     def _gradients(self) -> dict[str, Any]:
-        return probe(self.trainer.get_criterion(), self.trainer.get_model(), self.samples, self.trainer.loss_scale)
+        scaler = self.trainer.optimizer.scaler
+        scale = None if scaler is None else scaler.loss_scale
+        return probe(self.trainer.get_criterion(), self.trainer.get_model(), self.samples, scale)
 
     def _changes(self) -> dict[str, Any]:
         before, self.before = self.before, []

@@ -16,7 +16,6 @@ from ln_repro.system import subprocesses
 from ln_repro.system.files import MEGABYTE
 
 STRAY_SIGNALS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-INTERRUPTED = Interrupted.exit_code
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
 """Settings that let glibc keep large blocks of memory. Returning them to the system and allocating them again at every
 update would take a tenth of its time on a CPU."""
@@ -24,7 +23,7 @@ STOP_SECONDS = 60.0
 """Time that a worker has to save its state before it is killed."""
 
 
-class Worker:
+class Worker(subprocess.Popen[bytes]):
     """A process of the engine, which stops if its standard input is closed because this process has ended.
 
     Args:
@@ -46,7 +45,7 @@ class Worker:
         self.job = job
         self.log = log
         with log.open("ab") as output:
-            self.process = subprocess.Popen(
+            super().__init__(
                 [*subprocesses.SELF, "-m", "ln_repro.engine.worker", job, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=output,
@@ -57,39 +56,21 @@ class Worker:
                 pass_fds=() if inherit is None else (inherit,),
             )
 
-    def poll(self) -> int | None:
-        """Return the exit status, or None while the worker runs."""
-        return self.process.poll()
-
     def send(self, line: str) -> None:
         """Write a line to the worker's standard input; do nothing if it has ended (see `check`)."""
-        assert self.process.stdin is not None
+        assert self.stdin is not None
         with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(f"{line}\n".encode())
-            self.process.stdin.flush()
-
-    def wait(self) -> int:
-        """Wait for the end and return the exit status."""
-        return self.process.wait()
-
-    def terminate(self) -> None:
-        """Send SIGTERM, which makes the worker save its state and stop; may be called again."""
-        self.process.terminate()
+            self.stdin.write(f"{line}\n".encode())
+            self.stdin.flush()
 
     def stop(self) -> None:
-        """Terminate the worker and wait for it; kill it after `STOP_SECONDS`."""
-        if self.poll() is None:
-            self.terminate()
-            try:
-                self.process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-
-    def kill(self) -> None:
-        """Kill the worker without saving its state."""
-        self.process.kill()
-        self.process.wait()
+        """Let the worker save its state, wait for its end, and kill it after `STOP_SECONDS`."""
+        self.terminate()
+        try:
+            self.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self.wait()
 
     def check(self) -> None:
         """Raise an error if the worker has failed.
@@ -100,7 +81,7 @@ class Worker:
             LnReproError: any other failure, with the last line of its log.
         """
         status = self.poll()
-        if status == INTERRUPTED:
+        if status == Interrupted.exit_code:
             raise Interrupted(f"{self.job} was stopped and has saved its state; the same command resumes it")
         if status and shutil.disk_usage(self.log.parent).free < MEGABYTE:
             raise UserError(f"{self.log.parent}: the disk is full; free some space and give the same command again")

@@ -37,7 +37,8 @@ def generate(arguments: list[str]) -> int:
 
     ours, training = arguments[: (cut := arguments.index("--"))], arguments[cut + 1 :]
     split, beam, lenpen, max_len_a, max_len_b, weights, checkpoint = ours
-    without_nested_tensors()
+    # fairseq's fast path with a second copy of the encoder's weights fails in current torch
+    TransformerEncoderLayerBase._load_from_state_dict = torch.nn.Module._load_from_state_dict
     args = options.parse_args_and_arch(options.get_training_parser(), training)
     vocabulary = save_as_stock(torch.load(weights, map_location="cpu", weights_only=True)["model"], args, checkpoint)
     device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
@@ -77,8 +78,3 @@ def stock_names(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
             name = name.replace(ours, theirs)
         found[re.sub(r"^(encoder|decoder)\.norm\.", r"\1.layer_norm.", name)] = values
     return found
-
-
-def without_nested_tensors() -> None:
-    """Disable fairseq's fast path with a second copy of the encoder's weights, which fails in current torch."""
-    TransformerEncoderLayerBase._load_from_state_dict = torch.nn.Module._load_from_state_dict

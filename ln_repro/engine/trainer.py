@@ -83,7 +83,7 @@ class StrictTrainer(Trainer):
         """
         lr = self.get_lr()
         self.zero_grad()
-        logs, per_token = self._add_up_gradients(samples)
+        logs, per_token = self._add_up_gradients(self.seed_microbatches(samples))
         self.optimizer.multiply_grads(per_token)
         try:
             gnorm = self.clip_grad_norm(self.cfg.optimization.clip_norm)
@@ -166,12 +166,6 @@ class StrictTrainer(Trainer):
         if self.cuda:
             return torch.cuda.max_memory_allocated() // 2**20
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-
-    @property
-    def loss_scale(self) -> float | None:
-        """The loss scale of fp16, None in other precisions."""
-        scaler = self.optimizer.scaler
-        return scaler.loss_scale if scaler is not None else None
 
     def seed_microbatches(self, samples: list[Any]) -> list[Any]:
         """Return the mini-batches of this process for one update, each with its own dropout seed.

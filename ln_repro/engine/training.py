@@ -18,6 +18,7 @@ from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.group import Group
 from ln_repro.engine.metric_buffer import MetricBuffer, on_host
 from ln_repro.engine.plugin.layers import measure
+from ln_repro.engine.plugin.task import per_token
 from ln_repro.engine.probing import Probing, chosen_batches
 from ln_repro.engine.stop import INTERRUPTED, StopRequest
 from ln_repro.engine.trainer import StrictTrainer, Underflow
@@ -125,18 +126,13 @@ class Loop:
         )
         self.probing = Probing(cfg, self.trainer, self.batches)
         if self.update == 0:
-            self._initialise_from_batch()
+            if not self.task.start:  # a pre-trained model keeps its values
+                given = self.batches, 1, cfg.common.seed, self.trainer.cuda
+                measure(model, lambda: model(**chosen_batches(*given)[0]["net_input"]))
             if self.probing.due(0):
                 self._probe()
         self._open_window()
         self.saved = self.opened
-
-    def _initialise_from_batch(self) -> None:
-        """Initialise the model from a mini-batch if its norm placement requires it and it is not pre-trained."""
-        if self.task.start:
-            return
-        model, given = self.trainer.get_model(), (self.batches, 1, self.cfg.common.seed, self.trainer.cuda)
-        measure(model, lambda: model(**chosen_batches(*given)[0]["net_input"]))
 
     @property
     def update(self) -> int:
@@ -194,7 +190,7 @@ class Loop:
     def _update(self, samples: list[Any]) -> None:
         """Update the parameters, then write the events and checkpoints that are due; only these wait for the device."""
         self.probing.begin_update(self.update + 1)
-        update = self.trainer.update(self.trainer.seed_microbatches(samples))
+        update = self.trainer.update(samples)
         if update:  # None if it overflowed in fp16
             self.metrics.add(update)
         at_end = not self.updates_left.has_next() or self.finished
@@ -244,7 +240,7 @@ class Loop:
                 self.stopped = True
                 return False
             logs.append(self.trainer.valid_step(sample))
-        values = self.task.sums(on_host(self.trainer.over_processes(logs))).per_token()
+        values = self.task.metrics(on_host(self.trainer.over_processes(logs)))
         self._write("valid", **values, ppl=2 ** min(values["nll_loss"], 1000.0))
         if not math.isfinite(values["loss"]):
             raise FloatingPointError("the validation loss is not finite")
@@ -254,18 +250,18 @@ class Loop:
     def _report(self) -> None:
         """Report the updates since the last report; ``seconds`` includes ``saving``, but no validation."""
         now = time.monotonic()
-        seconds, updates, tokens = now - self.opened, self.update - self.opened_at, self.metrics.sums.tokens
+        seconds, updates = now - self.opened, self.update - self.opened_at
+        tokens = sum(int(log["sample_size"]) for log in self.metrics.logs)
         self.tokens += tokens
-        values = self.metrics.sums.per_token()
         speed = {"tokens_per_s": round(tokens / seconds, 1), "updates_per_s": round(updates / seconds, 3)}
         self._write(
-            "train", **values, lr=self.metrics.last.lr, gnorm=self.metrics.last.gnorm,
+            "train", **per_token(self.metrics.logs), lr=self.metrics.last.lr, gnorm=self.metrics.last.gnorm,
             tokens=tokens, seconds=round(seconds, 3), saving=round(self.saving, 3), **speed,
         )  # fmt: skip
         self._open_window()
 
     def _open_window(self) -> None:
-        self.metrics.sums.clear()
+        self.metrics.logs.clear()
         self.opened, self.opened_at, self.saving = time.monotonic(), self.update, 0.0
 
     def _save_state(self, ended: bool) -> None:

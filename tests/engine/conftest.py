@@ -29,14 +29,11 @@ torch.set_num_threads(1)
 @pytest.fixture
 def build_model():
     """Return a function that builds the model for a vocabulary of a given size."""
-    from fairseq.data import Dictionary
-
     from ln_repro.engine.plugin.model import LnTransformer, LnTransformerConfig
+    from tests.engine.made import dictionary
 
     def build(size: int = 40, seed: int = 1, **settings):
-        words = Dictionary()
-        for index in range(size - len(words)):
-            words.add_symbol(f"w{index}")
+        words = dictionary(size)
         task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
         torch.manual_seed(seed)
         return LnTransformer.build_model(LnTransformerConfig(**settings), task)

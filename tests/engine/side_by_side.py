@@ -78,7 +78,7 @@ class Side:
         """Take one update; return its loss."""
         trainer, (kept, criterion) = self.trainer, ([], self.trainer.criterion)
         if isinstance(trainer, StrictTrainer):
-            (log,) = on_host(list(trainer.update(trainer.seed_microbatches([sample])).logs))
+            (log,) = on_host(list(trainer.update([sample]).logs))
         else:
             hook = criterion.register_forward_hook(lambda module, given, result: kept.append(result[2]))
             trainer.optimizer.set_lr(rate)

@@ -1,40 +1,25 @@
 """Classification: what a block is made of, how right answers are counted, and the weights that a model starts from."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
 from fairseq.data import Dictionary
 
 from ln_repro.engine.plugin.classification import (
-    Answers,
     ClassificationConfig,
     Classified,
     LabelledPairs,
     LnClassification,
 )
 from ln_repro.engine.plugin.encoder_only import LnClassifier, LnEncoder
-from ln_repro.engine.plugin.model import LnTransformerConfig
 from ln_repro.engine.plugin.task import MASK
+from tests.engine.made import Sentences, criterion, dictionary, encoder_only
 from tests.stock_binariser import binarise
-
-SMALL = {"layers": 2, "width": 32, "ffn": 48, "heads": 4, "share_embeddings": True}
-
-
-class Side(list):
-    """Sentences that know their sizes."""
-
-    @property
-    def sizes(self):
-        return np.array([len(sentence) for sentence in self])
 
 
 @pytest.fixture
 def words():
-    found = Dictionary()
-    for number in range(50):
-        found.add_symbol(f"w{number}")
+    found = dictionary(54)
     found.add_symbol(MASK)
     return found
 
@@ -46,20 +31,9 @@ def some_pairs(words, number=40, seed=3):
     def side():
         lengths = torch.randint(1, 7, (number,), generator=draw).tolist()
         sentences = [torch.randint(4, 54, (length,), generator=draw) for length in lengths]
-        return Side(torch.cat([sentence, torch.tensor([words.eos()])]) for sentence in sentences)
+        return Sentences(torch.cat([sentence, torch.tensor([words.eos()])]) for sentence in sentences)
 
     return LabelledPairs(side(), side(), [index % 2 for index in range(number)], words, seed)
-
-
-def model_of(words, norm="preln", start="", seed=1, kind=LnClassifier):
-    torch.manual_seed(seed)
-    return kind.build_model(
-        LnTransformerConfig(norm=norm, **SMALL), SimpleNamespace(source_dictionary=words, start=start)
-    )
-
-
-def criterion():
-    return Classified(SimpleNamespace(target_dictionary=None, cfg=SimpleNamespace(precision="fp32")), 0.0)
 
 
 def test_a_block_is_both_sentences_behind_a_mark(words):
@@ -89,29 +63,28 @@ def test_pairs_come_in_an_order_of_the_seed(words):
 @torch.no_grad()
 def test_accuracy_is_counted_over_all_mini_batches_and_class_one_is_no_padding(words):
     """Mini-batches of unequal size: a mean of their accuracies would be another number."""
-    pairs, model, loss = some_pairs(words, 41), model_of(words).eval(), criterion()
-    sums, right, nats = Answers(), 0, 0.0
+    pairs, model = some_pairs(words, 41), encoder_only(LnClassifier, words).eval()
+    loss = criterion(0.0, kind=Classified, target=None)
+    logs, right, nats = [], 0, 0.0
     for first in range(0, 41, 16):
         batch = pairs.collater([pairs[index] for index in range(first, min(first + 16, 41))])
         _, size, log = loss(model, batch)
         assert size == len(batch["target"])
-        sums.add(log)
+        logs.append(log)
     for index, block, label in pairs:  # one by one, with torch's own loss
         logits = model(block[None])[0]
         assert logits.shape == (1, 2) and label == index % 2
         right += int(logits[0].argmax()) == label
         nats += float(torch.nn.functional.cross_entropy(logits, torch.tensor([label])))
-    values = sums.per_token()
+    values = LnClassification.metrics(None, logs)
     assert 0 < right < 41 and values["accuracy"] == right / 41
     assert values["loss"] == values["nll_loss"] == pytest.approx(nats / 41 / np.log(2))
-    sums.clear()
-    assert sums.per_token()["accuracy"] == 0
 
 
 @pytest.mark.usefixtures("double")
 @pytest.mark.parametrize("norm", ["postln", "preln"])
 def test_the_first_tokens_final_state_is_classified(words, norm):
-    model = model_of(words, norm).eval()
+    model = encoder_only(LnClassifier, words, norm).eval()
     batch = some_pairs(words).collater([some_pairs(words)[index] for index in range(5)])
     states = model.encoder(**batch["net_input"])["x"]
     expected = states[0] @ model.classifier.weight.T
@@ -124,15 +97,16 @@ def test_the_first_tokens_final_state_is_classified(words, norm):
 
 @pytest.mark.parametrize("norm", ["postln", "preln"])
 def test_a_start_is_the_whole_encoder_and_the_classifier_is_new(words, norm, tmp_path):
-    other = model_of(words, norm, seed=5, kind=LnEncoder)
+    other = encoder_only(LnEncoder, words, norm, seed=5)
     torch.save({"model": other.state_dict()}, tmp_path / "epoch1.pt")
-    plain, started = model_of(words, norm), model_of(words, norm, start=str(tmp_path / "epoch1.pt"))
+    start = str(tmp_path / "epoch1.pt")
+    plain, started = (encoder_only(LnClassifier, words, norm, start=each) for each in ("", start))
     theirs = other.encoder.state_dict()
     assert all(torch.equal(weight, theirs[name]) for name, weight in started.encoder.state_dict().items())
     assert torch.equal(started.classifier.weight, plain.classifier.weight)
     assert not torch.equal(started.encoder.embed.embedding.weight, plain.encoder.embed.embedding.weight)
     with pytest.raises(RuntimeError, match="norm"):
-        model_of(words, "postln" if norm == "preln" else "preln", start=str(tmp_path / "epoch1.pt"))
+        encoder_only(LnClassifier, words, "postln" if norm == "preln" else "preln", start=start)
 
 
 def test_the_task_reads_what_was_prepared_with_anothers_dictionary(tmp_path):

@@ -5,65 +5,48 @@ import sys
 
 import pytest
 
-
-def python(code):
-    return subprocess.run(
-        [sys.executable, "-W", "error::UserWarning", "-c", code], capture_output=True, text=True, check=False
-    )
+COMPAT = "from ln_repro.engine import compat; compat."
 
 
-def outcome(code):
-    done = python(code)
-    return done.returncode, done.stderr
+def python(code, *flags):
+    return subprocess.run([sys.executable, *flags, "-c", code], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.slow
 def test_fairseq_cannot_be_imported_without_hashable_dataclasses():
-    status, error = outcome("import fairseq")
-    assert status == 1
-    assert "mutable default" in error
-    status, error = outcome(
+    assert "mutable default" in python("import fairseq").stderr
+    done = python(
         "import dataclasses; before = dataclasses.dataclass\n"
-        "from ln_repro.engine.compat import *; import_with_hashable_dataclasses(); import fairseq.trainer\n"
-        "assert dataclasses.dataclass is before"
-    )
-    assert status == 0, error
+        f"{COMPAT}import_with_hashable_dataclasses(); import fairseq.trainer\n"
+        "assert dataclasses.dataclass is before",
+        "-W", "error::UserWarning",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
-CHECKPOINT = """
-import argparse, io, torch
-{fix}
-file = io.BytesIO()
-torch.save({{"args": argparse.Namespace(arch="x")}}, file)
-file.seek(0)
-torch.load(file)
-"""
-
-
-@pytest.mark.slow
-def test_checkpoints_with_a_namespace_cannot_be_loaded_without_trust():
-    status, error = outcome(CHECKPOINT.format(fix=""))
-    assert status == 1
-    assert "Weights only load failed" in error
-    fix = "from ln_repro.engine.compat import trust_checkpoint_types as t; t()"
-    assert outcome(CHECKPOINT.format(fix=fix))[0] == 0
-
-
-def test_unpickling_anything_else_stays_forbidden():
-    code = """
-from ln_repro.engine.compat import trust_checkpoint_types as t; t()
-import io, os, pickle, torch
+LOAD = """
+import argparse, io, os, torch
 class Bad:
     def __reduce__(self):
         return os.system, ("echo executed",)
 file = io.BytesIO()
-torch.save({"x": Bad()}, file)
+torch.save({{"x": {content}}}, file)
 file.seek(0)
 torch.load(file)
 """
-    done = python(code)
-    assert done.returncode == 1
-    assert "executed" not in done.stdout
+TRUST = f"{COMPAT}trust_checkpoint_types()"
+
+
+@pytest.mark.slow
+def test_checkpoints_with_a_namespace_cannot_be_loaded_without_trust():
+    load = LOAD.format(content='argparse.Namespace(arch="x")')
+    assert "Weights only load failed" in python(load).stderr
+    assert python(TRUST + load).returncode == 0
+
+
+def test_unpickling_anything_else_stays_forbidden():
+    done = python(TRUST + LOAD.format(content="Bad()"))
+    assert "Weights only load failed" in done.stderr and "executed" not in done.stdout
 
 
 @pytest.mark.slow
@@ -86,12 +69,9 @@ import fairseq.logging.progress_bar
 
 @pytest.mark.slow
 def test_no_warnings_of_fairseqs_reach_the_log():
-    loud = "import torch\n{fix}\nwith torch.cuda.amp.autocast(enabled=False): pass"
-    code = "from ln_repro.engine import compat; compat.quiet_warnings()"
-    plain = subprocess.run([sys.executable, "-c", loud.format(fix="")], capture_output=True, text=True, check=False)
-    quiet = subprocess.run([sys.executable, "-c", loud.format(fix=code)], capture_output=True, text=True, check=False)
-    assert "torch.cuda.amp.autocast" in plain.stderr
-    assert quiet.stderr == ""
+    loud = "\nimport torch\nwith torch.cuda.amp.autocast(enabled=False): pass"
+    assert "torch.cuda.amp.autocast" in python(loud).stderr
+    assert python(f"{COMPAT}quiet_warnings()" + loud).stderr == ""
 
 
 @pytest.mark.slow

@@ -1,12 +1,10 @@
 """The named experiments down to fairseq's own settings and the model itself, against the tables of the paper."""
 
-import math
 from types import SimpleNamespace
 
 import pytest
 import torch
 from fairseq import options
-from fairseq.data import Dictionary
 
 from ln_repro.engine.command import training_arguments
 from ln_repro.engine.device import resolve_precision
@@ -15,6 +13,7 @@ from ln_repro.engine.plugin.model import LnTransformer
 from ln_repro.experiment.compose import compose, experiments
 from ln_repro.experiment.settings import build
 from ln_repro.experiment.tasks import TASKS
+from tests.engine.made import dictionary
 from tests.examples import norm_parameters
 
 PAPER = {"lr": 5e-4, "high": 1e-3, "sgd": 5e-3, "sgd_low": 1e-3, "fixed": 1e-4, "ramp": 4000, "short": 500}
@@ -23,13 +22,13 @@ SMALL = {**FOUR_TIMES, "ramp": 1000, "short": 125}
 SMALL6 = {**FOUR_TIMES, "ramp": 500, "short": 62}
 TOY = {**FOUR_TIMES, "ramp": 400, "short": 50}
 SETTINGS = {  # data; layers, deep, deeper, width, ffn, heads; max_tokens, batches an update; epochs, step epoch, of the
-    # fixed rate; updates an epoch, of which only the sum of the rate is made; then the rates and ramps that arms take
-    "iwslt": ("iwslt14", 6, 12, 18, 512, 1024, 4, 4096, 1, 15, 8, 27, 1080, PAPER),
-    "tatoeba": ("tatoeba", 6, 12, 18, 512, 1024, 4, 4096, 1, 15, 8, 27, 419, PAPER),
-    "multi30k": ("multi30k", 3, 6, 12, 128, 256, 4, 2048, 1, 10, 5, 18, 252, SMALL),
-    "multi30k6": ("multi30k", 6, 12, 18, 128, 256, 4, 2048, 1, 15, 5, 18, 252, SMALL6),
-    "toy": ("toy", 6, 12, 24, 64, 128, 4, 560, 1, 3, 1, 5, 441, TOY),
-    "wmt": ("wmt14", 6, 12, 18, 512, 2048, 8, 8192, 16, 20, 6, 20, 1000, {**PAPER, "lr": 7e-4, "high": 1.5e-3}),
+    # fixed rate; then the rates and ramps that arms take
+    "iwslt": ("iwslt14", 6, 12, 18, 512, 1024, 4, 4096, 1, 15, 8, 27, PAPER),
+    "tatoeba": ("tatoeba", 6, 12, 18, 512, 1024, 4, 4096, 1, 15, 8, 27, PAPER),
+    "multi30k": ("multi30k", 3, 6, 12, 128, 256, 4, 2048, 1, 10, 5, 18, SMALL),
+    "multi30k6": ("multi30k", 6, 12, 18, 128, 256, 4, 2048, 1, 15, 5, 18, SMALL6),
+    "toy": ("toy", 6, 12, 24, 64, 128, 4, 560, 1, 3, 1, 5, TOY),
+    "wmt": ("wmt14", 6, 12, 18, 512, 2048, 8, 8192, 16, 20, 6, 20, {**PAPER, "lr": 7e-4, "high": 1.5e-3}),
 }  # fmt: skip
 EACH_REFERENCE = (
     "postln_warm_high", "postln_nowarm", "postln_warm_short", "postln_warm_sgd", "postln_warm_sgd_low",
@@ -43,8 +42,6 @@ BERTS = {  # data, layers, width, ffn, heads; block, tokens, batches an update; 
     "toybert": ("toy", 6, 64, 128, 4, 16, 512, 1, 4, None, 1e-3, 3e-3, 100),
 }
 VOCABULARY = 1000
-ZETA_OF_A_HALF = -1.4603545088
-"""The sum of 1/sqrt(t) for t to n is 2 sqrt(n) + this, as n grows."""
 
 
 def of(setting):
@@ -62,32 +59,11 @@ def configured(setting, arm):
 
 def on_meta(given, kind=LnTransformer):
     """Return the model, without a single number in it."""
-    words = Dictionary()
-    for index in range(VOCABULARY - len(words)):
-        words.add_symbol(f"w{index}")
+    words = dictionary(VOCABULARY)
     with torch.device("meta"):
         model = kind.build_model(given, SimpleNamespace(source_dictionary=words, target_dictionary=words, start=""))
     assert all(parameter.is_meta for parameter in model.parameters())
     return model, sum(parameter.numel() for parameter in model.parameters())
-
-
-def roots(first, last):
-    """Return the sum of 1/sqrt(t) for t from ``first`` to ``last``, by the integral."""
-    return 2 * math.sqrt(last + 0.5) - 2 * math.sqrt(first - 0.5)
-
-
-def total(decay, lr, ramp, anchor, full, updates):
-    """Return the total learning rate by closed form; ``full`` is the last update before a step."""
-    tail = {
-        "constant": lambda: updates - ramp,
-        "inverse_sqrt": lambda: math.sqrt(ramp) * roots(ramp + 1, updates),
-        "anchored": lambda: anchor + math.sqrt(anchor) * roots(anchor + 1, updates),
-        "literal": lambda: 2 * math.sqrt(updates) + ZETA_OF_A_HALF,
-        "linear": lambda: (updates + 1) / 2,
-        "step": lambda: full - ramp + 0.1 * (updates - full),
-        "step_inverse_sqrt": lambda: full - ramp + math.sqrt(full) * roots(full + 1, updates),
-    }[decay]
-    return lr * ((ramp + 1) / 2 * bool(ramp) + tail())
 
 
 def described(arm):
@@ -110,7 +86,7 @@ def described(arm):
     "setting", [pytest.param(name, marks=[] if name == "toy" else pytest.mark.slow) for name in SETTINGS]
 )
 def test_a_translation_experiment_reaches_fairseq_as_the_tables_have_it(setting):
-    data, *sizes, max_tokens, batches, epochs, step_epoch, longer, per_epoch, reference = SETTINGS[setting]
+    data, *sizes, max_tokens, batches, epochs, step_epoch, longer, reference = SETTINGS[setting]
     depth, deep, deeper, width, ffn, heads = sizes
     for arm in of("iwslt") if setting == "iwslt" else EACH_REFERENCE:
         experiment, given = configured(setting, arm)
@@ -121,7 +97,6 @@ def test_a_translation_experiment_reaches_fairseq_as_the_tables_have_it(setting)
             decay = "step_inverse_sqrt"
         length = longer if arm.endswith("fixed") else epochs
         layers = {"deep": deep, "deeper": deeper}.get(arm.split("_")[-1], depth)
-        updates = length * per_epoch
 
         assert (experiment.data.name, experiment.eval.beam, experiment.eval.lenpen) == (data, 5, 1.2)
         assert (given.task, given.arch, given.criterion) == ("ln_translation", "ln_transformer", "ln_cross_entropy")
@@ -134,11 +109,8 @@ def test_a_translation_experiment_reaches_fairseq_as_the_tables_have_it(setting)
         assert (given.lr_scheduler, given.warmup_updates, given.decay) == ("ln_ramp_and_tail", ramp, decay)
         assert (given.seed, given.precision) == (1, "fp32") and not (given.fp16 or given.bf16 or given.amp)
 
-        schedule = experiment.learning_rate(per_epoch)
-        assert schedule.total == updates
-        assert schedule.at(1) == (lr / ramp if ramp else lr)
-        full = max(step_epoch * per_epoch, ramp)  # tatoeba's ramp lasts longer than its 8 epochs
-        assert schedule.sum() == pytest.approx(total(decay, lr, ramp, reference["ramp"], full, updates), rel=1e-3)
+        assert given.anchor == reference["ramp"] or decay != "anchored"
+        assert given.step_epoch == step_epoch or not decay.startswith("step")
 
         init = "xavier" if norm in ("deepnorm", "tfixup", "subln") else "xavier_legacy"
         assert (given.norm, given.init, given.dropout) == (norm, init, 0.1)
@@ -164,12 +136,6 @@ def test_a_bert_reaches_fairseq_as_the_table_has_it(setting):
         assert (given.block_tokens, given.max_tokens, given.update_freq) == (block, max_tokens, [batches])
         assert (given.optimizer, given.beta1, given.beta2, given.adam_eps) == ("ln_adam", 0.9, 0.999, 1e-6)
         assert (given.lr_scheduler, given.warmup_updates, given.decay) == ("ln_ramp_and_tail", ramp, "linear")
-
-        total = updates or 200 * epochs
-        schedule = experiment.learning_rate(200 if epochs else 10_000_000)
-        assert schedule.total == total and schedule.at(1) == (lr / ramp if ramp else lr)
-        tail = sum(total - update + 1 for update in range(ramp + 1, total + 1)) / total
-        assert schedule.sum() == pytest.approx(lr * (tail + (ramp + 1) / 2 * bool(ramp)))
 
         model, parameters = on_meta(given, LnEncoder)
         assert len(model.encoder.stack.layers) == layers

@@ -7,40 +7,23 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from fairseq.data import Dictionary
 
 from ln_repro.engine.plugin.encoder_only import LnEncoder
 from ln_repro.engine.plugin.layers import sinusoids
-from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
 from ln_repro.engine.plugin.masked_lm import LnMaskedLm, MaskedBlocks, MaskedLmConfig
-from ln_repro.engine.plugin.model import LnTransformerConfig
 from ln_repro.engine.plugin.optimizers import Sgd, SgdConfig
 from ln_repro.engine.plugin.probes import probe
 from ln_repro.engine.trainer import StrictTrainer
+from tests.engine.made import Sentences, criterion, dictionary, encoder_only
 from tests.stock_binariser import binarise
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation")  # fairseq copies a tensor by NumPy
 WORDS = 400
-SMALL = {"layers": 2, "width": 32, "ffn": 48, "heads": 4, "share_embeddings": True}
-
-
-class Text(list):
-    """Blocks that know their sizes."""
-
-    @property
-    def sizes(self):
-        return np.array([len(block) for block in self])
-
-    def set_epoch(self, epoch):
-        pass
 
 
 @pytest.fixture
 def words():
-    found = Dictionary()
-    for number in range(WORDS):
-        found.add_symbol(f"w{number}")
-    return found
+    return dictionary(4 + WORDS)
 
 
 def blocks(words, text, seed=7, renewed=True):
@@ -50,7 +33,7 @@ def blocks(words, text, seed=7, renewed=True):
 
 def some_text(number=300, length=128, seed=3):
     draw = torch.Generator().manual_seed(seed)
-    return Text(torch.randint(4, 4 + WORDS, (length,), generator=draw) for _ in range(number))
+    return Sentences(torch.randint(4, 4 + WORDS, (length,), generator=draw) for _ in range(number))
 
 
 def test_fifteen_percent_is_asked_for_and_split_as_bert_does(words):
@@ -114,7 +97,7 @@ def test_masks_do_not_depend_on_who_else_draws_them(words):
 
 
 def test_a_mini_batch_asks_for_the_hidden_tokens_alone(words):
-    found, _ = blocks(words, Text([*some_text(3, 40), *some_text(1, 11)]))
+    found, _ = blocks(words, Sentences([*some_text(3, 40), *some_text(1, 11)]))
     samples = [found[index] for index in range(4)]
     batch = found.collater(samples)
     rows = batch["net_input"]["src_tokens"]
@@ -125,7 +108,7 @@ def test_a_mini_batch_asks_for_the_hidden_tokens_alone(words):
 
 
 def test_blocks_are_batched_with_their_like_and_not_with_their_neighbours(words):
-    found, _ = blocks(words, Text([*some_text(50, 16), *some_text(1, 5)]))
+    found, _ = blocks(words, Sentences([*some_text(50, 16), *some_text(1, 5)]))
     order = found.ordered_indices()
     assert sorted(order) == list(range(51)) and order[0] == 50
     assert sum(abs(np.diff(order)) == 1) < 10
@@ -152,17 +135,11 @@ def test_text_is_cut_into_blocks_of_one_length(tmp_path):
     assert task.dataset("valid").seed != task.dataset("train").seed
 
 
-def model_of(words, norm="preln", **settings):
-    torch.manual_seed(1)
-    task = SimpleNamespace(source_dictionary=words)
-    return LnEncoder.build_model(LnTransformerConfig(norm=norm, **{**SMALL, **settings}), task)
-
-
 @pytest.mark.usefixtures("double")
 @pytest.mark.parametrize("norm", ["postln", "preln"])
 @torch.no_grad()
 def test_the_model_is_torchs_encoder_under_a_softmax(words, norm):
-    ours = model_of(words, norm).eval()
+    ours = encoder_only(LnEncoder, words, norm).eval()
     first = norm == "preln"
     layer = torch.nn.TransformerEncoderLayer(32, 4, 48, activation="relu", batch_first=True, norm_first=first)
     last = torch.nn.LayerNorm(32) if first else None
@@ -190,10 +167,9 @@ def test_the_model_is_torchs_encoder_under_a_softmax(words, norm):
 @pytest.mark.usefixtures("double")
 def test_the_loss_is_cross_entropy_over_the_hidden_tokens(words):
     found, _ = blocks(words, some_text(4, 40))
-    model = model_of(words).eval()
+    model = encoder_only(LnEncoder, words).eval()
     batch = found.collater([found[index] for index in range(4)])
-    task = SimpleNamespace(target_dictionary=words, cfg=SimpleNamespace(precision="fp32"))
-    loss, size, _ = LabelSmoothedCrossEntropy(task, 0.0)(model, batch)
+    loss, size, _ = criterion(0.0)(model, batch)
     expected = torch.nn.functional.cross_entropy(model(**batch["net_input"])[0], batch["target"], reduction="sum")
     torch.testing.assert_close(loss, expected.float(), rtol=1e-5, atol=0)  # the loss is in fp32
     assert size == batch["ntokens"]
@@ -204,23 +180,13 @@ def test_a_mini_batch_of_which_nothing_is_hidden_has_no_loss_and_no_gradient(wor
     shown = found[0][1]
     batch = found.collater([(0, shown, torch.full_like(shown, words.pad()))])
     assert batch["ntokens"] == 0
-    model, task = model_of(words), SimpleNamespace(target_dictionary=words, cfg=SimpleNamespace(precision="fp32"))
-    criterion = LabelSmoothedCrossEntropy(task, 0.1)
+    model, loss = encoder_only(LnEncoder, words), criterion()
     trainer = SimpleNamespace(
-        model=model, criterion=criterion, optimizer=Sgd(SgdConfig(lr=[0.5]), list(model.parameters())),
+        model=model, criterion=loss, optimizer=Sgd(SgdConfig(lr=[0.5]), list(model.parameters())),
         data_parallel_world_size=1, _prepare_sample=lambda sample: (sample, False),
     )  # fmt: skip
     (log,), tokens = StrictTrainer._add_up_gradients(trainer, [batch])
     assert (float(log["loss"]), float(log["nll_loss"]), log["ntokens"], tokens) == (0, 0, 0, 1)
     assert all(not parameter.grad.any() for parameter in model.parameters())
-    norms = probe(criterion, model, [batch])["norm_of_mean"]
+    norms = probe(loss, model, [batch])["norm_of_mean"]
     assert not any(value for values in norms.values() for value in values)
-
-
-def test_every_layer_can_be_probed(words):
-    found, _ = blocks(words, some_text(4, 40))
-    task = SimpleNamespace(target_dictionary=words, cfg=SimpleNamespace(precision="fp32"))
-    batch = found.collater([found[index] for index in range(4)])
-    norms = probe(LabelSmoothedCrossEntropy(task, 0.0), model_of(words), [batch])["norm_of_mean"]
-    assert set(norms) == {"encoder.w1", "encoder.w2", *(f"encoder.self.{name}" for name in ("q", "k", "v", "out"))}
-    assert all(len(values) == 2 and min(values) > 0 for values in norms.values())

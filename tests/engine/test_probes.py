@@ -1,12 +1,10 @@
 """The gradients that a probe reports, against the mean written out; and that it leaves the training alone."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 
-from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
 from ln_repro.engine.plugin.probes import gradient_norms, layer_weights, probe
+from tests.engine.made import criterion, sample
 
 SIZE = {"norm": "postln", "layers": 3, "width": 16, "ffn": 32, "heads": 2}
 
@@ -57,15 +55,10 @@ def test_the_norm_is_that_of_the_mean_and_not_the_mean_of_norms(build_model):
 
 def test_gradients_that_fp16_cannot_hold_are_scaled_on_the_way(build_model):
     model = build_model(**SIZE, dropout=0.0)
-    tokens = torch.randint(4, 40, (2, 5), generator=torch.Generator().manual_seed(1))
-    inputs = {"src_tokens": tokens, "src_lengths": torch.tensor([5, 5]), "prev_output_tokens": tokens}
-    sample = {"net_input": inputs, "target": tokens, "ntokens": 2**26}  # so that the mean's gradients are tiny
+    batch = {**sample(1), "ntokens": 2**26}  # so that the mean's gradients are tiny
 
     def norms(precision, loss_scale=None):
-        task = SimpleNamespace(
-            target_dictionary=SimpleNamespace(pad=lambda: 1), cfg=SimpleNamespace(precision=precision)
-        )
-        values = probe(LabelSmoothedCrossEntropy(task, 0.1), model, [sample], loss_scale)["norm_of_mean"]
+        values = probe(criterion(precision=precision), model, [batch], loss_scale)["norm_of_mean"]
         return torch.tensor([norm for of_kind in values.values() for norm in of_kind])
 
     expected = norms("fp32")

@@ -1,4 +1,4 @@
-"""The schemes that followed the paper: their formulas, constants and starts, against the papers' own tables."""
+"""Every scheme against the formulas of its paper, written out in plain functions; its constants and first weights."""
 
 import math
 
@@ -6,88 +6,278 @@ import pytest
 import torch
 from torch import nn
 
-from ln_repro.engine.plugin.layers import measure
+from ln_repro.engine.plugin import init
+from ln_repro.engine.plugin.layers import DecoderLayer, EncoderLayer, Shape, Stack, measure
 from ln_repro.engine.plugin.residual import Place
+from ln_repro.engine.plugin.schemes.ngpt import FIRST_RATE
 from ln_repro.engine.plugin.schemes.registry import SCHEMES
-from ln_repro.engine.plugin.schemes.weighted import Admin, AdminClosed, DeepNorm, ReZero
+from ln_repro.engine.plugin.schemes.weighted import Admin, DeepNorm
 from tests.examples import norm_parameters
 
 pytestmark = pytest.mark.usefixtures("double")
-WIDTH = 32
-SMALL = {"layers": 2, "width": WIDTH, "ffn": 48, "heads": 4, "dropout": 0.1, "share_embeddings": True}
+LAYERS, WIDTH, FFN, HEADS, TIME, BATCH = 4, 16, 24, 2, 5, 3
+ENCODER, DECODER = ("self_attn", "ffn"), ("self_attn", "cross_attn", "ffn")
 
 
-def encoder(layers=6):
-    return Place(False, layers, layers)
+def unit(x):
+    return x / x.norm(dim=-1, keepdim=True)
 
 
-def decoder(layers=6):
-    return Place(True, layers, layers)
+class Written:
+    """A stack whose weights are those of another one, and whose formulas are the methods below."""
+
+    def __init__(self, stack, memory):
+        self.weights, self.memory = stack.state_dict(), memory
+        self.kinds = ENCODER if memory is None else DECODER
+
+    def each(self):
+        """Yield layer and kind of every sub-layer in order."""
+        return ((layer, kind) for layer in range(LAYERS) for kind in self.kinds)
+
+    def norm(self, x, name):
+        weight, bias = self.weights[f"{name}.weight"], self.weights[f"{name}.bias"]
+        centred = x - x.mean(-1, keepdim=True)
+        return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt() * weight + bias
+
+    def own(self, x, layer, kind, name="norm"):
+        return self.norm(x, f"layers.{layer}.{kind}_residual.{name}")
+
+    def linear(self, x, name):
+        return x @ self.weights[f"{name}.weight"].T + self.weights[f"{name}.bias"]
+
+    def branch(self, x, layer, kind, q=None, k=None, v=None, inner=None, scale=(WIDTH / HEADS) ** -0.5):
+        """Return the output of a sub-layer; functions of (tensor, name of its weights) act on parts of it."""
+        same = lambda x, name: x  # noqa: E731
+        path, inner = f"layers.{layer}.{kind}", inner or same
+        if kind == "ffn":
+            hidden = self.linear(x, f"{path}.fc1").clamp(min=0)
+            return self.linear(inner(hidden, f"{path}.inner"), f"{path}.fc2")
+        source = self.memory if kind == "cross_attn" else x
+        heads = {
+            name: (norm or same)(
+                self.linear(given, f"{path}.{name}_proj").view(len(given), BATCH, HEADS, -1), f"{path}.{name}_norm"
+            )
+            for name, given, norm in (("q", x, q), ("k", source, k), ("v", source, v))
+        }
+        scores = scale * torch.einsum("tbhd,sbhd->bhts", heads["q"], heads["k"])
+        if kind == "self_attn" and self.kinds is DECODER:
+            scores = scores.masked_fill(torch.ones(TIME, TIME).triu(1).bool(), -torch.inf)
+        mixed = torch.einsum("bhts,sbhd->tbhd", scores.softmax(-1), heads["v"]).reshape(x.shape)
+        return self.linear(inner(mixed, f"{path}.inner"), f"{path}.out_proj")
+
+    def postln(self, x, weight=lambda layer, kind: 1.0):
+        for where in self.each():
+            x = self.own(weight(*where) * x + self.branch(x, *where), *where)
+        return x
+
+    def preln(self, x):
+        for where in self.each():
+            x = x + self.branch(self.own(x, *where), *where)
+        return self.norm(x, "norm")
+
+    def deepnorm(self, x):
+        n, decodes = LAYERS, self.kinds is DECODER
+        return self.postln(x, lambda layer, kind: (3 * n) ** 0.25 if decodes else 0.81 * (n**4 * n) ** (1 / 16))
+
+    def rezero(self, x):
+        for layer, kind in self.each():
+            x = x + self.weights[f"layers.{layer}.{kind}_residual.alpha"] * self.branch(x, layer, kind)
+        return x
+
+    def admin(self, x):
+        return self.postln(x, lambda layer, kind: self.weights[f"layers.{layer}.{kind}_residual.omega"])
+
+    admin_closed = admin
+
+    def residual(self, x):
+        total = x
+        for where in self.each():
+            out = self.branch(x, *where)
+            total, x = total + out, self.own(x + out, *where)
+        return x + self.own(total, LAYERS - 1, "ffn", "final")
+
+    def b2t(self, x):
+        for layer in range(LAYERS):
+            bottom = x
+            for kind in self.kinds[:-1]:
+                x = self.own(x + self.branch(x, layer, kind), layer, kind)
+            x = self.own(bottom + x + self.branch(x, layer, "ffn"), layer, "ffn")
+        return x
+
+    def tfixup(self, x):
+        for where in self.each():
+            x = x + self.branch(x, *where)
+        return x
+
+    def periln(self, x):
+        x = self.own(x, 0, "self_attn", "embedding")
+        for where in self.each():
+            x = x + self.own(self.branch(self.own(x, *where), *where), *where, "after")
+        return self.norm(x, "norm")
+
+    def lnscale(self, x):
+        for layer, kind in self.each():
+            x = x + self.branch(self.own(x, layer, kind) / math.sqrt(layer + 1), layer, kind)
+        return self.norm(x, "norm")
+
+    def mixln(self, x):
+        for layer, kind in self.each():
+            if layer == 0:  # a quarter of four
+                x = self.own(x + self.branch(x, layer, kind), layer, kind)
+            else:
+                x = x + self.branch(self.own(x, layer, kind), layer, kind)
+        return self.norm(x, "norm")
+
+    def normformer(self, x):
+        def scaled(mixed, name):
+            return mixed * self.weights[f"{name}.weight"].repeat_interleave(WIDTH // HEADS)
+
+        for where in self.each():
+            inside = self.norm if where[1] == "ffn" else scaled
+            out = self.branch(self.own(x, *where), *where, inner=inside)
+            x = x + (out if where[1] == "ffn" else self.own(out, *where, "after"))
+        return self.norm(x, "norm")
+
+    def subln(self, x):
+        for where in self.each():
+            inside = None if where[1] == "cross_attn" else self.norm
+            x = x + self.branch(self.own(x, *where), *where, inner=inside)
+        return self.norm(x, "norm")
+
+    def hybridnorm(self, x):
+        for where in self.each():
+            x = self.own(x, *where) if where[1] == "ffn" else x
+            x = x + self.branch(x, *where, q=self.norm, k=self.norm, v=self.norm)
+        return self.norm(x, "norm")
+
+    def dyt(self, x):
+        def bounded(x, name):
+            alpha, gamma, beta = (self.weights[f"{name}.{part}"] for part in ("alpha", "weight", "bias"))
+            return gamma * torch.tanh(alpha * x) + beta
+
+        for layer, kind in self.each():
+            x = x + self.branch(bounded(x, f"layers.{layer}.{kind}_residual.norm"), layer, kind)
+        return bounded(x, "norm")
+
+    def ngpt(self, x):
+        def on_sphere(heads, name):
+            return unit(heads) * self.weights[f"{name}.weight"] * WIDTH**0.5
+
+        x = unit(x)
+        for layer, kind in self.each():
+            scaled = (lambda hidden, name: hidden * self.weights[f"{name}.weight"]) if kind == "ffn" else None
+            scale = (WIDTH / HEADS) ** 0.5
+            out = unit(self.branch(x, layer, kind, q=on_sphere, k=on_sphere, inner=scaled, scale=scale))
+            rate = 0.05 * WIDTH**0.5 * self.weights[f"layers.{layer}.{kind}_residual.rate.weight"].abs()
+            x = unit(x + rate * (out - x))
+        return x
 
 
-def branch(x):
-    return 2 * x.flip(-1) + 1
+def stack(norm, kind=EncoderLayer, layers=LAYERS, width=WIDTH, ffn=FFN, heads=HEADS, seed=1):
+    """Return a new stack without dropout and an embedding, initialised by Xavier."""
+    torch.manual_seed(seed)
+    made = Stack(kind, Shape(norm, layers, width, ffn, heads, 0.0))
+    embedding = nn.Embedding(40, width, 1)
+    with torch.no_grad():
+        init.initialise([embedding], [made], made.scheme.projection(width, 40), "xavier")
+    return made, embedding
 
 
-def layer_norm(x):
-    return nn.functional.layer_norm(x, x.shape[-1:])
+@pytest.mark.parametrize("norm", SCHEMES)
+@pytest.mark.parametrize("kind", [EncoderLayer, DecoderLayer])
+@torch.no_grad()
+def test_a_stack_is_its_papers_formula(norm, kind):
+    made, _ = stack(norm, kind)
+    for parameter in made.parameters():  # biases, norms and factors are not told from nothing when new
+        parameter += 0.2 * torch.randn_like(parameter)
+    x, memory = torch.randn(TIME, BATCH, WIDTH), torch.randn(TIME + 2, BATCH, WIDTH)
+    decodes = kind is DecoderLayer
+    expected = getattr(Written(made, memory if decodes else None), norm)(x)
+    torch.testing.assert_close(made(x, *((memory, None, None) if decodes else (None,))), expected)
+
+
+def place(layers, decoder=False, layer=0, alone=False):
+    return Place(decoder, layers, 0 if alone else layers, layer, "ffn")
 
 
 @pytest.mark.parametrize(
-    ("norm", "expected"),
+    ("norm", "layers", "encoder", "decoder", "alone"),
     [
-        ("deepnorm", lambda x: layer_norm((3 * 6) ** 0.25 * x + branch(x))),
-        ("rezero", lambda x: x + 0.5 * branch(x)),
-        ("admin", lambda x: layer_norm(0.5 * x + branch(x))),
-        ("admin_closed", lambda x: layer_norm(0.5 * x + branch(x))),
+        ("deepnorm", 6, 0.4970, 0.3433, 48**-0.25),
+        ("deepnorm", 100, 0.2063, 0.1699, 800**-0.25),
+        ("subln", 6, 1.547, 1.700, math.sqrt(math.log(12))),
+        ("subln", 18, 2.1826, 1.9973, math.sqrt(math.log(36))),
+        ("tfixup", 6, 0.4281, 0.3689, 0.4281),
     ],
 )
-def test_a_scheme_is_its_formula(norm, expected):
-    residual = SCHEMES[norm](WIDTH, 0.0, decoder())
-    for name, parameter in residual.named_parameters():
-        if name in ("alpha", "omega"):
-            nn.init.constant_(parameter, 0.5)
-    x = torch.randn(5, 3, WIDTH)
-    torch.testing.assert_close(residual(x, branch), expected(x))
+def test_the_gains_are_those_of_the_papers(norm, layers, encoder, decoder, alone):
+    gains = [SCHEMES[norm].gain(each) for each in (place(layers), place(layers, True), place(layers, alone=True))]
+    assert gains == pytest.approx([encoder, decoder, alone], abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("layers", "enc_alpha", "enc_beta", "dec_alpha", "dec_beta"),
-    [
-        (6, 1.4179, 0.4970, 2.0598, 0.3433),
-        (18, 1.9987, 0.3526, 2.7108, 0.2608),
-        (100, 3.4157, 0.2063, 4.1618, 0.1699),
-    ],
-)
-def test_the_constants_of_deepnorm_are_those_of_its_paper(layers, enc_alpha, enc_beta, dec_alpha, dec_beta):
-    assert DeepNorm.constants(encoder(layers)) == pytest.approx((enc_alpha, enc_beta), abs=1e-4)
-    assert DeepNorm.constants(decoder(layers)) == pytest.approx((dec_alpha, dec_beta), abs=1e-4)
-    alone = DeepNorm.constants(Place(False, layers, 0))
-    assert alone == pytest.approx(((2 * layers) ** 0.25, (8 * layers) ** -0.25))
+@pytest.mark.parametrize(("layers", "encoder", "decoder"), [(6, 1.4179, 2.0598), (100, 3.4157, 4.1618)])
+def test_the_weights_of_deepnorm_are_those_of_its_paper(layers, encoder, decoder):
+    alphas = [DeepNorm.constants(each)[0] for each in (place(layers), place(layers, True), place(layers, alone=True))]
+    assert alphas == pytest.approx([encoder, decoder, (2 * layers) ** 0.25], abs=1e-4)
 
 
-@pytest.mark.parametrize(("place", "omega"), [(encoder(6), 2.017), (decoder(6), 2.335)])
-def test_the_closed_form_of_admin(place, omega):
-    residual = AdminClosed(WIDTH, 0.0, place)
-    assert residual.omega.tolist() == pytest.approx([omega] * WIDTH, abs=1e-3)
+@torch.no_grad()
+def test_learnt_weights_start_as_in_the_papers():
+    x = torch.randn(TIME, BATCH, WIDTH)
+    assert torch.equal(stack("rezero")[0](x, None), x)
+    torch.testing.assert_close(stack("dyt")[0].norm(x), torch.tanh(0.5 * x))
+    omegas = [SCHEMES["admin_closed"](WIDTH, 0.0, place(6, decoder)).omega for decoder in (False, True)]
+    assert [omega.unique().item() for omega in omegas] == pytest.approx([2.017, 2.335], abs=1e-3)
 
 
-def test_deepnorm_starts_with_lighter_branches_and_nothing_else(build_model):
-    plain = build_model(norm="postln", init="xavier", **SMALL).state_dict()
-    model = build_model(norm="deepnorm", init="xavier", **SMALL)
-    assert model.state_dict().keys() == plain.keys()
+@pytest.mark.parametrize(("layers", "post"), [(2, 1), (6, 1), (12, 3)])
+def test_at_least_one_layer_and_the_first_quarter_of_mixln_is_post_ln(layers, post):
+    x = torch.randn(TIME, BATCH, WIDTH)
+    made = [SCHEMES["mixln"](WIDTH, 0.0, place(layers, layer=layer)) for layer in range(layers)]
+    assert [torch.equal(each(x, torch.sin), each.norm(x + x.sin())) for each in made] == [
+        layer < post for layer in range(layers)
+    ]
+
+
+SMALL = {"layers": 2, "width": 32, "ffn": 48, "heads": 4, "init": "xavier"}
+"""The matrices that determine the size of a sub-layer's output: all except those of queries and keys."""
+OUTWARD = ("v_proj.weight", "out_proj.weight", "fc1.weight", "fc2.weight")
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("norm", ["deepnorm", "tfixup", "subln"])
+def test_a_gain_multiplies_what_its_paper_says_and_nothing_else(build_model, norm, shared):
+    plain = build_model(norm="postln", share_embeddings=shared, **SMALL).state_dict()
+    model = build_model(norm=norm, share_embeddings=shared, **SMALL)
     for name, values in model.state_dict().items():
-        lighter = name.endswith(("v_proj.weight", "out_proj.weight", "fc1.weight", "fc2.weight"))
-        beta = DeepNorm.constants(encoder(2) if name.startswith("encoder") else decoder(2))[1] if lighter else 1.0
-        torch.testing.assert_close(values, beta * plain[name])
+        if "norm" in name or "inner" in name:
+            continue
+        scaled = name.endswith(OUTWARD) and not (norm == "subln" and "cross_attn" in name)
+        factor = SCHEMES[norm].gain(place(2, name.startswith("decoder"))) if scaled else 1.0
+        if norm == "tfixup" and ("embed" in name or (shared and "projection" in name)):
+            factor = 18**-0.25
+        torch.testing.assert_close(values, factor * plain[name])
 
 
-def test_rezero_has_no_norm_and_starts_as_the_identity(build_model):
-    model = build_model(norm="rezero", **SMALL).eval()
-    assert not any(isinstance(module, nn.LayerNorm) for module in model.modules())
-    x = torch.randn(4, 2, WIDTH)
-    torch.testing.assert_close(model.encoder.stack(x, None), x, rtol=0, atol=0)
-    assert sum(isinstance(module, ReZero) for module in model.modules()) == 2 * (2 + 3)
+def lengths(model):
+    """Return the lengths of all vectors that nGPT normalises, and those of the states of a mini-batch."""
+    found = []
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 2 and not name.endswith("_norm.weight"):
+            found.append(parameter.norm(dim=0 if name.endswith(("out_proj.weight", "fc2.weight")) else 1))
+    tokens = torch.randint(4, 40, (3, 6))
+    memory = model.encoder(tokens)
+    states = model.decoder.stack(model.decoder.embed(tokens).transpose(0, 1), memory["x"], memory["mask"], None)
+    embeddings, *others = found
+    assert embeddings[1] == 0  # padding
+    return torch.cat([embeddings[2:], *others, memory["x"].norm(dim=-1).flatten(), states.norm(dim=-1).flatten()])
+
+
+def test_the_weights_and_states_of_ngpt_are_unit_vectors_when_new(build_model):
+    model = build_model(norm="ngpt", share_embeddings=True, **SMALL).eval()
+    torch.testing.assert_close(lengths(model), torch.ones(()).expand(lengths(model).shape))
+    rates = [module.rate for module in model.modules() if hasattr(module, "rate")]
+    assert len(rates) == 10 and all((rate.value - FIRST_RATE).abs().max() < 1e-9 for rate in rates)
 
 
 def test_admin_starts_from_what_a_mini_batch_gathers(build_model):
@@ -107,19 +297,19 @@ def test_admin_starts_from_what_a_mini_batch_gathers(build_model):
     for sub_layers in (seen[:4], seen[4:]):  # the encoder's chain and the decoder's, each from 1
         gathered = 1.0
         for omega, x, out in sub_layers:
-            assert omega.tolist() == pytest.approx([gathered] * WIDTH)
+            assert omega.tolist() == pytest.approx([gathered] * 32)
             gathered = math.sqrt((gathered * x).var() + out.var())
         assert gathered > 1.05
 
 
-@pytest.mark.parametrize("norm", [name for name in SCHEMES if name != "admin"])
-def test_other_schemes_start_without_a_forward_pass(build_model, norm):
-    measure(build_model(norm=norm, **SMALL), lambda: pytest.fail("a mini-batch was passed through the model"))
+def test_other_schemes_start_without_a_forward_pass(build_model):
+    for norm in SCHEMES.keys() - {"admin"}:
+        measure(build_model(norm=norm, **SMALL), lambda: pytest.fail("a mini-batch was passed through the model"))
 
 
 @pytest.mark.parametrize("norm", SCHEMES)
 def test_every_parameter_learns_and_the_count_is_the_closed_form(build_model, norm):
-    model = build_model(60, norm=norm, **SMALL)
+    model = build_model(60, norm=norm, share_embeddings=True, **SMALL)
     tokens = torch.randint(4, 60, (3, 6))
     for _ in range(3):  # in ReZero the decoder learns from the second update on, then the encoder
         logits, _ = model(tokens, None, tokens)
@@ -128,6 +318,6 @@ def test_every_parameter_learns_and_the_count_is_the_closed_form(build_model, no
             for parameter in model.parameters():
                 parameter -= 1e-3 * parameter.grad
     assert [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
-    linear = 2 * (3 * 4 * WIDTH * (WIDTH + 1) + 2 * (2 * WIDTH * 48 + 48 + WIDTH))
-    own = norm_parameters(norm, 2, WIDTH, 48, 4, words=60)
-    assert sum(p.numel() for p in model.parameters()) == 60 * WIDTH + linear + own
+    linear = 2 * (3 * 4 * 32 * (32 + 1) + 2 * (2 * 32 * 48 + 48 + 32))
+    own = norm_parameters(norm, 2, 32, 48, 4, words=60)
+    assert sum(p.numel() for p in model.parameters()) == 60 * 32 + linear + own

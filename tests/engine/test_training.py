@@ -57,8 +57,9 @@ def came_to(folder):
 def test_a_worker_on_the_cpu_does_not_see_a_gpu(tmp_path):
     """fairseq pins its mini-batches, for which torch would occupy a GPU that it sees."""
     worker = Worker("train", ["--cpu"], tmp_path / "log")
-    assert psutil.Process(worker.process.pid).environ()["CUDA_VISIBLE_DEVICES"] == ""
+    assert psutil.Process(worker.pid).environ()["CUDA_VISIBLE_DEVICES"] == ""
     worker.kill()
+    worker.wait()
 
 
 def test_an_update_leaves_the_weights_of_ngpt_unit_vectors(trained, tmp_path):

@@ -43,27 +43,23 @@ class Attention(nn.Module):
         """
         dtype = self.q_proj.weight.dtype
         query, source = query.to(dtype), source.to(dtype) if self.cross else query.to(dtype)
-        q, k, v = self.heads_of(query, source, state)
+        q = self.split(self.q_proj(query), self.q_norm)
+        k, v = self._keys_and_values(source, state)
         mixed = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
         return self.out_proj(self.inner(mixed.permute(2, 0, 1, 3).reshape(query.shape)).to(dtype))
-
-    def heads_of(self, query: Tensor, source: Tensor, state: State | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries, keys and values, each (batch, heads, time, width/heads)."""
-        q = self.split(self.q_proj(query), self.q_norm)
-        return q, *(self._keys_and_values(source) if state is None else self._cached(source, state))
 
     def split(self, x: Tensor, norm: nn.Module) -> Tensor:
         """Reshape (time, batch, width) to (batch, heads, time, width/heads), and apply ``norm`` to the heads."""
         time, batch, width = x.shape
         return norm(x.view(time, batch, self.heads, width // self.heads)).to(x.dtype).permute(1, 2, 0, 3)
 
-    def _keys_and_values(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        return self.split(self.k_proj(source), self.k_norm), self.split(self.v_proj(source), self.v_norm)
-
-    def _cached(self, source: Tensor, state: State) -> tuple[Tensor, Tensor]:
-        if self.cross and self in state:
+    def _keys_and_values(self, source: Tensor, state: State | None) -> tuple[Tensor, Tensor]:
+        """Return those of ``source`` and, with ``state``, of earlier positions; they are added to it."""
+        if state is not None and self.cross and self in state:
             return state[self]
-        k, v = self._keys_and_values(source)
+        k, v = self.split(self.k_proj(source), self.k_norm), self.split(self.v_proj(source), self.v_norm)
+        if state is None:
+            return k, v
         if self in state:
             k, v = torch.cat([state[self][0], k], dim=2), torch.cat([state[self][1], v], dim=2)
         state[self] = k, v

@@ -13,7 +13,7 @@ from fairseq.tasks import register_task
 from torch import Tensor
 
 from ln_repro.engine.plugin.loss import LabelSmoothedConfig, LabelSmoothedCrossEntropy
-from ln_repro.engine.plugin.task import Blocks, EncoderTask, EncoderTaskConfig, Sums
+from ln_repro.engine.plugin.task import Blocks, EncoderTask, EncoderTaskConfig, per_token
 
 Item = tuple[int, Tensor, int]
 """The index of a pair, its block (time,), and its class."""
@@ -46,24 +46,6 @@ class LabelledPairs(Blocks):
         return np.random.RandomState(self.seed).permutation(len(self))
 
 
-class Answers(Sums):
-    """Sums of a validation, including the number of correct answers."""
-
-    def clear(self) -> None:
-        """Set the sums to zero."""
-        super().clear()
-        self.correct = 0
-
-    def add(self, log: Mapping[str, Any]) -> None:
-        """Add the log of one mini-batch."""
-        super().add(log)
-        self.correct += int(log["correct"])
-
-    def per_token(self) -> dict[str, float]:
-        """Return both losses, in bits per pair, and the accuracy."""
-        return {**super().per_token(), "accuracy": self.correct / max(self.tokens, 1)}
-
-
 @dataclass
 class ClassificationConfig(EncoderTaskConfig):
     """The corpus, and the weights to start from."""
@@ -75,15 +57,11 @@ class ClassificationConfig(EncoderTaskConfig):
 class LnClassification(EncoderTask):
     """Classification of sentence pairs with the dictionary of a masked language model."""
 
-    sums = Answers
+    target_dictionary = None  # the targets are classes, none of which is padding
 
     def __init__(self, cfg: ClassificationConfig, dictionary: Dictionary) -> None:
         super().__init__(cfg, dictionary)
         self.start = cfg.start
-
-    @property
-    def target_dictionary(self) -> None:
-        """Return None, because the targets are classes, none of which is padding."""
 
     def load_dataset(self, split: str, **_: Any) -> None:
         """Load the sentence pairs and the classes of a split."""
@@ -92,6 +70,11 @@ class LnClassification(EncoderTask):
         first, second = (data_utils.load_indexed_dataset(str(folder / f"{name}.{side}"), None) for side in sides)
         classes = [int(line) for line in (folder.parent / "text" / f"{split}.label").read_text().split()]
         self.datasets[split] = LabelledPairs(first, second, classes, self.dictionary, self.cfg.seed)
+
+    def metrics(self, logs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        """Return both losses, in bits per pair, and the accuracy."""
+        correct, pairs = (sum(int(log[name]) for log in logs) for name in ("correct", "sample_size"))
+        return {**per_token(logs), "accuracy": correct / max(pairs, 1)}
 
     def targets(self, split: str) -> Any:
         """Return the classes."""

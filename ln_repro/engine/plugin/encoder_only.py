@@ -1,6 +1,5 @@
 """Models with an encoder alone, which has the layers of translation, and a softmax or a classifier on top."""
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,8 +10,6 @@ from ln_repro.engine.plugin import init
 from ln_repro.engine.plugin.layers import EncoderLayer, Shape, Stack, TokenEmbedding
 from ln_repro.engine.plugin.model import MAX_POSITIONS, Encoder, LnTransformerConfig
 from ln_repro.experiment.tasks import TASKS
-
-PREFIX = "encoder."
 
 
 class EncoderOnly(BaseFairseqModel):
@@ -79,7 +76,9 @@ class LnClassifier(EncoderOnly):
             init.initialise([encoder.embed.embedding], [encoder.stack], classifier, cfg.init, cfg.branch_gain)
             nn.init.zeros_(classifier.bias)
         if task.start:
-            encoder.load_state_dict(encoder_weights(Path(task.start)))
+            saved = torch.load(task.start, map_location="cpu", weights_only=True)["model"].items()
+            prefix = "encoder."
+            encoder.load_state_dict({name[len(prefix) :]: weight for name, weight in saved if name.startswith(prefix)})
         return cls(encoder, classifier)
 
     def forward(self, src_tokens: Tensor) -> tuple[Tensor, None]:
@@ -92,9 +91,3 @@ def build_encoder(cfg: LnTransformerConfig, words: Any) -> Encoder:
     shape = Shape(cfg.norm, cfg.layers, cfg.width, cfg.ffn, cfg.heads, cfg.dropout, alone=True)
     embedding = nn.Embedding(len(words), cfg.width, words.pad())
     return Encoder(words, TokenEmbedding(embedding, cfg.dropout), Stack(EncoderLayer, shape))
-
-
-def encoder_weights(path: Path) -> dict[str, Tensor]:
-    """Return the weights of the encoder in a checkpoint."""
-    saved = torch.load(path, map_location="cpu", weights_only=True)["model"]
-    return {name.removeprefix(PREFIX): weight for name, weight in saved.items() if name.startswith(PREFIX)}

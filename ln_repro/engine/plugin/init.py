@@ -19,6 +19,7 @@ N(0, 1/width). A norm placement may scale the embeddings and the matrices of its
 """
 
 from collections.abc import Callable
+from functools import partial
 from itertools import chain
 
 import torch
@@ -31,14 +32,16 @@ from ln_repro.engine.plugin.layers import Stack
 SQRT_HALF = 2**-0.5
 
 
-def xavier_legacy(module: nn.Module) -> None:
-    """Initialise as fairseq did at the time of the paper."""
-    _xavier(module, nn.init.xavier_uniform_, inner_gain=SQRT_HALF)
-
-
-def xavier(module: nn.Module) -> None:
-    """Initialise by Xavier Gaussian with gain 1 (paper section 3.3)."""
-    _xavier(module, nn.init.xavier_normal_, inner_gain=1.0)
+def xavier(module: nn.Module, draw: Callable[..., object] = nn.init.xavier_normal_, inner_gain: float = 1.0) -> None:
+    """Initialise a sub-layer: weights by ``draw``, those of queries, keys and values with a gain, and biases with 0."""
+    gains: dict[nn.Linear, float] = {}
+    if isinstance(module, Attention):
+        gains = {module.k_proj: inner_gain, module.v_proj: inner_gain, module.q_proj: inner_gain, module.out_proj: 1.0}
+    elif isinstance(module, FeedForward):
+        gains = {module.fc1: 1.0, module.fc2: 1.0}
+    for linear, gain in gains.items():
+        draw(linear.weight, gain=gain)
+        nn.init.zeros_(linear.bias)
 
 
 def theory(module: nn.Module) -> None:
@@ -65,7 +68,7 @@ def fairseq(module: nn.Module) -> None:
 
 
 SCHEMES: dict[str, Callable[[nn.Module], None]] = {
-    "xavier_legacy": xavier_legacy,
+    "xavier_legacy": partial(xavier, draw=nn.init.xavier_uniform_, inner_gain=SQRT_HALF),
     "xavier": xavier,
     "theory": theory,
     "fairseq": fairseq,
@@ -111,15 +114,3 @@ def _scale_branches(module: nn.Module, gain: float) -> None:
         return
     for matrix in matrices:
         matrix.mul_(gain * module.gain)
-
-
-def _xavier(module: nn.Module, draw: Callable[..., object], inner_gain: float) -> None:
-    """Initialise a sub-layer: weights by ``draw``, those of queries, keys and values with a gain, and biases with 0."""
-    gains: dict[nn.Linear, float] = {}
-    if isinstance(module, Attention):
-        gains = {module.k_proj: inner_gain, module.v_proj: inner_gain, module.q_proj: inner_gain, module.out_proj: 1.0}
-    elif isinstance(module, FeedForward):
-        gains = {module.fc1: 1.0, module.fc2: 1.0}
-    for linear, gain in gains.items():
-        draw(linear.weight, gain=gain)
-        nn.init.zeros_(linear.bias)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import torch
@@ -103,10 +103,6 @@ class Stack(nn.Module):
             x = layer(x, *context)
         return self.norm(x)
 
-    def measuring(self) -> AbstractContextManager[None]:
-        """Return a context in which a forward pass initialises the residual connections (see `Residual.measuring`)."""
-        return self.scheme.measuring([module for module in self.modules() if isinstance(module, Residual)])
-
 
 @torch.no_grad()
 def measure(model: nn.Module, forward: Callable[[], object]) -> None:
@@ -121,7 +117,8 @@ def measure(model: nn.Module, forward: Callable[[], object]) -> None:
     model.eval()
     with ExitStack() as contexts:
         for stack in stacks:
-            contexts.enter_context(stack.measuring())
+            residuals = [module for module in stack.modules() if isinstance(module, Residual)]
+            contexts.enter_context(stack.scheme.measuring(residuals))
         forward()
     model.train(was_training)
 

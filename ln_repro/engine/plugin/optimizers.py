@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, List  # noqa: UP035 - fairseq reads the annotation as text
 
@@ -108,11 +108,6 @@ class TorchOptimizer(FairseqOptimizer):
             if matrices:
                 cap_changes(matrices, before, most)
 
-    @property
-    def optimizer_config(self) -> dict[str, Any]:
-        """Return torch's keyword arguments."""
-        return {"lr": self.cfg.lr[0], "weight_decay": self.cfg.weight_decay}
-
 
 @register_optimizer("ln_sgd", dataclass=SgdConfig)
 class Sgd(TorchOptimizer):
@@ -120,17 +115,16 @@ class Sgd(TorchOptimizer):
 
     def __init__(self, cfg: SgdConfig, params: Any) -> None:
         super().__init__(cfg)
-        self._optimizer = torch.optim.SGD(params, **self.optimizer_config, fused=True)
+        self._optimizer = torch.optim.SGD(params, cfg.lr[0], weight_decay=cfg.weight_decay, fused=True)
 
 
 class WithMoments(TorchOptimizer):
-    """An optimizer with two moments."""
+    """An optimizer of torch's class ``kind`` with two moments."""
 
-    @property
-    def optimizer_config(self) -> dict[str, Any]:
-        """Return torch's keyword arguments."""
-        moments = {"betas": (self.cfg.beta1, self.cfg.beta2), "eps": self.cfg.adam_eps}
-        return {**super().optimizer_config, **moments}
+    def __init__(self, kind: Callable[..., torch.optim.Optimizer], cfg: AdamConfig, params: Any, **given: Any) -> None:
+        super().__init__(cfg)
+        betas = (cfg.beta1, cfg.beta2)
+        self._optimizer = kind(params, cfg.lr[0], betas, cfg.adam_eps, weight_decay=cfg.weight_decay, **given)
 
 
 @register_optimizer("ln_radam", dataclass=AdamConfig)
@@ -138,8 +132,7 @@ class RAdam(WithMoments):
     """Rectified Adam (Liu et al. 2020); while rho_t <= 5, a step uses the first moment alone."""
 
     def __init__(self, cfg: AdamConfig, params: Any) -> None:
-        super().__init__(cfg)
-        self._optimizer = torch.optim.RAdam(params, **self.optimizer_config, decoupled_weight_decay=True, foreach=True)
+        super().__init__(torch.optim.RAdam, cfg, params, decoupled_weight_decay=True, foreach=True)
 
 
 @register_optimizer("ln_adam", dataclass=AdamConfig)
@@ -151,8 +144,7 @@ class Adam(WithMoments):
     """
 
     def __init__(self, cfg: AdamConfig, params: Any) -> None:
-        super().__init__(cfg)
-        self._optimizer = torch.optim.AdamW(params, **self.optimizer_config, fused=True)
+        super().__init__(torch.optim.AdamW, cfg, params, fused=True)
         self.steps = 0
 
     def step(self, closure: Any = None, scale: float = 1.0, groups: Any = None) -> None:
@@ -172,7 +164,7 @@ class Adam(WithMoments):
         for parameter in self.params:
             if parameter.grad is not None:
                 self._optimizer.state[parameter] = {
-                    "step": torch.zeros((), device=parameter.device),
+                    "step": torch.zeros((), dtype=torch.float32, device=parameter.device),
                     "exp_avg": torch.zeros_like(parameter),
                     "exp_avg_sq": parameter.grad.square(),
                 }

@@ -33,37 +33,25 @@ class LnTaskConfig(FairseqDataclass):
     probe_batches: int = field(default=5, metadata={"help": "mini-batches per probe"})
 
 
-class Sums:
-    """Sums of losses (in nats) and target tokens since the last `clear`."""
-
-    def __init__(self, logs: Iterable[Mapping[str, Any]] = ()) -> None:
-        self.clear()
-        for log in logs:
-            self.add(log)
-
-    def clear(self) -> None:
-        """Set the sums to zero."""
-        self.loss = self.nll_loss = 0.0
-        self.tokens = 0
-
-    def add(self, log: Mapping[str, Any]) -> None:
-        """Add the log of one mini-batch."""
-        self.loss += float(log["loss"])
-        self.nll_loss += float(log["nll_loss"])
-        self.tokens += int(log["sample_size"])
-
-    def per_token(self) -> dict[str, float]:
-        """Return both losses, in bits per target token."""
-        tokens = max(self.tokens, 1)
-        return {"loss": bits(self.loss / tokens), "nll_loss": bits(self.nll_loss / tokens)}
+def per_token(logs: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Return both losses of some mini-batches, given by their logs in nats, in bits per target token."""
+    loss, nll_loss, tokens = 0.0, 0.0, 0
+    for log in logs:
+        loss += float(log["loss"])
+        nll_loss += float(log["nll_loss"])
+        tokens += int(log["sample_size"])
+    return {"loss": bits(loss / max(tokens, 1)), "nll_loss": bits(nll_loss / max(tokens, 1))}
 
 
 class LnTask(FairseqTask):
-    """A task with its own sums of validation losses, because fairseq's meters round to three digits."""
+    """A task with its own validation metrics, because fairseq's meters round to three digits."""
 
-    sums = Sums
     start = ""
     """The file of the pre-trained weights that the model starts from; empty: none."""
+
+    def metrics(self, logs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        """Return the metrics of a validation, given by the logs of its mini-batches."""
+        return per_token(logs)
 
     def targets(self, split: str) -> Any:
         """Return the targets as a sequence with one tensor of tokens for each sentence or block."""

@@ -78,14 +78,8 @@ def run(operation, args, kwargs):
     if device and any(tensor.dim() for tensor in host) and name not in MIXING:
         raise RuntimeError(f"{name}: tensors on cuda:0 and on the CPU")
     to_device = _is_on_device(name, args, leaves, bool(device))
-    _count(
-        operation,
-        name,
-        device,
-        host,
-        to_device,
-        kwargs.get("non_blocking") or (name == "copy_" and args[2:] == (True,)),
-    )
+    asynchronous = kwargs.get("non_blocking") or (name == "copy_" and args[2:] == (True,))
+    _count(operation, name, device, host, to_device, asynchronous)
     numbers = [leaf.host if isinstance(leaf, OnDevice) else _here(leaf) for leaf in leaves]
     args_here, kwargs_here = tree_unflatten(numbers, structure)
     kwargs_here.pop("pin_memory", None)

@@ -91,15 +91,12 @@ class NGPT(Residual):
     @torch.no_grad()
     def constrain(modules: Iterable[nn.Module]) -> None:
         for module in modules:
-            rows: tuple[nn.Embedding | nn.Linear, ...] = ()
-            columns: tuple[nn.Linear, ...] = ()
+            matrices: dict[nn.Embedding | nn.Linear, int] = {}  # and the dimension of their vectors
             if isinstance(module, Attention):
-                rows, columns = (module.q_proj, module.k_proj, module.v_proj), (module.out_proj,)
+                matrices = {module.q_proj: 1, module.k_proj: 1, module.v_proj: 1, module.out_proj: 0}
             elif isinstance(module, FeedForward):
-                rows, columns = (module.fc1,), (module.fc2,)
+                matrices = {module.fc1: 1, module.fc2: 0}
             elif isinstance(module, nn.Embedding | Logits):
-                rows = (module,)
-            for matrix in rows:
-                matrix.weight.copy_(F.normalize(matrix.weight, dim=1))
-            for matrix in columns:
-                matrix.weight.copy_(F.normalize(matrix.weight, dim=0))
+                matrices = {module: 1}
+            for matrix, dim in matrices.items():
+                matrix.weight.copy_(F.normalize(matrix.weight, dim=dim))

@@ -1,0 +1,48 @@
+"""Dictionaries, losses and mini-batches that several tests of the engine are made of."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary
+
+from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
+from ln_repro.engine.plugin.model import LnTransformerConfig
+
+
+class Sentences(list):
+    """Tensors of tokens that know their sizes, as fairseq's datasets do."""
+
+    @property
+    def sizes(self):
+        return np.array([len(sentence) for sentence in self])
+
+    def set_epoch(self, epoch):
+        pass
+
+
+def dictionary(size):
+    """Return a dictionary of some size, with fairseq's own four symbols: <s>, <pad>, </s>, <unk>, w0, w1, ..."""
+    words = Dictionary()
+    for number in range(size - len(words)):
+        words.add_symbol(f"w{number}")
+    return words
+
+
+def criterion(smoothing=0.1, precision="fp32", kind=LabelSmoothedCrossEntropy, target=dictionary(4)):  # noqa: B008
+    """Return the training loss, of targets of a dictionary, or of classes if ``target`` is None."""
+    return kind(SimpleNamespace(target_dictionary=target, cfg=SimpleNamespace(precision=precision)), smoothing)
+
+
+def encoder_only(kind, words, norm="preln", start="", seed=1):
+    """Return a small model of a class with an encoder alone."""
+    torch.manual_seed(seed)
+    cfg = LnTransformerConfig(norm=norm, layers=2, width=32, ffn=48, heads=4, share_embeddings=True)
+    return kind.build_model(cfg, SimpleNamespace(source_dictionary=words, start=start))
+
+
+def sample(seed, sentences=3, length=6):
+    """Return a mini-batch for translation of random tokens from 4 to 39."""
+    tokens = torch.randint(4, 40, (sentences, length), generator=torch.Generator().manual_seed(seed))
+    inputs = {"src_tokens": tokens, "src_lengths": torch.tensor([length] * sentences), "prev_output_tokens": tokens}
+    return {"net_input": inputs, "target": tokens.roll(-1, 1), "ntokens": tokens.numel()}

@@ -1,0 +1,56 @@
+"""The metrics of updates that are read together."""
+
+import pytest
+import torch
+
+from ln_repro.engine.group import Group
+from ln_repro.engine.metric_buffer import MetricBuffer, Update, on_host
+from ln_repro.engine.plugin.task import per_token
+from ln_repro.system.distributed import Rank
+
+
+def update(number, loss, gnorm=1.0, tokens=2):
+    """Return an update of so many bits per token."""
+    nats = torch.tensor(loss * tokens, dtype=torch.double) * torch.tensor(2.0).double().log()
+    log = {"loss": nats, "nll_loss": nats, "sample_size": tokens}
+    return Update(number, 0.5, [log], torch.tensor(gnorm))
+
+
+def settled(updates, at_once=True):
+    """Return the metrics of some updates, and how they ended."""
+    metrics = MetricBuffer(0, None)
+    try:
+        for one in updates:
+            metrics.add(one)
+            if not at_once:
+                metrics.flush(Group(Rank()))
+        metrics.flush(Group(Rank()))
+    except FloatingPointError as verdict:
+        return metrics, verdict
+    return metrics, None
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize(
+    ("updates", "last", "counted", "words"),
+    [
+        ([update(1, 3), update(2, 2), update(3, NAN, NAN), update(4, 1)], 2, 2, "gradients are Nan/Inf"),
+        ([update(1, 3), update(2, 2), update(3, NAN), update(4, 1, NAN)], 3, 2, "the loss is not finite"),
+        ([update(1, 3), update(2, 2), update(3, 1), update(4, 2)], 4, 4, None),
+    ],
+)
+def test_the_end_of_a_run_does_not_depend_on_when_it_is_read(updates, last, counted, words, at_once):
+    metrics, verdict = settled(updates, at_once=at_once)
+    assert (str(verdict) if verdict else None) == words
+    assert metrics.last.number == last and len(metrics.logs) == counted
+    assert metrics.last_loss == pytest.approx(2)
+    assert per_token(metrics.logs)["loss"] == pytest.approx((3, 5 / 2, 2, 2)[counted - 1])
+
+
+def test_numbers_of_any_kind_are_read_where_they_are():
+    nested = [{"a": torch.tensor(1.5), "b": [torch.tensor(2), 3]}, {"a": torch.tensor(4.0, dtype=torch.double)}]
+    assert on_host(nested) == [{"a": 1.5, "b": [2, 3]}, {"a": 4.0}]
+    assert on_host([]) == []
