@@ -21,6 +21,7 @@ class Raw:
         path: its location, if the settings give it.
         size: its size in bytes, if it is published.
         share: the share of its content that is used.
+        alias: another name that the file may have.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Raw:
     path: Path | None = None
     size: int = 0
     share: float = 1.0
+    alias: str | None = None
 
 
 @dataclass(frozen=True)

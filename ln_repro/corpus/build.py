@@ -18,10 +18,9 @@ from ln_repro.corpus import shards
 from ln_repro.corpus.base import Corpus, Found
 from ln_repro.corpus.binary import SPECIAL, Writer, dictionary
 from ln_repro.corpus.bpe import learn
-from ln_repro.corpus.download import Report
 from ln_repro.corpus.parallel import apply
 from ln_repro.corpus.prepared import MANIFEST, Prepared, as_text, describe, measure
-from ln_repro.corpus.progress import progress
+from ln_repro.corpus.progress import Report, progress
 from ln_repro.corpus.shards import Shard
 from ln_repro.corpus.text import Pair
 from ln_repro.errors import UserError

@@ -22,12 +22,14 @@ class Glue(Corpus):
     revision = 2
     columns: ClassVar[tuple[str, str, str]]
     """Names of the columns of the two sentences and of the label."""
+    aliases: ClassVar[Mapping[str, str]] = {}
+    """Other names that the files may have."""
     classes: ClassVar[Mapping[str, str]]
     """The class, 0 or 1, of each label in the file."""
 
     def inputs(self, data: Data) -> list[Raw]:
         """Return the files of both splits."""
-        return [Raw("train.tsv"), Raw("dev.tsv")]
+        return [Raw(name, alias=self.aliases.get(name)) for name in ("train.tsv", "dev.tsv")]
 
     def read(self, data: Data, found: Found) -> Splits:
         """Return the training and the validation set, with the labels as a third side."""
@@ -71,7 +73,14 @@ class Mrpc(Glue):
     name = "mrpc"
     description = "GLUE's MRPC, for task=classification: are two sentences paraphrases?"
     licence = "Microsoft Research's, for research"
-    by_hand = "get MRPC from https://gluebenchmark.com and give data.source=FOLDER with MRPC/train.tsv and MRPC/dev.tsv"
+    by_hand = (
+        "get MRPC from https://gluebenchmark.com and give data.source=FOLDER with MRPC/train.tsv and MRPC/dev.tsv, "
+        "or with Microsoft's msr_paraphrase_train.txt and msr_paraphrase_test.txt"
+    )
+    aliases: ClassVar[Mapping[str, str]] = {
+        "train.tsv": "msr_paraphrase_train.txt",
+        "dev.tsv": "msr_paraphrase_test.txt",
+    }
     folders = (".", "MRPC")
     columns = ("#1 String", "#2 String", "Quality")
     classes: ClassVar[Mapping[str, str]] = {"0": "0", "1": "1"}

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ln_repro.corpus.base import Corpus, Found, Raw, Splits, Style, wanted
-from ln_repro.corpus.clean import well_matched
-from ln_repro.corpus.text import Pair, parallel, read_lines
+from ln_repro.corpus.text import Pair, parallel, read_lines, well_matched
 from ln_repro.experiment.data import Data
 
 TRAIN = {

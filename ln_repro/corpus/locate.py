@@ -11,7 +11,8 @@ import zlib
 from pathlib import Path
 
 from ln_repro.corpus.base import Corpus, Found, Raw
-from ln_repro.corpus.download import Report, fetch
+from ln_repro.corpus.download import fetch
+from ln_repro.corpus.progress import Report
 from ln_repro.corpus.storage import cached_digest, locked
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
@@ -37,7 +38,7 @@ def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> Found:
         for raw in inputs:
             if raw.name not in here:
                 raise UserError(f"{corpus.name}: {raw.path or raw.name}: not found; {corpus.by_hand}")
-            _verify(corpus, data, root, raw, here[raw.name])
+            _verify(corpus, data, raw, here[raw.name])
     return {raw.name: here[raw.name] for raw in inputs}
 
 
@@ -47,11 +48,11 @@ def present(corpus: Corpus, data: Data, root: Path) -> dict[str, Path]:
     inputs = corpus.inputs(data)
     folders = _folders(corpus, data, root)
     for raw in inputs:
-        places = [raw.path] if raw.path else [folder / raw.name for folder in folders]
+        names = filter(None, (raw.name, raw.alias))
+        places = [raw.path] if raw.path else [folder / name for name in names for folder in folders]
         if data.source is not None and data.source.is_file() and corpus.archive is None and len(inputs) == 1:
             places = [data.source]  # a single raw file may have any name
-        place = next((place for place in places if place.is_file()), None)
-        if place is not None:
+        if place := next((place for place in places if place.is_file()), None):
             found[raw.name] = place
     return found
 
@@ -145,7 +146,7 @@ def _unpack(archive: Path, folder: Path, names: list[str], corpus: Corpus) -> No
         raise UserError(f"{archive}: not a tar archive, or a damaged one ({error}); {corpus.by_hand}") from None
 
 
-def _verify(corpus: Corpus, data: Data, root: Path, raw: Raw, path: Path) -> None:
+def _verify(corpus: Corpus, data: Data, raw: Raw, path: Path) -> None:
     """Check the digest of a raw file, unless ``data.checksum`` is ``record``.
 
     Raises:
@@ -153,7 +154,7 @@ def _verify(corpus: Corpus, data: Data, root: Path, raw: Raw, path: Path) -> Non
     """
     if raw.digest is None or data.checksum == "record":
         return
-    found = cached_digest(path, root, raw.digest.split(":")[0])
+    found = cached_digest(path, raw.digest.split(":")[0])
     if found != raw.digest:
         raise UserError(
             f"{path}: not the published file of {corpus.name}, expected {raw.digest}, found {found}; download it from "

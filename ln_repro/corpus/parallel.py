@@ -53,14 +53,8 @@ def apply(function: Callable[[Item], Result], items: Iterable[Item], several: bo
 
 
 def _prepare_worker() -> None:
-    """Initialise a worker: ignore Ctrl-C, and exit when the parent does."""
+    """Initialise a worker: ignore Ctrl-C, and exit when the parent dies; otherwise, it would wait for tasks forever."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """Exit when the parent has died; otherwise, the worker would wait for tasks forever."""
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
+    assert parent is not None
+    threading.Thread(target=lambda: (wait([parent.sentinel]), os._exit(1)), daemon=True).start()

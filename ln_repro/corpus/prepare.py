@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.corpus.base import Corpus, Found
-from ln_repro.corpus.download import Report
 from ln_repro.corpus.locate import locate, present, require_source
 from ln_repro.corpus.prepared import Prepared, mismatches, opened, read_manifest
+from ln_repro.corpus.progress import Report
 from ln_repro.corpus.registry import CORPORA
 from ln_repro.corpus.storage import cached_digest, locked, room_for
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 from ln_repro.system.files import explained, require_room
-
-__all__ = ["Prepared", "fingerprint", "listing", "prepare", "verify"]
 
 STEPS = 1
 """Increased whenever a change to the shared steps changes the prepared text of any corpus."""
@@ -36,7 +34,7 @@ def fingerprint(data: Data, root: Path) -> str | None:
         if raw.digest is not None and data.checksum == "strict":
             checksums[raw.name] = raw.digest
         elif raw.name in here:
-            checksums[raw.name] = cached_digest(here[raw.name], root)
+            checksums[raw.name] = cached_digest(here[raw.name])
         else:
             return None
     recipe = {"corpus": corpus.revision, "steps": STEPS, "only": data.only, **data.recipe()}
@@ -155,5 +153,5 @@ def _identity(data: Data, known: str, root: Path, found: Found) -> Mapping[str, 
         "recipe": data.recipe() | {"only": data.only, "corpus_revision": corpus.revision, "steps_revision": STEPS},
         "origin": corpus.origin,
         "licence": corpus.licence,
-        "raw": {name: cached_digest(path, root) for name, path in found.items()},
+        "raw": {name: cached_digest(path) for name, path in found.items()},
     }

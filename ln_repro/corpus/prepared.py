@@ -157,16 +157,4 @@ def mismatches(folder: Path) -> list[str]:
             for kind, value in entry.items()
             if value != found[name].get(kind)
         ]
-    problems += [f"{folder / name}: not in the manifest" for name in found if name not in manifest["files"]]
-    return problems + _counts(folder, manifest, found)
-
-
-def _counts(folder: Path, manifest: dict[str, Any], found: dict[str, dict[str, Any]]) -> list[str]:
-    """Return one message for each file whose number of lines differs from the number of pairs."""
-    return [
-        f"{folder / name}: expected {pairs} pairs, found {found[name]['lines']} lines"
-        for split, pairs in manifest["pairs"].items()
-        for lang in (manifest["source_lang"], manifest["target_lang"])
-        for name in (f"text/{split}.{lang}", f"raw/{split}.{lang}", f"bpe/{split}.{lang}")
-        if name in found and found[name]["lines"] != pairs
-    ]
+    return problems + [f"{folder / name}: not in the manifest" for name in found if name not in manifest["files"]]

@@ -1,30 +1,30 @@
-"""Progress of a step over many pairs: one line on a terminal, otherwise a line every half minute."""
+"""Progress of a long step: one line on a terminal, otherwise a line every half minute."""
 
 import contextlib
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
-from ln_repro.corpus.download import Report
-
+Report = Callable[[str], None]
+"""A function for messages to the user."""
 SECONDS = 30.0
 """Time between two lines where there is no terminal."""
 
 
 @contextlib.contextmanager
-def progress(step: str, total: int, report: Report) -> Iterator[Callable[[int], None]]:
-    """Report a step and its progress, rate and time left; yield a function that takes the number of pairs done."""
+def progress(step: str, total: int, report: Report, unit: str = "pairs") -> Iterator[Callable[[int], None]]:
+    """Report a step and its progress, rate and time left; yield a function that takes the number of units done."""
     from rich.console import Console
 
-    report(f"{step} {total} pairs")
+    report(f"{step} {total} {unit}")
     console = Console(stderr=True, highlight=False)
     begin = last = time.monotonic()
     done = 0
 
     def line() -> str:
         rate = done / max(time.monotonic() - begin, 1e-3)
-        left = timedelta(seconds=round((total - done) / rate)) if done else "?"
-        return f"{step} {done:,} of {total:,} pairs, {rate:,.0f}/s, {left} left"
+        left = timedelta(seconds=round(max(total - done, 0) / rate)) if done else "?"
+        return f"{step} {done:,} of {total:,} {unit}, {rate:,.0f}/s, {left} left"
 
     with console.status(line()) as status:  # nothing unless it is a terminal
 

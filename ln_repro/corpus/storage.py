@@ -1,15 +1,13 @@
 """Checksums, locks and disk space for corpora."""
 
-import contextlib
-import json
 import math
-import os
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
+from functools import cache
 from pathlib import Path
 
 from ln_repro.system.directory_lock import DirectoryLock, acquire
-from ln_repro.system.files import MEGABYTE, git_blob, sha256, write_atomically
+from ln_repro.system.files import MEGABYTE, git_blob, sha256
 
 
 def digest(path: Path, kind: str = "sha256") -> str:
@@ -17,28 +15,15 @@ def digest(path: Path, kind: str = "sha256") -> str:
     return f"{kind}:{sha256(path) if kind == 'sha256' else git_blob(path)}"
 
 
-def cached_digest(path: Path, root: Path, kind: str = "sha256") -> str:
-    """Return `digest`, cached under ``root`` by path, size and modification time."""
-    status, cache = path.stat(), root / ".digests.json"
-    key, stamp = f"{kind} {os.path.realpath(path)}", [status.st_size, status.st_mtime_ns]
-    if (entry := _cached(cache).get(key, {})).get("stamp") == stamp:
-        return str(entry["digest"])
-    value = digest(path, kind)
-    # Concurrent writers may lose entries, which are then computed again.
-    known = {**_cached(cache), key: {"stamp": stamp, "digest": value}}
-    with contextlib.suppress(OSError):  # read-only folder
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(cache, json.dumps(known, indent=0))
-    return value
+def cached_digest(path: Path, kind: str = "sha256") -> str:
+    """Return `digest`, which this process computes once as long as size and modification time are the same."""
+    status = path.stat()
+    return _digest(path.resolve(), kind, status.st_size, status.st_mtime_ns)
 
 
-def _cached(cache: Path) -> dict[str, dict[str, object]]:
-    """Return the cached digests; none if the file is damaged."""
-    try:
-        known = json.loads(cache.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return known if isinstance(known, dict) else {}
+@cache
+def _digest(path: Path, kind: str, size: int, modified: int) -> str:
+    return digest(path, kind)
 
 
 def locked(path: Path) -> AbstractContextManager[DirectoryLock]:

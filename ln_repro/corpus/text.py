@@ -16,6 +16,8 @@ Pair = tuple[str, ...]
 SUFFIXES = ("", ".gz", ".xz")
 """Endings of plain and compressed text files."""
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
+LONGEST_WORD = 1_000
+"""Maximum number of characters per word in `well_matched` pairs."""
 DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, tarfile.TarError)
 
 
@@ -103,3 +105,14 @@ def stored_lines(path: Path) -> list[str]:
 def lower(text: str) -> str:
     """Return the text in lower case like Perl's ``lc``, which has no rule for a final sigma."""
     return text.replace("\u03a3", "\u03c3").lower()
+
+
+def well_matched(pair: Pair, ratio: float, longest: int) -> bool:
+    """Return whether clean-corpus-n.perl of Moses keeps a pair.
+
+    Each side must have 1 to ``longest`` words, the ratio of these numbers may be at most ``ratio``.
+    """
+    words = [side.split() for side in pair]
+    short, long = sorted(map(len, words))
+    fits = 1 <= short <= long <= min(longest, ratio * short)
+    return fits and all(len(word) <= LONGEST_WORD for side in words for word in side)

@@ -17,7 +17,6 @@ from ln_repro.corpus.toy_words import (
     SUBORDINATORS,
     VERBS,
     Noun,
-    Verb,
 )  # fmt: skip
 from ln_repro.experiment.data import Data
 
@@ -42,36 +41,6 @@ class Phrase:
     german: str
     english: str
     person: str
-
-
-@dataclass(frozen=True)
-class Clause:
-    """The parts of a clause, from which German main and subordinate clauses are built.
-
-    Attributes:
-        middle: object, time and place, in German order.
-        final: the end of a German main clause: prefix, participle or infinitive.
-        joined: the whole verb, at the end of a German subordinate clause.
-        english: the English clause.
-        front: an adverb in the first position of a main clause.
-    """
-
-    subject: Phrase
-    finite: str
-    middle: tuple[str, ...]
-    final: tuple[str, ...]
-    joined: tuple[str, ...]
-    english: str
-    front: str = ""
-
-    def main(self) -> str:
-        """Return the German main clause, with the finite verb in second position."""
-        first, second = (self.front, self.subject.german) if self.front else (self.subject.german, "")
-        return _join(first, self.finite, second, *self.middle, *self.final)
-
-    def subordinate(self) -> str:
-        """Return the German subordinate clause, with all verbs at the end."""
-        return _join(self.subject.german, self.front, *self.middle, *self.joined)
 
 
 class Toy(Corpus):
@@ -111,61 +80,54 @@ def _sentence(rng: random.Random) -> tuple[str, str]:
     """Return a sentence pair with one or two clauses."""
     kind = rng.random()
     if kind < 0.5:
-        clause = _clause(rng)
-        german, english = clause.main(), clause.english
+        german, _, english = _clause(rng)
     elif kind < 0.65:
         who, (verb, verb_english) = _subject(rng), rng.choice(OPINIONS)
-        clause = _clause(rng)
-        german = _join(who.german, verb[who.person], ", dass", clause.subordinate())
-        english = _join(who.english, verb_english[who.person], "that", clause.english)
+        _, subordinate, clause = _clause(rng)
+        german = _join(who.german, verb[who.person], ", dass", subordinate)
+        english = _join(who.english, verb_english[who.person], "that", clause)
     elif kind < 0.85:
         (first, first_english), (word, word_english) = rng.choice(MATRIX), rng.choice(SUBORDINATORS)
-        clause = _clause(rng)
-        german = _join(first, ",", word, clause.subordinate())
-        english = _join(first_english, word_english, clause.english)
+        _, subordinate, clause = _clause(rng)
+        german = _join(first, ",", word, subordinate)
+        english = _join(first_english, word_english, clause)
     else:
         word, word_english = rng.choice(SUBORDINATORS)
-        clause, (answer, answer_english) = _clause(rng), rng.choice(MATRIX)
+        (_, subordinate, clause), (answer, answer_english) = _clause(rng), rng.choice(MATRIX)
         subject, verb_first, *rest = answer.split(" ")
-        german = _join(word, clause.subordinate(), ",", verb_first, subject, *rest)
-        english = _join(word_english, clause.english, ",", answer_english)
+        german = _join(word, subordinate, ",", verb_first, subject, *rest)
+        english = _join(word_english, clause, ",", answer_english)
     return _finish(german), _finish(english)
 
 
-def _clause(rng: random.Random) -> Clause:
-    """Return a clause with a subject, a verb, an object, and often time and place."""
+def _clause(rng: random.Random) -> tuple[str, str, str]:
+    """Return a German main clause, the same as a subordinate clause, and the English clause.
+
+    The finite verb is second in the main clause; all verbs are at the end of the subordinate one.
+    """
     subject, verb = _subject(rng), rng.choice(VERBS)
     thing = _noun_phrase(rng, rng.choice([noun for noun in NOUNS if noun.kind in verb.objects]), "acc")
-    finite, final, joined, english_verb = _construction(rng, verb, subject.person)
+    kind = rng.random()
+    if kind < 0.4:
+        finite, final = verb.present[subject.person], verb.prefix
+        verbs, english_verb = verb.prefix + finite, verb.english(subject.person)
+    elif kind < 0.7:
+        finite, have_english = HAVE[subject.person]
+        final = verb.participle
+        verbs, english_verb = f"{final} {finite}", f"{have_english} {verb.english_participle}"
+    else:
+        modal, modal_english = rng.choice(MODALS)
+        finite, final = modal[subject.person], verb.infinitive
+        verbs, english_verb = f"{final} {finite}", f"{modal_english[subject.person]} {verb.base}"
     time = rng.choice(ADVERBS) if rng.random() < 0.45 else ("", "")
     place = rng.choice(PLACES) if rng.random() < 0.35 else ("", "")
     front = time[0] if time[0] and rng.random() < 0.5 else ""
-    return Clause(
-        subject=subject,
-        finite=finite,
-        middle=(thing.german, "" if front else time[0], place[0]),
-        final=final,
-        joined=joined,
-        english=_join(subject.english, english_verb, thing.english, place[1], time[1]),
-        front=front,
-    )
-
-
-def _construction(rng: random.Random, verb: Verb, person: str) -> tuple[str, tuple[str, ...], tuple[str, ...], str]:
-    """Return the finite verb, the ends of a main and of a subordinate clause, and the English verb."""
-    kind = rng.random()
-    if kind < 0.4:
-        finite = verb.present[person]
-        return finite, (verb.prefix,), (verb.prefix + finite,), verb.english(person)
-    if kind < 0.7:
-        have, have_english = HAVE[person]
-        return have, (verb.participle,), (verb.participle, have), f"{have_english} {verb.english_participle}"
-    modal, modal_english = rng.choice(MODALS)
+    middle = _join(thing.german, "" if front else time[0], place[0])
+    start = (front, finite, subject.german) if front else (subject.german, finite)
     return (
-        modal[person],
-        (verb.infinitive,),
-        (verb.infinitive, modal[person]),
-        f"{modal_english[person]} {verb.base}",
+        _join(*start, middle, final),
+        _join(subject.german, front, middle, verbs),
+        _join(subject.english, english_verb, thing.english, place[1], time[1]),
     )
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ln_repro.corpus.base import Corpus, Found, Raw, Splits, Style, wanted
-from ln_repro.corpus.clean import well_matched
-from ln_repro.corpus.text import SUFFIXES, Pair, find_text, parallel, read_lines, read_member
+from ln_repro.corpus.text import SUFFIXES, Pair, find_text, parallel, read_lines, read_member, well_matched
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 

@@ -9,7 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ln_repro.corpus.prepare import Prepared, prepare
+from ln_repro.corpus.prepare import prepare
+from ln_repro.corpus.prepared import Prepared
 from ln_repro.engine import command, process
 from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
 from ln_repro.engine.decoder import Decoder

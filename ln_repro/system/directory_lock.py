@@ -130,7 +130,7 @@ def acquire(folder: Path, patience: float | None = None) -> Iterator[DirectoryLo
 def holder(folder: Path) -> Holder | None:
     """Return the process that holds the lock, here or (by its heartbeat) on another machine; None if it is free."""
     number, last = newest(folder)
-    if _locked(folder):
+    if is_locked(_lock_file(folder)):  # by a command or one of its workers
         return last or _unknown(folder)
     if last is None or last.is_local or last.released:
         return None
@@ -255,10 +255,10 @@ def _lock(folder: Path) -> TextIO | None:
     return None
 
 
-def _locked(folder: Path) -> bool:
-    """Return whether a process of this machine, a command or one of its workers, holds the lock."""
+def is_locked(path: Path) -> bool:
+    """Return whether a process of this machine holds the kernel's lock on a file."""
     try:
-        with _lock_file(folder).open() as lock:
+        with path.open() as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

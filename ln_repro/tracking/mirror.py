@@ -6,7 +6,6 @@ remaining events and exits.
 """
 
 import contextlib
-import fcntl
 import os
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ from ln_repro.errors import LnReproError
 from ln_repro.experiment.settings import Tracker
 from ln_repro.records.run_dir import RunFolder
 from ln_repro.system import subprocesses
+from ln_repro.system.directory_lock import is_locked
 from ln_repro.tracking.follower import LOG, contents
 
 UPLOAD_SECONDS = 30
@@ -132,7 +132,7 @@ def replayed_live(run_dir: Path) -> Iterator[None]:
     Raises:
         LnReproError: its own command mirrors the run online, or sending failed.
     """
-    if locked(run_dir / LOG) and any((run_dir / "wandb").glob("run-*")):
+    if is_locked(run_dir / LOG) and any((run_dir / "wandb").glob("run-*")):
         raise LnReproError(f"{run_dir.name} is already mirrored to wandb by its own command")
     place, failures = run_dir / "wandb" / "live", list[str]()
     follower = Follower(run_dir, place, "sync", failures.append)
@@ -162,15 +162,3 @@ def last_line(log: Path, begin: int = 0) -> str:
     except OSError:
         return ""
     return next(filter(None, reversed(lines)), "")
-
-
-def locked(path: Path) -> bool:
-    """Return whether a process holds a lock on a file."""
-    try:
-        with path.open() as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except FileNotFoundError:
-        pass
-    return False

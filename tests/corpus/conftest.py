@@ -1,10 +1,12 @@
-"""A data folder with an unusual name, a small corpus, and the real corpora if they exist."""
+"""A data folder with an unusual name, a small corpus, and a server of files."""
 
+import threading
 from collections.abc import Callable, Iterator
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from corpus_helpers import settings
+from corpus_helpers import FileServer, settings
 
 from ln_repro.corpus.prepare import Prepared, prepare
 from ln_repro.corpus.registry import CORPORA
@@ -27,3 +29,14 @@ def small_toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Make the toy corpus small, for tests of the machinery around it."""
     monkeypatch.setattr(type(CORPORA["toy"]), "pairs", {"train": 200, "valid": 20, "test": 20})
     yield
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Start a `FileServer` without files; return its address."""
+    monkeypatch.setenv("no_proxy", "*")
+    FileServer.contents, FileServer.cut, FileServer.whole, FileServer.asked = {}, set(), set(), []
+    with ThreadingHTTPServer(("127.0.0.1", 0), FileServer) as http:
+        threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{http.server_port}"
+        http.shutdown()

@@ -69,11 +69,8 @@ def test_odd_but_good_text(made: Made, text: dict[str, Any]) -> None:
             r"test\.en:2: the line '\\x01\\x02' has no .* text; remove the sentence pair",
         ),
         ("test", b"One.\nTwo.\n" + b"a " * 1_024, r"test\.en:3: the line 'a a .*' has 1024 subwords, more than 1023"),
-        ("train", b"One.\nTwo \xff.\nThree.\n", r"train\.en:2: not valid UTF-8"),
         ("train", "One.\nTwö.\nThree.".encode("latin-1"), r"train\.en:2: not valid UTF-8; convert the file to UTF-8"),
-        ("train", "One.\nTwo.\nThree.".encode("utf-16"), r"train\.en:1: not valid UTF-8"),
         ("train", "One.\nTwo.\nThree.".encode("utf-16-le"), r"train\.en: looks like UTF-16; convert the file to UTF-8"),
-        ("train", b"One.\nTwo.\n", r"train\.nl has 3 lines, .*train\.en has 2 lines"),
         ("train", b"One.\nTwo.\n3\n4\n5\n", r"train\.nl has 3 lines, .*train\.en has 5 lines"),
     ],
 )
@@ -113,10 +110,9 @@ def test_both_sides_empty(made: Made, text: dict[str, Any]) -> None:
         made("files", **text)
 
 
-@pytest.mark.parametrize(("name", "content"), [("valid.en.gz", b"\x1f\x8b\x08 no"), ("test.nl.xz", b"\xfd7zXZ no")])
-def test_damaged_archives(made: Made, text: dict[str, Any], name: str, content: bytes) -> None:
-    text["train"].with_name(name).write_bytes(content)
-    with pytest.raises(UserError, match=rf"{name}: damaged or incomplete"):
+def test_a_damaged_archive(made: Made, text: dict[str, Any]) -> None:
+    text["train"].with_name("valid.en.gz").write_bytes(b"\x1f\x8b\x08 no")
+    with pytest.raises(UserError, match=r"valid\.en\.gz: damaged or incomplete"):
         made("files", **text)
 
 
@@ -155,7 +151,6 @@ def test_text_in_one_language(made: Made, root: Path, tmp_path: Path) -> None:
     ("changed", "told"),
     [
         ({"train": None}, r"data\.train: is not given; give data\.train=FILE"),
-        ({"valid": Path("nothing.txt")}, r"valid\.en: not found there"),
         ({"source_lang": "nl"}, "text is in one language, give it twice; got nl and en"),
         ({"train": Path("blank.txt")}, r"text: train: no sentence is left.*give more text$"),
         (

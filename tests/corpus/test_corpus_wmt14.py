@@ -5,13 +5,11 @@ import hashlib
 import io
 import lzma
 import tarfile
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from corpus_helpers import settings, write
+from corpus_helpers import FileServer, settings, write
 
 from ln_repro.corpus import wmt14
 from ln_repro.corpus.base import Raw
@@ -95,80 +93,53 @@ def packed(content: dict[str, str]) -> bytes:
     return file.getvalue()
 
 
-class Server(BaseHTTPRequestHandler):
-    """Serve ``archives``; a transfer in ``cut`` breaks off halfway, once."""
-
-    archives: dict[str, bytes]
-    cut: set[str]
-    asked: list[tuple[str, str | None]]
-
-    def do_GET(self) -> None:
-        name = self.path.rpartition("/")[2]
-        start = int((self.headers.get("Range") or "bytes=0-").removeprefix("bytes=").rstrip("-"))
-        self.asked.append((name, self.headers.get("Range")))
-        body = self.archives[name][start:]
-        self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body[: len(body) // 2] if name in self.cut else body)
-        self.cut.discard(name)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Server]]:
+def archives(served: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """Serve small archives in the published layout, and make the corpus expect them."""
-    monkeypatch.setenv("no_proxy", "*")
-    Server.archives = {name: packed(content) for name, content in members().items()}
-    Server.cut, Server.asked = set(), []
-    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as http:
+    FileServer.contents = {name: packed(content) for name, content in members().items()}
 
-        def served(raw: Raw) -> Raw:
-            digest = f"sha256:{hashlib.sha256(Server.archives[raw.name]).hexdigest()}"
-            return dataclasses.replace(raw, digest=digest, urls=(f"http://127.0.0.1:{http.server_port}/{raw.name}",))
+    def expected(raw: Raw) -> Raw:
+        digest = f"sha256:{hashlib.sha256(FileServer.contents[raw.name]).hexdigest()}"
+        return dataclasses.replace(raw, digest=digest, urls=(f"{served}/{raw.name}",))
 
-        monkeypatch.setattr(wmt14, "NEWSTESTS", served(wmt14.NEWSTESTS))
-        monkeypatch.setattr(wmt14, "TRAIN", {name: served(raw) for name, raw in wmt14.TRAIN.items()})
-        monkeypatch.setattr(type(CORPORA["wmt14"]), "pairs", {"valid": 2, "test": 2})
-        threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
-        yield Server
-        http.shutdown()
+    monkeypatch.setattr(wmt14, "NEWSTESTS", expected(wmt14.NEWSTESTS))
+    monkeypatch.setattr(wmt14, "TRAIN", {name: expected(raw) for name, raw in wmt14.TRAIN.items()})
+    monkeypatch.setattr(type(CORPORA["wmt14"]), "pairs", {"valid": 2, "test": 2})
+    return FileServer.contents
 
 
 def test_a_download_that_breaks_off_is_resumed_and_gives_what_plain_files_give(
-    made: Made, server: type[Server], root: Path, tmp_path: Path
+    made: Made, archives: dict[str, bytes], root: Path, tmp_path: Path
 ) -> None:
-    server.cut = {"training-parallel-commoncrawl.tgz", "dev.tgz"}
+    FileServer.cut = {"training-parallel-commoncrawl.tgz", "dev.tgz"}
     europarl = "training-parallel-europarl-v7.tgz"
     part = write(root / "raw" / "wmt14" / f"{europarl}.part")
-    part.write_bytes(server.archives[europarl][:100])  # of a process that was killed
+    part.write_bytes(archives[europarl][:100])  # of a process that was killed
     expected = fingerprint(settings("wmt14"), root)
     told: list[str] = []
     prepared = prepare(settings("wmt14"), root, told.append)
     assert prepared.fingerprint == expected
     assert dict(prepared.pairs) == {"train": 120, "valid": 2, "test": 2}
-    assert (europarl, "bytes=100-") in server.asked
-    assert sorted(name for name, _ in server.asked) == sorted(
-        [*server.archives, *["dev.tgz", "training-parallel-commoncrawl.tgz"]]
+    assert (europarl, "bytes=100-") in FileServer.asked
+    assert sorted(name for name, _ in FileServer.asked) == sorted(
+        [*archives, *["dev.tgz", "training-parallel-commoncrawl.tgz"]]
     )
     assert prepared.sources("test") == ["Drei.", "Vier."] and prepared.references("valid") == ["One.", "Two."]
-    plain, archives = tmp_path / "plain", tmp_path / "archives"
+    plain, folder = tmp_path / "plain", tmp_path / "archives"
     for name, content in members().items():
-        archives.mkdir(exist_ok=True)
-        (archives / name).write_bytes(server.archives[name])
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_bytes(archives[name])
         for member, text in content.items():
             if text != "no":
                 write(plain / Path(member).name, text.removesuffix("\n"))
     assert made("wmt14", source=plain).content == prepared.content
-    assert fingerprint(settings("wmt14", source=archives), root / "other") == expected
-    assert prepare(settings("wmt14", source=archives), root / "other", told.append).content == prepared.content
+    assert fingerprint(settings("wmt14", source=folder), root / "other") == expected
+    assert prepare(settings("wmt14", source=folder), root / "other", told.append).content == prepared.content
     assert not list((root / "raw" / "wmt14").glob("unpacked*"))
 
 
-def test_an_archive_with_other_content_is_refused(made: Made, server: type[Server]) -> None:
-    server.archives["training-parallel-nc-v9.tgz"] = packed({"training/x.en": "no"})
+def test_an_archive_with_other_content_is_refused(made: Made, archives: dict[str, bytes]) -> None:
+    archives["training-parallel-nc-v9.tgz"] = packed({"training/x.en": "no"})
     with pytest.raises(
         UserError, match=r"nc-v9\.tgz could not be downloaded .*expected sha256:.*found sha256:.*get .*data\.source"
     ):
@@ -177,7 +148,7 @@ def test_an_archive_with_other_content_is_refused(made: Made, server: type[Serve
         made("wmt14", checksum="record")
 
 
-def test_a_full_disk_is_reported_and_the_download_continues(made: Made, server: type[Server], root: Path) -> None:
+def test_a_full_disk_is_reported_and_the_download_continues(made: Made, archives: dict[str, bytes], root: Path) -> None:
     part = root / "raw" / "wmt14" / "training-parallel-commoncrawl.tgz.part"
     part.parent.mkdir(parents=True)
     part.symlink_to("/dev/full")
@@ -188,9 +159,9 @@ def test_a_full_disk_is_reported_and_the_download_continues(made: Made, server: 
 
 
 def test_the_room_for_all_archives_is_checked_first(
-    made: Made, server: type[Server], monkeypatch: pytest.MonkeyPatch
+    made: Made, archives: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10**9})())
     with pytest.raises(UserError, match=r"about 1695 MB are needed and 1000 MB are free.*paths\.data"):
         made("wmt14")
-    assert server.asked == []
+    assert FileServer.asked == []

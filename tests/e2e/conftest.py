@@ -73,6 +73,22 @@ class Command:
         out, error = process.communicate(timeout=HANGS_SECONDS)
         return process.returncode, out, error
 
+    def complete(self, *extra: str) -> str:
+        """Run it to its end, which must succeed; return standard error."""
+        status, _, error = self.finish(*extra)
+        assert status == 0, error
+        return error
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The record."""
+        return json.loads((self.folder / "record.json").read_text())
+
+    def events(self, *kinds: str) -> list[dict[str, Any]]:
+        """Return the lines of `events.jsonl`, of some kinds only or of all."""
+        events = [json.loads(line) for line in (self.folder / "events.jsonl").read_text().splitlines()]
+        return [event for event in events if not kinds or event["kind"] in kinds]
+
     @property
     def settings(self) -> list[str]:
         """The settings for every run of a grid."""
@@ -146,13 +162,22 @@ class Command:
 
 
 @pytest.fixture(scope="session")
-def undisturbed(sentences, tmp_path_factory) -> Command:
+def trained(sentences, tmp_path_factory):
+    """Return a function that runs a `Command` with a runs folder of its own to its end; prepared data are shared."""
+
+    def train(*settings: str) -> Command:
+        runs = tmp_path_factory.mktemp("trained")
+        run = Command(sentences, tmp_path_factory.getbasetemp() / "prepared data", runs, list(settings))
+        run.complete()
+        return run
+
+    return train
+
+
+@pytest.fixture(scope="session")
+def undisturbed(trained) -> Command:
     """Return a run that was not interrupted; tests only read it, or copy it."""
-    run = Command(sentences, tmp_path_factory.getbasetemp() / "prepared data", tmp_path_factory.mktemp("whole"), [])
-    status, out, error = run.finish()
-    assert status == 0, error
-    assert out.splitlines()[-1] == str(run.folder)
-    return run
+    return trained()
 
 
 @pytest.fixture(scope="session")

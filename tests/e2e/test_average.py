@@ -9,16 +9,12 @@ from ln_repro.corpus.prepare import prepare
 from ln_repro.engine import command as engine
 from ln_repro.engine.decoder import Decoder
 from ln_repro.experiment.settings import build
-from tests.e2e.conftest import Command, _escaped
+from tests.e2e.conftest import _escaped
 from tests.e2e.outcomes import outcome
 from tests.waiting import HANGS_SECONDS, until
 
 MANY = 40
 KEYS = {"test", "test_tokenised", "test_average", "test_average_tokenised"}
-
-
-def events(run):
-    return [json.loads(line) for line in (run.folder / "events.jsonl").read_text().splitlines()]
 
 
 def wait_for_the_average(run):
@@ -35,17 +31,13 @@ def settings(sentences):
 
 
 @pytest.fixture(scope="module")
-def averaged(sentences, settings, tmp_path_factory):
-    data, runs = tmp_path_factory.getbasetemp() / "prepared data", tmp_path_factory.mktemp("averaged")
-    run = Command(sentences, data, runs, settings)
-    status, _, error = run.finish()
-    assert status == 0, error
-    return run
+def averaged(trained, settings):
+    return trained(*settings)
 
 
 @pytest.mark.slow
 def test_an_average_is_scored_beside_the_single_epochs(averaged, undisturbed):
-    record = json.loads((averaged.folder / "record.json").read_text())
+    record = averaged.record
     bleu = record["bleu"]
     assert set(bleu) == KEYS
     for key, tokeniser in (("test_average", "tok:13a"), ("test_average_tokenised", "tok:none")):
@@ -53,7 +45,7 @@ def test_an_average_is_scored_beside_the_single_epochs(averaged, undisturbed):
         assert bleu[key]["epochs"] == [3, 4]
         parts = bleu[key]["signature"].split("|")
         assert {tokeniser, "data:files/test", "beam:2"} <= set(parts) and parts[-1] == "avg:2"
-    scored = [event for event in events(averaged) if event["kind"] == "bleu"]
+    scored = averaged.events("bleu")
     means = [event for event in scored if event["split"] == "test_average"]
     assert [(event["flavour"], event["epoch"], event["epochs"]) for event in means] == [
         ("tokenised", 4, [3, 4]), ("detokenised", 4, [3, 4]),
@@ -64,7 +56,7 @@ def test_an_average_is_scored_beside_the_single_epochs(averaged, undisturbed):
     assert len((hypotheses / "test_average.epoch4.txt").read_text().splitlines()) == 25 * MANY
     assert not list(hypotheses.glob("test_average.epoch[123].*"))
 
-    single = json.loads((undisturbed.folder / "record.json").read_text())
+    single = undisturbed.record
     assert single["id"] != record["id"]
     one, other = ([row["valid_loss"] for row in it["epochs"]] for it in (single, record))
     assert one == other, "an average does not change the training"
@@ -107,11 +99,8 @@ def test_an_interrupted_average_is_finished_by_the_same_command(command, average
     if damaged:  # weights that are scored themselves, but not yet in the average
         weights = run.folder / "checkpoints" / "epoch3.pt"
         weights.write_bytes(weights.read_bytes()[:-10])
-    status, _, error = run.finish()
-    assert status == 0, error
+    error = run.complete()
     assert ("epoch3.pt does not match" in error) == damaged
     assert outcome(run.folder) == outcome(averaged.folder)
-    steps, expected = (
-        [event["update"] for event in events(one) if event["kind"] == "train"] for one in (run, averaged)
-    )
+    steps, expected = ([event["update"] for event in one.events("train")] for one in (run, averaged))
     assert (steps != expected) == damaged  # nothing is trained twice without need

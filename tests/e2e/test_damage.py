@@ -17,8 +17,7 @@ def test_a_truncated_record_and_events_are_completed(finished, expected):
     events.write_bytes(events.read_bytes()[:-60])
     status, out, _ = run.call("status", "--json")
     assert status == 0 and json.loads(out)[0]["state"] == "failed"
-    status, _, error = run.finish()
-    assert status == 0, error
+    error = run.complete()
     assert "renamed to record.json.damaged" in error and "Traceback" not in error
     assert outcome(run.folder) == expected
     assert len((run.folder / "record.json.damaged").read_text()) == 400
@@ -57,8 +56,7 @@ def test_a_full_disk_is_one_line_and_the_same_command_resumes(command, expected,
     assert process.returncode in (1, 2), error
     assert "disk is full" in error.splitlines()[-1] and "Traceback" not in error
     blocks.unlink()
-    status, _, error = run.finish()
-    assert status == 0, error
+    run.complete()
     assert outcome(run.folder) == expected
 
 

@@ -35,36 +35,28 @@ def glue(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pretrained(sentences, tmp_path_factory) -> Command:
-    data = tmp_path_factory.getbasetemp() / "prepared data"
-    run = Command(sentences, data, tmp_path_factory.mktemp("pretrained"), PRETRAINED)
-    status, _, error = run.finish()
-    assert status == 0, error
-    return run
-
-
-def tuning(sentences: Path, data: Path, runs: Path, glue: Path, start: str) -> Command:
-    return Command(sentences, data, runs, [*TUNED, f"data.source='{glue}'", f"start='{start}'"])
+def pretrained(trained) -> Command:
+    return trained(*PRETRAINED)
 
 
 @pytest.fixture(scope="module")
-def whole(sentences, pretrained, glue, tmp_path_factory) -> Command:
-    data = tmp_path_factory.getbasetemp() / "prepared data"
-    run = tuning(sentences, data, tmp_path_factory.mktemp("tuned"), glue, f"{pretrained.folder}@2")
-    status, _, error = run.finish()
-    assert status == 0, error
-    assert "accuracy" in error
-    return run
+def whole(trained, pretrained, glue) -> Command:
+    return trained(*TUNED, f"data.source='{glue}'", f"start='{pretrained.folder}@2'")
+
+
+@pytest.fixture
+def tuning(command, glue):
+    """Return a function that makes the `Command` of a classifier."""
+    return lambda *settings: command("runs", *TUNED, f"data.source='{glue}'", *settings)
 
 
 def test_it_learns_and_the_record_has_its_accuracy(whole, pretrained):
-    record = json.loads((whole.folder / "record.json").read_text())
+    record = whole.record
     accuracies = [row["valid_accuracy"] for row in record["epochs"]]
     assert len(accuracies) == 4 and accuracies[-1] > 0.8
     assert all((60 * accuracy) == pytest.approx(round(60 * accuracy)) for accuracy in accuracies)
-    events = [json.loads(line) for line in (whole.folder / "events.jsonl").read_text().splitlines()]
-    assert [event["accuracy"] for event in events if event["kind"] == "valid"] == accuracies
-    before = json.loads((pretrained.folder / "record.json").read_text())
+    assert [event["accuracy"] for event in whole.events("valid")] == accuracies
+    before = pretrained.record
     listed = json.loads((pretrained.folder / "checkpoints" / "manifest.json").read_text())
     (weights,) = (entry for entry in listed if entry["kind"] == "weights" and entry["epoch"] == 2)
     start = record["experiment"]["start"]
@@ -75,12 +67,9 @@ def test_it_learns_and_the_record_has_its_accuracy(whole, pretrained):
     assert "valid_accuracy" not in before["epochs"][0] and "start" not in before["axes"]
 
 
-def test_killed_and_resumed_with_another_name_of_the_start_it_is_the_same_run(
-    whole, pretrained, glue, sentences, tmp_path
-):
+def test_killed_and_resumed_with_another_name_of_the_start_it_is_the_same_run(whole, pretrained, tuning, tmp_path):
     copied = tmp_path / "runs" / pretrained.folder.name
-    data = Path(whole.environment["LN_REPRO_DATA"])
-    run = tuning(sentences, data, tmp_path / "runs", glue, f"{pretrained.folder}@2")
+    run = tuning(f"start='{pretrained.folder}@2'")
     run.kill_at(45)
     shutil.copytree(pretrained.folder, copied)
     status, _, error = run.finish(f"start={copied.name.rpartition('-')[2]}@2")
@@ -118,19 +107,18 @@ def test_every_command_accepts_runs_without_bleu(whole, pretrained, tmp_path):
         (["start={tuned}@1"], "is a run of task=classification; give start=RUN@EPOCH"),
     ],
 )
-def test_a_start_that_does_not_fit_is_one_line(whole, pretrained, glue, sentences, tmp_path, settings, message):
-    data = Path(whole.environment["LN_REPRO_DATA"])
-    run = Command(sentences, data, tmp_path / "runs", [*TUNED, f"data.source='{glue}'"])
+def test_a_start_that_does_not_fit_is_one_line(whole, pretrained, tuning, tmp_path, settings, message):
+    run = tuning()
     places = {"run": pretrained.folder, "tuned": whole.folder}
     status, _, error = run.call_here("run", *run.arguments, *(setting.format(**places) for setting in settings))
     assert status == 2 and message in error and error.count("\n") == 1, error
     assert not list(tmp_path.glob("runs/*"))
 
 
-def test_damaged_or_unfinished_starts_are_refused(whole, pretrained, glue, sentences, tmp_path):
+def test_damaged_or_unfinished_starts_are_refused(pretrained, tuning, tmp_path):
     copied = tmp_path / "copied" / pretrained.folder.name
     shutil.copytree(pretrained.folder, copied)
-    run = tuning(sentences, Path(whole.environment["LN_REPRO_DATA"]), tmp_path / "runs", glue, f"{copied}@2")
+    run = tuning(f"start='{copied}@2'")
     weights = copied / "checkpoints" / "epoch2.pt"
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
     status, _, error = run.call_here("run", *run.arguments)
@@ -141,11 +129,7 @@ def test_damaged_or_unfinished_starts_are_refused(whole, pretrained, glue, sente
     assert not (tmp_path / "runs").exists()
 
 
-def test_it_can_be_trained_without_a_start(glue, sentences, whole, tmp_path):
-    data = Path(whole.environment["LN_REPRO_DATA"])
-    settings = [*TUNED, f"data.source='{glue}'", "train.max_epoch=1"]
-    run = Command(sentences, data, tmp_path / "runs", settings)
-    status, _, error = run.finish()
-    assert status == 0, error
-    record = json.loads((run.folder / "record.json").read_text())
-    assert record["experiment"]["start"] is None and record["epochs"][0]["valid_accuracy"] > 0
+def test_it_can_be_trained_without_a_start(tuning):
+    run = tuning("train.max_epoch=1")
+    run.complete()
+    assert run.record["experiment"]["start"] is None and run.record["epochs"][0]["valid_accuracy"] > 0

@@ -18,8 +18,7 @@ def jobs(run):
 def test_kill_9_changes_nothing(command, expected, victim, update):
     run = command()
     run.kill_at(update, victim)
-    status, _, error = run.finish()
-    assert status == 0, error
+    run.complete()
     assert outcome(run.folder) == expected
 
 
@@ -29,8 +28,7 @@ def test_a_killed_run_with_a_damaged_checkpoint_resumes_from_the_one_before(comm
     run.kill_at(60, "command")
     states = sorted((run.folder / "checkpoints").glob("update*.pt"), key=lambda path: path.stat().st_mtime)
     states[-1].write_bytes(states[-1].read_bytes()[:1000])
-    status, _, error = run.finish()
-    assert status == 0, error
+    error = run.complete()
     assert "renamed to" in error
     assert outcome(run.folder) == expected
 
@@ -47,11 +45,10 @@ def test_when_asked_to_stop_a_run_saves_and_the_same_command_resumes_it(command,
     first, *others = events.read_text().splitlines()
     edited = {"version": "0", "git": "0" * 40, "dirty": True}
     events.write_text("\n".join([json.dumps({**json.loads(first), "code": edited}), *others, ""]))
-    status, _, error = run.finish()
-    assert status == 0, error
+    error = run.complete()
     assert "resuming after update" in error
     assert outcome(run.folder) == expected
-    code = json.loads((run.folder / "record.json").read_text())["code"]
+    code = run.record["code"]
     assert code["dirty"] and code["sessions"][0] == edited and code["sessions"][1]["git"] == code["git"]
 
 
@@ -80,5 +77,4 @@ def test_neither_signals_meant_for_the_job_nor_a_second_command_disturb_a_run(co
     assert first.returncode == 0
     assert outcome(run.folder) == expected
     assert status == 0 or "in use by process" in error  # either is right
-    events = [json.loads(line) for line in (run.folder / "events.jsonl").read_text().splitlines()]
-    assert [event["state"] for event in events if event["kind"] == "status"] == ["started", "trained"]
+    assert [event["state"] for event in run.events("status")] == ["started", "trained"]

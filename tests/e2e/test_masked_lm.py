@@ -1,11 +1,9 @@
 """A masked language model from text to record: no hypotheses, and exact after a kill."""
 
 import gzip
-import json
 
 import pytest
 
-from tests.e2e.conftest import Command
 from tests.e2e.outcomes import outcome
 
 MASKED = ["task=masked_lm", "train.block_tokens=16", "train.label_smoothing=0", "train.save_every=7"]
@@ -14,21 +12,16 @@ PROBED = [*MASKED, "probe=gradients", "every=20"]
 
 def probes(run):
     """Return the gradients of a run by update."""
-    events = [json.loads(line) for line in (run.folder / "events.jsonl").read_text().splitlines()]
-    return {event["update"]: event["values"] for event in events if event["kind"] == "probe"}
+    return {event["update"]: event["values"] for event in run.events("probe")}
 
 
 @pytest.fixture(scope="module")
-def whole(sentences, tmp_path_factory):
-    data = tmp_path_factory.getbasetemp() / "prepared data"
-    run = Command(sentences, data, tmp_path_factory.mktemp("masked"), PROBED)
-    status, _, error = run.finish()
-    assert status == 0, error
-    return run
+def whole(trained):
+    return trained(*PROBED)
 
 
 def test_it_is_validated_after_every_epoch_and_never_scored(whole):
-    record = json.loads((whole.folder / "record.json").read_text())
+    record = whole.record
     assert record["status"] == "finished" and record["axes"]["task"] == "masked_lm"
     losses = [row["valid_loss"] for row in record["epochs"]]
     assert len(losses) == 4 and losses[-1] < losses[0]
@@ -36,7 +29,7 @@ def test_it_is_validated_after_every_epoch_and_never_scored(whole):
     assert record["data"]["unigram_bits"] > 4 and record["data"]["source_blind_bits"] is None
     assert not list((whole.folder / "hyps").iterdir())
     assert not (whole.folder / "decode.log").exists()
-    begun = json.loads((whole.folder / "events.jsonl").read_text().splitlines()[0])
+    begun = whole.events()[0]
     assert begun["parameters"] == record["parameters"]
     words = record["updates"] * 120  # at most, padding included; a seventh of them is hidden
     assert 0.1 * words < record["target_tokens"] < 0.16 * words
@@ -48,8 +41,7 @@ def test_kill_9_changes_nothing(whole, command, update):
     """Masks are drawn per epoch, also after a resume; probes use those of the first epoch."""
     run = command("runs", *PROBED)
     run.kill_at(update)
-    status, _, error = run.finish()
-    assert status == 0, error
+    run.complete()
     assert outcome(run.folder) == outcome(whole.folder)
     assert probes(run) == probes(whole) != {}
 
@@ -65,8 +57,7 @@ def lines(sentences, tmp_path) -> list[str]:
 
 def test_text_in_one_language_is_enough(command, lines):
     run = command("runs", *MASKED, *lines, "train.max_epoch=1")
-    status, _, error = run.finish()
-    assert status == 0, error
-    data = json.loads((run.folder / "record.json").read_text())["data"]
+    run.complete()
+    data = run.record["data"]
     assert (data["train_pairs"], data["valid_pairs"]) == (500, 30) and "test_pairs" not in data
     assert run.call_here("data", "verify", *lines, "data.bpe_merges=0")[0] == 0

@@ -2,23 +2,17 @@
 
 import pytest
 
-from ln_repro.records.events import Events
 from tests.e2e.outcomes import outcome
 
 PROBED = ("probe=all", "every=10", "probe_batches=3")
 
 
-def events(run, kind):
-    return [event for event in Events(run.folder / "events.jsonl").read() if event["kind"] == kind]
-
-
 @pytest.mark.slow
 def test_a_probed_run_is_the_same_run(command, expected):
     run = command("probed", *PROBED)
-    status, _, error = run.finish()
-    assert status == 0, error
+    run.complete()
     assert outcome(run.folder) == expected
-    found, last = events(run, "probe"), expected["updates"]
+    found, last = run.events("probe"), expected["updates"]
     due = sorted({*range(0, last + 1, 10), *(2**n for n in range(last.bit_length()))})
     for kind, updates in (("gradients", due), ("curvature", due), ("updates", due[1:])):
         assert [event["update"] for event in found if event["name"] == kind] == updates
@@ -41,5 +35,5 @@ def test_precision_and_accumulation_do_not_change_what_is_measured(command):
     for extra in ("precision=fp32", "precision=bf16", "train.batches_per_update=2"):
         run = command(extra, *PROBED, "train.max_epoch=1", extra)
         assert run.finish()[0] == 0
-        first.append(events(run, "probe")[0]["values"]["norm_of_mean"]["decoder.w2"])
+        first.append(run.events("probe")[0]["values"]["norm_of_mean"]["decoder.w2"])
     assert first[0] == pytest.approx(first[1], rel=0.02) and first[0] == pytest.approx(first[2], rel=0.02)

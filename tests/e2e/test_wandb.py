@@ -25,8 +25,7 @@ def test_killed_twice_it_arrives_as_one(mirrored, mode):
     setting = f"tracker.mode={mode}"
     for update, victim in ((30, "command"), (90, "trainer")):
         run.kill_at(update, victim, setting)
-    status, _, error = run.finish(setting)
-    assert status == 0, error
+    run.complete(setting)
     for _ in range(2):
         status, out, error = run.call("sync")
         assert status == 0, error

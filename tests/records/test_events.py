@@ -37,16 +37,15 @@ def test_an_event_says_what_when_and_where(events: Events) -> None:
     assert event == {"kind": "train", "update": 5, "epoch": 2, "loss": 3.25, "name": "ä\nö"}
 
 
-@pytest.mark.parametrize("value", [math.nan, -math.inf])
-def test_what_is_not_finite_is_null(events: Events, value: float) -> None:
-    events.write("train", 1, 1, loss=value, lr=0.0, values={"norms": [1.0, value], "pair": (value, 2)})
+def test_what_is_not_finite_is_null(events: Events) -> None:
+    events.write("train", 1, 1, loss=math.nan, lr=0.0, values={"norms": [1.0, math.inf], "pair": (-math.inf, 2)})
     assert "NaN" not in events.path.read_text() and "Infinity" not in events.path.read_text()
     (event,) = events.read()
     assert (event["loss"], event["lr"]) == (None, 0.0)
     assert event["values"] == {"norms": [1.0, None], "pair": [None, 2]}
 
 
-@pytest.mark.parametrize("torn", [b'{"kind": "tr', b"\0\0\0\0", b"\xff\xfe{", b'{"a": "\xc3'])
+@pytest.mark.parametrize("torn", [b'{"kind": "tr', b"\0\0\0\0", b'{"a": "\xc3'])
 def test_a_torn_line_is_no_event_and_takes_no_later_one_with_it(events: Events, torn: bytes) -> None:
     events.write("train", 1, 1)
     with events.path.open("ab") as file:
@@ -60,7 +59,7 @@ def test_a_torn_line_is_no_event_and_takes_no_later_one_with_it(events: Events, 
     assert [event["update"] for event in events.follow().new()] == [1, 1, 2]
 
 
-@pytest.mark.parametrize("line", ["[]", "3", "{}", '{"kind": "status", "update": 1, "epoch": 1}'])
+@pytest.mark.parametrize("line", ["[]", '{"kind": "status", "update": 1, "epoch": 1}'])
 def test_a_line_that_is_no_event_is_left_out_and_its_file_named(
     events: Events, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -71,18 +70,6 @@ def test_a_line_that_is_no_event_is_left_out_and_its_file_named(
     assert updates(events) == [("train", 1), ("train", 2)] == updates(events)
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and "events.jsonl: a line that is not an event is left out: " in err
-
-
-def test_a_line_that_is_being_written_is_read_when_it_is_whole(events: Events) -> None:
-    line = b'{"kind": "train", "update": 1}\n'
-    follower = events.follow()
-    assert list(follower.new()) == []
-    events.path.write_bytes(line[:9])
-    assert list(follower.new()) == []
-    with events.path.open("ab") as file:
-        file.write(line[9:])
-    assert [event["update"] for event in follower.new()] == [1]
-    assert list(follower.new()) == []
 
 
 def test_a_resumed_run_takes_back_what_came_after_its_checkpoint(events: Events) -> None:

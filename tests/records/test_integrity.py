@@ -1,5 +1,6 @@
 """Records that cannot be trusted are named, left out, and turn the exit code; sound ones are collected and verified."""
 
+import gzip
 import json
 import shutil
 import subprocess
@@ -11,13 +12,27 @@ from typing import Any
 import pytest
 
 from ln_repro import cli
-from ln_repro.records.archive import read_kept
+from ln_repro.records.archive import read_kept, records_folder
 from ln_repro.records.integrity import CHECKSUMS, write_checksums
+from tests.examples import record
 
-ROOT = Path(__file__).resolve().parents[2]
-KEPT = ROOT / "results" / "records" / "toy"
-BROKEN, OTHER = "296860c58a", "56e4bb65f2"
-"""Two committed records of Post-LN on toy that lack entropies, without and with warm-up; one is tampered with."""
+BROKEN, OTHER = "0000000001", "0000000002"
+"""Two records; the first is tampered with."""
+
+
+def scored(score: float = 100.0, **changes: Any) -> tuple[dict[str, Any], str]:
+    """Return the record of a run of one epoch, and its events as text."""
+    events = [
+        {"kind": "status", "state": "started", "update": 0, "epoch": 0},
+        {"kind": "valid", "update": 5, "epoch": 1, "loss": 2.0, "nll_loss": 1.0, "ppl": 2.0},
+        *({"kind": "bleu", "update": 5, "epoch": 1, "split": "test", "flavour": flavour, "score": score,
+           "signature": "s"} for flavour in ("tokenised", "detokenised")),
+    ]  # fmt: skip
+    row = {"epoch": 1, "update": 5, "valid_loss": 2.0, "valid_nll_loss": 1.0, "valid_bleu": None, "test_bleu": score,
+           "test_bleu_tokenised": score}  # fmt: skip
+    best = {"score": score, "signature": "s", "epoch": 1}
+    made = record(epochs=[row], bleu={"test": best, "test_tokenised": best}, **changes)
+    return made, "".join(json.dumps(event) + "\n" for event in events)
 
 
 @pytest.fixture
@@ -26,8 +41,9 @@ def folder(tmp_path: Path) -> Path:
     place = tmp_path / "records"
     place.mkdir()
     for id in (BROKEN, OTHER):
-        for suffix in (".json", ".events.jsonl.gz"):
-            shutil.copy(KEPT / f"{id}{suffix}", place)
+        made, events = scored(id=id)
+        (place / f"{id}.json").write_text(json.dumps(made))
+        (place / f"{id}.events.jsonl.gz").write_bytes(gzip.compress(events.encode()))
     write_checksums(place, [])
     return place
 
@@ -155,29 +171,17 @@ def test_damage_is_named_left_out_and_turns_the_exit_code(
 
 def test_the_committed_records_are_sound(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["verify"]) == 0
-    assert f"{len(list(KEPT.parent.glob('*/*.json')))} records are sound" in capsys.readouterr().out
-    assert (KEPT / CHECKSUMS).exists()
+    assert f"{len(list(records_folder().glob('*/*.json')))} records are sound" in capsys.readouterr().out
 
 
 def run_folder(place: Path, score: float = 100.0) -> Path:
     """Make the directory of a finished run on a corpus of two sentences."""
     run = place / "runs" / "mine-s1-0123456789"
     (run / "hyps").mkdir(parents=True)
-    record = json.loads((KEPT / f"{OTHER}.json").read_text()) | {"id": "0123456789"}
-    events = [
-        {"kind": "status", "state": "started", "update": 0, "epoch": 0},
-        {"kind": "valid", "update": 5, "epoch": 1, "loss": 2.0, "nll_loss": 1.0, "ppl": 2.0},
-        *({"kind": "bleu", "update": 5, "epoch": 1, "split": "test", "flavour": flavour, "score": score,
-           "signature": "s"} for flavour in ("tokenised", "detokenised")),
-    ]  # fmt: skip
-    row = {"epoch": 1, "update": 5, "valid_loss": 2.0, "valid_nll_loss": 1.0, "valid_bleu": None, "test_bleu": score,
-           "test_bleu_tokenised": score}  # fmt: skip
-    best = {"score": score, "signature": "s", "epoch": 1}
-    record |= {"epochs": [row], "bleu": {"test": best, "test_tokenised": best}}
-    record["data"] |= {"name": "tiny", "fingerprint": "sha256:" + "0" * 64}
+    made, events = scored(score, data={"name": "tiny", "fingerprint": "sha256:" + "0" * 64})
     (run / "experiment.json").write_text("{}")
-    (run / "record.json").write_text(json.dumps(record))
-    (run / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    (run / "record.json").write_text(json.dumps(made))
+    (run / "events.jsonl").write_text(events)
     (run / "hyps" / "test.epoch1.txt").write_text("the cat sat on the mat .\na dog barks at the moon .\n")
     return run
 
@@ -304,5 +308,5 @@ def test_two_records_are_compared_by_what_they_translated(
     tiny_corpus(tmp_path)
     assert cli.main(compare) == 0
     out = capsys.readouterr().out.splitlines()
-    assert out[0] == "0123456789  toy_postln_warm_radam  seed 1  BLEU 100.00" and out[2].startswith("p = 1.0")
+    assert out[0] == "0123456789  toy_preln_nowarm  seed 1  BLEU 100.00" and out[2].startswith("p = 1.0")
     assert cli.main(["compare", "0123456789", "nothing", "--records", str(place)]) == 2

@@ -14,7 +14,6 @@ from ln_repro.records.run_dir import RunFolder, runs_under, write_json
 from ln_repro.system import directory_lock
 
 ROOT = Path(__file__).resolve().parents[2]
-ODD_NAMES = ["two words", 'it\'s a "line\nfeed"', "-dash ünï"]
 HOLD = """
 import sys, time
 from pathlib import Path
@@ -26,28 +25,22 @@ with RunFolder(Path(sys.argv[2])).lock():
 """
 
 
-@pytest.fixture(params=ODD_NAMES)
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> RunFolder:
-    """Return a run directory with an odd name."""
-    return RunFolder(tmp_path / request.param / "toy-s1-0123456789")
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
-    """Return a run directory."""
-    return RunFolder(tmp_path / "toy-s1-0123456789")
+    """Return a run directory with an unusual name."""
+    return RunFolder(tmp_path / '-it\'s a "line\nfeed", ünï' / "toy-s1-0123456789")
 
 
-def hold(folder: RunFolder) -> subprocess.Popen[str]:
+def hold(run: RunFolder) -> subprocess.Popen[str]:
     """Start a process that holds the directory."""
-    arguments = [sys.executable, "-c", HOLD, str(ROOT), str(folder.path)]
+    arguments = [sys.executable, "-c", HOLD, str(ROOT), str(run.path)]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
     assert process.stdout and process.stdout.readline() == "held\n"
     return process
 
 
 def test_a_process_killed_while_it_writes_leaves_the_old_file(run: RunFolder) -> None:
-    run.path.mkdir()
+    run.path.mkdir(parents=True)
     target = run.path / "record.json"
     write_json(target, {"whole": True})
     code = (
@@ -75,27 +68,26 @@ def test_a_process_killed_while_it_writes_leaves_the_old_file(run: RunFolder) ->
 def test_an_odd_file_is_named_and_left_out(
     run: RunFolder, text: bytes, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run.path.mkdir()
+    run.path.mkdir(parents=True)
     assert run.record is None and capsys.readouterr().err == ""
     (run.path / "record.json").write_bytes(text)
     assert run.record is None and run.state == "failed"
     err = capsys.readouterr().err
-    assert err.startswith(f"ln-repro: {run.path / 'record.json'} is left out: {reason}") and err.count("\n") == 1
+    path = str(run.path / "record.json").replace("\n", "\\n")
+    assert err.startswith(f"ln-repro: {path} is left out: {reason}") and err.count("\n") == 1
 
 
-@pytest.mark.parametrize("text", ["", '{"status": "finished", "bleu": {"te'])
-def test_a_record_cut_short_is_none_and_is_set_aside(run: RunFolder, text: str) -> None:
-    run.path.mkdir()
-    (run.path / "record.json").write_text(text)
-    assert run.record is None and run.state == "failed"
+def test_a_record_cut_short_is_renamed(run: RunFolder) -> None:
+    run.path.mkdir(parents=True)
+    (run.path / "record.json").write_text('{"status": "finished", "bleu": {"te')
     said: list[str] = []
     run.begin(said.append)
     assert run.state == "interrupted" and "renamed to record.json.damaged" in said[0]
-    assert (run.path / "record.json.damaged").read_text() == text
+    assert (run.path / "record.json.damaged").read_text() == '{"status": "finished", "bleu": {"te'
 
 
 def test_a_failure_is_told_until_the_next_session(run: RunFolder) -> None:
-    run.path.mkdir()
+    run.path.mkdir(parents=True)
     assert run.state == "interrupted" and run.failure is None
     run.fail("train failed (exit 9)")
     assert run.state == "failed" and run.failure and run.failure["error"] == "train failed (exit 9)"
@@ -105,21 +97,21 @@ def test_a_failure_is_told_until_the_next_session(run: RunFolder) -> None:
     assert run.state == "interrupted"
 
 
-def test_a_claim_keeps_another_process_out_until_it_ends(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_keeps_another_process_out_until_it_ends(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(directory_lock, "PATIENCE_SECONDS", 0.1)
-    assert not folder.holder
-    holder = hold(folder)
+    assert not run.holder
+    holder = hold(run)
     try:
-        assert folder.holder
+        assert run.holder
         with pytest.raises(LnReproError, match=f"in use by process {holder.pid}; wait for it or stop it"):
-            folder.lock().__enter__()
+            run.lock().__enter__()
     finally:
         holder.kill()
         holder.wait()
-    assert not folder.holder
-    with folder.lock() as ours:
-        assert folder.holder and os.fstat(ours.descriptor)
-    assert not folder.holder
+    assert not run.holder
+    with run.lock() as ours:
+        assert run.holder and os.fstat(ours.descriptor)
+    assert not run.holder
 
 
 def test_a_worker_that_outlives_its_command_still_holds_the_directory(run: RunFolder) -> None:
@@ -131,32 +123,32 @@ def test_a_worker_that_outlives_its_command_still_holds_the_directory(run: RunFo
     assert not run.holder
 
 
-def test_nothing_set_aside_is_ever_overwritten(folder: RunFolder) -> None:
+def test_nothing_set_aside_is_ever_overwritten(run: RunFolder) -> None:
     names = []
     for number in (1, 2, 3):
-        folder.path.mkdir(parents=True)
-        write_json(folder.path / "experiment.json", {"number": number})
-        names.append(folder.set_aside())
-        assert not folder.path.exists()
-    assert [path.name for path in names] == [f"{folder.path.name}.old{number}" for number in (1, 2, 3)]
+        run.path.mkdir(parents=True)
+        write_json(run.path / "experiment.json", {"number": number})
+        names.append(run.set_aside())
+        assert not run.path.exists()
+    assert [path.name for path in names] == [f"{run.path.name}.old{number}" for number in (1, 2, 3)]
     assert [json.loads((path / "experiment.json").read_text())["number"] for path in names] == [1, 2, 3]
 
 
-def test_runs_are_found_but_not_those_set_aside(folder: RunFolder) -> None:
-    place = folder.path.parent
+def test_runs_are_found_but_not_those_set_aside(run: RunFolder) -> None:
+    place = run.path.parent
     assert runs_under(place) == []
     for name in ("b-s1-0", "a-s1-0", "a-s1-0.old1", "odd-s1-0"):
         (place / name).mkdir(parents=True)
         write_json(place / name / "experiment.json", {})
     (place / "odd-s1-0" / "experiment.json").write_text("[]")
     (place / "not-a-run").mkdir()
-    assert [run.path.name for run in runs_under(place)] == ["a-s1-0", "b-s1-0"]
+    assert [found.path.name for found in runs_under(place)] == ["a-s1-0", "b-s1-0"]
 
 
-def test_a_claim_is_on_the_directory_that_is_there_now(folder: RunFolder) -> None:
+def test_a_claim_is_on_the_directory_that_is_there_now(run: RunFolder) -> None:
     """Somebody waits for a directory that is set aside meanwhile: he gets the new one, not the lock of the old."""
-    with folder.lock() as first:
-        folder.set_aside()
-        with folder.lock() as second:
+    with run.lock() as first:
+        run.set_aside()
+        with run.lock() as second:
             assert not os.path.samestat(os.fstat(first.descriptor), os.fstat(second.descriptor))
-            assert os.path.samestat(os.fstat(second.descriptor), next(folder.path.glob(".lock-*")).stat())
+            assert os.path.samestat(os.fstat(second.descriptor), next(run.path.glob(".lock-*")).stat())

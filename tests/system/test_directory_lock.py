@@ -118,10 +118,9 @@ def test_a_released_lock_is_free_at_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert sorted(path.name for path in (tmp_path / "sessions").iterdir()) == ["1.json", "2.json", "3.json"]
 
 
-@pytest.mark.parametrize("text", ["", '{"host": "a', "[]"])
-def test_a_damaged_lock_file_expires(tmp_path: Path, text: str) -> None:
+def test_a_damaged_lock_file_expires(tmp_path: Path) -> None:
     (tmp_path / "sessions").mkdir()
-    (tmp_path / "sessions" / "1.json").write_text(text)
+    (tmp_path / "sessions" / "1.json").write_text('{"host": "a')
     with acquire(tmp_path) as ours:
         assert ours.number == 2
 
