@@ -1,16 +1,19 @@
 """The command line: all commands and their arguments. Each command is imported from `ln_repro.commands` when used."""
 
-import argparse
-import os
-import sys
-from collections.abc import Callable, Sequence
-from importlib import import_module
-from pathlib import Path
+try:
+    import argparse
+    import os
+    import sys
+    from collections.abc import Callable, Sequence
+    from importlib import import_module
+    from pathlib import Path
 
-from ln_repro.commands.messages import OneLineParser, complain, crashed, own_folder
-from ln_repro.errors import Interrupted, LnReproError, UserError
-from ln_repro.system.signals import raise_on_stop_signals
-from ln_repro.version import __version__
+    from ln_repro.commands.messages import OneLineParser, complain, crashed, own_folder
+    from ln_repro.errors import Interrupted, LnReproError, UserError
+    from ln_repro.system.signals import raise_on_stop_signals
+    from ln_repro.version import __version__
+except KeyboardInterrupt:  # Ctrl-C before `main`
+    raise SystemExit(130) from None
 
 EPILOG = """\
 exit codes: 0 done (divergence is a result), 1 failed, 2 wrong input, 130 interrupted (resumable)

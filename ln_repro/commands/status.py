@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import json
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -21,8 +22,8 @@ def status_command(options: argparse.Namespace) -> None:
     from ln_repro.records.status import summary, table
 
     if not options.watch or not sys.stdout.isatty():  # a pipe gets the table once
-        rows = _rows(options)
-        print(json.dumps(rows, indent=1) if options.json else table(rows))
+        rows, width = _rows(options), shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        print(json.dumps(rows, indent=1) if options.json else table(rows, width))
         return
     from rich.console import Console, Group
     from rich.live import Live
@@ -32,7 +33,7 @@ def status_command(options: argparse.Namespace) -> None:
         while True:
             rows = _rows(options)
             height = live.console.height - 2
-            lines = table(rows).splitlines()
+            lines = table(rows, live.console.width).splitlines()
             more = [f"... and {len(lines) - height} more"] if len(lines) > height else []
             live.update(
                 Group(Text(summary(row["state"] for row in rows)), Text("\n".join([*lines[:height], *more]))),

@@ -311,6 +311,12 @@ def test_the_help_of_run_lists_corpora_and_arms(capsys: pytest.CaptureFixture[st
         assert f"  {name.partition('_')[2]}\n      {text}\n" in out
 
 
+def test_ctrl_c_during_the_imports_ends_quietly(tmp_path: Path) -> None:
+    (tmp_path / "argparse.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = command("status", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_the_help_imports_nothing_heavy() -> None:
     code = (
         "import sys; from ln_repro import cli\n"
@@ -369,6 +375,15 @@ def test_status_marks_runs_with_settings_of_their_own(
     assert found == [None, "model.layers=2, train.max_epoch=1", "lr=0.001, init=fairseq"]
     assert cli.main(["status"]) == 0
     assert "model.layers=2, train.max_epoch=1\n" in capsys.readouterr().out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    assert cli.main(["status"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert (
+        "    own settings: model.layers=2, train.max_epoch=1" in lines
+        and "    own settings: lr=0.001, init=fairseq" in lines
+    )
     assert cli.main(["status", "grid=section4"]) == 0
     assert "not shown: 3 runs with settings" in capsys.readouterr().err
 
