@@ -77,6 +77,9 @@ def parser() -> argparse.ArgumentParser:
         for each in parsers:
             each.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
 
+    def commas(text: str) -> list[str]:
+        return text.split(",")
+
     command("run", "run", "train, score and record one experiment: run exp=NAME [key=value ...]")
     for name, module, text in (
         ("sweep", "sweep", "run every unfinished experiment of a grid, on this machine or on a Slurm cluster"),
@@ -91,11 +94,11 @@ def parser() -> argparse.ArgumentParser:
             help="grid=NAME [corpus=NAME] [seeds=N] [arms=A,B] [rates=X,Y] [launcher=slurm] [key=value ...]",
         )
         grid.add_argument(
-            "--only", action="append", default=[], metavar="PATTERN[,...]",
+            "--only", action="extend", default=[], type=commas, metavar="PATTERN[,...]",
             help="only runs that match a pattern: '*sgd*,postln_warm-s2,*-lr0.001*'",
         )  # fmt: skip
         grid.add_argument(
-            "--except", action="append", default=[], metavar="PATTERN[,...]", dest="but",
+            "--except", action="extend", default=[], type=commas, metavar="PATTERN[,...]", dest="but",
             help="all runs except those that match a pattern",
         )  # fmt: skip
         own_folder(grid)

@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 
 from ln_repro import cli
-from ln_repro.commands import sweep
 from ln_repro.engine import device
 from ln_repro.engine.device import Gpu
 from ln_repro.errors import LnReproError, UserError
@@ -45,7 +44,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             return subprocess.Popen([sys.executable, "-c", next(codes)])
 
         monkeypatch.setattr(run_process, "start", start)
-        return RunJob("toy-s1-0", "0-toy-s1-0.json", str(tmp_path), retries), started
+        return RunJob("toy-s1-0", Path("0-toy-s1-0.json"), tmp_path, retries), started
 
     return make
 
@@ -147,7 +146,6 @@ def test_without_a_gpu_here_the_precision_of_jobs_with_one_is_named(
     words: list[str], warned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    sweep._say_once.cache_clear()
     monkeypatch.setattr(device, "gpu", lambda: Gpu(None, False))
     assert cli.main(["sweep", "grid=design", "--only", "postln_warm", "--dry-run", *words]) == 0
     said = capsys.readouterr().err
