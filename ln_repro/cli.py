@@ -156,10 +156,10 @@ def parser() -> argparse.ArgumentParser:
         help="data.source=PATH, paths.runs=DIR; train.max_epoch=N or train.max_update=N to cut it short",
     )
     add_records(tables, figures, claims, ranked, verify, collect, compare, reproduce)
-    sync = command("sync", "runs", "send the events of runs to wandb; may be repeated")
+    sync = command("sync", "sync", "send the events of runs to wandb; may be repeated")
     sync.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     sync.add_argument("--follow", action="store_true", help="keep sending until the runs have ended")
-    doctor = command("doctor", "runs", "check this machine and suggest how to fix what does not work")
+    doctor = command("doctor", "doctor", "check this machine and suggest how to fix what does not work")
     doctor.add_argument("--json", action="store_true", help="print JSON")
     return main_parser
 
