@@ -1,16 +1,19 @@
 """The command line: all commands and their arguments. Each command is imported from `ln_repro.commands` when used."""
 
-import argparse
-import os
-import sys
-from collections.abc import Callable, Sequence
-from importlib import import_module
-from pathlib import Path
+try:
+    import argparse
+    import os
+    import sys
+    from collections.abc import Callable, Sequence
+    from importlib import import_module
+    from pathlib import Path
 
-from ln_repro.commands.messages import OneLineParser, complain, crashed, own_folder
-from ln_repro.errors import Interrupted, LnReproError, UserError
-from ln_repro.system.signals import raise_on_stop_signals
-from ln_repro.version import __version__
+    from ln_repro.commands.messages import OneLineParser, complain, crashed, own_folder
+    from ln_repro.errors import Interrupted, LnReproError, UserError
+    from ln_repro.system.signals import raise_on_stop_signals
+    from ln_repro.version import __version__
+except KeyboardInterrupt:  # Ctrl-C before `main`
+    raise SystemExit(130) from None
 
 EPILOG = """\
 exit codes: 0 done (divergence is a result), 1 failed, 2 wrong input, 130 interrupted (resumable)
@@ -74,6 +77,9 @@ def parser() -> argparse.ArgumentParser:
         for each in parsers:
             each.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
 
+    def commas(text: str) -> list[str]:
+        return text.split(",")
+
     command("run", "run", "train, score and record one experiment: run exp=NAME [key=value ...]")
     for name, module, text in (
         ("sweep", "sweep", "run every unfinished experiment of a grid, on this machine or on a Slurm cluster"),
@@ -88,11 +94,11 @@ def parser() -> argparse.ArgumentParser:
             help="grid=NAME [corpus=NAME] [seeds=N] [arms=A,B] [rates=X,Y] [launcher=slurm] [key=value ...]",
         )
         grid.add_argument(
-            "--only", action="append", default=[], metavar="PATTERN[,...]",
+            "--only", action="extend", default=[], type=commas, metavar="PATTERN[,...]",
             help="only runs that match a pattern: '*sgd*,postln_warm-s2,*-lr0.001*'",
         )  # fmt: skip
         grid.add_argument(
-            "--except", action="append", default=[], metavar="PATTERN[,...]", dest="but",
+            "--except", action="extend", default=[], type=commas, metavar="PATTERN[,...]", dest="but",
             help="all runs except those that match a pattern",
         )  # fmt: skip
         own_folder(grid)
@@ -150,10 +156,10 @@ def parser() -> argparse.ArgumentParser:
         help="data.source=PATH, paths.runs=DIR; train.max_epoch=N or train.max_update=N to cut it short",
     )
     add_records(tables, figures, claims, ranked, verify, collect, compare, reproduce)
-    sync = command("sync", "runs", "send the events of runs to wandb; may be repeated")
+    sync = command("sync", "sync", "send the events of runs to wandb; may be repeated")
     sync.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     sync.add_argument("--follow", action="store_true", help="keep sending until the runs have ended")
-    doctor = command("doctor", "runs", "check this machine and suggest how to fix what does not work")
+    doctor = command("doctor", "doctor", "check this machine and suggest how to fix what does not work")
     doctor.add_argument("--json", action="store_true", help="print JSON")
     return main_parser
 

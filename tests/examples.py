@@ -2,7 +2,10 @@
 
 from typing import Any
 
+from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.settings import Experiment, build
+from ln_repro.sweep.grid import GridRun
+from ln_repro.sweep.plan import PlannedRun
 
 SIGNATURE = "nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:2.4.0|data:toy/test|beam:5|lenpen:1.2|avg:1"
 
@@ -33,6 +36,12 @@ def settings(**changes: Any) -> dict[str, Any]:
 def experiment(**changes: Any) -> Experiment:
     """Return an experiment."""
     return build(settings(**changes))
+
+
+def planned(run: Experiment) -> PlannedRun:
+    """Return the run of a grid, on a corpus with the fingerprint "data"."""
+    rate = LearningRate(1.0, 0, "constant", 4000, None, 10, total=10)
+    return PlannedRun(GridRun(run.exp, run.seed), run, rate, "data")
 
 
 def record(**changes: Any) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from tests.examples import experiment
 @pytest.mark.parametrize(
     ("changes", "epochs"),
     [
-        ({"max_update": 1001}, 41),
         ({"max_update": 1000, "max_epoch": 7}, 7),
         ({"max_update": 1000, "batches_per_update": 5}, 200),
         ({"max_update": 1000, "max_tokens": 10**6}, 1000),

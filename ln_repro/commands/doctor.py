@@ -1,12 +1,13 @@
 """The checks of `ln-repro doctor`: Python, packages, GPU, disk, corpora and wandb."""
 
+import argparse
 import importlib.util
+import json
 import os
 import platform
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from ln_repro.engine.compat import INSTALL
 from ln_repro.engine.device import REMEDY, gpu
@@ -30,9 +31,16 @@ class Check:
     needed: bool = True
 
 
-def examine() -> list[Check]:
-    """Run all checks."""
-    return [python(), *torch_and_gpu(), fairseq(), disk(), data(), wandb()]
+def doctor_command(options: argparse.Namespace) -> int:
+    """Run `doctor`."""
+    checks = [python(), *torch_and_gpu(), fairseq(), disk(), data(), wandb()]
+    if options.json:
+        print(json.dumps([asdict(check) for check in checks], indent=1))
+    else:
+        for check in checks:
+            mark = "ok  " if check.ok else "FAIL" if check.needed else "-   "
+            print(f"{mark} {check.name:8} {check.found}{f'  ->  {check.advice}' if check.advice else ''}")
+    return 0 if all(check.ok for check in checks if check.needed) else 1
 
 
 def python() -> Check:
@@ -87,12 +95,3 @@ def wandb() -> Check:
         "" if os.environ.get("WANDB_API_KEY") else "without a key runs are mirrored offline; wandb login for online"
     )
     return Check("wandb", True, version, advice, needed=False)
-
-
-def report(checks: Sequence[Check]) -> str:
-    """Return the results as text, one line per check."""
-    lines = []
-    for check in checks:
-        mark = "ok  " if check.ok else "FAIL" if check.needed else "-   "
-        lines.append(f"{mark} {check.name:8} {check.found}{f'  ->  {check.advice}' if check.advice else ''}")
-    return "\n".join(lines)

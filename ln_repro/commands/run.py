@@ -37,6 +37,7 @@ def run_command(arguments: list[str]) -> int:
     from ln_repro.engine import process
     from ln_repro.experiment.compose import PRIMARY, compose, expand, hydra_app, launch, search_also, with_own_norm
     from ln_repro.experiment.settings import build
+    from ln_repro.sweep.queued import read
     from ln_repro.system.distributed import this_rank
 
     assignments = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
@@ -44,7 +45,10 @@ def run_command(arguments: list[str]) -> int:
     overrides = with_own_norm([*assignments, *options.overrides])
     search_also(options.config_dir)
     if options.queued:
-        return _run_queued(options.queued, overrides)
+        if overrides:
+            raise UserError(f"--queued: the experiment is settled; take away {' '.join(overrides)}")
+        _run_one(*read(options.queued))
+        return 0
     if options.help:
         return _run_help()
     if (options.resolve or options.package) and not options.cfg:
@@ -67,7 +71,9 @@ def run_command(arguments: list[str]) -> int:
             if options.multirun:
                 print(f"---\n# {shlex.join(['ln-repro', 'run', *one])}")
             if options.cfg == "job" and not options.package and "reference" in settings:
-                print(f"# {_total_rate(experiment, settings['reference']['updates_per_epoch'])}")
+                each = settings["reference"]["updates_per_epoch"]
+                rate = experiment.learning_rate(each)
+                print(f"# total learning rate: {rate.sum():.4g} over {rate.total} updates of about {each} an epoch")
             with hydra_app() as app:
                 if options.cfg:
                     app.show_cfg(PRIMARY, one, options.cfg, options.package, resolve=True)
@@ -77,15 +83,6 @@ def run_command(arguments: list[str]) -> int:
         _run_one(experiments[0])
     elif not launch(overrides, lambda settings: _run_one(build(settings))):
         return max(map(_run_one_of_several, experiments))
-    return 0
-
-
-def _run_queued(file: Path, overrides: list[str]) -> int:
-    from ln_repro.sweep.queued import read
-
-    if overrides:
-        raise UserError(f"--queued: the experiment is settled; take away {' '.join(overrides)}")
-    _run_one(*read(file))
     return 0
 
 
@@ -105,11 +102,6 @@ def _run_one_of_several(experiment: "Experiment") -> int:
     except Exception as error:
         return complain(error) if isinstance(error, LnReproError) else crashed(error)
     return 0
-
-
-def _total_rate(experiment: "Experiment", updates_per_epoch: int) -> str:
-    rate = experiment.learning_rate(updates_per_epoch)
-    return f"total learning rate: {rate.sum():.4g} over {rate.total} updates of about {updates_per_epoch} an epoch"
 
 
 def _run_help() -> int:

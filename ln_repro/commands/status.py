@@ -3,15 +3,19 @@
 import argparse
 import contextlib
 import json
+import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ln_repro.commands.messages import say
 from ln_repro.commands.sweep import compose_runs, plan_runs, queue_of
 from ln_repro.errors import UserError
 from ln_repro.system.paths import runs_folder
+
+if TYPE_CHECKING:
+    from ln_repro.sweep.plan import PlannedRun
 
 WATCH_SECONDS = 2.0
 
@@ -21,8 +25,8 @@ def status_command(options: argparse.Namespace) -> None:
     from ln_repro.records.status import summary, table
 
     if not options.watch or not sys.stdout.isatty():  # a pipe gets the table once
-        rows = _rows(options)
-        print(json.dumps(rows, indent=1) if options.json else table(rows))
+        rows, width = _rows(options), shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        print(json.dumps(rows, indent=1) if options.json else table(rows, width))
         return
     from rich.console import Console, Group
     from rich.live import Live
@@ -32,7 +36,7 @@ def status_command(options: argparse.Namespace) -> None:
         while True:
             rows = _rows(options)
             height = live.console.height - 2
-            lines = table(rows).splitlines()
+            lines = table(rows, live.console.width).splitlines()
             more = [f"... and {len(lines) - height} more"] if len(lines) > height else []
             live.update(
                 Group(Text(summary(row["state"] for row in rows)), Text("\n".join([*lines[:height], *more]))),
@@ -51,9 +55,7 @@ def cancel_command(options: argparse.Namespace) -> int:
     if options.all:
         chosen[runs_folder()] = None
     elif any("=" in word for word in options.words):
-        from ln_repro.sweep.grid import parse_request
-
-        plan = plan_runs(compose_runs(parse_request(options.words), options), prepared=False)
+        plan = _plan(options)
         chosen[plan[0].experiment.paths.runs] = [planned.name for planned in plan if not planned.done]
     else:
         for folder in (Path(word).absolute() for word in options.words):
@@ -85,15 +87,19 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
     return rows
 
 
+def _plan(options: argparse.Namespace) -> "list[PlannedRun]":
+    from ln_repro.sweep.grid import parse_request
+
+    return plan_runs(compose_runs(parse_request(options.words), options), prepared=False)
+
+
 def _plain_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
     from ln_repro.records.run_dir import runs_under
     from ln_repro.records.status import row, rows, waiting_row, with_queue
     from ln_repro.sweep.cluster import submitted_experiment
 
     if options.words:
-        from ln_repro.sweep.grid import parse_request
-
-        plan = plan_runs(compose_runs(parse_request(options.words), options), prepared=False)
+        plan = _plan(options)
         runs, exps = plan[0].experiment.paths.runs, {p.run.exp for p in plan}
         others = {run.path.name for run in runs_under(runs) if (run.experiment or {}).get("exp") in exps}
         if others := others - {p.name for p in plan}:

@@ -7,8 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,12 +87,15 @@ def sweep_command(options: argparse.Namespace) -> int:
 
 def compose_runs(request: "SweepRequest", options: argparse.Namespace) -> "list[Composed]":
     """Return the selected runs of a grid, each with its experiment and learning rate."""
-    from ln_repro.experiment.compose import compose, experiments, grid, search_also
+    from ln_repro.engine.device import gpu, resolve_precision
+    from ln_repro.experiment.compose import compose, experiments, grid, launcher, search_also
     from ln_repro.experiment.settings import build
     from ln_repro.sweep.grid import by_rate, grid_runs, select
+    from ln_repro.sweep.slurm import asks_for_gpus
 
     search_also(options.config_dir)
-    resolve, described = _precision_resolver(request), grid(request.grid)
+    on_nodes = not request.local and asks_for_gpus(launcher(request.launcher, request.launcher_options))
+    described = grid(request.grid)
     corpus = request.corpus or described.get("corpus", "toy")
     described["arms"] = request.arms or described["arms"]
     runs = grid_runs(described, corpus, request.seeds, request.settings, list(experiments()))
@@ -104,10 +106,14 @@ def compose_runs(request: "SweepRequest", options: argparse.Namespace) -> "list[
             raise UserError(f"rates: the setting of {corpus} has no reference.{key}; give rates=A,B,C")
     if rates:
         runs = by_rate(runs, rates)
-    composed = []
-    for run in select(runs, _patterns(options.only), _patterns(options.but)):
+    composed, undecided = [], False
+    for run in select(runs, options.only, options.but):
         settings = compose(run.overrides)
-        experiment = resolve(build(settings))
+        experiment = build(settings)
+        of_nodes = on_nodes and experiment.train.device != "cpu"
+        undecided |= of_nodes and experiment.precision == "auto" and gpu().name is None
+        if not of_nodes or experiment.precision == "auto":  # otherwise, this machine's GPU says nothing about theirs
+            experiment = resolve_precision(experiment)
         if experiment.start is not None:
             raise UserError(
                 "start: pre-trained weights do not fit every experiment of a sweep; "
@@ -116,38 +122,10 @@ def compose_runs(request: "SweepRequest", options: argparse.Namespace) -> "list[
         if not (updates_per_epoch := settings.get("reference", {}).get("updates_per_epoch")):
             raise UserError(f"reference.updates_per_epoch: is not set by {run.exp}; a sweep needs it to plan")
         composed.append((run, experiment, experiment.learning_rate(updates_per_epoch)))
+    if undecided:
+        say("precision=auto is decided by this machine's GPU, and there is none: "
+            "the jobs run in fp32 unless you give precision=bf16")  # fmt: skip
     return composed
-
-
-def _patterns(arguments: Sequence[str]) -> list[str]:
-    return [pattern for argument in arguments for pattern in argument.split(",")]
-
-
-def _precision_resolver(request: "SweepRequest") -> "Callable[[Experiment], Experiment]":
-    """Return a function that resolves the precision of an experiment, for this machine or for the cluster's nodes."""
-    from ln_repro.engine.device import gpu, resolve_precision
-    from ln_repro.experiment.compose import launcher
-    from ln_repro.sweep.slurm import asks_for_gpus
-
-    if request.local or not asks_for_gpus(launcher(request.launcher, request.launcher_options)):
-        return resolve_precision
-
-    def on_the_nodes(experiment: "Experiment") -> "Experiment":
-        if experiment.train.device == "cpu":
-            return resolve_precision(experiment)
-        if experiment.precision != "auto":
-            return experiment
-        if gpu().name is None:
-            _say_once("precision=auto is decided by this machine's GPU, and there is none: "
-                      "the jobs run in fp32 unless you give precision=bf16")  # fmt: skip
-        return resolve_precision(experiment)
-
-    return on_the_nodes
-
-
-@cache
-def _say_once(line: str) -> None:
-    say(line)
 
 
 def plan_runs(composed: "list[Composed]", prepared: bool, skipped: frozenset[str] = frozenset()) -> list["PlannedRun"]:
@@ -155,11 +133,8 @@ def plan_runs(composed: "list[Composed]", prepared: bool, skipped: frozenset[str
     from ln_repro.corpus.prepare import fingerprint, prepare
     from ln_repro.sweep.plan import PlannedRun
 
-    first = composed[0][1]
-    if prepared:
-        source: str | None = prepare(first.data, first.paths.data, say).fingerprint
-    else:
-        source = fingerprint(first.data, first.paths.data)
+    corpus = composed[0][1].data, composed[0][1].paths.data
+    source = prepare(*corpus, say).fingerprint if prepared else fingerprint(*corpus)
     return [PlannedRun(*parts, source, skipped) for parts in composed]
 
 

@@ -1,5 +1,6 @@
 """The state of runs, read from the files of their directories."""
 
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -61,14 +62,23 @@ def summary(states: Iterable[str]) -> str:
     return f"{counted.total()} run{'' if counted.total() == 1 else 's'}: {', '.join(parts) or 'none'}"
 
 
-def table(rows: Sequence[Row]) -> str:
-    """Return the rows as text, usually 80 columns wide; with the learning rate if an experiment has several."""
+def table(rows: Sequence[Row], width: int | None = None) -> str:
+    """Return the rows as text, with the learning rate if an experiment has several.
+
+    Own settings are the last column or, if a ``width`` is given, which no line exceeds, lines below their rows.
+    """
     if not rows:
         return "no runs yet; `ln-repro run exp=NAME` starts one"
     several = len({(row["exp"], row["lr"]) for row in rows}) > len({row["exp"] for row in rows})
     columns = ("exp", "lr", *COLUMNS[1:]) if several else COLUMNS
-    columns = (*columns, "settings") if any(row.get("settings") for row in rows) else columns
-    return aligned([columns, *(shown(row, columns) for row in rows)])
+    if width is None and any(row.get("settings") for row in rows):
+        columns = (*columns, "settings")
+    text = aligned([columns, *(shown(row, columns) for row in rows)])
+    if width is None:
+        return text
+    below = ["", *(f"    own settings: {row['settings']}" if row.get("settings") else "" for row in rows)]
+    lines = (line for pair in zip(text.splitlines(), below, strict=True) for line in pair)
+    return "\n".join(part for line in lines for part in textwrap.wrap(line, width, subsequent_indent=" " * 6))
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:

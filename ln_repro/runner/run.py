@@ -3,8 +3,7 @@
 import json
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -81,8 +80,12 @@ def run(experiment: Experiment, say: Callable[[str], None], queued: Mapping[str,
         with folder.lock() as lock:
             if folder.record is None:
                 folder.begin(say)
-                with failure_recorded(folder):
+                try:
                     Run(experiment, corpus, folder, run_id, lock, say, queued).execute()
+                except Exception as error:
+                    if not isinstance(error, Interrupted):
+                        folder.fail(str(error))
+                    raise
             elif rank.size > 1:  # another process finished it in the meantime
                 process.release_ranks(folder.log)
     return folder.path
@@ -278,18 +281,6 @@ def most_epochs(train: Training, target_tokens: int) -> int:
     updates_per_epoch = max(target_tokens / (train.max_tokens * train.batches_per_update), 1)
     ends = (train.max_epoch, train.max_update and math.ceil(train.max_update / updates_per_epoch))
     return min(end for end in ends if end)
-
-
-@contextmanager
-def failure_recorded(folder: RunFolder) -> Iterator[None]:
-    """Record a failure of the session in the run directory; an interruption is not a failure."""
-    try:
-        yield
-    except Interrupted:
-        raise
-    except Exception as error:
-        folder.fail(str(error))
-        raise
 
 
 def read_lines(path: Path) -> list[str]:

@@ -24,14 +24,14 @@ def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
     Cancellations(runs).request([ALL] if names is None else names)  # for sweeps on this and other machines
     try:
         jobs = submitted(runs)
-        slurm.cancel(one.job.name for name, one in jobs.items() if names is None or name in names)
+        slurm.cancel(job.name for name, job in jobs.items() if names is None or name in names)
     except LnReproError as error:
         jobs = {}
         yield f"{error}: the jobs in its queue are not cancelled"
     for name in sorted({run.path.name for run in runs_under(runs)} | {*jobs}) if names is None else names:
         holder = RunFolder(runs / name).holder
         if name in jobs:
-            yield f"{name}: job {jobs[name].job.name} cancelled"
+            yield f"{name}: job {jobs[name].name} cancelled"
         elif holder and holder.is_local:
             yield f"{name}: {holder} {'stopping' if stopped(holder) else 'could not be stopped'}"
         elif holder:

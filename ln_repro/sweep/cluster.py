@@ -4,7 +4,6 @@ import shutil
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +19,13 @@ WATCH_SECONDS = 5.0
 ACTIVE = ("queued", "running")
 
 
-@dataclass(frozen=True)
-class Submitted:
-    """A run in Slurm's queue: its job, and the file with its experiment."""
-
-    job: slurm.Job
-    file: Path
-
-
 def arrays(runs: Path) -> Path:
     """Return the folder of submitted runs, which has a folder for each job array, named after its tag in Slurm."""
     return runs.absolute() / "sweep" / "slurm" / "queue"
 
 
-def submitted(runs: Path) -> dict[str, Submitted]:
-    """Return the pending and running runs in Slurm's queue, by the names of their directories.
+def submitted(runs: Path) -> dict[str, slurm.Job]:
+    """Return the jobs of the pending and running runs in Slurm's queue, by the names of the runs' directories.
 
     Raises:
         LnReproError: Slurm does not respond; it is only queried if runs were submitted before.
@@ -42,8 +33,7 @@ def submitted(runs: Path) -> dict[str, Submitted]:
     ours = {folder.name: folder for folder in arrays(runs).glob("*")}
     jobs = [job for job in slurm.queue() if job.tag in ours] if ours else []
     runs_of = {tag: files.listed(ours[tag]) for tag in {job.tag for job in jobs}}
-    matched = [Submitted(job, runs_of[job.tag][job.index]) for job in jobs if job.index in runs_of[job.tag]]
-    return {files.name(one.file): one for one in matched}
+    return {files.name(file): job for job in jobs if (file := runs_of[job.tag].get(job.index))}
 
 
 def submitted_experiment(runs: Path, name: str) -> Experiment | None:
@@ -54,7 +44,7 @@ def submitted_experiment(runs: Path, name: str) -> Experiment | None:
 
 def queued(runs: Path) -> dict[str, str]:
     """Return the states (``queued`` or ``running``) of the runs in Slurm's queue, by the names of their directories."""
-    return {name: one.job.state for name, one in submitted(runs).items()}
+    return {name: job.state for name, job in submitted(runs).items()}
 
 
 def submit_unfinished(plan: Sequence[PlannedRun], runs: Path, options: Mapping[str, Any], retries: int) -> int:
@@ -71,24 +61,13 @@ def submit_unfinished(plan: Sequence[PlannedRun], runs: Path, options: Mapping[s
             tag = f"ln-repro-{uuid.uuid4().hex}"
             # Written before the submission, so that jobs can be matched to runs even if this process dies meanwhile.
             written = files.write(todo, arrays(runs) / tag)
-            jobs = [
-                slurm.RunJob(p.name, str(file), str(runs.absolute()), retries)
-                for p, file in zip(todo, written, strict=True)
-            ]
+            jobs = [slurm.RunJob(p.name, file, runs.absolute(), retries) for p, file in zip(todo, written, strict=True)]
             try:
                 slurm.submit(jobs, tag, options, runs.absolute() / "sweep" / "slurm")
             except UserError:  # refused, so that no job is in the queue
                 shutil.rmtree(arrays(runs) / tag)
                 raise
     return len(todo)
-
-
-def _dequeue(plan: Sequence[PlannedRun], runs: Path) -> int:
-    """Cancel the pending jobs of these runs; return their number."""
-    names = {planned.name for planned in plan}
-    waiting = [one.job for name, one in submitted(runs).items() if name in names and one.job.state == "queued"]
-    slurm.cancel(job.name for job in waiting)
-    return len(waiting)
 
 
 def watch(plan: Sequence[PlannedRun], progress: Progress, runs: Path, fail_fast: bool = False) -> None:
@@ -111,7 +90,9 @@ def watch(plan: Sequence[PlannedRun], progress: Progress, runs: Path, fail_fast:
                     progress.ended(planned)
             if fail_fast and any(not p.done and states[p.name] not in ACTIVE for p in plan):
                 fail_fast = False
-                progress.say(f"--fail-fast: {_dequeue(plan, runs)} runs are not started")
+                waiting = [job for name, job in submitted(runs).items() if name in states and job.state == "queued"]
+                slurm.cancel(job.name for job in waiting)
+                progress.say(f"--fail-fast: {len(waiting)} runs are not started")
             if not any(state in ACTIVE for state in states.values()):
                 break
             time.sleep(WATCH_SECONDS)

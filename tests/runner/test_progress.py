@@ -24,11 +24,8 @@ def cells(length: Training, *events: dict[str, Any]) -> dict[str, str]:
     return dict(progress.cells())
 
 
-def test_before_the_first_event_it_says_starting() -> None:
-    assert cells(Training(max_update=1200)) == {"state": "starting"}
-
-
 def test_progress_has_loss_rate_speed_and_the_time_left() -> None:
+    assert cells(Training(max_update=1200)) == {"state": "starting"}
     assert cells(Training(max_update=1200), train()) == {
         "epoch": "3", "update": "600/1200", "loss": "4.250", "lr": "0.002", "tokens/s": "12,346", "left": "0:05:00",
     }  # fmt: skip

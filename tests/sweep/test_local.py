@@ -11,18 +11,15 @@ import pytest
 from rich.console import Console
 
 from ln_repro.errors import Interrupted
-from ln_repro.experiment.learning_rate import LearningRate
-from ln_repro.experiment.settings import Experiment
 from ln_repro.records.run_dir import write_json
 from ln_repro.sweep import local, queued, run_process
 from ln_repro.sweep.cancellations import ALL, Cancellations
 from ln_repro.sweep.devices import Device
-from ln_repro.sweep.grid import GridRun
 from ln_repro.sweep.local import Pool
 from ln_repro.sweep.plan import PlannedRun
 from ln_repro.sweep.progress import Progress
 from ln_repro.system.directory_lock import Holder, acquire, machine
-from tests.examples import experiment, record
+from tests.examples import experiment, planned, record
 from tests.waiting import HANGS_SECONDS, until
 
 RUN = (
@@ -49,15 +46,6 @@ sys.exit(130 if kind == "late" else 0)
 """A stand-in for `ln-repro run`: its arguments are the directory, and how the run ends."""
 
 
-def planned(runs: Path, kind: str, seed: int = 1) -> PlannedRun:
-    """Return a run whose experiment's name says how it ends."""
-    made: Experiment = experiment(seed=seed).model_copy(update={"exp": f"toy_{kind}"})
-    made = made.model_copy(update={"paths": made.paths.model_copy(update={"runs": runs})})
-    return PlannedRun(
-        GridRun(f"toy_{kind}", seed), made, LearningRate(1.0, 0, "constant", 4000, None, 10, total=10), "data"
-    )
-
-
 @pytest.fixture
 def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Return a function that makes a pool whose runs are stand-ins; it returns the pool, its plan and its messages."""
@@ -75,7 +63,8 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(run_process, "start", start)
 
     def make(*kinds: str, slots: int = 2, retries: int = 2) -> tuple[Pool, list[PlannedRun], list[str]]:
-        plan.extend(planned(tmp_path, kind, seed) for seed, kind in enumerate(kinds, 1))
+        for seed, kind in enumerate(kinds, 1):  # the name says how the run ends
+            plan.append(planned(experiment(exp=f"toy_{kind}", seed=seed, paths__runs=tmp_path)))
         said: list[str] = []
         progress = Progress(plan, console=Console(file=(tmp_path / "screen").open("w")))
         monkeypatch.setattr(progress, "say", said.append)

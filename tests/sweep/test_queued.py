@@ -12,18 +12,16 @@ import pytest
 from ln_repro import cli
 from ln_repro.engine.device import resolve_precision
 from ln_repro.experiment.compose import CONF, compose
-from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.records import provenance
 from ln_repro.sweep import queued
-from ln_repro.sweep.grid import GridRun
 from ln_repro.sweep.plan import PlannedRun
+from tests.examples import planned
 
 
-def planned(*overrides: str) -> PlannedRun:
+def typed_run(*overrides: str) -> PlannedRun:
     """Return a run with these settings."""
-    made = resolve_precision(build(compose(overrides)))
-    return PlannedRun(GridRun(made.exp, made.seed), made, LearningRate(1.0, 0, "constant", 4000, None, 10, 10), "data")
+    return planned(resolve_precision(build(compose(overrides))))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +32,7 @@ def planned(*overrides: str) -> PlannedRun:
     ],
 )
 def test_an_experiment_comes_back_as_it_was_queued(overrides: list[str], tmp_path: Path) -> None:
-    typed = planned(*overrides)
+    typed = typed_run(*overrides)
     (file,) = queued.write([typed], tmp_path)
     found, code = queued.read(file)
     assert found == typed.experiment and found.id("data") == typed.id
@@ -47,11 +45,11 @@ def test_a_file_that_was_edited_meanwhile_changes_nothing(tmp_path: Path, monkey
     shutil.copytree(CONF, conf)
     monkeypatch.setattr("ln_repro.experiment.compose.CONF", conf)
     monkeypatch.setattr("ln_repro.runner.run.run", lambda experiment, say, code: ran.append((experiment, code)))
-    typed = planned("exp=toy_postln_warm")
+    typed = typed_run("exp=toy_postln_warm")
     (file,) = queued.write([typed], tmp_path)
     setting = conf / "setting" / "toy.yaml"
     setting.write_text(setting.read_text().replace("  lr: 2e-3\n", "  lr: 9e-3\n"))
-    assert planned("exp=toy_postln_warm").experiment.lr == 9e-3
+    assert typed_run("exp=toy_postln_warm").experiment.lr == 9e-3
     assert cli.main(["run", "--queued", str(file)]) == 0
     assert ran == [(typed.experiment, provenance.code())]
 

@@ -1,9 +1,7 @@
-"""`ln-repro sync` and `doctor`: send runs to wandb, and check this machine."""
+"""`ln-repro sync`: send runs to wandb."""
 
 import argparse
-import json
 import time
-from dataclasses import asdict
 
 from ln_repro.commands.messages import complain, say
 from ln_repro.errors import LnReproError, UserError
@@ -34,12 +32,3 @@ def sync_command(options: argparse.Namespace) -> int:
         except LnReproError as error:
             failed += bool(complain(error))
     return min(failed, 1)
-
-
-def doctor_command(options: argparse.Namespace) -> int:
-    """Run `doctor`."""
-    from ln_repro.commands.doctor import examine, report
-
-    checks = examine()
-    print(json.dumps([asdict(check) for check in checks], indent=1) if options.json else report(checks))
-    return 0 if all(check.ok for check in checks if check.needed) else 1
