@@ -56,7 +56,8 @@ def test_no_experiment_is_left_out_of_the_hashes() -> None:
 @pytest.mark.parametrize("group", sorted({path.parent.name for path in FILES}))
 def test_every_file_of_a_group_can_be_chosen(group: str) -> None:
     sources = {"files": ["data.train=a", "data.valid=b", "data.test=c"], "text": ["task=masked_lm"],
-               "wikinews": ["task=masked_lm"], "mrpc": ["task=classification"], "rte": ["task=classification"]}  # fmt: skip
+               "wikinews": ["task=masked_lm"], "mrpc": ["task=classification"],
+               "rte": ["task=classification"]}  # fmt: skip
     for path in FILES:
         if path.parent.name == group:
             more = sources.get(path.stem, []) if group == "data" else []
