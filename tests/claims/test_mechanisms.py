@@ -1,5 +1,7 @@
 """What probes and interventions say about a possible cause of Post-LN's need for warm-up, on made-up runs."""
 
+import json
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +12,7 @@ from ln_repro.records.archive import Run
 from ln_repro.report.export import mechanisms_table
 from ln_repro.report.figure_mechanisms import draw_mechanisms
 from tests.claims.made import gathered, made
+from tests.claims.recomputed import ROOT, files, records, text_of
 
 GI_ADAM: dict[str, Any] = {"optimizer__second_moment": "gradient"}
 
@@ -87,3 +90,21 @@ def test_the_figure_has_a_panel_for_each_probed_intervention(tmp_path):
     text = svg.read_text()
     assert png.is_file() and "2 of 2 seeds train" in text and MECHANISMS[1].name in text
     assert MECHANISMS[0].name not in text
+
+
+def test_the_vanishing_gradients_that_the_documents_report() -> None:
+    """Of the committed runs with probes, how many train if the lowest decoder layer's gradient vanishes, and if not."""
+    found: Counter[tuple[bool, bool, bool]] = Counter()
+    for record in records():
+        lines = text_of(files()[f"{record['id']}.events.jsonl"]).splitlines() if record["exp"].startswith("toy") else []
+        layers = [event["values"]["norm_of_mean"]["decoder.w2"] for event in map(json.loads, lines)
+                  if event["kind"] == "probe" and event["name"] == "gradients" and event["update"] <= 64]  # fmt: skip
+        if len(layers) > 2:
+            scaled = record["experiment"]["optimizer"].get("equal_layer_norms", False)
+            vanished = min(norms[0] / norms[-1] for norms in layers) < 0.01
+            found[scaled, vanished, record["bleu"]["test_tokenised"]["score"] >= 88] += 1
+    unscaled = {(vanished, trained): count for (scaled, vanished, trained), count in found.items() if not scaled}
+    assert unscaled == {(True, False): 12, (False, True): 18}
+    for page in ("README.md", "docs/fidelity.md"):
+        text = " ".join((ROOT / page).read_text("utf-8").split())
+        assert "12 runs" in text and "18 others" in text, page
