@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from ln_repro import cli
+from ln_repro.experiment.compose import compose
+from ln_repro.experiment.settings import build
 from tests.records.test_integrity import run_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,6 +62,8 @@ def test_an_installed_package_asks_for_the_folder_and_is_not_written_into(collec
 def test_trial_runs_are_left_out_of_the_committed_records_and_counted(collect: Any, tmp_path: Path) -> None:
     call, place = collect
     run = run_folder(tmp_path)
+    named = build(compose(["exp=toy_preln_nowarm", "precision=fp32"])).settings()
+    (run / "record.json").write_text(json.dumps(json.loads((run / "record.json").read_text()) | {"experiment": named}))
     another(run, "aaaaaaaaaa", lr=1e-3, init="fairseq")  # as of grid=rates and grid=init
     another(run, "bbbbbbbbbb", optimizer__equal_layer_norms=True)  # as of grid=gradients
     another(run, "cccccccccc", train__max_epoch=1)
