@@ -10,7 +10,7 @@ from ln_repro.claims.evidence import Evidence, Rate
 from ln_repro.claims.intervals import Interval
 from ln_repro.claims.metrics import VALID_LOSS, at, reached
 from ln_repro.claims.rates import Ceiling, best_rate, ceiling
-from ln_repro.claims.sensitivity import LEAST_RATES, SAMPLES, sensitivity
+from ln_repro.claims.sensitivity import SAMPLES, arm_sensitivity
 from ln_repro.records.archive import Run
 
 LEAST_SCHEMES = 3
@@ -64,9 +64,9 @@ def arena(evidence: Evidence) -> list[Entry]:
     """Return an entry for each scheme with enough seeds at some rate, ordered by mean BLEU at its best rate."""
     bests = {}
     for scheme in sorted({arm.partition("_")[0] for arm in evidence.rates}):
-        found = [(arm, *best) for arm in arms_of(scheme) if (best := best_rate(evidence, arm))]
-        if found:
-            bests[scheme] = min(found, key=lambda one: fmean(run.loss for run in one[2].values()))
+        arms = [(arm, *best) for arm in arms_of(scheme) if (best := best_rate(evidence, arm))]
+        if arms:
+            bests[scheme] = min(arms, key=lambda one: fmean(run.loss for run in one[2].values()))
     ranks = _ranks({scheme: [run.bleu for run in runs.values()] for scheme, (_, _, runs) in bests.items()})
     reference = [*bests[REFERENCE][2].values()] if REFERENCE in bests else []
     entries = [
@@ -80,7 +80,7 @@ def arena(evidence: Evidence) -> list[Entry]:
             _epochs([*runs.values()], reference),
             ceiling(evidence, arms_of(scheme)[0]),
             ceiling(evidence, arms_of(scheme)[1]),
-            _sensitivity(evidence, arms_of(scheme)[0]),
+            (found := arm_sensitivity(evidence, arms_of(scheme)[0])) and found[0],
         )
         for scheme, (arm, rate, runs) in bests.items()
     ]
@@ -113,9 +113,3 @@ def _epochs(runs: Sequence[Run], reference: Sequence[Run]) -> float:
         fmean(reached({epoch: -loss for epoch, loss in curve.items()}, -target) for curve in group) for group in curves
     )
     return own / others
-
-
-def _sensitivity(evidence: Evidence, arm: str) -> float | None:
-    curve = {rate: [run.nll for run in runs] for rate, runs in evidence.curve(arm).items()}
-    limit = evidence.entropies.get("source_blind_bits")
-    return sensitivity(curve, limit) if limit is not None and len(curve) >= LEAST_RATES else None

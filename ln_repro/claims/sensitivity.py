@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from statistics import fmean, quantiles
 
+from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import Interval
 
 SAMPLES = 1000
@@ -31,3 +32,12 @@ def sensitivity_interval(curve: Mapping[float, Sequence[float]], ceiling: float)
          for _ in range(SAMPLES)), n=40,
     )  # fmt: skip
     return cut[0], cut[-1]
+
+
+def arm_sensitivity(evidence: Evidence, arm: str) -> tuple[float, Interval] | None:
+    """Return the sensitivity of an arm with its interval; None if too few rates were run, or the ceiling is unknown."""
+    curve = {rate: [run.nll for run in runs] for rate, runs in evidence.curve(arm).items()}
+    ceiling = evidence.entropies.get("source_blind_bits")
+    if len(curve) < LEAST_RATES or ceiling is None:
+        return None
+    return sensitivity(curve, ceiling), sensitivity_interval(curve, ceiling)

@@ -11,7 +11,7 @@ from ln_repro.claims.intervals import NOT_NEGATIVE, PERCENT, Scale
 from ln_repro.claims.judge import Row
 from ln_repro.claims.mechanisms import assess
 from ln_repro.claims.rates import ceiling
-from ln_repro.claims.sensitivity import LEAST_RATES, sensitivity, sensitivity_interval
+from ln_repro.claims.sensitivity import LEAST_RATES, arm_sensitivity
 from ln_repro.claims.strays import own_settings
 from ln_repro.claims.words import spoken
 from ln_repro.records.archive import Run
@@ -134,11 +134,8 @@ def _skill(evidence: Evidence, runs: Sequence[Run]) -> str | None:
 
 
 def _sensitivity(evidence: Evidence, arm: str) -> str | None:
-    """Return the learning-rate sensitivity in bits with its interval; None if too few rates were run."""
-    curve = {rate: [run.nll for run in runs] for rate, runs in evidence.curve(arm).items()}
-    limit = evidence.entropies.get("source_blind_bits")
-    if len(curve) < LEAST_RATES or limit is None:
+    """Return the learning-rate sensitivity in bits with its interval; None if it is unknown."""
+    if (found := arm_sensitivity(evidence, arm)) is None:
         return None
-    low, high = sensitivity_interval(curve, limit)
-    interval = f" [{low:.2f}, {high:.2f}]" if math.isfinite(low) else ""
-    return f"{sensitivity(curve, limit):.2f}{interval}"
+    value, (low, high) = found
+    return f"{value:.2f}" + (f" [{low:.2f}, {high:.2f}]" if math.isfinite(low) else "")
