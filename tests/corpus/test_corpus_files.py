@@ -59,6 +59,10 @@ def test_odd_but_good_text(made: Made, text: dict[str, Any]) -> None:
     assert (prepared.folder / "text" / "train.en").read_text("utf-8").split("\n")[0] == "this is a house ."
 
 
+def test_more_merges_than_any_text_has(made: Made, text: dict[str, Any]) -> None:
+    assert made("files", bpe_merges=10**20, **text).codes == made("files", bpe_merges=1000, **text).codes != ""
+
+
 @pytest.mark.parametrize(
     ("split", "content", "told"),
     [
