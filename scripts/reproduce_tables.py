@@ -23,7 +23,7 @@ def main() -> int:
     arms.save()
     rows = claim_rows(evidence, theory["findings"])
     (results / "tables").mkdir(exist_ok=True)
-    files = export(all_tables(kept.runs, rows, evidence, theory["findings"], arms))
+    files = export(all_tables(kept, rows, evidence, theory["findings"], arms))
     for name, text in files.items():
         (results / "tables" / name).write_text(text)
     print(f"{len(files)} files of tables written to results/tables")

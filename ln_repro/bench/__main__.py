@@ -8,10 +8,11 @@ import json
 import platform
 import statistics
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from ln_repro.bench.rows import ON_CPU, ROWS
+from ln_repro.bench.rows import NORMS, ON_CPU, ROWS, saved_ratio
 from ln_repro.bench.trainings import WARM_UP, Workload
 from ln_repro.corpus.prepare import prepare
 from ln_repro.engine.device import gpu, resolve_precision
@@ -34,13 +35,17 @@ def main() -> int:
     parser.add_argument(
         "--updates", type=int, default=50, help=f"updates of each training run; the first {WARM_UP} are not timed"
     )
-    parser.add_argument("--rows", nargs="+", choices=ROWS, metavar="ROW", help=", ".join(ROWS))
+    parser.add_argument("--rows", nargs="+", metavar="PATTERN", help=f"{', '.join(ROWS)}, norm/NAME ('norm/*' for all)")
     parser.add_argument("--json", type=Path, help="file for the results: results/bench/NAME.json")
     parser.add_argument(
         "overrides", nargs="*", metavar="key=value", help=f"settings of the experiment to train; default: exp={EXP}"
     )
     options = parser.parse_intermixed_args()
     fixed = [f"train.log_every={WARM_UP}", "train.save_every=null", "tracker=none", "train.max_epoch=null"]
+    known = [*ROWS, *NORMS]
+    for pattern in options.rows or ():
+        if not any(fnmatch(name, pattern) for name in known):
+            parser.error(f"--rows: no row matches {pattern!r}; see --help")
     experiment = resolve_precision(
         build(compose([f"exp={EXP}", *options.overrides, *fixed, f"train.max_update={options.updates}"]))
     )
@@ -49,22 +54,23 @@ def main() -> int:
     machine = {"gpu": on, "cores": cores(), **provenance.environment(on or platform.machine())}
     update = work.update()
     print(f"an update: {update['operations']} operations, {update['bytes'] / 1e9:.2f} GB ({experiment.precision})")
-    names = list(options.rows or (ROWS if on else ON_CPU))
+    names = [name for pattern in options.rows or (ROWS if on else ON_CPU) for name in known if fnmatch(name, pattern)]
     command = {"rows": names, "rounds": options.rounds, "updates": options.updates, "overrides": options.overrides}
     rows = unfinished(options.json, command, machine) if options.json else []
     measured, failed = {row["name"] for row in rows}, False
     for name in (name for name in names if name not in measured):
         try:
-            ratios = [round(ratio, 4) for ratio in ROWS[name](work, options.rounds)]
+            ratios = [round(ratio, 4) for ratio in (ROWS | NORMS)[name](work, options.rounds)]
+            saved = {"saved": round(saved_ratio(work, name), 4)} if name in NORMS else {}
         except Interrupted:
             raise
         except Exception as error:
             print(f"{name:18} failed: {error}", flush=True)
             failed = True
             continue
-        rows.append({"name": name, "ratio": statistics.median(ratios), "rounds": ratios, "exp": experiment.exp})
-        spread = f"{min(ratios):.3f} to {max(ratios):.3f}, {len(ratios)} rounds"
-        print(f"{name:18} {rows[-1]['ratio']:.3f}   ({spread})", flush=True)
+        ratio, spread = statistics.median(ratios), f"{min(ratios):.3f} to {max(ratios):.3f}, {len(ratios)} rounds"
+        rows.append({"name": name, "ratio": ratio, "rounds": ratios, **saved, "exp": experiment.exp})
+        print(f"{name:18} {ratio:.3f}   ({spread})", flush=True)
         if options.json:  # after every row, because time may run out before the last one
             options.json.parent.mkdir(parents=True, exist_ok=True)
             kept = {"machine": machine, "command": command, "update": update, "rows": rows}

@@ -9,8 +9,10 @@ from collections.abc import Callable
 
 from ln_repro.bench.decodings import stock_decoding
 from ln_repro.bench.trainings import WARM_UP, Window, Workload
+from ln_repro.experiment.compose import CONF
 
 Rounds = Callable[[Workload, int], list[float]]
+REFERENCE = "preln"
 PROBED_WINDOWS = 4
 """Number of windows from one probe to the next when the cost of probes is measured."""
 
@@ -41,6 +43,17 @@ def probe_ratios(windows: list[Window], often: int, usual: int) -> list[float]:
     return ratios
 
 
+def saved_ratio(work: Workload, row: str) -> float:
+    """Return the bytes that the backward pass needs with the norm placement of a row, over those with Pre-LN."""
+    saved, reference = (work.with_norm(norm).update()["saved"] for norm in (row.removeprefix("norm/"), REFERENCE))
+    return float(saved / reference)
+
+
+def norm_row(norm: str) -> Rounds:
+    """Return the row that compares training with a norm placement and with Pre-LN."""
+    return each(lambda work: work.with_norm(norm).ours() / work.with_norm(REFERENCE).ours())
+
+
 def each(ratio: Callable[[Workload], float]) -> Rounds:
     """Return a row that measures ``ratio`` once per round."""
     return lambda work, rounds: [ratio(work) for _ in range(rounds)]
@@ -59,5 +72,11 @@ ROWS: dict[str, Rounds] = {
 """The rows, the most important ones first, because time may be limited. ``packed/N`` compares the total throughput of N
 simultaneous runs with that of one, ``stock/sweep`` two of our runs, one thread each, with one of stock fairseq.
 """
+NORMS = {
+    f"norm/{path.stem}": norm_row(path.stem)
+    for path in sorted((CONF / "norm").glob("*.yaml"))
+    if path.stem not in (REFERENCE, "own")
+}
+"""The rows that compare another placement of the norm with Pre-LN; they are measured only if they are asked for."""
 ON_CPU = [name for name in ROWS if name not in ("packed/4", "packed/8")]
 """The rows that are measured by default without a GPU."""

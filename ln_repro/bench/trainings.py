@@ -3,7 +3,7 @@
 import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,10 @@ class Workload:
 
     experiment: Experiment
     corpus: Path
+
+    def with_norm(self, norm: str) -> "Workload":
+        """Return the same workload with another norm placement."""
+        return replace(self, experiment=self.experiment.model_copy(update={"norm": norm}))
 
     def ours(self, runs: int = 1, threads: int = 1) -> float:
         """Return our target tokens per second, summed over ``runs`` simultaneous runs."""
@@ -71,7 +75,7 @@ class Workload:
             return speed(Window(**_json(line)) for line in _lines(log) if line.startswith("{"))
 
     def update(self) -> Mapping[str, Any]:
-        """Return the number of operations of one of our updates, and the bytes that they read and write."""
+        """Return the operations of one of our updates, the bytes that they read and write, and the bytes saved."""
         with tempfile.TemporaryDirectory() as name:
             log = Path(name) / "count.log"
             arguments = training_arguments(self.experiment, self.corpus, Path(name) / "checkpoints")

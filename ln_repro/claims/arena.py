@@ -4,11 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from statistics import fmean, quantiles
+from statistics import fmean, geometric_mean, quantiles
 
 from ln_repro.claims.evidence import Evidence, Rate
 from ln_repro.claims.intervals import Interval
 from ln_repro.claims.metrics import VALID_LOSS, at, reached
+from ln_repro.claims.probes import layer_gradients, unevenness
 from ln_repro.claims.rates import Ceiling, best_rate, ceiling
 from ln_repro.claims.sensitivity import SAMPLES, arm_sensitivity
 from ln_repro.records.archive import Run
@@ -36,6 +37,8 @@ class Entry:
         epochs: mean number of epochs to the reference loss over that of Pre-LN; infinite if some run does not reach it.
         without, with_ramp: learning-rate ceilings without and with warm-up.
         sensitivity: learning-rate sensitivity without warm-up in bits; None if unknown.
+        unevenness: largest over smallest gradient of W2 in a decoder layer before training, and the largest such ratio
+            during training, both as geometric means over the runs that were probed; None without any.
     """
 
     scheme: str
@@ -48,6 +51,7 @@ class Entry:
     without: Ceiling
     with_ramp: Ceiling
     sensitivity: float | None
+    unevenness: tuple[float, float] | None
 
     @property
     def bleus(self) -> list[float]:
@@ -81,6 +85,7 @@ def arena(evidence: Evidence) -> list[Entry]:
             ceiling(evidence, arms_of(scheme)[0]),
             ceiling(evidence, arms_of(scheme)[1]),
             (found := arm_sensitivity(evidence, arms_of(scheme)[0])) and found[0],
+            _unevenness([*runs.values()]),
         )
         for scheme, (arm, rate, runs) in bests.items()
     ]
@@ -113,3 +118,11 @@ def _epochs(runs: Sequence[Run], reference: Sequence[Run]) -> float:
         fmean(reached({epoch: -loss for epoch, loss in curve.items()}, -target) for curve in group) for group in curves
     )
     return own / others
+
+
+def _unevenness(runs: Sequence[Run]) -> tuple[float, float] | None:
+    courses = [[unevenness(norms) for _, norms in sorted(probes.items())]
+               for run in runs if len(probes := layer_gradients(run)) > 1]  # fmt: skip
+    if not courses:
+        return None
+    return geometric_mean(first for first, *_ in courses), geometric_mean(max(later) for _, *later in courses)

@@ -5,12 +5,13 @@ the failing arm train. The first two are observed by probes, the third by an int
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ln_repro.claims.criteria import SEEDS, SHARE
 from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.probes import layer_gradients, probes, unevenness
 from ln_repro.records.archive import Run
 
 FAILING, TRAINING = "postln_nowarm", ("postln_warm", "preln_nowarm_anchored")
@@ -45,17 +46,9 @@ class Mechanism:
         return max((value for update, value in self.of(run).items() if update <= START), default=math.nan)
 
 
-def probes(run: Run, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the update and the values of each probe of one kind."""
-    for event in run.events:
-        if event["kind"] == "probe" and event["name"] == name:
-            yield event["update"], event["values"]
-
-
-def unevenness(run: Run) -> dict[int, float]:
+def uneven_gradients(run: Run) -> dict[int, float]:
     """Return the largest over the smallest gradient norm of W2 in a decoder layer."""
-    layers = {update: values["norm_of_mean"]["decoder.w2"] for update, values in probes(run, "gradients")}
-    return {update: max(norms) / min(norms) if min(norms) else math.inf for update, norms in layers.items()}
+    return {update: unevenness(norms) for update, norms in layer_gradients(run).items()}
 
 
 def instability(run: Run) -> dict[int, float]:
@@ -76,7 +69,7 @@ def output_changes(run: Run) -> dict[int, float]:
 
 MECHANISMS = (
     Mechanism(
-        "uneven gradients", "largest over smallest gradient of a layer", unevenness, None,
+        "uneven gradients", "largest over smallest gradient of a layer", uneven_gradients, None,
         "optimizer.equal_layer_norms=true",
     ),
     Mechanism(

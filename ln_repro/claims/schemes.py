@@ -2,12 +2,14 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 
 from ln_repro.claims.criteria import MORE_SEEDS, AnyOf, Claim, Finding, Metric, Report, Rule, Trains, Within
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import LOG, interval
 from ln_repro.claims.metrics import BLEU, FINAL_LOSS, FINAL_NLL
+from ln_repro.claims.probes import layer_gradients, unevenness
 from ln_repro.claims.translation import AMENDED, AMENDMENT, FIRST, REGISTRY, TRAINED_BLEU
 from ln_repro.claims.verdict import INCONCLUSIVE, all_of, verdict
 from ln_repro.claims.words import arm_words, spoken
@@ -15,7 +17,6 @@ from ln_repro.records.archive import Run
 
 WRITTEN = "2026-11-21T19:51Z"
 """When the rules for the schemes were written: before any run of a scheme."""
-WEIGHT = "decoder.w2"
 PROBE_BATCHES = 100
 """Minimum number of mini-batches per probe; the noise of the mean gradient falls with the square root."""
 EVEN = 3.0
@@ -33,13 +34,8 @@ def gradients(run: Run, update: int, kind: str = "norm_of_mean") -> list[float]:
 
     The list is empty if no probe averages over `PROBE_BATCHES`.
     """
-    probes = [
-        event
-        for event in run.events
-        if event["kind"] == "probe" and event["name"] == "gradients" and event["batches"] >= PROBE_BATCHES
-    ]
-    nearest = min(probes, key=lambda event: abs(event["update"] - update), default=None)
-    return list(nearest["values"][kind][WEIGHT]) if nearest else []
+    probes = layer_gradients(run, PROBE_BATCHES, kind)
+    return probes[min(probes, key=lambda at: abs(at - update))] if probes else []
 
 
 def _after_ramp(run: Run, kind: str = "norm_of_mean") -> list[float]:
@@ -60,21 +56,14 @@ def _last_over_start(run: Run, kind: str = "norm_of_mean") -> float:
     return after[-1] / start[-1] if start else math.nan
 
 
-def unevenness(run: Run, part: float) -> float:
-    """Return the ratio of the largest to the smallest layer gradient after a part of a run; NaN without such probes.
-
-    The ratio is 1 if all gradients are 0, as in ReZero before training.
-    """
+def _unevenness_after(run: Run, part: float) -> float:
+    """Return the ratio of the largest to the smallest layer gradient after a part of a run; NaN without such probes."""
     layers = gradients(run, round(part * run.record["updates"]))
-    if not layers:
-        return math.nan
-    return (max(layers) / min(layers) if min(layers) else math.inf) if max(layers) else 1.0
+    return unevenness(layers) if layers else math.nan
 
 
 UNEVENNESS = tuple(
-    Metric(
-        f"largest over smallest gradient of a layer of {{}} {name}", lambda run, part=part: unevenness(run, part), LOG
-    )
+    Metric(f"largest over smallest gradient of a layer of {{}} {name}", partial(_unevenness_after, part=part), LOG)
     for part, name in zip(CHECKPOINTS, ("at the start", "after 1/15", "after 1/3", "at the end"), strict=True)
 )
 AFTER_RAMP = f"(W2 of the decoder, mean gradient of {PROBE_BATCHES} batches)"

@@ -25,7 +25,7 @@ def tables_command(options: argparse.Namespace) -> int:
 
     folder, kept, evidence = _kept(options)
     findings = read_theory(folder)
-    files = all_tables(kept.runs, claim_rows(evidence, findings), evidence, findings, arms_beside(folder))
+    files = all_tables(kept, claim_rows(evidence, findings), evidence, findings, arms_beside(folder))
     print(render({name: table for tables in files.values() for name, table in tables.items()}, options.format))
     return complaints(kept.problems)
 
@@ -79,7 +79,7 @@ def arena_command(options: argparse.Namespace) -> int:
     from rich.table import Table
 
     from ln_repro.claims.arena import arena
-    from ln_repro.report.arena import arena_table
+    from ln_repro.report.arena import arena_tables
 
     _, kept, evidence = _kept(options)
     entries = {name: found for name, one in sorted(evidence.items()) if not one.starts and (found := arena(one))}
@@ -87,14 +87,12 @@ def arena_command(options: argparse.Namespace) -> int:
         raise UserError(
             f"arena: no scheme has three seeds on {options.setting!r}; known: {', '.join(entries) or 'none'}"
         )
-    content, console = arena_table(entries[options.setting]), Console()
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for column in content["columns"]:
-        table.add_column(column)
-    for row in content["rows"]:
-        table.add_row(*row)
-    console.print(table)
-    console.print(*content["notes"], sep="\n", soft_wrap=True)
+    console = Console()
+    for number, content in enumerate(arena_tables(entries[options.setting], kept.costs)):
+        table = Table(*content["columns"], box=None, padding=(0, 2, 0, 0), pad_edge=False)
+        for row in content["rows"]:
+            table.add_row(*row)
+        console.print(*[""] * number, table, *content["notes"], sep="\n", soft_wrap=True)
     return complaints(kept.problems)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from fairseq import options, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -58,12 +59,24 @@ def bare(arguments: list[str]) -> int:
 
 
 def count(arguments: list[str]) -> int:
-    """Print the number of operations of the second update of `train`, and the bytes of their tensors."""
+    """Print, for the second update of `train`, the number of operations, the bytes of their tensors, and those saved.
+
+    The saved bytes are those of tensors, except parameters, that the backward pass needs.
+    """
     loop = Loop(configuration(arguments), StopRequest(), Group(Rank()))
+    parameters = {parameter.untyped_storage().data_ptr() for parameter in loop.trainer.get_model().parameters()}
     for samples in islice(loop._epoch(), 2):  # the first one also creates the moments of the optimizer
-        with Operations() as counted:
+        saved: dict[int, int] = {}
+
+        def keep(tensor: torch.Tensor, saved: dict[int, int] = saved) -> torch.Tensor:
+            storage = tensor.untyped_storage()
+            saved[storage.data_ptr()] = storage.nbytes()
+            return tensor
+
+        with Operations() as counted, saved_tensors_hooks(keep, lambda tensor: tensor):
             loop.trainer.update(samples)
-    print(json.dumps({"operations": counted.number, "bytes": counted.bytes}), flush=True)
+    size = sum(nbytes for storage, nbytes in saved.items() if storage not in parameters)
+    print(json.dumps({"operations": counted.number, "bytes": counted.bytes, "saved": size}), flush=True)
     return 0
 
 

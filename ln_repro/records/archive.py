@@ -16,6 +16,9 @@ from ln_repro.records.record import Record, accuracy, experiment_of, started
 from ln_repro.system.files import read_json
 from ln_repro.system.paths import CHECKOUT
 
+Costs = Mapping[str, Mapping[str, Any]]
+"""The rows of the benchmark by norm placement: ``ratio`` of speeds, and of the bytes ``saved``, over Pre-LN's."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -109,6 +112,7 @@ class Kept:
     problems: Sequence[str]
     corpora: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """``name``, ``unigram_bits`` and ``source_blind_bits`` of corpora (`corpus.ngram.entropies`), by fingerprint."""
+    costs: Costs = field(default_factory=dict)
 
     @property
     def records(self) -> list[Record]:
@@ -151,7 +155,7 @@ def read_kept(folder: Path) -> Kept:
         gone = sorted(name for name in kept or {} if not (place / name).exists())
         problems += [f"{place / name}: is gone; restore it, or remove its line from {CHECKSUMS}" for name in gone]
     runs.sort(key=lambda run: (run.record["exp"], run.seed, run.record["id"]))
-    return Kept(runs, problems, corpora(folder, runs))
+    return Kept(runs, problems, corpora(folder, runs), read_costs(folder))
 
 
 def corpora(folder: Path, runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
@@ -172,6 +176,12 @@ def corpora_file(folder: Path) -> Path:
 def read_corpora(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the collected entropies of corpora by fingerprint; empty without the file."""
     return read_json(corpora_file(folder), dict) or {}
+
+
+def read_costs(folder: Path) -> Costs:
+    """Return the costs of the schemes from the benchmark beside a folder of records; empty without the file."""
+    rows = (read_json(folder.parent / "bench" / "schemes.json", dict) or {}).get("rows", [])
+    return {row["name"].removeprefix("norm/"): row for row in rows}
 
 
 def find(folder: Path, id: str) -> Path | None:

@@ -1,4 +1,4 @@
-"""The table of all schemes under one protocol."""
+"""The tables of all schemes under one protocol: their ranking, and what they cost."""
 
 import math
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from statistics import fmean
 from ln_repro.claims.arena import REFERENCE, Entry
 from ln_repro.claims.rates import Ceiling
 from ln_repro.claims.words import SCHEMES
+from ln_repro.records.archive import Costs
 from ln_repro.report.tables import Table
 
 COLUMNS = ("scheme", "BLEU", "seeds", "rate", "ramp", "rank", "P", "epochs", "max w/o", "max w/", "sens.")
@@ -18,6 +19,17 @@ NOTES = (
     "max w/o, w/: largest rate at which 4 of 5 seeds train, without and with a ramp; +: or larger",
     "sens.: mean NLL over all rates minus that of the best, without a ramp, in bits",
 )
+COST_COLUMNS = ("scheme", "uneven at start", "uneven later", "time", "memory")
+COST_NOTES = (
+    "uneven: largest over smallest gradient of W2 in a decoder layer in the same runs, mean over seeds",
+    "time, memory: of an update beside Pre-LN's, on Multi30k (results/bench/schemes.json);",
+    "memory is what the forward pass keeps for the backward pass",
+)
+
+
+def arena_tables(entries: Sequence[Entry], costs: Costs) -> list[Table]:
+    """Return the table of the ranking and that of the costs."""
+    return [arena_table(entries), cost_table(entries, costs)]
 
 
 def arena_table(entries: Sequence[Entry]) -> Table:
@@ -35,6 +47,20 @@ def _row(entry: Entry) -> list[str]:
         _limit(entry.without), _limit(entry.with_ramp),
         "-" if entry.sensitivity is None else f"{entry.sensitivity:.2f}",
     ]  # fmt: skip
+
+
+def cost_table(entries: Sequence[Entry], costs: Costs) -> Table:
+    """Return one row per scheme, in the order of the ranking."""
+    return {"columns": [*COST_COLUMNS], "rows": [_cost(entry, costs) for entry in entries], "notes": [*COST_NOTES]}
+
+
+def _cost(entry: Entry, costs: Costs) -> list[str]:
+    cost = {"ratio": 1.0, "saved": 1.0} if entry.scheme == REFERENCE else costs.get(entry.scheme)
+    return [
+        SCHEMES.get(entry.scheme, entry.scheme),
+        *([f"{ratio:.3g}" for ratio in entry.unevenness] if entry.unevenness else ["-", "-"]),
+        *([f"{1 / cost['ratio']:.2f}", f"{cost['saved']:.2f}"] if cost else ["-", "-"]),
+    ]
 
 
 def _limit(ceiling: Ceiling) -> str:

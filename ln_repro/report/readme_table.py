@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ln_repro.claims.judge import BERT_CORPORA, OTHER_CORPORA, Row
+from ln_repro.claims.judge import CORPORA, Row
 from ln_repro.report.tables import Table, markdown
 
 BEGIN, END = "<!-- verdicts: written by `make reproduce-tables` -->\n", "<!-- /verdicts -->\n"
@@ -14,8 +14,9 @@ QUESTIONS = {
 }  # fmt: skip
 """The question that each of these claims answers."""
 ANSWERS = {"reproduced": "yes", "contradicted": "no", "inconclusive": "open"}
-NAMES = {"toy": "toy", "multi30k": "Multi30k", "tatoeba": "Tatoeba"}
-BERT_SETTINGS = {setting for settings in BERT_CORPORA.values() for setting in settings}
+NAMES = {"toy": "toy", "multi30k": "Multi30k", "tatoeba": "Tatoeba", "wikinews": "Wikinews"}
+SMALL = {"multi30k": ", 3+3 layers"}
+"""The size of models, by setting, if there is a setting with larger models on the same corpus."""
 
 
 class Headline(NamedTuple):
@@ -75,7 +76,7 @@ def headlines(rows: Sequence[Mapping[str, Any]]) -> list[Headline]:
 def verdict_table(rows: Sequence[Row]) -> Table:
     """Return one row per claim: the verdict on each of the other corpora with runs, then on the paper's data."""
     seen = {other["data"] for row in rows for other in row["other_corpora"]}
-    others = [name for name in OTHER_CORPORA if name in seen]
+    others = [name for name in CORPORA if name in seen]
     return {
         "columns": ["", "claim", *(NAMES[name] for name in others), "paper's data"],
         "rows": [
@@ -89,5 +90,5 @@ def verdict_on(row: Row, data: str) -> str | None:
     result = next((other for other in row["other_corpora"] if other["data"] == data), None)
     if result is None:
         return None
-    small = "" if result["setting"] in (OTHER_CORPORA[data][0], *BERT_SETTINGS) else ", 3+3 layers"
-    return f"{result['verdict']} ({result['seeds']} seed{'s' * (result['seeds'] > 1)}{small})"
+    small, seeds = SMALL.get(result["setting"], ""), result["seeds"]
+    return f"{result['verdict']} ({seeds} seed{'s' * (seeds > 1)}{small})"

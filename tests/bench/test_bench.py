@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ln_repro.bench.__main__ import main
-from ln_repro.bench.rows import ROWS, probe_ratios
+from ln_repro.bench.rows import ROWS, probe_ratios, saved_ratio
 from ln_repro.bench.trainings import Window, Workload, speed
 from ln_repro.errors import LnReproError
 from tests.e2e.conftest import made_up_corpus
@@ -64,6 +64,11 @@ def test_operations_of_an_update_depend_on_the_layers_and_bytes_on_the_width(wor
     assert found[0]["bytes"] < found[1]["bytes"]
 
 
+@pytest.mark.slow
+def test_what_is_kept_for_the_backward_pass_depends_on_the_number_of_norms(work: Workload) -> None:
+    assert saved_ratio(work, "norm/preln") == 1 < saved_ratio(work, "norm/periln")
+
+
 def test_all_train_on_the_same_batches(work: Workload, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tokens of each window are the same in ours and in the bare loop."""
     seen: list[list[float]] = []
@@ -81,7 +86,7 @@ def test_the_same_command_measures_the_rows_that_are_missing(
 ) -> None:
     corpus, calls = made_up_corpus(tmp_path / "text"), []
     files = [f"data.{split}={corpus / split}" for split in ("train", "valid", "test")]
-    options = ["--rows", "bare/run", "probes/run", "packed/2", "--json", str(tmp_path / "kept" / "cpu.json")]
+    options = ["--rows", "bare/run", "probes/*", "packed/2", "--json", str(tmp_path / "kept" / "cpu.json")]
     settings = ["exp=toy_preln_nowarm", "data=files", "data.bpe_merges=0", f"paths.data={tmp_path}"]
     monkeypatch.setattr(sys, "argv", ["bench", *options, *settings, *files])
     monkeypatch.setattr("ln_repro.bench.__main__.raise_on_stop_signals", lambda: None)

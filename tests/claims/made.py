@@ -28,8 +28,9 @@ def made_experiment(exp: str, **changes: Any) -> Experiment:
     rate = RATE * (2 if "high" in words else 0.5 if "low" in words else 1)
     given = {"exp": exp, "norm": "_".join(word for word in words if word not in ("high", "low")), "lr": rate,
              "model__layers": LAYERS.get(words[-1], 6), "train__max_epoch": EPOCHS}  # fmt: skip
-    if exp.startswith(LABELLED):
-        given |= {"task": "classification", "data__name": exp.partition("_")[0]}
+    corpus = exp.partition("_")[0].removeprefix("mini")
+    if corpus in LABELLED:
+        given |= {"task": "classification", "data__name": corpus}
     return experiment(**given | changes)
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from ln_repro.claims.arena import arena
-from ln_repro.report.arena import arena_table
+from ln_repro.report.arena import arena_table, cost_table
 from ln_repro.report.figure_arena import draw_arena
 from tests.claims.made import gathered, on_rates
 
@@ -65,3 +65,18 @@ def test_the_figure_names_the_schemes(tmp_path):
     assert png.is_file() and all(f"<!-- {name} -->" in svg.read_text() for name in ("Pre-LN", "Post-LN", "ReZero"))
     del arms["rezero_nowarm"]
     assert draw_arena(gathered(on_rates("toy", arms)), tmp_path) == []  # two schemes are in the figure of rates
+
+
+def test_the_unevenness_of_gradients_is_that_before_training_and_the_worst_after_it():
+    probes = {0: [2.0, 1.0], 200: [1.0, 4.0], 400: [1.0, 1.0]}
+    runs = on_rates("toy", {"preln_nowarm_anchored": {1e-3: [30.0] * 3}}, probes=probes)
+    (entry,) = arena(gathered(runs)["toy"])
+    assert entry.unevenness == pytest.approx((2.0, 4.0))
+    assert cost_table([entry], {})["rows"] == [["Pre-LN", "2", "4", "1.00", "1.00"]]
+
+
+def test_costs_are_over_those_of_pre_ln(entries):
+    rows = cost_table([*entries.values()], {"deepnorm": {"ratio": 0.8, "saved": 1.5}})["rows"]
+    assert rows == [
+        ["DeepNorm", "-", "-", "1.25", "1.50"], ["Pre-LN", "-", "-", "1.00", "1.00"], ["Post-LN", "-", "-", "-", "-"],
+    ]  # fmt: skip

@@ -1,0 +1,29 @@
+"""What the probes of a run measured."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ln_repro.records.archive import Run
+
+WEIGHT = "decoder.w2"
+"""The weight whose gradients the paper compares over layers."""
+
+
+def probes(run: Run, name: str, batches: int = 1) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the update and the values of each probe of one kind that averages over at least so many mini-batches."""
+    for event in run.events:
+        if event["kind"] == "probe" and event["name"] == name and event["batches"] >= batches:
+            yield event["update"], event["values"]
+
+
+def layer_gradients(run: Run, batches: int = 1, kind: str = "norm_of_mean") -> dict[int, list[float]]:
+    """Return the gradient norm of W2 in each decoder layer, by update."""
+    return {update: list(values[kind][WEIGHT]) for update, values in probes(run, "gradients", batches)}
+
+
+def unevenness(norms: Sequence[float]) -> float:
+    """Return the largest over the smallest gradient norm; 1 if all are 0, as in ReZero before training."""
+    if not max(norms):
+        return 1.0
+    return max(norms) / min(norms) if min(norms) else math.inf
