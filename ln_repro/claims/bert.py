@@ -106,12 +106,10 @@ def _faster(least: float, most: float = math.inf) -> Rule:
     return Rule((Within(UPDATES_TO_PRETRAINING_LOSS, (POST_LOW, PRE_HIGH), least, most), *CONTROLS), WRITTEN, SOURCE)
 
 
-def _fine_tuning(first: str, second: str) -> Rule:
-    return Rule(
-        (FineTunesFaster(first, second),), "2026-11-21T20:57Z", "the paper's figure has no numbers", FINE_TUNING_SEEDS
-    )
-
-
+MORE_ACCURATE = Rule(
+    (FineTunesFaster("preln_nowarm_linear", "postln_nowarm_linear"),), "2026-11-21T20:57Z",
+    "the paper's figure has no numbers", FINE_TUNING_SEEDS,
+)  # fmt: skip
 PRETRAINING = (
     Claim(
         "BERT-1", "Pre-LN reaches the same loss earlier in pre-training", "section 4.2, figure 5(a)",
@@ -131,8 +129,7 @@ PRETRAINING = (
 FINE_TUNING = tuple(
     Claim(
         id, f"Pre-LN checkpoints fine-tune faster on {name}", f"section 4.2, figure 5({panel})",
-        "no numbers (curve above Post-LN's)", _fine_tuning("preln_nowarm_linear", "postln_nowarm_linear"),
-        setting=setting,
+        "no numbers (curve above Post-LN's)", MORE_ACCURATE, MORE_ACCURATE, setting=setting,
     )
     for id, name, panel, setting in (("BERT-3", "MRPC", "b", "mrpc"), ("BERT-3.rte", "RTE", "c", "rte"))
 )  # fmt: skip

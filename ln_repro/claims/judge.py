@@ -18,14 +18,16 @@ from ln_repro.records.archive import Run
 Row = dict[str, Any]
 Findings = Sequence[Mapping[str, Any]]
 CLAIMS = (*TRANSLATION, *PRETRAINING, *FINE_TUNING, *SCHEMES)
-OTHER_CORPORA: Mapping[str, Sequence[str]] = {
-    "toy": ("toy",),
-    "multi30k": ("multi30k6", "multi30k"),
-    "tatoeba": ("tatoeba",),
+OTHER_CORPORA: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "iwslt": {"toy": ("toy",), "multi30k": ("multi30k6", "multi30k"), "tatoeba": ("tatoeba",)},
+    "bert": {"toy": ("toybert",), "multi30k": ("minibert",), "wikinews": ("wikinews",)},
+    "mrpc": {"wikinews": ("minimrpc",)},
+    "rte": {"wikinews": ("minirte",)},
 }
-"""Other corpora that claims are tested on, with their settings in order of preference; the first with runs is judged.
-Their verdicts do not affect those on the paper's data."""
-BERT_CORPORA: Mapping[str, Sequence[str]] = {"toy": ("toybert",), "multi30k": ("minibert",), "wikinews": ("wikinews",)}
+"""By the setting that uses the paper's data, the other corpora that its claims are tested on, with their settings in
+order of preference; the first with runs is judged. These verdicts do not affect those on the paper's data. Fine-tuning
+is named after the corpus of the pre-training."""
+CORPORA = tuple(dict.fromkeys(corpus for corpora in OTHER_CORPORA.values() for corpus in corpora))
 HOURS = {"iwslt": 1.0, "wmt": 22.0, "bert": 150.0, "mrpc": 0.3, "rte": 0.3}
 """Estimated GPU hours per run. IWSLT14 and WMT14: 16k updates of 4,096 tokens and 20k of 131k, at five mini-batches a
 second; BERT: 1M updates of 131k tokens at 250k tokens a second; fine-tuning: ten checkpoints, two minutes each."""
@@ -117,7 +119,7 @@ def row_of(claim: Claim, evidence: Mapping[str, Evidence]) -> Row:
     own = judge(claim.rule, evidence.get(claim.setting, Evidence(claim.setting)))
     others = []
     if claim.others:
-        for corpus, settings in (BERT_CORPORA if claim.setting == "bert" else OTHER_CORPORA).items():
+        for corpus, settings in OTHER_CORPORA[claim.setting].items():
             results = ((name, judge(claim.others, evidence[name])) for name in settings if name in evidence)
             for setting, result in [pair for pair in results if pair[1].runs][:1]:
                 others.append({
@@ -151,6 +153,8 @@ def other_command(claim: Claim, setting: str) -> str:
     """Return the command that starts the runs of a claim on other data."""
     if claim.grid:
         return f"ln-repro sweep grid={claim.grid} corpus={setting} seeds={SEEDS}"
+    if claim in FINE_TUNING:
+        return fine_tuning_command(claim, setting)
     assert claim.others
     return (f"ln-repro run -m exp={','.join(f'{setting}_{arm}' for arm in (*claim.others.arms, *claim.controls))} "
             f"seed={listed(SEEDS)}{SETTINGS.get(claim.id, '')}")  # fmt: skip
@@ -171,16 +175,20 @@ def to_run(claim: Claim, result: RuleResult) -> Row:
 
 def to_fine_tune(claim: Claim, result: RuleResult) -> Row:
     """Return command and cost of fine-tuning, where each arm starts from its own runs, which the user fills in."""
-    commands = [
-        f"ln-repro run -m exp={claim.setting}_{arm} seed={listed(FINE_TUNING_SEEDS)} "
-        f"start={PLACEHOLDERS[arm]}@EPOCH,{PLACEHOLDERS[arm]}@EPOCH data.source=FOLDER"
-        for arm in claim.rule.arms
-    ]
     return {
-        "command": " && ".join(commands),
+        "command": fine_tuning_command(claim, claim.setting),
         "cost_gpu_hours": round(FINE_TUNING_SEEDS * len(claim.rule.arms) * HOURS[claim.setting], 1),
         "needs": f"{result.needs}; {FILL_IN}" if result.needs else None,
     }
+
+
+def fine_tuning_command(claim: Claim, setting: str) -> str:
+    """Return the commands of fine-tuning, one per arm."""
+    return " && ".join(
+        f"ln-repro run -m exp={setting}_{arm} seed={listed(FINE_TUNING_SEEDS)} "
+        f"start={PLACEHOLDERS[arm]}@EPOCH,{PLACEHOLDERS[arm]}@EPOCH data.source=FOLDER"
+        for arm in claim.rule.arms
+    )
 
 
 def listed(seeds: int) -> str:

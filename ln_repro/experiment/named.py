@@ -11,7 +11,7 @@ MASKED_LM = {
 CLASSIFICATION = {"postln_nowarm_linear", "preln_nowarm_linear"}
 ARMS = {
     **dict.fromkeys(("bert", "wikinews", "minibert", "toybert"), MASKED_LM),
-    **dict.fromkeys(("mrpc", "rte"), CLASSIFICATION),
+    **dict.fromkeys(("mrpc", "rte", "minimrpc", "minirte"), CLASSIFICATION),
 }
 """The arms of settings; those not listed are translation settings and have all arms except `MASKED_LM_ONLY`."""
 MASKED_LM_ONLY = MASKED_LM - {"postln_nowarm_linear"}

@@ -183,7 +183,7 @@ FIGURE_4 = Figure(
 FIGURE_5 = Figure(
     "Figure 5(b, c): fine-tuning by length of pre-training",
     ((Panel("", "accuracy", (Series("preln_nowarm_linear", "Pre-LN"), Series("postln_nowarm_linear", "Post-LN"))),),),
-    corpora=("mrpc", "rte"),
+    corpora=("mrpc", "rte", "minimrpc", "minirte"),
 )
 """Figure 5(a), pre-training, is drawn by `ln_repro.report.grids`."""
 

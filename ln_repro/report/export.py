@@ -14,9 +14,9 @@ from ln_repro.claims.rates import ceiling
 from ln_repro.claims.sensitivity import LEAST_RATES, arm_sensitivity
 from ln_repro.claims.strays import own_settings
 from ln_repro.claims.words import spoken
-from ln_repro.records.archive import Run
+from ln_repro.records.archive import Kept, Run
 from ln_repro.records.record import decoded
-from ln_repro.report.arena import arena_table
+from ln_repro.report.arena import arena_tables
 from ln_repro.report.tables import Table, claims_table, render, run_tables
 from ln_repro.report.theory import findings_table
 
@@ -30,7 +30,7 @@ def export(files: Files) -> dict[str, str]:
 
 
 def all_tables(
-    runs: Sequence[Run], rows: Sequence[Row], evidence: Mapping[str, Evidence], findings: Sequence[Mapping[str, Any]],
+    kept: Kept, rows: Sequence[Row], evidence: Mapping[str, Evidence], findings: Sequence[Mapping[str, Any]],
     named: Named,
 ) -> Files:  # fmt: skip
     """Return the tables of claims, arms, learning rates, runs and theory; files without a table are left out.
@@ -50,13 +50,13 @@ def all_tables(
             if any(each.rescued.runs for each in assess(one))
         },
         "arena": {
-            f"arena-{name}": arena_table(entries)
+            f"arena-{name}{suffix}": table
             for name, one in settings.items()
             if len(entries := arena(one)) >= LEAST_SCHEMES
+            for suffix, table in zip(("", "-cost"), arena_tables(entries, kept.costs), strict=True)
         },
         "runs": run_tables(
-            [run.record for run in runs],
-            {run.record["id"]: ", ".join(own_settings(run.experiment, named)) for run in runs},
+            kept.records, {run.record["id"]: ", ".join(own_settings(run.experiment, named)) for run in kept.runs}
         ),
         "theory": {"theory": findings_table(findings)} if findings else {},
     }

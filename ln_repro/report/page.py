@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ln_repro.claims.judge import OTHER_CORPORA
+from ln_repro.claims.judge import CORPORA
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
 from ln_repro.records.archive import Run
 from ln_repro.report.page_runs import Arm, arms_of, chart_data, corpus_order, named
@@ -64,7 +64,7 @@ def page(runs: Sequence[Run], claims: Sequence[Claim], theory: Mapping[str, Any]
         verdicts=VERDICTS,
         headlines=headlines(claims),
         figure=figure[figure.find("<svg") :] if figure else "",
-        others=[name for name in OTHER_CORPORA if any(o["data"] == name for c in claims for o in c["other_corpora"])],
+        others=[name for name in CORPORA if any(o["data"] == name for c in claims for o in c["other_corpora"])],
         arms=arms,
         filters=_filters(arms),
         runs=len(records),

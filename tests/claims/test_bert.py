@@ -101,6 +101,24 @@ def test_bert_3_is_where_pre_ln_is_above(gains: Any, noise: float, verdict: str)
     assert "points of accuracy 3 [3, 3]" in judged(runs_of({100: 0.01, 200: 0.05}, noise=0.0))["ours"]
 
 
+def test_small_models_have_a_verdict_of_their_own() -> None:
+    """Fine-tuning of a small model counts for the corpus of its pre-training."""
+    runs = [
+        tuned(arm, seed, 100, 0.7 + 0.03 * (arm == PRE) + seed / 1000, setting="minimrpc")
+        for seed in SIX
+        for arm in (PRE, POST)
+    ]
+    found = judged(runs)
+    (other,) = found["other_corpora"]
+    assert (found["verdict"], other["data"], other["class"], other["verdict"]) == (
+        "not-run",
+        "wikinews",
+        "adapted",
+        "reproduced",
+    )
+    assert other["command"].startswith(f"ln-repro run -m exp=minimrpc_{PRE} seed=1,2,3,4,5,6 start=PRELN@EPOCH")
+
+
 def test_fewer_than_the_papers_seeds_decide_nothing() -> None:
     found = judged(runs_of({100: 0.2}, seeds=SIX[:5]))
     assert found["verdict"] == "inconclusive" and found["needs"].startswith("1 more seed; PRELN and POSTLN are")

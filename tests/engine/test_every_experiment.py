@@ -146,16 +146,25 @@ def test_a_bert_reaches_fairseq_as_the_table_has_it(setting):
         assert without == VOCABULARY * width + layers * (4 * width * (width + 1) + 2 * width * ffn + ffn + width)
 
 
-@pytest.mark.parametrize(("setting", "arm"), [(setting, arm) for setting in ("mrpc", "rte") for arm in of(setting)])
+@pytest.mark.parametrize(
+    ("setting", "arm"), [(setting, arm) for setting in ("mrpc", "rte", "minimrpc", "minirte") for arm in of(setting)]
+)
 def test_a_fine_tuning_reaches_fairseq_as_the_paper_has_it(setting, arm):
     experiment, given = configured(setting, arm)
-    assert (experiment.data.name, given.norm) == (setting, arm.split("_")[0])
+    small = setting.startswith("mini")
+    assert (experiment.data.name, given.norm) == (setting.removeprefix("mini"), arm.split("_")[0])
     assert (given.task, given.arch, given.criterion) == ("ln_classification", "ln_classifier", "ln_classification")
-    assert (given.lr, given.label_smoothing, given.weight_decay, given.start) == ([5e-5], 0.0, 0.01, "")
+    assert (given.lr, given.label_smoothing, given.weight_decay, given.start) == (
+        [5e-4 if small else 5e-5],
+        0.0,
+        0.01,
+        "",
+    )
     assert (given.max_epoch, given.batch_size, given.update_freq) == (3, 32, [1])
     assert (given.lr_scheduler, given.warmup_updates, given.decay) == ("ln_ramp_and_tail", 0, "linear")
     model, parameters = on_meta(given, LnClassifier)
-    assert len(model.encoder.stack.layers) == 12
-    layer = 4 * 768 * 769 + 2 * 768 * 3072 + 3072 + 768 + 2 * 2 * 768
-    final = 2 * 768 * arm.startswith("preln")
-    assert parameters == VOCABULARY * 768 + 12 * layer + final + 2 * 769
+    layers, width = (4, 128) if small else (12, 768)
+    assert len(model.encoder.stack.layers) == layers
+    layer = 4 * width * (width + 1) + 2 * width * 4 * width + 4 * width + width + 2 * 2 * width
+    final = 2 * width * arm.startswith("preln")
+    assert parameters == VOCABULARY * width + layers * layer + final + 2 * (width + 1)

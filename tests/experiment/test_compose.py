@@ -19,6 +19,7 @@ GOLDEN = {  # how many experiments a setting has, and a hash of all that they ar
     "multi30k": (73, "7a616c7379e63259"), "multi30k6": (73, "3186ae66c5683d2c"), "toy": (73, "d6d76c345c0c53cf"),
     "bert": (6, "964feab0f3052b27"), "minibert": (6, "648afcfe20d990f6"), "toybert": (6, "7e0c05996e644e5a"),
     "wikinews": (6, "a1431072f95756cb"), "mrpc": (2, "72ef33d8a0389e77"), "rte": (2, "db8096ffd2a4911a"),
+    "minimrpc": (2, "f74d7a993b311d5e"), "minirte": (2, "3295decac7fe8079"),
 }  # fmt: skip
 FILES = [path for path in sorted(CONF.glob("*/*.yaml")) if path.parent.name not in ("exp", "grid", "arm", "setting")]
 """Those of groups that are chosen on the command line."""

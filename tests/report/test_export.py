@@ -29,7 +29,7 @@ def committed() -> Committed:
 
 def test_what_is_committed_is_what_the_records_give(committed: Committed) -> None:
     kept, rows, evidence, findings = committed
-    files = export(all_tables(kept.runs, rows, evidence, findings, arms_beside(records_folder())))
+    files = export(all_tables(kept, rows, evidence, findings, arms_beside(records_folder())))
     folder = records_folder().parent / "tables"
     assert {path.name for path in folder.iterdir()} == {*files}
     for name, text in files.items():

@@ -134,7 +134,7 @@ def test_a_corpus_that_there_is_not_is_named_with_those_that_there_are() -> None
     with pytest.raises(UserError) as caught:
         grid_runs(grid("design"), "iwslt14", 1, [], list(experiments()))
     assert str(caught.value).startswith(
-        "corpus: there is no 'iwslt14'; nearest: iwslt; known: bert, iwslt, minibert, mrpc, multi30k, "
+        "corpus: there is no 'iwslt14'; nearest: iwslt; known: bert, iwslt, minibert, minimrpc, minirte, mrpc, "
     )
 
 
