@@ -3,12 +3,16 @@
 import argparse
 import difflib
 import textwrap
+from pathlib import Path
 from typing import Any
 
 from ln_repro.commands.messages import say
 from ln_repro.errors import UserError
 
-FREE = ("data.source", "data.train", "data.valid", "data.test", "data.checksum", "start", "rerun", "tracker", "paths")
+FREE = (
+    "data.source", "data.train", "data.valid", "data.test", "data.checksum", "norm.file", "start", "rerun", "tracker",
+    "paths",
+)  # fmt: skip
 """Settings that a record does not contain and that may be given on the command line."""
 CUTS = ("train.max_epoch", "train.max_update")
 FOLDER = "reproduced"
@@ -54,9 +58,10 @@ def again(record: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
     keys = [override.partition("=")[0] for override in overrides]
     if fixed := [key for key in keys if not {key, key.partition(".")[0]} & {*FREE, *CUTS}]:
         raise UserError(f"reproduce: {', '.join(fixed)}: the record has its own; give {', '.join((*FREE, *CUTS))}")
+    settings = experiment_of(record).model_dump(mode="json")
+    overrides = with_checked_scheme(settings, record["id"], overrides)
     tracker = [] if "tracker" in keys else ["tracker=none"]  # the original run may be tracked under the same id
     given = compose([f"exp={next(iter(experiments()))}", *tracker, *overrides])
-    settings = experiment_of(record).model_dump(mode="json")
     settings["stop_on_divergence"] = False  # the rule may have changed since; repeat the same number of updates
     if record["environment"]["device"] == "cpu":
         settings["train"]["device"] = "cpu"
@@ -73,3 +78,19 @@ def again(record: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
             raise UserError(f"{key}: the rate falls linearly to the end of training; a shorter run is another one")
         settings["eval"] = {**settings["eval"], "average": 0}  # the epochs to average may be cut off
     return settings
+
+
+def with_checked_scheme(settings: dict[str, Any], id: str, overrides: list[str]) -> list[str]:
+    """Return the overrides without ``norm.file``, after a check that this file contains the record's own scheme.
+
+    The record may be somebody else's, so its code is executed only if the user has it in a file.
+    """
+    given = dict(override.partition("=")[::2] for override in overrides).get("norm.file")
+    text = (settings["norm_file"] or {"text": None})["text"]
+    if (Path(given).read_text(encoding="utf-8") if given else None) != text:
+        raise UserError(
+            "norm.file: the record has no scheme of its own" if text is None else
+            f"reproduce: {id} has a scheme of its own, whose code would be executed; read it (norm_file in it), "
+            "save it to a file and give norm.file=FILE"
+        )  # fmt: skip
+    return [override for override in overrides if not override.startswith("norm.file=")]

@@ -299,7 +299,7 @@ def test_the_help_of_run_lists_corpora_and_arms(capsys: pytest.CaptureFixture[st
     translated, pretrained, fine_tuned = out.split("CORPUS is one of ")[1:]
     assert translated.startswith("iwslt, multi30k6, multi30k, tatoeba, toy, wmt;") and "  preln_warm\n" in translated
     assert pretrained.startswith("bert, minibert, toybert, wikinews;") and "  preln_warm\n" not in pretrained
-    assert fine_tuned.startswith("mrpc, rte;") and "  preln_nowarm_linear\n" in fine_tuned
+    assert fine_tuned.startswith("minimrpc, minirte, mrpc, rte;") and "  preln_nowarm_linear\n" in fine_tuned
     for name, text in experiments().items():
         assert f"  {name.partition('_')[2]}\n      {text}\n" in out
 

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -148,6 +149,19 @@ def test_a_record_is_run_with_its_own_settings(one: Callable[[str], Run], words:
 def test_a_rate_that_falls_to_the_end_cannot_be_cut_short(one: Callable[[str], Run]) -> None:
     with pytest.raises(UserError, match="a shorter run is another one"):
         again(one(LINEAR).record, ["train.max_epoch=1"])
+
+
+def test_the_code_of_a_record_is_executed_only_if_the_user_has_it(one: Callable[[str], Run], tmp_path: Path) -> None:
+    record = copy.deepcopy(one(OLD).record)
+    with pytest.raises(UserError, match="no scheme of its own"):
+        again(record, [f"norm.file={__file__}"])
+    record["experiment"] |= {"norm": "my.Mine", "norm_file": {"name": "my.Mine", "text": "code"}}
+    (tmp_path / "same.py").write_text("code")
+    (tmp_path / "other.py").write_text("other code")
+    for given in ([], [f"norm.file={tmp_path / 'other.py'}"]):
+        with pytest.raises(UserError, match="whose code would be executed; read it"):
+            again(record, given)
+    assert again(record, [f"norm.file={tmp_path / 'same.py'}"])["norm_file"]["text"] == "code"
 
 
 def test_an_unknown_id_is_one_line_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
