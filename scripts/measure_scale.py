@@ -42,7 +42,7 @@ def main() -> None:
     """Measure, and write table and picture."""
     rows = {int(row["pairs"]): row for row in csv.DictReader(TABLE.open())} if TABLE.exists() else {}
     for folder in map(Path, sys.argv[1:]):
-        row = {name: f"{value:.6g}" for name, value in {**preparation(folder), **libraries(folder)}.items()}
+        row = {name: f"{value:.7g}" for name, value in {**preparation(folder), **libraries(folder)}.items()}
         print(row, flush=True)
         rows[int(row["pairs"])] = row
         with TABLE.open("w", newline="") as file:

@@ -3,15 +3,19 @@
 import io
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from itertools import pairwise
 
+import numpy as np
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import prune_stats, replace_pair, update_pair_statistics
 
 CACHED_WORDS = 100_000
 """Number of words whose segmentation is kept in memory."""
+REPLACED = 10_000
+"""Number of words in which a pair is merged at once; subword-nmt keeps the old and the new symbols of all of them."""
 Symbols = tuple[str, ...]
+Pair = tuple[str, str]
 
 
 class _Words:
@@ -20,10 +24,11 @@ class _Words:
     def __init__(self, counts: "Counter[str]") -> None:
         self.words: list[str] = []
         self.frequencies = array("q")
-        while counts:  # the memory of the counter is released
+        while counts:  # the memory of the words is released
             word, frequency = counts.popitem()
             self.words.append(" ".join(word) + "</w>")
             self.frequencies.append(frequency)
+        counts.clear()  # and that of the empty table
 
     def __getitem__(self, index: int) -> tuple[Symbols, int]:
         return tuple(self.words[index].split(" ")), self.frequencies[index]
@@ -31,64 +36,84 @@ class _Words:
     def __setitem__(self, index: int, entry: tuple[Symbols, int]) -> None:
         self.words[index] = " ".join(entry[0])
 
+    def pairs(self) -> Iterator[tuple[int, Pair]]:
+        """Yield the number of a word with each of its pairs of symbols."""
+        for index, word in enumerate(self.words):
+            for pair in pairwise(word.split(" ")):
+                yield index, pair
 
-class _Occurrences:
-    """The words with a pair of symbols, as subword-nmt's ``{word: number of times}``.
+    def places(self, pairs: Container[Pair]) -> "defaultdict[Pair, _Places]":
+        """Return the words that contain each of the pairs."""
+        found: defaultdict[Pair, _Places] = defaultdict(_Places)
+        for index, pair in self.pairs():
+            if pair in pairs:
+                found[pair].words.append(index)
+        return found
 
-    The increments and decrements by one are stored as the word ``n`` and as ``~n``, and are summed when needed.
+    def having(self, pair: Pair, candidates: Sequence[int]) -> list[int]:
+        """Return those of the words that contain a pair."""
+        symbols = f" {pair[0]} {pair[1]} "
+        return [index for index in candidates if symbols in f" {self.words[index]} "]
+
+
+class _Places:
+    """The words that a pair of symbols was added to, as subword-nmt's ``{word: number of times}``.
+
+    Words that have lost the pair since are recognised later, which takes less memory than removing them.
     """
 
-    __slots__ = ("changes",)
+    __slots__ = ("words",)
 
     def __init__(self) -> None:
-        self.changes = array("i")
+        self.words = array("i")
 
     def __getitem__(self, word: int) -> int:
         return 0
 
     def __setitem__(self, word: int, change: int) -> None:
-        self.changes.append(word if change > 0 else ~word)
-
-    def items(self) -> Iterator[tuple[int, int]]:
-        numbers = Counter(self.changes)
-        return ((word, number - numbers[~word]) for word, number in list(numbers.items()) if word >= 0)
+        if change > 0:
+            self.words.append(word)
 
 
 def learn(counts: "Counter[str]", merges: int) -> str:
     """Learn merges from the numbers of words and return the merge table; it is empty if there is nothing to merge.
 
-    The result is that of ``subword_nmt.learn_bpe.learn_bpe``, whose loop this is, with smaller data structures.
+    The result is that of ``subword_nmt.learn_bpe.learn_bpe``, whose loop this is, in less memory: words are only known
+    for pairs that are frequent enough to be merged soon, and are searched again when less frequent ones are needed.
 
     Args:
         counts: emptied.
         merges: maximum number of merges.
     """
     words = _Words(counts)
-    pairs: dict[tuple[str, str], int] = defaultdict(int)
-    places: dict[tuple[str, str], _Occurrences] = defaultdict(_Occurrences)
-    for index, frequency in enumerate(words.frequencies):
-        symbols = words[index][0]
-        for pair in pairwise(symbols):
-            pairs[pair] += frequency
-            places[pair].changes.append(index)
-    every, table = pairs.copy(), ["#version: 0.2"]
+    pairs: dict[Pair, int] = defaultdict(int)
+    for index, pair in words.pairs():
+        pairs[pair] += words.frequencies[index]
+    every, places, table = pairs.copy(), words.places(pairs), ["#version: 0.2"]
     threshold = max(pairs.values(), default=0) / 10
     for number in range(merges):
         most = max(pairs.values(), default=0)
         if not pairs or (number and most < threshold):  # the best pair may have been pruned
             prune_stats(pairs, every, threshold)
-            pairs = every.copy()
-            most = max(pairs.values(), default=0)
+            most = max(every.values(), default=0)
             threshold = most * number / (number + 10_000)
-            prune_stats(pairs, every, threshold)
+            pairs = defaultdict(int, {pair: count for pair, count in every.items() if count >= threshold})
+            places = words.places(pairs)
         if most < 2:
             break
         best = max(pair for pair, frequency in pairs.items() if frequency == most)
         table.append(" ".join(best))
-        update_pair_statistics(best, replace_pair(best, words, places), pairs, places)
-        pairs[best] = 0
+        candidates = np.unique(places[best].words)
+        for first in range(0, len(candidates), REPLACED):
+            found = dict.fromkeys(words.having(best, candidates[first : first + REPLACED].tolist()), 1)
+            update_pair_statistics(best, replace_pair(best, words, {best: found}), pairs, places)
+        pairs[best], places[best] = 0, _Places()
         if number % 100 == 0:
+            before = [*pairs]
             prune_stats(pairs, every, threshold)
+            for pair in before:
+                if pair not in pairs:  # as no pair becomes more frequent, it is not merged before it is searched again
+                    places.pop(pair, None)
     return "".join(f"{line}\n" for line in table) if len(table) > 1 else ""
 
 
