@@ -4,7 +4,7 @@ import json
 import sys
 
 from ln_repro.claims.judge import claim_rows, evidence_of
-from ln_repro.commands.report import arms_beside, complaints
+from ln_repro.commands.archive import arms_beside, complaints
 from ln_repro.records.archive import read_kept, records_folder
 from ln_repro.report import figure_rates
 from ln_repro.report.export import all_tables, export

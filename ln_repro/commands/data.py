@@ -3,18 +3,17 @@
 import argparse
 
 from ln_repro.commands.messages import say
+from ln_repro.corpus import prepare as corpus
 from ln_repro.errors import UserError
+from ln_repro.experiment.compose import compose, search_also
+from ln_repro.experiment.data import Data
+from ln_repro.experiment.settings import Paths
+from ln_repro.experiment.validation import validate
 from ln_repro.system.paths import data_folder
 
 
 def data_command(options: argparse.Namespace) -> int:
     """Run `data list`, `data prepare` or `data verify`."""
-    from ln_repro.corpus import prepare as corpus
-    from ln_repro.experiment.compose import compose, search_also
-    from ln_repro.experiment.data import Data
-    from ln_repro.experiment.settings import Paths
-    from ln_repro.experiment.validation import validate
-
     search_also(options.config_dir)
     if options.action != "list" and not any(o.startswith("data=") for o in options.overrides):
         names = ", ".join(row["name"] for row in corpus.listing(data_folder()))

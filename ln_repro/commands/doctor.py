@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 
+from ln_repro.corpus.prepare import listing
 from ln_repro.engine.compat import INSTALL
 from ln_repro.engine.device import REMEDY, gpu
 from ln_repro.records import provenance
@@ -43,10 +44,15 @@ def doctor_command(options: argparse.Namespace) -> int:
     return 0 if all(check.ok for check in checks if check.needed) else 1
 
 
+def checked(name: str, ok: bool, found: str, advice: str, needed: bool = True) -> Check:
+    """Return a check with advice only if it failed."""
+    return Check(name, ok, found, "" if ok else advice, needed)
+
+
 def python() -> Check:
     """Check that the version of Python is 3.11 to 3.13."""
     good = (3, 11) <= sys.version_info < (3, 14)
-    return Check("python", good, platform.python_version(), "" if good else "use Python 3.11, 3.12 or 3.13")
+    return checked("python", good, platform.python_version(), "use Python 3.11, 3.12 or 3.13")
 
 
 def torch_and_gpu() -> list[Check]:
@@ -60,30 +66,28 @@ def torch_and_gpu() -> list[Check]:
     found = here.name or here.problem or "none"
     return [
         Check("torch", True, result.stdout.strip()),
-        Check("gpu", here.name is not None, found, "" if here.name else advice, needed=bool(here.problem)),
+        checked("gpu", here.name is not None, found, advice, needed=bool(here.problem)),
     ]
 
 
 def fairseq() -> Check:
     """Check that fairseq is installed in the supported version."""
     version = provenance.version_of("fairseq") if importlib.util.find_spec("fairseq") else None
-    return Check("fairseq", version == "0.12.2", version or "not installed", "" if version == "0.12.2" else INSTALL)
+    return checked("fairseq", version == "0.12.2", version or "not installed", INSTALL)
 
 
 def disk() -> Check:
     """Check the free disk space for runs."""
     free = free_at(runs_folder()) / 2**30
-    advice = "" if free > FREE_GIB else "set LN_REPRO_RUNS and LN_REPRO_DATA to a larger disk"
-    return Check("disk", free > FREE_GIB, f"{free:.0f} GiB free", advice)
+    advice = "set LN_REPRO_RUNS and LN_REPRO_DATA to a larger disk"
+    return checked("disk", free > FREE_GIB, f"{free:.0f} GiB free", advice)
 
 
 def data() -> Check:
     """Check whether any corpus is prepared."""
-    from ln_repro.corpus.prepare import listing
-
     ready = [row["name"] for row in listing(data_folder()) if row["prepared"]]
-    advice = "" if ready else "a run prepares what it needs; or: ln-repro data prepare data=toy"
-    return Check("data", bool(ready), ", ".join(ready) or "nothing prepared yet", advice, needed=False)
+    advice = "a run prepares what it needs; or: ln-repro data prepare data=toy"
+    return checked("data", bool(ready), ", ".join(ready) or "nothing prepared yet", advice, needed=False)
 
 
 def wandb() -> Check:
@@ -91,7 +95,5 @@ def wandb() -> Check:
     version = provenance.version_of("wandb")
     if version is None:
         return Check("wandb", False, "not installed", "pip install wandb, or tracker=none", needed=False)
-    advice = (
-        "" if os.environ.get("WANDB_API_KEY") else "without a key runs are mirrored offline; wandb login for online"
-    )
-    return Check("wandb", True, version, advice, needed=False)
+    advice = "without a key runs are mirrored offline; wandb login for online"
+    return Check("wandb", True, version, "" if os.environ.get("WANDB_API_KEY") else advice, needed=False)

@@ -5,15 +5,20 @@ import gzip
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ln_repro.commands.report import arms_beside, complaints
+from ln_repro.claims.strays import tried
+from ln_repro.commands.archive import arms_beside, complaints
+from ln_repro.corpus.prepared import Prepared, opened
+from ln_repro.corpus.storage import locked
 from ln_repro.errors import LnReproError, UserError
+from ln_repro.records.archive import Run, corpora_file, find, read_corpora, read_kept, records_folder
+from ln_repro.records.integrity import CHECKSUMS, EVENTS, HYPOTHESES, beside, text_of, write_checksums
+from ln_repro.records.record import experiment_of
+from ln_repro.records.run_dir import RunFolder, runs_under
+from ln_repro.runner.bleu import paired_bootstrap, sacre_bleu
+from ln_repro.system.files import explained, write_atomically
 from ln_repro.system.paths import CHECKOUT, data_folder, runs_folder
-
-if TYPE_CHECKING:
-    from ln_repro.corpus.prepared import Prepared
-    from ln_repro.records.run_dir import RunFolder
 
 
 def collect_command(options: argparse.Namespace) -> int:
@@ -22,12 +27,6 @@ def collect_command(options: argparse.Namespace) -> int:
     Unfinished runs are skipped unless they are named on the command line. The committed records only get runs of
     registered experiments, at any rate or initialisation, unless others are asked for.
     """
-    from ln_repro.claims.strays import tried
-    from ln_repro.corpus.storage import locked
-    from ln_repro.records.archive import Run, records_folder
-    from ln_repro.records.run_dir import RunFolder, runs_under
-    from ln_repro.system.files import explained
-
     archive = options.records or records_folder()
     if not options.records and not (CHECKOUT / "pyproject.toml").is_file():
         raise UserError("collect: give --records DIR, the folder to copy the records to (this is not a checkout)")
@@ -51,12 +50,8 @@ def collect_command(options: argparse.Namespace) -> int:
     return 0
 
 
-def keep(folder: "RunFolder", record: dict[str, Any], archive: Path, replace: bool) -> str:
+def keep(folder: RunFolder, record: dict[str, Any], archive: Path, replace: bool) -> str:
     """Copy the files of a run, the record last, and write their checksums; return what was done, as text."""
-    from ln_repro.records.archive import find
-    from ln_repro.records.integrity import EVENTS, HYPOTHESES, write_checksums
-    from ln_repro.system.files import write_atomically
-
     id = record["id"]
     target = find(archive, id) or archive / record["exp"].partition("_")[0] / f"{id}.json"
     content = (folder.path / "record.json").read_bytes()
@@ -76,9 +71,6 @@ def keep(folder: "RunFolder", record: dict[str, Any], archive: Path, replace: bo
 
 def keep_corpora(archive: Path) -> None:
     """Write the entropies of all archived records' corpora; entries of corpora that are not prepared here are kept."""
-    from ln_repro.records.archive import corpora_file, read_corpora, read_kept
-    from ln_repro.system.files import write_atomically
-
     known = read_corpora(archive)
     needed = {record["data"]["fingerprint"]: record["data"] for record in read_kept(archive).records}
     for fingerprint, data in needed.items():
@@ -95,9 +87,6 @@ def keep_corpora(archive: Path) -> None:
 
 def verify_command(options: argparse.Namespace) -> int:
     """Run `verify`: check the integrity of every archived record, and recompute its BLEU from the hypotheses."""
-    from ln_repro.records.archive import read_kept, records_folder
-    from ln_repro.records.integrity import CHECKSUMS
-
     folder = options.records or records_folder()
     kept = read_kept(folder)
     places = sorted({path.parent for path in folder.rglob("*.json")})
@@ -112,9 +101,6 @@ def verify_command(options: argparse.Namespace) -> int:
 
 def compare_command(options: argparse.Namespace) -> int:
     """Run `compare`: test the difference in BLEU between two archived records by paired bootstrap."""
-    from ln_repro.records.archive import read_kept, records_folder
-    from ln_repro.runner.bleu import paired_bootstrap
-
     folder = options.records or records_folder()
     records = {record["id"]: record for record in read_kept(folder).records}
     if missing := [id for id in options.ids if id not in records]:
@@ -133,19 +119,14 @@ def compare_command(options: argparse.Namespace) -> int:
     return 0
 
 
-def prepared(data: Mapping[str, Any]) -> "Prepared | None":
+def prepared(data: Mapping[str, Any]) -> Prepared | None:
     """Return the corpus described by a record's ``data``; None if it is not prepared on this machine."""
-    from ln_repro.corpus.prepared import opened
-
     short = f"{data['name']}-{data['fingerprint'].removeprefix('sha256:')[:12]}"
     return opened(data_folder() / "prepared" / short, data["fingerprint"])
 
 
 def translated(folder: Path, record: dict[str, Any]) -> tuple[list[str], list[str]] | None:
     """Return the hypotheses of a record and their references; None if either is not available."""
-    from ln_repro.records.archive import find
-    from ln_repro.records.integrity import HYPOTHESES, beside, text_of
-
     corpus, kept = prepared(record["data"]), find(folder, record["id"])
     if corpus is None or kept is None or not (hypotheses := beside(kept, HYPOTHESES)).exists():
         return None
@@ -158,9 +139,6 @@ def bleu_problem(folder: Path, record: dict[str, Any]) -> str | None:
     Returns:
         The problem, "" if the two agree, or None if BLEU cannot be recomputed.
     """
-    from ln_repro.records.record import experiment_of
-    from ln_repro.runner.bleu import sacre_bleu
-
     try:
         texts = translated(folder, record)
         if texts is None:

@@ -2,27 +2,29 @@
 
 import argparse
 import json
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from rich.console import Console
+from rich.table import Table
+
+from ln_repro.claims.arena import arena
+from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.judge import claim_rows, evidence_of
+from ln_repro.claims.strays import strays
+from ln_repro.commands.archive import arms_beside, complaints
 from ln_repro.commands.messages import say
 from ln_repro.errors import UserError
-
-if TYPE_CHECKING:
-    from ln_repro.claims.arms import Arms
-    from ln_repro.claims.evidence import Evidence
-    from ln_repro.records.archive import Kept
+from ln_repro.records.archive import Kept, read_kept, read_theory, records_folder
+from ln_repro.report.arena import arena_tables
+from ln_repro.report.claims_text import details, overview
+from ln_repro.report.export import all_tables
+from ln_repro.report.figures import draw_all
+from ln_repro.report.tables import render
+from ln_repro.system.files import explained
 
 
 def tables_command(options: argparse.Namespace) -> int:
     """Run `tables`."""
-    from ln_repro.claims.judge import claim_rows
-    from ln_repro.records.archive import read_theory
-    from ln_repro.report.export import all_tables
-    from ln_repro.report.tables import render
-
     folder, kept, evidence = _kept(options)
     findings = read_theory(folder)
     files = all_tables(kept, claim_rows(evidence, findings), evidence, findings, arms_beside(folder))
@@ -32,10 +34,6 @@ def tables_command(options: argparse.Namespace) -> int:
 
 def figures_command(options: argparse.Namespace) -> int:
     """Run `figures`."""
-    from ln_repro.claims.strays import strays
-    from ln_repro.report.figures import draw_all
-    from ln_repro.system.files import explained
-
     folder, kept, evidence = _kept(options)
     results = folder.parent
     out = options.out or results / "figures"
@@ -49,12 +47,6 @@ def figures_command(options: argparse.Namespace) -> int:
 
 def claims_command(options: argparse.Namespace) -> int:
     """Run `claims`."""
-    from rich.console import Console
-
-    from ln_repro.claims.judge import claim_rows
-    from ln_repro.records.archive import read_theory
-    from ln_repro.report.claims_text import details, overview
-
     folder, kept, evidence = _kept(options)
     rows = claim_rows(evidence, read_theory(folder))
     known = [row["id"] for row in rows]
@@ -75,12 +67,6 @@ def claims_command(options: argparse.Namespace) -> int:
 
 def arena_command(options: argparse.Namespace) -> int:
     """Run `arena`."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from ln_repro.claims.arena import arena
-    from ln_repro.report.arena import arena_tables
-
     _, kept, evidence = _kept(options)
     entries = {name: found for name, one in sorted(evidence.items()) if not one.starts and (found := arena(one))}
     if options.setting not in entries:
@@ -96,26 +82,8 @@ def arena_command(options: argparse.Namespace) -> int:
     return complaints(kept.problems)
 
 
-def _kept(options: argparse.Namespace) -> "tuple[Path, Kept, dict[str, Evidence]]":
+def _kept(options: argparse.Namespace) -> tuple[Path, Kept, dict[str, Evidence]]:
     """Return the folder of records, its content, and the evidence from it."""
-    from ln_repro.claims.judge import evidence_of
-    from ln_repro.records.archive import read_kept, records_folder
-
     folder = options.records or records_folder()
     kept = read_kept(folder)
     return folder, kept, evidence_of(kept.runs, arms_beside(folder), kept.corpora)
-
-
-def arms_beside(folder: Path) -> "Arms":
-    """Return the arms of the named experiments, with the lock file beside the records as cache."""
-    from ln_repro.claims.arms import LOCK, Arms
-    from ln_repro.experiment.compose import named, sources
-
-    return Arms(named, sources(), folder.parent / LOCK)
-
-
-def complaints(problems: Sequence[str]) -> int:
-    """Print which records were left out; return the exit code."""
-    for problem in problems:
-        print(f"ln-repro: {problem}", file=sys.stderr)
-    return 1 if problems else 0

@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.commands.messages import say
+from ln_repro.engine.device import resolve_precision
 from ln_repro.errors import UserError
+from ln_repro.experiment.compose import compose, experiments
+from ln_repro.experiment.settings import build
+from ln_repro.records.archive import Run, read_kept, records_folder
+from ln_repro.records.record import experiment_of
+from ln_repro.records.run_dir import RunFolder
+from ln_repro.report.reproduction import DIFFERENT, compare, differences
+from ln_repro.report.tables import markdown
+from ln_repro.runner.run import run
 
 FREE = (
     "data.source", "data.train", "data.valid", "data.test", "data.checksum", "norm.file", "start", "rerun", "tracker",
@@ -21,14 +30,6 @@ FOLDER = "reproduced"
 
 def reproduce_command(options: argparse.Namespace) -> int:
     """Run `reproduce`; exit with 0 if the two agree within the interval of the record's arm, with 1 if they differ."""
-    from ln_repro.engine.device import resolve_precision
-    from ln_repro.experiment.settings import build
-    from ln_repro.records.archive import Run, read_kept, records_folder
-    from ln_repro.records.run_dir import RunFolder
-    from ln_repro.report.reproduction import DIFFERENT, compare, differences
-    from ln_repro.report.tables import markdown
-    from ln_repro.runner.run import run
-
     folder = options.records or records_folder()
     kept = read_kept(folder)
     by_id = {one.record["id"]: one for one in kept.runs}
@@ -52,9 +53,6 @@ def reproduce_command(options: argparse.Namespace) -> int:
 
 def again(record: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
     """Return the settings of a record, with the paths and limits that the command line gives."""
-    from ln_repro.experiment.compose import compose, experiments
-    from ln_repro.records.record import experiment_of
-
     keys = [override.partition("=")[0] for override in overrides]
     if fixed := [key for key in keys if not {key, key.partition(".")[0]} & {*FREE, *CUTS}]:
         raise UserError(f"reproduce: {', '.join(fixed)}: the record has its own; give {', '.join((*FREE, *CUTS))}")

@@ -4,13 +4,25 @@ import argparse
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ln_repro.commands.messages import OneLineParser, complain, crashed, own_folder, say
+from ln_repro.engine import process
+from ln_repro.engine.device import resolve_precision
 from ln_repro.errors import Interrupted, LnReproError, UserError
-
-if TYPE_CHECKING:
-    from ln_repro.experiment.settings import Experiment
+from ln_repro.experiment.compose import (
+    PRIMARY,
+    compose,
+    expand,
+    experiments,
+    hydra_app,
+    launch,
+    search_also,
+    with_own_norm,
+)
+from ln_repro.experiment.settings import Experiment, build
+from ln_repro.sweep.queued import read
+from ln_repro.system.distributed import this_rank
 
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 """The choices of Hydra's `--info`."""
@@ -34,12 +46,6 @@ def run_parser() -> argparse.ArgumentParser:
 
 def run_command(arguments: list[str]) -> int:
     """Run `run`."""
-    from ln_repro.engine import process
-    from ln_repro.experiment.compose import PRIMARY, compose, expand, hydra_app, launch, search_also, with_own_norm
-    from ln_repro.experiment.settings import build
-    from ln_repro.sweep.queued import read
-    from ln_repro.system.distributed import this_rank
-
     assignments = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
     options = run_parser().parse_intermixed_args([argument for argument in arguments if argument not in assignments])
     overrides = with_own_norm([*assignments, *options.overrides])
@@ -65,9 +71,9 @@ def run_command(arguments: list[str]) -> int:
         process.follow_rank_zero()
     jobs = expand(overrides) if options.multirun else [overrides]
     composed = [compose(one) for one in jobs]
-    experiments = [build(settings) for settings in composed]
+    built = [build(settings) for settings in composed]
     if shown:
-        for one, settings, experiment in zip(jobs, composed, experiments, strict=True):
+        for one, settings, experiment in zip(jobs, composed, built, strict=True):
             if options.multirun:
                 print(f"---\n# {shlex.join(['ln-repro', 'run', *one])}")
             if options.cfg == "job" and not options.package and "reference" in settings:
@@ -80,20 +86,19 @@ def run_command(arguments: list[str]) -> int:
                 else:
                     app.show_info(options.info, PRIMARY, one)
     elif not options.multirun:
-        _run_one(experiments[0])
+        _run_one(built[0])
     elif not launch(overrides, lambda settings: _run_one(build(settings))):
-        return max(map(_run_one_of_several, experiments))
+        return max(map(_run_one_of_several, built))
     return 0
 
 
-def _run_one(experiment: "Experiment", *code: dict[str, Any]) -> None:
-    from ln_repro.engine.device import resolve_precision
-    from ln_repro.runner.run import run
+def _run_one(experiment: Experiment, *code: dict[str, Any]) -> None:
+    from ln_repro.runner.run import run  # takes time that `--cfg` and `--help` need not
 
     print(run(resolve_precision(experiment), say, *code))
 
 
-def _run_one_of_several(experiment: "Experiment") -> int:
+def _run_one_of_several(experiment: Experiment) -> int:
     """Run one experiment of a multirun and return its exit code; only an interruption ends the whole multirun."""
     try:
         _run_one(experiment)
@@ -105,8 +110,6 @@ def _run_one_of_several(experiment: "Experiment") -> int:
 
 
 def _run_help() -> int:
-    from ln_repro.experiment.compose import experiments
-
     arms: dict[str, dict[str, str]] = {}
     for name, text in experiments().items():
         corpus, _, arm = name.partition("_")

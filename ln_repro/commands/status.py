@@ -7,48 +7,49 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from ln_repro.claims.strays import own_settings
+from ln_repro.commands.archive import arms_beside
 from ln_repro.commands.messages import say
 from ln_repro.commands.sweep import compose_runs, plan_runs, queue_of
 from ln_repro.errors import UserError
+from ln_repro.experiment.settings import build
+from ln_repro.records.archive import records_folder
+from ln_repro.records.run_dir import RunFolder, runs_under
+from ln_repro.records.status import row, rows, summary, table, waiting_row, with_queue
+from ln_repro.sweep.cancel import cancel
+from ln_repro.sweep.cluster import submitted_experiment
+from ln_repro.sweep.grid import parse_request
+from ln_repro.sweep.plan import PlannedRun
 from ln_repro.system.paths import runs_folder
-
-if TYPE_CHECKING:
-    from ln_repro.sweep.plan import PlannedRun
 
 WATCH_SECONDS = 2.0
 
 
 def status_command(options: argparse.Namespace) -> None:
     """Run `status`: show all runs, or the runs of a grid."""
-    from ln_repro.records.status import summary, table
-
     if not options.watch or not sys.stdout.isatty():  # a pipe gets the table once
-        rows, width = _rows(options), shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        print(json.dumps(rows, indent=1) if options.json else table(rows, width))
+        found, width = _rows(options), shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        print(json.dumps(found, indent=1) if options.json else table(found, width))
         return
-    from rich.console import Console, Group
-    from rich.live import Live
-    from rich.text import Text
-
     with contextlib.suppress(KeyboardInterrupt), Live(console=Console(), screen=True, auto_refresh=False) as live:
         while True:
-            rows = _rows(options)
+            found = _rows(options)
             height = live.console.height - 2
-            lines = table(rows, live.console.width).splitlines()
+            lines = table(found, live.console.width).splitlines()
             more = [f"... and {len(lines) - height} more"] if len(lines) > height else []
-            live.update(
-                Group(Text(summary(row["state"] for row in rows)), Text("\n".join([*lines[:height], *more]))),
-                refresh=True,
-            )
+            head = Text(summary(one["state"] for one in found))
+            live.update(Group(head, Text("\n".join([*lines[:height], *more]))), refresh=True)
             time.sleep(WATCH_SECONDS)
 
 
 def cancel_command(options: argparse.Namespace) -> int:
     """Run `cancel`: stop runs, whether running or queued; each saves its state first."""
-    from ln_repro.sweep.cancel import cancel
-
     chosen: dict[Path, list[str] | None] = {}
     if options.all and (options.words or options.only or options.but):
         raise UserError("--all: stops every run; leave it out to stop some of them")
@@ -72,32 +73,20 @@ def cancel_command(options: argparse.Namespace) -> int:
 
 def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the rows with the settings in which each run differs from the experiment that it is named after."""
-    from ln_repro.claims.strays import own_settings
-    from ln_repro.commands.report import arms_beside
-    from ln_repro.experiment.settings import build
-    from ln_repro.records.archive import records_folder
-    from ln_repro.records.run_dir import RunFolder
-
-    rows, arms = _plain_rows(options), arms_beside(records_folder())
-    for row in rows:
-        settings = RunFolder(Path(row["dir"])).experiment
+    found, arms = _plain_rows(options), arms_beside(records_folder())
+    for one in found:
+        settings = RunFolder(Path(one["dir"])).experiment
         with contextlib.suppress(UserError):  # of a version with other settings
             differing = own_settings(build({k: v for k, v in settings.items() if k != "id"}), arms) if settings else []
-            row["settings"] = ", ".join(differing) or None
-    return rows
+            one["settings"] = ", ".join(differing) or None
+    return found
 
 
-def _plan(options: argparse.Namespace) -> "list[PlannedRun]":
-    from ln_repro.sweep.grid import parse_request
-
+def _plan(options: argparse.Namespace) -> list[PlannedRun]:
     return plan_runs(compose_runs(parse_request(options.words), options), prepared=False)
 
 
 def _plain_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
-    from ln_repro.records.run_dir import runs_under
-    from ln_repro.records.status import row, rows, waiting_row, with_queue
-    from ln_repro.sweep.cluster import submitted_experiment
-
     if options.words:
         plan = _plan(options)
         runs, exps = plan[0].experiment.paths.runs, {p.run.exp for p in plan}

@@ -9,32 +9,32 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ln_repro.commands.messages import complain, say
+from ln_repro.corpus.prepare import fingerprint, prepare
+from ln_repro.engine.device import gpu, resolve_precision
+from ln_repro.engine.memory import run_bytes
 from ln_repro.errors import LnReproError, UserError
+from ln_repro.experiment.compose import compose, experiments, grid, launcher, search_also
+from ln_repro.experiment.learning_rate import LearningRate
+from ln_repro.experiment.settings import Experiment, build
+from ln_repro.records import archive
+from ln_repro.sweep import slurm
+from ln_repro.sweep.cancellations import Cancellations
+from ln_repro.sweep.cluster import queued, submit_unfinished, watch
+from ln_repro.sweep.devices import cpu_device, gpu_devices
+from ln_repro.sweep.grid import GridRun, SweepRequest, by_rate, grid_runs, parse_request, select
+from ln_repro.sweep.local import Pool
+from ln_repro.sweep.plan import PlannedRun, table
+from ln_repro.sweep.progress import Progress
+from ln_repro.system import subprocesses
+from ln_repro.system.distributed import this_rank
 
-if TYPE_CHECKING:
-    from ln_repro.experiment.learning_rate import LearningRate
-    from ln_repro.experiment.settings import Experiment
-    from ln_repro.sweep.cancellations import Cancellations
-    from ln_repro.sweep.grid import GridRun, SweepRequest
-    from ln_repro.sweep.plan import PlannedRun
-    from ln_repro.sweep.progress import Progress
-
-    Composed = tuple[GridRun, Experiment, LearningRate]
+Composed = tuple[GridRun, Experiment, LearningRate]
 
 
 def sweep_command(options: argparse.Namespace) -> int:
     """Run `sweep`."""
-    from ln_repro.records.archive import ids, records_folder
-    from ln_repro.sweep import slurm
-    from ln_repro.sweep.cancellations import Cancellations
-    from ln_repro.sweep.grid import parse_request
-    from ln_repro.sweep.plan import table
-    from ln_repro.sweep.progress import Progress
-    from ln_repro.system.distributed import this_rank
-
     if this_rank().size > 1:
         raise UserError("torchrun: a sweep starts its runs by itself; leave out torchrun")
     request = parse_request(options.words)
@@ -47,7 +47,7 @@ def sweep_command(options: argparse.Namespace) -> int:
         return _detach(runs, options.config_dir)
     if not request.local and not options.dry_run:
         slurm.require()
-    recorded_ids = ids(records_folder()) if options.skip_recorded else frozenset[str]()
+    recorded_ids = archive.ids(archive.records_folder()) if options.skip_recorded else frozenset[str]()
     plan = plan_runs(composed, prepared=not options.dry_run, skipped=recorded_ids)
     if options.dry_run:
         if options.skip_recorded and plan[0].id is None:
@@ -66,9 +66,6 @@ def sweep_command(options: argparse.Namespace) -> int:
         progress = Progress(plan)
         _run_here(request, plan, cancellations, progress, options.fail_fast)
     else:
-        from ln_repro.experiment.compose import launcher
-        from ln_repro.sweep.cluster import queued, submit_unfinished, watch
-
         settings = launcher(request.launcher, request.launcher_options)
         number = submit_unfinished(plan, runs, settings, request.retries)
         say(f"{number} submitted to Slurm, {len(plan) - done - number} in its queue already")
@@ -85,16 +82,10 @@ def sweep_command(options: argparse.Namespace) -> int:
     return 0
 
 
-def compose_runs(request: "SweepRequest", options: argparse.Namespace) -> "list[Composed]":
+def compose_runs(request: SweepRequest, options: argparse.Namespace) -> list[Composed]:
     """Return the selected runs of a grid, each with its experiment and learning rate."""
-    from ln_repro.engine.device import gpu, resolve_precision
-    from ln_repro.experiment.compose import compose, experiments, grid, launcher, search_also
-    from ln_repro.experiment.settings import build
-    from ln_repro.sweep.grid import by_rate, grid_runs, select
-    from ln_repro.sweep.slurm import asks_for_gpus
-
     search_also(options.config_dir)
-    on_nodes = not request.local and asks_for_gpus(launcher(request.launcher, request.launcher_options))
+    on_nodes = not request.local and slurm.asks_for_gpus(launcher(request.launcher, request.launcher_options))
     described = grid(request.grid)
     corpus = request.corpus or described.get("corpus", "toy")
     described["arms"] = request.arms or described["arms"]
@@ -128,26 +119,16 @@ def compose_runs(request: "SweepRequest", options: argparse.Namespace) -> "list[
     return composed
 
 
-def plan_runs(composed: "list[Composed]", prepared: bool, skipped: frozenset[str] = frozenset()) -> list["PlannedRun"]:
+def plan_runs(composed: list[Composed], prepared: bool, skipped: frozenset[str] = frozenset()) -> list[PlannedRun]:
     """Return the plan for these runs, of which ``skipped`` are recorded; if ``prepared``, prepare the corpus first."""
-    from ln_repro.corpus.prepare import fingerprint, prepare
-    from ln_repro.sweep.plan import PlannedRun
-
     corpus = composed[0][1].data, composed[0][1].paths.data
     source = prepare(*corpus, say).fingerprint if prepared else fingerprint(*corpus)
     return [PlannedRun(*parts, source, skipped) for parts in composed]
 
 
 def _run_here(
-    request: "SweepRequest", plan: Sequence["PlannedRun"], cancellations: "Cancellations", progress: "Progress",
-    fail_fast: bool,
-) -> None:  # fmt: skip
-    from ln_repro.corpus.prepare import prepare
-    from ln_repro.engine.device import gpu
-    from ln_repro.engine.memory import run_bytes
-    from ln_repro.sweep.devices import cpu_device, gpu_devices
-    from ln_repro.sweep.local import Pool
-
+    request: SweepRequest, plan: Sequence[PlannedRun], cancellations: Cancellations, progress: Progress, fail_fast: bool
+) -> None:
     train, logs = plan[0].experiment.train, plan[0].experiment.paths.runs / "sweep"
     if train.device == "cpu" or gpu().name is None:
         devices = [cpu_device(train.threads, request.jobs)]
@@ -168,8 +149,6 @@ def _run_here(
 
 def _detach(runs: Path, own: Path | None) -> int:
     """Start the same sweep in the background."""
-    from ln_repro.system import subprocesses
-
     log = runs.absolute() / "sweep" / f"sweep-{time.strftime('%Y%m%d-%H%M%S')}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     again = [argument for argument in sys.argv[1:] if argument != "--detach"]
@@ -190,8 +169,6 @@ def _detach(runs: Path, own: Path | None) -> int:
 
 def queue_of(runs: Path) -> dict[str, str]:
     """Return the state of each run in the cluster's queue; if Slurm does not answer, report it and return none."""
-    from ln_repro.sweep.cluster import queued
-
     try:
         return queued(runs)
     except LnReproError as error:

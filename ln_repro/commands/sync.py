@@ -5,16 +5,15 @@ import time
 
 from ln_repro.commands.messages import complain, say
 from ln_repro.errors import LnReproError, UserError
+from ln_repro.records.run_dir import RunFolder, runs_under
 from ln_repro.system.paths import runs_folder
+from ln_repro.tracking.mirror import replayed_live, sync
 
 FOLLOW_SECONDS = 1.0
 
 
 def sync_command(options: argparse.Namespace) -> int:
     """Run `sync`."""
-    from ln_repro.records.run_dir import RunFolder, runs_under
-    from ln_repro.tracking.mirror import replayed_live, sync
-
     folders = [RunFolder(path) for path in options.runs] or runs_under(runs_folder())
     if options.follow and len(running := [folder for folder in folders if folder.holder]) > 1:
         raise UserError(f"--follow: follows one run; give one of {', '.join(str(one.path) for one in running)}")

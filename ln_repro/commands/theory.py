@@ -8,8 +8,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
 from ln_repro.errors import UserError
+from ln_repro.records import provenance
+from ln_repro.report.theory import terminal_table
+from ln_repro.report.theory_figures import draw
+from ln_repro.system.files import explained, write_atomically
 from ln_repro.system.paths import runs_folder
+from ln_repro.system.subprocesses import cores
+from ln_repro.theory.checks import CLAIMS
+from ln_repro.theory.figures import figures
+from ln_repro.theory.judge import judge
+from ln_repro.theory.measure import instructions, measure
+from ln_repro.theory.plan import FULL, QUICK, units
 
 LEAST_SEEDS = 10
 """Minimum number of seeds for an interval."""
@@ -19,20 +32,6 @@ LINES = 10
 
 def theory_command(options: argparse.Namespace) -> int:
     """Run `theory`."""
-    from rich.console import Console
-
-    from ln_repro.records.provenance import code as code_of_now
-    from ln_repro.records.provenance import environment
-    from ln_repro.report.theory import terminal_table
-    from ln_repro.report.theory_figures import draw
-    from ln_repro.system.files import explained, write_atomically
-    from ln_repro.system.subprocesses import cores
-    from ln_repro.theory.checks import CLAIMS
-    from ln_repro.theory.figures import figures
-    from ln_repro.theory.judge import judge
-    from ln_repro.theory.measure import instructions, measure
-    from ln_repro.theory.plan import FULL, QUICK, units
-
     ids = options.only or list(CLAIMS)
     if unknown := [name for name in ids if name not in CLAIMS]:
         raise UserError(f"--only: there is no {', '.join(unknown)}; known: {', '.join(CLAIMS)}")
@@ -44,7 +43,7 @@ def theory_command(options: argparse.Namespace) -> int:
     if options.out:
         with explained(options.out, "--out"):
             options.out.mkdir(parents=True, exist_ok=True)
-    planned, code = units(scale, ids), code_of_now()
+    planned, code = units(scale, ids), provenance.code()
     runs = runs_folder()
     with explained(runs, "LN_REPRO_RUNS"), shown() as progress:
         measured = measure(planned, runs / "theory" / "measurements.jsonl", cores(), progress)
@@ -52,7 +51,7 @@ def theory_command(options: argparse.Namespace) -> int:
     if options.out:
         drawn = figures(measured)
         draw(drawn, options.out / "figures")
-        made_by = {"code": code, "environment": environment(platform.machine(), instructions=instructions())}
+        made_by = {"code": code, "environment": provenance.environment(platform.machine(), instructions=instructions())}
         written = json.dumps({**made_by, "findings": findings, "figures": drawn}, indent=1)
         write_atomically(options.out / "theory.json", written + "\n")
     if options.json:
@@ -68,9 +67,6 @@ def theory_command(options: argparse.Namespace) -> int:
 @contextmanager
 def shown() -> Iterator[Callable[[int, int], None]]:
     """Yield a function that shows the progress of measurements: as a bar on a terminal, otherwise in a few lines."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     columns = (TextColumn("measuring"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=(console := Console(stderr=True)), disable=not console.is_terminal) as progress:
         task = progress.add_task("")

@@ -7,7 +7,7 @@ import pytest
 
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import claim_rows, evidence_of
-from ln_repro.commands.report import arms_beside
+from ln_repro.commands.archive import arms_beside
 from ln_repro.records.archive import Kept, read_kept, read_theory, records_folder
 from ln_repro.report.export import all_tables, arms_table, export, rates_table
 from ln_repro.report.readme_table import BEGIN, END, headlines, with_verdicts
