@@ -59,7 +59,7 @@ class Workload:
             log = Path(name) / "stock.log"
             arguments = stock_arguments(self.experiment, self.corpus, Path(name))
             _finish([Worker("stock", arguments, log, threads, settings={})])
-            reports = [found for line in _lines(log) if "| train_inner |" in line for found in [_json(line)]]
+            reports = [_json(line) for line in _lines(log) if "| train_inner |" in line]
         return speed(
             Window(int(report["num_updates"]), float(report["wpb"]) * WARM_UP,
                    float(report["wpb"]) * WARM_UP / float(report["wps"]))
@@ -68,19 +68,11 @@ class Workload:
 
     def bare(self) -> float:
         """Return the target tokens per second of a plain loop around the model."""
-        with tempfile.TemporaryDirectory() as name:
-            log = Path(name) / "bare.log"
-            arguments = training_arguments(self.experiment, self.corpus, Path(name) / "checkpoints")
-            _finish([Worker("bare", arguments, log)])
-            return speed(Window(**_json(line)) for line in _lines(log) if line.startswith("{"))
+        return speed(Window(**_json(line)) for line in self._printed_by("bare") if line.startswith("{"))
 
     def update(self) -> Mapping[str, Any]:
         """Return the operations of one of our updates, the bytes that they read and write, and the bytes saved."""
-        with tempfile.TemporaryDirectory() as name:
-            log = Path(name) / "count.log"
-            arguments = training_arguments(self.experiment, self.corpus, Path(name) / "checkpoints")
-            _finish([Worker("count", arguments, log)])
-            return _json(_lines(log)[-1])
+        return _json(self._printed_by("count")[-1])
 
     @staticmethod
     def windows(folder: Path) -> list[Window]:
@@ -92,6 +84,13 @@ class Workload:
         folder.mkdir()
         arguments = training_arguments(self.experiment, self.corpus, folder / "checkpoints")
         return Worker("train", arguments, folder / "train.log", threads)
+
+    def _printed_by(self, worker: str) -> list[str]:
+        """Return the lines that another kind of worker prints, for the same training."""
+        with tempfile.TemporaryDirectory() as name:
+            log = Path(name) / "log"
+            _finish([Worker(worker, training_arguments(self.experiment, self.corpus, Path(name) / "checkpoints"), log)])
+            return _lines(log)
 
 
 def speed(windows: Iterable[Window]) -> float:

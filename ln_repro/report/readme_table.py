@@ -40,10 +40,8 @@ def verdict_block(rows: Sequence[Row]) -> str:
     proved = [row for row in rows if row["command"] and not row["command"].startswith("ln-repro run")]
     bullets = [f"* **{question}** {answer} ({len(records)} records: `ln-repro claims {claim}`)"
                for claim, question, answer, records in headlines(rows)]  # fmt: skip
-    counted = Counter(row["verdict"] for row in proved).most_common()
-    summary = (
-        f"The theory, checked without training (TH-1 to TH-11): {', '.join(f'{n} {word}' for word, n in counted)}."
-    )
+    counted = ", ".join(f"{n} {verdict}" for verdict, n in Counter(row["verdict"] for row in proved).most_common())
+    summary = f"The theory, checked without training (TH-1 to TH-11): {counted}."
     exceptions = [f"* {row['id']} ({row['verdict']}): {row['claim']}." for row in proved
                   if row["verdict"] != "reproduced"]  # fmt: skip
     table = markdown("", verdict_table(trained)).split("\n", 2)[2]
@@ -52,37 +50,26 @@ def verdict_block(rows: Sequence[Row]) -> str:
 
 def headlines(rows: Sequence[Mapping[str, Any]]) -> list[Headline]:
     """Return the answers to `QUESTIONS`, from the verdicts on other corpora; questions without runs are left out."""
-    others = {row["id"]: row["other_corpora"] for row in rows}
-    return [
-        Headline(
-            id,
-            question,
-            " ".join(
-                f"{NAMES[other['data']].capitalize()}: {ANSWERS[other['verdict']]}"
-                + (
-                    f", needs {other['needs']}."
-                    if other["needs"]
-                    else f". {other['plain'][:1].upper()}{other['plain'][1:]}."
-                )
-                for other in others[id]
-            ),
-            [record for other in others[id] for record in other["evidence"]],
-        )
-        for id, question in QUESTIONS.items()
-        if others.get(id)
-    ]
+    found = []
+    for row in rows:
+        if row["id"] in QUESTIONS and (others := row["other_corpora"]):
+            records = [record for other in others for record in other["evidence"]]
+            found.append(Headline(row["id"], QUESTIONS[row["id"]], " ".join(map(_answer, others)), records))
+    return found
+
+
+def _answer(other: Mapping[str, Any]) -> str:
+    """Return the verdict on another corpus as the answer to a question."""
+    found = f", needs {other['needs']}" if other["needs"] else f". {other['plain'][:1].upper()}{other['plain'][1:]}"
+    return f"{NAMES[other['data']].capitalize()}: {ANSWERS[other['verdict']]}{found}."
 
 
 def verdict_table(rows: Sequence[Row]) -> Table:
     """Return one row per claim: the verdict on each of the other corpora with runs, then on the paper's data."""
     seen = {other["data"] for row in rows for other in row["other_corpora"]}
     others = [name for name in CORPORA if name in seen]
-    return {
-        "columns": ["", "claim", *(NAMES[name] for name in others), "paper's data"],
-        "rows": [
-            [row["id"], row["claim"], *(verdict_on(row, name) for name in others), row["verdict"]] for row in rows
-        ],
-    }
+    cells = [[row["id"], row["claim"], *(verdict_on(row, name) for name in others), row["verdict"]] for row in rows]
+    return {"columns": ["", "claim", *map(NAMES.get, others), "paper's data"], "rows": cells}
 
 
 def verdict_on(row: Row, data: str) -> str | None:

@@ -18,6 +18,8 @@ HALF_THE_DIGITS = 2.0**-11.5
 amplifies them less than this; another seed differs by more."""
 SEEDS, LOOSE = 3, 0.1
 """Minimum number of seeds for the interval of an arm, and relative tolerance with fewer seeds."""
+NOT_COMPARED = {"train.device", "stop_on_divergence"}
+"""Settings that may differ in a repetition."""
 SHOWN = 5
 """Number of training losses to show, from the first."""
 LOSS, NLL, BLEU, ACCURACY = "loss", "valid NLL", "test BLEU", "accuracy"
@@ -51,12 +53,9 @@ def differences(record: Record, ours: Record) -> list[str]:
             lines.append(f"  PYTHONPATH={there} ln-repro run exp={record['exp']} seed={record['axes']['seed']}")
     for name, part in (("corpus", "data"), ("environment", "environment"), ("setting", "experiment")):
         before, after = flat(record[part]), flat(ours[part])
-        known = {key for key in after if key in before or part == "environment"} - {
-            "train.device",
-            "stop_on_divergence",
-        }
-        lines += [f"{name}: {key} {before.get(key, 'not recorded')} then, {after[key]} now"
-                  for key in after if key in known and before.get(key) != after[key]]  # fmt: skip
+        known = after.keys() if part == "environment" else after.keys() & before.keys() - NOT_COMPARED
+        lines += [f"{name}: {key} {before.get(key, 'not recorded')} then, {value} now"
+                  for key, value in after.items() if key in known and before.get(key) != value]  # fmt: skip
     return lines
 
 
@@ -82,10 +81,9 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
     """
     then, now = series(theirs), series(ours)
     shared = [key for key in then if key in now]
-    lengths = [
-        [run.record["experiment"]["train"][key] for key in ("max_epoch", "max_update")] for run in (theirs, ours)
-    ]
-    cut = lengths[0] != lengths[1] or theirs.record["updates"] < ours.record["updates"]  # one was stopped early
+    before, after = (run.record["experiment"]["train"] for run in (theirs, ours))
+    shortened = any(before[key] != after[key] for key in ("max_epoch", "max_update"))
+    cut = shortened or theirs.record["updates"] < ours.record["updates"]  # one was stopped early
     diverged = [_diverged(run, ours.record["updates"] if cut else math.inf) for run in (theirs, ours)]
     first = next((_apart(then[key], now[key]) for key in shared if key[0] == LOSS), math.inf)
     begins = f"the first loss is {first:.1e} of itself apart (rounding: up to {HALF_THE_DIGITS:.1e})"

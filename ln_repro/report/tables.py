@@ -36,24 +36,17 @@ def runs_table(records: Sequence[Record], own: Mapping[str, str] = NOTHING) -> T
     scores = _scores(records)
     classified = any(accuracy(record) is not None for record in records)
     differ = any(own.get(record["id"]) for record in records)
-    columns = [
-        "exp",
-        *["own settings"] * differ,
-        "seed",
-        "valid loss",
-        *["accuracy"] * classified,
-        *scores.values(),
-        "status",
-        "id",
-    ]
     rows = []
     for record in records:
-        bleus = [_rounded((record["bleu"].get(key) or {"score": None})["score"], 2) for key in scores]
-        share = [_rounded(accuracy(record), 4)] * classified
-        settings = [own.get(record["id"]) or None] * differ
-        rows.append([record["exp"], *settings, record["axes"]["seed"], _rounded(lowest_loss(record), 3), *share, *bleus,
-                     record["status"], record["id"]])  # fmt: skip
-    return {"columns": columns, "rows": rows, "notes": signatures(records)}
+        settings = {"own settings": own.get(record["id"]) or None} if differ else {}
+        share = {"accuracy": _rounded(accuracy(record), 4)} if classified else {}
+        bleus = {name: _rounded((record["bleu"].get(key) or {}).get("score"), 2) for key, name in scores.items()}
+        rows.append({
+            "exp": record["exp"], **settings, "seed": record["axes"]["seed"],
+            "valid loss": _rounded(lowest_loss(record), 3), **share, **bleus, "status": record["status"],
+            "id": record["id"],
+        })  # fmt: skip
+    return {"columns": [*rows[0]], "rows": [[*row.values()] for row in rows], "notes": signatures(records)}
 
 
 def _scores(records: Sequence[Record]) -> dict[str, str]:
