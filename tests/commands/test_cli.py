@@ -34,16 +34,24 @@ def empty_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     signal.signal(signal.SIGTERM, handler)
 
 
+class Runs(list[Experiment]):
+    """What is run, instead of running it; some seeds end with an error."""
+
+    def __init__(self) -> None:
+        self.errors: dict[int, BaseException] = {}
+
+    def run(self, experiment: Experiment, say: Any) -> str:
+        self.append(experiment)
+        if error := self.errors.get(experiment.seed):
+            raise error
+        return f"/runs/{experiment.exp}-s{experiment.seed}"
+
+
 @pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> list[Experiment]:
+def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     """Return what is run, instead of running it."""
-    found: list[Experiment] = []
-
-    def run(experiment: Experiment, say: Any) -> Path:
-        found.append(experiment)
-        return Path("/runs") / f"{experiment.exp}-s{experiment.seed}"
-
-    monkeypatch.setattr("ln_repro.runner.run.run", run)
+    found = Runs()
+    monkeypatch.setattr("ln_repro.runner.run.run", found.run)
     return found
 
 
@@ -102,11 +110,7 @@ def test_a_folder_to_write_into_that_is_a_file_is_one_line(
 
 @pytest.mark.parametrize(
     ("line", "variable"),
-    [
-        (f"run {TOY}", "LN_REPRO_RUNS"),
-        ("status", "LN_REPRO_RUNS"),
-        ("data list", "LN_REPRO_DATA"),
-    ],
+    [(f"run {TOY}", "LN_REPRO_RUNS"), ("status", "LN_REPRO_RUNS"), ("data list", "LN_REPRO_DATA")],
 )
 def test_a_variable_that_is_set_to_nothing_is_no_folder(
     line: str, variable: str, empty_place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -130,23 +134,20 @@ def test_a_variable_that_is_set_to_nothing_is_no_folder(
     ids=repr,
 )
 def test_whatever_ends_a_run_has_its_exit_code(
-    error: BaseException, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: BaseException, code: int, said: str, runs: Runs, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(*arguments: object) -> None:
-        raise error
-
-    monkeypatch.setattr("ln_repro.runner.run.run", fail)
+    runs.errors[1] = error
     assert cli.main(["run", TOY]) == code
     assert capsys.readouterr().err == said
 
 
-def test_the_last_line_of_a_run_is_its_directory(runs: list[Experiment], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_line_of_a_run_is_its_directory(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["run", TOY, "seed=3"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "/runs/toy_preln_nowarm-s3"
     assert [(run.exp, run.seed) for run in runs] == [("toy_preln_nowarm", 3)]
 
 
-def test_a_multirun_runs_every_combination(runs: list[Experiment]) -> None:
+def test_a_multirun_runs_every_combination(runs: Runs) -> None:
     assert cli.main(["run", "exp=toy_preln_nowarm,toy_postln_nowarm", "-m", "seed=1,2"]) == 0
     assert [(run.exp, run.seed) for run in runs] == [
         (exp, seed) for exp in ("toy_preln_nowarm", "toy_postln_nowarm") for seed in (1, 2)
@@ -163,33 +164,22 @@ def test_a_multirun_runs_every_combination(runs: list[Experiment]) -> None:
     ids=repr,
 )
 def test_the_worst_run_of_several_decides_the_exit_code_and_stops_no_other(
-    error: Exception, code: int, said: str, empty_place: Path, monkeypatch: pytest.MonkeyPatch, capsys
+    error: Exception, code: int, said: str, runs: Runs, empty_place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run(experiment: Experiment, say: Any) -> str:
-        if experiment.seed == 1:
-            raise error
-        return "done"
-
-    monkeypatch.setattr("ln_repro.runner.run.run", run)
+    runs.errors[1] = error
     assert cli.main(["run", "-m", TOY, "seed=1,2"]) == code
     out, err = capsys.readouterr()
-    assert out == "done\n" and err.startswith(said)
+    assert out == "/runs/toy_preln_nowarm-s2\n" and err.startswith(said)
     assert list(empty_place.iterdir()) == []  # and Hydra leaves nothing behind
 
 
-def test_an_interruption_ends_the_whole_multirun(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[int] = []
-
-    def run(experiment: Experiment, say: Any) -> str:
-        started.append(experiment.seed)
-        raise Interrupted("saved")
-
-    monkeypatch.setattr("ln_repro.runner.run.run", run)
+def test_an_interruption_ends_the_whole_multirun(runs: Runs) -> None:
+    runs.errors[1] = Interrupted("saved")
     assert cli.main(["run", "-m", TOY, "seed=1,2"]) == 130
-    assert started == [1]
+    assert [run.seed for run in runs] == [1]
 
 
-def test_cfg_of_a_multirun_prints_the_settings_of_each_job(runs: list[Experiment], capfd) -> None:
+def test_cfg_of_a_multirun_prints_the_settings_of_each_job(runs: Runs, capfd) -> None:
     assert cli.main(["run", "-m", "exp=toy_preln_nowarm,toy_postln_nowarm", "seed=3", "--cfg", "job"]) == 0
     out, err = capfd.readouterr()
     documents = list(yaml.safe_load_all(out))
@@ -228,7 +218,7 @@ def own(tmp_path: Path) -> Path:
     ],
 )
 def test_experiments_of_ones_own_are_run_like_registered_ones(
-    line: str, found: list[tuple[str, float]], own: Path, runs: list[Experiment]
+    line: str, found: list[tuple[str, float]], own: Path, runs: Runs
 ) -> None:
     assert cli.main(["run", *line.split(), "--config-dir", "my own"]) == 0
     assert [(run.exp, run.lr) for run in runs] == found
@@ -321,9 +311,8 @@ def test_the_help_imports_nothing_heavy() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert done.stderr == "[]\n"
-    assert all(
-        verb in done.stdout for verb in ("run", "data", "status", "tables", "figures", "sync", "doctor", "exit codes")
-    )
+    words = ("run", "data", "status", "tables", "figures", "sync", "doctor", "exit codes")
+    assert all(word in done.stdout for word in words)
 
 
 @pytest.mark.parametrize("line", ["run --help", f"run {TOY} --cfg job"])
@@ -344,10 +333,9 @@ def test_every_command_of_the_help_is_there() -> None:
 
 
 def test_status_of_no_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["status"]) == 0
-    assert capsys.readouterr().out == "no runs yet; `ln-repro run exp=NAME` starts one\n"
-    assert cli.main(["status", "--watch"]) == 0  # into a pipe: once
-    assert capsys.readouterr().out == "no runs yet; `ln-repro run exp=NAME` starts one\n"
+    for line in (["status"], ["status", "--watch"]):  # into a pipe: once
+        assert cli.main(line) == 0
+        assert capsys.readouterr().out == "no runs yet; `ln-repro run exp=NAME` starts one\n"
     assert cli.main(["status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
 
@@ -371,10 +359,7 @@ def test_status_marks_runs_with_settings_of_their_own(
     assert cli.main(["status"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 60
-    assert (
-        "    own settings: model.layers=2, train.max_epoch=1" in lines
-        and "    own settings: lr=0.001, init=fairseq" in lines
-    )
+    assert {f"    own settings: {settings}" for settings in found if settings} <= {*lines}
     assert cli.main(["status", "grid=section4"]) == 0
     assert "not shown: 3 runs with settings" in capsys.readouterr().err
 

@@ -120,7 +120,7 @@ def test_hypotheses_are_checked_too(
     damage: Callable[[Path], Any], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "kept"
-    assert cli.main(["collect", str(run_folder(tmp_path)), "--records", str(place)]) == 0
+    assert collect(run_folder(tmp_path), place) == 0
     damage(place / "toy" / "0123456789.test.txt.gz")
     assert cli.main(["verify", "--records", str(place)]) == 1
     assert f"0123456789.test.txt.gz{':' * (message == 'is gone')} {message}" in capsys.readouterr().err
@@ -133,7 +133,7 @@ def test_hypotheses_that_are_not_utf_8_are_named_and_the_other_records_verified(
     tiny_corpus(tmp_path)
     monkeypatch.setenv("LN_REPRO_DATA", str(tmp_path / "data"))
     (run / "hyps" / "test.epoch1.txt").write_bytes("ein süßer Hund\nund\n".encode("latin-1"))
-    assert cli.main(["collect", str(run), "--records", str(place)]) == 0
+    assert collect(run, place) == 0
     capsys.readouterr()
     assert cli.main(["verify", "--records", str(place)]) == 1
     err = capsys.readouterr().err
@@ -186,6 +186,11 @@ def run_folder(place: Path, score: float = 100.0) -> Path:
     return run
 
 
+def collect(run: Path, records: Path, *flags: str) -> int:
+    """Collect a run into a folder of records; return the exit code."""
+    return cli.main(["collect", str(run), "--records", str(records), *flags])
+
+
 def tiny_corpus(place: Path) -> None:
     """Prepare the two sentences that the run translated."""
     folder = place / "data" / "prepared" / f"tiny-{'0' * 12}"
@@ -205,7 +210,7 @@ def test_what_is_collected_can_be_verified(
     run, place = run_folder(tmp_path, score), tmp_path / "kept"
     tiny_corpus(tmp_path)
     monkeypatch.setenv("LN_REPRO_DATA", str(tmp_path / "data"))
-    assert cli.main(["collect", str(run), "--records", str(place)]) == 0
+    assert collect(run, place) == 0
     assert sorted(path.name for path in (place / "toy").iterdir()) == [
         "0123456789.events.jsonl.gz", "0123456789.json", "0123456789.test.txt.gz", CHECKSUMS,
     ]  # fmt: skip
@@ -222,9 +227,8 @@ def test_the_entropies_of_a_records_corpus_are_collected_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, place, fingerprint = run_folder(tmp_path), tmp_path / "kept", "sha256:" + "0" * 64
-    collect = ["collect", str(run), "--records", str(place)]
     monkeypatch.setenv("LN_REPRO_DATA", str(tmp_path / "data"))
-    assert cli.main(collect) == 0
+    assert collect(run, place) == 0
     assert "tiny is not prepared here" in capsys.readouterr().out
     assert read_kept(place).corpora == {}
     tiny_corpus(tmp_path)
@@ -232,12 +236,12 @@ def test_the_entropies_of_a_records_corpus_are_collected_beside_it(
     bpe.mkdir()
     (bpe / "train.en").write_text("a b\na c\n")
     (bpe / "valid.en").write_text("a b\n")
-    assert cli.main(collect) == 0
+    assert collect(run, place) == 0
     found = read_kept(place).corpora[fingerprint]
     assert found["name"] == "tiny" and found["unigram_bits"] == pytest.approx(1.918, abs=1e-3)
     assert 0 < found["source_blind_bits"] < found["unigram_bits"]
     shutil.rmtree(tmp_path / "data")
-    assert cli.main(collect) == 0
+    assert collect(run, place) == 0
     assert read_kept(place).corpora == {fingerprint: found}  # what is not prepared here any more is kept
 
 
@@ -252,16 +256,15 @@ def test_what_a_record_says_of_its_corpus_goes_before_what_was_collected(folder:
 
 def test_another_record_of_the_same_id_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, place = run_folder(tmp_path), tmp_path / "kept"
-    collect = ["collect", str(run), "--records", str(place)]
-    assert cli.main(collect) == cli.main(collect) == 0
+    assert collect(run, place) == collect(run, place) == 0
     (run / "record.json").write_text((run / "record.json").read_text() + "\n")
     before = (place / "toy" / "0123456789.json").read_bytes()
-    assert cli.main(collect) == 0
+    assert collect(run, place) == 0
     assert "another record of 0123456789 is there" in capsys.readouterr().out
     assert (place / "toy" / "0123456789.json").read_bytes() == before
-    assert cli.main([*collect, "--replace"]) == 0
+    assert collect(run, place, "--replace") == 0
     assert (place / "toy" / "0123456789.json").read_bytes() != before
-    assert cli.main(["collect", str(tmp_path), "--records", str(place)]) == 2
+    assert collect(tmp_path, place) == 2
 
 
 def test_what_is_collected_later_makes_nothing_sound_that_was_changed_or_lost(
@@ -270,7 +273,7 @@ def test_what_is_collected_later_makes_nothing_sound_that_was_changed_or_lost(
     before = (folder / CHECKSUMS).read_text()
     touch(folder)
     (folder / f"{OTHER}.json").unlink()
-    assert cli.main(["collect", str(run_folder(tmp_path)), "--records", str(folder)]) == 0
+    assert collect(run_folder(tmp_path), folder) == 0
     assert (folder / CHECKSUMS).read_text() == before
     assert len((folder / "toy" / CHECKSUMS).read_text().splitlines()) == 3
     kept = read_kept(folder)
@@ -289,10 +292,10 @@ def test_a_copy_that_is_cut_short_leaves_no_part_and_no_record(tmp_path: Path, m
         return replace(path, target)
 
     monkeypatch.setattr(Path, "replace", full)
-    assert cli.main(["collect", str(run), "--records", str(place)]) == 2
+    assert collect(run, place) == 2
     assert [path.name for path in place.rglob("0123456789*")] == []
     monkeypatch.undo()
-    assert cli.main(["collect", str(run), "--records", str(place)]) == 0
+    assert collect(run, place) == 0
     assert read_kept(place).problems == []
 
 
@@ -300,7 +303,7 @@ def test_two_records_are_compared_by_what_they_translated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, place = run_folder(tmp_path), tmp_path / "kept"
-    assert cli.main(["collect", str(run), "--records", str(place)]) == 0
+    assert collect(run, place) == 0
     compare = ["compare", "0123456789", "0123456789", "--records", str(place)]
     monkeypatch.setenv("LN_REPRO_DATA", str(tmp_path / "data"))
     assert cli.main(compare) == 2

@@ -1,6 +1,5 @@
 """A headless browser for tests: Chromium, driven over a pipe by its own protocol, so that nothing else is needed."""
 
-import base64
 import json
 import os
 import shutil
@@ -61,9 +60,9 @@ class Browser:
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
-    def look(self, width: int, height: int = 900, dark: bool = False) -> None:
+    def look(self, width: int, dark: bool = False) -> None:
         """Set the size of the window, and whether the reader likes it dark; wait until it is drawn."""
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.settle()
@@ -71,10 +70,6 @@ class Browser:
     def settle(self) -> None:
         """Wait until what is due is drawn."""
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 60))))")
-
-    def picture(self) -> bytes:
-        """Return the window as PNG."""
-        return base64.b64decode(self.call("Page.captureScreenshot")["data"])
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self.rest:

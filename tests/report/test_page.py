@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ln_repro.claims.judge import claim_rows, evidence_of
-from ln_repro.commands.report import arms_beside
+from ln_repro.commands.archive import arms_beside
 from ln_repro.records.archive import Run, read_kept
 from ln_repro.report import figure_rates
 from ln_repro.report.page import page
@@ -22,14 +22,13 @@ EMPTY = {"area", "base", "br", "circle", "col", "hr", "img", "input", "line", "l
 
 
 class Reader(HTMLParser):
-    """Collects links, ids and headings, and sees that every element is closed."""
+    """Collects links and ids, and sees that every element is closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.open: list[str] = []
         self.links: list[str] = []
         self.ids: list[str] = []
-        self.headings: list[str] = []
         self.feed(text)
         assert self.open == []
 
@@ -37,7 +36,6 @@ class Reader(HTMLParser):
         found = dict(attrs)
         self.links += [found[name] or "" for name in ("href", "src") if name in found]
         self.ids += [found["id"] or ""] if "id" in found else []
-        self.headings += [tag] if re.fullmatch("h[1-6]", tag) else []
         if tag not in EMPTY:
             self.open.append(tag)
 

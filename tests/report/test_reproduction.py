@@ -13,16 +13,7 @@ from ln_repro.errors import UserError
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.experiment.settings import build
 from ln_repro.records.archive import Run, read_kept, records_folder
-from ln_repro.report.reproduction import (
-    DIFFERENT,
-    EQUAL,
-    ROUNDING,
-    SAME,
-    arm_of,
-    compare,
-    differences,
-    flat,
-)
+from ln_repro.report.reproduction import DIFFERENT, EQUAL, ROUNDING, SAME, arm_of, compare, differences, flat
 
 OLD, ALONE, LINEAR, LOST = "8ba132bb58", "fc87acbec0", "multi30k_preln_nowarm_radam", "toy_postln_nowarm_sgd_literal"
 """Of seed 1, from before four other seeds and many settings; of the only seed; experiments."""

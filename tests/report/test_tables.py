@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from ln_repro import cli
-from ln_repro.records.archive import read_kept
 from ln_repro.report.tables import latex, render, run_tables, runs_table, signatures
 from tests.claims.made import made
 from tests.examples import SIGNATURE, diverged, record
@@ -15,16 +14,7 @@ from tests.examples import SIGNATURE, diverged, record
 COLUMNS = ["exp", "seed", "valid loss", "BLEU", "BLEU tok.", "status", "id"]
 FINISHED_ROW = ["toy_preln_nowarm", 1, "2.125", "41.51", "43.25", "finished", "0123456789"]
 DIVERGED_ROW = ["toy_postln_nowarm", 2, None, None, None, "diverged", "abcdef0123"]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Return a folder with two records."""
-    place = tmp_path / "my records"
-    place.mkdir()
-    for one in (record(), diverged()):
-        (place / f"{one['id']}.json").write_text(json.dumps(one))
-    return place
+TABLES = run_tables([diverged(), record()])
 
 
 def test_an_average_has_columns_and_signatures_of_its_own() -> None:
@@ -66,19 +56,19 @@ def test_a_task_without_scores_has_a_table_of_its_own_without_them() -> None:
     }
 
 
-def test_csv_has_the_table_in_its_first_column(folder: Path) -> None:
-    lines = render(run_tables(read_kept(folder).records), "csv").splitlines()
+def test_csv_has_the_table_in_its_first_column() -> None:
+    lines = render(TABLES, "csv").splitlines()
     assert lines[0] == ",".join(["table", *COLUMNS])
     assert lines[2] == ",".join(["runs-toy", *map(str, FINISHED_ROW)])
 
 
-def test_json_is_columns_and_rows(folder: Path) -> None:
-    found = json.loads(render(run_tables(read_kept(folder).records), "json"))
+def test_json_is_columns_and_rows() -> None:
+    found = json.loads(render(TABLES, "json"))
     assert found == {"runs-toy": {"columns": COLUMNS, "rows": [DIVERGED_ROW, FINISHED_ROW]}}
 
 
-def test_markdown_has_as_many_cells_in_each_row(folder: Path) -> None:
-    lines = render(run_tables(read_kept(folder).records), "md").splitlines()
+def test_markdown_has_as_many_cells_in_each_row() -> None:
+    lines = render(TABLES, "md").splitlines()
     assert lines[0] == "### runs-toy"
     table = [line for line in lines if line.startswith("|")]
     assert len(table) == 4 and {line.count("|") for line in table} == {len(COLUMNS) + 1}
@@ -96,9 +86,8 @@ def test_latex_escapes_what_latex_would_read_as_code() -> None:
     assert text.splitlines()[-2:] == [r"\bottomrule", r"\end{tabular}"]
 
 
-def test_the_command_prints_them(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for path in folder.iterdir():
-        whole = json.loads(path.read_text()) | {"experiment": made().record["experiment"]}
-        path.write_text(json.dumps(whole))
-    assert cli.main(["tables", "--format", "json", "--records", str(folder)]) == 0
+def test_the_command_prints_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = record(experiment=made().record["experiment"])
+    (tmp_path / f"{one['id']}.json").write_text(json.dumps(one))
+    assert cli.main(["tables", "--format", "json", "--records", str(tmp_path)]) == 0
     assert "runs-toy" in json.loads(capsys.readouterr().out)
