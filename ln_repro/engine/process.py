@@ -13,7 +13,7 @@ from typing import NoReturn
 from ln_repro.engine.compat import INSTALL
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.system import subprocesses
-from ln_repro.system.files import MEGABYTE
+from ln_repro.system.files import MEGABYTE, last_line
 
 STRAY_SIGNALS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
@@ -88,7 +88,8 @@ class Worker(subprocess.Popen[bytes]):
         if status and status < 0:
             raise LnReproError(f"{self.job} {subprocesses.killed(status)} (see {self.log})")
         if status:
-            raise LnReproError(f"{self.job} failed (exit {status}): {_last_line(self.log)} (see {self.log})")
+            reason = last_line(self.log) or "no output"
+            raise LnReproError(f"{self.job} failed (exit {status}): {reason} (see {self.log})")
 
 
 def require_fairseq() -> None:
@@ -116,8 +117,3 @@ def _ignore_signals() -> None:
     """Ignore signals that only the command handles, such as a cluster's warning to all processes of a job."""
     for name in STRAY_SIGNALS:
         signal.signal(name, signal.SIG_IGN)
-
-
-def _last_line(log: Path) -> str:
-    lines = log.read_text(errors="replace").split("\n") if log.exists() else []
-    return next((line.strip() for line in reversed(lines) if line.strip()), "no output")

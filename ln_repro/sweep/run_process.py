@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ln_repro.errors import Interrupted, UserError
 from ln_repro.system import subprocesses
+from ln_repro.system.files import last_line
 
 STOP_SECONDS = 90.0
 """Time limit for a run to save its state; longer than the limit for its own workers."""
@@ -37,6 +38,4 @@ def reason(status: int, log: Path) -> str:
     """Return why a run ended without a record, in one line: the signal that killed it, or its last line of output."""
     if status < 0:
         return subprocesses.killed(status)
-    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "no output")
-    return last.removeprefix("ln-repro: ")
+    return (last_line(log) or "no output").removeprefix("ln-repro: ")

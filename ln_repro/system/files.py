@@ -54,6 +54,15 @@ def read_json(path: Path, kind: type[Content]) -> Content | None:
     return None
 
 
+def last_line(log: Path, begin: int = 0) -> str:
+    """Return the last line of a log after byte ``begin`` that is not empty; "" if there is none."""
+    try:
+        lines = log.read_bytes()[begin:].decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
 def sync(path: Path) -> None:
     """Flush a file, or the entries of a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -17,6 +17,7 @@ from ln_repro.experiment.settings import Tracker
 from ln_repro.records.run_dir import RunFolder
 from ln_repro.system import subprocesses
 from ln_repro.system.directory_lock import is_locked
+from ln_repro.system.files import last_line
 from ln_repro.tracking.follower import LOG, contents
 
 UPLOAD_SECONDS = 30
@@ -153,12 +154,3 @@ def mode_of(tracker: Tracker) -> str:
         return tracker.mode
     mode = os.environ.get("WANDB_MODE") or "auto"
     return {"dryrun": "offline", "run": "online"}.get(mode, mode)
-
-
-def last_line(log: Path, begin: int = 0) -> str:
-    """Return the last line of a log after byte ``begin`` that is not empty; "" if there is none."""
-    try:
-        lines = log.read_bytes()[begin:].decode(errors="replace").split("\n")
-    except OSError:
-        return ""
-    return next(filter(None, reversed(lines)), "")
