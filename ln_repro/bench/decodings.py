@@ -4,7 +4,7 @@ import json
 import re
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,11 @@ from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.command import training_arguments
 from ln_repro.engine.decoder import Decoder
 from ln_repro.engine.process import Worker
+from ln_repro.system.files import last_line
 
 POLL_SECONDS = 0.05
+Decoded = tuple[float, dict[int, str]]
+"""The seconds of the search, and the hypotheses by sentence."""
 TRANSLATED = re.compile(r"Translated .* in ([\d.]+)s")
 
 
@@ -32,18 +35,26 @@ class Trained:
         return saved.folder / max(saved.weights().values(), key=lambda one: one.epoch).file
 
     @contextmanager
-    def decoder(self) -> Iterator["Ours"]:
-        """Start our decoder."""
+    def decoder(self) -> Iterator[Callable[[], Decoded]]:
+        """Start our decoder; yield a function that decodes the test set."""
+        log, out = self.folder / "decode.log", self.folder / "hypotheses"
+
+        def decode() -> Decoded:
+            process.request("test", {out: [self.weights]})
+            while not process.done():
+                time.sleep(POLL_SECONDS)
+            return float(json.loads(last_line(log))["seconds"]), dict(enumerate(out.read_text().splitlines()))
+
         with (self.folder / "lock").open("w") as lock:
             arguments = training_arguments(self.work.experiment, self.work.corpus, self.folder / "checkpoints")
-            made = Decoder(self.work.experiment.eval, arguments, self.folder / "decode.log", lock.fileno())
+            process = Decoder(self.work.experiment.eval, arguments, log, lock.fileno())
             try:
-                yield Ours(self, made)
+                yield decode
             finally:
-                made.stop()
+                process.stop()
 
-    def stock(self) -> tuple[float, dict[int, str]]:
-        """Decode as `fairseq-generate` does; return the seconds of its search, and the hypotheses by sentence."""
+    def stock(self) -> Decoded:
+        """Decode the test set as `fairseq-generate` does."""
         search, log = self.work.experiment.eval, self.folder / "generate.log"
         log.unlink(missing_ok=True)
         arguments = [
@@ -59,23 +70,6 @@ class Trained:
         return float(seconds), {int(number): line for number, line in found}
 
 
-@dataclass(frozen=True)
-class Ours:
-    """Our decoder, with a trained model."""
-
-    trained: Trained
-    process: Decoder
-
-    def decode(self) -> tuple[float, dict[int, str]]:
-        """Decode the test set; return the seconds of the search, and the hypotheses by sentence."""
-        out = self.trained.folder / "hypotheses"
-        self.process.request("test", {out: [self.trained.weights]})
-        while not self.process.done():
-            time.sleep(POLL_SECONDS)
-        report = json.loads((self.trained.folder / "decode.log").read_text().splitlines()[-1])
-        return float(report["seconds"]), dict(enumerate(out.read_text().splitlines()))
-
-
 @contextmanager
 def trained(work: Workload) -> Iterator[Trained]:
     """Train for the benchmark's number of updates."""
@@ -86,6 +80,6 @@ def trained(work: Workload) -> Iterator[Trained]:
 
 def stock_decoding(work: Workload, rounds: int) -> list[float]:
     """Compare our decoding of the test set with stock fairseq's, from the same weights in the same batches."""
-    with trained(work) as model, model.decoder() as ours:
-        ours.decode()  # starts the process, which is not timed
-        return [model.stock()[0] / ours.decode()[0] for _ in range(rounds)]
+    with trained(work) as model, model.decoder() as decode:
+        decode()  # starts the process, which is not timed
+        return [model.stock()[0] / decode()[0] for _ in range(rounds)]

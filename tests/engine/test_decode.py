@@ -47,8 +47,8 @@ def test_every_hypothesis_is_fairseqs_own(letters, norm):
     train = {"train__max_update": 150, "train__max_tokens": 400, "train__log_every": 50, "train__device": "cpu"}
     made_for = experiment(norm=norm, lr=5e-3, schedule__warmup_updates=50, **model, **train)
     with trained(Workload(made_for, letters)) as made:
-        with made.decoder() as ours:
-            first, again = ours.decode()[1], ours.decode()[1]
+        with made.decoder() as decode:
+            first, again = decode()[1], decode()[1]
         stock = made.stock()[1]
     assert first == again == stock
     assert len(stock) == 20 and len(set(stock.values())) > 10

@@ -39,9 +39,9 @@ def test_losses_in_bf16_are_near_those_in_fp32(letters):
 
 def test_hypotheses_are_those_of_the_cpu(letters):
     with trained(workload(letters, "cuda", updates=150)) as made:
-        with made.decoder() as ours:
-            on_gpu = ours.decode()[1]
+        with made.decoder() as decode:
+            on_gpu = decode()[1]
         model = Workload(workload(letters, "cpu").experiment, letters)
-        with type(made)(model, made.folder).decoder() as ours:
-            on_cpu = ours.decode()[1]
+        with type(made)(model, made.folder).decoder() as decode:
+            on_cpu = decode()[1]
     assert on_gpu == on_cpu and len(set(on_cpu.values())) > 10
