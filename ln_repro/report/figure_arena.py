@@ -11,7 +11,7 @@ from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import PERCENT, interval
 from ln_repro.claims.rates import Ceiling
 from ln_repro.claims.words import SCHEMES
-from ln_repro.report.plotting import COLOURS, GREY, RUN_AGAIN, draw_once, legend_below, place, tidy
+from ln_repro.report.plotting import COLOURS, GREY, RUN_AGAIN, draw_once, legend_below, place, rate_axis, tidy
 
 NAME = "figure_arena"
 RAMPS = {"with warm-up": ("postln", "o"), "without": ("preln", "D")}
@@ -47,10 +47,7 @@ def _draw(entries: Sequence[Entry], pyplot: Any) -> Any:
     left.invert_yaxis()
     left.set_xlabel("test BLEU at the best rate: seeds, mean, 95 % interval")
     right.set_xlabel("largest learning rate at which 4 of 5 seeds train")
-    right.set_xscale("log", base=2)
-    rates = sorted({rate for entry in entries for limit in (entry.without, entry.with_ramp) for rate in limit.rates})
-    right.set_xticks(rates, [f"{rate:g}" for rate in rates], fontsize=8)
-    right.minorticks_off()
+    rate_axis(right, (rate for entry in entries for limit in (entry.without, entry.with_ramp) for rate in limit.rates))
     for axis in (left, right):
         tidy(axis)
     below = legend_below(figure, axes.flat, 3)

@@ -10,7 +10,7 @@ from ln_repro.claims.evidence import FAILS, TRAINS, Evidence
 from ln_repro.claims.rates import ceiling
 from ln_repro.claims.sensitivity import LEAST_RATES
 from ln_repro.records.archive import Run
-from ln_repro.report.plotting import COLOURS, GREY, RUN_AGAIN, draw_once, legend_below, place, tidy
+from ln_repro.report.plotting import COLOURS, GREY, RUN_AGAIN, draw_once, legend_below, place, rate_axis, tidy
 
 NAME = "figure_rates"
 SETTINGS = {"toy": "toy, 6+6 layers", "multi30k6": "Multi30k, 6+6 layers", "iwslt": "IWSLT14"}
@@ -51,10 +51,8 @@ def _draw_setting(axes: Sequence[Any], evidence: Evidence, title: str) -> None:
     above, below = axes
     runs = [run for arm in ARMS for of_rate in evidence.curve(arm).values() for run in of_rate]
     best = max(evidence.best(run)[0] for run in runs)
-    for share, name in ((TRAINS, "trains"), (FAILS, "fails")):
-        above.axhline(share * best, color=GREY, linewidth=0.8, linestyle=":")
-        above.annotate(name, (1, share * best), xycoords=("axes fraction", "data"), ha="right", color=GREY, fontsize=7,
-                       va="bottom" if name == "trains" else "top")  # fmt: skip
+    _draw_limit(above, TRAINS * best, "trains")
+    _draw_limit(above, FAILS * best, "fails", va="top")
     for number, (arm, label) in enumerate(ARMS.items()):
         if curve := evidence.curve(arm):
             norm, warm = arm.split("_")[:2]
@@ -67,19 +65,20 @@ def _draw_setting(axes: Sequence[Any], evidence: Evidence, title: str) -> None:
                            transform=above.get_xaxis_transform(), clip_on=False)  # fmt: skip
     above.plot([], [], "v", color=GREY, linestyle="none", label=CEILING)
     if (blind := evidence.entropies.get("source_blind_bits")) is not None:
-        below.axhline(blind, color=GREY, linewidth=0.8, linestyle=":")
-        below.annotate("without seeing the source", (1, blind), xycoords=("axes fraction", "data"), ha="right",
-                       va="bottom", color=GREY, fontsize=7)  # fmt: skip
+        _draw_limit(below, blind, "without seeing the source")
     above.set_title(title, fontsize="medium", pad=42)
     above.set_ylim(bottom=0)
     below.set_ylim(bottom=0)
     below.set_xlabel("peak learning rate")
-    rates = sorted({rate for arm in ARMS for rate in evidence.curve(arm)})
     for axis in axes:
-        axis.set_xscale("log", base=2)
-        axis.set_xticks(rates, [f"{rate:g}" for rate in rates], fontsize=8)
-        axis.minorticks_off()
+        rate_axis(axis, (rate for arm in ARMS for rate in evidence.curve(arm)))
         tidy(axis)
+
+
+def _draw_limit(axis: Any, height: float, text: str, va: str = "bottom") -> None:
+    """Draw a horizontal line with a text at its right end."""
+    axis.axhline(height, color=GREY, linewidth=0.8, linestyle=":")
+    axis.annotate(text, (1, height), xycoords=("axes fraction", "data"), ha="right", va=va, color=GREY, fontsize=7)
 
 
 def _draw_curve(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ln_repro.claims.words import SCHEMES as NORMS
-from ln_repro.paper.figures import Figure, Panel, Series
+from ln_repro.paper.figures import Figure, Panel, curves
 
 PRETRAINED = ("toybert", "minibert", "wikinews", "bert")
 """Settings of BERT pre-training, for which BLEU does not exist."""
@@ -26,12 +26,10 @@ def panels(columns: Mapping[str, str], notes: Mapping[str, str], bleu: bool = Tr
         notes: additions to the labels of arms that differ from their column in more than norm and warm-up.
         bleu: whether to add a second row with BLEU.
     """
-    series = {
-        heading: tuple(Series(arm, label(arm) + notes.get(arm, "")) for arm in arms.split())
-        for heading, arms in columns.items()
-    }
-    losses = tuple(Panel(heading, "loss", curves) for heading, curves in series.items())
-    return (losses, *[tuple(Panel("", "bleu", curves) for curves in series.values())] * bleu)
+    series = {heading: curves({arm: label(arm) + notes.get(arm, "") for arm in arms.split()})
+              for heading, arms in columns.items()}  # fmt: skip
+    losses = tuple(Panel(heading, "loss", of_column) for heading, of_column in series.items())
+    return (losses, *[tuple(Panel("", "bleu", of_column) for of_column in series.values())] * bleu)
 
 
 DESIGN = {

@@ -22,10 +22,10 @@ Curve = dict[str, list[Any]]
 Arm = dict[str, Any]
 
 
-def thinned(events: Sequence[Mapping[str, Any]], points: int = POINTS) -> Curve:
-    """Return the training loss at no more than ``points`` updates, each the mean over equally many events."""
+def thinned(events: Sequence[Mapping[str, Any]]) -> Curve:
+    """Return the training loss at no more than `POINTS` updates, each the mean over equally many events."""
     steps = [event for event in events if event["kind"] == "train"]
-    size = max(1, -(-len(steps) // points))
+    size = max(1, -(-len(steps) // POINTS))
     groups = [steps[start : start + size] for start in range(0, len(steps), size)]
     losses = [[step["loss"] for step in group if step["loss"] is not None] for group in groups]
     return {
@@ -92,7 +92,8 @@ def chart_data(runs: Sequence[Run], arms: Sequence[Arm]) -> dict[str, Any]:
     arm_of = {name: number for number, arm in enumerate(arms) for name in arm["ids"]}
     grids: list[list[int]] = []
     shown = {}
-    for record, curve in ((run.record, thinned(run.events)) for run in runs):
+    for run in runs:
+        record, curve = run.record, thinned(run.events)
         if curve["update"] not in grids:
             grids.append(curve["update"])
         shown[record["id"]] = {

@@ -17,16 +17,7 @@ COLOURS = {
 GREY = "#999999"
 DOTS = 130
 """Dots per inch in PNG files."""
-DRAWING = (
-    "figure_arena",
-    "figure_mechanisms",
-    "figure_rates",
-    "figures",
-    "grids",
-    "plotting",
-    "series",
-    "theory_figures",
-)
+DRAWING = "figure_arena figure_mechanisms figure_rates figures grids plotting series theory_figures".split()
 """The modules on which the look of a figure depends."""
 RUN_AGAIN = "Drawn from these records, each of which `ln-repro reproduce ID` runs again:"
 Size = tuple[float, float]
@@ -49,6 +40,14 @@ def tidy(axis: Any) -> None:
     """Add a faint grid and remove the frame."""
     axis.grid(alpha=0.25)
     axis.spines[["top", "right"]].set_visible(False)
+
+
+def rate_axis(axis: Any, rates: Iterable[float]) -> None:
+    """Make the x axis logarithmic, with a tick at each learning rate."""
+    ticks = sorted({*rates})
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(ticks, [f"{rate:g}" for rate in ticks], fontsize=8)
+    axis.minorticks_off()
 
 
 def legend_below(figure: Any, axes: Iterable[Any], columns: int = 4, last: Sequence[str] = (), **more: Any) -> float:

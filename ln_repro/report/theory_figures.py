@@ -5,10 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ln_repro.claims.words import SCHEMES
 from ln_repro.paper.figure_3 import FIGURE_3
 from ln_repro.report.plotting import COLOURS, GREY, Size, draw_once, legend_below, place, tidy
 
-LABELS = {"postln": "Post-LN", "preln": "Pre-LN"}
 PAPER = {"postln": "x", "preln": "+"}
 """Markers for the paper's values."""
 FIGURE_3_TITLES = {
@@ -54,7 +54,7 @@ def draw_figure_3_panel(axis: Any, name: str, panel: Mapping[str, Points]) -> No
     for label, points in panel.items():
         draw_series(axis, label, points)
     for norm, values in FIGURE_3.get(name, {}).items():
-        axis.plot([*values], [*values.values()], PAPER[norm], color=GREY, label=f"paper, {LABELS[norm]}")
+        axis.plot([*values], [*values.values()], PAPER[norm], color=GREY, label=f"paper, {SCHEMES[norm]}")
     axis.set(title=FIGURE_3_TITLES[name], xlabel="layer" if name in "ab" else "layers of encoder and of decoder")
 
 
@@ -88,7 +88,7 @@ def draw_series(axis: Any, label: str, points: Points) -> None:
     means, lows, highs = zip(*points.values(), strict=True)
     colour = COLOURS[norm]
     axis.plot(x, means, "o--" if stack == "encoder" else "o-", color=colour, markersize=4,
-              label=f"{LABELS[norm]}{f', {stack}' if stack else ''}")  # fmt: skip
+              label=f"{SCHEMES[norm]}{f', {stack}' if stack else ''}")  # fmt: skip
     axis.fill_between(x, lows, highs, color=colour, alpha=0.15, linewidth=0)
 
 
