@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ln_repro.commands.messages import complain, say
 from ln_repro.corpus.prepare import fingerprint, prepare
-from ln_repro.engine.device import gpu, resolve_precision
+from ln_repro.engine import device
 from ln_repro.engine.memory import run_bytes
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.compose import compose, experiments, grid, launcher, search_also
@@ -102,9 +102,9 @@ def compose_runs(request: SweepRequest, options: argparse.Namespace) -> list[Com
         settings = compose(run.overrides)
         experiment = build(settings)
         of_nodes = on_nodes and experiment.train.device != "cpu"
-        undecided |= of_nodes and experiment.precision == "auto" and gpu().name is None
+        undecided |= of_nodes and experiment.precision == "auto" and device.gpu().name is None
         if not of_nodes or experiment.precision == "auto":  # otherwise, this machine's GPU says nothing about theirs
-            experiment = resolve_precision(experiment)
+            experiment = device.resolve_precision(experiment)
         if experiment.start is not None:
             raise UserError(
                 "start: pre-trained weights do not fit every experiment of a sweep; "
@@ -130,15 +130,15 @@ def _run_here(
     request: SweepRequest, plan: Sequence[PlannedRun], cancellations: Cancellations, progress: Progress, fail_fast: bool
 ) -> None:
     train, logs = plan[0].experiment.train, plan[0].experiment.paths.runs / "sweep"
-    if train.device == "cpu" or gpu().name is None:
+    if train.device == "cpu" or device.gpu().name is None:
         devices = [cpu_device(train.threads, request.jobs)]
     else:
         first = plan[0].experiment
         vocabulary = prepare(first.data, first.paths.data, say).vocabulary
         need = max(run_bytes(planned.experiment, vocabulary) for planned in plan)
-        devices = gpu_devices(gpu().uuids, request.jobs_per_gpu, need)
-    names = ", ".join(device.name for device in devices)
-    say(f"at most {sum(device.slots for device in devices)} runs at a time on {names}")
+        devices = gpu_devices(device.gpu().uuids, request.jobs_per_gpu, need)
+    names = ", ".join(one.name for one in devices)
+    say(f"at most {sum(one.slots for one in devices)} runs at a time on {names}")
     if request.budget_minutes:  # kept for compatibility; `timeout -s TERM` does the same
         timer = threading.Timer(60 * request.budget_minutes, os.kill, (os.getpid(), signal.SIGTERM))
         timer.daemon = True

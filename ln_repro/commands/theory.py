@@ -18,11 +18,11 @@ from ln_repro.report.theory_figures import draw
 from ln_repro.system.files import explained, write_atomically
 from ln_repro.system.paths import runs_folder
 from ln_repro.system.subprocesses import cores
+from ln_repro.theory import plan
 from ln_repro.theory.checks import CLAIMS
 from ln_repro.theory.figures import figures
 from ln_repro.theory.judge import judge
 from ln_repro.theory.measure import instructions, measure
-from ln_repro.theory.plan import FULL, QUICK, units
 
 LEAST_SEEDS = 10
 """Minimum number of seeds for an interval."""
@@ -35,7 +35,7 @@ def theory_command(options: argparse.Namespace) -> int:
     ids = options.only or list(CLAIMS)
     if unknown := [name for name in ids if name not in CLAIMS]:
         raise UserError(f"--only: there is no {', '.join(unknown)}; known: {', '.join(CLAIMS)}")
-    scale = FULL if options.full else QUICK
+    scale = plan.FULL if options.full else plan.QUICK
     if options.seeds is not None:
         if options.seeds < LEAST_SEEDS:
             raise UserError(f"--seeds: a verdict needs an interval over at least {LEAST_SEEDS}, got {options.seeds}")
@@ -43,7 +43,7 @@ def theory_command(options: argparse.Namespace) -> int:
     if options.out:
         with explained(options.out, "--out"):
             options.out.mkdir(parents=True, exist_ok=True)
-    planned, code = units(scale, ids), provenance.code()
+    planned, code = plan.units(scale, ids), provenance.code()
     runs = runs_folder()
     with explained(runs, "LN_REPRO_RUNS"), shown() as progress:
         measured = measure(planned, runs / "theory" / "measurements.jsonl", cores(), progress)
