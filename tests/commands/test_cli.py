@@ -63,6 +63,14 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
     )
 
 
+def refused(words: list[str], message: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Assert that a command exits with 2 and says one line alone, which contains the message."""
+    assert cli.main(words) == 2
+    out, err = capfd.readouterr()
+    assert out == "" and err.startswith("ln-repro: ") and message in err
+    assert err.endswith("\n") and err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -84,15 +92,18 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         ("data", "the following arguments are required: action"),
         ("data prepare", "data: which corpus? Give data=NAME (toy, "),
         ("data prepare data=tory", "data: there is no 'tory'; nearest: toy"),
+        (f"LN_REPRO_RUNS= run {TOY}", "paths.runs: is empty; name a folder (unset LN_REPRO_RUNS for ./runs)"),
+        ("LN_REPRO_RUNS= status", "LN_REPRO_RUNS: is empty; name a folder"),
+        ("LN_REPRO_DATA= data list", "paths.data: is empty; name a folder (unset LN_REPRO_DATA for ./data)"),
     ],
 )
 def test_wrong_input_is_one_line_exit_code_2_and_nothing_written(
-    line: str, message: str, empty_place: Path, capfd: pytest.CaptureFixture[str]
+    line: str, message: str, empty_place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(line.split(" ") if line else []) == 2
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert err.startswith(f"ln-repro: {message}") and err.endswith("\n") and err.count("\n") == 1
+    words = line.split(" ") if line else []
+    if line.startswith("LN_REPRO_"):
+        monkeypatch.setenv(words.pop(0).removesuffix("="), "")
+    refused(words, f"ln-repro: {message}", capfd)
     assert list(empty_place.iterdir()) == []
 
 
@@ -103,23 +114,7 @@ def test_a_folder_to_write_into_that_is_a_file_is_one_line(
     place = empty_place / "taken"
     place.touch()
     for given in (place, place / "below"):
-        assert cli.main([*line.split(), str(given)]) == 2
-        out, err = capfd.readouterr()
-        assert out == "" and str(place) in err and err.startswith("ln-repro: ") and err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("line", "variable"),
-    [(f"run {TOY}", "LN_REPRO_RUNS"), ("status", "LN_REPRO_RUNS"), ("data list", "LN_REPRO_DATA")],
-)
-def test_a_variable_that_is_set_to_nothing_is_no_folder(
-    line: str, variable: str, empty_place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv(variable, "")
-    assert cli.main(line.split()) == 2
-    out, err = capfd.readouterr()
-    assert out == "" and "is empty; name a folder" in err and variable in err and err.count("\n") == 1
-    assert list(empty_place.iterdir()) == []
+        refused([*line.split(), str(given)], str(place), capfd)
 
 
 @pytest.mark.parametrize(
@@ -251,9 +246,7 @@ def test_a_folder_of_ones_own_that_cannot_be_used_is_one_line(
     words: list[str], message: str, own: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (own / "exp" / "torn.yaml").write_text("exp: [\n")
-    assert cli.main(["run", *words]) == 2
-    out, err = capfd.readouterr()
-    assert out == "" and err.startswith(f"ln-repro: {message}") and err.count("\n") == 1
+    refused(["run", *words], f"ln-repro: {message}", capfd)
 
 
 def test_hydras_other_flags_print_too(capfd: pytest.CaptureFixture[str]) -> None:

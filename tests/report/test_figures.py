@@ -31,19 +31,6 @@ def axis() -> Iterator[Any]:
         pyplot.close(drawn)
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Return a folder with the records of three arms on one corpus."""
-    place = tmp_path / "my records"
-    place.mkdir()
-    for arm in ARMS:
-        one, real = made(f"multi30k_{arm}", bleus=[10.0, 20.0]).record, compose.named(f"multi30k_{arm}")
-        assert real
-        one["experiment"] = real.settings()
-        (place / f"{one['id']}.json").write_text(json.dumps(one))
-    return place
-
-
 def drawn(axis: Any, panel: Panel, *runs: Run) -> dict[str, list[tuple[float, float]]]:
     """Draw a panel of the runs; return the points of every line by its colour and mark, labelled or not."""
     [(corpus, found)] = gathered(runs).items()
@@ -114,22 +101,25 @@ def test_a_figure_is_the_same_whenever_it_is_drawn(tmp_path: Path) -> None:
     assert "<!-- iwslt, 1 to 2 seeds: mean and 95 % interval -->" in text and "<!-- BLEU: nrefs:1|" in text
 
 
-def test_the_command_prints_what_it_wrote(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = folder.parent / "out"
-    assert cli.main(["figures", "--records", str(folder), "--out", str(out)]) == 0
+def test_the_command_prints_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    records, out = tmp_path / "my records", tmp_path / "out"
+    records.mkdir()
+    for arm in ARMS:
+        one, real = made(f"multi30k_{arm}", bleus=[10.0, 20.0]).record, compose.named(f"multi30k_{arm}")
+        assert real
+        (records / f"{one['id']}.json").write_text(json.dumps(one | {"experiment": real.settings()}))
+    assert cli.main(["figures", "--records", str(records), "--out", str(out)]) == 0
     printed, said = capsys.readouterr()
     assert sorted(map(Path, printed.splitlines())) == sorted(out.rglob("*.*"))
     assert "not drawn: multi30k/figure_2: " in said
 
 
-def test_the_theory_beside_the_records_is_drawn_too(folder: Path) -> None:
+def test_the_theory_beside_the_records_is_drawn_too(tmp_path: Path) -> None:
     points = {"1": [1.0, 0.9, 1.1], "2": [2.0, 1.9, 2.1]}
     panels = {name: {"postln decoder": points} for name in "abcd"}
-    theory = folder.parent / "theory.json"
+    theory = tmp_path / "theory.json"
     theory.write_text(json.dumps({"figures": {"figure_3": panels}}))
-    assert draw_all({}, theory, folder.parent).paths == [
-        folder.parent / "figure_3.png", folder.parent / "figure_3.svg",
-    ]  # fmt: skip
+    assert draw_all({}, theory, tmp_path).paths == [tmp_path / "figure_3.png", tmp_path / "figure_3.svg"]
 
 
 def test_the_figure_of_fine_tuning_is_accuracy_by_length_of_pre_training(tmp_path: Path) -> None:

@@ -3,18 +3,24 @@
 import json
 import os
 from collections.abc import Iterator
-from pathlib import Path
+from functools import cache
 
 import pytest
 
 from ln_repro.claims.judge import theory_row
-from ln_repro.records.archive import read_kept
+from ln_repro.records.archive import Kept, read_kept, records_folder
 from ln_repro.report.page import page
 from ln_repro.report.page_runs import arms_of
 from tests.report.browser import Browser, browser, find_browser
 from tests.report.claims import claims
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
+THEORY = json.loads((records_folder().parent / "theory.json").read_text())
+
+
+@cache
+def kept() -> Kept:
+    """Return the committed records."""
+    return read_kept(records_folder())
 
 
 @pytest.fixture(scope="module")
@@ -26,10 +32,8 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
             pytest.fail("CI_BROWSER=required, and there is no chromium or chrome on the PATH")
         pytest.skip("no chromium or chrome on the PATH")
     folder = tmp_path_factory.mktemp("page")
-    theory = json.loads((RESULTS / "theory.json").read_text())
-    kept = read_kept(RESULTS / "records")
-    every = [*claims(), *map(theory_row, theory["findings"])]
-    (folder / "report.html").write_text(page(kept.runs, every, theory))
+    every = [*claims(), *map(theory_row, THEORY["findings"])]
+    (folder / "report.html").write_text(page(kept().runs, every, THEORY))
     with browser(program, folder / "profile") as found:
         found.look(1280)
         found.open(folder / "report.html")
@@ -61,13 +65,9 @@ def click(tab: Browser, name: str, value: str) -> None:
 
 
 def test_every_claim_has_a_row_and_every_chart_is_drawn(tab: Browser) -> None:
-    theory = json.loads((RESULTS / "theory.json").read_text())
-    assert (
-        count(tab, ".verdict-table .claim-row")
-        == len(claims()) + len(theory["findings"])
-        == count(tab, "article.claim")
-    )
-    for at in range(count(tab, "article.claim")):
+    number = len(claims()) + len(THEORY["findings"])
+    assert count(tab, ".verdict-table .claim-row") == number == count(tab, "article.claim")
+    for at in range(number):
         tab.run(f"document.querySelectorAll('article.claim')[{at}].scrollIntoView()")
         tab.settle()
     assert count(tab, ".chart") == count(tab, ".chart canvas") > 20
@@ -80,7 +80,7 @@ def passing(**wanted: list[object]) -> tuple[int, set[int]]:
 
     A run that diverged in its first epoch has one of the training loss alone.
     """
-    records = read_kept(RESULTS / "records").records
+    records = kept().records
     validated = {record["id"] for record in records if record["epochs"]}
     found = [arm for arm in arms_of(records) if all(arm[axis] in values for axis, values in wanted.items())]
     ids = {name for arm in found for name in arm["ids"]}
@@ -95,7 +95,7 @@ def test_filters_choose_the_runs_that_are_drawn(tab: Browser) -> None:
     click(tab, "optimizer", "sgd")
     assert shown(tab) == passing(data=["toy"], optimizer=["adam", "sgd"], warm=[False])
     click(tab, "norm", "postln")
-    others: list[object] = sorted({arm["norm"] for arm in arms_of(read_kept(RESULTS / "records").records)} - {"postln"})
+    others: list[object] = sorted({arm["norm"] for arm in arms_of(kept().records)} - {"postln"})
     left = passing(data=["toy"], optimizer=["adam", "sgd"], warm=[False], norm=others)
     assert shown(tab) == left
     of_left, of_toy = max(left[1]), max(passing(data=["toy"])[1])
