@@ -85,23 +85,19 @@ class Evidence:
         return {rate: [runs[seed] for seed in sorted(runs)] for rate, runs in sorted(self.rates.get(arm, {}).items())}
 
     @cached_property
-    def _groups(self) -> list[Sequence[Run]]:
-        """The runs of every arm, including variations, grouped by learning rate; aliases of an arm repeat its group."""
-        return [list(group.values()) for evidence in (self, *self.others.values()) for rates in evidence.rates.values()
-                for group in rates.values() if group]  # fmt: skip
-
-    @cached_property
     def _bests(self) -> dict[tuple[tuple[int, ...], float], tuple[float, float]]:
         return {}
 
     def best(self, run: Run) -> tuple[float, float]:
-        """Return the highest mean BLEU and the lowest mean NLL of any arm and rate.
+        """Return the highest mean BLEU and the lowest mean NLL of any arm and rate, including variations.
 
         Only models of the same size as the run's are compared, trained for at most as many epochs.
         """
         key = (run.size, run.epochs)
         if key not in self._bests:
-            groups = [group for group in self._groups if group[0].size == run.size and group[0].epochs <= run.epochs]
+            groups = [list(group.values()) for evidence in (self, *self.others.values())
+                      for rates in evidence.rates.values() for group in rates.values()]  # fmt: skip
+            groups = [group for group in groups if group[0].size == run.size and group[0].epochs <= run.epochs]
             self._bests[key] = (
                 max(fmean(one.bleu for one in group) for group in groups),
                 min(fmean(one.nll for one in group) for group in groups),
@@ -173,7 +169,7 @@ def _of_setting(
         own = {name: of_rate[arms[name].lr] for name, of_rate in rates.items() if arms[name].lr in of_rate}
         return Evidence(setting, own, rates, entropies={k: v for k, v in known.items() if isinstance(v, float)})
 
-    starts = {start: evidence("", start) for _, start in sorted(groups, key=str) if start is not None}
+    starts = {start: evidence("", start) for start in sorted({start for _, start in groups if start is not None})}
     others = {variation: evidence(variation, None) for variation, start in groups if variation and start is None}
     if not starts:
         return replace(evidence("", None), others=others)
@@ -181,7 +177,7 @@ def _of_setting(
     for start in starts.values():
         for name, of_seed in start.arms.items():
             merged[name] = {**of_seed, **merged.get(name, {})}
-    return Evidence(setting, merged, starts=dict(sorted(starts.items())), others=others)
+    return Evidence(setting, merged, starts=starts, others=others)
 
 
 def variation(experiment: Experiment, init: str) -> str:
