@@ -12,7 +12,7 @@ from ln_repro.theory.checks import CHECKS, CLAIMS, Check
 from ln_repro.theory.judge import examine, judge
 from ln_repro.theory.plan import POSITIONS, Scale, units
 from ln_repro.theory.unit import Measured, Measurement, Unit
-from tests.theory.conftest import found
+from tests.theory.measured import found
 
 SCALE = Scale({512: POSITIONS}, (1, 2), (512,), (6, 14, 48), (6, 8, 10, 12, 14), (6, 10, 14))
 PAPER = dict.fromkeys(CLAIMS, "reproduced") | {"TH-11": "contradicted"}
