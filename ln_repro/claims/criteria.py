@@ -46,7 +46,7 @@ class Count(NamedTuple):
     @property
     def few(self) -> bool:
         """Whether at most 1 - `SHARE` of enough runs are hits."""
-        return self.runs >= SEEDS and self.share <= 1 - SHARE
+        return Count(self.runs - self.hits, self.runs).most
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,9 @@ POSITIONS = 32
 
 
 def figures(measured: Measured) -> dict[str, Any]:
-    """Return the panels of every figure for which there are measurements, by name of the figure."""
-    available = {unit.what for unit, _ in measured}
+    """Return the panels of every figure for which there are measurements of both norms, by name of the figure."""
+    of_norm = [{unit.what for unit, _ in measured if dict(unit.settings).get("norm") == norm} for norm in NORMS]
+    available = set.intersection(*of_norm)
     panels: dict[str, Any] = {}
     if {"real_gradients", "real_last_gradient"} <= available:
         panels["figure_3"] = figure_3(measured)

@@ -43,6 +43,7 @@ def instability(failing: float, training: float, bleus: list[float], left: float
         (3.0, 0.5, [30.0] * 5, 0.5, CAUSE),
         (3.0, 0.5, [30.0] * 4 + [1.0], 0.5, CAUSE),
         (3.0, 0.5, [1.0] * 5, 0.5, NO_CAUSE),  # removed, and it does not help
+        (3.0, 0.5, [30.0] + [1.0] * 4, 0.5, NO_CAUSE),  # one of five is few
         (3.0, 0.5, [1.0] * 5, 2.0, OPEN),  # the intervention did not remove it
         (3.0, 0.5, [30.0, 30.0, 1.0, 1.0, 1.0], 0.5, OPEN),
         (3.0, 2.0, [30.0] * 5, 0.5, NO_CAUSE),  # runs with it train
