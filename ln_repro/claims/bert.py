@@ -11,7 +11,7 @@ from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import interval
 from ln_repro.claims.metrics import LOSS, UPDATES_TO_PRETRAINING_LOSS
 from ln_repro.claims.rates import Ceilings
-from ln_repro.claims.translation import AMENDED, AMENDMENT
+from ln_repro.claims.translation import amended
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, all_of, verdict
 from ln_repro.claims.words import arm_words, spoken
 
@@ -120,7 +120,7 @@ PRETRAINING = (
         "diverged and trained (text; whether Post-LN had its warm-up is not stated)",
         Rule((NotTrained(POST_HIGH, POST_LOW, most=True), NotTrained(PRE_HIGH, POST_LOW, most=False),
               *(Report(LOSS, (arm,)) for arm in (POST_HIGH, PRE_HIGH, POST_LOW))), WRITTEN, SOURCE),
-        Rule((Ceilings("preln_nowarm_linear", POST_LOW, masked=True),), AMENDED, AMENDMENT),
+        amended(Ceilings("preln_nowarm_linear", POST_LOW, masked=True)),
         setting="bert", grid="bert",
     ),
 )  # fmt: skip

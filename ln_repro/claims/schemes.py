@@ -12,7 +12,7 @@ from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import LOG, interval
 from ln_repro.claims.metrics import BLEU, FINAL_LOSS, FINAL_NLL
 from ln_repro.claims.probes import layer_gradients, unevenness
-from ln_repro.claims.translation import AMENDED, AMENDMENT, FIRST, REGISTRY, TRAINED_BLEU
+from ln_repro.claims.translation import AMENDED, FIRST, REGISTRY, TRAINED_BLEU, amended
 from ln_repro.claims.verdict import INCONCLUSIVE, all_of, verdict
 from ln_repro.claims.words import arm_words, spoken
 from ln_repro.records.archive import Run
@@ -149,6 +149,7 @@ def _open_question(bleu: float | None) -> AnyOf:
     return AnyOf(parts, "for one of these schemes", arms)
 
 
+ADMIN = (("admin_warm", "postln_warm"), ("admin_warm_closed", "postln_warm"))
 SCHEMES = (
     Claim(
         "TH-10", "Post-LN: gradients are tiny after warm-up", "section 3.4, figure 3(a, b)",
@@ -161,28 +162,25 @@ SCHEMES = (
     Claim(
         "X-1", "DeepNorm trains at depths where Post-LN fails", "Wang et al. 2022; Liu et al. 2020",
         "Post-LN fails at 18-18 on WMT14; DeepNorm 28.8, 29.0, 28.9 at 18, 50, 100 on WMT17",
-        Rule((_deeper(TRAINED_BLEU),), WRITTEN, REGISTRY), Rule((_deeper(None),), AMENDED, AMENDMENT),
+        Rule((_deeper(TRAINED_BLEU),), WRITTEN, REGISTRY), amended(_deeper(None)),
     ),
     Claim(
         "X-2", "ReZero needs neither warm-up nor norm", "Bachlechner et al. 2020",
         "34.66 on IWSLT14, 1 to 2 below others",
-        Rule(_rezero(TRAINED_BLEU), WRITTEN, REGISTRY), Rule(_rezero(None), AMENDED, AMENDMENT),
+        Rule(_rezero(TRAINED_BLEU), WRITTEN, REGISTRY), amended(*_rezero(None)),
     ),
     Claim(
         "X-3", "Admin matches or betters Post-LN", "Liu et al. 2020",
         "35.67 +- 0.15 and 35.64 +- 0.23 on IWSLT14; trains at 18-18 on WMT14, where Post-LN does not",
-        Rule((*(Within(BLEU.minus(), (arm, "postln_warm"), NON_INFERIOR_BLEU)
-                for arm in ("admin_warm", "admin_warm_closed")),
+        Rule((*(Within(BLEU.minus(), pair, NON_INFERIOR_BLEU) for pair in ADMIN),
               Trains("admin_warm_deeper", least=1, bleu=TRAINED_BLEU),
               Trains("postln_warm_deeper", most=FEW, bleu=TRAINED_BLEU)), WRITTEN, REGISTRY),
-        Rule((*(Within(FINAL_LOSS.over(), (arm, "postln_warm"), high=NON_INFERIOR_LOSS)
-                for arm in ("admin_warm", "admin_warm_closed")),
-              *(Report(FINAL_NLL.over(), (arm, "postln_warm")) for arm in ("admin_warm", "admin_warm_closed"))),
-             AMENDED, AMENDMENT),
+        amended(*(Within(FINAL_LOSS.over(), pair, high=NON_INFERIOR_LOSS) for pair in ADMIN),
+                *(Report(FINAL_NLL.over(), pair) for pair in ADMIN)),
     ),
     Claim(
         "X-4", "A scheme with even gradients throughout training and Post-LN's final quality exists",
         "open question", "none claimed",
-        Rule((_open_question(TRAINED_BLEU),), WRITTEN, REGISTRY), Rule((_open_question(None),), AMENDED, AMENDMENT),
+        Rule((_open_question(TRAINED_BLEU),), WRITTEN, REGISTRY), amended(_open_question(None)),
     ),
 )  # fmt: skip

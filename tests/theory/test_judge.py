@@ -100,11 +100,9 @@ def test_what_is_undecided_says_why_and_what_decides_it() -> None:
     assert "contains the bound 0.991" in finding["note"] and "seeds decide it" in finding["note"]
 
 
-def test_a_finding_is_json_with_the_keys_of_the_contract() -> None:
+def test_a_finding_is_json_and_has_its_curve_by_depth_or_layer() -> None:
     for finding in judge(measured(seeds=1), list(CLAIMS)):
-        assert list(finding)[:8] == ["id", "statement", "paper", "values", "quantity", "interval", "rule", "verdict"]
         assert json.loads(json.dumps(finding, allow_nan=False)) == finding
-        assert finding["interval"] == [None, None] or finding["id"] == "TH-11-pre" or finding["interval"]
     by_depth, by_layer = found("TH-6", measured())["values"], found("TH-8", measured())["values"]
     assert list(by_depth) == ["6", "8", "10", "12", "14"] and by_depth["14"] == pytest.approx(1.65, rel=0.01)
     assert list(by_layer) == ["1", "2", "3", "4", "5", "6"] and by_layer["6"] == pytest.approx(1.65, rel=0.01)
