@@ -47,7 +47,6 @@ class Evidence:
     """The runs of one setting.
 
     Attributes:
-        setting: the first part of the experiments' names.
         arms: runs at the arm's own learning rate, by arm and seed.
         rates: runs at every peak learning rate, by arm, rate and seed.
         starts: for fine-tuning, the evidence by number of updates of the pre-training. ``arms`` then has one run per
@@ -56,7 +55,6 @@ class Evidence:
         others: evidence for variations of the arms, by the setting that differs ("init=fairseq").
     """
 
-    setting: str
     arms: Mapping[str, Runs] = field(default_factory=dict)
     rates: Mapping[str, Mapping[Rate, Runs]] = field(default_factory=dict)
     starts: Mapping[int, "Evidence"] = field(default_factory=dict)
@@ -167,7 +165,7 @@ def _of_setting(
     def evidence(variation: str, start: int | None) -> Evidence:
         rates = groups.get((variation, start), {})
         own = {name: of_rate[arms[name].lr] for name, of_rate in rates.items() if arms[name].lr in of_rate}
-        return Evidence(setting, own, rates, entropies={k: v for k, v in known.items() if isinstance(v, float)})
+        return Evidence(own, rates, entropies={k: v for k, v in known.items() if isinstance(v, float)})
 
     starts = {start: evidence("", start) for start in sorted({start for _, start in groups if start is not None})}
     others = {variation: evidence(variation, None) for variation, start in groups if variation and start is None}
@@ -177,7 +175,7 @@ def _of_setting(
     for start in starts.values():
         for name, of_seed in start.arms.items():
             merged[name] = {**of_seed, **merged.get(name, {})}
-    return Evidence(setting, merged, starts=starts, others=others)
+    return Evidence(merged, starts=starts, others=others)
 
 
 def variation(experiment: Experiment, init: str) -> str:

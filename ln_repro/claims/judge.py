@@ -116,7 +116,7 @@ def order(id: str) -> tuple[int, int, str]:
 
 def row_of(claim: Claim, evidence: Mapping[str, Evidence]) -> Row:
     """Return a claim with its verdict on the paper's data and those on other data."""
-    own = judge(claim.rule, evidence.get(claim.setting, Evidence(claim.setting)))
+    own = judge(claim.rule, evidence.get(claim.setting, Evidence()))
     others = []
     if claim.others:
         for corpus, settings in OTHER_CORPORA[claim.setting].items():

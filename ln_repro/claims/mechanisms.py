@@ -129,7 +129,7 @@ def assess(evidence: Evidence) -> list[Assessment]:
 
 
 def _assess(mechanism: Mechanism, evidence: Evidence, failing: Sequence[Run], training: Sequence[Run]) -> Assessment:
-    changed = evidence.others.get(mechanism.option, Evidence(evidence.setting)).arms.get(FAILING, {}).values()
+    changed = evidence.others.get(mechanism.option, Evidence()).arms.get(FAILING, {}).values()
     at_failure, at_success, after = (
         [value for run in runs if not math.isnan(value := mechanism.largest(run))]
         for runs in (failing, training, changed)

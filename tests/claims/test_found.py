@@ -88,7 +88,7 @@ def test_gradients_that_are_uneven_at_one_checkpoint_are_so_whatever_the_others_
     """Also where one that is wide open reaches further up."""
     ends = [[1.0, 1.1], [1.0, 1.1], [1.0, 1.1], [1.0, 1.1], [1.0, 40.0]]
     runs = {seed: made(seed=seed, probes={0: [1.0, 4.0], 1500: end}) for seed, end in enumerate(ends, 1)}
-    assert Even("rezero_nowarm").judge(Evidence("toy", {"rezero_nowarm": runs})).verdict == "contradicted"
+    assert Even("rezero_nowarm").judge(Evidence({"rezero_nowarm": runs})).verdict == "contradicted"
 
 
 def test_one_depth_at_which_deepnorm_alone_trains_is_enough() -> None:

@@ -148,7 +148,7 @@ def best_edge(one: BestRates, name: str) -> Edge:
     found = held({one.first: {1.0: [30 + gap] * 5}, one.second: {1.0: [30.0] * 5}})
     if name == "CURVE_SEEDS":
         lower = held({one.first: {2.0: [30.0] * 3}}, loss=3.0)
-        found = Evidence("toy", {}, {**found.rates, one.first: {**found.rates[one.first], **lower.rates[one.first]}})
+        found = Evidence({}, {**found.rates, one.first: {**found.rates[one.first], **lower.rates[one.first]}})
     return found, INCONCLUSIVE if name == "CURVE_SEEDS" else REPRODUCED, {
         "low": one.low + 0.1, "high": one.high - 0.1, "CURVE_SEEDS": 4, "SEEDS": 6,
     }[name]  # fmt: skip
@@ -158,7 +158,7 @@ def lost_edge(one: NotTrained, _: str) -> Edge:
     by = 0.01 if one.most else -0.01
     arms = {one.arm: 4 + bert.NOT_TRAINED_MARGIN + by, one.reference: 4.0}
     runs = {arm: {seed: made(seed=seed, loss=loss) for seed in range(1, 6)} for arm, loss in arms.items()}
-    return Evidence("toy", runs), REPRODUCED, bert.NOT_TRAINED_MARGIN + 5 * by
+    return Evidence(runs), REPRODUCED, bert.NOT_TRAINED_MARGIN + 5 * by
 
 
 def fine_tuning_edge(one: FineTunesFaster, name: str) -> Edge:
@@ -170,8 +170,8 @@ def fine_tuning_edge(one: FineTunesFaster, name: str) -> Edge:
         for arm, runs in arms.items():
             for run in runs.values():
                 run.record["epochs"][-1]["valid_accuracy"] = 0.7 + gain * (arm == one.first)
-        starts[start] = Evidence("mrpc", arms)
-    return Evidence("mrpc", starts[0].arms, starts=starts), REPRODUCED, {
+        starts[start] = Evidence(arms)
+    return Evidence(starts[0].arms, starts=starts), REPRODUCED, {
         "CHECKPOINT_SHARE": 0.7, "FINE_TUNING_SEEDS": 7
     }[name]  # fmt: skip
 
@@ -179,12 +179,12 @@ def fine_tuning_edge(one: FineTunesFaster, name: str) -> Edge:
 def scheme_edge(one: Any, name: str) -> Edge:
     if isinstance(one, Even):
         probes = {0: [1.0, schemes.EVEN - 0.1]}
-        found = Evidence("toy", {one.arm: {seed: made(seed=seed, probes=probes) for seed in range(1, 6)}})
+        found = Evidence({one.arm: {seed: made(seed=seed, probes=probes) for seed in range(1, 6)}})
         return found, REPRODUCED, {"EVEN": schemes.EVEN - 0.2, "PROBE_BATCHES": schemes.PROBE_BATCHES + 1}[name]
     by = 0.05 if one.bleu else -0.005
     value = 30 + schemes.NON_INFERIOR_BLEU + by, 4 * (schemes.NON_INFERIOR_LOSS + by)
     arms = {arm: made(bleu=30.0, loss=4.0) for arm in one.tuned} | {one.arm: made(bleu=value[0], loss=value[1])}
-    found = Evidence("toy", {arm: dict.fromkeys(range(1, 6), run) for arm, run in arms.items()})
+    found = Evidence({arm: dict.fromkeys(range(1, 6), run) for arm, run in arms.items()})
     return found, REPRODUCED, getattr(schemes, name) + 2 * by
 
 
