@@ -71,24 +71,17 @@ def arena(evidence: Evidence) -> list[Entry]:
         arms = [(arm, *best) for arm in arms_of(scheme) if (best := best_rate(evidence, arm))]
         if arms:
             bests[scheme] = min(arms, key=lambda one: fmean(run.loss for run in one[2].values()))
-    ranks = _ranks({scheme: [run.bleu for run in runs.values()] for scheme, (_, _, runs) in bests.items()})
+    ranks = _ranks({scheme: [run.bleu for run in of_seed.values()] for scheme, (_, _, of_seed) in bests.items()})
     reference = [*bests[REFERENCE][2].values()] if REFERENCE in bests else []
-    entries = [
-        Entry(
-            scheme,
-            arm,
-            rate,
-            runs,
-            ranks[scheme],
-            _improvement([*runs.values()], reference),
-            _epochs([*runs.values()], reference),
-            ceiling(evidence, arms_of(scheme)[0]),
-            ceiling(evidence, arms_of(scheme)[1]),
-            (found := arm_sensitivity(evidence, arms_of(scheme)[0])) and found[0],
-            _unevenness([*runs.values()]),
-        )
-        for scheme, (arm, rate, runs) in bests.items()
-    ]
+    entries = []
+    for scheme, (arm, rate, of_seed) in bests.items():
+        without, with_ramp = arms_of(scheme)
+        sensitivity, _ = arm_sensitivity(evidence, without) or (None, None)
+        runs = [*of_seed.values()]
+        entries.append(Entry(
+            scheme, arm, rate, of_seed, ranks[scheme], _improvement(runs, reference), _epochs(runs, reference),
+            ceiling(evidence, without), ceiling(evidence, with_ramp), sensitivity, _unevenness(runs),
+        ))  # fmt: skip
     return sorted(entries, key=lambda entry: -fmean(entry.bleus))
 
 

@@ -6,12 +6,12 @@ from statistics import fmean
 
 import numpy as np
 
-from ln_repro.claims.criteria import Claim, Finding, Report, Rule, Within
+from ln_repro.claims.criteria import Claim, Count, Finding, Report, Rule, Within
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import interval
 from ln_repro.claims.metrics import LOSS, UPDATES_TO_PRETRAINING_LOSS
 from ln_repro.claims.rates import Ceilings
-from ln_repro.claims.translation import AMENDED, AMENDMENT
+from ln_repro.claims.translation import amended
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, all_of, verdict
 from ln_repro.claims.words import arm_words, spoken
 
@@ -46,10 +46,10 @@ class NotTrained:
         )
 
     def judge(self, evidence: Evidence) -> Finding:
-        hits = evidence.values(self.arms, lambda run, low: run.diverged or run.loss - low.loss >= NOT_TRAINED_MARGIN)
-        holds = 2 * sum(hits) > len(hits) if self.most else not any(hits)
-        words = f"{arm_words(self.arm)} not trained in {sum(hits):g} of {len(hits)}"
-        return Finding(REPRODUCED if holds else CONTRADICTED, words)
+        lost = evidence.values(self.arms, lambda run, low: run.diverged or run.loss - low.loss >= NOT_TRAINED_MARGIN)
+        count = Count(sum(map(bool, lost)), len(lost))
+        holds = 2 * count.hits > count.runs if self.most else not count.hits
+        return Finding(REPRODUCED if holds else CONTRADICTED, f"{arm_words(self.arm)} not trained in {count}")
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,6 @@ class FineTunesFaster:
 
     first: str
     second: str
-    share: float = CHECKPOINT_SHARE
-    least: float = 0.0
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -72,8 +70,8 @@ class FineTunesFaster:
     def sentence(self) -> str:
         return (
             f"accuracy, mean over seeds: {arm_words(self.first)} above {arm_words(self.second)} in at least "
-            f"{self.share:.0%} of the checkpoints that follow equally long pre-training; difference over all of them "
-            f"above {self.least:g}"
+            f"{CHECKPOINT_SHARE:.0%} of the checkpoints that follow equally long pre-training; difference over all of "
+            "them above 0"
         )
 
     def judge(self, evidence: Evidence) -> Finding:
@@ -87,8 +85,8 @@ class FineTunesFaster:
                          for arm in self.arms)  # fmt: skip
         above = first.mean(axis=1) > second.mean(axis=1)
         gaps = [fmean(one) - fmean(other) for one, other in zip(first.T, second.T, strict=True)]
-        most = REPRODUCED if above.sum() >= self.share * len(above) else CONTRADICTED
-        result = all_of([most, verdict(interval(gaps), (self.least, math.inf))])
+        most = REPRODUCED if above.sum() >= CHECKPOINT_SHARE * len(above) else CONTRADICTED
+        result = all_of([most, verdict(interval(gaps), (0.0, math.inf))])
         words = f"above at {above.sum()} of {len(above)} checkpoints; points of accuracy {spoken(gaps)}"
         if len(seeds) < FINE_TUNING_SEEDS:
             result = INCONCLUSIVE
@@ -122,7 +120,7 @@ PRETRAINING = (
         "diverged and trained (text; whether Post-LN had its warm-up is not stated)",
         Rule((NotTrained(POST_HIGH, POST_LOW, most=True), NotTrained(PRE_HIGH, POST_LOW, most=False),
               *(Report(LOSS, (arm,)) for arm in (POST_HIGH, PRE_HIGH, POST_LOW))), WRITTEN, SOURCE),
-        Rule((Ceilings("preln_nowarm_linear", POST_LOW, masked=True),), AMENDED, AMENDMENT),
+        amended(Ceilings("preln_nowarm_linear", POST_LOW, masked=True)),
         setting="bert", grid="bert",
     ),
 )  # fmt: skip

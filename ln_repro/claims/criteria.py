@@ -1,9 +1,9 @@
 """Criteria of claims as data; both the printed rule and the verdict are derived from them."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ln_repro.claims.evidence import TRAINS, Evidence
 from ln_repro.claims.intervals import LEVEL, LINEAR, LOG, Interval, Scale, interval
@@ -16,6 +16,37 @@ SEEDS = 5
 MORE_SEEDS = "more seeds: the interval crosses the edge"
 SHARE = 0.8
 """Minimum share of the seeds that must train (fail) for an arm to count as trained (failed)."""
+
+
+class Count(NamedTuple):
+    """A number of runs out of all, "4 of 5"."""
+
+    hits: int
+    runs: int
+
+    @classmethod
+    def of(cls, condition: Callable[[Run], bool], runs: Iterable[Run]) -> "Count":
+        """Count the runs that meet a condition."""
+        met = [condition(run) for run in runs]
+        return cls(sum(met), len(met))
+
+    def __str__(self) -> str:
+        return f"{self.hits} of {self.runs}"
+
+    @property
+    def share(self) -> float:
+        """The share of the runs; there must be some."""
+        return self.hits / self.runs
+
+    @property
+    def most(self) -> bool:
+        """Whether at least `SHARE` of enough runs are hits."""
+        return self.runs >= SEEDS and self.share >= SHARE
+
+    @property
+    def few(self) -> bool:
+        """Whether at most 1 - `SHARE` of enough runs are hits."""
+        return Count(self.runs - self.hits, self.runs).most
 
 
 @dataclass(frozen=True)
@@ -158,10 +189,12 @@ class Trains:
         return f"{arm_words(self.arm)} trains (BLEU at least {bleu}) in {share} of its seeds"
 
     def judge(self, evidence: Evidence) -> Finding:
-        runs = [run for _, run in sorted(evidence.arms[self.arm].items())]
-        hits = sum(evidence.trained(run) if self.bleu is None else run.finite and run.bleu >= self.bleu for run in runs)
-        holds = self.least <= hits / len(runs) <= self.most
-        return Finding(REPRODUCED if holds else CONTRADICTED, f"{arm_words(self.arm)} trains in {hits} of {len(runs)}")
+        def trained(run: Run) -> bool:
+            return evidence.trained(run) if self.bleu is None else run.finite and run.bleu >= self.bleu
+
+        count = Count.of(trained, evidence.arms[self.arm].values())
+        holds = self.least <= count.share <= self.most
+        return Finding(REPRODUCED if holds else CONTRADICTED, f"{arm_words(self.arm)} trains in {count}")
 
 
 @dataclass(frozen=True)
@@ -224,16 +257,6 @@ class Rule:
     def sentence(self) -> str:
         """Return the rule as text."""
         return "; ".join(filter(None, (one.sentence() for one in self.criteria)))
-
-
-def leaves(criteria: Sequence[Criterion]) -> Iterator[Criterion]:
-    """Yield every criterion, including nested ones."""
-    for one in criteria:
-        if isinstance(one, AnyOf):
-            for part in one.parts:
-                yield from leaves(part)
-        else:
-            yield one
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,6 @@ class Evidence:
     """The runs of one setting.
 
     Attributes:
-        setting: the first part of the experiments' names.
         arms: runs at the arm's own learning rate, by arm and seed.
         rates: runs at every peak learning rate, by arm, rate and seed.
         starts: for fine-tuning, the evidence by number of updates of the pre-training. ``arms`` then has one run per
@@ -56,7 +55,6 @@ class Evidence:
         others: evidence for variations of the arms, by the setting that differs ("init=fairseq").
     """
 
-    setting: str
     arms: Mapping[str, Runs] = field(default_factory=dict)
     rates: Mapping[str, Mapping[Rate, Runs]] = field(default_factory=dict)
     starts: Mapping[int, "Evidence"] = field(default_factory=dict)
@@ -85,23 +83,19 @@ class Evidence:
         return {rate: [runs[seed] for seed in sorted(runs)] for rate, runs in sorted(self.rates.get(arm, {}).items())}
 
     @cached_property
-    def _groups(self) -> list[Sequence[Run]]:
-        """The runs of every arm, including variations, grouped by learning rate; aliases of an arm repeat its group."""
-        return [list(group.values()) for evidence in (self, *self.others.values()) for rates in evidence.rates.values()
-                for group in rates.values() if group]  # fmt: skip
-
-    @cached_property
     def _bests(self) -> dict[tuple[tuple[int, ...], float], tuple[float, float]]:
         return {}
 
     def best(self, run: Run) -> tuple[float, float]:
-        """Return the highest mean BLEU and the lowest mean NLL of any arm and rate.
+        """Return the highest mean BLEU and the lowest mean NLL of any arm and rate, including variations.
 
         Only models of the same size as the run's are compared, trained for at most as many epochs.
         """
         key = (run.size, run.epochs)
         if key not in self._bests:
-            groups = [group for group in self._groups if group[0].size == run.size and group[0].epochs <= run.epochs]
+            groups = [list(group.values()) for evidence in (self, *self.others.values())
+                      for rates in evidence.rates.values() for group in rates.values()]  # fmt: skip
+            groups = [group for group in groups if group[0].size == run.size and group[0].epochs <= run.epochs]
             self._bests[key] = (
                 max(fmean(one.bleu for one in group) for group in groups),
                 min(fmean(one.nll for one in group) for group in groups),
@@ -171,9 +165,9 @@ def _of_setting(
     def evidence(variation: str, start: int | None) -> Evidence:
         rates = groups.get((variation, start), {})
         own = {name: of_rate[arms[name].lr] for name, of_rate in rates.items() if arms[name].lr in of_rate}
-        return Evidence(setting, own, rates, entropies={k: v for k, v in known.items() if isinstance(v, float)})
+        return Evidence(own, rates, entropies={k: v for k, v in known.items() if isinstance(v, float)})
 
-    starts = {start: evidence("", start) for _, start in sorted(groups, key=str) if start is not None}
+    starts = {start: evidence("", start) for start in sorted({start for _, start in groups if start is not None})}
     others = {variation: evidence(variation, None) for variation, start in groups if variation and start is None}
     if not starts:
         return replace(evidence("", None), others=others)
@@ -181,7 +175,7 @@ def _of_setting(
     for start in starts.values():
         for name, of_seed in start.arms.items():
             merged[name] = {**of_seed, **merged.get(name, {})}
-    return Evidence(setting, merged, starts=dict(sorted(starts.items())), others=others)
+    return Evidence(merged, starts=starts, others=others)
 
 
 def variation(experiment: Experiment, init: str) -> str:

@@ -102,15 +102,3 @@ def spearman(x: Sequence[float], y: Sequence[float]) -> float:
     from scipy.stats import spearmanr  # slow to import, and not needed for tables and figures of runs
 
     return float(spearmanr(x, y).statistic) if len(set(x)) > 1 < len(set(y)) else 0.0
-
-
-def layer_means(curves: Sequence[Sequence[float]]) -> dict[str, float]:
-    """Return the mean over curves by layer; layers are numbered from "1", as text because they are keys in JSON."""
-    return {str(layer): fmean(of_layer) for layer, of_layer in enumerate(zip(*curves, strict=True), 1)}
-
-
-def hull(intervals: Sequence[Interval]) -> Interval:
-    """Return the smallest interval that contains all of the given ones; unbounded if there are none."""
-    if not intervals:
-        return -math.inf, math.inf
-    return min(low for low, _ in intervals), max(high for _, high in intervals)

@@ -1,11 +1,12 @@
 """Verdicts on every claim, on the paper's own data and on other data."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ln_repro.claims.bert import FINE_TUNING, FINE_TUNING_SEEDS, PRETRAINING
+from ln_repro.claims.bert import FINE_TUNING, PRETRAINING
 from ln_repro.claims.criteria import SEEDS, Claim, Rule
 from ln_repro.claims.evidence import Evidence, Named, gather
 from ln_repro.claims.rates import OverRates
@@ -107,16 +108,15 @@ def claim_rows(evidence: Mapping[str, Evidence], findings: Findings) -> list[Row
     return sorted(rows, key=lambda row: order(row["id"]))
 
 
-def order(id: str) -> tuple[int, str, float, str]:
-    """Return the sort key of a claim: its family, then its number."""
-    family, _, rest = id.partition("-")
-    number = rest.split(".")[0].split("-")[0]
-    return FAMILIES.index(family), family, float(number) if number.isdecimal() else 0.0, id
+def order(id: str) -> tuple[int, int, str]:
+    """Return the sort key of a claim: its family, then its number, then its reading."""
+    family, number, *_ = re.split("[-.]", id)
+    return FAMILIES.index(family), int(number), id
 
 
 def row_of(claim: Claim, evidence: Mapping[str, Evidence]) -> Row:
     """Return a claim with its verdict on the paper's data and those on other data."""
-    own = judge(claim.rule, evidence.get(claim.setting, Evidence(claim.setting)))
+    own = judge(claim.rule, evidence.get(claim.setting, Evidence()))
     others = []
     if claim.others:
         for corpus, settings in OTHER_CORPORA[claim.setting].items():
@@ -124,12 +124,17 @@ def row_of(claim: Claim, evidence: Mapping[str, Evidence]) -> Row:
             for setting, result in [pair for pair in results if pair[1].runs][:1]:
                 others.append({
                     "data": corpus, "setting": setting, "class": "toy" if corpus == "toy" else "adapted",
-                    **as_dict(claim.others, result), "command": other_command(claim, setting),
+                    **as_dict(claim.others, result), "command": sweep_command(claim, claim.others, setting),
                 })  # fmt: skip
-    return {
+    runs = claim.rule.seeds * sum(DEEPER.get(arm.split("_")[-1], 1) for arm in (*claim.rule.arms, *claim.controls))
+    row = {
         "id": claim.id, "claim": claim.claim, "paper": claim.paper, "class": "paper", "place": claim.place,
-        **as_dict(claim.rule, own), "other_corpora": others, **to_run(claim, own),
+        **as_dict(claim.rule, own), "other_corpora": others, "command": run_command(claim, claim.rule, claim.setting),
+        "cost_gpu_hours": round(runs * HOURS[claim.setting], 1),
     }  # fmt: skip
+    if own.needs and claim in FINE_TUNING:
+        row["needs"] = f"{own.needs}; {FILL_IN}"
+    return row
 
 
 def as_dict(rule: Rule, result: RuleResult) -> Row:
@@ -149,51 +154,27 @@ def as_dict(rule: Rule, result: RuleResult) -> Row:
     }  # fmt: skip
 
 
-def other_command(claim: Claim, setting: str) -> str:
-    """Return the command that starts the runs of a claim on other data."""
+def sweep_command(claim: Claim, rule: Rule, setting: str) -> str:
+    """Return the command that starts the runs of a claim on other data, a grid of learning rates if it needs one."""
     if claim.grid:
         return f"ln-repro sweep grid={claim.grid} corpus={setting} seeds={SEEDS}"
+    return run_command(claim, rule, setting)
+
+
+def run_command(claim: Claim, rule: Rule, setting: str) -> str:
+    """Return the command that starts the runs of a claim in one setting at each arm's own learning rate.
+
+    Fine-tuning has one command per arm, because each starts from its own runs, which the user fills in.
+    """
+    seeds = ",".join(map(str, range(1, rule.seeds + 1)))  # a choice sweep of Hydra
     if claim in FINE_TUNING:
-        return fine_tuning_command(claim, setting)
-    assert claim.others
-    return (f"ln-repro run -m exp={','.join(f'{setting}_{arm}' for arm in (*claim.others.arms, *claim.controls))} "
-            f"seed={listed(SEEDS)}{SETTINGS.get(claim.id, '')}")  # fmt: skip
-
-
-def to_run(claim: Claim, result: RuleResult) -> Row:
-    """Return the command that starts the runs of a claim on the paper's data, and its cost in GPU hours."""
-    if claim in FINE_TUNING:
-        return to_fine_tune(claim, result)
-    arms = (*claim.rule.arms, *claim.controls)
-    experiments = ",".join(f"{claim.setting}_{arm}" for arm in arms)
-    runs = SEEDS * sum(DEEPER.get(arm.split("_")[-1], 1) for arm in arms)
-    return {
-        "command": f"ln-repro run -m exp={experiments} seed={listed(SEEDS)}{SETTINGS.get(claim.id, '')}",
-        "cost_gpu_hours": runs * HOURS[claim.setting],
-    }
-
-
-def to_fine_tune(claim: Claim, result: RuleResult) -> Row:
-    """Return command and cost of fine-tuning, where each arm starts from its own runs, which the user fills in."""
-    return {
-        "command": fine_tuning_command(claim, claim.setting),
-        "cost_gpu_hours": round(FINE_TUNING_SEEDS * len(claim.rule.arms) * HOURS[claim.setting], 1),
-        "needs": f"{result.needs}; {FILL_IN}" if result.needs else None,
-    }
-
-
-def fine_tuning_command(claim: Claim, setting: str) -> str:
-    """Return the commands of fine-tuning, one per arm."""
-    return " && ".join(
-        f"ln-repro run -m exp={setting}_{arm} seed={listed(FINE_TUNING_SEEDS)} "
-        f"start={PLACEHOLDERS[arm]}@EPOCH,{PLACEHOLDERS[arm]}@EPOCH data.source=FOLDER"
-        for arm in claim.rule.arms
-    )
-
-
-def listed(seeds: int) -> str:
-    """Return seeds 1 to ``seeds`` as a choice sweep of Hydra."""
-    return ",".join(map(str, range(1, seeds + 1)))
+        return " && ".join(
+            f"ln-repro run -m exp={setting}_{arm} seed={seeds} "
+            f"start={PLACEHOLDERS[arm]}@EPOCH,{PLACEHOLDERS[arm]}@EPOCH data.source=FOLDER"
+            for arm in rule.arms
+        )
+    experiments = ",".join(f"{setting}_{arm}" for arm in (*rule.arms, *claim.controls))
+    return f"ln-repro run -m exp={experiments} seed={seeds}{SETTINGS.get(claim.id, '')}"
 
 
 def theory_row(finding: Mapping[str, Any]) -> Row:

@@ -7,9 +7,8 @@ the failing arm train. The first two are observed by probes, the third by an int
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from ln_repro.claims.criteria import SEEDS, SHARE
+from ln_repro.claims.criteria import Count
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.probes import layer_gradients, probes, unevenness
 from ln_repro.records.archive import Run
@@ -18,7 +17,6 @@ FAILING, TRAINING = "postln_nowarm", ("postln_warm", "preln_nowarm_anchored")
 """The arm that is to be explained, and those that it is compared with, at the same peak rate."""
 START = 400
 """Probes up to this update are taken into account: Post-LN without warm-up fails within a few dozen updates."""
-WRITTEN = "2026-11-23"
 
 CAUSE, NO_CAUSE, OPEN = "supported", "not supported", "open"
 
@@ -87,26 +85,6 @@ MECHANISMS = (
 )  # fmt: skip
 
 
-class Count(NamedTuple):
-    """A number of runs out of all that were measured."""
-
-    hits: int
-    runs: int
-
-    def __str__(self) -> str:
-        return f"{self.hits} of {self.runs}"
-
-    @property
-    def most(self) -> bool:
-        """Whether at least `SHARE` of enough runs are hits."""
-        return self.runs >= SEEDS and self.hits >= SHARE * self.runs
-
-    @property
-    def few(self) -> bool:
-        """Whether at most 1 - `SHARE` of enough runs are hits."""
-        return self.runs >= SEEDS and self.hits <= (1 - SHARE) * self.runs
-
-
 @dataclass(frozen=True)
 class Assessment:
     """A mechanism and what the runs of a setting show about it.
@@ -151,7 +129,7 @@ def assess(evidence: Evidence) -> list[Assessment]:
 
 
 def _assess(mechanism: Mechanism, evidence: Evidence, failing: Sequence[Run], training: Sequence[Run]) -> Assessment:
-    changed = evidence.others.get(mechanism.option, Evidence(evidence.setting)).arms.get(FAILING, {}).values()
+    changed = evidence.others.get(mechanism.option, Evidence()).arms.get(FAILING, {}).values()
     at_failure, at_success, after = (
         [value for run in runs if not math.isnan(value := mechanism.largest(run))]
         for runs in (failing, training, changed)
@@ -164,5 +142,5 @@ def _assess(mechanism: Mechanism, evidence: Evidence, failing: Sequence[Run], tr
     kept = above(after)
     return Assessment(
         mechanism, limit, above(at_failure), above(at_success), Count(kept.runs - kept.hits, kept.runs),
-        Count(sum(map(evidence.trained, changed)), len(changed)), [run.bleu for run in changed],
+        Count.of(evidence.trained, changed), [run.bleu for run in changed],
     )  # fmt: skip

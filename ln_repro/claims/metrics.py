@@ -1,7 +1,7 @@
 """The metrics that criteria use: quantities of one run, or of runs of several arms with the same seed."""
 
 import math
-from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -18,11 +18,6 @@ EARLY_EPOCH, LAST_EPOCH = 9, 15
 TOKENISED, VALID_LOSS = "test_bleu_tokenised", "valid_loss"
 
 
-def times(slow: float, fast: float) -> float:
-    """Return the ratio of two times; NaN if both are infinite."""
-    return slow / fast if math.isfinite(slow) or math.isfinite(fast) else math.nan
-
-
 def reached(curve: dict[int, float], target: float) -> float:
     """Return where a rising curve first reaches the target, interpolated linearly; infinite if it never does."""
     before: tuple[int, float] | None = None
@@ -36,13 +31,10 @@ def reached(curve: dict[int, float], target: float) -> float:
     return math.inf
 
 
-def _epochs_to(column: str, sign: int) -> Callable[[Run, Run], float]:
-    def epochs(post: Run, pre: Run) -> float:
-        slow, fast = ({epoch: sign * value for epoch, value in run.curve(column).items()} for run in (post, pre))
-        target = fast.get(EARLY_EPOCH)  # None: Pre-LN diverged before
-        return reached(slow, target) / EARLY_EPOCH if target is not None else 0.0
-
-    return epochs
+def _epochs_to(column: str, sign: int, post: Run, pre: Run) -> float:
+    slow, fast = ({epoch: sign * value for epoch, value in run.curve(column).items()} for run in (post, pre))
+    target = fast.get(EARLY_EPOCH)  # None: Pre-LN diverged before
+    return reached(slow, target) / EARLY_EPOCH if target is not None else 0.0
 
 
 def _late_minus_early(post: Run, pre: Run) -> float:
@@ -58,7 +50,7 @@ def _updates_to_fall(post: Run, pre: Run) -> float:
         return math.inf if post.diverged else math.nan  # NaN: the record has no events
     values = [*slow.values()]
     target = values[0] + PART_OF_FALL * (max(values) - values[0])
-    return times(reached(slow, target), reached(fast, target))
+    return reached(slow, target) / reached(fast, target)
 
 
 def _updates_to_pretraining_loss(post: Run, pre: Run) -> float:
@@ -69,7 +61,7 @@ def _updates_to_pretraining_loss(post: Run, pre: Run) -> float:
     if not slow:
         return math.inf
     target = at(slow, PART_OF_RUN * max(slow))
-    return times(reached(slow, target), reached(fast, target))
+    return reached(slow, target) / reached(fast, target)
 
 
 def at(curve: dict[int, float], place: float) -> float:
@@ -85,13 +77,9 @@ def _at_equal_length(*runs: Run) -> list[float]:
     return [curve.get(min(lasts), math.inf) if curve else math.inf for curve in curves]
 
 
-def _loss_gap(one: Run, other: Run) -> float:
-    first, second = _at_equal_length(one, other)
-    return first - second
-
-
-def _above_the_better(fixed: Run, one: Run, other: Run) -> float:
-    loss, *others = _at_equal_length(fixed, one, other)
+def _loss_gap(*runs: Run) -> float:
+    """Return the loss of the first run minus the lowest of the others', after equally many epochs."""
+    loss, *others = _at_equal_length(*runs)
     return loss - min(others)
 
 
@@ -118,12 +106,11 @@ BLEU = Metric("BLEU of {}", lambda run: run.bleu, PERCENT)
 LOSS = Metric("loss of {}", lambda run: run.loss)
 FINAL_LOSS = Metric("final loss of {}", lambda run: run.final_loss)
 FINAL_NLL = Metric("final NLL of {}", lambda run: run.final_nll)
-EPOCHS_TO_BLEU = Metric(
-    f"epochs of {{}} over those of {{}} to the latter's BLEU at epoch {EARLY_EPOCH}", _epochs_to(TOKENISED, 1), LOG
-)
-EPOCHS_TO_LOSS = Metric(
-    f"epochs of {{}} over those of {{}} to the latter's loss at epoch {EARLY_EPOCH}", _epochs_to(VALID_LOSS, -1), LOG
-)
+EPOCHS_TO_BLEU, EPOCHS_TO_LOSS = (
+    Metric(f"epochs of {{}} over those of {{}} to the latter's {name} at epoch {EARLY_EPOCH}",
+           partial(_epochs_to, column, sign), LOG)
+    for name, column, sign in (("BLEU", TOKENISED, 1), ("loss", VALID_LOSS, -1))
+)  # fmt: skip
 LATE_MINUS_EARLY = Metric(
     f"BLEU of {{}} at epoch {LAST_EPOCH} minus that of {{}} at epoch {EARLY_EPOCH}", _late_minus_early
 )
@@ -136,8 +123,7 @@ UPDATES_TO_PRETRAINING_LOSS = Metric(
     _updates_to_pretraining_loss, LOG,
 )  # fmt: skip
 LOSS_GAP = Metric("loss of {} minus that of {}, after equally many epochs", _loss_gap)
-ABOVE_THE_BETTER = Metric("loss of {} minus that of the better of {} and {}, after equally many epochs",
-                          _above_the_better)  # fmt: skip
+ABOVE_THE_BETTER = Metric("loss of {} minus that of the better of {} and {}, after equally many epochs", _loss_gap)
 RAMP_BY_RATE = Metric(
     "bits of final loss that shortening Post-LN's ramp (to an eighth and to none) costs at the higher rate minus "
     "what it costs at the lower", _ramp_by_rate,

@@ -1,8 +1,10 @@
 """Claims TH-10, about gradients after the ramp, and X-1 to X-4, made by the authors of later schemes."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from statistics import fmean
 
 from ln_repro.claims.criteria import MORE_SEEDS, AnyOf, Claim, Finding, Metric, Report, Rule, Trains, Within
@@ -10,7 +12,7 @@ from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import LOG, interval
 from ln_repro.claims.metrics import BLEU, FINAL_LOSS, FINAL_NLL
 from ln_repro.claims.probes import layer_gradients, unevenness
-from ln_repro.claims.translation import AMENDED, AMENDMENT, FIRST, REGISTRY, TRAINED_BLEU
+from ln_repro.claims.translation import AMENDED, FIRST, REGISTRY, TRAINED_BLEU, amended
 from ln_repro.claims.verdict import INCONCLUSIVE, all_of, verdict
 from ln_repro.claims.words import arm_words, spoken
 from ln_repro.records.archive import Run
@@ -46,14 +48,10 @@ def _largest(run: Run) -> float:
     return max(_after_ramp(run), default=math.nan)
 
 
-def _largest_over_start(run: Run) -> float:
-    start = gradients(run, 0)
-    return _largest(run) / start[-1] if start else math.nan
-
-
-def _last_over_start(run: Run, kind: str = "norm_of_mean") -> float:
-    start, after = gradients(run, 0, kind), _after_ramp(run, kind)
-    return after[-1] / start[-1] if start else math.nan
+def _over_start(run: Run, reduce: Callable[[list[float]], float] = itemgetter(-1), kind: str = "norm_of_mean") -> float:
+    """Return the gradient after the ramp, the last layer's or as reduced, over the last layer's at the start."""
+    start = gradients(run, 0, kind)
+    return reduce(_after_ramp(run, kind)) / start[-1] if start else math.nan
 
 
 def _unevenness_after(run: Run, part: float) -> float:
@@ -62,17 +60,14 @@ def _unevenness_after(run: Run, part: float) -> float:
     return unevenness(layers) if layers else math.nan
 
 
-UNEVENNESS = tuple(
-    Metric(f"largest over smallest gradient of a layer of {{}} {name}", partial(_unevenness_after, part=part), LOG)
-    for part, name in zip(CHECKPOINTS, ("at the start", "after 1/15", "after 1/3", "at the end"), strict=True)
-)
 AFTER_RAMP = f"(W2 of the decoder, mean gradient of {PROBE_BATCHES} batches)"
 LARGEST = Metric(f"largest gradient of a layer of {{}} after the ramp {AFTER_RAMP}", _largest)
-LARGEST_RATIO = Metric(f"the same of {{}} over the last layer's at the start {AFTER_RAMP}", _largest_over_start, LOG)
+LARGEST_RATIO = Metric(f"the same of {{}} over the last layer's at the start {AFTER_RAMP}",
+                       partial(_over_start, reduce=max), LOG)  # fmt: skip
 LAST_RATIO = Metric(f"last layer's gradient of {{}} after the ramp over that at the start {AFTER_RAMP}",
-                    _last_over_start, LOG)  # fmt: skip
+                    _over_start, LOG)  # fmt: skip
 LAST_RATIO_OF_NORMS = Metric("the same of {} with the mean of the batches' norms",
-                             lambda run: _last_over_start(run, "mean_of_norms"), LOG)  # fmt: skip
+                             partial(_over_start, kind="mean_of_norms"), LOG)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,26 +82,24 @@ class MatchesBest:
     def arms(self) -> tuple[str, ...]:
         return self.arm, *self.tuned
 
-    def _margin(self) -> Within:
-        metric = BLEU.minus() if self.bleu else FINAL_LOSS.over()
-        low, high = (NON_INFERIOR_BLEU, math.inf) if self.bleu else (-math.inf, NON_INFERIOR_LOSS)
-        return Within(metric, (self.arm, self.tuned[0]), low, high)
+    def _beside(self, tuned: str) -> Within:
+        if self.bleu:
+            return Within(BLEU.minus(), (self.arm, tuned), NON_INFERIOR_BLEU)
+        return Within(FINAL_LOSS.over(), (self.arm, tuned), high=NON_INFERIOR_LOSS)
 
     def sentence(self) -> str:
-        return self._margin().sentence().replace(arm_words(self.tuned[0]), "the best Post-LN with warm-up")
+        return self._beside(self.tuned[0]).sentence().replace(arm_words(self.tuned[0]), "the best Post-LN with warm-up")
 
     def judge(self, evidence: Evidence) -> Finding:
         best = min(self.tuned, key=lambda arm: fmean(evidence.values((arm,), lambda run: run.loss)))
-        margin = self._margin()
-        return Within(margin.metric, (self.arm, best), margin.low, margin.high).judge(evidence)
+        return self._beside(best).judge(evidence)
 
 
 @dataclass(frozen=True)
 class Even:
-    """The largest layer gradient of an arm is at most ``most`` times the smallest, at each of `CHECKPOINTS`."""
+    """The largest layer gradient of an arm is at most `EVEN` times the smallest, at each of `CHECKPOINTS`."""
 
     arm: str
-    most: float = EVEN
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -115,17 +108,17 @@ class Even:
     def sentence(self) -> str:
         return (
             f"W2's gradient in the decoder's layers of {arm_words(self.arm)} (mean of {PROBE_BATCHES} batches) at most "
-            f"{self.most:g} times as large in one as in another, at the start and after 1/15, 1/3 and all of the run"
+            f"{EVEN:g} times as large in one as in another, at the start and after 1/15, 1/3 and all of the run"
         )
 
     def judge(self, evidence: Evidence) -> Finding:
-        values = [evidence.values(self.arms, metric.of) for metric in UNEVENNESS]
+        values = [evidence.values(self.arms, partial(_unevenness_after, part=part)) for part in CHECKPOINTS]
         if any(math.isnan(value) for of_checkpoint in values for value in of_checkpoint):
             return Finding(
                 INCONCLUSIVE, "", f"{self.arm} with probe=gradients probe_batches={PROBE_BATCHES} in every seed"
             )
         worst = max(values, key=lambda of_checkpoint: interval(of_checkpoint, LOG)[1])
-        result = all_of(verdict(interval(of_checkpoint, LOG), (0.0, self.most)) for of_checkpoint in values)
+        result = all_of(verdict(interval(of_checkpoint, LOG), (0.0, EVEN)) for of_checkpoint in values)
         words = f"gradients of {arm_words(self.arm)} {spoken(worst, LOG)} times apart"
         return Finding(result, words, MORE_SEEDS if result == INCONCLUSIVE else None)
 
@@ -156,6 +149,7 @@ def _open_question(bleu: float | None) -> AnyOf:
     return AnyOf(parts, "for one of these schemes", arms)
 
 
+ADMIN = (("admin_warm", "postln_warm"), ("admin_warm_closed", "postln_warm"))
 SCHEMES = (
     Claim(
         "TH-10", "Post-LN: gradients are tiny after warm-up", "section 3.4, figure 3(a, b)",
@@ -168,28 +162,25 @@ SCHEMES = (
     Claim(
         "X-1", "DeepNorm trains at depths where Post-LN fails", "Wang et al. 2022; Liu et al. 2020",
         "Post-LN fails at 18-18 on WMT14; DeepNorm 28.8, 29.0, 28.9 at 18, 50, 100 on WMT17",
-        Rule((_deeper(TRAINED_BLEU),), WRITTEN, REGISTRY), Rule((_deeper(None),), AMENDED, AMENDMENT),
+        Rule((_deeper(TRAINED_BLEU),), WRITTEN, REGISTRY), amended(_deeper(None)),
     ),
     Claim(
         "X-2", "ReZero needs neither warm-up nor norm", "Bachlechner et al. 2020",
         "34.66 on IWSLT14, 1 to 2 below others",
-        Rule(_rezero(TRAINED_BLEU), WRITTEN, REGISTRY), Rule(_rezero(None), AMENDED, AMENDMENT),
+        Rule(_rezero(TRAINED_BLEU), WRITTEN, REGISTRY), amended(*_rezero(None)),
     ),
     Claim(
         "X-3", "Admin matches or betters Post-LN", "Liu et al. 2020",
         "35.67 +- 0.15 and 35.64 +- 0.23 on IWSLT14; trains at 18-18 on WMT14, where Post-LN does not",
-        Rule((*(Within(BLEU.minus(), (arm, "postln_warm"), NON_INFERIOR_BLEU)
-                for arm in ("admin_warm", "admin_warm_closed")),
+        Rule((*(Within(BLEU.minus(), pair, NON_INFERIOR_BLEU) for pair in ADMIN),
               Trains("admin_warm_deeper", least=1, bleu=TRAINED_BLEU),
               Trains("postln_warm_deeper", most=FEW, bleu=TRAINED_BLEU)), WRITTEN, REGISTRY),
-        Rule((*(Within(FINAL_LOSS.over(), (arm, "postln_warm"), high=NON_INFERIOR_LOSS)
-                for arm in ("admin_warm", "admin_warm_closed")),
-              *(Report(FINAL_NLL.over(), (arm, "postln_warm")) for arm in ("admin_warm", "admin_warm_closed"))),
-             AMENDED, AMENDMENT),
+        amended(*(Within(FINAL_LOSS.over(), pair, high=NON_INFERIOR_LOSS) for pair in ADMIN),
+                *(Report(FINAL_NLL.over(), pair) for pair in ADMIN)),
     ),
     Claim(
         "X-4", "A scheme with even gradients throughout training and Post-LN's final quality exists",
         "open question", "none claimed",
-        Rule((_open_question(TRAINED_BLEU),), WRITTEN, REGISTRY), Rule((_open_question(None),), AMENDED, AMENDMENT),
+        Rule((_open_question(TRAINED_BLEU),), WRITTEN, REGISTRY), amended(_open_question(None)),
     ),
 )  # fmt: skip

@@ -114,7 +114,7 @@ TRANSLATION = (
         ),
         amended(
             TrainsWhereFails("preln_nowarm_anchored", "postln_nowarm"),
-            BestRates(BLEU, "preln_nowarm_anchored", "postln_warm", -1, 1),
+            BestRates("preln_nowarm_anchored", "postln_warm", BLEU, -1, 1),
         ),
         grid="rates",
     ),

@@ -3,15 +3,16 @@
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 from typing import Any
 
-from ln_repro.claims.intervals import Interval, hull, layer_means, mean_interval, ratio_interval
+from ln_repro.claims.intervals import Interval, mean_interval, ratio_interval
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, all_of, near, verdict
 from ln_repro.records.events import json_ready
 from ln_repro.theory import quantities
 from ln_repro.theory.checks import CHECKS, CLAIMS, DEPTHS, Check
-from ln_repro.theory.unit import Measured, grouped
+from ln_repro.theory.unit import Measured, grouped, select
 
 WITHOUT = "reported"
 """The verdict of checks that are only reported."""
@@ -70,7 +71,7 @@ def finding(id: str, measured: Measured) -> dict[str, Any]:
         "id": id,
         "statement": CLAIMS[id].statement,
         "paper": CLAIMS[id].paper,
-        "values": CURVES[id](measured) if id in CURVES else values,
+        "values": means(CURVES[id](measured)) if id in CURVES else values,
         "quantity": checks[0].quantity,
         "interval": parts[0].interval if parts else (-math.inf, math.inf),
         "rule": "; ".join(dict.fromkeys(f"{part.part}: {part.quantity}: {part.rule}" for part in parts)),
@@ -84,21 +85,23 @@ def finding(id: str, measured: Measured) -> dict[str, Any]:
 
 def examine(check: Check, measured: Measured) -> Part | None:
     """Return the result of a check; None if nothing was measured for it."""
-    intervals, verdicts, seeds, whys = {}, [], [], []
-    for setting, group in grouped(measured, check.what, check.by, check.where).items():
-        value_lists = check.values(group)
+    settings, every = {}, []
+    for setting, group in grouped(select(measured, check.what, check.where), check.by).items():
+        quantities = check.values(group)
         label = " ".join(f"{name}={value}" for name, value in zip(check.by, setting, strict=True))
-        intervals[label] = hull([interval(check, values) for values in value_lists])
-        verdicts += [decide(check, values) for values in value_lists]
-        seeds += [len(values) for values in value_lists]
-        whys += [why(check, values) for values in value_lists]
-    if not verdicts:
+        settings[label] = hull([interval(check, values) for values in quantities])
+        every += quantities
+    if not every:
         return None
-    result = WITHOUT if check.how == WITHOUT else all_of(verdicts)
-    reason = max(whys)[1] if result == INCONCLUSIVE else None
-    return Part(
-        check.part, check.quantity, hull(list(intervals.values())), check.rule, result, min(seeds), intervals, reason
-    )
+    result = WITHOUT if check.how == WITHOUT else all_of(decide(check, values) for values in every)
+    _, reason = max(why(check, values) for values in every) if result == INCONCLUSIVE else (0, None)
+    around, seeds = hull([*settings.values()]), min(map(len, every))
+    return Part(check.part, check.quantity, around, check.rule, result, seeds, settings, reason)
+
+
+def hull(intervals: Sequence[Interval]) -> Interval:
+    """Return the smallest interval that contains all of the given ones."""
+    return min(low for low, _ in intervals), max(high for _, high in intervals)
 
 
 def interval(check: Check, values: Sequence[float]) -> Interval:
@@ -137,27 +140,27 @@ def why(check: Check, values: Sequence[float]) -> tuple[float, str]:
     return needed, f"{reason}; about {needed} seeds decide it if the mean stays (--full, --seeds N)"
 
 
-def last_layer(measured: Measured, norm: str, init: str = "xavier", tied: bool = False) -> list[dict[int, float]]:
+def last_layer(measured: Measured, norm: str) -> list[dict[int, float]]:
     """Return the W2 gradient of a Transformer's last decoder layer by depth, one curve per seed."""
-    groups = grouped(measured, DEPTHS, (), {"norm": norm, "init": init, "tied": tied})
-    return quantities.by_depth(groups.get((), []), quantities.gradients("decoder.w2"))
+    selected = select(measured, DEPTHS, {"norm": norm, "init": "xavier", "tied": False})
+    return quantities.by_depth(selected, quantities.gradients("decoder.w2"))
 
 
-def by_layer(measured: Measured, norm: str, weight: str = "decoder.w2") -> list[quantities.Curve]:
+def by_layer(measured: Measured, norm: str, weight: str = "decoder.w2") -> list[dict[int, float]]:
     """Return the gradient of one kind of weight by layer of the 6-6 model, one curve per seed."""
-    groups = grouped(measured, ("real_gradients",), (), {"norm": norm, "init": "xavier", "tied": False})
-    return [measurement["norm_of_mean"][weight] for _, measurement in groups.get((), [])]
+    selected = select(measured, ("real_gradients",), {"norm": norm, "init": "xavier", "tied": False})
+    return [quantities.numbered(measurement["norm_of_mean"][weight]) for _, measurement in selected]
 
 
-def depth_means(curves: Sequence[dict[int, float]]) -> dict[str, float]:
-    """Return the mean over seeds by depth."""
-    return {str(depth): fmean(curve[depth] for curve in curves) for depth in sorted(curves[0] if curves else {})}
-
-
-CURVES: dict[str, Callable[[Measured], dict[str, float]]] = {
-    "TH-6": lambda measured: depth_means(last_layer(measured, "postln")),
-    "TH-7": lambda measured: depth_means(last_layer(measured, "preln")),
-    "TH-8": lambda measured: layer_means(by_layer(measured, "postln")),
-    "TH-9": lambda measured: layer_means(by_layer(measured, "preln")),
+CURVES: dict[str, Callable[[Measured], list[dict[int, float]]]] = {
+    "TH-6": partial(last_layer, norm="postln"),
+    "TH-7": partial(last_layer, norm="preln"),
+    "TH-8": partial(by_layer, norm="postln"),
+    "TH-9": partial(by_layer, norm="preln"),
 }
-"""The values for claims about a curve: the gradient of W2 by depth or by layer."""
+"""The curves of claims about a curve: the gradient of W2 by depth or by layer."""
+
+
+def means(curves: Sequence[dict[int, float]]) -> dict[str, float]:
+    """Return the mean over seeds by depth or layer, as text because they are keys in JSON."""
+    return {str(place): fmean(curve[place] for curve in curves) for place in (curves[0] if curves else ())}

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ln_repro.claims.intervals import Interval
 from ln_repro.theory.simplified import layer_norm
-from ln_repro.theory.unit import Measure, Measurement, Unit
+from ln_repro.theory.unit import Measurement, Unit
 
 NUMBERS = 2**20
 """Number of Gaussian numbers drawn for the check of Lemma 1."""
@@ -23,11 +23,6 @@ SCALE = 3.0
 def relu_moment(d: int, sigma: float) -> float:
     """Return E norm^2 of ReLU(X) for X ~ N(0, sigma^2 I_d) (Lemma 1)."""
     return sigma**2 * d / 2
-
-
-def relu_error(numbers: int) -> float:
-    """Return the relative standard error of the mean of ``numbers`` squared ReLUs, each with Var / E^2 = 5."""
-    return math.sqrt(5 / numbers)
 
 
 def feed_forward_share(d: int, d_ff: int) -> float:
@@ -107,6 +102,3 @@ def jacobian(unit: Unit) -> Measurement:
         "bound": spectral * float(x.norm()),
         "scaling": float((measured_jacobian(SCALE * x) * SCALE - measured).abs().max()),
     }
-
-
-MEASURES: dict[str, Measure] = {"relu": relu, "jacobian": jacobian}

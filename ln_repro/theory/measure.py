@@ -46,7 +46,7 @@ def make(units: Sequence[Unit], processes: int) -> Iterator[tuple[Unit, Measurem
     with ProcessPoolExecutor(processes, context, torch.set_num_threads, (1,)) as pool:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited: workers ignore Ctrl-C
         try:
-            waiting = {pool.submit(measure_one, unit): unit for unit in units}
+            waiting = {pool.submit(MEASURES[unit.what], unit): unit for unit in units}
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         try:
@@ -58,11 +58,6 @@ def make(units: Sequence[Unit], processes: int) -> Iterator[tuple[Unit, Measurem
             raise
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-def measure_one(unit: Unit) -> Measurement:
-    """Return the measurement of one unit."""
-    return MEASURES[unit.what](unit)
 
 
 def instructions() -> str:

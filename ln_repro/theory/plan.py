@@ -17,7 +17,12 @@ LAYERS = 6
 """Number of layers of the Transformer that is measured layer by layer, the paper's 6-6 model."""
 REAL = {"width": 512, "ffn": 1024}
 """Widths of the Transformers, as in the paper on IWSLT14."""
-MEASURES: dict[str, Measure] = {**lemmas.MEASURES, **simplified.MEASURES, **real.MEASURES}
+MEASURES: dict[str, Measure] = {
+    measure.__name__: measure
+    for measure in (lemmas.relu, lemmas.jacobian, simplified.hidden_norms, simplified.gradients,
+                    real.real_gradients, real.real_last_gradient, real.real_hidden_states)
+}  # fmt: skip
+"""The measuring functions by name."""
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,11 @@ def of_depths(read: Read, reduce: Callable[[dict[int, float]], float]) -> Quanti
     return lambda measured: [[reduce(curve) for curve in by_depth(measured, read)]]
 
 
+def numbered(curve: Curve) -> dict[int, float]:
+    """Return the values of a curve by the number of the layer, from 1."""
+    return dict(enumerate(curve, 1))
+
+
 def by_depth(measured: Measured, read: Read) -> list[dict[int, float]]:
     """Return the last layer's value by depth of the model in increasing order, one curve per seed."""
     ordered = sorted(measured, key=lambda one: (one[0].seed, one[0]["layers"]))
@@ -65,7 +70,7 @@ def order(curve: Curve) -> float:
 
 def upper_exponent(curve: Curve) -> float:
     """Fit a power of the number of the layer, from 1, to the upper half of the layers; return the exponent."""
-    return exponent({layer: norm for layer, norm in enumerate(curve, 1) if 2 * layer >= len(curve)})
+    return exponent({layer: norm for layer, norm in numbered(curve).items() if 2 * layer >= len(curve)})
 
 
 def gradients(weight: str | None = None) -> Read:

@@ -17,7 +17,7 @@ from ln_repro.engine.plugin import init
 from ln_repro.engine.plugin.layers import DecoderLayer, EncoderLayer, Shape, Stack, TokenEmbedding
 from ln_repro.engine.plugin.probes import Weights, gradient_norms, layer_weights
 from ln_repro.theory.simplified import share_above
-from ln_repro.theory.unit import Measure, Measurement, Unit
+from ln_repro.theory.unit import Measurement, Unit
 
 PAD, EOS, FIRST_WORD = 1, 2, 4
 """As in fairseq's dictionaries."""
@@ -47,6 +47,7 @@ class Transformer(nn.Module):
 
     def __init__(self, setting: Setting, seed: int) -> None:
         super().__init__()
+        self.setting = setting
         torch.manual_seed(seed)
         shape = Shape(setting.norm, setting.layers, setting.width, setting.ffn, setting.heads, setting.dropout)
         with torch.device("meta"):  # skips torch's initialisation, which takes as long as a forward pass
@@ -94,26 +95,28 @@ def zipf_batches(setting: Setting, seed: int) -> Iterator[tuple[Tensor, Tensor]]
         yield source, target
 
 
+def model_of(unit: Unit) -> Transformer:
+    """Return the initialised model of a unit."""
+    return Transformer(Setting(**dict(unit.settings)), unit.seed)
+
+
 def real_gradients(unit: Unit) -> Measurement:
     """Return `gradient_norms` of all layers at initialisation, with dropout (paper section 3.4, figure 3)."""
-    setting = Setting(**dict(unit.settings))
-    model = Transformer(setting, unit.seed).train()
-    return norms(setting, unit.seed, model, layer_weights(model.encoder, model.decoder))
+    model = model_of(unit).train()
+    return norms(unit, model, layer_weights(model.encoder, model.decoder))
 
 
 def real_last_gradient(unit: Unit) -> Measurement:
     """Return `gradient_norms` of ``decoder.w2`` of the last layer only, at a third of the cost."""
-    setting = Setting(**dict(unit.settings))
-    model = Transformer(setting, unit.seed).train().requires_grad_(False)
+    model = model_of(unit).train().requires_grad_(False)
     last = layer_weights(model.encoder, model.decoder)["decoder.w2"][-1]
     last.requires_grad_()
-    return norms(setting, unit.seed, model, {"decoder.w2": [last]})
+    return norms(unit, model, {"decoder.w2": [last]})
 
 
-def norms(setting: Setting, seed: int, model: Transformer, weights: Weights) -> Measurement:
-    """Return `gradient_norms` of some weights over the setting's mini-batches."""
-    losses = [partial(model, source, target) for source, target in zipf_batches(setting, seed)]
-    return {**gradient_norms(weights, losses)}
+def norms(unit: Unit, model: Transformer, weights: Weights) -> Measurement:
+    """Return `gradient_norms` of some weights over the unit's mini-batches."""
+    return {**gradient_norms(weights, [partial(model, *batch) for batch in zipf_batches(model.setting, unit.seed)])}
 
 
 @torch.no_grad()
@@ -127,31 +130,30 @@ def real_hidden_states(unit: Unit) -> Measurement:
         above_squared, above: share of positions whose norm^2 or norm exceeds its mean by more than a tenth.
         input: norm^2 / width before the first layer.
     """
-    setting = Setting(**dict(unit.settings))
-    model = Transformer(setting, unit.seed).eval()
-    seen: dict[str, list[list[Tensor]]] = {}
-    for name, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
-        seen[name] = [[] for _ in range(setting.layers + 1)]
-        watch(stack, setting.norm, seen[name])
+    model = model_of(unit).eval()
+    setting = model.setting
+    seen = {"encoder": watch(model.encoder, setting.norm), "decoder": watch(model.decoder, setting.norm)}
     for source, target in zipf_batches(setting, unit.seed):
         model.states(source, target)
     return {name: spread([torch.cat(of_layer) for of_layer in found], setting.width) for name, found in seen.items()}
 
 
-def watch(stack: Stack, norm: str, seen: list[list[Tensor]]) -> None:
-    """Add hooks that append the squared norm of every position to ``seen``: of the input, then of each layer."""
+def watch(stack: Stack, norm: str) -> list[list[Tensor]]:
+    """Add hooks that note the squared norm of every position; return the lists of the input and of each layer."""
+    layers: Any = stack.layers
+    seen: list[list[Tensor]] = [[] for _ in range(len(layers) + 1)]
+    first, *others = seen
 
     def note(x: Tensor, norms: list[Tensor]) -> None:
         norms.append(x.square().sum(-1).flatten())
 
-    first, *others = seen
-    layers: Any = stack.layers
     layers[0].register_forward_pre_hook(lambda _, args: note(args[0], first))
     for layer, norms in zip(layers, others, strict=True):
         if norm == "postln":
             layer.ffn_residual.norm.register_forward_pre_hook(lambda _, args, norms=norms: note(args[0], norms))
         else:
             layer.register_forward_hook(lambda _, args, out, norms=norms: note(out, norms))
+    return seen
 
 
 def spread(squares: list[Tensor], width: int) -> Mapping[str, Any]:
@@ -163,10 +165,3 @@ def spread(squares: list[Tensor], width: int) -> Mapping[str, Any]:
         "above_squared": [share_above(square) for square in layers],
         "above": [share_above(square.sqrt()) for square in layers],
     }
-
-
-MEASURES: dict[str, Measure] = {
-    "real_gradients": real_gradients,
-    "real_last_gradient": real_last_gradient,
-    "real_hidden_states": real_hidden_states,
-}

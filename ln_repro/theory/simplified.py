@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ln_repro.theory.unit import Measure, Measurement, Unit
+from ln_repro.theory.unit import Measurement, Unit
 
 EPSILON = 0.1
 """Epsilon of the paper's (epsilon, delta)-boundedness (section 3.4)."""
@@ -143,6 +143,3 @@ def gradients(unit: Unit) -> Measurement:
 def norm_of_mean(batches: Tensor) -> float:
     """Average gradients (batches, d_ff, d) element by element, then take the Frobenius norm (paper section 3.4)."""
     return float(batches.mean(0).norm())
-
-
-MEASURES: dict[str, Measure] = {"hidden_norms": hidden_norms, "gradients": gradients}

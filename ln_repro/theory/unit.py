@@ -3,7 +3,6 @@
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -53,12 +52,14 @@ def among(unit: Unit, what: Collection[str], where: Mapping[str, Any]) -> bool:
     return unit.what in what and where.items() <= dict(unit.settings).items()
 
 
-def grouped(
-    measured: Measured, what: Collection[str], by: Sequence[str] = (), where: Mapping[str, Any] = MappingProxyType({})
-) -> dict[tuple[Any, ...], Measured]:
-    """Return the measurements ``what`` with the settings ``where``, grouped by the settings ``by``."""
+def select(measured: Measured, what: Collection[str], where: Mapping[str, Any]) -> Measured:
+    """Return the measurements ``what`` with the settings ``where``."""
+    return [(unit, measurement) for unit, measurement in measured if among(unit, what, where)]
+
+
+def grouped(measured: Measured, by: Sequence[str]) -> dict[tuple[Any, ...], Measured]:
+    """Return measurements grouped by some of their settings."""
     groups: dict[tuple[Any, ...], list[tuple[Unit, Measurement]]] = {}
     for unit, measurement in measured:
-        if among(unit, what, where):
-            groups.setdefault(tuple(unit[name] for name in by), []).append((unit, measurement))
+        groups.setdefault(tuple(unit[name] for name in by), []).append((unit, measurement))
     return dict(groups)

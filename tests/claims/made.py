@@ -137,4 +137,4 @@ def held(arms: Mapping[str, Mapping[float, Sequence[float]]], exp: str = "toy_po
                           for seed, bleu in enumerate(bleus, 1)}
                    for rate, bleus in of_rate.items()} for arm, of_rate in arms.items()}  # fmt: skip
     own = {arm: next(iter(of_rate.values())) for arm, of_rate in rates.items()}
-    return Evidence("toy", own, rates, entropies={"unigram_bits": 9.0} if masked else {})
+    return Evidence(own, rates, entropies={"unigram_bits": 9.0} if masked else {})

@@ -2,9 +2,7 @@
 
 import random
 
-from ln_repro.claims.intervals import (
-    prediction_interval,
-)
+from ln_repro.claims.intervals import prediction_interval
 
 
 def test_one_more_value_of_a_normal_distribution_lies_in_the_prediction_interval_as_often_as_it_says() -> None:

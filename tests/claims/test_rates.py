@@ -109,7 +109,7 @@ def at_best(first: dict[float, tuple[float, float]], second: float, seeds: int =
 
     rates = {ONE: {rate: runs(*found) for rate, found in first.items()}, OTHER: {1.0: {
         seed: made(seed=seed, bleu=second) for seed in range(1, 6)}}}  # fmt: skip
-    return BestRates(BLEU, ONE, OTHER, -1, 1).judge(Evidence("toy", {}, rates))
+    return BestRates(ONE, OTHER, BLEU, -1, 1).judge(Evidence({}, rates))
 
 
 def test_the_best_rate_has_the_lowest_validation_loss_and_not_the_highest_bleu() -> None:

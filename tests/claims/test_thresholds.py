@@ -1,15 +1,17 @@
 """Every threshold decides: evidence just inside of it, and the threshold moved past, give two verdicts."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
+from itertools import chain
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ln_repro.claims import bert, criteria, evidence, rates, schemes
 from ln_repro.claims.bert import FineTunesFaster, NotTrained
-from ln_repro.claims.criteria import Criterion, Report, Trains, Within, leaves
+from ln_repro.claims.criteria import AnyOf, Criterion, Report, Trains, Within
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import LOG, mean_interval
 from ln_repro.claims.judge import CLAIMS
@@ -22,8 +24,8 @@ CONSTANTS: dict[type, tuple[str, ...]] = {
     TrainsWhereFails: ("TRAINS", "FAILS", "SHARE", "SIGNIFICANT", "CURVE_SEEDS", "SEEDS"),
     BestRates: ("CURVE_SEEDS", "SEEDS"),
     NotTrained: ("NOT_TRAINED_MARGIN",),
-    FineTunesFaster: ("FINE_TUNING_SEEDS",),
-    Even: ("PROBE_BATCHES",),
+    FineTunesFaster: ("CHECKPOINT_SHARE", "FINE_TUNING_SEEDS"),
+    Even: ("EVEN", "PROBE_BATCHES"),
 }
 """What criteria read besides their own fields."""
 UNPRINTED = ("CURVE_SEEDS", "SEEDS", "FINE_TUNING_SEEDS")
@@ -38,8 +40,8 @@ def constants(criterion: Criterion) -> tuple[str, ...]:
         case Trains():
             return () if criterion.bleu is not None else ("TRAINS",)
         case Ceilings():
-            return ("PRETRAINED_TRAINS" if criterion.masked else "TRAINS", "SHARE", "SIGNIFICANT", "CURVE_SEEDS",
-                    "SEEDS")  # fmt: skip
+            return ("PRETRAINED_TRAINS" if criterion.masked else "TRAINS", "FACTOR", "SHARE", "SIGNIFICANT",
+                    "CURVE_SEEDS", "SEEDS")  # fmt: skip
         case MatchesBest():
             return ("NON_INFERIOR_BLEU" if criterion.bleu else "NON_INFERIOR_LOSS",)
     return CONSTANTS.get(type(criterion), ())
@@ -57,21 +59,25 @@ def thresholds(criterion: Criterion) -> Iterator[str]:
     yield from constants(criterion)
 
 
+def leaves(criteria: Iterable[Criterion]) -> Iterator[Criterion]:
+    """Yield the criteria that judge, including those of groups."""
+    for one in criteria:
+        if isinstance(one, AnyOf):
+            yield from leaves(chain(*one.parts))
+        elif not isinstance(one, Report):
+            yield one
+
+
 FOUND = {
     (one, name): f"{claim.id} {name}"
     for claim in CLAIMS for rule in (claim.rule, claim.others) if rule
-    for one in leaves(rule.criteria) if not isinstance(one, Report) for name in thresholds(one)
+    for one in leaves(rule.criteria) for name in thresholds(one)
 }  # fmt: skip
 
 
-class Given:
-    """Evidence of a criterion that asks for nothing but the values of its metric."""
-
-    def __init__(self, *values: float) -> None:
-        self._values = list(values)
-
-    def values(self, arms: object, quantity: object) -> list[float]:
-        return self._values
+def given(*values: float) -> Any:
+    """Return evidence for a criterion that asks for nothing but the values of its metric."""
+    return SimpleNamespace(values=lambda arms, quantity: list(values))
 
 
 def within_edge(one: Within, name: str) -> Edge:
@@ -84,14 +90,14 @@ def within_edge(one: Within, name: str) -> Edge:
     if name == "contradicted":
         assert one.contradicted
         low, high = one.contradicted
-        return Given(*[beside(high, -EDGE)] * 5), CONTRADICTED, (low, beside(high, -2 * EDGE))
+        return given(*[beside(high, -EDGE)] * 5), CONTRADICTED, (low, beside(high, -2 * EDGE))
     bound, sign = (one.low, 1) if math.isfinite(one.low) else (one.high, -1)
     if name == "level":
         noise = [EDGE / 10 * value for value in SPREAD]
         reach = mean_interval(noise, one.level)[1] * 1.01
-        return Given(*(beside(bound, sign * reach + value) for value in noise)), REPRODUCED, (1 + one.level) / 2
+        return given(*(beside(bound, sign * reach + value) for value in noise)), REPRODUCED, (1 + one.level) / 2
     bound, sign = (one.low, 1) if name == "low" else (one.high, -1)
-    return Given(*[beside(bound, sign * EDGE)] * 5), REPRODUCED, beside(bound, 2 * sign * EDGE)
+    return given(*[beside(bound, sign * EDGE)] * 5), REPRODUCED, beside(bound, 2 * sign * EDGE)
 
 
 def trains_edge(one: Trains, name: str) -> Edge:
@@ -115,10 +121,10 @@ def ceilings_edge(one: Ceilings, name: str) -> Edge:
     edge = {"SHARE": [*best[:4], 0.0], "TRAINS": [100 * trains + 1] * 5}.get(name.removeprefix("PRETRAINED_"), best)
     low = [100.0, *fails[:4]] if name == "SIGNIFICANT" else fails
     few = fails[:3] if name == "CURVE_SEEDS" else fails
-    found = held({one.high: {1.0: best, 2.0: edge, 4.0: few, 8.0: fails}, one.low: {1.0: best, 2.0: low, 4.0: fails}},
-                 "toybert_preln_warm" if one.masked else "toy_preln_warm")  # fmt: skip
+    curves = {one.first: {1.0: best, 2.0: edge, 4.0: few, 8.0: fails}, one.second: {1.0: best, 2.0: low, 4.0: fails}}
+    found = held(curves, "toybert_preln_warm" if one.masked else "toy_preln_warm")
     return found, INCONCLUSIVE if name == "CURVE_SEEDS" else REPRODUCED, {
-        "factor": one.factor + 0.1, "TRAINS": trains + 0.02, "PRETRAINED_TRAINS": trains + 0.02, "SHARE": 0.9,
+        "FACTOR": rates.FACTOR + 0.1, "TRAINS": trains + 0.02, "PRETRAINED_TRAINS": trains + 0.02, "SHARE": 0.9,
         "SIGNIFICANT": 0.04, "CURVE_SEEDS": 4, "SEEDS": 6,
     }[name]  # fmt: skip
 
@@ -130,7 +136,7 @@ def where_edge(one: TrainsWhereFails, name: str) -> Edge:
         "SHARE": ([*best[:4], 0.0], [0.0] * 5), "SIGNIFICANT": (best, [100.0, *[0.0] * 4]),
         "CURVE_SEEDS": (best[:3], [0.0] * 5), "SEEDS": (best, best),
     }[name]  # fmt: skip
-    found = held({one.trains: {1.0: first}, one.fails: {1.0: second}, "best": {9.0: [100.0]}})
+    found = held({one.first: {1.0: first}, one.second: {1.0: second}, "best": {9.0: [100.0]}})
     return found, CONTRADICTED if name == "SEEDS" else REPRODUCED, {
         "TRAINS": evidence.TRAINS + 0.02, "FAILS": evidence.FAILS - 0.02, "SHARE": 0.9, "SIGNIFICANT": 0.04,
         "CURVE_SEEDS": 4, "SEEDS": 6,
@@ -142,7 +148,7 @@ def best_edge(one: BestRates, name: str) -> Edge:
     found = held({one.first: {1.0: [30 + gap] * 5}, one.second: {1.0: [30.0] * 5}})
     if name == "CURVE_SEEDS":
         lower = held({one.first: {2.0: [30.0] * 3}}, loss=3.0)
-        found = Evidence("toy", {}, {**found.rates, one.first: {**found.rates[one.first], **lower.rates[one.first]}})
+        found = Evidence({}, {**found.rates, one.first: {**found.rates[one.first], **lower.rates[one.first]}})
     return found, INCONCLUSIVE if name == "CURVE_SEEDS" else REPRODUCED, {
         "low": one.low + 0.1, "high": one.high - 0.1, "CURVE_SEEDS": 4, "SEEDS": 6,
     }[name]  # fmt: skip
@@ -152,33 +158,33 @@ def lost_edge(one: NotTrained, _: str) -> Edge:
     by = 0.01 if one.most else -0.01
     arms = {one.arm: 4 + bert.NOT_TRAINED_MARGIN + by, one.reference: 4.0}
     runs = {arm: {seed: made(seed=seed, loss=loss) for seed in range(1, 6)} for arm, loss in arms.items()}
-    return Evidence("toy", runs), REPRODUCED, bert.NOT_TRAINED_MARGIN + 5 * by
+    return Evidence(runs), REPRODUCED, bert.NOT_TRAINED_MARGIN + 5 * by
 
 
 def fine_tuning_edge(one: FineTunesFaster, name: str) -> Edge:
     """Return three checkpoints; the first arm is a point above, below at the last if that is what decides."""
-    gains = (0.02, 0.02, -0.01) if name == "share" else (0.01, 0.01, 0.01)
+    gains = (0.02, 0.02, -0.01) if name == "CHECKPOINT_SHARE" else (0.01, 0.01, 0.01)
     starts = {}
     for start, gain in enumerate(gains):
         arms = {arm: {seed: made(seed=seed) for seed in range(1, 7)} for arm in one.arms}
         for arm, runs in arms.items():
             for run in runs.values():
                 run.record["epochs"][-1]["valid_accuracy"] = 0.7 + gain * (arm == one.first)
-        starts[start] = Evidence("mrpc", arms)
-    return Evidence("mrpc", starts[0].arms, starts=starts), REPRODUCED, {
-        "share": 0.7, "least": 1.1, "FINE_TUNING_SEEDS": 7
+        starts[start] = Evidence(arms)
+    return Evidence(starts[0].arms, starts=starts), REPRODUCED, {
+        "CHECKPOINT_SHARE": 0.7, "FINE_TUNING_SEEDS": 7
     }[name]  # fmt: skip
 
 
 def scheme_edge(one: Any, name: str) -> Edge:
     if isinstance(one, Even):
-        probes = {0: [1.0, one.most - 0.1]}
-        found = Evidence("toy", {one.arm: {seed: made(seed=seed, probes=probes) for seed in range(1, 6)}})
-        return found, REPRODUCED, one.most - 0.2 if name == "most" else schemes.PROBE_BATCHES + 1
+        probes = {0: [1.0, schemes.EVEN - 0.1]}
+        found = Evidence({one.arm: {seed: made(seed=seed, probes=probes) for seed in range(1, 6)}})
+        return found, REPRODUCED, {"EVEN": schemes.EVEN - 0.2, "PROBE_BATCHES": schemes.PROBE_BATCHES + 1}[name]
     by = 0.05 if one.bleu else -0.005
     value = 30 + schemes.NON_INFERIOR_BLEU + by, 4 * (schemes.NON_INFERIOR_LOSS + by)
     arms = {arm: made(bleu=30.0, loss=4.0) for arm in one.tuned} | {one.arm: made(bleu=value[0], loss=value[1])}
-    found = Evidence("toy", {arm: dict.fromkeys(range(1, 6), run) for arm, run in arms.items()})
+    found = Evidence({arm: dict.fromkeys(range(1, 6), run) for arm, run in arms.items()})
     return found, REPRODUCED, getattr(schemes, name) + 2 * by
 
 

@@ -3,7 +3,6 @@
 The extension to all layers does not hold for the paper's model; it does for what the argument for it assumes.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,10 +10,9 @@ import torch
 
 from ln_repro.theory import simplified
 from ln_repro.theory.simplified import Placement, Weights, attention, feed_forward, layer_norm
-from ln_repro.theory.unit import Measured, Unit
-from tests.theory.conftest import found, parts_of, verdict_of
+from ln_repro.theory.unit import Measured
+from tests.theory.measured import found, measure, parts_of, verdict_of
 
-Run = Callable[..., Measured]
 DEPTHS = (2, 4, 8)
 SETTINGS: dict[str, Any] = {"d": 64, "positions": 8, "sequences": 1, "batches": 4}
 
@@ -24,7 +22,7 @@ def few_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simplified, "VOCABULARY", 1000)
 
 
-def gradients(measure: Run, norm: str, seeds: int = 10, d_ff: int = 64) -> list[tuple[Unit, dict[str, Any]]]:
+def gradients(norm: str, seeds: int = 10, d_ff: int = 64) -> Measured:
     return [
         measured
         for layers in DEPTHS
@@ -32,54 +30,52 @@ def gradients(measure: Run, norm: str, seeds: int = 10, d_ff: int = 64) -> list[
     ]
 
 
-def test_theorem_1_holds_for_post_ln_and_its_gradients_do_not_shrink_towards_the_input(measure: Run) -> None:
+def test_theorem_1_holds_for_post_ln_and_its_gradients_do_not_shrink_towards_the_input() -> None:
     """The branch's own Jacobian makes good what the norm takes: 3/2 of norm^2 against 2/3."""
-    measured = gradients(measure, "postln")
+    measured = gradients("postln")
     assert verdict_of("TH-6", measured) == "reproduced"
     finding = found("TH-11", measured)
     (rate,) = parts_of(finding, "ratio a layer (rate)")
     assert (finding["verdict"], rate["verdict"]) == ("contradicted", "contradicted")
     low, high = rate["settings"]["d=64 d_ff=64 layers=8"]
     assert 0.9 < low < high < 1.1
-    assert verdict_of("TH-6", gradients(measure, "postln", d_ff=128)) == "reproduced"
+    assert verdict_of("TH-6", gradients("postln", d_ff=128)) == "reproduced"
 
 
-def test_theorem_1_holds_for_pre_ln_and_its_gradients_depend_on_the_layer(measure: Run) -> None:
-    measured = gradients(measure, "preln")
+def test_theorem_1_holds_for_pre_ln_and_its_gradients_depend_on_the_layer() -> None:
+    measured = gradients("preln")
     finding = found("TH-7", measured)
     assert (finding["verdict"], finding["seeds"]) == ("reproduced", 10)
     assert verdict_of("TH-11-pre", measured) == "contradicted"
 
 
-def test_theorem_1_fails_where_the_norm_is_moved(measure: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_theorem_1_fails_where_the_norm_is_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     post, pre = simplified.PLACEMENTS["postln"], simplified.PLACEMENTS["preln"]
     monkeypatch.setattr(simplified, "PLACEMENTS", {"postln": pre, "preln": post})
-    assert verdict_of("TH-6", gradients(measure, "postln")) == "contradicted"
-    assert verdict_of("TH-7", gradients(measure, "preln")) == "contradicted"
+    assert verdict_of("TH-6", gradients("postln")) == "contradicted"
+    assert verdict_of("TH-7", gradients("preln")) == "contradicted"
 
 
-def test_theorem_1_pre_fails_without_the_final_norm(measure: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_theorem_1_pre_fails_without_the_final_norm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(simplified.PLACEMENTS, "preln", Placement(simplified.pre_layer, lambda x: x))
-    assert verdict_of("TH-7", gradients(measure, "preln")) == "contradicted"
+    assert verdict_of("TH-7", gradients("preln")) == "contradicted"
 
 
 @pytest.mark.parametrize("norm", ["postln", "preln"])
-def test_theorem_1_fails_for_the_mean_of_norms(measure: Run, monkeypatch: pytest.MonkeyPatch, norm: str) -> None:
+def test_theorem_1_fails_for_the_mean_of_norms(monkeypatch: pytest.MonkeyPatch, norm: str) -> None:
     monkeypatch.setattr(simplified, "norm_of_mean", lambda batches: float(batches.norm(dim=(1, 2)).mean()))
-    finding = found("TH-6" if norm == "postln" else "TH-7", gradients(measure, norm))
+    finding = found("TH-6" if norm == "postln" else "TH-7", gradients(norm))
     assert finding["verdict"] == "contradicted"
     assert finding["parts"][-1]["interval"] == pytest.approx([2, 2], rel=0.15), "sqrt of the mini-batches"
 
 
-def test_theorem_1_fails_if_the_gradient_is_not_averaged_over_positions(
-    measure: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_theorem_1_fails_if_the_gradient_is_not_averaged_over_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     mean = torch.nn.functional.cross_entropy
     monkeypatch.setattr(simplified.F, "cross_entropy", lambda *given: len(given[1]) * mean(*given))
-    assert verdict_of("TH-6", gradients(measure, "postln")) == "contradicted"
+    assert verdict_of("TH-6", gradients("postln")) == "contradicted"
 
 
-def test_gradients_would_shrink_if_only_one_norm_a_layer_counted(measure: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_would_shrink_if_only_one_norm_a_layer_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the argument assumes: no gradient through the branches, one norm."""
 
     def layer(x: torch.Tensor, weights: Weights) -> tuple[torch.Tensor, torch.Tensor]:
@@ -88,14 +84,12 @@ def test_gradients_would_shrink_if_only_one_norm_a_layer_counted(measure: Run, m
         return layer_norm(x5), x5
 
     monkeypatch.setitem(simplified.PLACEMENTS, "postln", Placement(layer, lambda x: x))
-    (direction,) = parts_of(found("TH-11", gradients(measure, "postln", seeds=20)), "ratio a layer (direction)")
+    (direction,) = parts_of(found("TH-11", gradients("postln", seeds=20)), "ratio a layer (direction)")
     assert direction["verdict"] == "reproduced"
     assert direction["settings"]["d=64 d_ff=64 layers=8"] == pytest.approx([1.5**0.5, 1.5**0.5], rel=0.05)
 
 
-def test_gradients_of_pre_ln_would_be_level_if_the_branches_passed_none_on(
-    measure: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gradients_of_pre_ln_would_be_level_if_the_branches_passed_none_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the argument assumes: the Jacobian of every layer is the identity."""
 
     def layer(x: torch.Tensor, weights: Weights) -> tuple[torch.Tensor, torch.Tensor]:
@@ -104,4 +98,4 @@ def test_gradients_of_pre_ln_would_be_level_if_the_branches_passed_none_on(
         return x5, x5
 
     monkeypatch.setitem(simplified.PLACEMENTS, "preln", Placement(layer, layer_norm))
-    assert verdict_of("TH-11-pre", gradients(measure, "preln")) == "reproduced"
+    assert verdict_of("TH-11-pre", gradients("preln")) == "reproduced"

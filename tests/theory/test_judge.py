@@ -9,10 +9,11 @@ import pytest
 from ln_repro.claims.verdict import near
 from ln_repro.theory import lemmas
 from ln_repro.theory.checks import CHECKS, CLAIMS, Check
+from ln_repro.theory.figures import figures
 from ln_repro.theory.judge import examine, judge
-from ln_repro.theory.plan import POSITIONS, Scale, units
+from ln_repro.theory.plan import POSITIONS, QUICK, Scale, units
 from ln_repro.theory.unit import Measured, Measurement, Unit
-from tests.theory.conftest import found
+from tests.theory.measured import found
 
 SCALE = Scale({512: POSITIONS}, (1, 2), (512,), (6, 14, 48), (6, 8, 10, 12, 14), (6, 10, 14))
 PAPER = dict.fromkeys(CLAIMS, "reproduced") | {"TH-11": "contradicted"}
@@ -99,14 +100,20 @@ def test_what_is_undecided_says_why_and_what_decides_it() -> None:
     assert "contains the bound 0.991" in finding["note"] and "seeds decide it" in finding["note"]
 
 
-def test_a_finding_is_json_with_the_keys_of_the_contract() -> None:
+def test_a_finding_is_json_and_has_its_curve_by_depth_or_layer() -> None:
     for finding in judge(measured(seeds=1), list(CLAIMS)):
-        assert list(finding)[:8] == ["id", "statement", "paper", "values", "quantity", "interval", "rule", "verdict"]
         assert json.loads(json.dumps(finding, allow_nan=False)) == finding
-        assert finding["interval"] == [None, None] or finding["id"] == "TH-11-pre" or finding["interval"]
     by_depth, by_layer = found("TH-6", measured())["values"], found("TH-8", measured())["values"]
     assert list(by_depth) == ["6", "8", "10", "12", "14"] and by_depth["14"] == pytest.approx(1.65, rel=0.01)
     assert list(by_layer) == ["1", "2", "3", "4", "5", "6"] and by_layer["6"] == pytest.approx(1.65, rel=0.01)
+
+
+@pytest.mark.parametrize("id", CLAIMS)
+def test_the_figures_of_one_claim_have_points_in_every_panel(id: str) -> None:
+    drawn = figures([(unit, fabricated(unit)) for unit in units(QUICK, [id]) if unit.seed <= 2])
+    assert set(drawn) == {"TH-5": {"hidden_states", "shares"}, "TH-9": {"attention_gradients"}}.get(id, set())
+    for panel in (panel for panels in drawn.values() for panel in panels.values()):
+        assert panel and all(panel.values()), panel
 
 
 def test_what_was_not_measured_is_named() -> None:

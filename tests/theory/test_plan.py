@@ -2,21 +2,16 @@
 
 from ln_repro.theory.checks import CHECKS, CLAIMS
 from ln_repro.theory.plan import FULL, QUICK, units
-from ln_repro.theory.unit import Unit, among
-
-
-def settings(unit: Unit, *names: str) -> tuple[object, ...]:
-    return tuple(unit[name] for name in names)
+from ln_repro.theory.unit import grouped, select
 
 
 def test_the_full_plan_has_what_every_check_is_about_over_enough_seeds() -> None:
-    planned = units(FULL, list(CLAIMS))
+    planned = [(unit, {}) for unit in units(FULL, list(CLAIMS))]
     for check in CHECKS:
-        wanted = [unit for unit in planned if among(unit, check.what, check.where)]
-        for setting in {settings(unit, *check.by) for unit in wanted}:
-            group = [unit for unit in wanted if settings(unit, *check.by) == setting]
-            assert len({unit.seed for unit in group}) >= max(check.seeds, 10)
-        assert wanted, check
+        groups = grouped(select(planned, check.what, check.where), check.by)
+        assert groups, check
+        for group in groups.values():
+            assert len({unit.seed for unit, _ in group}) >= max(check.seeds, 10)
 
 
 def test_a_model_whose_layers_are_all_measured_is_not_measured_again() -> None:

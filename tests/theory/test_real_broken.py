@@ -1,6 +1,6 @@
 """The verdicts on small Transformers of the engine: they hold for the engine's own, and turn when it is broken."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +12,10 @@ from ln_repro.engine.plugin.schemes.registry import SCHEMES
 from ln_repro.theory import checks, judge, real
 from ln_repro.theory.plan import LAYERS
 from ln_repro.theory.unit import Measured, Unit
-from tests.theory.conftest import found, parts_of, verdict_of
+from tests.theory.measured import found, measure, parts_of, verdict_of
 
 pytestmark = pytest.mark.slow
 
-Run = Callable[..., Measured]
 SMALL: dict[str, Any] = {"heads": 4, "vocabulary": 500, "sentences": 8, "length": 12, "batches": 2}
 GRADIENTS: dict[str, Any] = {**SMALL, "width": 128, "ffn": 256, "init": "xavier", "tied": False}
 HIDDEN: dict[str, Any] = {**SMALL, "width": 256, "ffn": 512, "layers": LAYERS}
@@ -29,7 +28,7 @@ def level_of_small_models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judge, "CHECKS", small)
 
 
-def gradients(measure: Run) -> Measured:
+def gradients() -> Measured:
     made: list[Any] = []
     for norm in ("postln", "preln"):
         made += measure("real_gradients", 10, norm=norm, layers=LAYERS, **GRADIENTS)
@@ -42,7 +41,7 @@ def judged(measured: Measured) -> Mapping[str, str]:
     return {id: verdict_of(id, measured) for id in ("TH-6", "TH-7", "TH-8", "TH-9")}
 
 
-def streams(measure: Run, init: str = "xavier", called: str = "xavier") -> Mapping[str, str]:
+def streams(init: str = "xavier", called: str = "xavier") -> Mapping[str, str]:
     """Judge the hidden states of models that start from ``init`` as if they did from ``called``."""
     verdicts = {}
     for id, norm in (("TH-2", "postln"), ("TH-3", "preln")):
@@ -52,25 +51,23 @@ def streams(measure: Run, init: str = "xavier", called: str = "xavier") -> Mappi
     return verdicts
 
 
-def test_gradients_are_as_the_paper_says(measure: Run) -> None:
-    assert judged(gradients(measure)) == dict.fromkeys(("TH-6", "TH-7", "TH-8", "TH-9"), "reproduced")
+def test_gradients_are_as_the_paper_says() -> None:
+    assert judged(gradients()) == dict.fromkeys(("TH-6", "TH-7", "TH-8", "TH-9"), "reproduced")
 
 
-def test_gradients_are_not_where_the_norm_is_moved(measure: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_are_not_where_the_norm_is_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SCHEMES, "postln", PreLN)
     monkeypatch.setitem(SCHEMES, "preln", PostLN)
-    assert judged(gradients(measure)) == dict.fromkeys(("TH-6", "TH-7", "TH-8", "TH-9"), "contradicted")
+    assert judged(gradients()) == dict.fromkeys(("TH-6", "TH-7", "TH-8", "TH-9"), "contradicted")
 
 
-def test_gradients_are_not_if_the_loss_is_a_sum_over_tokens(measure: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_are_not_if_the_loss_is_a_sum_over_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     mean = real.F.cross_entropy
     monkeypatch.setattr(real.F, "cross_entropy", lambda x, targets, **how: len(targets) * mean(x, targets, **how))
-    assert judged(gradients(measure))["TH-6"] == "contradicted"
+    assert judged(gradients())["TH-6"] == "contradicted"
 
 
-def test_gradients_are_level_in_a_decoder_without_cross_attention(
-    measure: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gradients_are_level_in_a_decoder_without_cross_attention(monkeypatch: pytest.MonkeyPatch) -> None:
     """Why Post-LN's decoder differs from its encoder: cross-attention sends its part of the gradient away."""
 
     class Severed(real.Transformer):
@@ -80,20 +77,20 @@ def test_gradients_are_level_in_a_decoder_without_cross_attention(
                 torch.nn.init.normal_(layer.cross_attn.out_proj.weight, std=1e-6)  # type: ignore[union-attr, arg-type]
 
     monkeypatch.setattr(real, "Transformer", Severed)
-    growth = found("TH-8", gradients(measure))
+    growth = found("TH-8", gradients())
     ends = [part["interval"][1] for part in parts_of(growth, "last layer over first")]
     assert growth["verdict"] == "contradicted" and max(ends) < 2, "6 to 8 with it"
 
 
-def test_streams_are_as_lemma_2_says(measure: Run) -> None:
-    assert streams(measure) == {"TH-2": "reproduced", "TH-3": "reproduced"}
+def test_streams_are_as_lemma_2_says() -> None:
+    assert streams() == {"TH-2": "reproduced", "TH-3": "reproduced"}
 
 
-def test_streams_are_not_if_the_branches_start_small(measure: Run) -> None:
-    assert streams(measure, init="fairseq") == {"TH-2": "contradicted", "TH-3": "contradicted"}
+def test_streams_are_not_if_the_branches_start_small() -> None:
+    assert streams(init="fairseq") == {"TH-2": "contradicted", "TH-3": "contradicted"}
 
 
-def test_streams_are_not_if_layers_are_counted_from_the_input(measure: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_are_not_if_layers_are_counted_from_the_input(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = real.spread
 
     def off_by_one(squares: list[Any], width: int) -> Mapping[str, Any]:
@@ -101,4 +98,4 @@ def test_streams_are_not_if_layers_are_counted_from_the_input(measure: Run, monk
         return {**found, "squared": [found["input"], *found["squared"][:-1]]}
 
     monkeypatch.setattr(real, "spread", off_by_one)
-    assert streams(measure)["TH-3"] == "contradicted"
+    assert streams()["TH-3"] == "contradicted"

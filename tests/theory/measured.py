@@ -1,27 +1,18 @@
-"""Small measurements that the tests of the checks share: the honest model's, and what a broken one makes of them."""
+"""Small measurements, of the honest model or of a broken one, and what is found in them."""
 
-from collections.abc import Callable
 from typing import Any
-
-import pytest
 
 from ln_repro.theory.judge import judge
 from ln_repro.theory.plan import MEASURES
 from ln_repro.theory.unit import Measured, Unit
 
-Run = Callable[..., Measured]
 Finding = dict[str, Any]
 
 
-@pytest.fixture
-def measure() -> Run:
-    """Return a function that measures ``what`` under given settings, over seeds 1, 2, ..."""
-
-    def run(what: str, seeds: int, **settings: object) -> Measured:
-        units = [Unit.of(what, seed, **settings) for seed in range(1, seeds + 1)]
-        return [(unit, MEASURES[what](unit)) for unit in units]
-
-    return run
+def measure(what: str, seeds: int, **settings: object) -> Measured:
+    """Measure ``what`` under given settings, over seeds 1, 2, ..."""
+    units = [Unit.of(what, seed, **settings) for seed in range(1, seeds + 1)]
+    return [(unit, MEASURES[what](unit)) for unit in units]
 
 
 def found(id: str, measured: Measured) -> Finding:
