@@ -17,7 +17,9 @@ COLOURS = {
 GREY = "#999999"
 DOTS = 130
 """Dots per inch in PNG files."""
-DRAWING = "figure_arena figure_mechanisms figure_rates figures grids plotting series theory_figures".split()
+DRAWING = (
+    "figure_arena figure_mechanisms figure_rates figures grids plotting series theory_figures theory_panels"
+).split()
 """The modules on which the look of a figure depends."""
 RUN_AGAIN = "Drawn from these records, each of which `ln-repro reproduce ID` runs again:"
 Size = tuple[float, float]
