@@ -13,7 +13,7 @@ from ln_repro.claims.rates import OverRates
 from ln_repro.claims.schemes import PROBE_BATCHES, SCHEMES
 from ln_repro.claims.translation import TRANSLATION
 from ln_repro.claims.verdict import INCONCLUSIVE, NOT_RUN, all_of
-from ln_repro.claims.words import PARTS
+from ln_repro.claims.words import CORPORA, PARTS
 from ln_repro.records.archive import Run
 
 Row = dict[str, Any]
@@ -28,7 +28,8 @@ OTHER_CORPORA: Mapping[str, Mapping[str, Sequence[str]]] = {
 """By the setting that uses the paper's data, the other corpora that its claims are tested on, with their settings in
 order of preference; the first with runs is judged. These verdicts do not affect those on the paper's data. Fine-tuning
 is named after the corpus of the pre-training."""
-CORPORA = tuple(dict.fromkeys(corpus for corpora in OTHER_CORPORA.values() for corpus in corpora))
+TESTED = tuple(name for name in CORPORA if any(name in others for others in OTHER_CORPORA.values()))
+"""The other corpora of all claims, in the order of display."""
 HOURS = {"iwslt": 1.0, "wmt": 22.0, "bert": 150.0, "mrpc": 0.3, "rte": 0.3}
 """Estimated GPU hours per run. IWSLT14 and WMT14: 16k updates of 4,096 tokens and 20k of 131k, at five mini-batches a
 second; BERT: 1M updates of 131k tokens at 250k tokens a second; fine-tuning: ten checkpoints, two minutes each."""

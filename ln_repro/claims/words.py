@@ -12,12 +12,33 @@ SCHEMES = {
     "mixln": "Mix-LN", "normformer": "NormFormer", "subln": "Sub-LN", "hybridnorm": "HybridNorm", "dyt": "DyT",
     "ngpt": "nGPT",
 }  # fmt: skip
+CORPORA = {
+    "iwslt14": "IWSLT14", "wmt14": "WMT14", "toy": "Toy", "multi30k": "Multi30k", "tatoeba": "Tatoeba",
+    "wikinews": "Wikinews", "mrpc": "MRPC", "rte": "RTE",
+}  # fmt: skip
+"""Display names of corpora, in the order of display, those of the paper's translation experiments first."""
+NAMES = {
+    **SCHEMES, "admin_closed": "Admin, closed form", "adam": "Adam", "radam": "RAdam", "sgd": "SGD", **CORPORA,
+    "masked_lm": "masked words",
+}  # fmt: skip
+"""Display names of norms, optimizers, corpora and tasks; other words are not changed."""
 PARTS = {
     "warm": "with warm-up", "nowarm": "without warm-up", "sgd": "under SGD", "radam": "under RAdam",
     "literal": "(T = 1)", "anchored": "(anchored)", "short": "(an eighth of the ramp)", "fixed": "(small fixed rate)",
     "linear": "(linear decay)", "step": "(step)", "high": "at the higher rate", "low": "at the lower rate",
     "deep": "(deep)", "deeper": "(deeper)", "closed": "(closed form)",
 }  # fmt: skip
+
+
+def named(words: str) -> str:
+    """Return the display name of a norm, optimizer, corpus or task, or of several that are separated by commas."""
+    return ", ".join(NAMES.get(word, word) for word in words.split(", "))
+
+
+def corpus_order(name: str) -> tuple[int, str]:
+    """Return the sort key of a corpus, whose name may be followed by a task; unknown corpora come last."""
+    corpora, corpus = [*CORPORA], name.partition(", ")[0]
+    return corpora.index(corpus) if corpus in CORPORA else len(corpora), name
 
 
 def arm_words(arm: str) -> str:

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ln_repro.claims.judge import CORPORA
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
+from ln_repro.claims.words import CORPORA, corpus_order, named
 from ln_repro.records.archive import Run
-from ln_repro.report.page_runs import Arm, arms_of, chart_data, corpus_order, named
+from ln_repro.report.page_runs import Arm, arms_of, chart_data
 from ln_repro.report.page_theory import number_table, theory_panels
 from ln_repro.report.readme_table import headlines
 from ln_repro.report.tables import signatures

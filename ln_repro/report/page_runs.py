@@ -5,18 +5,12 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from ln_repro.claims.words import SCHEMES
+from ln_repro.claims.words import corpus_order, named
 from ln_repro.records.archive import Run
 from ln_repro.records.record import Record, decoded, lowest_loss, task_of
 
 POINTS = 100
 """Maximum number of points of a training curve."""
-NAMES = {**SCHEMES, "admin_closed": "Admin, closed form", "adam": "Adam", "radam": "RAdam", "sgd": "SGD",
-         "iwslt14": "IWSLT14", "wmt14": "WMT14", "multi30k": "Multi30k", "tatoeba": "Tatoeba", "toy": "Toy",
-         "mrpc": "MRPC", "rte": "RTE", "masked_lm": "masked words"}  # fmt: skip
-"""Display names of norms, optimizers, corpora and tasks; other words are not changed."""
-CORPORA = ("iwslt14", "wmt14", "multi30k", "tatoeba", "toy")
-"""Corpora in order of display, the paper's first."""
 Curve = dict[str, list[Any]]
 """``update`` and ``loss`` (bits per target token; None where not finite)."""
 Arm = dict[str, Any]
@@ -42,16 +36,6 @@ def arms_of(records: Sequence[Record]) -> list[Arm]:
         groups.setdefault(json.dumps([record["exp"], axes, record.get("parameters")]), []).append(record)
     arms = [_arm(members) for members in groups.values()]
     return sorted(arms, key=lambda arm: (corpus_order(arm["data"]), -arm["bleu_mean"], arm["exp"], arm["lr"] or 0))
-
-
-def corpus_order(name: str) -> tuple[int, str]:
-    """Return the sort key of a corpus."""
-    return (CORPORA.index(name) if name in CORPORA else len(CORPORA), name)
-
-
-def named(words: str) -> str:
-    """Return the display name of a norm, optimizer or corpus, or of several that are separated by commas."""
-    return ", ".join(NAMES.get(word, word) for word in words.split(", "))
 
 
 def _arm(members: Sequence[Record]) -> Arm:

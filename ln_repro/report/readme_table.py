@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ln_repro.claims.judge import CORPORA, Row
+from ln_repro.claims.judge import Row
+from ln_repro.claims.words import CORPORA, named
 from ln_repro.report.tables import Table, markdown
 
 BEGIN, END = "<!-- verdicts: written by `make reproduce-tables` -->\n", "<!-- /verdicts -->\n"
@@ -14,7 +15,6 @@ QUESTIONS = {
 }  # fmt: skip
 """The question that each of these claims answers."""
 ANSWERS = {"reproduced": "yes", "contradicted": "no", "inconclusive": "open"}
-NAMES = {"toy": "toy", "multi30k": "Multi30k", "tatoeba": "Tatoeba", "wikinews": "Wikinews"}
 SMALL = {"multi30k": ", 3+3 layers"}
 """The size of models, by setting, if there is a setting with larger models on the same corpus."""
 
@@ -61,7 +61,7 @@ def headlines(rows: Sequence[Mapping[str, Any]]) -> list[Headline]:
 def _answer(other: Mapping[str, Any]) -> str:
     """Return the verdict on another corpus as the answer to a question."""
     found = f", needs {other['needs']}" if other["needs"] else f". {other['plain'][:1].upper()}{other['plain'][1:]}"
-    return f"{NAMES[other['data']].capitalize()}: {ANSWERS[other['verdict']]}{found}."
+    return f"{named(other['data'])}: {ANSWERS[other['verdict']]}{found}."
 
 
 def verdict_table(rows: Sequence[Row]) -> Table:
@@ -69,7 +69,7 @@ def verdict_table(rows: Sequence[Row]) -> Table:
     seen = {other["data"] for row in rows for other in row["other_corpora"]}
     others = [name for name in CORPORA if name in seen]
     cells = [[row["id"], row["claim"], *(verdict_on(row, name) for name in others), row["verdict"]] for row in rows]
-    return {"columns": ["", "claim", *map(NAMES.get, others), "paper's data"], "rows": cells}
+    return {"columns": ["", "claim", *map(named, others), "paper's data"], "rows": cells}
 
 
 def verdict_on(row: Row, data: str) -> str | None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ln_repro.claims.judge import CORPORA, Row
+from ln_repro.claims.judge import TESTED, Row
 from ln_repro.records.record import AVERAGE, Record, accuracy, decoded, lowest_loss, task_of
 
 Table = dict[str, Any]
@@ -122,5 +122,5 @@ def claims_table(rows: Sequence[Row]) -> Table:
     cells = []
     for row in rows:
         others = {other["data"]: f"{other['verdict']} ({other['seeds']})" for other in row["other_corpora"]}
-        cells.append([row["id"], row["claim"], *map(others.get, CORPORA), row["verdict"], row["paper"], row["ours"]])
-    return {"columns": ["id", "claim", *CORPORA, "paper's data", "paper", "ours"], "rows": cells}
+        cells.append([row["id"], row["claim"], *map(others.get, TESTED), row["verdict"], row["paper"], row["ours"]])
+    return {"columns": ["id", "claim", *TESTED, "paper's data", "paper", "ours"], "rows": cells}

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ln_repro.claims.judge import claim_rows, evidence_of
+from ln_repro.claims.judge import OTHER_CORPORA, TESTED, claim_rows, evidence_of
+from ln_repro.claims.words import CORPORA, corpus_order, named
 from ln_repro.commands.archive import arms_beside
 from ln_repro.records.archive import Run, read_kept
 from ln_repro.report import figure_rates
@@ -92,3 +93,10 @@ def test_a_claim_shows_its_rule_its_command_its_runs_and_the_verdicts_on_other_c
 
 def test_no_records_and_no_claims_are_a_page_too() -> None:
     Reader(page([], [], NOTHING))
+
+
+def test_every_corpus_has_a_name_and_a_place_in_the_order() -> None:
+    assert {corpus for others in OTHER_CORPORA.values() for corpus in others} == {*TESTED} < {*CORPORA}
+    assert named("wikinews, masked_lm") == "Wikinews, masked words"
+    shuffled = ["mine", "wikinews, masked_lm", "multi30k", "toy", "iwslt14"]
+    assert sorted(shuffled, key=corpus_order) == ["iwslt14", "toy", "multi30k", "wikinews, masked_lm", "mine"]
