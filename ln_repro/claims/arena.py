@@ -10,8 +10,7 @@ from ln_repro.claims.evidence import Evidence, Rate
 from ln_repro.claims.intervals import Interval
 from ln_repro.claims.metrics import VALID_LOSS, at, reached
 from ln_repro.claims.probes import layer_gradients, unevenness
-from ln_repro.claims.rates import Ceiling, best_rate, ceiling
-from ln_repro.claims.sensitivity import SAMPLES, arm_sensitivity
+from ln_repro.claims.rates import SAMPLES, Ceiling, arm_sensitivity, best_rate, ceiling
 from ln_repro.records.archive import Run
 
 LEAST_SCHEMES = 3
@@ -30,7 +29,7 @@ class Entry:
     Attributes:
         scheme: its name in `conf/norm`.
         arm, rate: the arm and the learning rate with its lowest mean validation loss.
-        runs: the runs there, by seed.
+        runs: the runs there, in the order of their seeds.
         rank: 95 % bootstrap interval of its rank by mean BLEU.
         improvement: probability that its BLEU is higher than that of Pre-LN, for one random seed of each (Agarwal et
             al. 2021); NaN without runs of Pre-LN.
@@ -44,7 +43,7 @@ class Entry:
     scheme: str
     arm: str
     rate: Rate
-    runs: Mapping[int, Run]
+    runs: Sequence[Run]
     rank: Interval
     improvement: float
     epochs: float
@@ -56,7 +55,7 @@ class Entry:
     @property
     def bleus(self) -> list[float]:
         """The BLEU scores of its best runs."""
-        return [run.bleu for run in self.runs.values()]
+        return [run.bleu for run in self.runs]
 
 
 def arms_of(scheme: str) -> tuple[str, str]:
@@ -68,18 +67,17 @@ def arena(evidence: Evidence) -> list[Entry]:
     """Return an entry for each scheme with enough seeds at some rate, ordered by mean BLEU at its best rate."""
     bests = {}
     for scheme in sorted({arm.partition("_")[0] for arm in evidence.rates}):
-        arms = [(arm, *best) for arm in arms_of(scheme) if (best := best_rate(evidence, arm))]
+        arms = [(arm, best[0], [*best[1].values()]) for arm in arms_of(scheme) if (best := best_rate(evidence, arm))]
         if arms:
-            bests[scheme] = min(arms, key=lambda one: fmean(run.loss for run in one[2].values()))
-    ranks = _ranks({scheme: [run.bleu for run in of_seed.values()] for scheme, (_, _, of_seed) in bests.items()})
-    reference = [*bests[REFERENCE][2].values()] if REFERENCE in bests else []
+            bests[scheme] = min(arms, key=lambda one: fmean(run.loss for run in one[2]))
+    ranks = _ranks({scheme: [run.bleu for run in runs] for scheme, (_, _, runs) in bests.items()})
+    reference = bests[REFERENCE][2] if REFERENCE in bests else []
     entries = []
-    for scheme, (arm, rate, of_seed) in bests.items():
+    for scheme, (arm, rate, runs) in bests.items():
         without, with_ramp = arms_of(scheme)
         sensitivity, _ = arm_sensitivity(evidence, without) or (None, None)
-        runs = [*of_seed.values()]
         entries.append(Entry(
-            scheme, arm, rate, of_seed, ranks[scheme], _improvement(runs, reference), _epochs(runs, reference),
+            scheme, arm, rate, runs, ranks[scheme], _improvement(runs, reference), _epochs(runs, reference),
             ceiling(evidence, without), ceiling(evidence, with_ramp), sensitivity, _unevenness(runs),
         ))  # fmt: skip
     return sorted(entries, key=lambda entry: -fmean(entry.bleus))

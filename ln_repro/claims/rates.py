@@ -1,19 +1,25 @@
-"""Criteria that compare arms over a grid of learning rates: ceilings, and each arm's best rate."""
+"""Ceilings, best rates and sensitivities of arms over a grid of learning rates, and criteria that compare them."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from random import Random
+from statistics import fmean, quantiles
 from typing import NamedTuple
 
 from ln_repro.claims.criteria import MORE_SEEDS, SEEDS, SHARE, Count, Finding, Metric
 from ln_repro.claims.evidence import FAILS, PRETRAINED_TRAINS, TRAINS, Evidence, Rate
-from ln_repro.claims.intervals import fisher_exact, interval
+from ln_repro.claims.intervals import Interval, fisher_exact, interval
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, verdict
 from ln_repro.claims.words import arm_words, contrast_words, region_words, rounded_mean, spoken
 from ln_repro.records.archive import Run
 
 CURVE_SEEDS = 3
 """Minimum number of seeds for a rate to count; a verdict needs `SEEDS` at the rates next to the ceiling."""
+LEAST_RATES = 3
+"""Minimum number of rates for which a sensitivity is reported."""
+SAMPLES = 1000
+"""Number of bootstrap samples."""
 FACTOR = 2.0
 """Minimum ratio of two ceilings that are said to differ."""
 SIGNIFICANT = 0.05
@@ -66,6 +72,37 @@ def best_rate(evidence: Evidence, arm: str) -> tuple[Rate, dict[int, Run]] | Non
         return None
     rate = min(curve, key=lambda rate: fmean(run.loss for run in curve[rate]))
     return rate, {run.seed: run for run in curve[rate]}
+
+
+def sensitivity(curve: Mapping[float, Sequence[float]], most: float) -> float:
+    """Return the learning-rate sensitivity in bits (after Wortsman et al. 2023).
+
+    It is the mean loss over the rates minus that of the best rate, with losses clipped to ``most``, the entropy of
+    a model that ignores the source.
+    """
+    means = [fmean(min(value, most) for value in values) for values in curve.values()]
+    return fmean(means) - min(means)
+
+
+def sensitivity_interval(curve: Mapping[float, Sequence[float]], most: float) -> Interval:
+    """Return the 95 % bootstrap percentile interval over seeds; unbounded if some rate has only one seed."""
+    if any(len(values) < 2 for values in curve.values()):
+        return -math.inf, math.inf
+    draw = Random(0)
+    cut = quantiles(
+        (sensitivity({rate: draw.choices(values, k=len(values)) for rate, values in curve.items()}, most)
+         for _ in range(SAMPLES)), n=40,
+    )  # fmt: skip
+    return cut[0], cut[-1]
+
+
+def arm_sensitivity(evidence: Evidence, arm: str) -> tuple[float, Interval] | None:
+    """Return the sensitivity of an arm with its interval; None if too few rates were run, or the entropy is unknown."""
+    curve = {rate: [run.nll for run in runs] for rate, runs in evidence.curve(arm).items()}
+    most = evidence.entropies.get("source_blind_bits")
+    if len(curve) < LEAST_RATES or most is None:
+        return None
+    return sensitivity(curve, most), sensitivity_interval(curve, most)
 
 
 class Difference(NamedTuple):

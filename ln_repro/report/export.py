@@ -6,12 +6,12 @@ from statistics import fmean
 from typing import Any
 
 from ln_repro.claims.arena import LEAST_SCHEMES, arena
+from ln_repro.claims.criteria import Count
 from ln_repro.claims.evidence import Evidence, Named
 from ln_repro.claims.intervals import NOT_NEGATIVE, PERCENT, Scale
 from ln_repro.claims.judge import Row
 from ln_repro.claims.mechanisms import assess
-from ln_repro.claims.rates import ceiling
-from ln_repro.claims.sensitivity import LEAST_RATES, arm_sensitivity
+from ln_repro.claims.rates import LEAST_RATES, arm_sensitivity, ceiling
 from ln_repro.claims.strays import own_settings
 from ln_repro.claims.words import spoken
 from ln_repro.records.archive import Kept, Run
@@ -67,19 +67,16 @@ def arms_table(evidence: Evidence) -> Table:
     """Return one row per arm with statistics over its seeds; without decoding, columns that need BLEU are left out."""
     scored = _scored(evidence)
     columns = ["arm", "seeds", "BLEU tok.", "valid loss", "NLL"]
-    rows: list[list[Any]] = []
+    columns += ["trains", "skill", "ceiling", "LR sensitivity"] * scored
+    rows = []
     for arm, by_seed in sorted(evidence.arms.items()):
-        runs = [run for _, run in sorted(by_seed.items())]
-        hits = sum(map(evidence.trained, runs)) if scored else 0
-        mixed = 0 < hits < len(runs)
-        bleu = _mean([run.bleu for run in runs], PERCENT, mixed) if scored else None
-        losses = [run.loss for run in runs], [run.nll for run in runs]
-        rows.append([arm, len(runs), bleu, *(_mean(values, mixed=mixed) for values in losses)])
+        cells = {"arm": arm, **_statistics(evidence, [run for _, run in sorted(by_seed.items())], scored)}
         if scored:
             limit = ceiling(evidence, arm)
-            shown = limit.words() if len(limit.rates) >= LEAST_RATES else None
-            rows[-1] += [f"{hits}/{len(runs)}", _skill(evidence, runs), shown, _sensitivity(evidence, arm)]
-    return {"columns": columns + ["trains", "skill", "ceiling", "LR sensitivity"] * scored, "rows": rows}
+            cells["ceiling"] = limit.words() if len(limit.rates) >= LEAST_RATES else None
+            cells["LR sensitivity"] = _sensitivity(evidence, arm)
+        rows.append([cells[column] for column in columns])
+    return {"columns": columns, "rows": rows}
 
 
 def rates_table(evidence: Evidence) -> Table:
@@ -93,13 +90,27 @@ def rates_table(evidence: Evidence) -> Table:
             continue  # the same curve as that of an arm which differs only in its peak rate
         seen.add(ids)
         for rate, runs in curve.items():
-            hits, failed = sum(map(evidence.trained, runs)), sum(map(evidence.failed, runs))
-            mixed = 0 < hits < len(runs)
-            bleu = _mean([run.bleu for run in runs], PERCENT, mixed)
-            nll = _mean([run.nll for run in runs], mixed=mixed)
-            rows.append([arm, f"{rate:g}", len(runs), f"{hits}/{len(runs)}", f"{failed}/{len(runs)}", bleu, nll,
-                         _skill(evidence, runs)])  # fmt: skip
+            cells = {"arm": arm, "peak rate": f"{rate:g}", **_statistics(evidence, runs)}
+            rows.append([cells[column] for column in columns])
     return {"columns": columns, "rows": rows}
+
+
+def _statistics(evidence: Evidence, runs: Sequence[Run], scored: bool = True) -> dict[str, Any]:
+    """Return the cells that describe some runs, by column; those that need BLEU only if the runs are ``scored``."""
+    trained = Count.of(evidence.trained, runs) if scored else Count(0, len(runs))
+    mixed = 0 < trained.hits < trained.runs
+    cells = {
+        "seeds": len(runs), "BLEU tok.": None, "valid loss": _mean([run.loss for run in runs], mixed=mixed),
+        "NLL": _mean([run.nll for run in runs], mixed=mixed),
+    }  # fmt: skip
+    if scored:
+        failed = Count.of(evidence.failed, runs)
+        cells |= {
+            "BLEU tok.": _mean([run.bleu for run in runs], PERCENT, mixed),
+            "trains": f"{trained.hits}/{trained.runs}", "fails": f"{failed.hits}/{failed.runs}",
+            "skill": _skill(evidence, runs),
+        }  # fmt: skip
+    return cells
 
 
 def mechanisms_table(evidence: Evidence) -> Table:

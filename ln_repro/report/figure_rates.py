@@ -7,8 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from ln_repro.claims.evidence import FAILS, TRAINS, Evidence
-from ln_repro.claims.rates import ceiling
-from ln_repro.claims.sensitivity import LEAST_RATES
+from ln_repro.claims.rates import LEAST_RATES, ceiling
 from ln_repro.records.archive import Run
 from ln_repro.report.plotting import COLOURS, GREY, RUN_AGAIN, draw_once, legend_below, place, rate_axis, tidy
 

@@ -8,8 +8,7 @@ import pytest
 
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.metrics import BLEU
-from ln_repro.claims.rates import BestRates, Ceilings, TrainsWhereFails, ceiling
-from ln_repro.claims.sensitivity import sensitivity, sensitivity_interval
+from ln_repro.claims.rates import BestRates, Ceilings, TrainsWhereFails, ceiling, sensitivity, sensitivity_interval
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
 from tests.claims.made import held, made
 
@@ -124,7 +123,7 @@ def test_the_best_rate_has_the_lowest_validation_loss_and_not_the_highest_bleu()
 
 def test_sensitivity_is_how_much_worse_the_other_rates_are_on_the_mean() -> None:
     found = {1e-3: [2.0, 4.0], 2e-3: [5.0, math.inf]}  # means 3 and, with at most 6 bits, 5.5
-    assert sensitivity(found, ceiling=6.0) == 4.25 - 3.0
+    assert sensitivity(found, most=6.0) == 4.25 - 3.0
     low, high = sensitivity_interval(found, 6.0)
     assert 0 <= low < 1.25 < high <= 2.0 and sensitivity_interval(found, 6.0) == (low, high)
     assert sensitivity_interval({1e-3: [2.0], 2e-3: [5.0, 5.0]}, 6.0) == (-math.inf, math.inf)
