@@ -92,7 +92,7 @@ def verify_command(options: argparse.Namespace) -> int:
     places = sorted({path.parent for path in folder.rglob("*.json")})
     problems = [f"{place}: {CHECKSUMS} is gone; restore it" for place in places if not (place / CHECKSUMS).exists()]
     rescored = {record["id"]: bleu_problem(folder, record) for record in kept.records}
-    problems += [*kept.problems, *(f"{folder / id}.json: {problem}" for id, problem in rescored.items() if problem)]
+    problems += [*kept.problems, *(f"{find(folder, id)}: {problem}" for id, problem in rescored.items() if problem)]
     scored = sum(problem == "" for problem in rescored.values())
     print(f"{len(kept.runs)} records are sound; BLEU computed again for {scored}")
     print(f"{len(kept.runs) - scored} without hypotheses, or whose corpus is not prepared here")

@@ -218,7 +218,8 @@ def test_what_is_collected_can_be_verified(
     assert cli.main(["verify", "--records", str(place)]) == code
     out, err = capsys.readouterr()
     if code:
-        assert "0123456789.json: BLEU is 99.0, its hypotheses score 100.0" in err
+        path = place / "toy" / "0123456789.json"
+        assert err == f"ln-repro: {path}: BLEU is 99.0, its hypotheses score 100.0\n" and path.is_file()
     else:
         assert (err, "BLEU computed again for 1" in out) == ("", True)
 
