@@ -140,6 +140,7 @@ def parser() -> argparse.ArgumentParser:
     claims.add_argument("--json", action="store_true", help="print JSON")
     ranked = command("arena", "report", "rank the schemes of norm placement on one corpus")
     ranked.add_argument("setting", nargs="?", default="toy", metavar="CORPUS", help="default: toy")
+    ranked.add_argument("--json", action="store_true", help="print JSON")
     verify = command("verify", "keep", "check every committed record: schema, checksums, events and BLEU")
     collect = command("collect", "keep", "copy the records of finished runs to results/records")
     collect.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")

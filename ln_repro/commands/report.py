@@ -15,7 +15,7 @@ from ln_repro.commands.archive import arms_beside, complaints
 from ln_repro.commands.messages import say
 from ln_repro.errors import UserError
 from ln_repro.records.archive import Kept, read_kept, read_theory, records_folder
-from ln_repro.report.arena import arena_tables
+from ln_repro.report.arena import arena_data, arena_tables
 from ln_repro.report.claims_text import details, overview
 from ln_repro.report.export import all_tables
 from ln_repro.report.figures import draw_all
@@ -73,8 +73,12 @@ def arena_command(options: argparse.Namespace) -> int:
         raise UserError(
             f"arena: no scheme has three seeds on {options.setting!r}; known: {', '.join(entries) or 'none'}"
         )
+    ranked = entries[options.setting]
+    if options.json:
+        print(json.dumps(arena_data(ranked, kept.costs), indent=1, allow_nan=False))
+        return complaints(kept.problems)
     console = Console()
-    for number, content in enumerate(arena_tables(entries[options.setting], kept.costs)):
+    for number, content in enumerate(arena_tables(ranked, kept.costs)):
         table = Table(*content["columns"], box=None, padding=(0, 2, 0, 0), pad_edge=False)
         for row in content["rows"]:
             table.add_row(*row)

@@ -1,8 +1,9 @@
-"""The tables of all schemes under one protocol: their ranking, and what they cost."""
+"""All schemes under one protocol, as tables and as data: their ranking, and what they cost."""
 
 import math
 from collections.abc import Sequence
 from statistics import fmean
+from typing import Any
 
 from ln_repro.claims.arena import REFERENCE, Entry
 from ln_repro.claims.rates import Ceiling
@@ -55,15 +56,53 @@ def cost_table(entries: Sequence[Entry], costs: Costs) -> Table:
 
 
 def _cost(entry: Entry, costs: Costs) -> list[str]:
-    cost = {"ratio": 1.0, "saved": 1.0} if entry.scheme == REFERENCE else costs.get(entry.scheme)
+    cost = _time_and_memory(entry, costs)
     return [
         SCHEMES.get(entry.scheme, entry.scheme),
         *([f"{ratio:.3g}" for ratio in entry.unevenness] if entry.unevenness else ["-", "-"]),
-        *([f"{1 / cost['ratio']:.2f}", f"{cost['saved']:.2f}"] if cost else ["-", "-"]),
+        *([f"{number:.2f}" for number in cost] if cost else ["-", "-"]),
     ]
+
+
+def _time_and_memory(entry: Entry, costs: Costs) -> tuple[float, float] | None:
+    """Return the time and the memory of an update over those of Pre-LN; None if they were not measured."""
+    if entry.scheme == REFERENCE:
+        return 1.0, 1.0
+    cost = costs.get(entry.scheme)
+    return (1 / cost["ratio"], cost["saved"]) if cost else None
 
 
 def _limit(ceiling: Ceiling) -> str:
     if ceiling.rate is None:
         return f"<{min(ceiling.rates):g}" if ceiling.rates else "-"
     return f"{ceiling.rate:g}{'+' if ceiling.above is None else ''}"
+
+
+def arena_data(entries: Sequence[Entry], costs: Costs) -> list[dict[str, Any]]:
+    """Return the numbers of both tables for JSON, one object per scheme; those that are unknown or infinite are None.
+
+    A ceiling has the largest ``rate`` at which the scheme trains and the next one ``above`` it, at which it does not;
+    it is None if no rate has enough seeds.
+    """
+    found = []
+    for entry in entries:
+        time, memory = _time_and_memory(entry, costs) or (None, None)
+        found.append({
+            "scheme": entry.scheme, "arm": entry.arm, "rate": entry.rate, "bleu": entry.bleus, "rank": entry.rank,
+            "improvement": None if entry.scheme == REFERENCE else _finite(entry.improvement),
+            "epochs": _finite(entry.epochs),
+            "ceiling_without_warmup": _ceiling_data(entry.without),
+            "ceiling_with_warmup": _ceiling_data(entry.with_ramp),
+            "sensitivity": _finite(entry.sensitivity),
+            "unevenness": entry.unevenness and [*map(_finite, entry.unevenness)],
+            "time": time, "memory": memory,
+        })  # fmt: skip
+    return found
+
+
+def _ceiling_data(ceiling: Ceiling) -> dict[str, float | None] | None:
+    return {"rate": ceiling.rate, "above": ceiling.above} if ceiling.rates else None
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

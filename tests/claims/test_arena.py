@@ -1,11 +1,14 @@
 """The ranking of schemes, on made-up runs."""
 
+import json
 import math
+from dataclasses import replace
 
 import pytest
 
+from ln_repro import cli
 from ln_repro.claims.arena import arena
-from ln_repro.report.arena import arena_table, cost_table
+from ln_repro.report.arena import arena_data, arena_table, cost_table
 from ln_repro.report.figure_arena import draw_arena
 from tests.claims.made import gathered, on_rates
 
@@ -80,3 +83,28 @@ def test_costs_are_over_those_of_pre_ln(entries):
     assert rows == [
         ["DeepNorm", "-", "-", "1.25", "1.50"], ["Pre-LN", "-", "-", "1.00", "1.00"], ["Post-LN", "-", "-", "-", "-"],
     ]  # fmt: skip
+
+
+def test_as_data_unknown_and_infinite_numbers_are_null(entries):
+    costs = {"deepnorm": {"ratio": 0.8, "saved": 1.5}}
+    found = json.loads(json.dumps(arena_data([*entries.values()], costs), allow_nan=False))
+    assert [one["scheme"] for one in found] == ["deepnorm", "preln", "postln"]
+    deepnorm, preln, postln = found
+    assert (postln["arm"], postln["rate"], postln["bleu"]) == ("postln_warm", 1e-3, [29.0, 30.1, 29.5])
+    assert postln["rank"] == [2, 3] and preln["improvement"] is None and deepnorm["improvement"] == 1
+    assert postln["ceiling_without_warmup"] == {"rate": None, "above": 1e-3}
+    assert postln["ceiling_with_warmup"] == {"rate": 2e-3, "above": None}
+    assert deepnorm["ceiling_without_warmup"] == {"rate": 1e-3, "above": 2e-3}
+    assert deepnorm["ceiling_with_warmup"] is None and deepnorm["unevenness"] is None
+    times = [(one["time"], one["memory"]) for one in found]
+    assert times == [(1.25, 1.5), (1, 1), (None, None)]
+    never = replace(entries["postln"], epochs=math.inf, improvement=math.nan, unevenness=(1.5, math.inf))
+    (one,) = arena_data([never], {})
+    assert (one["epochs"], one["improvement"], one["unevenness"]) == (None, None, [1.5, None])
+
+
+def test_the_command_prints_the_ranking_as_json(capsys):
+    assert cli.main(["arena", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    means = [sum(one["bleu"]) / len(one["bleu"]) for one in found]
+    assert found[0].keys() >= {"scheme", "sensitivity", "epochs"} and means == sorted(means, reverse=True)
