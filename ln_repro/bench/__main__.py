@@ -16,7 +16,7 @@ from ln_repro.bench.rows import NORMS, ON_CPU, ROWS, saved_ratio
 from ln_repro.bench.trainings import WARM_UP, Workload
 from ln_repro.corpus.prepare import prepare
 from ln_repro.engine.device import gpu, resolve_precision
-from ln_repro.errors import Interrupted
+from ln_repro.errors import Interrupted, LnReproError
 from ln_repro.experiment.compose import compose
 from ln_repro.experiment.settings import build
 from ln_repro.records import provenance
@@ -55,7 +55,8 @@ def main() -> int:
     update = work.update()
     print(f"an update: {update['operations']} operations, {update['bytes'] / 1e9:.2f} GB ({experiment.precision})")
     names = [name for pattern in options.rows or (ROWS if on else ON_CPU) for name in known if fnmatch(name, pattern)]
-    command = {"rows": names, "rounds": options.rounds, "updates": options.updates, "overrides": options.overrides}
+    overrides = [one for one in options.overrides if not one.startswith(("data.source=", "paths."))]  # change no figure
+    command = {"rows": names, "rounds": options.rounds, "updates": options.updates, "overrides": overrides}
     rows = unfinished(options.json, command, machine) if options.json else []
     measured, failed = {row["name"] for row in rows}, False
     for name in (name for name in names if name not in measured):
@@ -91,5 +92,8 @@ def unfinished(path: Path, command: dict[str, Any], machine: dict[str, Any]) -> 
 if __name__ == "__main__":
     try:
         sys.exit(main())
+    except LnReproError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(Interrupted.exit_code)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import subprocess
 import sys
 from pathlib import Path
 
@@ -111,5 +112,14 @@ def test_the_same_command_measures_the_rows_that_are_missing(
     row("probes/run")
     assert main() == 0
     assert calls == ["bare/run", "probes/run", "packed/2", "probes/run", "packed/2", "probes/run"]
-    assert {kept["name"] for kept in json.loads((tmp_path / "kept" / "cpu.json").read_text())["rows"]} == set(calls)
+    kept = json.loads((tmp_path / "kept" / "cpu.json").read_text())
+    assert {found["name"] for found in kept["rows"]} == set(calls)
+    assert kept["command"]["overrides"] == [*settings[:-1], *files]  # not where the corpora of this machine lie
     assert main() == 0 and calls[-3:] == ["bare/run", "probes/run", "packed/2"]  # a complete one is measured again
+
+
+def test_a_wrong_setting_is_one_line() -> None:
+    command = [sys.executable, "-m", "ln_repro.bench", "exp=nonsense"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("bench: exp: there is no 'nonsense'") and result.stderr.count("\n") == 1
