@@ -45,6 +45,8 @@ def _draw(entries: Sequence[Entry], pyplot: Any) -> Any:
             _draw_ceiling(right, limit, row, label, COLOURS[norm], mark)
     left.set_yticks(rows, [SCHEMES.get(entry.scheme, entry.scheme) for entry in entries], fontsize=8)
     left.invert_yaxis()
+    left.locator_params(axis="x", nbins=4)
+    left.ticklabel_format(axis="x", useOffset=False)
     left.set_xlabel("test BLEU at the best rate: seeds, mean, 95 % interval")
     right.set_xlabel("largest learning rate at which 4 of 5 seeds train")
     rate_axis(right, (rate for entry in entries for limit in (entry.without, entry.with_ramp) for rate in limit.rates))
