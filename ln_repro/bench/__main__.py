@@ -55,7 +55,8 @@ def main() -> int:
     update = work.update()
     print(f"an update: {update['operations']} operations, {update['bytes'] / 1e9:.2f} GB ({experiment.precision})")
     names = [name for pattern in options.rows or (ROWS if on else ON_CPU) for name in known if fnmatch(name, pattern)]
-    overrides = [one for one in options.overrides if not one.startswith(("data.source=", "paths."))]  # change no figure
+    places = ("data.source=", "paths.")  # where files lie on this machine, which does not change what is measured
+    overrides = [one for one in options.overrides if not one.startswith(places)]
     command = {"rows": names, "rounds": options.rounds, "updates": options.updates, "overrides": overrides}
     rows = unfinished(options.json, command, machine) if options.json else []
     measured, failed = {row["name"] for row in rows}, False

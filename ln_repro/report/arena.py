@@ -22,7 +22,8 @@ NOTES = (
 )
 COST_COLUMNS = ("scheme", "uneven at start", "uneven later", "time", "memory")
 COST_NOTES = (
-    "uneven: largest over smallest gradient of W2 in a decoder layer in the same runs, mean over seeds",
+    "uneven: largest over smallest gradient of W2 in a decoder layer, in the same",
+    "runs; geometric mean over seeds",
     "time, memory: of an update beside Pre-LN's, on Multi30k (results/bench/schemes.json);",
     "memory is what the forward pass keeps for the backward pass",
 )
