@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import astuple
 from pathlib import Path
 
 from ln_repro.claims.evidence import Arm
@@ -38,12 +39,12 @@ class Arms:
         """Return the arm of a named experiment; None if there is no such name."""
         if exp not in self.known:
             experiment = self.compose(exp)
-            self.known[exp] = Arm(experiment.arm_key(), experiment.lr, experiment.init) if experiment else None
+            self.known[exp] = Arm.of(experiment) if experiment else None
         return self.known[exp]
 
     def save(self) -> None:
         """Write the lock file with every arm that has been looked up."""
-        arms = {exp: arm and [arm.key, arm.lr, arm.init] for exp, arm in sorted(self.known.items())}
+        arms = {exp: arm and astuple(arm) for exp, arm in sorted(self.known.items())}
         lines = ",\n".join(f"  {json.dumps(exp)}: {json.dumps(arm)}" for exp, arm in arms.items())
         text = f'{{\n "sources": "{self.digest}",\n "experiments": {{\n{lines}\n }}\n}}\n'
         if not self.lock.is_file() or self.lock.read_text() != text:

@@ -24,6 +24,9 @@ INTERVENTIONS = (
 )
 """Settings with their defaults that change the training of an arm, to test a cause."""
 
+LAYERS = "model.layers="
+"""Start of the name of a variation in depth."""
+
 Rate = float
 Seed = int
 
@@ -35,6 +38,12 @@ class Arm:
     key: str
     lr: Rate
     init: str
+    layers: int
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> "Arm":
+        """Return the arm of an experiment."""
+        return cls(experiment.arm_key(), experiment.lr, experiment.init, experiment.model.layers)
 
 
 Named = Callable[[str], Arm | None]
@@ -151,15 +160,14 @@ def _of_setting(
 ) -> Evidence:
     runs = [run for run in runs if run.record["exp"].partition("_")[0] == setting and not foreign_start(run)]
     arms = {name: arm for name in names if (arm := named(f"{setting}_{name}"))}
-    by_key: dict[str, dict[str, list[str]]] = {}
+    by_key: dict[str, list[str]] = {}
     for name, arm in arms.items():
-        by_key.setdefault(arm.key, {}).setdefault(arm.init, []).append(name)
+        by_key.setdefault(arm.key, []).append(name)
     groups: dict[tuple[str, int | None], dict[str, dict[Rate, dict[Seed, Run]]]] = {}
     for run in runs:
-        for init, aliases in by_key.get(run.experiment.arm_key(), {}).items():
-            group = groups.setdefault((variation(run.experiment, init), run.started), {})
-            for name in aliases:
-                group.setdefault(name, {}).setdefault(run.experiment.lr, {}).setdefault(run.seed, run)
+        for name in by_key.get(run.experiment.arm_key(), []):
+            group = groups.setdefault((variation(run.experiment, arms[name]), run.started), {})
+            group.setdefault(name, {}).setdefault(run.experiment.lr, {}).setdefault(run.seed, run)
     known = next((entropies[key] for run in runs if (key := run.record["data"].get("fingerprint")) in entropies), {})
 
     def evidence(variation: str, start: int | None) -> Evidence:
@@ -178,9 +186,10 @@ def _of_setting(
     return Evidence(merged, starts=starts, others=others)
 
 
-def variation(experiment: Experiment, init: str) -> str:
-    """Return the settings in which an experiment differs from an arm with this ``init``, apart from rate and seed."""
-    differing = [f"init={experiment.init}"] if experiment.init != init else []
+def variation(experiment: Experiment, arm: Arm) -> str:
+    """Return the settings in which an experiment with the arm's key differs from the arm, apart from rate and seed."""
+    differing = [f"init={experiment.init}"] if experiment.init != arm.init else []
+    differing += [f"{LAYERS}{experiment.model.layers}"] if experiment.model.layers != arm.layers else []
     for section, name, default in INTERVENTIONS:
         value = getattr(getattr(experiment, section), name)
         if value != default:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ln_repro.claims.bert import FINE_TUNING, PRETRAINING
 from ln_repro.claims.criteria import SEEDS, Claim, Rule
+from ln_repro.claims.depth import AtDepth
 from ln_repro.claims.evidence import Evidence, Named, gather
 from ln_repro.claims.rates import OverRates
 from ln_repro.claims.schemes import PROBE_BATCHES, SCHEMES
@@ -33,8 +34,6 @@ TESTED = tuple(name for name in CORPORA if any(name in others for others in OTHE
 HOURS = {"iwslt": 1.0, "wmt": 22.0, "bert": 150.0, "mrpc": 0.3, "rte": 0.3}
 """Estimated GPU hours per run. IWSLT14 and WMT14: 16k updates of 4,096 tokens and 20k of 131k, at five mini-batches a
 second; BERT: 1M updates of 131k tokens at 250k tokens a second; fine-tuning: ten checkpoints, two minutes each."""
-DEEPER = {"deep": 2, "deeper": 3}
-"""Factor by which a run takes longer, by the last word of its arm's name."""
 PROBED, OWN_TEXT = f" probe=gradients probe_batches={PROBE_BATCHES}", " data.train=FILE data.valid=FILE"
 SETTINGS = {"TH-10": PROBED, "X-4": PROBED, "BERT-1": OWN_TEXT, "BERT-2": OWN_TEXT}
 """Further overrides for the runs of a claim."""
@@ -72,7 +71,7 @@ def arms_of_rules() -> list[str]:
     """Return every arm that a rule uses, including those that it compares over learning rates."""
     arms = {arm for claim in CLAIMS for arm in claim.controls}
     for criterion in (one for claim in CLAIMS for rule in (claim.rule, claim.others) if rule for one in rule.criteria):
-        arms |= {*criterion.arms, *(criterion.compared if isinstance(criterion, OverRates) else ())}
+        arms |= {*criterion.arms, *(criterion.compared if isinstance(criterion, OverRates | AtDepth) else ())}
     return sorted(arms)
 
 
@@ -127,7 +126,7 @@ def row_of(claim: Claim, evidence: Mapping[str, Evidence]) -> Row:
                     "data": corpus, "setting": setting, "class": "toy" if corpus == "toy" else "adapted",
                     **as_dict(claim.others, result), "command": sweep_command(claim, claim.others, setting),
                 })  # fmt: skip
-    runs = claim.rule.seeds * sum(DEEPER.get(arm.split("_")[-1], 1) for arm in (*claim.rule.arms, *claim.controls))
+    runs = claim.rule.seeds * (len(claim.rule.arms) + len(claim.controls) + sum(map(AtDepth.cost, deep(claim.rule))))
     row = {
         "id": claim.id, "claim": claim.claim, "paper": claim.paper, "class": "paper", "place": claim.place,
         **as_dict(claim.rule, own), "other_corpora": others, "command": run_command(claim, claim.rule, claim.setting),
@@ -155,6 +154,11 @@ def as_dict(rule: Rule, result: RuleResult) -> Row:
     }  # fmt: skip
 
 
+def deep(rule: Rule) -> list[AtDepth]:
+    """Return the criteria of a rule that compare depths."""
+    return [one for one in rule.criteria if isinstance(one, AtDepth)]
+
+
 def sweep_command(claim: Claim, rule: Rule, setting: str) -> str:
     """Return the command that starts the runs of a claim on other data, a grid of learning rates if it needs one."""
     if claim.grid:
@@ -165,7 +169,8 @@ def sweep_command(claim: Claim, rule: Rule, setting: str) -> str:
 def run_command(claim: Claim, rule: Rule, setting: str) -> str:
     """Return the command that starts the runs of a claim in one setting at each arm's own learning rate.
 
-    Fine-tuning has one command per arm, because each starts from its own runs, which the user fills in.
+    Depths have a grid of their own. Fine-tuning has one command per arm, because each starts from its own runs, which
+    the user fills in.
     """
     seeds = ",".join(map(str, range(1, rule.seeds + 1)))  # a choice sweep of Hydra
     if claim in FINE_TUNING:
@@ -175,7 +180,11 @@ def run_command(claim: Claim, rule: Rule, setting: str) -> str:
             for arm in rule.arms
         )
     experiments = ",".join(f"{setting}_{arm}" for arm in (*rule.arms, *claim.controls))
-    return f"ln-repro run -m exp={experiments} seed={seeds}{SETTINGS.get(claim.id, '')}"
+    own = [f"ln-repro run -m exp={experiments} seed={seeds}{SETTINGS.get(claim.id, '')}"] if experiments else []
+    return " && ".join(own + [
+        f"ln-repro sweep grid=depth corpus={setting} seeds={rule.seeds} arms={','.join(one.compared)}{one.axis}"
+        for one in deep(rule)
+    ])  # fmt: skip
 
 
 def theory_row(finding: Mapping[str, Any]) -> Row:

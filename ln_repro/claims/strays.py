@@ -33,7 +33,7 @@ def own_settings(experiment: Experiment, named: Named) -> list[str]:
         return ["no experiment of that name"]
     found = [f"lr={experiment.lr:g}"] if experiment.lr != arm.lr else []
     if experiment.arm_key() == arm.key:
-        return found + list(filter(None, [variation(experiment, arm.init)]))
+        return found + list(filter(None, [variation(experiment, arm)]))
     original, own = compose.named(experiment.exp), _flat(experiment)
     before = _flat(original) if original else {}
     return found + [f"{key}={own.get(key)}" for key in sorted({*own} | {*before}) if own.get(key) != before.get(key)]

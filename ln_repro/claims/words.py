@@ -26,7 +26,7 @@ PARTS = {
     "warm": "with warm-up", "nowarm": "without warm-up", "sgd": "under SGD", "radam": "under RAdam",
     "literal": "(T = 1)", "anchored": "(anchored)", "short": "(an eighth of the ramp)", "fixed": "(small fixed rate)",
     "linear": "(linear decay)", "step": "(step)", "high": "at the higher rate", "low": "at the lower rate",
-    "deep": "(deep)", "deeper": "(deeper)", "closed": "(closed form)",
+    "closed": "(closed form)",
 }  # fmt: skip
 
 
@@ -65,14 +65,14 @@ def region_words(low: float, high: float) -> str:
 def spoken(values: Sequence[float], scale: Scale = LINEAR, mixed: bool = False) -> str:
     """Return a mean with its 95 % interval, as text.
 
-    Least and greatest value replace the interval where it would be meaningless: if some seeds train and some do not
-    (``mixed``), if a value is infinite, or if the interval exceeds the possible values.
+    Least and greatest value replace the interval where it would be meaningless: for two seeds, if some seeds train and
+    some do not (``mixed``), if a value is infinite, or if the interval exceeds the possible values.
     """
     mean = scale.mean(values) if scale.has(values) else fmean(values)
     low, high = interval(values, scale)
     if len(values) < 2 or math.isnan(mean):
         return f"{mean:.3g}"
-    if mixed or not scale.has(values) or low < scale.possible[0] or high > scale.possible[1]:
+    if len(values) == 2 or mixed or not scale.has(values) or low < scale.possible[0] or high > scale.possible[1]:
         return f"{mean:.3g} ({min(values):.3g} to {max(values):.3g})"
     return f"{mean:.3g} [{low:.3g}, {high:.3g}]"
 

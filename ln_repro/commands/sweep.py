@@ -23,7 +23,7 @@ from ln_repro.sweep import slurm
 from ln_repro.sweep.cancellations import Cancellations
 from ln_repro.sweep.cluster import queued, submit_unfinished, watch
 from ln_repro.sweep.devices import cpu_device, gpu_devices
-from ln_repro.sweep.grid import GridRun, SweepRequest, by_rate, grid_runs, parse_request, select
+from ln_repro.sweep.grid import AXES, GridRun, SweepRequest, along, grid_runs, parse_request, select
 from ln_repro.sweep.local import Pool
 from ln_repro.sweep.plan import PlannedRun, table
 from ln_repro.sweep.progress import Progress
@@ -90,13 +90,14 @@ def compose_runs(request: SweepRequest, options: argparse.Namespace) -> list[Com
     corpus = request.corpus or described.get("corpus", "toy")
     described["arms"] = request.arms or described["arms"]
     runs = grid_runs(described, corpus, request.seeds, request.settings, list(experiments()))
-    rates: Sequence[float] = request.rates
-    if not rates and (key := described.get("rates")):
-        rates = compose(runs[0].overrides).get("reference", {}).get(key)
-        if not rates:
-            raise UserError(f"rates: the setting of {corpus} has no reference.{key}; give rates=A,B,C")
-    if rates:
-        runs = by_rate(runs, rates)
+    for axis in AXES:
+        values: Sequence[float] = request.axes.get(axis, ())
+        if not values and (key := described.get(axis)):
+            values = compose(runs[0].overrides).get("reference", {}).get(key)
+            if not values:
+                raise UserError(f"{axis}: the setting of {corpus} has no reference.{key}; give {axis}=A,B,C")
+        if values:
+            runs = along(axis, runs, values)
     composed, undecided = [], False
     for run in select(runs, options.only, options.but):
         settings = compose(run.overrides)

@@ -14,7 +14,7 @@ class Model(Section):
     """Dimensions of the Transformer; all are given explicitly, without presets of fairseq."""
 
     name: Annotated[str, NOT_IN_ID]
-    layers: Count
+    layers: Annotated[Count, NOT_IN_ARM]
     """Number of encoder layers and of decoder layers."""
     width: Count
     ffn: Count

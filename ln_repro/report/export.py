@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
 from ln_repro.claims.arena import LEAST_SCHEMES, arena
 from ln_repro.claims.criteria import Count
+from ln_repro.claims.depth import by_depth
 from ln_repro.claims.evidence import Evidence, Named
 from ln_repro.claims.intervals import NOT_NEGATIVE, PERCENT, Scale
 from ln_repro.claims.judge import Row
@@ -49,6 +51,7 @@ def all_tables(
             for name, one in settings.items()
             if any(each.rescued.runs for each in assess(one))
         },
+        "depth": {f"depth-{name}": table for name, one in settings.items() if (table := depth_table(one))["rows"]},
         "arena": {
             f"arena-{name}{suffix}": table
             for name, one in settings.items()
@@ -124,6 +127,21 @@ def mechanisms_table(evidence: Evidence) -> Table:
         rows.append([one.mechanism.name, one.mechanism.quantity, limit, str(one.failing), str(one.training),
                      one.mechanism.option, str(one.removed), str(one.rescued), bleu, one.verdict])  # fmt: skip
     return {"columns": columns, "rows": rows}
+
+
+def depth_table(evidence: Evidence) -> Table:
+    """Return one row per arm that was run at several depths: the seeds that train and the BLEU, by number of layers."""
+    depths = {layers: part for layers, part in by_depth(evidence).items() if _scored(part)}
+    rows = []
+    for arm in sorted({arm for part in depths.values() for arm in part.arms}):
+        cells = {
+            layers: "{} ({})".format(*itemgetter("trains", "BLEU tok.")(_statistics(part, [*by_seed.values()])))
+            for layers, part in depths.items()
+            if (by_seed := part.arms.get(arm))
+        }
+        if len(cells) > 1:
+            rows.append([arm, *(cells.get(layers) for layers in depths)])
+    return {"columns": ["arm", *(f"{layers} layers" for layers in depths)], "rows": rows}
 
 
 def _scored(evidence: Evidence) -> bool:

@@ -51,8 +51,6 @@ SECTION4 = {
 }
 SCHEMES = {
     "with warm-up": "postln_warm postln_warm_high postln_warm_short deepnorm_warm admin_warm admin_warm_closed",
-    "deeper": "postln_warm_deep deepnorm_warm_deep",
-    "deeper still": "postln_warm_deeper deepnorm_warm_deeper admin_warm_deeper",
     "without warm-up": "preln_nowarm_anchored deepnorm_nowarm rezero_nowarm rezero_nowarm_step admin_nowarm",
     "without warm-up, higher rate": (
         "preln_nowarm_anchored_high deepnorm_nowarm_high rezero_nowarm_high admin_nowarm_high"
@@ -68,7 +66,7 @@ GRIDS = {
     "section3_2": Figure("Section 3.2: Post-LN by optimizer and rate", panels(SECTION3_2, {})),
     "section4": Figure("Section 4 and its controls: placement by decay", panels(SECTION4, RADAM)),
     "schemes": Figure(
-        "What followed: schemes by depth, and without warm-up",
+        "What followed: schemes with and without warm-up",
         panels(SCHEMES, {"postln_warm_high": ", higher rate", "rezero_nowarm_step": ", step"}),
         about="deepnorm_nowarm",
     ),

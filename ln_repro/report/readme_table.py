@@ -37,7 +37,7 @@ def with_verdicts(readme: str, rows: Sequence[Row]) -> str:
 def verdict_block(rows: Sequence[Row]) -> str:
     """Return the headlines, the table of verdicts on translation, and a summary of those on the theory."""
     trained = [row for row in rows if row["id"].startswith("MT-")]
-    proved = [row for row in rows if row["command"] and not row["command"].startswith("ln-repro run")]
+    proved = [row for row in rows if not row["written"]]
     bullets = [f"* **{question}** {answer} ({len(records)} records: `ln-repro claims {claim}`)"
                for claim, question, answer, records in headlines(rows)]  # fmt: skip
     counted = ", ".join(f"{n} {verdict}" for verdict, n in Counter(row["verdict"] for row in proved).most_common())

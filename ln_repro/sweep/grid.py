@@ -1,9 +1,9 @@
-"""Grids of runs: the product of arms, seeds and learning rates on one corpus, with further settings."""
+"""Grids of runs: the product of arms, seeds and learning rates or depths on one corpus, with further settings."""
 
 import difflib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -17,33 +17,29 @@ class GridRun:
     exp: str
     seed: int
     settings: tuple[str, ...] = ()
-    rate: float | None = None
-    """The learning rate if it is an axis of the grid; None: the experiment's own."""
+    axes: tuple[tuple[str, float], ...] = ()
+    """The values of the settings that are axes of the grid."""
 
     @property
     def overrides(self) -> list[str]:
         """The arguments for `ln-repro run`."""
-        rate = [] if self.rate is None else [f"lr={_text(self.rate)}"]
-        return [f"exp={self.exp}", f"seed={self.seed}", *rate, *self.settings]
+        axes = [f"{key}={value:.12g}" for key, value in self.axes]
+        return [f"exp={self.exp}", f"seed={self.seed}", *axes, *self.settings]
 
     @property
     def name(self) -> str:
-        """The name in the grid, for example ``toy_postln_warm-lr0.001-s1``; the rate is included if it is an axis."""
+        """The name in the grid, for example ``toy_postln_warm-lr0.001-s1``."""
         return f"{self.group}-s{self.seed}"
 
     @property
     def group(self) -> str:
         """The part of the name that is the same for all seeds."""
-        return self.exp if self.rate is None else f"{self.exp}-lr{_text(self.rate)}"
+        return "-".join([self.exp, *(f"{key.rpartition('.')[2]}{value:.12g}" for key, value in self.axes)])
 
     def matches(self, pattern: str) -> bool:
-        """Return whether ``pattern`` (with ``*``) matches the experiment or arm, with or without rate and seed."""
+        """Return whether ``pattern`` (with ``*``) matches the experiment or arm, with or without axes and seed."""
         names = (self.exp, f"{self.exp}-s{self.seed}", self.group, self.name)
         return any(fnmatchcase(name, pattern) or fnmatchcase(name.partition("_")[2], pattern) for name in names)
-
-
-def _text(rate: float) -> str:
-    return f"{rate:.12g}"
 
 
 @dataclass(frozen=True)
@@ -65,8 +61,8 @@ class SweepRequest:
     """Kept for compatibility; `timeout -s TERM 25m ln-repro sweep ...` does the same."""
     arms: tuple[str, ...] = ()
     """Arms to use instead of the grid's."""
-    rates: tuple[float, ...] = ()
-    """Learning rates to use instead of the setting's."""
+    axes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Values to use instead of the setting's, by axis (a key of `AXES`)."""
     settings: tuple[str, ...] = ()
     """Overrides for every run."""
 
@@ -76,6 +72,8 @@ class SweepRequest:
         return self.launcher == "local"
 
 
+AXES = {"rates": "lr", "depths": "model.layers"}
+"""The settings that a grid can vary, by the name of the axis."""
 COUNTS = {"seeds": 1, "jobs": 1, "jobs_per_gpu": 1, "retries": 0, "budget_minutes": 1}
 """Arguments with an integer value, and the minimum."""
 REFUSED = {
@@ -89,6 +87,7 @@ REFUSED = {
 def parse_request(words: Sequence[str]) -> SweepRequest:
     """Parse ``grid=NAME corpus=NAME seeds=N arms=A,B rates=X,Y launcher=NAME launcher.KEY=VALUE key=value ...``."""
     own: dict[str, Any] = {}
+    axes: dict[str, tuple[float, ...]] = {}
     options, settings = [], []
     for word in words:
         key, equals, value = word.partition("=")
@@ -100,15 +99,15 @@ def parse_request(words: Sequence[str]) -> SweepRequest:
             own[key] = value
         elif key == "arms":
             own[key] = tuple(value.split(","))
-        elif key == "rates":
-            own[key] = tuple(map(_rate, value.split(",")))
+        elif key in AXES:
+            axes[key] = tuple(_positive(key, part) for part in value.split(","))
         elif (name := key.lstrip("+~")) in REFUSED:
             raise UserError(f"{name}: {REFUSED[name]}")
         elif key.startswith("launcher."):
             options.append(word.partition(".")[2])
         else:
             settings.append(word)
-    request = SweepRequest(**own, launcher_options=tuple(options), settings=tuple(settings))
+    request = SweepRequest(**own, axes=axes, launcher_options=tuple(options), settings=tuple(settings))
     if options and request.local:
         raise UserError(
             f"launcher.{options[0]}: belongs to launcher=slurm; on this machine use jobs=N or jobs_per_gpu=N"
@@ -129,21 +128,22 @@ def _count(key: str, value: str) -> int:
     return int(value)
 
 
-def _rate(text: str) -> float:
+def _positive(axis: str, text: str) -> float:
     try:
-        rate = float(text)
+        value = float(text)
     except ValueError:
-        rate = math.nan
-    if not 0 < rate < math.inf:
-        raise UserError(f"rates: expected numbers above 0, separated by commas, got {text!r}")
-    return rate
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise UserError(f"{axis}: expected numbers above 0, separated by commas, got {text!r}")
+    return value
 
 
-def by_rate(runs: Sequence[GridRun], rates: Sequence[float]) -> list[GridRun]:
-    """Return each run at each of these learning rates, or raise `UserError` if ``lr`` is also given."""
-    if any(setting.lstrip("+").startswith("lr=") for run in runs for setting in run.settings):
-        raise UserError("lr: is an axis of this grid; give rates=A,B,C, or rates=A for a single one")
-    return [replace(run, rate=rate) for run in runs for rate in rates]
+def along(axis: str, runs: Sequence[GridRun], values: Sequence[float]) -> list[GridRun]:
+    """Return each run at each value of an axis, or raise `UserError` if its setting is also given."""
+    key = AXES[axis]
+    if any(setting.lstrip("+").startswith(f"{key}=") for run in runs for setting in run.settings):
+        raise UserError(f"{key}: is an axis of this grid; give {axis}=A,B,C, or {axis}=A for a single one")
+    return [replace(run, axes=(*run.axes, (key, value))) for run in runs for value in values]
 
 
 def grid_runs(

@@ -16,7 +16,6 @@ EPOCHS, RATE = 15, 1e-3
 NOISE = (-0.02, -0.01, 0.0, 0.01, 0.02)
 """What a number differs by from seed to seed, as a part of a unit."""
 KNOWN = {path.stem for path in (CONF / "arm").glob("*.yaml")}
-LAYERS = {"deep": 12, "deeper": 18}
 FINGERPRINT = "made up"
 Arms = dict[str, dict[str, Any]]
 
@@ -27,7 +26,7 @@ def made_experiment(exp: str, **changes: Any) -> Experiment:
     words = exp.partition("_")[2].split("_")
     rate = RATE * (2 if "high" in words else 0.5 if "low" in words else 1)
     given = {"exp": exp, "norm": "_".join(word for word in words if word not in ("high", "low")), "lr": rate,
-             "model__layers": LAYERS.get(words[-1], 6), "train__max_epoch": EPOCHS}  # fmt: skip
+             "train__max_epoch": EPOCHS}  # fmt: skip
     corpus = exp.partition("_")[0].removeprefix("mini")
     if corpus in LABELLED:
         given |= {"task": "classification", "data__name": corpus}
@@ -38,8 +37,7 @@ def named(exp: str) -> Arm | None:
     """Return the arm of a made-up experiment; None if there is no arm of that name."""
     if exp.partition("_")[2] not in KNOWN:
         return None
-    found = made_experiment(exp)
-    return Arm(found.arm_key(), found.lr, found.init)
+    return Arm.of(made_experiment(exp))
 
 
 def made(
@@ -88,7 +86,7 @@ def made(
                 "values": {kind: {"decoder.w2": norms} for kind in ("norm_of_mean", "mean_of_norms")}}
                for at, norms in (probes or {}).items()]  # fmt: skip
     return Run(record(
-        exp=exp, id=f"{exp}-{seed}-{settings.lr:g}", status="diverged" if rule else "finished",
+        exp=exp, id=f"{exp}-{seed}-{settings.lr:g}-{settings.model.layers}", status="diverged" if rule else "finished",
         divergence={"rule": rule} if rule else None, axes=settings.axes | own | {"seed": seed}, epochs=epochs,
         updates=100 * length, bleu={"test": score, "test_tokenised": score},
         data={"name": exp.partition("_")[0], "fingerprint": FINGERPRINT},

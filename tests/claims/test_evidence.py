@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ln_repro.claims.arms import Arms
-from ln_repro.claims.evidence import Evidence, gather
+from ln_repro.claims.evidence import Arm, Evidence, gather
 from ln_repro.claims.judge import evidence_of
 from ln_repro.claims.strays import strays
 from tests.claims.made import EPOCHS, RATE, gathered, made, made_experiment, made_runs, named, on_rates
@@ -55,18 +55,16 @@ def test_a_variation_stands_apart_and_still_counts_as_the_best_arm() -> None:
 
 def test_relative_bleu_is_of_the_best_arm_of_the_same_size_with_at_most_as_many_epochs() -> None:
     arms = {"postln_warm": {"bleu": 20.0}, "preln_warm": {"bleu": 25.0}, "preln_nowarm": {"bleu": 80.0},
-            "deepnorm_warm_deep": {"bleu": 50.0}}  # fmt: skip
+            "deepnorm_warm": {"bleu": 50.0, "model__width": 128}}  # fmt: skip
     arms["preln_nowarm"]["train__max_epoch"] = 2 * EPOCHS
     runs = made_runs("toy", arms) + on_rates("toy", {"postln_warm": {9.0: [40.0, 40.0]}})
     known = {name: named(f"toy_{name}") for name in arms}
-    longer = made_experiment("toy_preln_nowarm", train__max_epoch=2 * EPOCHS)
-    known["preln_nowarm"] = known["preln_nowarm"] and type(known["preln_nowarm"])(
-        longer.arm_key(), longer.lr, longer.init
-    )
+    known["preln_nowarm"] = Arm.of(made_experiment("toy_preln_nowarm", train__max_epoch=2 * EPOCHS))
+    known["deepnorm_warm"] = Arm.of(made_experiment("toy_deepnorm_warm", model__width=128))
     found = evidence_of(runs, lambda exp: known.get(exp.partition("_")[2]), {})["toy"]
     relative = {arm: found.relative_bleu(found.arms[arm][3]) for arm in arms}
     assert relative == {
-        "postln_warm": 20 / 40, "preln_warm": 25 / 40, "preln_nowarm": 1.0, "deepnorm_warm_deep": 1.0
+        "postln_warm": 20 / 40, "preln_warm": 25 / 40, "preln_nowarm": 1.0, "deepnorm_warm": 1.0
     }  # fmt: skip
 
 

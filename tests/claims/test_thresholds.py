@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from ln_repro.claims import bert, criteria, evidence, rates, schemes
+from ln_repro.claims import bert, criteria, depth, evidence, rates, schemes
 from ln_repro.claims.bert import FineTunesFaster, NotTrained
 from ln_repro.claims.criteria import AnyOf, Criterion, Report, Trains, Within
+from ln_repro.claims.depth import AtDepth
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import LOG, mean_interval
 from ln_repro.claims.judge import CLAIMS
@@ -28,7 +29,7 @@ CONSTANTS: dict[type, tuple[str, ...]] = {
     Even: ("EVEN", "PROBE_BATCHES"),
 }
 """What criteria read besides their own fields."""
-UNPRINTED = ("CURVE_SEEDS", "SEEDS", "FINE_TUNING_SEEDS")
+UNPRINTED = ("CURVE_SEEDS", "SEEDS", "FINE_TUNING_SEEDS", "LEAST_DEPTHS")
 """They stand in what is needed, not in the condition."""
 EDGE, SPREAD = 0.02, (-2.0, -1.0, 0.0, 1.0, 2.0)
 Edge = tuple[Any, str, Any]
@@ -42,6 +43,8 @@ def constants(criterion: Criterion) -> tuple[str, ...]:
         case Ceilings():
             return ("PRETRAINED_TRAINS" if criterion.masked else "TRAINS", "FACTOR", "SHARE", "SIGNIFICANT",
                     "CURVE_SEEDS", "SEEDS")  # fmt: skip
+        case AtDepth():
+            return ("SEEDS",) if criterion.layers else ("SEEDS", "LEAST_DEPTHS")
         case MatchesBest():
             return ("NON_INFERIOR_BLEU" if criterion.bleu else "NON_INFERIOR_LOSS",)
     return CONSTANTS.get(type(criterion), ())
@@ -64,6 +67,8 @@ def leaves(criteria: Iterable[Criterion]) -> Iterator[Criterion]:
     for one in criteria:
         if isinstance(one, AnyOf):
             yield from leaves(chain(*one.parts))
+        elif isinstance(one, AtDepth):
+            yield from (one, *one.parts)
         elif not isinstance(one, Report):
             yield one
 
@@ -176,6 +181,14 @@ def fine_tuning_edge(one: FineTunesFaster, name: str) -> Edge:
     }[name]  # fmt: skip
 
 
+def depth_edge(one: AtDepth, name: str) -> Edge:
+    """Return arms that all train, at the depths of the rule or at three."""
+    depths = one.layers or (6, 12, 24)
+    parts = {layers: held({arm: {1.0: [100.0] * 5} for arm in one.compared}, model__layers=layers) for layers in depths}
+    others = {f"{evidence.LAYERS}{layers}": part for layers, part in parts.items()}
+    return Evidence(others=others), CONTRADICTED, {"LEAST_DEPTHS": 4, "SEEDS": 6}[name]
+
+
 def scheme_edge(one: Any, name: str) -> Edge:
     if isinstance(one, Even):
         probes = {0: [1.0, schemes.EVEN - 0.1]}
@@ -191,7 +204,7 @@ def scheme_edge(one: Any, name: str) -> Edge:
 EDGES: dict[type, Callable[[Any, str], Edge]] = {
     Within: within_edge, Trains: trains_edge, Ceilings: ceilings_edge, TrainsWhereFails: where_edge,
     BestRates: best_edge, NotTrained: lost_edge, FineTunesFaster: fine_tuning_edge, Even: scheme_edge,
-    MatchesBest: scheme_edge,
+    MatchesBest: scheme_edge, AtDepth: depth_edge,
 }  # fmt: skip
 
 
@@ -204,7 +217,7 @@ def test_a_threshold_moved_past_the_evidence_changes_the_verdict_and_the_sentenc
     judged = one.judge(found)
     assert judged.verdict == before, judged.words
     if name.isupper():
-        for module in (criteria, evidence, bert, rates, schemes):
+        for module in (criteria, depth, evidence, bert, rates, schemes):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, past)
     else:

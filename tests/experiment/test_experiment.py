@@ -76,10 +76,10 @@ def test_an_id_depends_on_what_the_weights_are_and_not_on_where_they_lie(change:
 def test_an_arm_key_is_shared_by_seeds_rates_and_variations_and_by_no_other_arm() -> None:
     same = [
         {"seed": 2}, {"lr": 1e-3}, {"precision": "bf16"}, {"init": "xavier"}, {"optimizer__equal_layer_norms": True},
-        {"optimizer__second_moment": "gradient"}, {"model__branch_gain": 0.5}, {"eval__valid": True},
-        {"eval__average": 2}, {"schedule__anchor": 9}, {"schedule__step_epoch": 3}, {"exp": "x"},
+        {"optimizer__second_moment": "gradient"}, {"model__branch_gain": 0.5}, {"model__layers": 2},
+        {"eval__valid": True}, {"eval__average": 2}, {"schedule__anchor": 9}, {"schedule__step_epoch": 3}, {"exp": "x"},
     ]  # fmt: skip
-    other = [{"norm": "preln"}, {"model__layers": 2}, {"data__bpe_merges": 9}, {"schedule__decay": "inverse_sqrt"}]
+    other = [{"norm": "preln"}, {"model__width": 32}, {"data__bpe_merges": 9}, {"schedule__decay": "inverse_sqrt"}]
     assert {experiment(**change).arm_key() for change in same} == {experiment().arm_key()}
     assert len({experiment(**change).arm_key() for change in [{}, *other]}) == 1 + len(other)
 

@@ -13,8 +13,8 @@ from ln_repro.experiment.settings import build
 from ln_repro.sweep.grid import grid_runs, parse_request, select
 
 GRIDS = {
-    "design": 12, "section3_2": 15, "section4": 11, "init": 14, "schemes": 20, "bert": 6, "gradients": 4,
-    "rates": 4, "rates_sgd": 4, "rates_literal": 2, "arena": 32, "mechanisms": 5,
+    "design": 12, "section3_2": 15, "section4": 11, "init": 14, "schemes": 15, "bert": 6, "gradients": 4,
+    "rates": 4, "rates_sgd": 4, "rates_literal": 2, "arena": 32, "mechanisms": 5, "depth": 6,
 }  # fmt: skip
 """Runs a seed, and a rate where the rate is an axis."""
 CORPORA = ("toy", "multi30k", "tatoeba", "iwslt", "wmt")
@@ -72,9 +72,11 @@ def test_arms_and_rates_of_the_command_line_take_the_place_of_the_grids(tmp_path
     [
         (["grid=rates", "arms=postln_wram"], "grid: postln_wram is not defined for toy"),
         (["grid=rates", "lr=1e-3"], "lr: is an axis of this grid; give rates=A,B,C"),
+        (["grid=depth", "model.layers=6"], "model.layers: is an axis of this grid; give depths=A,B,C"),
+        (["grid=depth", "depths=2.5"], "model.layers: "),
         (["grid=rates", "rates=1,fast"], "rates: expected numbers above 0, separated by commas, got 'fast'"),
         (["grid=rates_sgd", "corpus=wmt"], "rates: the setting of wmt has no reference.rates_sgd; give rates="),
-        ([], "grid: which grid? Give grid=NAME (arena, bert, design, "),
+        ([], "grid: which grid? Give grid=NAME (arena, bert, depth, "),
     ],
 )
 def test_rates_and_arms_that_make_no_sense_are_one_line(
