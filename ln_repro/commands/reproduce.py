@@ -85,7 +85,7 @@ def with_checked_scheme(settings: dict[str, Any], id: str, overrides: list[str])
     """
     given = dict(override.partition("=")[::2] for override in overrides).get("norm.file")
     text = (settings["norm_file"] or {"text": None})["text"]
-    if (Path(given).read_text(encoding="utf-8") if given else None) != text:
+    if (Path(given).read_text(encoding="utf-8", errors="replace") if given else None) != text:
         raise UserError(
             "norm.file: the record has no scheme of its own" if text is None else
             f"reproduce: {id} has a scheme of its own, whose code would be executed; read it (norm_file in it), "
