@@ -166,8 +166,10 @@ class Ceilings(OverRates):
         high, low = ceiling(evidence, self.first), ceiling(evidence, self.second)
         runs = [run for arm in self.compared for of_rate in evidence.curve(arm).values() for run in of_rate]
         words = f"ceiling {high.words()} for {arm_words(self.first)}, {low.words()} for {arm_words(self.second)}"
+        so_far = self._so_far(evidence)
         if not high.rates or not low.rates:
-            return Finding(INCONCLUSIVE, words, f"{CURVE_SEEDS} seeds at every rate", runs)
+            words = "; ".join(filter(None, (words, so_far)))
+            return Finding(INCONCLUSIVE, words, f"{CURVE_SEEDS} seeds at every rate", runs, so_far)
         if high.rate is None and low.rate is None:
             return Finding(INCONCLUSIVE, f"{words}: neither trains here", "rates at which one of them trains", runs)
         difference = significant(evidence, *self.compared)
@@ -178,7 +180,7 @@ class Ceilings(OverRates):
             words += "; no rate at which more of the former's seeds train"
         if few := sorted({*high.open, *low.open}):
             rates = ", ".join(f"{rate:g}" for rate in few)
-            return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds at {rates}", runs)
+            return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds at {rates}", runs, so_far)
         apart = (
             high.rate is not None and low.above is not None
             and high.rate >= FACTOR * (low.rate or low.above)  # if the second trains at no rate: the lowest one
@@ -190,7 +192,18 @@ class Ceilings(OverRates):
         needs = "higher rates" if None in (high.above, low.above) else "rates between the two ceilings"
         if apart:
             needs = f"more seeds at {high.rate:g}: how many train may differ by chance"
-        return Finding(INCONCLUSIVE, words, needs, runs)
+        return Finding(INCONCLUSIVE, words, needs, runs, so_far)
+
+    def _so_far(self, evidence: Evidence) -> str:
+        """Return how many seeds of each arm train at the rate with the most seeds of both; empty if there is none."""
+        curves = [evidence.curve(arm) for arm in self.compared]
+        shared = [rate for rate in curves[0] if rate in curves[1]]
+        if not shared:
+            return ""
+        rate = max(shared, key=lambda rate: min(len(curve[rate]) for curve in curves))
+        first, second = (Count.of(evidence.trained, curve[rate]) for curve in curves)
+        one, other = contrast_words(*self.compared)
+        return f"at {rate:g}, {first} seeds train {one} and {second} {other}"
 
     def _plain(self, high: Ceiling, low: Ceiling, difference: Difference | None) -> str:
         one, other = contrast_words(*self.compared)

@@ -60,8 +60,10 @@ def headlines(rows: Sequence[Mapping[str, Any]]) -> list[Headline]:
 
 def _answer(other: Mapping[str, Any]) -> str:
     """Return the verdict on another corpus as the answer to a question."""
-    found = f", needs {other['needs']}" if other["needs"] else f". {other['plain'][:1].upper()}{other['plain'][1:]}"
-    return f"{named(other['data'])}: {ANSWERS[other['verdict']]}{found}."
+    found = f"{named(other['data'])}{SMALL.get(other['setting'], '')}: {ANSWERS[other['verdict']]}."
+    if other["plain"]:
+        found += f" {other['plain'][:1].upper()}{other['plain'][1:]}."
+    return found + f" A verdict needs {other['needs']}." * bool(other["needs"])
 
 
 def verdict_table(rows: Sequence[Row]) -> Table:

@@ -46,8 +46,10 @@ def test_a_headline_answers_by_yes_no_or_what_is_needed() -> None:
     open_one, *rest = claims()
     other = open_one["other_corpora"][0] | {"plain": "it needs it on 5 of 5 seeds"}
     rows = [open_one | {"id": "MT-1.anchored", "other_corpora": [other, other | {"needs": "two more seeds"}]}, *rest]
-    assert headlines(rows)[0].answer == "Toy: yes. It needs it on 5 of 5 seeds. Toy: yes, needs two more seeds."
-    assert headlines(rows)[1].answer == "Multi30k: open, needs two more seeds."
+    assert headlines(rows)[0].answer == (
+        "Toy: yes. It needs it on 5 of 5 seeds. Toy: yes. It needs it on 5 of 5 seeds. A verdict needs two more seeds."
+    )
+    assert headlines(rows)[1].answer == "Multi30k, 3+3 layers: open. A verdict needs two more seeds."
 
 
 def test_an_arm_has_mean_and_interval_over_its_seeds_and_how_many_train() -> None:
