@@ -40,7 +40,7 @@ def records() -> list[Record]:
 
 
 def described(setting: str, arm: str) -> tuple[Any, ...]:
-    """Return what an arm's name says: norm, optimizer, ramp, tail, layers, epochs, and the usual initialisation."""
+    """Return what an arm's name says: norm, optimizer, ramp, tail, epochs, and the usual initialisation."""
     whole = yaml.safe_load((ROOT / "conf" / "setting" / f"{setting}.yaml").read_text())
     reference, words = whole["reference"], arm.split("_")
     optimizer = next((word for word in words if word in ("sgd", "radam")), "adam")
@@ -53,26 +53,25 @@ def described(setting: str, arm: str) -> tuple[Any, ...]:
     return (
         "admin_closed" if "closed" in words else words[0], optimizer, ramp,
         tail or ("anchored" if ramp == 0 else "inverse_sqrt"),
-        next((reference[word] for word in words if word in ("deep", "deeper")), None),
         reference["fixed_epochs"] if "fixed" in words else whole["train"]["max_epoch"],
-        "xavier" if words[0] == "deepnorm" else "xavier_legacy",
+        "xavier" if words[0] in ("deepnorm", "subln", "tfixup") else "xavier_legacy",
     )  # fmt: skip
 
 
 def own(record: Record) -> tuple[Any, ...]:
     """Return the same of a record, without its initialisation; two settings of a corpus may differ in nothing else."""
     settings = record["experiment"]
-    schedule, layers = settings["schedule"], settings["model"]["layers"]
-    usual = {"toy": 6, "multi30k": 3}.get(record["exp"].partition("_")[0], 6)
+    schedule = settings["schedule"]
     return (settings["norm"], settings["optimizer"]["name"], schedule["warmup_updates"], schedule["decay"],
-            layers if layers != usual else None, settings["train"]["max_epoch"])  # fmt: skip
+            settings["train"]["max_epoch"])  # fmt: skip
 
 
 def plain(record: Record) -> bool:
-    """Return whether nothing is scaled that no arm scales, and the moments and the dropout are the usual ones."""
-    optimizer, dropout = record["experiment"]["optimizer"], record["experiment"]["model"]["dropout"]
+    """Return whether nothing is scaled that no arm scales, and depth, moments and dropout are the usual ones."""
+    optimizer, model = record["experiment"]["optimizer"], record["experiment"]["model"]
+    usual = {"multi30k": 3}.get(record["exp"].partition("_")[0], 6)
     return intervened(record) == (False, None, "zero", 1.0) and (
-        optimizer.get("betas") in (None, [0.9, 0.98]) and dropout == 0.1
+        optimizer.get("betas") in (None, [0.9, 0.98]) and (model["dropout"], model["layers"]) == (0.1, usual)
     )
 
 
