@@ -16,7 +16,7 @@ except KeyboardInterrupt:  # Ctrl-C before `main`
     raise SystemExit(130) from None
 
 EPILOG = """\
-exit codes: 0 done (divergence is a result), 1 failed, 2 wrong input, 130 interrupted (resumable)
+exit codes: 0 done (divergence is a result), 1 failed, 2 invalid input, 130 interrupted (resumable)
 """
 
 
@@ -81,17 +81,17 @@ def parser() -> argparse.ArgumentParser:
         return text.split(",")
 
     command("run", "run", "train, score and record one experiment: run exp=NAME [key=value ...]")
-    for name, module, text in (
-        ("sweep", "sweep", "run every unfinished experiment of a grid, on this machine or on a Slurm cluster"),
-        ("status", "status", "show one row per run: state, update, loss, BLEU"),
-        ("cancel", "status", "stop runs, wherever they run or wait; each saves its state first"),
+    for name, module, text, others in (
+        ("sweep", "sweep", "run every unfinished experiment of a grid, on this machine or on a Slurm cluster", ""),
+        ("status", "status", "show one row per run: state, update, loss, BLEU", "; default: all runs"),
+        ("cancel", "status", "stop runs, running or queued; each saves its state first", ", or run directories"),
     ):
         grid = command(name, module, text)
         grid.add_argument(
             "words",
             nargs="*",
             metavar="key=value",
-            help="grid=NAME [corpus=NAME] [seeds=N] [arms=A,B] [rates=X,Y] [launcher=slurm] [key=value ...]",
+            help="grid=NAME [corpus=NAME] [seeds=N] [arms=A,B] [rates=X,Y] [launcher=slurm] [key=value ...]" + others,
         )
         grid.add_argument(
             "--only", action="extend", default=[], type=commas, metavar="PATTERN[,...]",
@@ -145,7 +145,9 @@ def parser() -> argparse.ArgumentParser:
     collect = command("collect", "keep", "copy the records of finished runs to results/records")
     collect.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     collect.add_argument("--replace", action="store_true", help="replace records with the same id")
-    collect.add_argument("--all", action="store_true", help="also runs with settings of their own")
+    collect.add_argument(
+        "--all", action="store_true", help="also copy runs that differ from the experiment of their name"
+    )
     compare = command("compare", "keep", "test whether the difference in BLEU between two records is significant")
     compare.add_argument("ids", nargs=2, metavar="ID", help="ids of records")
     reproduce = command("reproduce", "reproduce", "repeat the run of a committed record and compare the two")
@@ -157,7 +159,7 @@ def parser() -> argparse.ArgumentParser:
         help="data.source=PATH, paths.runs=DIR; train.max_epoch=N or train.max_update=N to cut it short",
     )
     add_records(tables, figures, claims, ranked, verify, collect, compare, reproduce)
-    sync = command("sync", "sync", "send the events of runs to wandb; may be repeated")
+    sync = command("sync", "sync", "upload the events of runs to wandb; can be repeated safely")
     sync.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     sync.add_argument("--follow", action="store_true", help="keep sending until the runs have ended")
     doctor = command("doctor", "doctor", "check this machine and suggest how to fix what does not work")

@@ -179,7 +179,7 @@ def run_command(claim: Claim, rule: Rule, setting: str) -> str:
             f"start={PLACEHOLDERS[arm]}@EPOCH,{PLACEHOLDERS[arm]}@EPOCH data.source=FOLDER"
             for arm in rule.arms
         )
-    experiments = ",".join(f"{setting}_{arm}" for arm in (*rule.arms, *claim.controls))
+    experiments = ",".join(f"{setting}_{arm}" for arm in dict.fromkeys((*rule.arms, *claim.controls)))
     own = [f"ln-repro run -m exp={experiments} seed={seeds}{SETTINGS.get(claim.id, '')}"] if experiments else []
     return " && ".join(own + [
         f"ln-repro sweep grid=depth corpus={setting} seeds={rule.seeds} arms={','.join(one.compared)}{one.axis}"

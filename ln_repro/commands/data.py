@@ -17,7 +17,7 @@ def data_command(options: argparse.Namespace) -> int:
     search_also(options.config_dir)
     if options.action != "list" and not any(o.startswith("data=") for o in options.overrides):
         names = ", ".join(row["name"] for row in corpus.listing(data_folder()))
-        raise UserError(f"data: which corpus? Give data=NAME ({names})")
+        raise UserError(f"data: no corpus is given; use data=NAME ({names})")
     settings = compose(["~exp", *options.overrides])
     data = validate(Data, settings["data"], "data")
     root = validate(Paths, settings["paths"], "paths").data

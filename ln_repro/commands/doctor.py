@@ -62,7 +62,7 @@ def torch_and_gpu() -> list[Check]:
     if result.returncode:
         return [Check("torch", False, "cannot be imported", "pip install 'torch>=2.6,<2.14'")]
     here = gpu()
-    advice = REMEDY if here.problem else "toy and multi30k run on the CPU; the paper's own sizes want a GPU"
+    advice = REMEDY if here.problem else "toy and multi30k run on the CPU; the paper's own models need a GPU"
     found = here.name or here.problem or "none"
     return [
         Check("torch", True, result.stdout.strip()),
@@ -95,5 +95,5 @@ def wandb() -> Check:
     version = provenance.version_of("wandb")
     if version is None:
         return Check("wandb", False, "not installed", "pip install wandb, or tracker=none", needed=False)
-    advice = "without a key runs are mirrored offline; wandb login for online"
+    advice = "without an API key, runs are mirrored offline; `wandb login` to mirror them online"
     return Check("wandb", True, version, "" if os.environ.get("WANDB_API_KEY") else advice, needed=False)

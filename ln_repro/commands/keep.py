@@ -32,7 +32,7 @@ def collect_command(options: argparse.Namespace) -> int:
         raise UserError("collect: give --records DIR, the folder to copy the records to (this is not a checkout)")
     folders = [RunFolder(path) for path in options.runs] or runs_under(runs_folder())
     if unfinished := [str(folder.path) for folder in folders if options.runs and folder.record is None]:
-        raise UserError(f"collect: {', '.join(unfinished)}: no finished run (it has no record.json)")
+        raise UserError(f"collect: {', '.join(unfinished)}: not a finished run (it has no record.json)")
     finished = [(folder, record) for folder in folders if (record := folder.record) is not None]
     chosen = finished
     if not (options.runs or options.records or options.all):
@@ -45,7 +45,7 @@ def collect_command(options: argparse.Namespace) -> int:
                 print(f"{folder.path}: {keep(folder, record, archive, options.replace)}")
             keep_corpora(archive)
     if left_out := len(finished) - len(chosen):
-        print(f"left out: {left_out} with other settings than the experiment of their name (--all includes them)")
+        print(f"left out: {left_out} that differ from the experiment of their name (--all includes them)")
     print(f"the records are in {archive}")
     return 0
 
@@ -56,7 +56,7 @@ def keep(folder: RunFolder, record: dict[str, Any], archive: Path, replace: bool
     target = find(archive, id) or archive / record["exp"].partition("_")[0] / f"{id}.json"
     content = (folder.path / "record.json").read_bytes()
     if target.exists() and target.read_bytes() != content and not replace:
-        return f"not kept: another record of {id} is there (--replace takes its place)"
+        return f"not kept: another record of {id} exists (--replace overwrites it)"
     target.parent.mkdir(exist_ok=True)
     sources = {EVENTS: folder.path / "events.jsonl"}
     if best := record["bleu"]["test"]:
@@ -79,7 +79,7 @@ def keep_corpora(archive: Path) -> None:
             entropy = {key: corpus.entropy[key] for key in ("unigram_bits", "source_blind_bits", "order")}
             known[fingerprint] = {"name": corpus.name, **entropy}
         elif not corpus and fingerprint not in known:
-            advice = f"`ln-repro data prepare data={data['name']}`, then collect again"
+            advice = f"run `ln-repro data prepare data={data['name']}`, then collect again"
             print(f"{corpora_file(archive)}: {data['name']} is not prepared here and left out; {advice}")
     if known:
         write_atomically(corpora_file(archive), json.dumps(known, indent=1, sort_keys=True) + "\n")
@@ -90,12 +90,12 @@ def verify_command(options: argparse.Namespace) -> int:
     folder = options.records or records_folder()
     kept = read_kept(folder)
     places = sorted({path.parent for path in folder.rglob("*.json")})
-    problems = [f"{place}: {CHECKSUMS} is gone; restore it" for place in places if not (place / CHECKSUMS).exists()]
+    problems = [f"{place}: {CHECKSUMS} is missing; restore it" for place in places if not (place / CHECKSUMS).exists()]
     rescored = {record["id"]: bleu_problem(folder, record) for record in kept.records}
     problems += [*kept.problems, *(f"{find(folder, id)}: {problem}" for id, problem in rescored.items() if problem)]
     scored = sum(problem == "" for problem in rescored.values())
-    print(f"{len(kept.runs)} records are sound; BLEU computed again for {scored}")
-    print(f"{len(kept.runs) - scored} without hypotheses, or whose corpus is not prepared here")
+    print(f"{len(kept.runs)} records are sound; BLEU recomputed for {scored}")
+    print(f"not recomputed for {len(kept.runs) - scored}: no hypotheses, or the corpus is not prepared here")
     return complaints(problems)
 
 
@@ -110,7 +110,8 @@ def compare_command(options: argparse.Namespace) -> int:
         raise UserError("compare: the two were trained on different corpora")
     texts = [translated(folder, record) for record in (first, second)]
     if not all(texts):
-        raise UserError(f"compare: hypotheses and `ln-repro data prepare data={first['data']['name']}` are needed")
+        advice = f"`ln-repro data prepare data={first['data']['name']}`"
+        raise UserError(f"compare: needs the hypotheses of both records and their corpus, prepared ({advice})")
     (one, references), (other, _) = (text for text in texts if text)
     result = paired_bootstrap(one, other, references, first["experiment"]["data"]["lowercase"])
     for record, score in ((first, result.first), (second, result.second)):

@@ -71,7 +71,7 @@ def arena_command(options: argparse.Namespace) -> int:
     entries = {name: found for name, one in sorted(evidence.items()) if not one.starts and (found := arena(one))}
     if options.setting not in entries:
         raise UserError(
-            f"arena: no scheme has three seeds on {options.setting!r}; known: {', '.join(entries) or 'none'}"
+            f"arena: no scheme has three seeds on {options.setting!r}; give one of: {', '.join(entries) or 'none'}"
         )
     ranked = entries[options.setting]
     if options.json:

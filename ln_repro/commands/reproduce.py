@@ -55,7 +55,7 @@ def again(record: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
     """Return the settings of a record, with the paths and limits that the command line gives."""
     keys = [override.partition("=")[0] for override in overrides]
     if fixed := [key for key in keys if not {key, key.partition(".")[0]} & {*FREE, *CUTS}]:
-        raise UserError(f"reproduce: {', '.join(fixed)}: the record has its own; give {', '.join((*FREE, *CUTS))}")
+        raise UserError(f"reproduce: {', '.join(fixed)}: fixed by the record; give {', '.join((*FREE, *CUTS))} only")
     settings = experiment_of(record).model_dump(mode="json")
     overrides = with_checked_scheme(settings, record["id"], overrides)
     tracker = [] if "tracker" in keys else ["tracker=none"]  # the original run may be tracked under the same id
@@ -73,7 +73,7 @@ def again(record: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
         if length is None or (whole is not None and length > whole):
             raise UserError(f"{key}: can only cut the run short, to {whole} at most")
         if settings["schedule"]["decay"] == "linear":
-            raise UserError(f"{key}: the rate falls linearly to the end of training; a shorter run is another one")
+            raise UserError(f"{key}: cannot be changed: the learning rate falls linearly to the end of training")
         settings["eval"] = {**settings["eval"], "average": 0}  # the epochs to average may be cut off
     return settings
 
@@ -87,7 +87,7 @@ def with_checked_scheme(settings: dict[str, Any], id: str, overrides: list[str])
     text = (settings["norm_file"] or {"text": None})["text"]
     if (Path(given).read_text(encoding="utf-8", errors="replace") if given else None) != text:
         raise UserError(
-            "norm.file: the record has no scheme of its own" if text is None else
+            "norm.file: the record has no scheme of its own; leave it out" if text is None else
             f"reproduce: {id} has a scheme of its own, whose code would be executed; read it (norm_file in it), "
             "save it to a file and give norm.file=FILE"
         )  # fmt: skip

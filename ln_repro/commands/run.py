@@ -52,13 +52,13 @@ def run_command(arguments: list[str]) -> int:
     search_also(options.config_dir)
     if options.queued:
         if overrides:
-            raise UserError(f"--queued: the experiment is settled; take away {' '.join(overrides)}")
+            raise UserError(f"--queued: takes no overrides; leave out {' '.join(overrides)}")
         _run_one(*read(options.queued))
         return 0
     if options.help:
         return _run_help()
     if (options.resolve or options.package) and not options.cfg:
-        raise UserError("--resolve and --package go with --cfg")
+        raise UserError("--resolve and --package need --cfg")
     if options.shell_completion:
         os.environ["COMP_LINE"] = os.environ.get("COMP_LINE", "").replace(" run ", " ", 1)
         with hydra_app() as app:
@@ -66,7 +66,7 @@ def run_command(arguments: list[str]) -> int:
         return 0
     shown = options.cfg or options.info
     if this_rank().size > 1 and (shown or options.multirun):
-        raise UserError("torchrun: starts one run at a time, without flags")
+        raise UserError("torchrun: starts a single run; leave out --multirun, --cfg and --info")
     if not this_rank().leads:
         process.follow_rank_zero()
     jobs = expand(overrides) if options.multirun else [overrides]
@@ -117,12 +117,12 @@ def _run_help() -> int:
     alike: dict[tuple[str, ...], list[str]] = {}
     for corpus, of_corpus in arms.items():
         alike.setdefault(tuple(of_corpus), []).append(corpus)
-    print("usage: ln-repro run exp=CORPUS_ARM [key=value ...] [--cfg job] [-m exp=A,B seed=1,2] [--config-dir DIR]\n")
+    print("usage: ln-repro run exp=SETTING_ARM [key=value ...] [--cfg job] [-m exp=A,B seed=1,2] [--config-dir DIR]\n")
     for corpora in sorted(alike.values(), key=len, reverse=True):
-        print(f"CORPUS is one of {', '.join(corpora)}; ARM is one of\n")
+        print(f"SETTING is one of {', '.join(corpora)}; ARM is one of\n")
         for arm, text in arms[corpora[0]].items():
             print(f"  {arm}\n      {text}")
         print()
-    print("--cfg job prints every setting of an experiment; any of them can be given as key=value.")
-    print("--config-dir DIR finds exp/NAME.yaml, and files of the other groups, of your own; they take precedence.")
+    print("--cfg job prints the whole configuration of an experiment; any value in it can be changed with key=value.")
+    print("--config-dir DIR adds your own exp/NAME.yaml and files of other configuration groups; they take precedence.")
     return 0

@@ -52,7 +52,7 @@ def cancel_command(options: argparse.Namespace) -> int:
     """Run `cancel`: stop runs, whether running or queued; each saves its state first."""
     chosen: dict[Path, list[str] | None] = {}
     if options.all and (options.words or options.only or options.but):
-        raise UserError("--all: stops every run; leave it out to stop some of them")
+        raise UserError("--all: stops every run; leave out --all, or all other arguments")
     if options.all:
         chosen[runs_folder()] = None
     elif any("=" in word for word in options.words):

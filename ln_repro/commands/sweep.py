@@ -60,7 +60,7 @@ def sweep_command(options: argparse.Namespace) -> int:
     say(
         f"{len(plan)} runs, {done - recorded} finished"
         + (f", {recorded} recorded" if options.skip_recorded else "")
-        + (f", {unprobed} without the probes asked for" if unprobed else "")
+        + (f", {unprobed} without the requested probes" if unprobed else "")
     )
     if request.local:
         progress = Progress(plan)
@@ -68,7 +68,7 @@ def sweep_command(options: argparse.Namespace) -> int:
     else:
         settings = launcher(request.launcher, request.launcher_options)
         number = submit_unfinished(plan, runs, settings, request.retries)
-        say(f"{number} submitted to Slurm, {len(plan) - done - number} in its queue already")
+        say(f"{number} submitted to Slurm, {len(plan) - done - number} already in its queue")
         if options.detach:
             print(runs)
             return 0
@@ -115,7 +115,7 @@ def compose_runs(request: SweepRequest, options: argparse.Namespace) -> list[Com
             raise UserError(f"reference.updates_per_epoch: is not set by {run.exp}; a sweep needs it to plan")
         composed.append((run, experiment, experiment.learning_rate(updates_per_epoch)))
     if undecided:
-        say("precision=auto is decided by this machine's GPU, and there is none: "
+        say("precision=auto is resolved on this machine, which has no GPU: "
             "the jobs run in fp32 unless you give precision=bf16")  # fmt: skip
     return composed
 

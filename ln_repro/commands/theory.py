@@ -38,7 +38,7 @@ def theory_command(options: argparse.Namespace) -> int:
     scale = plan.FULL if options.full else plan.QUICK
     if options.seeds is not None:
         if options.seeds < LEAST_SEEDS:
-            raise UserError(f"--seeds: a verdict needs an interval over at least {LEAST_SEEDS}, got {options.seeds}")
+            raise UserError(f"--seeds: expected at least {LEAST_SEEDS}, which a verdict needs, got {options.seeds}")
         scale = replace(scale, seeds=options.seeds)
     if options.out:
         with explained(options.out, "--out"):

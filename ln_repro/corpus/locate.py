@@ -136,7 +136,7 @@ def _unpack(archive: Path, folder: Path, names: list[str], corpus: Corpus) -> No
                 raise UserError(f"{archive}: {missing}: not in this archive; {corpus.by_hand}")
             size = sum(members[name].size for name in names)
             if size > max(MOST_UNPACKED * archive.stat().st_size, 100 * MEGABYTE):
-                raise UserError(f"{archive}: unpacks to {size / MEGABYTE:.0f} MB, which no text does; {corpus.by_hand}")
+                raise UserError(f"{archive}: unpacks to {size / MEGABYTE:.0f} MB, too much for text; {corpus.by_hand}")
             for name in names:
                 partial = folder / f".{name}.part"
                 with partial.open("wb") as file:

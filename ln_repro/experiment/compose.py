@@ -95,7 +95,7 @@ def grid(name: str) -> dict[str, Any]:
 
     known = _files("grid")
     if not name:
-        raise UserError(f"grid: which grid? Give grid=NAME ({', '.join(known)})")
+        raise UserError(f"grid: no grid is given; use grid=NAME ({', '.join(known)})")
     if name not in known:
         raise UserError(f"grid: there is no {name!r}{_nearest(name, list(known))}")
     content = OmegaConf.to_container(OmegaConf.load(known[name]))
@@ -168,7 +168,7 @@ def expand(overrides: Sequence[str]) -> list[list[str]]:
             for item in parsed
         ]
     if empty := [override for override, found in zip(overrides, values, strict=True) if not found]:
-        raise UserError(f"nothing matches: {' '.join(empty)}")
+        raise UserError(f"no experiment matches {' '.join(empty)}")
     return [list(choice) for choice in product(*values)]
 
 
@@ -203,7 +203,7 @@ def _one_line(error: Exception) -> str:
 
     text = " ".join(str(error).split())
     if isinstance(error, RecursionError):
-        return "a file lists itself in its defaults; give the one that builds on a registered one a name of its own"
+        return "a file lists itself in its defaults; give it a name that no registered file has"
     if isinstance(error, OverrideParseException):
         return f"expected key=value, got {error.override!r} (special characters need quotes inside quotes)"
     if isinstance(error, MissingConfigException) and error.options:
@@ -212,9 +212,9 @@ def _one_line(error: Exception) -> str:
     if unknown := re.search(r"Could not override '([^']+)'", text):
         return f"{unknown[1]}: no such setting{_nearest(unknown[1], _keys())}"
     if text.startswith("Config group override must be"):
-        return "a group (data, exp, model, norm, ...) takes the name of one of its files, neither null nor a number"
+        return "a group (data, exp, model, norm, ...) expects the name of one of its files, not null or a number"
     if "You must specify 'exp'" in text:
-        return "exp: which experiment? Give exp=NAME (ln-repro run --help lists them)"
+        return "exp: no experiment is given; use exp=NAME (ln-repro run --help lists them)"
     return text.partition(" Config search path:")[0]
 
 

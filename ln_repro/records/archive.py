@@ -153,7 +153,7 @@ def read_kept(folder: Path) -> Kept:
             except (*DAMAGE, LookupError, TypeError, AttributeError) as error:
                 problems.append(f"{path}: damaged ({type(error).__name__}: {error}); left out")
         gone = sorted(name for name in kept or {} if not (place / name).exists())
-        problems += [f"{place / name}: is gone; restore it, or remove its line from {CHECKSUMS}" for name in gone]
+        problems += [f"{place / name}: is missing; restore it, or remove its line from {CHECKSUMS}" for name in gone]
     runs.sort(key=lambda run: (run.record["exp"], run.seed, run.record["id"]))
     return Kept(runs, problems, corpora(folder, runs), read_costs(folder))
 

@@ -88,7 +88,7 @@ def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Even
             raise Unsound(f"{file.name} was changed after it was collected ({CHECKSUMS})")
     events = Events(files[1]).read()
     if not events and {f"{path.stem}{EVENTS}", f"{path.stem}{EVENTS}.gz"} & {*(kept or {})}:
-        raise Unsound("its events are gone")
+        raise Unsound("its events are missing")
     results = results_of(events, bool(record["experiment"]["eval"].get("average"))) if events else {}
     for name, value in results.items():
         if record[name] != value:
@@ -108,4 +108,4 @@ def whole(path: Path) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")

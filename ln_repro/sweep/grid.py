@@ -109,22 +109,20 @@ def parse_request(words: Sequence[str]) -> SweepRequest:
             settings.append(word)
     request = SweepRequest(**own, axes=axes, launcher_options=tuple(options), settings=tuple(settings))
     if options and request.local:
-        raise UserError(
-            f"launcher.{options[0]}: belongs to launcher=slurm; on this machine use jobs=N or jobs_per_gpu=N"
-        )
+        raise UserError(f"launcher.{options[0]}: needs launcher=slurm; on this machine use jobs=N or jobs_per_gpu=N")
     if not request.local and (own.keys() & {"jobs", "jobs_per_gpu", "budget_minutes"}):
         raise UserError(
-            "jobs, jobs_per_gpu: are for launcher=local; "
+            "jobs, jobs_per_gpu: only for launcher=local; "
             "Slurm takes launcher.array_parallelism=N and launcher.timeout_min=N"
         )
     if request.launcher not in ("local", "slurm") and not request.launcher.endswith((".yaml", ".yml")):
-        raise UserError(f"launcher: local, slurm or a YAML file of your own, got {request.launcher!r}")
+        raise UserError(f"launcher: expected local, slurm or a YAML file of your own, got {request.launcher!r}")
     return request
 
 
 def _count(key: str, value: str) -> int:
     if not value.isdecimal() or int(value) < COUNTS[key]:
-        raise UserError(f"{key}: how many, at least {COUNTS[key]}; got {value!r}")
+        raise UserError(f"{key}: expected a whole number of at least {COUNTS[key]}, got {value!r}")
     return int(value)
 
 
@@ -185,5 +183,5 @@ def select(runs: Sequence[GridRun], only: Sequence[str], but: Sequence[str]) -> 
             raise UserError(f"{pattern!r} matches no run of the grid; its runs are {groups}")
     selected = [run for run in runs if (not only or any(map(run.matches, only))) and not any(map(run.matches, but))]
     if not selected:
-        raise UserError("--only and --except leave no run")
+        raise UserError("--only and --except exclude every run")
     return selected

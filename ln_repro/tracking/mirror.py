@@ -99,8 +99,8 @@ def mirrored(tracker: Tracker, run_dir: Path, warn: Callable[[str], None]) -> It
     if (mode := mode_of(tracker)) == "disabled":
         yield lambda: None
         return
-    advice = "the run continues; `ln-repro sync` sends it later"
-    follower = Follower(run_dir, run_dir, mode, lambda reason: warn(f"wandb: no mirror, {reason} ({advice})"))
+    advice = "the run continues; `ln-repro sync` uploads it later"
+    follower = Follower(run_dir, run_dir, mode, lambda reason: warn(f"wandb: not mirrored: {reason} ({advice})"))
     try:
         yield follower.check
     except BaseException:

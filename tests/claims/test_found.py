@@ -137,6 +137,15 @@ def test_what_a_claim_says_to_run_can_be_run(id: str) -> None:
     assert {arm for rule in (claim.rule, claim.others) if rule for one in rule.criteria for arm in one.arms} <= KNOWN
 
 
+def test_an_arm_that_is_judged_and_a_control_is_run_once() -> None:
+    (found,) = row_of(CLAIMS["MT-5"], gathered(made_runs("toy", {"postln_warm": {}, "preln_warm": {}})))[
+        "other_corpora"
+    ]
+    assert found["command"] == (
+        "ln-repro run -m exp=toy_postln_warm,toy_preln_warm,toy_postln_warm_step seed=1,2,3,4,5"
+    )
+
+
 def test_a_rule_says_how_many_of_its_records_are_older() -> None:
     runs = made_runs("iwslt", of_paper("MT-1.anchored"))
     for run, time in zip(runs, ("2026-11-21T14:29:59Z", "2026-11-21T14:30:01Z"), strict=False):

@@ -74,23 +74,23 @@ def refused(words: list[str], message: str, capfd: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("run", "exp: which experiment? Give exp=NAME"),
+        ("run", "exp: no experiment is given; use exp=NAME"),
         (f"run {TOY} +new=1", "new: no such setting"),
         (f"run {TOY} lr=-1", "lr: input should be greater than 0, got -1"),
         (f"run {TOY} paths.runs=", "paths.runs: is empty; name a folder (unset LN_REPRO_RUNS for ./runs)"),
         (f"run {TOY} data.only=test", "data.only: a run needs the whole corpus"),
         (f"run {TOY} --cgf job", "unrecognized arguments: --cgf"),
-        (f"run {TOY} --resolve", "--resolve and --package go with --cfg"),
+        (f"run {TOY} --resolve", "--resolve and --package need --cfg"),
         (f"run -m {TOY} lr=1,-1", "lr: input should be greater than 0, got -1"),
-        ("run -m exp=glob(nope_*)", "nothing matches: exp=glob(nope_*)"),
+        ("run -m exp=glob(nope_*)", "no experiment matches exp=glob(nope_*)"),
         ("rum", "argument COMMAND: invalid choice: 'rum'"),
         ("", "the following arguments are required: COMMAND"),
         ("status two\nlines", "expected key=value, got 'two\\nlines'"),
         ("tables --records nowhere", "nowhere: no such folder of records"),
-        ("theory --seeds 1", "--seeds: a verdict needs an interval over at least 10, got 1"),
+        ("theory --seeds 1", "--seeds: expected at least 10, which a verdict needs, got 1"),
         ("sync nowhere", "nowhere: not a run directory"),
         ("data", "the following arguments are required: action"),
-        ("data prepare", "data: which corpus? Give data=NAME (toy, "),
+        ("data prepare", "data: no corpus is given; use data=NAME (toy, "),
         ("data prepare data=tory", "data: there is no 'tory'; nearest: toy"),
         (f"LN_REPRO_RUNS= run {TOY}", "paths.runs: is empty; name a folder (unset LN_REPRO_RUNS for ./runs)"),
         ("LN_REPRO_RUNS= status", "LN_REPRO_RUNS: is empty; name a folder"),
@@ -224,7 +224,7 @@ def test_experiments_of_ones_own_are_listed_shown_and_swept(own: Path, capsys: p
         assert cli.main([*line.split(), "--config-dir", "my own"]) == code
         return "".join(capsys.readouterr())
 
-    assert "CORPUS is one of mine; ARM is one of\n\n  postln_warm\n      My postln_warm." in said("run --help")
+    assert "SETTING is one of mine; ARM is one of\n\n  postln_warm\n      My postln_warm." in said("run --help")
     assert "nearest: mine_postln_warm" in said("run exp=mine_postln_wram", 2)
     assert "\nlr: 0.007\n" in said("run exp=mine_postln_warm --cfg job")
     grid = "grid=rates corpus=mine arms=postln_warm,preln_warm rates=1e-3"
@@ -276,10 +276,10 @@ def test_a_shell_completes_experiments(empty_place: Path) -> None:
     assert list(empty_place.iterdir()) == []
 
 
-def test_the_help_of_run_lists_corpora_and_arms(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_of_run_lists_settings_and_arms(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["run", "--help"]) == 0
     out = capsys.readouterr().out
-    translated, pretrained, fine_tuned = out.split("CORPUS is one of ")[1:]
+    translated, pretrained, fine_tuned = out.split("SETTING is one of ")[1:]
     assert translated.startswith("iwslt, multi30k6, multi30k, tatoeba, toy, wmt;") and "  preln_warm\n" in translated
     assert pretrained.startswith("bert, minibert, toybert, wikinews;") and "  preln_warm\n" not in pretrained
     assert fine_tuned.startswith("minimrpc, minirte, mrpc, rte;") and "  preln_nowarm_linear\n" in fine_tuned

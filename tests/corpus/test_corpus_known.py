@@ -204,5 +204,5 @@ def test_an_iwslt14_that_is_not_the_published_one_is_refused(
     with path.open("wb") as file:
         file.truncate(150_000_000)
     bomb = packed(iwslt, tmp_path / "bomb.tgz")
-    with pytest.raises(UserError, match=r"bomb\.tgz: unpacks to 150 MB, which no text does"):
+    with pytest.raises(UserError, match=r"bomb\.tgz: unpacks to 150 MB, too much for text"):
         made("iwslt14", source=bomb)

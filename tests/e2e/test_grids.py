@@ -73,7 +73,7 @@ def test_a_detached_sweep_is_shown_cancelled_and_resumed(command):
     assert {(record["axes"]["norm"], record["axes"]["optimizer"]) for record in records(run)} == {
         ("preln", "sgd"), ("postln", "sgd"),
     }  # fmt: skip
-    assert "2 finished, 2 without the probes asked for" in run.call_here("sweep", *words, "probe=gradients")[2]
+    assert "2 finished, 2 without the requested probes" in run.call_here("sweep", *words, "probe=gradients")[2]
 
 
 def states(run, *words):

@@ -74,7 +74,7 @@ def test_every_file_of_a_group_can_be_chosen(group: str) -> None:
     ("override", "message"),
     [
         ("exp=", r"^exp: there is no ''; known: bert_postln_nowarm"),
-        ("exp=null", r"^a group \(data, exp, model, norm, ...\) takes the name of one of its files, neither null nor"),
+        ("exp=null", r"^a group \(data, exp, model, norm, ...\) expects the name of one of its files, not null or a"),
         ("norm=prelm", r"^norm: there is no 'prelm'; nearest: preln"),
         ("lrr=1", r"^lrr: no such setting; nearest: lr"),
         ("lr", r"^expected key=value, got 'lr'"),

@@ -84,15 +84,15 @@ DAMAGE = {
     "a truncated file": (truncate, "no whole JSON"),
     "a changed file": (touch, f"was changed after it was collected ({CHECKSUMS})"),
     "a record of another schema": (edited(lambda r: r.update(schema=2)), "schema 2 is not 1"),
-    "a NaN": (edited(lambda r: r.update(tokens_per_s=float("nan"))), "NaN is no number"),
+    "a NaN": (edited(lambda r: r.update(tokens_per_s=float("nan"))), "NaN is not a number"),
     "a lost field": (edited(lambda r: r.pop("bleu")), "bleu is missing"),
     "an edited BLEU": (edited(lambda r: r["bleu"]["test"].update(score=33.4)), "bleu differs from its events"),
     "an edited loss": (edited(lambda r: r["epochs"][0].update(valid_loss=1.0)), "epochs differs from its events"),
     "settings that are gone": (edited(lambda r: r.update(experiment={})), "damaged (KeyError: 'eval')"),
     "a seed that is gone": (edited(lambda r: r.update(axes={})), "damaged (KeyError: 'seed')"),
     "a double": (double, f"a duplicate of {BROKEN}"),
-    "a lost file": (lose, "is gone"),
-    "lost events": (lambda place: (place / f"{BROKEN}.events.jsonl.gz").unlink(), "its events are gone"),
+    "a lost file": (lose, "is missing"),
+    "lost events": (lambda place: (place / f"{BROKEN}.events.jsonl.gz").unlink(), "its events are missing"),
 }
 
 
@@ -110,11 +110,11 @@ def test_a_folder_whose_checksums_are_gone_is_not_verified(folder: Path, capsys:
     assert cli.main(["verify", "--records", str(folder)]) == 0
     (folder / CHECKSUMS).unlink()
     assert cli.main(["verify", "--records", str(folder)]) == 1
-    assert capsys.readouterr().err == f"ln-repro: {folder}: {CHECKSUMS} is gone; restore it\n"
+    assert capsys.readouterr().err == f"ln-repro: {folder}: {CHECKSUMS} is missing; restore it\n"
 
 
 @pytest.mark.parametrize(("damage", "message"), [
-    (lambda path: path.write_bytes(b"changed"), "was changed after it was collected"), (Path.unlink, "is gone"),
+    (lambda path: path.write_bytes(b"changed"), "was changed after it was collected"), (Path.unlink, "is missing"),
 ])  # fmt: skip
 def test_hypotheses_are_checked_too(
     damage: Callable[[Path], Any], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -123,7 +123,7 @@ def test_hypotheses_are_checked_too(
     assert collect(run_folder(tmp_path), place) == 0
     damage(place / "toy" / "0123456789.test.txt.gz")
     assert cli.main(["verify", "--records", str(place)]) == 1
-    assert f"0123456789.test.txt.gz{':' * (message == 'is gone')} {message}" in capsys.readouterr().err
+    assert f"0123456789.test.txt.gz{':' * (message == 'is missing')} {message}" in capsys.readouterr().err
 
 
 def test_hypotheses_that_are_not_utf_8_are_named_and_the_other_records_verified(
@@ -221,7 +221,7 @@ def test_what_is_collected_can_be_verified(
         path = place / "toy" / "0123456789.json"
         assert err == f"ln-repro: {path}: BLEU is 99.0, its hypotheses score 100.0\n" and path.is_file()
     else:
-        assert (err, "BLEU computed again for 1" in out) == ("", True)
+        assert (err, "BLEU recomputed for 1" in out) == ("", True)
 
 
 def test_the_entropies_of_a_records_corpus_are_collected_beside_it(
@@ -261,7 +261,7 @@ def test_another_record_of_the_same_id_is_not_overwritten(tmp_path: Path, capsys
     (run / "record.json").write_text((run / "record.json").read_text() + "\n")
     before = (place / "toy" / "0123456789.json").read_bytes()
     assert collect(run, place) == 0
-    assert "another record of 0123456789 is there" in capsys.readouterr().out
+    assert "another record of 0123456789 exists" in capsys.readouterr().out
     assert (place / "toy" / "0123456789.json").read_bytes() == before
     assert collect(run, place, "--replace") == 0
     assert (place / "toy" / "0123456789.json").read_bytes() != before
@@ -280,7 +280,7 @@ def test_what_is_collected_later_makes_nothing_sound_that_was_changed_or_lost(
     kept = read_kept(folder)
     assert [record["id"] for record in kept.records] == ["0123456789"]
     assert any("was changed after it was collected" in problem for problem in kept.problems)
-    assert any(f"{OTHER}.json: is gone" in problem for problem in kept.problems)
+    assert any(f"{OTHER}.json: is missing" in problem for problem in kept.problems)
 
 
 def test_a_copy_that_is_cut_short_leaves_no_part_and_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,7 +308,7 @@ def test_two_records_are_compared_by_what_they_translated(
     compare = ["compare", "0123456789", "0123456789", "--records", str(place)]
     monkeypatch.setenv("LN_REPRO_DATA", str(tmp_path / "data"))
     assert cli.main(compare) == 2
-    assert "`ln-repro data prepare data=tiny` are needed" in capsys.readouterr().err
+    assert "and their corpus, prepared (`ln-repro data prepare data=tiny`)" in capsys.readouterr().err
     tiny_corpus(tmp_path)
     assert cli.main(compare) == 0
     out = capsys.readouterr().out.splitlines()

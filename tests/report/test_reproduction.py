@@ -127,7 +127,7 @@ def test_what_was_different_is_said(one: Callable[[str], Run]) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["lr=1"], "lr: the record has its own"),
+        (["lr=1"], "lr: fixed by the record"),
         (["train.max_epoch=4"], "can only cut the run short, to 3 at most"),
         (["train.max_epoch=null"], "can only cut the run short, to 3 at most"),
     ],
@@ -138,7 +138,7 @@ def test_a_record_is_run_with_its_own_settings(one: Callable[[str], Run], words:
 
 
 def test_a_rate_that_falls_to_the_end_cannot_be_cut_short(one: Callable[[str], Run]) -> None:
-    with pytest.raises(UserError, match="a shorter run is another one"):
+    with pytest.raises(UserError, match="falls linearly to the end of training"):
         again(one(LINEAR).record, ["train.max_epoch=1"])
 
 

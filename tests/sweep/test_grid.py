@@ -76,7 +76,7 @@ def test_arms_and_rates_of_the_command_line_take_the_place_of_the_grids(tmp_path
         (["grid=depth", "depths=2.5"], "model.layers: "),
         (["grid=rates", "rates=1,fast"], "rates: expected numbers above 0, separated by commas, got 'fast'"),
         (["grid=rates_sgd", "corpus=wmt"], "rates: the setting of wmt has no reference.rates_sgd; give rates="),
-        ([], "grid: which grid? Give grid=NAME (arena, bert, depth, "),
+        ([], "grid: no grid is given; use grid=NAME (arena, bert, depth, "),
     ],
 )
 def test_rates_and_arms_that_make_no_sense_are_one_line(
@@ -143,11 +143,11 @@ def test_a_corpus_that_there_is_not_is_named_with_those_that_there_are() -> None
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["grid=design", "seeds=0"], "seeds: how many"),
+        (["grid=design", "seeds=0"], "seeds: expected a whole number"),
         (["grid=design", "fast"], "expected key=value, got 'fast'"),
-        (["grid=design", "launcher=pbs"], "launcher: local, slurm or a YAML file"),
-        (["grid=design", "launcher.partition=gpu"], "belongs to launcher=slurm"),
-        (["grid=design", "launcher=slurm", "jobs=2"], "are for launcher=local"),
+        (["grid=design", "launcher=pbs"], "launcher: expected local, slurm or a YAML file"),
+        (["grid=design", "launcher.partition=gpu"], "needs launcher=slurm"),
+        (["grid=design", "launcher=slurm", "jobs=2"], "only for launcher=local"),
         (["grid=design", "exp=toy_preln_warm"], "exp: a grid names its experiments; --only PATTERN"),
     ],
 )
@@ -183,7 +183,7 @@ def test_patterns_choose_runs(only: list[str], but: list[str], left: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("only", "but", "message"), [(["nothing"], [], "matches no run"), (["*sgd"], ["*"], "leave no run")]
+    ("only", "but", "message"), [(["nothing"], [], "matches no run"), (["*sgd"], ["*"], "exclude every run")]
 )
 def test_patterns_that_choose_nothing_are_refused(only: list[str], but: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):

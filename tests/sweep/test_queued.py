@@ -81,7 +81,7 @@ def test_where_git_fails_it_is_not_known_whether_files_were_modified(tmp_path: P
     ("words", "message"),
     [
         (["--queued=gone.json"], "gone.json: the queued experiment does not exist any more; start the sweep again"),
-        (["--queued=gone.json", "seed=2"], "--queued: the experiment is settled; take away seed=2"),
+        (["--queued=gone.json", "seed=2"], "--queued: takes no overrides; leave out seed=2"),
     ],
 )
 def test_a_queued_experiment_that_cannot_be_run_is_one_line(
