@@ -69,7 +69,7 @@ def test_trial_runs_are_left_out_of_the_committed_records_and_counted(collect: A
     another(run, "cccccccccc", train__max_epoch=1)
     done = call()
     assert done.returncode == 0, done.stderr
-    assert "left out: 1 with other settings" in done.stdout and "(--all includes them)" in done.stdout
+    assert "left out: 1 that differ from the experiment" in done.stdout and "(--all includes them)" in done.stdout
     records = place / "results" / "records"
     assert {path.stem for path in records.rglob("*.json")} == {"0123456789", "aaaaaaaaaa", "bbbbbbbbbb"}
     assert call("--all").returncode == 0
