@@ -115,8 +115,9 @@ LATE_MINUS_EARLY = Metric(
     f"BLEU of {{}} at epoch {LAST_EPOCH} minus that of {{}} at epoch {EARLY_EPOCH}", _late_minus_early
 )
 UPDATES_TO_FALL = Metric(
-    "updates to 90 % of the fall in training loss, {} / {}", _updates_to_fall, LOG,
-    "{0} takes {value} times as many updates as {1} to reach 90 % of its fall in training loss",
+    "updates of {0} over those of {1} to the training loss at which {0} has made 90 % of its fall",
+    _updates_to_fall, LOG,
+    "{0} takes {value} times as many updates as {1} to reach the training loss at which {0} has made 90 % of its fall",
 )  # fmt: skip
 UPDATES_TO_PRETRAINING_LOSS = Metric(
     f"updates of {{}} over those of {{}} to the former's validation loss after {PART_OF_RUN:.0%} of its run",

@@ -50,7 +50,9 @@ class Schedule(Section):
         if self.decay.startswith("step") and self.step_epoch is None:
             raise ValueError(f"schedule.step_epoch: {self.decay} needs it, the last epoch at full rate (paper: 8)")
         if self.decay == "literal" and self.warmup_updates:
-            raise ValueError("schedule.warmup_updates: literal has no ramp, so this must be 0 (or take inverse_sqrt)")
+            raise ValueError(
+                "schedule.warmup_updates: literal has no ramp, so this must be 0 (or use schedule.decay=inverse_sqrt)"
+            )
         return self
 
 

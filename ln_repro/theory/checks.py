@@ -46,7 +46,7 @@ CLAIMS: dict[str, Claim] = {
                   "over 6 layers 12.8 times (W2), 22 (W1)", "section 3.4, figure 3(a, b)"),
     "TH-9": Claim("Pre-LN: the gradients of W1 and W2 are almost the same in every layer at initialisation",
                   "over 6 layers 1.9 times (W2), 1.4 (W1)", "section 3.4, figure 3(a, b)"),
-    "TH-11": Claim("Extended theory, Post-LN: the gradient of W2 shrinks by (2/3)^1/2 a layer towards the input",
+    "TH-11": Claim("Extended theory, Post-LN: the gradient of W2 shrinks by (2/3)^1/2 per layer towards the input",
                    "(2/3)^((L-l)/2): 1.22 a layer; 1.66 in figure 3(b)", "appendix F"),
     "TH-11-pre": Claim("Extended theory, Pre-LN: the gradient of W2 does not depend on the layer l, for large l",
                        "independent of l", "appendix F"),

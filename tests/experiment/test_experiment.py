@@ -146,7 +146,7 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy() -> None:
         ({"eval__average": 4, "train__max_epoch": 3},
          "eval.average: 4 epochs cannot be averaged, train.max_epoch is 3"),
         ({"schedule__decay": "literal"}, "schedule.warmup_updates: literal has no ramp, so this must be 0 "
-         "(or take inverse_sqrt)"),
+         "(or use schedule.decay=inverse_sqrt)"),
         ({"optimizer__name": "sgd", "optimizer__betas": [0.9, 0.98]},
          "optimizer.betas: sgd has neither betas nor eps; leave them out, or take optimizer=adam"),
         ({"divergence__rule": "luck"}, "divergence.rule: there is no 'luck'; known: stuck, never"),
