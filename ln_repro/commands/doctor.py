@@ -85,7 +85,7 @@ def disk() -> Check:
 
 def data() -> Check:
     """Check whether any corpus is prepared."""
-    ready = [row["name"] for row in listing(data_folder()) if row["prepared"]]
+    ready = [row["name"] for row in listing(data_folder()) if row["folders"]]
     advice = "a run prepares what it needs; or: ln-repro data prepare data=toy"
     return checked("data", bool(ready), ", ".join(ready) or "nothing prepared yet", advice, needed=False)
 

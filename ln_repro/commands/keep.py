@@ -9,8 +9,8 @@ from typing import Any
 
 from ln_repro.claims.strays import tried
 from ln_repro.commands.archive import arms_beside, complaints
+from ln_repro.corpus.locate import locked
 from ln_repro.corpus.prepared import Prepared, opened
-from ln_repro.corpus.storage import locked
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.records.archive import Run, corpora_file, find, read_corpora, read_kept, records_folder
 from ln_repro.records.integrity import CHECKSUMS, EVENTS, HYPOTHESES, beside, text_of, write_checksums

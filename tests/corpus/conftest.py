@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from corpus_helpers import FileServer, settings
 
-from ln_repro.corpus.prepare import Prepared, prepare
-from ln_repro.corpus.registry import CORPORA
+from ln_repro.corpus.prepare import CORPORA, Prepared, prepare
 
 
 @pytest.fixture

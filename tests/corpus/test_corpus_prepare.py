@@ -12,7 +12,7 @@ import pytest
 from corpus_helpers import settings, write
 from kills import kill_ten_times
 
-from ln_repro.corpus import shards, storage
+from ln_repro.corpus import locate, shards
 from ln_repro.corpus.prepare import Prepared, fingerprint, listing, prepare, verify
 from ln_repro.errors import UserError
 
@@ -22,9 +22,9 @@ REPOSITORY = Path(__file__).parents[2]
 PROCESS = """
 import sys, time
 from pathlib import Path
-from ln_repro.corpus import shards, storage
+from ln_repro.corpus import locate, shards
 from ln_repro.corpus.prepare import prepare
-from ln_repro.corpus.registry import CORPORA
+from ln_repro.corpus.prepare import CORPORA
 from ln_repro.experiment.data import Data
 
 type(CORPORA["toy"]).pairs = {"train": 200, "valid": 20, "test": 20}
@@ -67,7 +67,7 @@ def test_the_whole_folder(made: Made, root: Path, small_toy: None) -> None:
     assert verify(settings("toy"), root) == []
     again = prepare(settings("toy"), root, lambda line: pytest.fail("prepared twice"))
     assert again == prepared
-    (row,) = (row for row in listing(root) if row["prepared"])
+    (row,) = (row for row in listing(root) if row["folders"])
     assert (row["name"], row["folders"]) == ("toy", [str(prepared.folder)])
 
 
@@ -105,7 +105,7 @@ def test_only_the_test_side(made: Made, root: Path, small_toy: None) -> None:
     assert test.references("test") == full.references("test")
     assert sorted(path.name for path in test.folder.iterdir()) == ["manifest.json", "raw", "text"]
     assert verify(settings("toy", only="test"), root) == []
-    assert [row["folders"] for row in listing(root) if row["prepared"]] == [[str(full.folder)]]
+    assert [row["folders"] for row in listing(root) if row["folders"]] == [[str(full.folder)]]
 
 
 @pytest.mark.parametrize(("source", "target", "told"), [("de", "de", "must differ"), ("de", "fr", "is in de and en")])
@@ -151,7 +151,7 @@ def test_a_manifest_that_lacks_a_key_is_named_and_the_corpus_prepared_again(
     path = made("toy").folder / "manifest.json"
     manifest = json.loads(path.read_text())
     path.write_text(json.dumps({name: value for name, value in manifest.items() if name != key}))
-    assert not [row for row in listing(root) if row["prepared"]]
+    assert not [row for row in listing(root) if row["folders"]]
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and err.endswith(f"manifest.json is left out: {key} is missing or incomplete\n")
     made("toy")
@@ -188,7 +188,7 @@ def test_what_was_done_before_an_interruption_or_a_full_disk_is_kept(
 
     with pytest.raises(told, match=match):
         prepare(settings("toy"), root, interrupted)
-    assert not [row for row in listing(root) if row["prepared"]]
+    assert not [row for row in listing(root) if row["folders"]]
     with pytest.raises(UserError, match=r"(?s)not prepared.*ln-repro data prepare data=toy"):
         verify(settings("toy"), root)
     monkeypatch.setattr(shards, "cached_tokeniser", lambda *_: pytest.fail("tokenised again"))
@@ -213,10 +213,10 @@ def test_a_folder_that_cannot_be_written(made: Made, root: Path) -> None:
 
 def test_a_checksum_is_computed_once_per_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "some\nfile", "hello")
-    first = storage.cached_digest(path, "git")
+    first = locate.cached_digest(path, "git")
     assert first == "git:ce013625030ba8dba906f756967f9e9ca394464a"
-    monkeypatch.setattr(storage, "digest", lambda *_: pytest.fail("hashed again"))
-    assert storage.cached_digest(path, "git") == first
+    monkeypatch.setattr(locate, "digest", lambda *_: pytest.fail("hashed again"))
+    assert locate.cached_digest(path, "git") == first
     monkeypatch.undo()
     write(path, "other")
-    assert storage.cached_digest(path, "git") != first
+    assert locate.cached_digest(path, "git") != first

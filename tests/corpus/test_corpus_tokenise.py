@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from corpus_helpers import settings, write
 
-from ln_repro.corpus import parallel
+from ln_repro.corpus import shards
 from ln_repro.corpus.base import Style
 from ln_repro.corpus.prepare import prepare
 from ln_repro.corpus.text import lower
@@ -65,7 +65,7 @@ def test_lower_case_is_perls() -> None:
 
 WORKERS = """
 from multiprocessing import active_children
-from ln_repro.corpus import parallel
+from ln_repro.corpus import shards
 
 def wait(item):
     import time
@@ -73,8 +73,8 @@ def wait(item):
     return item
 
 if __name__ == "__main__":
-    parallel.cores = lambda: 2
-    results = parallel.apply(wait, range(1000), True)
+    shards.cores = lambda: 2
+    results = shards.apply(wait, range(1000), True)
     assert [next(results) for _ in range(10)] == list(range(10))
     print(*[child.pid for child in active_children()], flush=True)
     list(results)
@@ -93,9 +93,9 @@ def test_workers_keep_the_order_and_do_not_outlive_a_killed_parent(tmp_path: Pat
 
 
 def test_a_killed_worker_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "cores", lambda: 2)
+    monkeypatch.setattr(shards, "cores", lambda: 2)
     with pytest.raises(LnReproError, match="a process was killed, possibly out of memory; the same command continues"):
-        list(parallel.apply(signal.raise_signal, [signal.SIGKILL] * 9, True))
+        list(shards.apply(signal.raise_signal, [signal.SIGKILL] * 9, True))
 
 
 def alive(pid: int) -> bool:

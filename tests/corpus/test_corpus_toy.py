@@ -4,7 +4,7 @@ import hashlib
 
 from corpus_helpers import settings
 
-from ln_repro.corpus.registry import CORPORA
+from ln_repro.corpus.prepare import CORPORA
 from ln_repro.corpus.toy import generate
 
 #: sha256 of the 21,000 generated pairs. A change of the generator changes every toy result: raise Toy.revision.

@@ -13,8 +13,7 @@ from corpus_helpers import FileServer, settings, write
 
 from ln_repro.corpus import wmt14
 from ln_repro.corpus.base import Raw
-from ln_repro.corpus.prepare import Prepared, fingerprint, prepare
-from ln_repro.corpus.registry import CORPORA
+from ln_repro.corpus.prepare import CORPORA, Prepared, fingerprint, prepare
 from ln_repro.errors import UserError
 
 Made = Callable[..., Prepared]
