@@ -8,8 +8,8 @@ import psutil
 from ln_repro.errors import LnReproError
 from ln_repro.records.run_dir import RunFolder, runs_under
 from ln_repro.sweep import slurm
-from ln_repro.sweep.cancellations import ALL, Cancellations
 from ln_repro.sweep.cluster import submitted
+from ln_repro.sweep.queued import ALL, Cancellations
 from ln_repro.system.directory_lock import Holder
 
 CLOCK_SECONDS = 2.0

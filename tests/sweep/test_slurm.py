@@ -14,7 +14,7 @@ from ln_repro.engine import device
 from ln_repro.engine.device import Gpu
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.compose import launcher
-from ln_repro.sweep import cluster, queued, run_process, slurm
+from ln_repro.sweep import cluster, queued, slurm
 from ln_repro.sweep.progress import Progress
 from ln_repro.sweep.slurm import RunJob, asks_for_gpus
 from tests.examples import experiment, planned
@@ -40,7 +40,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             started.append(file)
             return subprocess.Popen([sys.executable, "-c", next(codes)])
 
-        monkeypatch.setattr(run_process, "start", start)
+        monkeypatch.setattr(queued, "start", start)
         return RunJob("toy-s1-0", Path("0-toy-s1-0.json"), tmp_path, retries), started
 
     return make
