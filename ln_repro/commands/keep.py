@@ -16,7 +16,7 @@ from ln_repro.records.archive import Run, corpora_file, find, read_corpora, read
 from ln_repro.records.integrity import CHECKSUMS, EVENTS, HYPOTHESES, beside, text_of, write_checksums
 from ln_repro.records.record import experiment_of
 from ln_repro.records.run_dir import RunFolder, runs_under
-from ln_repro.runner.bleu import paired_bootstrap, sacre_bleu
+from ln_repro.runner import bleu
 from ln_repro.system.files import explained, write_atomically
 from ln_repro.system.paths import CHECKOUT, data_folder, runs_folder
 
@@ -112,10 +112,10 @@ def compare_command(options: argparse.Namespace) -> int:
     if not all(texts):
         raise UserError(f"compare: hypotheses and `ln-repro data prepare data={first['data']['name']}` are needed")
     (one, references), (other, _) = (text for text in texts if text)
-    result = paired_bootstrap(one, other, references, first["experiment"]["data"]["lowercase"])
-    for record, score in ((first, result.first), (second, result.second)):
+    *scores, p_value = bleu.paired_bootstrap(one, other, references, first["experiment"]["data"]["lowercase"])
+    for record, score in zip((first, second), scores, strict=True):
         print(f"{record['id']}  {record['exp']}  seed {record['axes']['seed']}  BLEU {score:.2f}")
-    print(f"p = {result.p_value:.4f} ({result.samples} paired bootstrap samples of the test set; seeds differ by more)")
+    print(f"p = {p_value:.4f} ({bleu.SAMPLES} paired bootstrap samples of the test set; seeds differ by more)")
     return 0
 
 
@@ -143,7 +143,8 @@ def bleu_problem(folder: Path, record: dict[str, Any]) -> str | None:
         texts = translated(folder, record)
         if texts is None:
             return None
-        computed, recorded = sacre_bleu(*texts, experiment_of(record), "test").score, record["bleu"]["test"]["score"]
+        computed, _ = bleu.score("detokenised", *texts, experiment_of(record), "test")
     except LnReproError as error:
         return str(error)
+    recorded = record["bleu"]["test"]["score"]
     return "" if computed == recorded else f"BLEU is {recorded}, its hypotheses score {computed}"

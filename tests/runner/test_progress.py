@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from ln_repro.experiment.settings import Training
-from ln_repro.runner.progress import Display, Progress
+from ln_repro.runner.progress import Display
 
 
 def train(update: int = 600, **more: Any) -> dict[str, Any]:
@@ -18,10 +18,10 @@ def train(update: int = 600, **more: Any) -> dict[str, Any]:
 
 def cells(length: Training, *events: dict[str, Any]) -> dict[str, str]:
     """Return what is shown after the events."""
-    progress = Progress(length)
+    display = Display("run", length, Console(file=io.StringIO()))
     for event in events:
-        progress.update(event)
-    return dict(progress.cells())
+        display.show(event)
+    return dict(display.cells())
 
 
 def test_progress_has_loss_rate_speed_and_the_time_left() -> None:
@@ -32,7 +32,7 @@ def test_progress_has_loss_rate_speed_and_the_time_left() -> None:
 
 
 def test_the_end_is_the_earlier_of_epochs_and_updates() -> None:
-    begun = {"kind": "status", "updates_per_epoch": 100}
+    begun = {"kind": "status", "update": 0, "updates_per_epoch": 100}
     assert cells(Training(max_epoch=10), train())["update"] == "600"
     assert cells(Training(max_epoch=10), train())["left"] == "?"
     assert cells(Training(max_epoch=10), begun, train())["update"] == "600/1000"
