@@ -3,18 +3,16 @@
 import gzip
 import itertools
 import lzma
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus_helpers import settings, write
+from corpus_helpers import Made, settings, write
 
-from ln_repro.corpus.prepare import Prepared, fingerprint, prepare, verify
+from ln_repro.corpus.prepare import fingerprint, prepare, verify
 from ln_repro.corpus.text import stored_lines
 from ln_repro.errors import UserError
 
-Made = Callable[..., Prepared]
 SENTENCES = {
     "nl": ["Dit is een huis.", "Dat is een boom.", "Hier staat een hond."],
     "en": ["This is a house.", "That is a tree.", "Here is a dog."],

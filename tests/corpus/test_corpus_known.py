@@ -9,13 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from corpus_helpers import settings, write
+from corpus_helpers import Made, settings, write
 
 from ln_repro.corpus import iwslt14
 from ln_repro.corpus.prepare import Prepared, verify
 from ln_repro.errors import UserError
-
-Made = Callable[..., Prepared]
 
 
 @pytest.mark.parametrize("name", ["multi30k", "tatoeba", "iwslt14", "wmt14"])
