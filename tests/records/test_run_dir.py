@@ -77,15 +77,6 @@ def test_an_odd_file_is_named_and_left_out(
     assert err.startswith(f"ln-repro: {path} is left out: {reason}") and err.count("\n") == 1
 
 
-def test_a_record_cut_short_is_renamed(run: RunFolder) -> None:
-    run.path.mkdir(parents=True)
-    (run.path / "record.json").write_text('{"status": "finished", "bleu": {"te')
-    said: list[str] = []
-    run.begin(said.append)
-    assert run.state == "interrupted" and "renamed to record.json.damaged" in said[0]
-    assert (run.path / "record.json.damaged").read_text() == '{"status": "finished", "bleu": {"te'
-
-
 def test_a_failure_is_told_until_the_next_session(run: RunFolder) -> None:
     run.path.mkdir(parents=True)
     assert run.state == "interrupted" and run.failure is None

@@ -83,6 +83,12 @@ def run_dir(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def warnings() -> list[str]:
+    """Return a list for warnings."""
+    return []
+
+
 def mirrored(
     run_dir: Path, mode: str = "auto", warn: Callable[[str], None] = pytest.fail
 ) -> AbstractContextManager[Callable[[], None]]:
@@ -277,12 +283,11 @@ def test_a_run_that_is_mirrored_online_is_not_followed(server: Server, run_dir: 
 
 
 @needs_core
-def test_without_a_key_auto_stays_offline_and_online_is_one_warning(run_dir: Path) -> None:
+def test_without_a_key_auto_stays_offline_and_online_is_one_warning(run_dir: Path, warnings: list[str]) -> None:
     write(run_dir, train_event(1))
     with mirrored(run_dir):
         pass
     assert len(list((run_dir / "wandb").glob("offline-run-*"))) == 1
-    warnings: list[str] = []
     with mirrored(run_dir, "online", warnings.append):
         pass
     assert len(warnings) == 1 and "API key" in warnings[0]
@@ -293,9 +298,8 @@ def test_without_a_key_auto_stays_offline_and_online_is_one_warning(run_dir: Pat
 @needs_core
 @pytest.mark.parametrize("how", ["refused port", "refused key"])
 def test_a_server_that_refuses_is_one_warning_in_bounded_time(
-    how: str, run_dir: Path, monkeypatch: pytest.MonkeyPatch
+    how: str, run_dir: Path, warnings: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warnings: list[str] = []
     monkeypatch.setitem(tracking.SETTINGS, "INIT_TIMEOUT", "2")
     monkeypatch.setenv("WANDB_API_KEY", CANARY)
     with Server(refuse=True) as server:
@@ -308,9 +312,8 @@ def test_a_server_that_refuses_is_one_warning_in_bounded_time(
 
 @needs_core
 def test_a_server_that_never_answers_delays_the_run_no_longer_than_its_limit(
-    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+    run_dir: Path, warnings: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warnings: list[str] = []
     monkeypatch.setattr(tracking, "FINISH_SECONDS", 0.2)
     monkeypatch.setenv("WANDB_API_KEY", CANARY)
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -325,9 +328,8 @@ def test_a_server_that_never_answers_delays_the_run_no_longer_than_its_limit(
 @needs_core
 @pytest.mark.slow
 def test_a_server_that_dies_during_the_run_is_one_warning_and_a_later_sync_adds_the_rest(
-    server: Server, run_dir: Path, monkeypatch: pytest.MonkeyPatch
+    server: Server, run_dir: Path, warnings: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warnings: list[str] = []
     monkeypatch.setattr(tracking, "UPLOAD_SECONDS", 1)
     with mirrored(run_dir, warn=warnings.append):
         write(run_dir, train_event(1))
@@ -344,8 +346,7 @@ def test_a_server_that_dies_during_the_run_is_one_warning_and_a_later_sync_adds_
 
 
 @needs_core
-def test_a_wandb_service_that_dies_is_one_warning(server: Server, run_dir: Path) -> None:
-    warnings: list[str] = []
+def test_a_wandb_service_that_dies_is_one_warning(server: Server, run_dir: Path, warnings: list[str]) -> None:
     with mirrored(run_dir, warn=warnings.append) as check:
         write(run_dir, train_event(1))
         until(lambda: ID in server.runs)
@@ -358,9 +359,8 @@ def test_a_wandb_service_that_dies_is_one_warning(server: Server, run_dir: Path)
     assert len(warnings) == 1
 
 
-def test_a_folder_that_cannot_be_written_is_one_warning(run_dir: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_one_warning(run_dir: Path, warnings: list[str]) -> None:
     (run_dir / "wandb").write_text("a file where the folder should be")
-    warnings: list[str] = []
     with mirrored(run_dir, "offline", warnings.append) as check:
         check()
     assert len(warnings) == 1 and "wandb" in warnings[0]

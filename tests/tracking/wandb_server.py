@@ -27,15 +27,9 @@ class Run:
     finished: int = 0
     """How often the run was declared complete."""
 
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """Return the history in order, without wandb's own columns."""
-        rows = [self.history[offset] for offset in sorted(self.history)]
-        return [{key: value for key, value in row.items() if not key.startswith("_")} for row in rows]
-
     def column(self, name: str) -> list[Any]:
         """Return the values of one metric, in order, where it was logged."""
-        return [row[name] for row in self.rows if name in row]
+        return [row[name] for _, row in sorted(self.history.items()) if name in row]
 
 
 class Server:
