@@ -22,8 +22,7 @@ from ln_repro.experiment.settings import build
 from ln_repro.records.archive import records_folder
 from ln_repro.records.run_dir import RunFolder, runs_under
 from ln_repro.records.status import row, rows, summary, table, waiting_row, with_queue
-from ln_repro.sweep.cancel import cancel
-from ln_repro.sweep.cluster import submitted_experiment
+from ln_repro.sweep.cluster import cancel, submitted_experiment
 from ln_repro.sweep.grid import parse_request
 from ln_repro.sweep.plan import PlannedRun
 from ln_repro.system.paths import runs_folder

@@ -55,7 +55,13 @@ def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> Found:
         for raw in inputs:
             if raw.name not in here:
                 raise UserError(f"{corpus.name}: {raw.path or raw.name}: not found; {corpus.by_hand}")
-            _verify(corpus, data, raw, here[raw.name])
+            if raw.digest is None or data.checksum == "record":
+                continue
+            if (found := cached_digest(here[raw.name], raw.digest.split(":")[0])) != raw.digest:
+                raise UserError(
+                    f"{here[raw.name]}: not the published file of {corpus.name}, expected {raw.digest}, found {found}; "
+                    f"download it from {corpus.origin}, or use this one as a different corpus with data.checksum=record"
+                )
     return {raw.name: here[raw.name] for raw in inputs}
 
 
@@ -161,19 +167,3 @@ def _unpack(archive: Path, folder: Path, names: list[str], corpus: Corpus) -> No
                 partial.replace(folder / name)
     except DAMAGE as error:
         raise UserError(f"{archive}: not a tar archive, or a damaged one ({error}); {corpus.by_hand}") from None
-
-
-def _verify(corpus: Corpus, data: Data, raw: Raw, path: Path) -> None:
-    """Check the digest of a raw file, unless ``data.checksum`` is ``record``.
-
-    Raises:
-        UserError: the file is not the published one.
-    """
-    if raw.digest is None or data.checksum == "record":
-        return
-    found = cached_digest(path, raw.digest.split(":")[0])
-    if found != raw.digest:
-        raise UserError(
-            f"{path}: not the published file of {corpus.name}, expected {raw.digest}, found {found}; download it from "
-            f"{corpus.origin}, or use this one as a different corpus with data.checksum=record"
-        )

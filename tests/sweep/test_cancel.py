@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ln_repro.sweep.cancel import stopped
+from ln_repro.sweep.cluster import stopped
 from ln_repro.system.directory_lock import Holder, acquire, machine, newest
 
 
