@@ -69,12 +69,6 @@ def test_without_fairseq_it_says_what_to_type(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     install(monkeypatch, wandb="0.19.1")
-    code, checks = asked(capsys)
-    assert code == 1
-    assert checks["fairseq"] == {
-        "name": "fairseq", "ok": False, "found": "not installed", "needed": True,
-        "advice": "pip install --no-deps fairseq==0.12.2",
-    }  # fmt: skip
     assert cli.main(["doctor"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert "FAIL fairseq  not installed  ->  pip install --no-deps fairseq==0.12.2" in lines

@@ -1,11 +1,14 @@
-"""Sweeps on Slurm, without one: what a job does on failures and warnings, and how the queue is read."""
+"""Sweeps on Slurm, without one: what a job does on failures and warnings, how the queue is read, and cancelling."""
 
 import os
+import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from rich.console import Console
 
@@ -17,6 +20,7 @@ from ln_repro.experiment.compose import launcher
 from ln_repro.sweep import cluster, queued, slurm
 from ln_repro.sweep.progress import Progress
 from ln_repro.sweep.slurm import RunJob, asks_for_gpus
+from ln_repro.system.directory_lock import Holder, acquire, machine, newest
 from tests.examples import experiment, planned
 
 SQUEUE = """#!{python}
@@ -112,15 +116,6 @@ def test_a_launcher_file_and_single_options_change_the_options_of_slurm(tmp_path
     assert "defaults" not in asked
 
 
-@pytest.mark.parametrize(("text", "message"), [("a: [", "launcher: "), ("- a\n", "launcher: ")])
-def test_a_launcher_file_that_cannot_be_read_is_one_line(tmp_path: Path, text: str, message: str) -> None:
-    mine = tmp_path / "lab.yaml"
-    mine.write_text(text)
-    with pytest.raises(UserError, match=message) as caught:
-        launcher(str(mine), [])
-    assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("words", "warned"),
     [
@@ -151,6 +146,8 @@ def test_a_job_can_ask_for_gpus_in_several_ways() -> None:
     ("words", "message"),
     [
         (["launcher=nowhere.yaml"], "launcher: there is no file nowhere.yaml"),
+        (["launcher=torn.yaml"], "launcher: while parsing"),
+        (["launcher=list.yaml"], "launcher: "),
         (["launcher=slurm", "precision=fp32"], "launcher: sbatch not found"),
         (["launcher=slurm", "precision=fp32", "--detach", "--fail-fast"], "--fail-fast: needs a sweep that waits"),
     ],
@@ -160,6 +157,8 @@ def test_a_launcher_that_cannot_be_used_is_refused_before_anything_is_prepared(
 ) -> None:
     pytest.importorskip("submitit")
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "torn.yaml").write_text("a: [")
+    (tmp_path / "list.yaml").write_text("- a\n")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("LN_REPRO_DATA", raising=False)
     assert cli.main(["sweep", "grid=design", *words]) == 2
@@ -178,3 +177,20 @@ def test_a_refused_submission_leaves_nothing_that_status_would_ask_slurm_about(
     with pytest.raises(UserError, match="refused the jobs"):
         cluster.submit_unfinished([planned(experiment(paths__runs=tmp_path))], tmp_path, {}, 0)
     assert cluster.queued(tmp_path) == {}  # squeue is not installed
+
+
+def test_only_the_process_that_acquired_the_lock_is_stopped() -> None:
+    process = subprocess.Popen(["sleep", "3600"])
+    created = psutil.Process(process.pid).create_time()
+    holder = Holder("here", machine(), process.pid, None, "", created=created)
+    assert not cluster.stopped(replace(holder, created=created - 60))
+    assert not cluster.stopped(replace(holder, created=None))  # a lock file of an older version
+    assert process.poll() is None
+    assert cluster.stopped(holder) and process.wait() == -signal.SIGTERM
+    assert not cluster.stopped(holder)
+
+
+def test_a_lock_holds_the_start_time_of_its_process(tmp_path: Path) -> None:
+    with acquire(tmp_path):
+        _, found = newest(tmp_path)
+    assert found and found.created == pytest.approx(psutil.Process().create_time(), abs=1)
