@@ -45,7 +45,6 @@ def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> Found:
     Raises:
         UserError: a file is missing and cannot be downloaded, or is not the published one.
     """
-    require_source(data)
     inputs = corpus.inputs(data)
     with locked(root / "raw" / corpus.name):
         absent = [raw for raw in inputs if raw.name not in present(corpus, data, root)]

@@ -128,7 +128,7 @@ class Run:
     def _train_and_decode(self, display: Display, check_mirror: Callable[[], None], stop: threading.Event) -> None:
         """Run the trainer and, in parallel, the decoder for completed epochs, until both have finished."""
         arguments = self._resume()
-        follower = self.events.follow()
+        follower = self.folder.events
         list(follower.new())  # skip the events of earlier sessions
         trainer = process.Worker(
             "train", arguments, self.folder.log, self.experiment.train.threads, self.lock.descriptor
