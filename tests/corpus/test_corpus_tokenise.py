@@ -1,12 +1,13 @@
 """The tokenizer against files that the original Moses scripts made."""
 
+import contextlib
 import hashlib
-import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from corpus_helpers import settings, write
 
@@ -16,6 +17,7 @@ from ln_repro.corpus.prepare import prepare
 from ln_repro.corpus.text import lower
 from ln_repro.corpus.tokenise import tokeniser
 from ln_repro.errors import LnReproError
+from ln_repro.system.subprocesses import environment
 from tests.waiting import until
 
 #: The test side of IWSLT14 as tokenizer.perl and lowercase.perl give it (fairseq's prepare-iwslt14.sh, before BPE).
@@ -81,26 +83,24 @@ if __name__ == "__main__":
 """
 
 
+def alive(process: psutil.Process) -> bool:
+    """Return whether a process runs; one that waits to be reaped does not."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
 def test_workers_keep_the_order_and_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     script = write(tmp_path / "script.py", WORKERS)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment()) as process:
         assert process.stdout is not None
-        workers = [int(pid) for pid in process.stdout.readline().split()]
+        workers = [psutil.Process(int(pid)) for pid in process.stdout.readline().split()]
         process.kill()
     assert len(workers) == 2
-    until(lambda: not any(alive(pid) for pid in workers))
+    until(lambda: not any(map(alive, workers)))
 
 
 def test_a_killed_worker_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "cores", lambda: 2)
     with pytest.raises(LnReproError, match="a process was killed, possibly out of memory; the same command continues"):
         list(shards.apply(signal.raise_signal, [signal.SIGKILL] * 9, True))
-
-
-def alive(pid: int) -> bool:
-    """Say whether a process runs (one that waits to be reaped does not)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

@@ -23,12 +23,6 @@ from ln_repro.sweep.slurm import RunJob, asks_for_gpus
 from ln_repro.system.directory_lock import Holder, acquire, machine, newest
 from tests.examples import experiment, planned
 
-SQUEUE = """#!{python}
-import pathlib, sys
-pathlib.Path({asked!r}).open("a").write(" ".join(sys.argv[1:]) + "\\n")
-print(pathlib.Path({answer!r}).read_text(), end="")
-"""
-
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -66,7 +60,7 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Put an `squeue` on the path; return a function that sets its answer, and the file of its arguments."""
     asked, answer, tools = tmp_path / "asked", tmp_path / "answer", tmp_path / "tools"
     tools.mkdir()
-    (tools / "squeue").write_text(SQUEUE.format(python=sys.executable, asked=str(asked), answer=str(answer)))
+    (tools / "squeue").write_text(f"#!/bin/sh\necho $@ >> '{asked}'\ncat '{answer}'\n")
     (tools / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
     return answer.write_text, asked
