@@ -27,7 +27,7 @@ def main() -> None:
     lines = []
     for prefix in prefixes:
         files = [Path(f"{prefix}.{lang}") for lang in LANGUAGES]
-        lines += [pair for pair in read_pairs([find_text(file) or file for file in files]) if all(pair)]
+        lines += [pair for pair in read_pairs([find_text(file) for file in files]) if all(pair)]
     words = [sorted({word for pair in lines for word in pair[side].split() if word.isalpha()}) for side in (0, 1)]
     draw = random.Random(1)
     folder.mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,7 @@ def data_command(options: argparse.Namespace) -> int:
     root = validate(Paths, settings["paths"], "paths").data
     if options.action == "list":
         for row in corpus.listing(root):
-            state = "prepared" if row["prepared"] else "-"
+            state = "prepared" if row["folders"] else "-"
             pairs = " / ".join(f"{count:,}" for count in row["pairs"].values()) or "-"
             print(f"{row['name']:10} {state:9} {pairs:>26}  {row['description']}")
     elif options.action == "prepare":

@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from ln_repro.corpus.prepare import listing
@@ -34,7 +35,7 @@ class Check:
 
 def doctor_command(options: argparse.Namespace) -> int:
     """Run `doctor`."""
-    checks = [python(), *torch_and_gpu(), fairseq(), disk(), data(), wandb()]
+    checks = list(run_checks())
     if options.json:
         print(json.dumps([asdict(check) for check in checks], indent=1))
     else:
@@ -49,51 +50,31 @@ def checked(name: str, ok: bool, found: str, advice: str, needed: bool = True) -
     return Check(name, ok, found, "" if ok else advice, needed)
 
 
-def python() -> Check:
-    """Check that the version of Python is 3.11 to 3.13."""
+def run_checks() -> Iterator[Check]:
+    """Yield the checks; torch is imported in a subprocess, so that a broken installation is only a failed check."""
     good = (3, 11) <= sys.version_info < (3, 14)
-    return checked("python", good, platform.python_version(), "use Python 3.11, 3.12 or 3.13")
-
-
-def torch_and_gpu() -> list[Check]:
-    """Check torch and the GPU in a subprocess, so that a broken installation is only a failed check."""
+    yield checked("python", good, platform.python_version(), "use Python 3.11, 3.12 or 3.13")
     command = [*subprocesses.SELF, "-c", "import torch; print(torch.__version__)"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
-        return [Check("torch", False, "cannot be imported", "pip install 'torch>=2.6,<2.14'")]
-    here = gpu()
-    advice = REMEDY if here.problem else "toy and multi30k run on the CPU; the paper's own models need a GPU"
-    found = here.name or here.problem or "none"
-    return [
-        Check("torch", True, result.stdout.strip()),
-        checked("gpu", here.name is not None, found, advice, needed=bool(here.problem)),
-    ]
-
-
-def fairseq() -> Check:
-    """Check that fairseq is installed in the supported version."""
+        yield Check("torch", False, "cannot be imported", "pip install 'torch>=2.6,<2.14'")
+    else:
+        yield Check("torch", True, result.stdout.strip())
+        here = gpu()
+        advice = REMEDY if here.problem else "toy and multi30k run on the CPU; the paper's own models need a GPU"
+        found = here.name or here.problem or "none"
+        yield checked("gpu", here.name is not None, found, advice, needed=bool(here.problem))
     version = provenance.version_of("fairseq") if importlib.util.find_spec("fairseq") else None
-    return checked("fairseq", version == "0.12.2", version or "not installed", INSTALL)
-
-
-def disk() -> Check:
-    """Check the free disk space for runs."""
+    yield checked("fairseq", version == "0.12.2", version or "not installed", INSTALL)
     free = free_at(runs_folder()) / 2**30
     advice = "set LN_REPRO_RUNS and LN_REPRO_DATA to a larger disk"
-    return checked("disk", free > FREE_GIB, f"{free:.0f} GiB free", advice)
-
-
-def data() -> Check:
-    """Check whether any corpus is prepared."""
-    ready = [row["name"] for row in listing(data_folder()) if row["prepared"]]
+    yield checked("disk", free > FREE_GIB, f"{free:.0f} GiB free", advice)
+    ready = [row["name"] for row in listing(data_folder()) if row["folders"]]
     advice = "a run prepares what it needs; or: ln-repro data prepare data=toy"
-    return checked("data", bool(ready), ", ".join(ready) or "nothing prepared yet", advice, needed=False)
-
-
-def wandb() -> Check:
-    """Check whether wandb is installed and has an API key."""
+    yield checked("data", bool(ready), ", ".join(ready) or "nothing prepared yet", advice, needed=False)
     version = provenance.version_of("wandb")
     if version is None:
-        return Check("wandb", False, "not installed", "pip install wandb, or tracker=none", needed=False)
-    advice = "without an API key, runs are mirrored offline; `wandb login` to mirror them online"
-    return Check("wandb", True, version, "" if os.environ.get("WANDB_API_KEY") else advice, needed=False)
+        yield Check("wandb", False, "not installed", "pip install wandb, or tracker=none", needed=False)
+    else:
+        advice = "without an API key, runs are mirrored offline; `wandb login` to mirror them online"
+        yield Check("wandb", True, version, "" if os.environ.get("WANDB_API_KEY") else advice, needed=False)

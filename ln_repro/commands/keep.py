@@ -9,14 +9,14 @@ from typing import Any
 
 from ln_repro.claims.strays import tried
 from ln_repro.commands.archive import arms_beside, complaints
+from ln_repro.corpus.locate import locked
 from ln_repro.corpus.prepared import Prepared, opened
-from ln_repro.corpus.storage import locked
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.records.archive import Run, corpora_file, find, read_corpora, read_kept, records_folder
 from ln_repro.records.integrity import CHECKSUMS, EVENTS, HYPOTHESES, beside, text_of, write_checksums
 from ln_repro.records.record import experiment_of
 from ln_repro.records.run_dir import RunFolder, runs_under
-from ln_repro.runner.bleu import paired_bootstrap, sacre_bleu
+from ln_repro.runner import bleu
 from ln_repro.system.files import explained, write_atomically
 from ln_repro.system.paths import CHECKOUT, data_folder, runs_folder
 
@@ -113,10 +113,10 @@ def compare_command(options: argparse.Namespace) -> int:
         advice = f"`ln-repro data prepare data={first['data']['name']}`"
         raise UserError(f"compare: needs the hypotheses of both records and their corpus, prepared ({advice})")
     (one, references), (other, _) = (text for text in texts if text)
-    result = paired_bootstrap(one, other, references, first["experiment"]["data"]["lowercase"])
-    for record, score in ((first, result.first), (second, result.second)):
+    *scores, p_value = bleu.paired_bootstrap(one, other, references, first["experiment"]["data"]["lowercase"])
+    for record, score in zip((first, second), scores, strict=True):
         print(f"{record['id']}  {record['exp']}  seed {record['axes']['seed']}  BLEU {score:.2f}")
-    print(f"p = {result.p_value:.4f} ({result.samples} paired bootstrap samples of the test set; seeds differ by more)")
+    print(f"p = {p_value:.4f} ({bleu.SAMPLES} paired bootstrap samples of the test set; seeds differ by more)")
     return 0
 
 
@@ -144,7 +144,8 @@ def bleu_problem(folder: Path, record: dict[str, Any]) -> str | None:
         texts = translated(folder, record)
         if texts is None:
             return None
-        computed, recorded = sacre_bleu(*texts, experiment_of(record), "test").score, record["bleu"]["test"]["score"]
+        computed, _ = bleu.score("detokenised", *texts, experiment_of(record), "test")
     except LnReproError as error:
         return str(error)
+    recorded = record["bleu"]["test"]["score"]
     return "" if computed == recorded else f"BLEU is {recorded}, its hypotheses score {computed}"

@@ -22,8 +22,7 @@ from ln_repro.experiment.settings import build
 from ln_repro.records.archive import records_folder
 from ln_repro.records.run_dir import RunFolder, runs_under
 from ln_repro.records.status import row, rows, summary, table, waiting_row, with_queue
-from ln_repro.sweep.cancel import cancel
-from ln_repro.sweep.cluster import submitted_experiment
+from ln_repro.sweep.cluster import cancel, submitted_experiment
 from ln_repro.sweep.grid import parse_request
 from ln_repro.sweep.plan import PlannedRun
 from ln_repro.system.paths import runs_folder
@@ -93,18 +92,14 @@ def _plain_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
         others = {run.path.name for run in runs_under(runs) if (run.experiment or {}).get("exp") in exps}
         if others := others - {p.name for p in plan}:
             say(f"not shown: {len(others)} runs with settings that this grid does not have (see `ln-repro status`)")
-        planned = [
-            row(p.folder)
-            if p.state != "planned"
-            else waiting_row(p.name, p.run.exp, p.run.seed, p.experiment.lr, p.id, "planned")
-            for p in plan
-        ]
+        planned = [waiting_row(p.name, p.experiment, p.id, "planned") if p.state == "planned" else row(p.folder)
+                   for p in plan]  # fmt: skip
         return with_queue(planned, queue_of(runs))
     runs = runs_folder()
     started, queue = rows(runs), queue_of(runs)
     names = {Path(one["dir"]).name for one in started}
     waiting = [
-        waiting_row(name, experiment.exp, experiment.seed, experiment.lr, name.rpartition("-")[2], "queued")
+        waiting_row(name, experiment, name.rpartition("-")[2], "queued")
         for name in queue
         if name not in names and (experiment := submitted_experiment(runs, name))
     ]

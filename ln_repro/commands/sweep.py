@@ -3,7 +3,6 @@
 import argparse
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -20,13 +19,13 @@ from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.records import archive
 from ln_repro.sweep import slurm
-from ln_repro.sweep.cancellations import Cancellations
 from ln_repro.sweep.cluster import queued, submit_unfinished, watch
 from ln_repro.sweep.devices import cpu_device, gpu_devices
 from ln_repro.sweep.grid import AXES, GridRun, SweepRequest, along, grid_runs, parse_request, select
 from ln_repro.sweep.local import Pool
 from ln_repro.sweep.plan import PlannedRun, table
 from ln_repro.sweep.progress import Progress
+from ln_repro.sweep.queued import Cancellations
 from ln_repro.system import subprocesses
 from ln_repro.system.distributed import this_rank
 
@@ -151,18 +150,9 @@ def _run_here(
 def _detach(runs: Path, own: Path | None) -> int:
     """Start the same sweep in the background."""
     log = runs.absolute() / "sweep" / f"sweep-{time.strftime('%Y%m%d-%H%M%S')}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
     again = [argument for argument in sys.argv[1:] if argument != "--detach"]
     again += [f"--config-dir={own.resolve()}"] if own else []  # the last one wins
-    with log.open("ab") as output:
-        subprocess.Popen(
-            [*subprocesses.SELF, "-m", "ln_repro.cli", *again],
-            env=subprocesses.environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    subprocesses.start_command(again, log)
     say(f"started in the background; its output is in {log} (ln-repro status shows it, ln-repro cancel stops it)")
     print(runs)
     return 0

@@ -12,22 +12,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ln_repro.corpus import shards
 from ln_repro.corpus.base import Corpus, Found
 from ln_repro.corpus.binary import SPECIAL, Writer, dictionary
 from ln_repro.corpus.bpe import learn
-from ln_repro.corpus.parallel import apply
 from ln_repro.corpus.prepared import MANIFEST, Prepared, as_text, describe, measure
 from ln_repro.corpus.progress import Report, progress
-from ln_repro.corpus.shards import Shard
+from ln_repro.corpus.shards import Result, Shard
 from ln_repro.corpus.text import Pair
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 from ln_repro.system.files import write_atomically
 
-Result = TypeVar("Result")
 WORTH_IT = 60_000
 """Minimum number of pairs for which starting worker processes saves time."""
 NAMED = 5
@@ -135,7 +133,7 @@ class Build:
         sizes = [min(shards.SIZE, count - first)
                  for count in self.counts.values() for first in range(0, count, shards.SIZE)]  # fmt: skip
         with progress(step, total, self.report) as advance:
-            for size, result in zip(sizes, apply(function, items, total >= WORTH_IT), strict=True):
+            for size, result in zip(sizes, shards.apply(function, items, total >= WORTH_IT), strict=True):
                 yield result
                 advance(size)
 

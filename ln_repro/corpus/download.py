@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ln_repro.corpus.progress import Report, progress
-from ln_repro.corpus.storage import digest
 from ln_repro.errors import UserError
-from ln_repro.system.files import FULL, REFUSED, require_room
+from ln_repro.system.files import FULL, REFUSED, digest, require_room
 
 ATTEMPTS = 3
 """Attempts per address; each resumes the previous one."""

@@ -25,7 +25,7 @@ class Files(Corpus):
     def inputs(self, data: Data) -> list[Raw]:
         """Return the two sides of each split."""
         return [
-            Raw(f"{split}.{lang}", path=_side(_prefix(data, split), lang))
+            Raw(f"{split}.{lang}", path=find_text(_side(data, split, lang)))
             for split in wanted(data)
             for lang in (data.source_lang, data.target_lang)
         ]
@@ -41,15 +41,10 @@ class Files(Corpus):
         }
 
 
-def _prefix(data: Data, split: str) -> Path:
-    """Return the prefix of a split, relative to ``data.source`` if that is given."""
+def _side(data: Data, split: str, lang: str) -> Path:
+    """Return a side without the ending of compressed text, relative to ``data.source`` if that is given."""
     prefix: Path | None = getattr(data, split)
     if prefix is None or not prefix.name:
         raise UserError(f"data.{split}: not a prefix of files; {Files.by_hand}")
-    return data.source / prefix if data.source is not None else prefix
-
-
-def _side(prefix: Path, lang: str) -> Path:
-    """Return the file of a side; the plain name if it does not exist."""
     side = prefix.with_name(f"{prefix.name}.{lang}")
-    return find_text(side) or side
+    return data.source / side if data.source is not None else side

@@ -1,25 +1,42 @@
 """Find raw files in the user's folder, or unpack or download them; then verify them."""
 
-import gzip
 import hashlib
 import io
-import lzma
+import math
 import os
 import shutil
 import tarfile
-import zlib
+from contextlib import AbstractContextManager
+from functools import cache
 from pathlib import Path
 
 from ln_repro.corpus.base import Corpus, Found, Raw
 from ln_repro.corpus.download import fetch
 from ln_repro.corpus.progress import Report
-from ln_repro.corpus.storage import cached_digest, locked
+from ln_repro.corpus.text import DAMAGE
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
-from ln_repro.system.files import MEGABYTE, require_room
+from ln_repro.system.directory_lock import DirectoryLock, acquire
+from ln_repro.system.files import MEGABYTE, digest, require_room
 
 MOST_UNPACKED = 20
 """Maximum size of the text in an archive relative to that of the archive."""
+
+
+def cached_digest(path: Path, kind: str = "sha256") -> str:
+    """Return `digest`, which this process computes once as long as size and modification time are the same."""
+    status = path.stat()
+    return _digest(path.resolve(), kind, status.st_size, status.st_mtime_ns)
+
+
+@cache
+def _digest(path: Path, kind: str, size: int, modified: int) -> str:
+    return digest(path, kind)
+
+
+def locked(path: Path) -> AbstractContextManager[DirectoryLock]:
+    """Lock ``path`` against other processes on all machines, waiting without a time limit."""
+    return acquire(path.with_name(f".{path.name}.lease"), patience=math.inf)
 
 
 def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> Found:
@@ -28,7 +45,6 @@ def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> Found:
     Raises:
         UserError: a file is missing and cannot be downloaded, or is not the published one.
     """
-    require_source(data)
     inputs = corpus.inputs(data)
     with locked(root / "raw" / corpus.name):
         absent = [raw for raw in inputs if raw.name not in present(corpus, data, root)]
@@ -38,7 +54,13 @@ def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> Found:
         for raw in inputs:
             if raw.name not in here:
                 raise UserError(f"{corpus.name}: {raw.path or raw.name}: not found; {corpus.by_hand}")
-            _verify(corpus, data, raw, here[raw.name])
+            if raw.digest is None or data.checksum == "record":
+                continue
+            if (found := cached_digest(here[raw.name], raw.digest.split(":")[0])) != raw.digest:
+                raise UserError(
+                    f"{here[raw.name]}: not the published file of {corpus.name}, expected {raw.digest}, found {found}; "
+                    f"download it from {corpus.origin}, or use this one as a different corpus with data.checksum=record"
+                )
     return {raw.name: here[raw.name] for raw in inputs}
 
 
@@ -142,21 +164,5 @@ def _unpack(archive: Path, folder: Path, names: list[str], corpus: Corpus) -> No
                 with partial.open("wb") as file:
                     shutil.copyfileobj(tar.extractfile(members[name]) or io.BytesIO(), file)
                 partial.replace(folder / name)
-    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
+    except DAMAGE as error:
         raise UserError(f"{archive}: not a tar archive, or a damaged one ({error}); {corpus.by_hand}") from None
-
-
-def _verify(corpus: Corpus, data: Data, raw: Raw, path: Path) -> None:
-    """Check the digest of a raw file, unless ``data.checksum`` is ``record``.
-
-    Raises:
-        UserError: the file is not the published one.
-    """
-    if raw.digest is None or data.checksum == "record":
-        return
-    found = cached_digest(path, raw.digest.split(":")[0])
-    if found != raw.digest:
-        raise UserError(
-            f"{path}: not the published file of {corpus.name}, expected {raw.digest}, found {found}; download it from "
-            f"{corpus.origin}, or use this one as a different corpus with data.checksum=record"
-        )

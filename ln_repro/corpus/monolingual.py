@@ -36,7 +36,7 @@ class Monolingual(Corpus):
         if paths[needed := wanted(data)[0]] is None:
             raise UserError(f"data.{needed}: is not given; {self.by_hand}")
         places = {split: data.source / path if data.source else path for split, path in paths.items() if path}
-        return [Raw(f"{split}.{data.target_lang}", path=find_text(place) or place) for split, place in places.items()]
+        return [Raw(f"{split}.{data.target_lang}", path=find_text(place)) for split, place in places.items()]
 
     def sides(self, data: Data) -> tuple[str, ...]:
         return (data.target_lang,)

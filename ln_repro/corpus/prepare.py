@@ -7,17 +7,31 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.corpus.base import Corpus, Found
-from ln_repro.corpus.locate import locate, present, require_source
+from ln_repro.corpus.files import Files
+from ln_repro.corpus.glue import Mrpc, Rte
+from ln_repro.corpus.iwslt14 import Iwslt14
+from ln_repro.corpus.locate import cached_digest, locate, locked, present, require_source
+from ln_repro.corpus.monolingual import Monolingual, Wikinews
+from ln_repro.corpus.multi30k import Multi30k
 from ln_repro.corpus.prepared import Prepared, mismatches, opened, read_manifest
 from ln_repro.corpus.progress import Report
-from ln_repro.corpus.registry import CORPORA
-from ln_repro.corpus.storage import cached_digest, locked, room_for
+from ln_repro.corpus.tatoeba import Tatoeba
+from ln_repro.corpus.toy import Toy
+from ln_repro.corpus.wmt14 import Wmt14
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
-from ln_repro.system.files import explained, require_room
+from ln_repro.system.files import MEGABYTE, explained, require_room
 
+CORPORA: dict[str, Corpus] = {
+    corpus.name: corpus
+    for corpus in (Toy(), Multi30k(), Tatoeba(), Iwslt14(), Wmt14(), Files(), Monolingual(), Wikinews(), Mrpc(), Rte())
+}
 STEPS = 1
 """Increased whenever a change to the shared steps changes the prepared text of any corpus."""
+UNPACKED = {".gz": 3.5, ".tgz": 3.5, ".xz": 4.5, ".zip": 4.0}
+"""Approximate size of text relative to its archive."""
+COPIES = 7
+"""Copies of the text: raw, tokenised, and twice tokenised, segmented and binarised, in shards and as a whole."""
 
 
 def fingerprint(data: Data, root: Path) -> str | None:
@@ -63,11 +77,11 @@ def prepare(data: Data, root: Path, report: Report) -> Prepared:
             if folder.exists():
                 report(f"{folder}: its content has changed; preparing {data.name} again")
             files = [(found[raw.name], raw.share) for raw in corpus.inputs(data)]
-            require_room(root, room_for(files), "paths.data")
+            text = sum(path.stat().st_size * UNPACKED.get(path.suffix, 1.0) * share for path, share in files)
+            require_room(root, 16 * MEGABYTE + COPIES * text, "paths.data")
             from ln_repro.corpus.build import build  # slow to import
 
-            learnt = _learnt(data, root)
-            build(corpus, data, found, folder, _identity(data, known, root, found), report, learnt)
+            build(corpus, data, found, folder, _identity(data, known, found), report, _learnt(data, root))
     ready = opened(folder, known)
     assert ready is not None
     return ready
@@ -83,7 +97,7 @@ def verify(data: Data, root: Path) -> list[str]:
     if data.source is not None:
         locate(CORPORA[data.name], data, root, lambda _: None)  # checks the raw files
     if known is None:  # without raw files, check every preparation of this corpus
-        folders = [folder for folder in _prepared(root, data.name) if _is_test_only(folder) == (data.only == "test")]
+        folders = _prepared(root, data.name, data.only)
     else:
         folders = [folder for folder in [_folder(data, root, known)] if (folder / "manifest.json").is_file()]
     if not folders:
@@ -97,14 +111,10 @@ def listing(root: Path) -> list[dict[str, Any]]:
         {
             "name": name,
             "description": corpus.description,
-            "origin": corpus.origin,
-            "licence": corpus.licence,
             "pairs": dict(corpus.pairs),
-            "prepared": bool(folders),
-            "folders": [str(folder) for folder in folders],
+            "folders": [str(folder) for folder in _prepared(root, name)],
         }
         for name, corpus in CORPORA.items()
-        for folders in [[folder for folder in _prepared(root, name) if not _is_test_only(folder)]]
     ]
 
 
@@ -117,7 +127,7 @@ def _learnt(data: Data, root: Path) -> Prepared | None:
     if data.vocabulary is None:
         return None
     for folder in root.glob(f"prepared/*-{data.vocabulary.removeprefix('sha256:')[:12]}"):
-        if (ready := opened(folder, data.vocabulary)) and not _is_test_only(folder):
+        if (ready := opened(folder, data.vocabulary)) and ready.vocabulary:
             return ready
     raise UserError(
         f"data.vocabulary: no corpus {data.vocabulary} is prepared under {root}; prepare the corpus of the run you "
@@ -131,20 +141,15 @@ def _folder(data: Data, root: Path, known: str) -> Path:
     return root / "prepared" / f"{data.name}{test}-{known.removeprefix('sha256:')[:12]}"
 
 
-def _prepared(root: Path, name: str) -> list[Path]:
-    """Return the folders of every complete preparation of a corpus."""
+def _prepared(root: Path, name: str, only: str | None = None) -> list[Path]:
+    """Return the folders of every complete preparation of a corpus, or of its test set only."""
     folders = sorted(path.parent for path in root.glob(f"prepared/{name}-*/manifest.json"))
-    return [folder for folder in folders if read_manifest(folder)]
+    return [folder for folder in folders if ("-test-" in folder.name) == (only == "test") and read_manifest(folder)]
 
 
-def _is_test_only(folder: Path) -> bool:
-    """Return whether only the test split was prepared."""
-    return "-test-" in folder.name
-
-
-def _identity(data: Data, known: str, root: Path, found: Found) -> Mapping[str, Any]:
+def _identity(data: Data, known: str, found: Found) -> Mapping[str, Any]:
     """Return the part of the manifest that describes the recipe and the raw files."""
-    corpus: Corpus = CORPORA[data.name]
+    corpus = CORPORA[data.name]
     return {
         "name": data.name,
         "fingerprint": known,

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ln_repro.corpus.storage import digest
 from ln_repro.corpus.text import stored_lines
 from ln_repro.experiment.tasks import LABELLED
 from ln_repro.system.files import read_json, sha256, warn, write_atomically
@@ -134,7 +133,7 @@ def describe(folder: Path) -> dict[str, dict[str, Any]]:
     entries: dict[str, dict[str, Any]] = {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST):
         name = path.relative_to(folder).as_posix()
-        entries[name] = {"sha256": digest(path).removeprefix("sha256:"), "bytes": path.stat().st_size}
+        entries[name] = {"sha256": sha256(path), "bytes": path.stat().st_size}
         if not name.startswith("bin/"):
             with path.open("rb") as file:
                 entries[name]["lines"] = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))

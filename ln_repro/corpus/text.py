@@ -91,10 +91,10 @@ def read_pairs(paths: Sequence[Path], refuse_empty: bool = False) -> Iterator[Pa
         yield pair
 
 
-def find_text(prefix: Path) -> Path | None:
-    """Return the file ``prefix``, ``prefix.gz`` or ``prefix.xz``; None if there is none."""
+def find_text(prefix: Path) -> Path:
+    """Return the file ``prefix``, ``prefix.gz`` or ``prefix.xz``; ``prefix`` if there is none."""
     candidates = (prefix.with_name(prefix.name + suffix) for suffix in SUFFIXES)
-    return next((path for path in candidates if path.is_file()), None)
+    return next((path for path in candidates if path.is_file()), prefix)
 
 
 def stored_lines(path: Path) -> list[str]:

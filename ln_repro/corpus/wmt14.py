@@ -125,7 +125,7 @@ def _plain(folder: Path, name: str) -> list[Raw]:
 def _side(folder: Path, name: str, lang: str) -> Path:
     """Return one side of a shard or a newstest, in plain text or as SGML; the plain name if it does not exist."""
     plain, *sgm = (folder / file for file in _names(name, lang))
-    return find_text(plain) or next((path for path in sgm if path.is_file()), plain)
+    return next((path for path in (find_text(plain), *sgm) if path.is_file()), plain)
 
 
 def _pairs(found: Found, name: str, archive: Raw | None) -> Iterator[Pair]:

@@ -20,10 +20,11 @@ Event = dict[str, Any]
 
 
 class Events:
-    """The events of one run."""
+    """The events of one run; the file may be growing, or complete and compressed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._offset = 0
 
     def write(self, kind: str, update: int, epoch: int, **values: Any) -> None:
         """Append an event; numbers that are not finite become null."""
@@ -41,7 +42,7 @@ class Events:
     def read(self) -> list[Event]:
         """Return the events, without those that a resumed run has superseded."""
         valid: list[Event] = []
-        for event in self.follow().new():
+        for event in Events(self.path).new():
             if event["kind"] == "status" and event["state"] == "started":
                 valid = []
             elif event["kind"] == "status" and event["state"] == "resumed":
@@ -62,9 +63,26 @@ class Events:
             raise LnReproError(f"{self.path} lacks events up to update {update}; restore it, or give rerun=true")
         return tokens
 
-    def follow(self) -> "Follower":
-        """Return a reader of new lines that remembers its position."""
-        return Follower(self.path)
+    def new(self) -> Iterator[Event]:
+        """Yield the complete events since the last call, without lines cut off by a crash."""
+        if not self.path.exists():
+            return
+        with gzip.open(self.path) if self.path.suffix == ".gz" else self.path.open("rb") as file:
+            file.seek(self._offset)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self._offset += len(line)
+                try:
+                    event = json.loads(line)
+                except ValueError:
+                    continue
+                if _is_event(event):
+                    yield event
+                else:
+                    warn(
+                        f"{self.path}: a line that is not an event is left out: {line[:40].decode(errors='replace')!r}"
+                    )
 
     def sync(self) -> None:
         """Flush the file to disk."""
@@ -78,35 +96,6 @@ def _stays_valid(event: Event, resumed: Event) -> bool:
     ended = event["kind"] == "status" and event["state"] in ("trained", "diverged")
     again = event["kind"] == "valid" and event["epoch"] == resumed["epoch"] and resumed.get("owed", False)
     return bool(event["update"] <= resumed["update"]) and not ended and not again
-
-
-class Follower:
-    """A reader of a growing file of events, or of a complete compressed one; it skips lines cut off by a crash."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.offset = 0
-
-    def new(self) -> Iterator[Event]:
-        """Yield the complete events since the last call."""
-        if not self.path.exists():
-            return
-        with gzip.open(self.path) if self.path.suffix == ".gz" else self.path.open("rb") as file:
-            file.seek(self.offset)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return
-                self.offset += len(line)
-                try:
-                    event = json.loads(line)
-                except ValueError:
-                    continue
-                if _is_event(event):
-                    yield event
-                else:
-                    warn(
-                        f"{self.path}: a line that is not an event is left out: {line[:40].decode(errors='replace')!r}"
-                    )
 
 
 def _is_event(value: Any) -> bool:

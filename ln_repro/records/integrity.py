@@ -6,7 +6,7 @@ import re
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ln_repro.errors import LnReproError
 from ln_repro.records.events import Event, Events
@@ -75,7 +75,12 @@ def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Even
     Raises:
         Unsound: the record is damaged, of another schema, changed, a duplicate, or inconsistent with its events.
     """
-    record = whole(path)
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+    except ValueError as error:
+        raise Unsound(f"no whole JSON ({error})") from None
+    if not isinstance(record, dict):
+        raise Unsound("no record")
     if record.get("schema") != SCHEMA:
         raise Unsound(f"schema {record.get('schema')} is not {SCHEMA}")
     if problem := incomplete(record):
@@ -94,17 +99,6 @@ def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Even
         if record[name] != value:
             raise Unsound(f"{name} differs from its events")
     return record, events
-
-
-def whole(path: Path) -> dict[str, Any]:
-    """Return the content of a JSON file; NaN and infinities are not valid JSON."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
-    except ValueError as error:
-        raise Unsound(f"no whole JSON ({error})") from None
-    if not isinstance(content, dict):
-        raise Unsound("no record")
-    return content
 
 
 def _no_number(name: str) -> NoReturn:

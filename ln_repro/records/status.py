@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ln_repro.experiment.settings import Experiment
 from ln_repro.records.run_dir import RunFolder, runs_under
 
 Row = dict[str, Any]
@@ -38,10 +39,10 @@ def row(run: RunFolder) -> Row:
     }
 
 
-def waiting_row(name: str, exp: str, seed: int, lr: float | None, run_id: str | None, state: str) -> Row:
+def waiting_row(name: str, experiment: Experiment, run_id: str | None, state: str) -> Row:
     """Return the row of a run whose directory, with this ``name``, does not exist yet."""
     return {
-        "id": run_id, "exp": exp, "seed": seed, "lr": lr, "state": state,
+        "id": run_id, "exp": experiment.exp, "seed": experiment.seed, "lr": experiment.lr, "state": state,
         "update": 0, "loss": None, "bleu": None, "dir": name,
     }  # fmt: skip
 

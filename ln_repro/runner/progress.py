@@ -1,9 +1,7 @@
 """The progress of a run on standard error: a live table on a terminal, otherwise plain lines."""
 
 import time
-from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -20,13 +18,17 @@ class Display(Screen):
 
     def __init__(self, title: str, length: Training, console: Console | None = None) -> None:
         self.title = title
-        self.progress = Progress(length)
+        self.length = length
+        self.last: Event = {}
+        self.updates_per_epoch: int | None = None
         self.last_line = 0.0
         super().__init__(console, refresh_per_second=4, get_renderable=self._table)
 
     def show(self, event: Event) -> None:
         """Show an event; the results of an epoch stay on the screen."""
-        self.progress.update(event)
+        if event["kind"] == "train":
+            self.last = event
+        self.updates_per_epoch = event.get("updates_per_epoch", self.updates_per_epoch)
         if event["kind"] == "valid":
             right = f"  accuracy {100 * event['accuracy']:.1f} %" if "accuracy" in event else ""
             self.say(f"epoch {event['epoch']}  update {event['update']}  valid loss {_bits(event['loss'])} bits{right}")
@@ -40,32 +42,15 @@ class Display(Screen):
             self.say(f"epoch {event['epoch']}  {score}  {event['signature']}")
         elif not self.console.is_terminal and time.monotonic() - self.last_line > PLAIN_SECONDS:
             self.last_line = time.monotonic()
-            self.say("  ".join(f"{name} {value}" for name, value in self.progress.cells()))
+            self.say("  ".join(f"{name} {value}" for name, value in self.cells()))
 
     def _table(self) -> Table:
         table = Table(title=self.title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-        cells = self.progress.cells()
+        cells = self.cells()
         for name, _ in cells:
             table.add_column(name, justify="right")
         table.add_row(*(value for _, value in cells))
         return table
-
-
-class Progress:
-    """The progress of a training run, from its events."""
-
-    def __init__(self, length: Training, clock: Callable[[], float] = time.monotonic) -> None:
-        self.length = length
-        self.clock = clock
-        self.last: dict[str, Any] = {}
-        self.updates_per_epoch: int | None = None
-
-    def update(self, event: Event) -> None:
-        """Update the progress with an event."""
-        if event["kind"] == "train":
-            self.last = event
-        elif event["kind"] == "status":
-            self.updates_per_epoch = event.get("updates_per_epoch", self.updates_per_epoch)
 
     @property
     def total(self) -> int | None:

@@ -4,19 +4,19 @@ import json
 import math
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ln_repro.corpus.prepare import prepare
 from ln_repro.corpus.prepared import Prepared
+from ln_repro.corpus.text import stored_lines
 from ln_repro.engine import command, process
 from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
 from ln_repro.engine.decoder import Decoder
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.settings import Experiment, Training
 from ln_repro.experiment.tasks import TASKS
-from ln_repro.records.events import Events
 from ln_repro.records.record import AVERAGE, Record, record_of, unprobed
 from ln_repro.records.run_dir import RunFolder, write_json
 from ln_repro.runner import bleu
@@ -91,24 +91,22 @@ def run(experiment: Experiment, say: Callable[[str], None], queued: Mapping[str,
     return folder.path
 
 
+@dataclass
 class Run:
     """A run of an experiment in a directory that this process has locked."""
 
-    def __init__(
-        self, experiment: Experiment, corpus: Prepared, folder: RunFolder, run_id: str, lock: DirectoryLock,
-        say: Callable[[str], None], queued: Mapping[str, Any] | None = None,
-    ) -> None:  # fmt: skip
-        self.experiment = experiment
-        self.corpus = corpus
-        self.folder = folder
-        self.id = run_id
-        self.lock = lock
-        self.say = say
-        self.events: Events = folder.events
-        self.checkpoints = Checkpoints(folder.checkpoints)
-        self.queued = queued
-        self.scored: set[tuple[str, int]] = set()
-        self.splits = experiment.decoded_splits
+    experiment: Experiment
+    corpus: Prepared
+    folder: RunFolder
+    id: str
+    lock: DirectoryLock
+    say: Callable[[str], None]
+    queued: Mapping[str, Any] | None
+    scored: set[tuple[str, int]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.events, self.checkpoints = self.folder.events, Checkpoints(self.folder.checkpoints)
+        self.splits = self.experiment.decoded_splits
 
     def execute(self) -> None:
         """Train and decode in parallel, then write the record."""
@@ -130,7 +128,7 @@ class Run:
     def _train_and_decode(self, display: Display, check_mirror: Callable[[], None], stop: threading.Event) -> None:
         """Run the trainer and, in parallel, the decoder for completed epochs, until both have finished."""
         arguments = self._resume()
-        follower = self.events.follow()
+        follower = self.folder.events
         list(follower.new())  # skip the events of earlier sessions
         trainer = process.Worker(
             "train", arguments, self.folder.log, self.experiment.train.threads, self.lock.descriptor
@@ -230,19 +228,16 @@ class Run:
         """Score the hypotheses; the event of the last flavour marks the epoch as scored."""
         data = corpus_split(split)
         for epoch, weights in decoded.items():
-            tokenised = read_lines(self.folder.hypotheses(split, epoch, tokenised=True))
+            tokenised = stored_lines(self.folder.hypotheses(split, epoch, tokenised=True))
             plain = bleu.detokenise(tokenised, self.corpus.target_lang)
             text = "".join(f"{line}\n" for line in plain)
             self.folder.hypotheses(split, epoch).write_text(text, encoding="utf-8")
-            context = (self.experiment, data, len(weights))
-            scores = {
-                "tokenised": bleu.paper_bleu(tokenised, self.corpus.tokenised(data), *context),
-                "detokenised": bleu.sacre_bleu(plain, self.corpus.references(data), *context),
-            }
+            texts = (tokenised, self.corpus.tokenised(data)), (plain, self.corpus.references(data))
             epochs = {"epochs": [one.epoch for one in weights]} if split == AVERAGE else {}
-            for flavour in bleu.FLAVOURS:
-                values = asdict(scores[flavour]) | epochs
-                self.events.write("bleu", weights[-1].update, epoch, split=split, flavour=flavour, **values)
+            for flavour, pair in zip(bleu.FLAVOURS, texts, strict=True):
+                score, signature = bleu.score(flavour, *pair, self.experiment, data, len(weights))
+                values = {"flavour": flavour, "score": score, "signature": signature, **epochs}
+                self.events.write("bleu", weights[-1].update, epoch, split=split, **values)
             self.scored.add((split, epoch))
 
     def _facts(self) -> dict[str, Any]:
@@ -260,7 +255,7 @@ class Run:
         best = record["bleu"]["test"]
         if best is None:
             return []
-        hypotheses = read_lines(self.folder.hypotheses("test", best["epoch"]))
+        hypotheses = stored_lines(self.folder.hypotheses("test", best["epoch"]))
         rows = zip(self.corpus.sources("test"), self.corpus.references("test"), hypotheses, strict=True)
         return list(rows)[:SAMPLED]
 
@@ -281,8 +276,3 @@ def most_epochs(train: Training, target_tokens: int) -> int:
     updates_per_epoch = max(target_tokens / (train.max_tokens * train.batches_per_update), 1)
     ends = (train.max_epoch, train.max_update and math.ceil(train.max_update / updates_per_epoch))
     return min(end for end in ends if end)
-
-
-def read_lines(path: Path) -> list[str]:
-    """Return the lines of a text file, split only at line feeds."""
-    return path.read_bytes().decode().removesuffix("\n").split("\n")

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ln_repro.errors import Interrupted
-from ln_repro.sweep import queued, run_process
-from ln_repro.sweep.cancellations import Cancellations
+from ln_repro.sweep import queued
 from ln_repro.sweep.devices import Device
 from ln_repro.sweep.plan import PlannedRun
 from ln_repro.sweep.progress import Progress
@@ -56,7 +55,7 @@ class Pool:
     devices: Sequence[Device]
     retries: int
     logs: Path
-    cancellations: Cancellations
+    cancellations: queued.Cancellations
     progress: Progress
     fail_fast: bool = False
     waiting: list[Waiting] = field(default_factory=list)
@@ -98,7 +97,7 @@ class Pool:
             pids = [running.process.pid for running in self.running if running.device is device]
             if self.waiting and device.has_room(pids) and (waiting := self._next()):
                 self.waiting.remove(waiting)
-                process = run_process.start(waiting.file.absolute(), self._log(waiting), device.environment)
+                process = queued.start(waiting.file.absolute(), self._log(waiting), device.environment)
                 self.running.append(Running(waiting, device, process))
                 return True
         return False
@@ -129,11 +128,9 @@ class Pool:
                 self.progress.ended(waiting.planned)
             elif holder and not (holder.is_local and holder.pid == running.process.pid):  # another sweep was faster
                 self.waiting.append(waiting)
-            elif run_process.worth_retrying(status) and waiting.failures < self.retries:
+            elif queued.worth_retrying(status) and waiting.failures < self.retries:
                 waiting.failures += 1
-                self.progress.say(
-                    f"{waiting.planned.label}: {run_process.reason(status, self._log(waiting))}; trying again"
-                )
+                self.progress.say(f"{waiting.planned.label}: {queued.reason(status, self._log(waiting))}; trying again")
                 self.waiting.insert(0 if self.fail_fast else len(self.waiting), waiting)
             else:
                 self.progress.ended(waiting.planned, status, self._log(waiting))
@@ -154,7 +151,7 @@ class Pool:
         """Let all runs save their state and exit; kill those that take too long."""
         for running in self.running:
             running.process.terminate()
-        deadline = time.monotonic() + run_process.STOP_SECONDS
+        deadline = time.monotonic() + queued.STOP_SECONDS
         for running in self.running:
             try:
                 running.process.wait(max(0.0, deadline - time.monotonic()))

@@ -11,7 +11,7 @@ from rich.text import Text
 from ln_repro.errors import Interrupted
 from ln_repro.records.status import row, shown, summary
 from ln_repro.sweep.plan import PlannedRun
-from ln_repro.sweep.run_process import reason
+from ln_repro.sweep.queued import reason
 from ln_repro.system.terminal import Screen
 
 REFRESH_SECONDS = 2.0

@@ -1,15 +1,25 @@
-"""The files of queued runs, each with one composed experiment, so that later edits of YAML files do not affect it."""
+"""The queued runs of a sweep: their files, their processes, and requests to stop them.
 
-from collections.abc import Iterable
+A file has one composed experiment, so that later edits of YAML files do not affect it. A process is `ln-repro run` in a
+session of its own and with a log. A request is a file that sweeps on all machines with access to the folder can see.
+"""
+
+import subprocess
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ln_repro.errors import UserError
+from ln_repro.errors import Interrupted, UserError
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.records import provenance
 from ln_repro.records.run_dir import write_json
 from ln_repro.sweep.plan import PlannedRun
-from ln_repro.system.files import read_json
+from ln_repro.system import subprocesses
+from ln_repro.system.files import last_line, read_json
+
+STOP_SECONDS = 90.0
+"""Time limit for a run to save its state; longer than the limit for its own workers."""
+ALL = "ALL"
 
 
 def write(plan: Iterable[PlannedRun], folder: Path) -> list[Path]:
@@ -38,3 +48,48 @@ def read(file: Path) -> tuple[Experiment, dict[str, Any]]:
     if content is None or not content.keys() >= {"experiment", "code"}:
         raise UserError(f"{file}: the queued experiment does not exist any more; start the sweep again")
     return build(content["experiment"]), content["code"]
+
+
+def start(file: Path, log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """Start the run that is queued in ``file`` and append its output to ``log``; it does not receive our signals."""
+    return subprocesses.start_command(["run", f"--queued={file}"], log, **(environment or {}))
+
+
+def worth_retrying(status: int) -> bool:
+    """Return whether a retry may help after this exit code.
+
+    It does not after divergence (a result, with exit code 0), invalid input, or a request to stop.
+    """
+    return status not in (0, UserError.exit_code, Interrupted.exit_code)
+
+
+def reason(status: int, log: Path) -> str:
+    """Return why a run ended without a record, in one line: the signal that killed it, or its last line of output."""
+    if status < 0:
+        return subprocesses.killed(status)
+    return (last_line(log) or "no output").removeprefix("ln-repro: ")
+
+
+class Cancellations:
+    """The requests to stop runs in a runs folder; those made before this object was created are ignored."""
+
+    def __init__(self, runs: Path) -> None:
+        self.folder = runs / "sweep" / "cancelled"
+        self._old = {path.name: self._made(path.name) for path in self.folder.glob("*")}
+
+    def request(self, names: Iterable[str]) -> None:
+        """Request that runs be stopped, by the names of their directories (``ALL``: every run)."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            (self.folder / name).touch()
+
+    def pending(self, name: str) -> bool:
+        """Return whether there is a request to stop this run."""
+        return any(self._made(one) not in (None, self._old.get(one)) for one in (name, ALL))
+
+    def _made(self, name: str) -> int | None:
+        """Return the time of the last request; None if there was none."""
+        try:
+            return (self.folder / name).stat().st_mtime_ns
+        except FileNotFoundError:
+            return None

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.errors import Interrupted, LnReproError, UserError
-from ln_repro.sweep import run_process
-from ln_repro.sweep.cancellations import Cancellations
+from ln_repro.sweep import queued
 
 INSTALL = "pip install 'ln-repro[slurm]'"
 UNPREFIXED = {
@@ -46,13 +45,13 @@ class RunJob:
 
     def __call__(self) -> int:
         """Run the experiment, with retries if it fails; return the last exit code."""
-        requests, status = Cancellations(self.runs), 0
+        requests, status = queued.Cancellations(self.runs), 0
         for _ in range(self.retries + 1):
-            self.process = run_process.start(self.file, self.runs / "sweep" / f"{self.name}.log")
+            self.process = queued.start(self.file, self.runs / "sweep" / f"{self.name}.log")
             while (ended := self.process.poll()) is None:  # not wait(): a signal handler could not wait too
                 time.sleep(POLL_SECONDS)
             status = ended
-            if not run_process.worth_retrying(status):
+            if not queued.worth_retrying(status):
                 break
         if status == Interrupted.exit_code and not requests.pending(self.name):
             time.sleep(END_SECONDS)  # after a warning, Slurm ends and requeues the job
@@ -64,7 +63,7 @@ class RunJob:
 
         if self.process:
             self.process.terminate()  # depending on Slurm's configuration, the run may have received the warning, too
-            deadline = time.monotonic() + run_process.STOP_SECONDS
+            deadline = time.monotonic() + queued.STOP_SECONDS
             while self.process.poll() is None and time.monotonic() < deadline:
                 time.sleep(POLL_SECONDS / 5)
         return DelayedSubmission(replace(self, process=None))

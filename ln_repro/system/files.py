@@ -78,11 +78,13 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def git_blob(path: Path) -> str:
-    """Return the checksum of a file as from ``git hash-object``."""
+def digest(path: Path, kind: str = "sha256") -> str:
+    """Return the checksum of a file: ``sha256:<hex>``, or ``git:<hex>`` as from ``git hash-object``."""
+    if kind == "sha256":
+        return f"sha256:{sha256(path)}"
     head = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
     with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: head).hexdigest()
+        return f"git:{hashlib.file_digest(file, lambda: head).hexdigest()}"
 
 
 @contextlib.contextmanager

@@ -2,7 +2,10 @@
 
 import os
 import signal
+import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from ln_repro.system.paths import CHECKOUT
 
@@ -14,6 +17,16 @@ def environment(**extra: str) -> dict[str, str]:
     """Return the environment of this process, with this package on the Python path."""
     places = [str(CHECKOUT), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(place for place in places if place), **extra}
+
+
+def start_command(arguments: Sequence[str], log: Path, **variables: str) -> "subprocess.Popen[bytes]":
+    """Start `ln-repro` in a session of its own, which does not receive our signals, and append its output to a log."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [*SELF, "-m", "ln_repro.cli", *arguments], env=environment(**variables),
+            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
 
 
 def cores() -> int:

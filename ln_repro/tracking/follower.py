@@ -83,7 +83,7 @@ def contents(folder: RunFolder) -> str:
     """Describe the content to send and the server; this is the last line of the log when everything has been sent."""
     server = "/".join(filter(None, map(os.environ.get, ("WANDB_BASE_URL", "WANDB_ENTITY")))) or "wandb"
     record = " and the record" if folder.record else ""
-    return f"{sum(1 for _ in folder.events.follow().new())} events{record} are on {server}"
+    return f"{sum(1 for _ in folder.events.new())} events{record} are on {server}"
 
 
 def _open_run(folder: RunFolder, place: Path, mode: str) -> Any:
@@ -143,10 +143,10 @@ def _command_ended() -> bool:
 
 def until(events: Events, ended: Callable[[], bool]) -> Iterator[Event]:
     """Yield the events of a growing file until ``ended``, including those written until then."""
-    reader, last = events.follow(), False
+    last = False
     while not last:
         last = ended()  # checked before reading, so that events written before the end are read
-        yield from reader.new()
+        yield from events.new()
 
 
 def rows(events: Iterable[Event]) -> Iterator[dict[str, Any]]:

@@ -16,24 +16,20 @@ from ln_repro.experiment.settings import build
 from tests.records.test_integrity import run_folder
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = {"checkout": ("ln_repro", "conf"), "installed": ("ln_repro", "ln_repro/conf")}
 
 
-@pytest.fixture
-def collect(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
-    """Return a function that collects with a copy of the project, either a checkout or as if installed."""
-    place = tmp_path / request.param
-    for name, target in zip(("ln_repro", "conf"), COPIED[request.param], strict=True):
+def copied(place: Path, conf: str) -> Path:
+    """Copy the project to a folder, with its configuration at ``conf``; return the folder."""
+    for name, target in (("ln_repro", "ln_repro"), ("conf", conf)):
         shutil.copytree(ROOT / name, place / target, ignore=shutil.ignore_patterns("__pycache__"))
-    if request.param == "checkout":
-        (place / "pyproject.toml").touch()
+    return place
 
-    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PYTHONPATH": str(place), "LN_REPRO_RUNS": str(tmp_path / "runs")}
-        return subprocess.run([sys.executable, "-P", "-m", "ln_repro.cli", "collect", *arguments], cwd=tmp_path,
-                              env=environment, capture_output=True, text=True, check=False)  # fmt: skip
 
-    return call, place
+def collect(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Collect with a copy of the project the runs beside it."""
+    environment = {**os.environ, "PYTHONPATH": str(place), "LN_REPRO_RUNS": str(place.parent / "runs")}
+    return subprocess.run([sys.executable, "-P", "-m", "ln_repro.cli", "collect", *arguments], cwd=place.parent,
+                          env=environment, capture_output=True, text=True, check=False)  # fmt: skip
 
 
 def another(run: Path, id: str, **changes: Any) -> None:
@@ -47,32 +43,31 @@ def another(run: Path, id: str, **changes: Any) -> None:
     (copy / "record.json").write_text(json.dumps(record))
 
 
-@pytest.mark.parametrize("collect", ["installed"], indirect=True)
-def test_an_installed_package_asks_for_the_folder_and_is_not_written_into(collect: Any, tmp_path: Path) -> None:
-    call, place = collect
+def test_an_installed_package_asks_for_the_folder_and_is_not_written_into(tmp_path: Path) -> None:
+    place = copied(tmp_path / "installed", "ln_repro/conf")
     run_folder(tmp_path)
-    done = call()
+    done = collect(place)
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "give --records DIR" in done.stderr
     assert not (place / "results").exists()
-    done = call("--records", str(tmp_path / "kept"))
+    done = collect(place, "--records", str(tmp_path / "kept"))
     assert done.returncode == 0 and f"the records are in {tmp_path / 'kept'}" in done.stdout
 
 
-@pytest.mark.parametrize("collect", ["checkout"], indirect=True)
-def test_trial_runs_are_left_out_of_the_committed_records_and_counted(collect: Any, tmp_path: Path) -> None:
-    call, place = collect
+def test_trial_runs_are_left_out_of_the_committed_records_and_counted(tmp_path: Path) -> None:
+    place = copied(tmp_path / "checkout", "conf")
+    (place / "pyproject.toml").touch()
     run = run_folder(tmp_path)
     named = build(compose(["exp=toy_preln_nowarm", "precision=fp32"])).settings()
     (run / "record.json").write_text(json.dumps(json.loads((run / "record.json").read_text()) | {"experiment": named}))
     another(run, "aaaaaaaaaa", lr=1e-3, init="fairseq")  # as of grid=rates and grid=init
     another(run, "bbbbbbbbbb", optimizer__equal_layer_norms=True)  # as of grid=gradients
     another(run, "cccccccccc", train__max_epoch=1)
-    done = call()
+    done = collect(place)
     assert done.returncode == 0, done.stderr
     assert "left out: 1 that differ from the experiment" in done.stdout and "(--all includes them)" in done.stdout
     records = place / "results" / "records"
     assert {path.stem for path in records.rglob("*.json")} == {"0123456789", "aaaaaaaaaa", "bbbbbbbbbb"}
-    assert call("--all").returncode == 0
+    assert collect(place, "--all").returncode == 0
     assert len(list(records.rglob("*.json"))) == 4
 
 

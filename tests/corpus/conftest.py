@@ -1,15 +1,14 @@
 """A data folder with an unusual name, a small corpus, and a server of files."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from corpus_helpers import FileServer, settings
+from corpus_helpers import FileServer, Made, settings
 
-from ln_repro.corpus.prepare import Prepared, prepare
-from ln_repro.corpus.registry import CORPORA
+from ln_repro.corpus.prepare import CORPORA, prepare
 
 
 @pytest.fixture
@@ -19,7 +18,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def made(root: Path) -> Callable[..., Prepared]:
+def made(root: Path) -> Made:
     """Return a function that prepares a corpus under `root`."""
     return lambda name, **changes: prepare(settings(name, **changes), root, lambda line: None)
 

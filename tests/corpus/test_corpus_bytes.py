@@ -4,20 +4,16 @@ import contextlib
 import io
 import random
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from corpus_helpers import write
+from corpus_helpers import Made, write
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from ln_repro.corpus import shards
 from ln_repro.corpus.bpe import learn, segmenter
-from ln_repro.corpus.prepare import Prepared
 from tests.stock_binariser import binarise
-
-Made = Callable[..., Prepared]
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -8,8 +8,7 @@ from corpus_helpers import FileServer, settings
 
 from ln_repro.corpus.base import Raw
 from ln_repro.corpus.download import fetch
-from ln_repro.corpus.prepare import fingerprint, prepare
-from ln_repro.corpus.registry import CORPORA
+from ln_repro.corpus.prepare import CORPORA, fingerprint, prepare
 from ln_repro.errors import UserError
 
 CONTENT = bytes(range(256)) * 4000

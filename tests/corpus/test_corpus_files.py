@@ -1,20 +1,17 @@
 """The user's text: what is accepted, and what is refused with the file and the line."""
 
 import gzip
-import itertools
 import lzma
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus_helpers import settings, write
+from corpus_helpers import Made, settings, write
 
-from ln_repro.corpus.prepare import Prepared, fingerprint, prepare, verify
+from ln_repro.corpus.prepare import fingerprint, prepare, verify
 from ln_repro.corpus.text import stored_lines
 from ln_repro.errors import UserError
 
-Made = Callable[..., Prepared]
 SENTENCES = {
     "nl": ["Dit is een huis.", "Dat is een boom.", "Hier staat een hond."],
     "en": ["This is a house.", "That is a tree.", "Here is a dog."],
@@ -81,11 +78,10 @@ def test_more_merges_than_any_text_has(made: Made, text: dict[str, Any]) -> None
 def test_text_that_is_refused(
     made: Made, root: Path, text: dict[str, Any], split: str, content: bytes, told: str
 ) -> None:
-    for lang, suffix in itertools.product(("nl", "en"), (".gz", ".xz")):
-        packed = text[split].with_name(f"{split}.{lang}{suffix}")
-        if packed.exists():
-            packed.with_suffix("").write_text("\n".join(SENTENCES[lang]))
-            packed.unlink()
+    for lang, lines in SENTENCES.items():
+        for path in text[split].parent.glob(f"{split}.{lang}*"):
+            path.unlink()
+        write(text[split].with_name(f"{split}.{lang}"), *lines)
     text[split].with_name(f"{split}.en").write_bytes(content)
     with pytest.raises(UserError, match=told) as error:
         made("files", **text)

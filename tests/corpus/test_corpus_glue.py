@@ -1,17 +1,15 @@
 """MRPC and RTE from a folder in GLUE's layout, with a vocabulary of their own or of another corpus."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus_helpers import settings, write
+from corpus_helpers import Made, settings, write
 
-from ln_repro.corpus.prepare import Prepared, fingerprint, verify
+from ln_repro.corpus.prepare import fingerprint, verify
 from ln_repro.corpus.text import stored_lines
 from ln_repro.errors import UserError
 
-Made = Callable[..., Prepared]
 SIDES = {"source_lang": "sentence1", "target_lang": "sentence2"}
 MRPC = (
     "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String",

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import itertools
 import shutil
 import tarfile
 import zipfile
@@ -9,13 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from corpus_helpers import settings, write
+from corpus_helpers import Made, settings, write
 
 from ln_repro.corpus import iwslt14
-from ln_repro.corpus.prepare import Prepared, verify
+from ln_repro.corpus.prepare import CORPORA, Prepared, verify
 from ln_repro.errors import UserError
 
-Made = Callable[..., Prepared]
+TOY = "55313d439a1a03467ea1dba02d029a520a57d385a011f066a369a642d38649dd"
+"""SHA-256 of the generated pairs."""
 
 
 @pytest.mark.parametrize("name", ["multi30k", "tatoeba", "iwslt14", "wmt14"])
@@ -24,6 +26,19 @@ def test_absent_source(made: Made, name: str, tmp_path: Path) -> None:
         made(name, source=tmp_path / "nowhere")
     with pytest.raises(UserError, match=r"not found there; get .*data\.source=PATH"):
         made(name, source=tmp_path)
+
+
+# --- Toy
+
+
+def test_the_toy_corpus_never_changes_and_its_splits_share_no_sentence() -> None:
+    """A change of the generator changes every toy result: raise Toy.revision."""
+    splits = CORPORA["toy"].read(settings("toy"), {})
+    assert {name: len(list(pairs)) for name, pairs in splits.items()} == {"test": 500, "valid": 500, "train": 20_000}
+    pairs = list(itertools.chain.from_iterable(splits.values()))
+    text = "".join(f"{german}\t{english}\n" for german, english in pairs)
+    assert hashlib.sha256(text.encode()).hexdigest() == TOY
+    assert all(len(set(side)) == 21_000 for side in zip(*pairs, strict=True))
 
 
 # --- Multi30k

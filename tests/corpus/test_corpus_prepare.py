@@ -3,47 +3,58 @@
 import errno
 import json
 import os
+import random
 import subprocess
 import sys
-from collections.abc import Callable
+import time
 from pathlib import Path
 
 import pytest
-from corpus_helpers import settings, write
-from kills import kill_ten_times
+from corpus_helpers import Made, settings, write
 
-from ln_repro.corpus import shards, storage
-from ln_repro.corpus.prepare import Prepared, fingerprint, listing, prepare, verify
+from ln_repro.corpus import locate, shards
+from ln_repro.corpus.prepare import fingerprint, listing, prepare, verify
 from ln_repro.errors import UserError
+from ln_repro.system.subprocesses import environment
 
-Made = Callable[..., Prepared]
-REPOSITORY = Path(__file__).parents[2]
-
-PROCESS = """
-import sys, time
+PREPARE = """
+import sys
 from pathlib import Path
-from ln_repro.corpus import shards, storage
+from ln_repro.corpus import shards
 from ln_repro.corpus.prepare import prepare
-from ln_repro.corpus.registry import CORPORA
 from ln_repro.experiment.data import Data
 
-type(CORPORA["toy"]).pairs = {"train": 200, "valid": 20, "test": 20}
-
-def say(line):
-    if line.startswith("binarising"):
-        print("binarising", flush=True)
-        time.sleep(float(sys.argv[2]))
-
-prepared = prepare(Data(name="toy", bpe_merges=0), Path(sys.argv[1]), say)
-print(prepared.folder.name, flush=True)
+if __name__ == "__main__":
+    folder, root, shards.SIZE = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    files = {split: folder / split for split in ("train", "valid", "test")}
+    prepare(Data(name="files", bpe_merges=500, **files), root, lambda line: print(line.split()[0], flush=True))
 """
 
 
-def start(root: Path, seconds: float) -> "subprocess.Popen[str]":
-    """Prepare the small toy corpus in a process of its own, ``seconds`` long in the last step."""
-    command = [sys.executable, "-c", PROCESS, str(root), str(seconds)]
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+def write_text(folder: Path, pairs: int) -> None:
+    """Write parallel text of made-up words."""
+    draw = random.Random(1)
+    words = ["".join(draw.choices("abcdefghij", k=draw.randint(1, 9))) for _ in range(5_000)]
+    weights = [1 / (rank + 1) for rank in range(len(words))]
+    for split, count in (("train", pairs), ("valid", 50), ("test", 50)):
+        for lang in ("de", "en"):
+            with (folder / f"{split}.{lang}").open("w") as file:
+                for _ in range(count):
+                    file.write(" ".join(draw.choices(words, weights, k=draw.randint(1, 30))) + ".\n")
+
+
+def start(folder: Path, root: Path, size: int) -> "subprocess.Popen[str]":
+    """Start to prepare the text in ``folder`` in shards of ``size`` pairs."""
+    script = folder / "prepare.py"
+    script.write_text(PREPARE)
+    command = [sys.executable, str(script), str(folder), str(root), str(size)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
+
+
+def content(root: Path) -> dict[str, bytes]:
+    """Return the content of every prepared file."""
+    (prepared,) = (path for path in (root / "prepared").iterdir() if not path.name.startswith("."))
+    return {str(path.relative_to(prepared)): path.read_bytes() for path in prepared.rglob("*") if path.is_file()}
 
 
 def test_the_whole_folder(made: Made, root: Path, small_toy: None) -> None:
@@ -67,7 +78,7 @@ def test_the_whole_folder(made: Made, root: Path, small_toy: None) -> None:
     assert verify(settings("toy"), root) == []
     again = prepare(settings("toy"), root, lambda line: pytest.fail("prepared twice"))
     assert again == prepared
-    (row,) = (row for row in listing(root) if row["prepared"])
+    (row,) = (row for row in listing(root) if row["folders"])
     assert (row["name"], row["folders"]) == ("toy", [str(prepared.folder)])
 
 
@@ -105,7 +116,7 @@ def test_only_the_test_side(made: Made, root: Path, small_toy: None) -> None:
     assert test.references("test") == full.references("test")
     assert sorted(path.name for path in test.folder.iterdir()) == ["manifest.json", "raw", "text"]
     assert verify(settings("toy", only="test"), root) == []
-    assert [row["folders"] for row in listing(root) if row["prepared"]] == [[str(full.folder)]]
+    assert [row["folders"] for row in listing(root) if row["folders"]] == [[str(full.folder)]]
 
 
 @pytest.mark.parametrize(("source", "target", "told"), [("de", "de", "must differ"), ("de", "fr", "is in de and en")])
@@ -151,19 +162,19 @@ def test_a_manifest_that_lacks_a_key_is_named_and_the_corpus_prepared_again(
     path = made("toy").folder / "manifest.json"
     manifest = json.loads(path.read_text())
     path.write_text(json.dumps({name: value for name, value in manifest.items() if name != key}))
-    assert not [row for row in listing(root) if row["prepared"]]
+    assert not [row for row in listing(root) if row["folders"]]
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and err.endswith(f"manifest.json is left out: {key} is missing or incomplete\n")
     made("toy")
     assert json.loads(path.read_text()) == manifest
 
 
-def test_two_processes_at_once(root: Path, small_toy: None) -> None:
-    both = [start(root, 0.5) for _ in range(2)]
-    said = [process.communicate()[0].split("\n") for process in both]
+def test_two_processes_at_once(root: Path, tmp_path: Path) -> None:
+    write_text(tmp_path, 1_000)
+    both = [start(tmp_path, root, 125) for _ in range(2)]
+    said = [process.communicate()[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
-    assert sorted(len(lines) for lines in said) == [2, 3]  # one prepared, the other waited
-    assert verify(settings("toy"), root) == []
+    assert sorted(map(bool, said)) == [False, True]  # one prepared, the other waited
     assert len(list((root / "prepared").glob("[!.]*"))) == 1
 
 
@@ -188,7 +199,7 @@ def test_what_was_done_before_an_interruption_or_a_full_disk_is_kept(
 
     with pytest.raises(told, match=match):
         prepare(settings("toy"), root, interrupted)
-    assert not [row for row in listing(root) if row["prepared"]]
+    assert not [row for row in listing(root) if row["folders"]]
     with pytest.raises(UserError, match=r"(?s)not prepared.*ln-repro data prepare data=toy"):
         verify(settings("toy"), root)
     monkeypatch.setattr(shards, "cached_tokeniser", lambda *_: pytest.fail("tokenised again"))
@@ -199,9 +210,24 @@ def test_what_was_done_before_an_interruption_or_a_full_disk_is_kept(
 
 @pytest.mark.parametrize("pairs", [1_000, pytest.param(30_000, marks=pytest.mark.slow)])
 def test_a_preparation_that_is_killed_ten_times_ends_with_the_same_files(tmp_path: Path, pairs: int) -> None:
-    steps, found, expected = kill_ten_times(tmp_path, pairs, pairs // 8)
-    assert {"tokenising", "cleaning", "binarising"} <= set(steps)
-    assert found == expected
+    size = pairs // 8
+    write_text(tmp_path, pairs)
+    assert start(tmp_path, tmp_path / "undisturbed", size).wait() == 0
+    files = 2 * (-(-pairs // size) + 2) + 4  # two for each shard, merges, dictionary, and two of the last step
+    steps, draw = set(), random.Random(2)
+    for number in range(1, 11):
+        process = start(tmp_path, tmp_path / "killed", size)
+        assert process.stdout is not None
+        first = process.stdout.readline().strip()
+        while len(list((tmp_path / "killed").rglob(".*.staging/*/*"))) < files * number // 10:
+            assert process.poll() is None
+            time.sleep(0.01)
+        time.sleep(draw.uniform(0, 0.05))
+        process.kill()
+        steps.add([first, *process.communicate()[0].split()][-1])
+    assert start(tmp_path, tmp_path / "killed", size).wait() == 0
+    assert {"tokenising", "cleaning", "binarising"} <= steps
+    assert content(tmp_path / "killed") == content(tmp_path / "undisturbed")
 
 
 def test_a_folder_that_cannot_be_written(made: Made, root: Path) -> None:
@@ -213,10 +239,10 @@ def test_a_folder_that_cannot_be_written(made: Made, root: Path) -> None:
 
 def test_a_checksum_is_computed_once_per_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "some\nfile", "hello")
-    first = storage.cached_digest(path, "git")
+    first = locate.cached_digest(path, "git")
     assert first == "git:ce013625030ba8dba906f756967f9e9ca394464a"
-    monkeypatch.setattr(storage, "digest", lambda *_: pytest.fail("hashed again"))
-    assert storage.cached_digest(path, "git") == first
+    monkeypatch.setattr(locate, "digest", lambda *_: pytest.fail("hashed again"))
+    assert locate.cached_digest(path, "git") == first
     monkeypatch.undo()
     write(path, "other")
-    assert storage.cached_digest(path, "git") != first
+    assert locate.cached_digest(path, "git") != first

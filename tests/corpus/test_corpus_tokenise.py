@@ -1,21 +1,23 @@
 """The tokenizer against files that the original Moses scripts made."""
 
+import contextlib
 import hashlib
-import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from corpus_helpers import settings, write
 
-from ln_repro.corpus import parallel
+from ln_repro.corpus import shards
 from ln_repro.corpus.base import Style
 from ln_repro.corpus.prepare import prepare
 from ln_repro.corpus.text import lower
 from ln_repro.corpus.tokenise import tokeniser
 from ln_repro.errors import LnReproError
+from ln_repro.system.subprocesses import environment
 from tests.waiting import until
 
 #: The test side of IWSLT14 as tokenizer.perl and lowercase.perl give it (fairseq's prepare-iwslt14.sh, before BPE).
@@ -65,7 +67,7 @@ def test_lower_case_is_perls() -> None:
 
 WORKERS = """
 from multiprocessing import active_children
-from ln_repro.corpus import parallel
+from ln_repro.corpus import shards
 
 def wait(item):
     import time
@@ -73,34 +75,32 @@ def wait(item):
     return item
 
 if __name__ == "__main__":
-    parallel.cores = lambda: 2
-    results = parallel.apply(wait, range(1000), True)
+    shards.cores = lambda: 2
+    results = shards.apply(wait, range(1000), True)
     assert [next(results) for _ in range(10)] == list(range(10))
     print(*[child.pid for child in active_children()], flush=True)
     list(results)
 """
 
 
+def alive(process: psutil.Process) -> bool:
+    """Return whether a process runs; one that waits to be reaped does not."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
 def test_workers_keep_the_order_and_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     script = write(tmp_path / "script.py", WORKERS)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment()) as process:
         assert process.stdout is not None
-        workers = [int(pid) for pid in process.stdout.readline().split()]
+        workers = [psutil.Process(int(pid)) for pid in process.stdout.readline().split()]
         process.kill()
     assert len(workers) == 2
-    until(lambda: not any(alive(pid) for pid in workers))
+    until(lambda: not any(map(alive, workers)))
 
 
 def test_a_killed_worker_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "cores", lambda: 2)
+    monkeypatch.setattr(shards, "cores", lambda: 2)
     with pytest.raises(LnReproError, match="a process was killed, possibly out of memory; the same command continues"):
-        list(parallel.apply(signal.raise_signal, [signal.SIGKILL] * 9, True))
-
-
-def alive(pid: int) -> bool:
-    """Say whether a process runs (one that waits to be reaped does not)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+        list(shards.apply(signal.raise_signal, [signal.SIGKILL] * 9, True))

@@ -5,19 +5,15 @@ import hashlib
 import io
 import lzma
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from corpus_helpers import FileServer, settings, write
+from corpus_helpers import FileServer, Made, settings, write
 
 from ln_repro.corpus import wmt14
 from ln_repro.corpus.base import Raw
-from ln_repro.corpus.prepare import Prepared, fingerprint, prepare
-from ln_repro.corpus.registry import CORPORA
+from ln_repro.corpus.prepare import CORPORA, fingerprint, prepare
 from ln_repro.errors import UserError
-
-Made = Callable[..., Prepared]
 
 
 @pytest.fixture

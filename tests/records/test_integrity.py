@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from tests.examples import record
 
 BROKEN, OTHER = "0000000001", "0000000002"
 """Two records; the first is tampered with."""
+RUN = "mine-s1-0123456789"
 
 
 def scored(score: float = 100.0, **changes: Any) -> tuple[dict[str, Any], str]:
@@ -36,6 +38,17 @@ def scored(score: float = 100.0, **changes: Any) -> tuple[dict[str, Any], str]:
 
 
 @pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Return a function that runs a command; it returns exit code, standard output and standard error."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        return cli.main(list(map(str, words))), *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder with two sound records."""
     place = tmp_path / "records"
@@ -44,6 +57,7 @@ def folder(tmp_path: Path) -> Path:
         made, events = scored(id=id)
         (place / f"{id}.json").write_text(json.dumps(made))
         (place / f"{id}.events.jsonl.gz").write_bytes(gzip.compress(events.encode()))
+        (place / f"{id}.test.txt.gz").write_bytes(gzip.compress(b"a mouse\n"))
     write_checksums(place, [])
     return place
 
@@ -52,36 +66,30 @@ def edited(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
     """Return what edits the record and is careful enough to renew the checksums."""
 
     def edit(place: Path) -> None:
-        path = place / f"{BROKEN}.json"
-        record = json.loads(path.read_text())
+        record = json.loads(file(place).read_text())
         change(record)
-        path.write_text(json.dumps(record))
-        write_checksums(place, [path.name])
+        file(place).write_text(json.dumps(record))
+        write_checksums(place, [file(place).name])
 
     return edit
 
 
-def truncate(place: Path) -> None:
-    path = place / f"{BROKEN}.json"
-    path.write_text(path.read_text()[:500])
+def file(place: Path, ending: str = ".json") -> Path:
+    """Return a file of the record that is tampered with."""
+    return place / f"{BROKEN}{ending}"
 
 
 def touch(place: Path) -> None:
-    path = place / f"{BROKEN}.json"
-    path.write_text(path.read_text() + " ")
+    file(place).write_text(file(place).read_text() + " ")
 
 
 def double(place: Path) -> None:
-    (place / f"{BROKEN}.json").rename(place / "copy.json")
+    file(place).rename(place / "copy.json")
     write_checksums(place, ["copy.json"])
 
 
-def lose(place: Path) -> None:
-    (place / f"{BROKEN}.json").unlink()
-
-
 DAMAGE = {
-    "a truncated file": (truncate, "no whole JSON"),
+    "a truncated file": (lambda place: os.truncate(file(place), 500), "no whole JSON"),
     "a changed file": (touch, f"was changed after it was collected ({CHECKSUMS})"),
     "a record of another schema": (edited(lambda r: r.update(schema=2)), "schema 2 is not 1"),
     "a NaN": (edited(lambda r: r.update(tokens_per_s=float("nan"))), "NaN is not a number"),
@@ -89,55 +97,31 @@ DAMAGE = {
     "an edited BLEU": (edited(lambda r: r["bleu"]["test"].update(score=33.4)), "bleu differs from its events"),
     "an edited loss": (edited(lambda r: r["epochs"][0].update(valid_loss=1.0)), "epochs differs from its events"),
     "settings that are gone": (edited(lambda r: r.update(experiment={})), "damaged (KeyError: 'eval')"),
-    "a seed that is gone": (edited(lambda r: r.update(axes={})), "damaged (KeyError: 'seed')"),
+    "a seed that is missing": (edited(lambda r: r.update(axes={})), "damaged (KeyError: 'seed')"),
     "a double": (double, f"a duplicate of {BROKEN}"),
-    "a lost file": (lose, "is missing"),
-    "lost events": (lambda place: (place / f"{BROKEN}.events.jsonl.gz").unlink(), "its events are missing"),
+    "a lost file": (lambda place: file(place).unlink(), "is missing"),
+    "lost events": (lambda place: file(place, ".events.jsonl.gz").unlink(), "its events are missing"),
+    "changed hypotheses": (
+        lambda place: file(place, ".test.txt.gz").write_bytes(b""),
+        "test.txt.gz was changed",
+    ),
 }
 
 
-def test_checksums_that_are_no_text_are_named_and_the_records_still_read(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_checksums_that_are_no_text_are_named_and_the_records_still_read(folder: Path, call) -> None:
     (folder / CHECKSUMS).write_bytes(bytes(range(256)))
-    assert cli.main(["verify", "--records", str(folder)]) == 1
-    out, err = capsys.readouterr()
+    code, out, err = call("verify", "--records", folder)
+    assert code == 1 and out.startswith("2 records are sound")
     assert err == f"ln-repro: {folder / CHECKSUMS}: not a list of checksums as from sha256sum; restore it\n"
-    assert out.startswith("2 records are sound")
 
 
-def test_a_folder_whose_checksums_are_gone_is_not_verified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["verify", "--records", str(folder)]) == 0
+def test_checksums_or_hypotheses_that_are_gone_are_named(folder: Path, call) -> None:
+    assert call("verify", "--records", folder)[0] == 0
+    file(folder, ".test.txt.gz").unlink()
+    code, _, err = call("verify", "--records", folder)
+    assert code == 1 and f"{BROKEN}.test.txt.gz: is missing" in err
     (folder / CHECKSUMS).unlink()
-    assert cli.main(["verify", "--records", str(folder)]) == 1
-    assert capsys.readouterr().err == f"ln-repro: {folder}: {CHECKSUMS} is missing; restore it\n"
-
-
-@pytest.mark.parametrize(("damage", "message"), [
-    (lambda path: path.write_bytes(b"changed"), "was changed after it was collected"), (Path.unlink, "is missing"),
-])  # fmt: skip
-def test_hypotheses_are_checked_too(
-    damage: Callable[[Path], Any], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place = tmp_path / "kept"
-    assert collect(run_folder(tmp_path), place) == 0
-    damage(place / "toy" / "0123456789.test.txt.gz")
-    assert cli.main(["verify", "--records", str(place)]) == 1
-    assert f"0123456789.test.txt.gz{':' * (message == 'is missing')} {message}" in capsys.readouterr().err
-
-
-def test_hypotheses_that_are_not_utf_8_are_named_and_the_other_records_verified(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run, place = run_folder(tmp_path), tmp_path / "kept"
-    tiny_corpus(tmp_path)
-    monkeypatch.setenv("LN_REPRO_DATA", str(tmp_path / "data"))
-    (run / "hyps" / "test.epoch1.txt").write_bytes("ein süßer Hund\nund\n".encode("latin-1"))
-    assert collect(run, place) == 0
-    capsys.readouterr()
-    assert cli.main(["verify", "--records", str(place)]) == 1
-    err = capsys.readouterr().err
-    assert "0123456789.test.txt.gz is damaged ('utf-8' codec" in err and err.count("\n") == 1
+    assert call("verify", "--records", folder)[::2] == (1, f"ln-repro: {folder}: {CHECKSUMS} is missing; restore it\n")
 
 
 def test_two_collections_at_once_lose_no_checksum(tmp_path: Path) -> None:
@@ -157,27 +141,25 @@ def test_two_collections_at_once_lose_no_checksum(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "command"), [
     *((name, "verify") for name in DAMAGE), ("a changed file", "tables"), ("a changed file", "claims"),
 ])  # fmt: skip
-def test_damage_is_named_left_out_and_turns_the_exit_code(
-    name: str, command: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damage_is_named_left_out_and_turns_the_exit_code(name: str, command: str, folder: Path, call) -> None:
     assert read_kept(folder).problems == []
     damage, message = DAMAGE[name]
     damage(folder)
-    assert cli.main([command, "--records", str(folder)]) == 1
-    complaint = next(line for line in capsys.readouterr().err.splitlines() if message in line)
-    assert BROKEN in complaint or "copy.json" in complaint
+    code, _, err = call(command, "--records", folder)
+    complaint = next(line for line in err.splitlines() if message in line)
+    assert code == 1 and (BROKEN in complaint or "copy.json" in complaint)
     assert [record["id"] for record in read_kept(folder).records] == [OTHER]
 
 
-def test_the_committed_records_are_sound(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["verify"]) == 0
-    assert f"{len(list(records_folder().glob('*/*.json')))} records are sound" in capsys.readouterr().out
+def test_the_committed_records_are_sound(call) -> None:
+    code, out, _ = call("verify")
+    assert code == 0 and f"{len(list(records_folder().glob('*/*.json')))} records are sound" in out
 
 
 def run_folder(place: Path, score: float = 100.0) -> Path:
     """Make the directory of a finished run on a corpus of two sentences."""
-    run = place / "runs" / "mine-s1-0123456789"
-    (run / "hyps").mkdir(parents=True)
+    run = place / "runs" / RUN
+    (run / "hyps").mkdir(parents=True, exist_ok=True)
     made, events = scored(score, data={"name": "tiny", "fingerprint": "sha256:" + "0" * 64})
     (run / "experiment.json").write_text("{}")
     (run / "record.json").write_text(json.dumps(made))
@@ -186,13 +168,16 @@ def run_folder(place: Path, score: float = 100.0) -> Path:
     return run
 
 
-def collect(run: Path, records: Path, *flags: str) -> int:
-    """Collect a run into a folder of records; return the exit code."""
-    return cli.main(["collect", str(run), "--records", str(records), *flags])
+@pytest.fixture
+def collect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call) -> Callable[..., tuple[int, str, str]]:
+    """Make a run; return a function that collects it into the folder ``kept``."""
+    run = run_folder(tmp_path)
+    monkeypatch.setenv("LN_REPRO_DATA", str(tmp_path / "data"))
+    return lambda *flags: call("collect", run, "--records", tmp_path / "kept", *flags)
 
 
-def tiny_corpus(place: Path) -> None:
-    """Prepare the two sentences that the run translated."""
+def tiny_corpus(place: Path) -> Path:
+    """Prepare the two sentences that the run translated; return the folder of the corpus."""
     folder = place / "data" / "prepared" / f"tiny-{'0' * 12}"
     (folder / "raw").mkdir(parents=True)
     (folder / "raw" / "test.en").write_text("the cat sat on the mat .\na dog barks at the moon .\n")
@@ -200,49 +185,48 @@ def tiny_corpus(place: Path) -> None:
         "name": "tiny", "fingerprint": "sha256:" + "0" * 64, "source_lang": "de", "target_lang": "en",
         "pairs": {"test": 2}, "vocabulary": 0, "files": {},
     }))  # fmt: skip
+    return folder
 
 
-@pytest.mark.parametrize(("score", "code"), [(100.0, 0), (99.0, 1)])
+@pytest.mark.parametrize(
+    ("score", "hypotheses", "complaint"),
+    [
+        (100.0, None, ""),
+        (99.0, None, "0123456789.json: BLEU is 99.0, its hypotheses score 100.0\n"),
+        (100.0, "ein süßer Hund\nund\n".encode("latin-1"), "0123456789.test.txt.gz is damaged ('utf-8' codec"),
+    ],
+)
 def test_what_is_collected_can_be_verified(
-    score: float, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    score: float, hypotheses: bytes | None, complaint: str, tmp_path: Path, collect, call
 ) -> None:
     """A score that was changed in record and events alike is found out by the hypotheses."""
     run, place = run_folder(tmp_path, score), tmp_path / "kept"
+    if hypotheses:
+        (run / "hyps" / "test.epoch1.txt").write_bytes(hypotheses)
     tiny_corpus(tmp_path)
-    monkeypatch.setenv("LN_REPRO_DATA", str(tmp_path / "data"))
-    assert collect(run, place) == 0
+    assert collect()[0] == 0
     assert sorted(path.name for path in (place / "toy").iterdir()) == [
         "0123456789.events.jsonl.gz", "0123456789.json", "0123456789.test.txt.gz", CHECKSUMS,
     ]  # fmt: skip
-    capsys.readouterr()
-    assert cli.main(["verify", "--records", str(place)]) == code
-    out, err = capsys.readouterr()
-    if code:
-        path = place / "toy" / "0123456789.json"
-        assert err == f"ln-repro: {path}: BLEU is 99.0, its hypotheses score 100.0\n" and path.is_file()
-    else:
-        assert (err, "BLEU recomputed for 1" in out) == ("", True)
+    code, out, err = call("verify", "--records", place)
+    assert code == bool(complaint) == err.count("\n") and complaint in err
+    assert ("BLEU recomputed for 1" in out) == (not complaint)
 
 
-def test_the_entropies_of_a_records_corpus_are_collected_beside_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run, place, fingerprint = run_folder(tmp_path), tmp_path / "kept", "sha256:" + "0" * 64
-    monkeypatch.setenv("LN_REPRO_DATA", str(tmp_path / "data"))
-    assert collect(run, place) == 0
-    assert "tiny is not prepared here" in capsys.readouterr().out
+def test_the_entropies_of_a_records_corpus_are_collected_beside_it(tmp_path: Path, collect) -> None:
+    place, fingerprint = tmp_path / "kept", "sha256:" + "0" * 64
+    assert "tiny is not prepared here" in collect()[1]
     assert read_kept(place).corpora == {}
-    tiny_corpus(tmp_path)
-    bpe = tmp_path / "data" / "prepared" / f"tiny-{'0' * 12}" / "bpe"
+    bpe = tiny_corpus(tmp_path) / "bpe"
     bpe.mkdir()
     (bpe / "train.en").write_text("a b\na c\n")
     (bpe / "valid.en").write_text("a b\n")
-    assert collect(run, place) == 0
+    assert collect()[0] == 0
     found = read_kept(place).corpora[fingerprint]
     assert found["name"] == "tiny" and found["unigram_bits"] == pytest.approx(1.918, abs=1e-3)
     assert 0 < found["source_blind_bits"] < found["unigram_bits"]
     shutil.rmtree(tmp_path / "data")
-    assert collect(run, place) == 0
+    assert collect()[0] == 0
     assert read_kept(place).corpora == {fingerprint: found}  # what is not prepared here any more is kept
 
 
@@ -255,26 +239,24 @@ def test_what_a_record_says_of_its_corpus_goes_before_what_was_collected(folder:
     assert read_kept(folder).corpora == {corpus: {**collected[corpus], "unigram_bits": 5.0}}
 
 
-def test_another_record_of_the_same_id_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run, place = run_folder(tmp_path), tmp_path / "kept"
-    assert collect(run, place) == collect(run, place) == 0
-    (run / "record.json").write_text((run / "record.json").read_text() + "\n")
-    before = (place / "toy" / "0123456789.json").read_bytes()
-    assert collect(run, place) == 0
-    assert "another record of 0123456789 exists" in capsys.readouterr().out
-    assert (place / "toy" / "0123456789.json").read_bytes() == before
-    assert collect(run, place, "--replace") == 0
-    assert (place / "toy" / "0123456789.json").read_bytes() != before
-    assert collect(tmp_path, place) == 2
+def test_another_record_of_the_same_id_is_not_overwritten(tmp_path: Path, collect, call) -> None:
+    record, kept = tmp_path / "runs" / RUN / "record.json", tmp_path / "kept" / "toy" / "0123456789.json"
+    assert collect()[0] == collect()[0] == 0
+    before = record.read_bytes()
+    record.write_bytes(before + b"\n")
+    code, out, _ = collect()
+    assert code == 0 and "another record of 0123456789 exists" in out and kept.read_bytes() == before
+    assert collect("--replace")[0] == 0 and kept.read_bytes() == before + b"\n"
+    assert call("collect", tmp_path, "--records", tmp_path / "kept")[0] == 2
 
 
 def test_what_is_collected_later_makes_nothing_sound_that_was_changed_or_lost(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, tmp_path: Path, call
 ) -> None:
     before = (folder / CHECKSUMS).read_text()
     touch(folder)
     (folder / f"{OTHER}.json").unlink()
-    assert collect(run_folder(tmp_path), folder) == 0
+    assert call("collect", run_folder(tmp_path), "--records", folder)[0] == 0
     assert (folder / CHECKSUMS).read_text() == before
     assert len((folder / "toy" / CHECKSUMS).read_text().splitlines()) == 3
     kept = read_kept(folder)
@@ -283,8 +265,9 @@ def test_what_is_collected_later_makes_nothing_sound_that_was_changed_or_lost(
     assert any(f"{OTHER}.json: is missing" in problem for problem in kept.problems)
 
 
-def test_a_copy_that_is_cut_short_leaves_no_part_and_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, place = run_folder(tmp_path), tmp_path / "kept"
+def test_a_copy_that_is_cut_short_leaves_no_part_and_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collect
+) -> None:
     replace = Path.replace
 
     def full(path: Path, target: Path) -> Path:
@@ -292,25 +275,24 @@ def test_a_copy_that_is_cut_short_leaves_no_part_and_no_record(tmp_path: Path, m
             raise OSError(28, "No space left on device", str(target))
         return replace(path, target)
 
-    monkeypatch.setattr(Path, "replace", full)
-    assert collect(run, place) == 2
-    assert [path.name for path in place.rglob("0123456789*")] == []
-    monkeypatch.undo()
-    assert collect(run, place) == 0
-    assert read_kept(place).problems == []
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", full)
+        assert collect()[0] == 2
+    assert [path.name for path in (tmp_path / "kept").rglob("0123456789*")] == []
+    assert collect()[0] == 0
+    assert read_kept(tmp_path / "kept").problems == []
 
 
-def test_two_records_are_compared_by_what_they_translated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run, place = run_folder(tmp_path), tmp_path / "kept"
-    assert collect(run, place) == 0
-    compare = ["compare", "0123456789", "0123456789", "--records", str(place)]
-    monkeypatch.setenv("LN_REPRO_DATA", str(tmp_path / "data"))
-    assert cli.main(compare) == 2
-    assert "and their corpus, prepared (`ln-repro data prepare data=tiny`)" in capsys.readouterr().err
+def test_two_records_are_compared_by_what_they_translated(tmp_path: Path, collect, call) -> None:
+    assert collect()[0] == 0
+    compare = ("compare", "--records", tmp_path / "kept", "0123456789")
+    code, _, err = call(*compare, "0123456789")
+    assert (
+        code == 2
+        and "needs the hypotheses of both records and their corpus, prepared (`ln-repro data prepare data=tiny`)" in err
+    )
     tiny_corpus(tmp_path)
-    assert cli.main(compare) == 0
-    out = capsys.readouterr().out.splitlines()
-    assert out[0] == "0123456789  toy_preln_nowarm  seed 1  BLEU 100.00" and out[2].startswith("p = 1.0")
-    assert cli.main(["compare", "0123456789", "nothing", "--records", str(place)]) == 2
+    code, out, _ = call(*compare, "0123456789")
+    first, _, last, *_ = out.splitlines()
+    assert code == 0 and first == "0123456789  toy_preln_nowarm  seed 1  BLEU 100.00" and last.startswith("p = 1.0")
+    assert call(*compare, "nothing")[0] == 2

@@ -3,11 +3,12 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ln_repro.errors import LnReproError
-from ln_repro.runner.bleu import detokenise, paired_bootstrap, paper_bleu, sacre_bleu
+from ln_repro.runner.bleu import FLAVOURS, detokenise, paired_bootstrap, score
 from tests.examples import experiment
 
 REFERENCES = [
@@ -33,28 +34,28 @@ def by_command(tmp_path: Path, *options: str) -> float:
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
+def scored(flavour: str, split: str = "test", averaged: int = 1, **changes: Any) -> tuple[float, str]:
+    """Return score and signature of the hypotheses for an experiment with some changes."""
+    return score(flavour, HYPOTHESES, REFERENCES, experiment(**changes), split, averaged)
+
+
 def test_both_scores_are_those_of_the_sacrebleu_command(tmp_path: Path) -> None:
-    run = experiment()
-    assert sacre_bleu(HYPOTHESES, REFERENCES, run, "test").score == by_command(tmp_path, "-lc")
-    cased = experiment(data__lowercase=False)
-    assert sacre_bleu(HYPOTHESES, REFERENCES, cased, "test").score == by_command(tmp_path)
+    lower, cased = by_command(tmp_path, "-lc"), by_command(tmp_path)
     plain = by_command(tmp_path, "-lc", "--tokenize", "none", "--smooth-method", "none", "--force")
-    assert paper_bleu(HYPOTHESES, REFERENCES, run, "test").score == plain
-    assert len({by_command(tmp_path, "-lc"), by_command(tmp_path), plain}) == 3
-    assert paper_bleu([""] * 4, REFERENCES, run, "test").score == 0.0
+    found = scored("detokenised"), scored("detokenised", data__lowercase=False), scored("tokenised")
+    assert [one for one, _ in found] == [lower, cased, plain] and len({lower, cased, plain}) == 3
+    assert score("tokenised", [""] * 4, REFERENCES, experiment(), "test")[0] == 0.0
 
 
 def test_a_score_says_what_was_compared_and_how() -> None:
-    run = experiment(eval__beam=4, eval__lenpen=0.6)
-    found = sacre_bleu(HYPOTHESES, REFERENCES, run, "valid")
-    parts = found.signature.split("|")
+    _, signature = scored("detokenised", "valid", eval__beam=4, eval__lenpen=0.6)
+    parts = signature.split("|")
     assert {"nrefs:1", "case:lc", "tok:13a", "smooth:exp", "data:toy/valid", "beam:4", "lenpen:0.6"} <= set(parts)
     assert any(part.startswith("version:") for part in parts)
     assert parts[-1] == "avg:1"
-    assert sacre_bleu(HYPOTHESES, REFERENCES, run, "test", 3).signature.endswith("|avg:3")
-    assert paper_bleu(HYPOTHESES, REFERENCES, run, "test", 3).signature.endswith("|avg:3")
-    assert {"tok:none", "smooth:none"} <= set(paper_bleu(HYPOTHESES, REFERENCES, run, "test").signature.split("|"))
-    assert "case:mixed" in sacre_bleu(HYPOTHESES, REFERENCES, experiment(data__lowercase=False), "test").signature
+    assert all(scored(flavour, averaged=3)[1].endswith("|avg:3") for flavour in FLAVOURS)
+    assert {"tok:none", "smooth:none"} <= set(scored("tokenised")[1].split("|"))
+    assert "case:mixed" in scored("detokenised", data__lowercase=False)[1]
 
 
 def test_detokenised_text_reads_as_it_was_written() -> None:
@@ -64,13 +65,13 @@ def test_detokenised_text_reads_as_it_was_written() -> None:
 
 def test_sides_of_different_length_are_never_scored() -> None:
     with pytest.raises(LnReproError, match="test: 2 hypotheses for 1 references"):
-        sacre_bleu(["a", "b"], ["a"], experiment(), "test")
+        score("detokenised", ["a", "b"], ["a"], experiment(), "test")
 
 
 def test_a_paired_bootstrap_tells_a_difference_from_none() -> None:
     references = [f"sentence {number} is about {number * 7} small things" for number in range(60)]
     worse = [line.replace("small", "big") if number % 2 else line for number, line in enumerate(references)]
-    found = paired_bootstrap(references, worse, references, lowercase=True, samples=200)
-    assert found.first == 100.0 > found.second > 50.0
-    assert found.p_value < 0.01
-    assert paired_bootstrap(worse, worse, references, lowercase=True, samples=200).p_value > 0.5
+    first, second, p_value = paired_bootstrap(references, worse, references, lowercase=True, samples=200)
+    assert first == 100.0 > second > 50.0
+    assert p_value < 0.01
+    assert paired_bootstrap(worse, worse, references, lowercase=True, samples=200)[2] > 0.5

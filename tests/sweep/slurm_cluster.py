@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.waiting import HANGS_SECONDS
+from tests.waiting import until
 
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "squeue")
 CONF = """
@@ -91,11 +91,11 @@ class Cluster:
             f"--pid-file={run}/munged.pid", f"--log-file={run}/munged.log", f"--seed-file={run}/munged.seed",
             "--num-threads=1",
         )  # fmt: skip
-        self._until(lambda: (self.folder / "munge.socket").exists(), "munged does not start")
+        until((self.folder / "munge.socket").exists)
         self._start("slurmctld", "-D", "-c")
         for node in ("node1", "node2"):
             self.start_node(node)
-        self._until(lambda: self.ask("sinfo", "-h", "-t", "idle", "-o", "%D").strip() == "2", "no node is idle")
+        until(lambda: self.ask("sinfo", "-h", "-t", "idle", "-o", "%D").strip() == "2")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -140,14 +140,6 @@ class Cluster:
             start_new_session=True,
         )  # fmt: skip
         log.close()
-
-    def _until(self, done, message: str) -> None:
-        deadline = time.monotonic() + HANGS_SECONDS
-        while not done():
-            if time.monotonic() > deadline:
-                said = "".join(path.read_text(errors="replace")[-500:] for path in (self.folder / "run").glob("*.out"))
-                raise TimeoutError(f"{message}: {said}")
-            time.sleep(0.05)
 
 
 def _free_ports(number: int) -> list[int]:

@@ -1,16 +1,16 @@
 """Grids: which runs they have, on every corpus, and what they would cost."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ln_repro import cli
 from ln_repro.corpus.prepare import fingerprint
 from ln_repro.engine.device import resolve_precision
-from ln_repro.errors import UserError
 from ln_repro.experiment.compose import CONF, compose, experiments, grid
 from ln_repro.experiment.settings import build
-from ln_repro.sweep.grid import grid_runs, parse_request, select
+from ln_repro.sweep.grid import grid_runs, select
 
 GRIDS = {
     "design": 12, "section3_2": 15, "section4": 11, "init": 14, "schemes": 15, "bert": 6, "gradients": 4,
@@ -19,6 +19,23 @@ GRIDS = {
 """Runs a seed, and a rate where the rate is an axis."""
 CORPORA = ("toy", "multi30k", "tatoeba", "iwslt", "wmt")
 BERTS = ("toybert", "minibert", "bert")
+
+
+@pytest.fixture(autouse=True)
+def empty_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in an empty directory."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def planned(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Return a function that returns the rows of a dry run, without their head."""
+
+    def rows(*words: str) -> list[str]:
+        assert cli.main(["sweep", *words, "--dry-run"]) == 0
+        return capsys.readouterr().out.splitlines()[1:]
+
+    return rows
 
 
 @pytest.mark.parametrize("name", GRIDS)
@@ -31,37 +48,25 @@ def test_every_run_of_every_grid_is_an_experiment_of_its_own_on_every_corpus(nam
         assert {run.exp for run in found} <= set(experiments()) and {run.seed for run in found} == {1, 2}
 
 
-RATES = {
-    ("rates", "toy"): [2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2],
-    ("rates_sgd", "toy"): [0.02, 0.1, 0.5, 2, 8],
-}
+RATES = {"rates": [2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2], "rates_sgd": [0.02, 0.1, 0.5, 2, 8]}
 
 
-@pytest.mark.parametrize(("name", "corpus"), RATES)
-def test_a_grid_of_rates_has_each_arm_at_each_rate_of_the_setting(
-    name: str, corpus: str, tmp_path: Path, monkeypatch, capsys
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(["sweep", f"grid={name}", f"corpus={corpus}", "--dry-run", "--only", "postln_nowarm*"]) == 0
-    _, *rows = capsys.readouterr().out.splitlines()
-    assert [float(row.partition(" lr=")[2].split()[0]) for row in rows] == RATES[name, corpus]
-    assert [float(row.split()[2]) for row in rows] == RATES[name, corpus]
+@pytest.mark.parametrize("name", RATES)
+def test_a_grid_of_rates_has_each_arm_at_each_rate_of_the_setting(name: str, planned) -> None:
+    rows = planned(f"grid={name}", "corpus=toy", "--only", "postln_nowarm*")
+    assert [float(row.partition(" lr=")[2].split()[0]) for row in rows] == RATES[name]
+    assert [float(row.split()[2]) for row in rows] == RATES[name]
 
 
-def test_a_run_at_a_rate_is_the_run_that_one_types_with_that_rate(tmp_path: Path, monkeypatch, capsys) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(["sweep", "grid=rates", "--dry-run", "rates=1e-3,2.5e-4", "--only", "postln_warm-lr0.001"]) == 0
-    _, row = capsys.readouterr().out.splitlines()
+def test_a_run_at_a_rate_is_the_run_that_one_types_with_that_rate(planned) -> None:
+    (row,) = planned("grid=rates", "rates=1e-3,2.5e-4", "--only", "postln_warm-lr0.001")
     typed = resolve_precision(build(compose(["exp=toy_postln_warm", "seed=1", "lr=1e-3"])))
     fingerprint_of_toy = fingerprint(typed.data, typed.paths.data)
     assert fingerprint_of_toy and row.split()[0] == typed.id(fingerprint_of_toy)
 
 
-def test_arms_and_rates_of_the_command_line_take_the_place_of_the_grids(tmp_path: Path, monkeypatch, capsys) -> None:
-    monkeypatch.chdir(tmp_path)
-    given = ["arms=deepnorm_warm,rezero_nowarm", "rates=1e-3,8"]
-    assert cli.main(["sweep", "grid=rates", *given, "--dry-run"]) == 0
-    _, *rows = capsys.readouterr().out.splitlines()
+def test_arms_and_rates_of_the_command_line_take_the_place_of_the_grids(planned) -> None:
+    rows = planned("grid=rates", "arms=deepnorm_warm,rezero_nowarm", "rates=1e-3,8")
     assert [row.rpartition("exp=")[2] for row in rows] == [
         f"toy_{arm} seed=1 lr={rate}" for arm in ("deepnorm_warm", "rezero_nowarm") for rate in ("0.001", "8")
     ]
@@ -70,37 +75,50 @@ def test_arms_and_rates_of_the_command_line_take_the_place_of_the_grids(tmp_path
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        ([], "grid: no grid is given; use grid=NAME (arena, bert, depth, "),
         (["grid=rates", "arms=postln_wram"], "grid: postln_wram is not defined for toy"),
         (["grid=rates", "lr=1e-3"], "lr: is an axis of this grid; give rates=A,B,C"),
         (["grid=depth", "model.layers=6"], "model.layers: is an axis of this grid; give depths=A,B,C"),
         (["grid=depth", "depths=2.5"], "model.layers: "),
         (["grid=rates", "rates=1,fast"], "rates: expected numbers above 0, separated by commas, got 'fast'"),
         (["grid=rates_sgd", "corpus=wmt"], "rates: the setting of wmt has no reference.rates_sgd; give rates="),
-        ([], "grid: no grid is given; use grid=NAME (arena, bert, depth, "),
+        (
+            ["grid=rates", "arms=preln_warm", "corpus=mrpc"],
+            "grid: preln_warm is not defined for mrpc; the grid takes corpus=iwslt or multi30k",
+        ),
+        (
+            ["grid=design", "corpus=iwslt14"],
+            "corpus: there is no 'iwslt14'; nearest: iwslt; known: bert, iwslt, minibert, minimrpc, minirte, mrpc, ",
+        ),
+        (["grid=bert", "corpus=toy"], "grid: postln_warm_linear, "),
+        (["grid=bert", "corpus=bert"], "data.train: is not given"),
+        (["grid=bert", "task=classification", "data=mrpc", "start=run@1"],
+         "start: pre-trained weights do not fit every experiment of a sweep"),
+        (["grid=design", "seeds=0"], "seeds: expected a whole number"),
+        (["grid=design", "fast"], "expected key=value, got 'fast'"),
+        (["grid=design", "launcher=pbs"], "launcher: expected local, slurm or a YAML file"),
+        (["grid=design", "launcher.partition=gpu"], "launcher.partition=gpu: needs launcher=slurm"),
+        (["grid=design", "launcher=slurm", "jobs=2"], "jobs, jobs_per_gpu: only for launcher=local"),
+        (["grid=design", "exp=toy_preln_warm"], "exp: a grid names its experiments; --only PATTERN"),
+        (["grid=design", "--only", "nothing"], "'nothing' matches no run"),
+        (["grid=design", "--only", "*sgd", "--except", "*"], "--only and --except exclude every run"),
     ],
-)
-def test_rates_and_arms_that_make_no_sense_are_one_line(
-    words: list[str], message: str, tmp_path: Path, monkeypatch, capfd
-) -> None:
-    monkeypatch.chdir(tmp_path)
+)  # fmt: skip
+def test_words_that_make_no_sense_are_one_line(words: list[str], message: str, capfd) -> None:
     assert cli.main(["sweep", *words, "--dry-run"]) == 2
     said = capfd.readouterr().err
     assert said.startswith(f"ln-repro: {message}") and said.count("\n") == 1
 
 
-def test_runs_whose_record_is_kept_are_left_out_when_asked(tmp_path: Path, monkeypatch, capsys) -> None:
-    monkeypatch.chdir(tmp_path)
-    words = ["sweep", "grid=design", "--dry-run", "--only", "postln_warm,preln_warm"]
-    assert cli.main(words) == 0
-    ids = [row.split()[0] for row in capsys.readouterr().out.splitlines()[1:]]
+def test_runs_whose_record_is_kept_are_left_out_when_asked(tmp_path: Path, monkeypatch, planned) -> None:
+    words = ("grid=design", "--only", "postln_warm,preln_warm")
+    ids = [row.split()[0] for row in planned(*words)]
     kept = tmp_path / "kept" / "toy"
     kept.mkdir(parents=True)
     (kept / f"{ids[1]}.json").touch()
     monkeypatch.setattr("ln_repro.records.archive.records_folder", lambda: tmp_path / "kept")
-    assert cli.main([*words, "--skip-recorded"]) == 0
-    assert [row.split()[:2] for row in capsys.readouterr().out.splitlines()[1:]] == [
-        [ids[0], "planned"], [ids[1], "recorded"],
-    ]  # fmt: skip
+    found = [row.split()[:2] for row in planned(*words, "--skip-recorded")]
+    assert found == [[ids[0], "planned"], [ids[1], "recorded"]]
 
 
 def test_the_design_grid_is_a_full_factorial() -> None:
@@ -112,54 +130,15 @@ def test_the_design_grid_is_a_full_factorial() -> None:
         assert rate.at(8000) == pytest.approx(experiment.lr * 0.5**0.5)
 
 
-def test_a_grid_knows_the_corpus_it_runs_on_unless_told_otherwise(tmp_path: Path, monkeypatch, capsys) -> None:
-    monkeypatch.chdir(tmp_path)
-    for asked, corpus in (
-        (["grid=design"], "toy"), (["grid=bert"], "toybert"), (["grid=bert", "corpus=minibert"], "minibert"),
-    ):  # fmt: skip
-        assert cli.main(["sweep", *asked, "--dry-run"]) == 0
-        assert f"ln-repro run exp={corpus}_postln_warm" in capsys.readouterr().out
-    assert cli.main(["sweep", "grid=bert", "corpus=toy", "--dry-run"]) == 2
-    assert "postln_warm_linear" in capsys.readouterr().err
-    assert cli.main(["sweep", "grid=bert", "corpus=bert", "--dry-run"]) == 2
-    assert "data.train: is not given" in capsys.readouterr().err
-
-
-def test_a_corpus_without_an_arm_is_refused() -> None:
-    with pytest.raises(
-        UserError, match=r"grid: preln_warm is not defined for mrpc; the grid takes corpus=iwslt or multi30k"
-    ):
-        grid_runs({"arms": ["preln_warm"]}, "mrpc", 1, [], list(experiments()))
-
-
-def test_a_corpus_that_there_is_not_is_named_with_those_that_there_are() -> None:
-    with pytest.raises(UserError) as caught:
-        grid_runs(grid("design"), "iwslt14", 1, [], list(experiments()))
-    assert str(caught.value).startswith(
-        "corpus: there is no 'iwslt14'; nearest: iwslt; known: bert, iwslt, minibert, minimrpc, minirte, mrpc, "
-    )
-
-
 @pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (["grid=design", "seeds=0"], "seeds: expected a whole number"),
-        (["grid=design", "fast"], "expected key=value, got 'fast'"),
-        (["grid=design", "launcher=pbs"], "launcher: expected local, slurm or a YAML file"),
-        (["grid=design", "launcher.partition=gpu"], "needs launcher=slurm"),
-        (["grid=design", "launcher=slurm", "jobs=2"], "only for launcher=local"),
-        (["grid=design", "exp=toy_preln_warm"], "exp: a grid names its experiments; --only PATTERN"),
-    ],
+    ("words", "corpus"),
+    [(["grid=design"], "toy"), (["grid=bert"], "toybert"), (["grid=bert", "corpus=minibert"], "minibert")],
 )
-def test_words_that_make_no_sense(given: list[str], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        parse_request(given)
+def test_a_grid_knows_the_corpus_it_runs_on_unless_told_otherwise(words: list[str], corpus: str, planned) -> None:
+    assert f"ln-repro run exp={corpus}_postln_warm" in "\n".join(planned(*words))
 
 
-def test_a_dry_run_prints_a_row_a_run_and_starts_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_dry_run_prints_a_row_a_run_and_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["sweep", "grid=design", "--dry-run", "seeds=2"]) == 0
     head, *rows = capsys.readouterr().out.splitlines()
     assert head.split()[:4] == ["id", "state", "lr", "updates"]
@@ -170,30 +149,8 @@ def test_a_dry_run_prints_a_row_a_run_and_starts_nothing(
 
 @pytest.mark.parametrize(
     ("only", "but", "left"),
-    [
-        ([], [], 24),
-        (["postln_warm-s2"], [], 1),
-        (["*-s1"], ["*radam*"], 8),
-        (["postln_warm", "preln_warm"], [], 4),
-    ],
+    [([], [], 24), (["postln_warm-s2"], [], 1), (["*-s1"], ["*radam*"], 8), (["postln_warm", "preln_warm"], [], 4)],
 )
 def test_patterns_choose_runs(only: list[str], but: list[str], left: int) -> None:
     every = grid_runs(grid("design"), "toy", 2, [], list(experiments()))
     assert len(select(every, only, but)) == left
-
-
-@pytest.mark.parametrize(
-    ("only", "but", "message"), [(["nothing"], [], "matches no run"), (["*sgd"], ["*"], "exclude every run")]
-)
-def test_patterns_that_choose_nothing_are_refused(only: list[str], but: list[str], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        select(grid_runs(grid("design"), "toy", 1, [], list(experiments())), only, but)
-
-
-def test_a_sweep_starts_from_no_other_runs_weights(tmp_path: Path, monkeypatch, capsys) -> None:
-    monkeypatch.chdir(tmp_path)
-    given = ["task=classification", "data=mrpc", "start=run@1"]
-    assert cli.main(["sweep", "grid=bert", "--dry-run", *given]) == 2
-    assert capsys.readouterr().err.startswith(
-        "ln-repro: start: pre-trained weights do not fit every experiment of a sweep"
-    )

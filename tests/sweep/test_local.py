@@ -12,12 +12,12 @@ from rich.console import Console
 
 from ln_repro.errors import Interrupted
 from ln_repro.records.run_dir import write_json
-from ln_repro.sweep import local, queued, run_process
-from ln_repro.sweep.cancellations import ALL, Cancellations
+from ln_repro.sweep import local, queued
 from ln_repro.sweep.devices import Device
 from ln_repro.sweep.local import Pool
 from ln_repro.sweep.plan import PlannedRun
 from ln_repro.sweep.progress import Progress
+from ln_repro.sweep.queued import ALL, Cancellations
 from ln_repro.system.directory_lock import Holder, acquire, machine
 from tests.examples import experiment, planned, record
 from tests.waiting import HANGS_SECONDS, until
@@ -60,7 +60,7 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             command = [sys.executable, "-c", RUN, str(mine.folder.path), mine.run.exp.partition("_")[2]]
             return subprocess.Popen(command, stdout=output)
 
-    monkeypatch.setattr(run_process, "start", start)
+    monkeypatch.setattr(queued, "start", start)
 
     def make(*kinds: str, slots: int = 2, retries: int = 2) -> tuple[Pool, list[PlannedRun], list[str]]:
         for seed, kind in enumerate(kinds, 1):  # the name says how the run ends
@@ -140,7 +140,7 @@ def test_requests_made_before_the_sweep_are_ignored(tmp_path: Path) -> None:
 def test_a_run_that_always_dies_is_not_tried_for_ever_though_its_workers_hold_the_lock(pool, monkeypatch) -> None:
     made, plan, _ = pool("bad", retries=1)
     started: list[int] = []
-    start = run_process.start
+    start = queued.start
 
     def noted(*arguments: object) -> subprocess.Popen[bytes]:
         process = start(*arguments)
@@ -152,7 +152,7 @@ def test_a_run_that_always_dies_is_not_tried_for_ever_though_its_workers_hold_th
         ended = made.running and made.running[0].process.poll() is not None
         return Holder("here", machine(), started[-1], None, "") if ended else None
 
-    monkeypatch.setattr(run_process, "start", noted)
+    monkeypatch.setattr(queued, "start", noted)
     monkeypatch.setattr(type(plan[0].folder), "holder", property(lingering))
     made.run(plan)
     assert tries(plan[0]) == 2

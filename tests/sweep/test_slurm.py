@@ -1,11 +1,14 @@
-"""Sweeps on Slurm, without one: what a job does on failures and warnings, and how the queue is read."""
+"""Sweeps on Slurm, without one: what a job does on failures and warnings, how the queue is read, and cancelling."""
 
 import os
+import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from rich.console import Console
 
@@ -14,16 +17,11 @@ from ln_repro.engine import device
 from ln_repro.engine.device import Gpu
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.compose import launcher
-from ln_repro.sweep import cluster, queued, run_process, slurm
+from ln_repro.sweep import cluster, queued, slurm
 from ln_repro.sweep.progress import Progress
 from ln_repro.sweep.slurm import RunJob, asks_for_gpus
+from ln_repro.system.directory_lock import Holder, acquire, machine, newest
 from tests.examples import experiment, planned
-
-SQUEUE = """#!{python}
-import pathlib, sys
-pathlib.Path({asked!r}).open("a").write(" ".join(sys.argv[1:]) + "\\n")
-print(pathlib.Path({answer!r}).read_text(), end="")
-"""
 
 
 @pytest.fixture
@@ -40,7 +38,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             started.append(file)
             return subprocess.Popen([sys.executable, "-c", next(codes)])
 
-        monkeypatch.setattr(run_process, "start", start)
+        monkeypatch.setattr(queued, "start", start)
         return RunJob("toy-s1-0", Path("0-toy-s1-0.json"), tmp_path, retries), started
 
     return make
@@ -62,7 +60,7 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Put an `squeue` on the path; return a function that sets its answer, and the file of its arguments."""
     asked, answer, tools = tmp_path / "asked", tmp_path / "answer", tmp_path / "tools"
     tools.mkdir()
-    (tools / "squeue").write_text(SQUEUE.format(python=sys.executable, asked=str(asked), answer=str(answer)))
+    (tools / "squeue").write_text(f"#!/bin/sh\necho $@ >> '{asked}'\ncat '{answer}'\n")
     (tools / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
     return answer.write_text, asked
@@ -112,15 +110,6 @@ def test_a_launcher_file_and_single_options_change_the_options_of_slurm(tmp_path
     assert "defaults" not in asked
 
 
-@pytest.mark.parametrize(("text", "message"), [("a: [", "launcher: "), ("- a\n", "launcher: ")])
-def test_a_launcher_file_that_cannot_be_read_is_one_line(tmp_path: Path, text: str, message: str) -> None:
-    mine = tmp_path / "lab.yaml"
-    mine.write_text(text)
-    with pytest.raises(UserError, match=message) as caught:
-        launcher(str(mine), [])
-    assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("words", "warned"),
     [
@@ -151,6 +140,8 @@ def test_a_job_can_ask_for_gpus_in_several_ways() -> None:
     ("words", "message"),
     [
         (["launcher=nowhere.yaml"], "launcher: there is no file nowhere.yaml"),
+        (["launcher=torn.yaml"], "launcher: while parsing"),
+        (["launcher=list.yaml"], "launcher: "),
         (["launcher=slurm", "precision=fp32"], "launcher: sbatch not found"),
         (["launcher=slurm", "precision=fp32", "--detach", "--fail-fast"], "--fail-fast: needs a sweep that waits"),
     ],
@@ -160,6 +151,8 @@ def test_a_launcher_that_cannot_be_used_is_refused_before_anything_is_prepared(
 ) -> None:
     pytest.importorskip("submitit")
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "torn.yaml").write_text("a: [")
+    (tmp_path / "list.yaml").write_text("- a\n")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("LN_REPRO_DATA", raising=False)
     assert cli.main(["sweep", "grid=design", *words]) == 2
@@ -178,3 +171,20 @@ def test_a_refused_submission_leaves_nothing_that_status_would_ask_slurm_about(
     with pytest.raises(UserError, match="refused the jobs"):
         cluster.submit_unfinished([planned(experiment(paths__runs=tmp_path))], tmp_path, {}, 0)
     assert cluster.queued(tmp_path) == {}  # squeue is not installed
+
+
+def test_only_the_process_that_acquired_the_lock_is_stopped() -> None:
+    process = subprocess.Popen(["sleep", "3600"])
+    created = psutil.Process(process.pid).create_time()
+    holder = Holder("here", machine(), process.pid, None, "", created=created)
+    assert not cluster.stopped(replace(holder, created=created - 60))
+    assert not cluster.stopped(replace(holder, created=None))  # a lock file of an older version
+    assert process.poll() is None
+    assert cluster.stopped(holder) and process.wait() == -signal.SIGTERM
+    assert not cluster.stopped(holder)
+
+
+def test_a_lock_holds_the_start_time_of_its_process(tmp_path: Path) -> None:
+    with acquire(tmp_path):
+        _, found = newest(tmp_path)
+    assert found and found.created == pytest.approx(psutil.Process().create_time(), abs=1)

@@ -5,9 +5,8 @@ import multiprocessing
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
@@ -17,23 +16,9 @@ from ln_repro.records.run_dir import RunFolder, write_json
 from ln_repro.system import directory_lock
 from ln_repro.system.directory_lock import InUseError, acquire, holder, newest
 from tests.examples import record
-from tests.waiting import until
+from tests.waiting import HANGS_SECONDS, until
 
-ROOT = Path(__file__).resolve().parents[2]
-OTHER = """
-import sys, time
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-from ln_repro.system import directory_lock
-directory_lock.machine = lambda: "other"
-directory_lock.HEARTBEAT_SECONDS = 0.1
-with directory_lock.acquire(Path(sys.argv[2])) as ours:
-    print("held", flush=True)
-    while not ours.taken_over:
-        time.sleep(0.05)
-    print("taken over", flush=True)
-"""
-"""A process of another machine, which holds a directory until another process takes it over."""
+FORK = multiprocessing.get_context("fork")
 
 
 @pytest.fixture(autouse=True)
@@ -44,30 +29,37 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(directory_lock, "PATIENCE_SECONDS", 0.6)
 
 
+def hold(folder: Path, taken_over: Event) -> None:
+    """Hold a directory, as a process of another machine, until another process takes it over."""
+    directory_lock.machine = lambda: "other"
+    with acquire(folder) as ours:
+        until(lambda: ours.taken_over)
+        taken_over.set()
+
+
 @pytest.fixture
 def elsewhere(tmp_path: Path):
-    """Return a directory and the process of another machine that holds it."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", OTHER, str(ROOT), str(tmp_path)], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout and process.stdout.readline() == "held\n"
-    yield tmp_path, process
-    process.send_signal(signal.SIGCONT)
+    """Return a directory, the process of another machine that holds it, and the event of its takeover."""
+    taken_over = FORK.Event()
+    process = FORK.Process(target=hold, args=(tmp_path, taken_over))
+    process.start()
+    until(lambda: newest(tmp_path)[0])
+    yield tmp_path, process, taken_over
     process.kill()
-    process.wait()
+    process.join()
 
 
 def test_another_machine_is_kept_out_by_the_heartbeat_alone(elsewhere) -> None:
-    folder, _ = elsewhere
+    folder, *_ = elsewhere
     assert holder(folder) is not None and not holder(folder).is_local
     with pytest.raises(InUseError, match=r"in use by process \d+ on .+; wait for it or stop it"), acquire(folder):
         pass
 
 
 def test_a_dead_holder_on_another_machine_is_outlived(elsewhere) -> None:
-    folder, process = elsewhere
+    folder, process, *_ = elsewhere
     process.kill()
-    process.wait()
+    process.join()
     began = time.monotonic()
     with acquire(folder) as ours:
         assert time.monotonic() - began > directory_lock.EXPIRY_SECONDS - 0.1
@@ -76,11 +68,11 @@ def test_a_dead_holder_on_another_machine_is_outlived(elsewhere) -> None:
 
 
 def test_a_process_that_was_suspended_too_long_notices_the_takeover(elsewhere) -> None:
-    folder, process = elsewhere
-    process.send_signal(signal.SIGSTOP)
+    folder, process, taken_over = elsewhere
+    os.kill(process.pid, signal.SIGSTOP)
     with acquire(folder) as ours:
-        process.send_signal(signal.SIGCONT)
-        assert process.stdout.readline() == "taken over\n"
+        os.kill(process.pid, signal.SIGCONT)
+        assert taken_over.wait(HANGS_SECONDS)
         ours.check()
         assert holder(folder).pid == os.getpid()
 
@@ -96,14 +88,14 @@ def test_a_lock_that_was_taken_over_names_its_new_holder(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("skew", [-86_400, 86_400])
 def test_clocks_that_differ_or_are_set_back_change_nothing(elsewhere, monkeypatch, skew: float) -> None:
-    folder, process = elsewhere
+    folder, process, *_ = elsewhere
     clock = time.time
     monkeypatch.setattr(time, "time", lambda: clock() + skew)
     assert holder(folder)
     with pytest.raises(InUseError), acquire(folder):
         pass
     process.kill()
-    process.wait()
+    process.join()
     os.utime(folder / "sessions" / "1.json", (clock() - skew, clock() - skew))
     assert holder(folder) is None
     with acquire(folder):
@@ -135,7 +127,7 @@ def compete(place: str, seed: int, alien: bool) -> None:
     """Lock runs in random order, and write the record of each that has none."""
     if alien:
         directory_lock.machine = lambda: "other"
-    directory_lock.HEARTBEAT_SECONDS, directory_lock.PATIENCE_SECONDS, directory_lock.EXPIRY_SECONDS = 0.1, 0.3, 60.0
+    directory_lock.PATIENCE_SECONDS, directory_lock.EXPIRY_SECONDS = 0.3, 60.0
     runs = [RunFolder(Path(place) / f"run-{number}") for number in range(100)]
     random.Random(seed).shuffle(runs)
     while runs := [run for run in runs if run.record is None]:
@@ -153,8 +145,7 @@ def compete(place: str, seed: int, alien: bool) -> None:
 
 
 def test_16_processes_of_two_machines_write_100_records_once_each(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("fork")
-    crowd = [context.Process(target=compete, args=(str(tmp_path), seed, seed % 2 == 1)) for seed in range(16)]
+    crowd = [FORK.Process(target=compete, args=(str(tmp_path), seed, seed % 2 == 1)) for seed in range(16)]
     for process in crowd:
         process.start()
     for process in crowd:

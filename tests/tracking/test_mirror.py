@@ -11,16 +11,18 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
-from test_follower import train_event
-from wandb_server import Run, Server
+from wandb_server import Server
 
 from ln_repro.errors import LnReproError
 from ln_repro.experiment.settings import Tracker
+from ln_repro.records.events import Events
 from ln_repro.records.run_dir import write_json
 from ln_repro.system.directory_lock import acquire
+from ln_repro.tracking import follower
 from ln_repro.tracking import mirror as tracking
-from ln_repro.tracking.follower import LOG, SAMPLES
+from ln_repro.tracking.follower import LOG, SAMPLES, refuse_secrets, row
 from tests.examples import experiment, record
 from tests.waiting import until
 
@@ -83,6 +85,18 @@ def run_dir(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def warnings() -> list[str]:
+    """Return a list for warnings."""
+    return []
+
+
+def train_event(update: int, **more: Any) -> dict[str, Any]:
+    """Return an event as training writes it."""
+    return {"kind": "train", "time": "2026-01-02T03:04:05+00:00", "update": update, "epoch": 1,
+            "loss": 10 / update, "lr": 1e-3, "tokens_per_s": 100.0, **more}  # fmt: skip
+
+
 def mirrored(
     run_dir: Path, mode: str = "auto", warn: Callable[[str], None] = pytest.fail
 ) -> AbstractContextManager[Callable[[], None]]:
@@ -102,22 +116,14 @@ def finish(run_dir: Path, **changes: Any) -> None:
     (run_dir / SAMPLES).write_text(json.dumps([["ein Haus", "a house", "a mouse"], ["ein Baum", "a tree", "a tree"]]))
 
 
-def updates(run: Run) -> list[int]:
-    """Return the updates that the server has, in the order of its rows."""
-    return list(run.column("update"))
-
-
-def followers(run_dir: Path) -> dict[int, bytes]:
+def followers(run_dir: Path) -> dict[int, str]:
     """Return the followers of this run, and their wandb services, that are alive: command lines by process id."""
     found = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (entry / "cmdline").read_bytes()
-            environment = (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if (b"tracking.follower" in command or b"wandb-core" in command) and os.fsencode(run_dir) in environment:
-            found[int(entry.name)] = command
+    for process in psutil.process_iter(["cmdline", "environ"]):
+        command, environment = " ".join(process.info["cmdline"] or []), process.info["environ"] or {}
+        ours = any(str(run_dir) in value for value in environment.values())
+        if ours and ("tracking.follower" in command or "wandb-core" in command):
+            found[process.pid] = command
     return found
 
 
@@ -140,6 +146,42 @@ def test_wandb_mode_decides_what_the_settings_leave_open(
     assert tracking.mode_of(Tracker(name="wandb", mode=setting)) == expected
 
 
+# Without wandb
+
+
+def test_rows_are_named_as_wandb_groups_them() -> None:
+    assert row(train_event(5, nll_loss=None)) == {
+        "train/loss": 2.0, "train/lr": 1e-3, "train/tokens_per_s": 100.0, "update": 5, "epoch": 1,
+        "_timestamp": 1767323045.0,
+    }  # fmt: skip
+    always = {"time": "2026-01-02T03:04:05Z", "update": 7, "epoch": 2}
+    bleu = {"kind": "bleu", "split": "test", "score": 1.5, "signature": "s", **always}
+    assert row(bleu)["bleu/test"] == 1.5
+    assert row(bleu | {"flavour": "tokenised"})["bleu/test_tokenised_signature"] == "s"
+    probe = {"kind": "probe", "name": "gradients", "values": {"decoder.5": 0.5, "norms": [1, 2]}, **always}
+    assert {"probe/gradients/decoder.5": 0.5, "probe/gradients/norms/1": 2}.items() <= row(probe).items()
+    assert row({"kind": "status", "state": "running", "parameters": 7, **always}) == {}
+
+
+def test_the_end_of_the_file_is_read_even_if_the_command_has_ended(tmp_path: Path) -> None:
+    events = Events(tmp_path / "events.jsonl")
+    lines = [json.dumps(train_event(update)) + "\n" for update in (1, 2, 3)]
+    looks = iter(["", lines[0] + lines[1][:9], lines[1][9:], lines[2] + "{torn"])
+
+    def ended() -> bool:
+        if text := next(looks):
+            with events.path.open("a") as file:
+                file.write(text)
+        return text.endswith("torn")
+
+    assert [event["update"] for event in follower.until(events, ended)] == [1, 2, 3]
+
+
+def test_nothing_named_like_a_secret_is_sent() -> None:
+    with pytest.raises(ValueError, match="api_key"):
+        refuse_secrets({"eval": {"api_key": "x"}})
+
+
 # Against the stand-in
 
 
@@ -154,14 +196,14 @@ def test_a_run_arrives_once_in_order_with_its_end_whatever_signals_come(
             assert os.getpgid(process) != os.getpgid(0)  # Ctrl-C at a terminal, and a batch system's signal to a step
             for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
                 os.kill(process, number)
-            if b"ln_repro.tracking" in command:
+            if "ln_repro.tracking" in command:
                 os.killpg(process, signal.SIGINT)
         write(run_dir, *(train_event(update) for update in range(21, 41)))
         check()
         finish(run_dir)
     run = server.runs[ID]
     assert capfd.readouterr() == ("", "") and followers(run_dir) == {}
-    assert updates(run) == list(range(1, 41))
+    assert run.column("update") == list(range(1, 41))
     assert run.column("train/loss") == [10 / update for update in range(1, 41)]
     assert run.history[0]["_timestamp"] == 1767323045.0
     assert run.info["groupName"] == "toy_postln_warm" and run.info["displayName"] == "toy_postln_warm-s1"
@@ -190,11 +232,11 @@ def test_what_a_resumed_trainer_writes_again_arrives_once(server: Server, run_di
     with pytest.raises(KeyboardInterrupt), mirrored(run_dir):  # waits for the first follower to end
         write(run_dir, status | {"state": "resumed", "update": 60}, *map(train_event, range(80, 121, 20)))
         raise KeyboardInterrupt
-    assert updates(server.runs[ID]) == [20, 40, 60, 80, 100, 120] and server.runs[ID].exit_code == 1
+    assert server.runs[ID].column("update") == [20, 40, 60, 80, 100, 120] and server.runs[ID].exit_code == 1
     with mirrored(run_dir):
         write(run_dir, status | {"state": "resumed", "update": 120}, train_event(140))
         finish(run_dir)
-    assert updates(server.runs[ID]) == [20, 40, 60, 80, 100, 120, 140] and server.runs[ID].exit_code == 0
+    assert server.runs[ID].column("update") == [20, 40, 60, 80, 100, 120, 140] and server.runs[ID].exit_code == 0
     assert len(list((run_dir / "wandb").glob("run-*"))) == 1 and followers(run_dir) == {}
 
 
@@ -216,13 +258,13 @@ def test_an_offline_run_is_kept_whole_and_synced_once(server: Server, run_dir: P
     assert_nothing_private(run_dir)
 
     assert tracking.sync(run_dir) == "10 events, mirrored now"
-    assert updates(server.runs[ID]) == list(range(1, 11))
+    assert server.runs[ID].column("update") == list(range(1, 11))
     assert server.runs[ID].summary["samples"]["nrows"] == 2
     before = server.calls.copy()
     assert tracking.sync(run_dir) == "10 events, mirrored before" and server.calls == before
     (run_dir / LOG).unlink()
     assert tracking.sync(run_dir) == "10 events, mirrored now"
-    assert updates(server.runs[ID]) == list(range(1, 11))
+    assert server.runs[ID].column("update") == list(range(1, 11))
 
 
 @needs_core
@@ -233,7 +275,7 @@ def test_a_run_without_a_tracker_can_be_synced_before_and_after_its_end(server: 
     divergence = {"update": 3, "epoch": 1, "reason": "the loss is not finite", "last_finite_loss": 9.5}
     finish(run_dir, status="diverged", divergence=divergence, bleu={"test": None, "test_tokenised": None})
     assert tracking.sync(run_dir) == "2 events, mirrored now"
-    assert updates(server.runs[ID]) == [1, 2] and server.runs[ID].exit_code == 0
+    assert server.runs[ID].column("update") == [1, 2] and server.runs[ID].exit_code == 0
     summary = server.runs[ID].summary
     assert summary["status"] == "diverged" and summary["divergence/last_finite_loss"] == 9.5
 
@@ -251,15 +293,15 @@ def test_an_offline_run_is_followed_while_it_runs(server: Server, run_dir: Path)
         with mirrored(run_dir, "offline"):
             write(run_dir, train_event(1), train_event(2))
             following = follow(run_dir)
-            until(lambda: ID in server.runs and updates(server.runs[ID]) == [1, 2])
+            until(lambda: ID in server.runs and server.runs[ID].column("update") == [1, 2])
             write(run_dir, train_event(3))
-            until(lambda: updates(server.runs[ID]) == [1, 2, 3])
+            until(lambda: server.runs[ID].column("update") == [1, 2, 3])
             write(run_dir, train_event(4))
             finish(run_dir)
         assert list((run_dir / "wandb").glob("offline-run-*"))  # the run's own copy is left alone
     out, _ = following.communicate(timeout=120)
     assert following.returncode == 0 and out.endswith("4 events, mirrored now\n")
-    assert updates(server.runs[ID]) == [1, 2, 3, 4]
+    assert server.runs[ID].column("update") == [1, 2, 3, 4]
     assert server.runs[ID].exit_code == 0 and server.runs[ID].summary["samples"]["nrows"] == 2
     assert not (run_dir / "wandb" / "live").exists()
 
@@ -277,12 +319,11 @@ def test_a_run_that_is_mirrored_online_is_not_followed(server: Server, run_dir: 
 
 
 @needs_core
-def test_without_a_key_auto_stays_offline_and_online_is_one_warning(run_dir: Path) -> None:
+def test_without_a_key_auto_stays_offline_and_online_is_one_warning(run_dir: Path, warnings: list[str]) -> None:
     write(run_dir, train_event(1))
     with mirrored(run_dir):
         pass
     assert len(list((run_dir / "wandb").glob("offline-run-*"))) == 1
-    warnings: list[str] = []
     with mirrored(run_dir, "online", warnings.append):
         pass
     assert len(warnings) == 1 and "API key" in warnings[0]
@@ -293,9 +334,8 @@ def test_without_a_key_auto_stays_offline_and_online_is_one_warning(run_dir: Pat
 @needs_core
 @pytest.mark.parametrize("how", ["refused port", "refused key"])
 def test_a_server_that_refuses_is_one_warning_in_bounded_time(
-    how: str, run_dir: Path, monkeypatch: pytest.MonkeyPatch
+    how: str, run_dir: Path, warnings: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warnings: list[str] = []
     monkeypatch.setitem(tracking.SETTINGS, "INIT_TIMEOUT", "2")
     monkeypatch.setenv("WANDB_API_KEY", CANARY)
     with Server(refuse=True) as server:
@@ -308,9 +348,8 @@ def test_a_server_that_refuses_is_one_warning_in_bounded_time(
 
 @needs_core
 def test_a_server_that_never_answers_delays_the_run_no_longer_than_its_limit(
-    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+    run_dir: Path, warnings: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warnings: list[str] = []
     monkeypatch.setattr(tracking, "FINISH_SECONDS", 0.2)
     monkeypatch.setenv("WANDB_API_KEY", CANARY)
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -318,16 +357,15 @@ def test_a_server_that_never_answers_delays_the_run_no_longer_than_its_limit(
         with mirrored(run_dir, "online", warnings.append):
             write(run_dir, train_event(1))
         assert len(warnings) == 1 and "not everything was sent within 0.2 s" in warnings[0]
-        assert not [command for command in followers(run_dir).values() if b"ln_repro" in command]
+        assert not [command for command in followers(run_dir).values() if "ln_repro" in command]
     until(lambda: followers(run_dir) == {})
 
 
 @needs_core
 @pytest.mark.slow
 def test_a_server_that_dies_during_the_run_is_one_warning_and_a_later_sync_adds_the_rest(
-    server: Server, run_dir: Path, monkeypatch: pytest.MonkeyPatch
+    server: Server, run_dir: Path, warnings: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warnings: list[str] = []
     monkeypatch.setattr(tracking, "UPLOAD_SECONDS", 1)
     with mirrored(run_dir, warn=warnings.append):
         write(run_dir, train_event(1))
@@ -340,17 +378,16 @@ def test_a_server_that_dies_during_the_run_is_one_warning_and_a_later_sync_adds_
         revived.runs = server.runs
         monkeypatch.setenv("WANDB_BASE_URL", revived.url)
         tracking.sync(run_dir)
-    assert updates(server.runs[ID]) == [1, 2] and server.runs[ID].exit_code == 0
+    assert server.runs[ID].column("update") == [1, 2] and server.runs[ID].exit_code == 0
 
 
 @needs_core
-def test_a_wandb_service_that_dies_is_one_warning(server: Server, run_dir: Path) -> None:
-    warnings: list[str] = []
+def test_a_wandb_service_that_dies_is_one_warning(server: Server, run_dir: Path, warnings: list[str]) -> None:
     with mirrored(run_dir, warn=warnings.append) as check:
         write(run_dir, train_event(1))
         until(lambda: ID in server.runs)
         for process, command in followers(run_dir).items():
-            if b"wandb-core" in command:
+            if "wandb-core" in command:
                 os.kill(process, signal.SIGKILL)
         write(run_dir, train_event(2))
         check()
@@ -358,9 +395,8 @@ def test_a_wandb_service_that_dies_is_one_warning(server: Server, run_dir: Path)
     assert len(warnings) == 1
 
 
-def test_a_folder_that_cannot_be_written_is_one_warning(run_dir: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_one_warning(run_dir: Path, warnings: list[str]) -> None:
     (run_dir / "wandb").write_text("a file where the folder should be")
-    warnings: list[str] = []
     with mirrored(run_dir, "offline", warnings.append) as check:
         check()
     assert len(warnings) == 1 and "wandb" in warnings[0]
