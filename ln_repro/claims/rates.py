@@ -203,7 +203,9 @@ class Ceilings(OverRates):
         rate = max(shared, key=lambda rate: min(len(curve[rate]) for curve in curves))
         first, second = (Count.of(evidence.trained, curve[rate]) for curve in curves)
         one, other = contrast_words(*self.compared)
-        return f"at {rate:g}, {first} seeds train {one} and {second} {other}"
+        p_value = fisher_exact(*first, *second)
+        known = f" (p = {p_value:.1g})" if p_value < SIGNIFICANT else ""
+        return f"at {rate:g}, {first} seeds train {one} and {second} {other}{known}"
 
     def _plain(self, high: Ceiling, low: Ceiling, difference: Difference | None) -> str:
         one, other = contrast_words(*self.compared)

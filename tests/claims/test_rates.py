@@ -64,6 +64,20 @@ def test_ceilings_in_plain_words(low: Curve, words: str) -> None:
     assert found.plain == f"Post-LN with warm-up trains at learning rates up to 2, {words} warm-up (p = 0.008)"
 
 
+@pytest.mark.parametrize(
+    ("high", "low", "words"),
+    [
+        ({2.0: of(3, 3)}, {1.0: of(1, 1), 2.0: of(0, 4)}, "at 2, 3 of 3 seeds train with warm-up and 0 of 4 without "
+         "warm-up (p = 0.03)"),
+        ({2.0: of(2, 2)}, {2.0: of(0, 2)}, "at 2, 2 of 2 seeds train with warm-up and 0 of 2 without warm-up"),
+        ({2.0: of(2, 2)}, {1.0: of(2, 2)}, ""),
+    ],
+)  # fmt: skip
+def test_too_few_seeds_for_a_ceiling_are_counted_at_the_rate_with_the_most(high: Curve, low: Curve, words: str) -> None:
+    found = Ceilings("postln_warm", "postln_nowarm").judge(held({"postln_warm": high, "postln_nowarm": low}))
+    assert (found.verdict, found.plain) == (INCONCLUSIVE, words)
+
+
 def test_a_ceiling_is_the_largest_rate_that_trains_and_may_be_censored() -> None:
     found = ceiling(held({"preln_warm": curve(5, 3, 4, 0)}), "preln_warm")
     assert (found.rate, found.above, found.open, found.words()) == (4.0, 8.0, (), "4")
