@@ -2,8 +2,11 @@
 
 import json
 import os
+import re
 import signal
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -63,6 +66,15 @@ def hold_what_trains(run) -> int:
     return len(names)
 
 
+def told_to_end(run, name) -> bool:
+    """Return whether SIGTERM has reached a worker of a run: while it is stopped the signal is pending, then it ends."""
+    pids = [pid for pid, args in run.workers().items() if name in args]
+    with suppress(FileNotFoundError):
+        pending = (re.search(r"ShdPnd:\s*(\w+)", Path(f"/proc/{pid}/status").read_text()) for pid in pids)
+        return not pids or any(found and int(found[1], 16) >> (signal.SIGTERM - 1) & 1 for found in pending)
+    return True
+
+
 def test_six_runs_survive_a_preemption_a_cancellation_and_a_dead_node(run, command, cluster):
     status, _, error = run.call(*SWEEP, "launcher=slurm", "--detach", *ASKED, *run.settings, WANDB_API_KEY=CANARY)
     assert status == 0 and "6 submitted to Slurm, 0 already in its queue" in error
@@ -77,6 +89,7 @@ def test_six_runs_survive_a_preemption_a_cancellation_and_a_dead_node(run, comma
     cluster.ask("sbatch", *both, "--output=/dev/null", "--wrap", "sleep 3")
     status, out, _ = run.call("cancel", str(run.runs / lost[0]))
     assert status == 0 and f"{lost[0]}: job" in out
+    until(lambda: told_to_end(run, lost[0]))
     run.signal_workers(signal.SIGCONT, *preempted, lost[0])
     until(lambda: "REQUEUE" in "".join(path.read_text() for path in run.runs.glob("sweep/slurm/*.err")))
     cluster.kill_node("node2")
