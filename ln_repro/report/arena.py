@@ -11,13 +11,13 @@ from ln_repro.claims.words import SCHEMES
 from ln_repro.records.archive import Costs
 from ln_repro.report.tables import Table
 
-COLUMNS = ("scheme", "BLEU", "seeds", "rate", "ramp", "rank", "P", "epochs", "max w/o", "max w/", "sens.")
+COLUMNS = ("scheme", "BLEU", "seeds", "rate", "ramp", "rank", "P", "epochs", "w/o", "w/", "sens.")
 NOTES = (
     "BLEU: mean at the rate of lowest validation loss, with or without a ramp (warm-up)",
     "rank: 95 % bootstrap interval over seeds",
     "P: probability that a seed beats one of Pre-LN",
     "epochs: to the loss that Pre-LN has after half of its training, over those of Pre-LN",
-    "max w/o, w/: largest rate at which 4 of 5 seeds train, without and with a ramp; +: or larger",
+    "w/o, w/: largest rate at which 4 of 5 seeds train, without and with a ramp; +: or larger",
     "sens.: mean NLL over all rates minus that of the best, without a ramp, in bits",
 )
 COST_COLUMNS = ("scheme", "uneven at start", "uneven later", "time", "memory")

@@ -38,12 +38,12 @@ def _draw(entries: Sequence[Entry], pyplot: Any) -> Any:
     for row, entry in zip(rows, entries, strict=True):
         colour = COLOURS.get(entry.scheme, GREY)
         low, high = interval(entry.bleus, PERCENT)
-        left.plot([low, high], [row, row], color=colour, linewidth=2, alpha=0.5)
+        left.plot([low, min(high, 100)], [row, row], color=colour, linewidth=2, alpha=0.5)
         left.plot(entry.bleus, [row] * len(entry.bleus), ".", color=colour, markersize=5)
         left.plot([fmean(entry.bleus)], [row], "|", color=colour, markersize=14)
         for (label, (norm, mark)), limit in zip(RAMPS.items(), (entry.with_ramp, entry.without), strict=True):
             _draw_ceiling(right, limit, row, label, COLOURS[norm], mark)
-    left.set_yticks(rows, [SCHEMES.get(entry.scheme, entry.scheme) for entry in entries], fontsize=8)
+    left.set_yticks(rows, [SCHEMES.get(entry.scheme, entry.scheme) for entry in entries], fontsize=7)
     left.invert_yaxis()
     left.locator_params(axis="x", nbins=4)
     left.ticklabel_format(axis="x", useOffset=False)
