@@ -68,9 +68,9 @@ def parser() -> argparse.ArgumentParser:
     main_parser.add_argument("--version", action="version", version=f"ln-repro {__version__}")
     commands = main_parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    def command(name: str, module: str, text: str) -> argparse.ArgumentParser:
+    def command(name: str, text: str, module: str | None = None) -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=text, description=text)
-        added.set_defaults(module=module, name=name)
+        added.set_defaults(module=module or name, name=name)
         return added
 
     def add_records(*parsers: argparse.ArgumentParser) -> None:
@@ -80,13 +80,13 @@ def parser() -> argparse.ArgumentParser:
     def commas(text: str) -> list[str]:
         return text.split(",")
 
-    command("run", "run", "train, score and record one experiment: run exp=NAME [key=value ...]")
+    command("run", "train, score and record one experiment: run exp=NAME [key=value ...]")
     for name, module, text, others in (
         ("sweep", "sweep", "run every unfinished experiment of a grid, on this machine or on a Slurm cluster", ""),
         ("status", "status", "show one row per run: state, update, loss, BLEU", "; default: all runs"),
         ("cancel", "status", "stop runs, running or queued; each saves its state first", ", or run directories"),
     ):
-        grid = command(name, module, text)
+        grid = command(name, text, module)
         grid.add_argument(
             "words",
             nargs="*",
@@ -117,15 +117,15 @@ def parser() -> argparse.ArgumentParser:
             grid.add_argument("--watch", action="store_true", help="refresh every two seconds, until Ctrl-C")
         else:
             grid.add_argument("--all", action="store_true", help="stop all runs of all grids")
-    data = command("data", "data", "list corpora, prepare one, or verify its checksums and counts")
+    data = command("data", "list corpora, prepare one, or verify its checksums and counts")
     data.add_argument("action", choices=["list", "prepare", "verify"])
     data.add_argument("overrides", nargs="*", metavar="key=value", help="data=NAME [data.source=PATH ...]")
     own_folder(data)
-    tables = command("tables", "report", "print claims, theory, arms and runs as tables")
+    tables = command("tables", "print claims, theory, arms and runs as tables", "report")
     tables.add_argument("--format", choices=["md", "csv", "latex", "json"], default="md")
-    figures = command("figures", "report", "draw the paper's figures and ours from the committed records")
+    figures = command("figures", "draw the paper's figures and ours from the committed records", "report")
     figures.add_argument("--out", type=Path, metavar="DIR", help="default: figures/ beside the records")
-    theory = command("theory", "theory", "check the paper's lemmas, theorem and figure 3, without training")
+    theory = command("theory", "check the paper's lemmas, theorem and figure 3, without training")
     theory.add_argument("--json", action="store_true", help="print JSON")
     theory.add_argument("--only", nargs="+", metavar="ID", help="only these findings, for example TH-6")
     theory.add_argument(
@@ -135,22 +135,22 @@ def parser() -> argparse.ArgumentParser:
     )
     theory.add_argument("--seeds", type=int, metavar="N", help="minimum number of seeds per measurement (default: 10)")
     theory.add_argument("--out", type=Path, metavar="DIR", help="also write theory.json and figures/ there")
-    claims = command("claims", "report", "print one verdict per claim, and what would resolve the open ones")
+    claims = command("claims", "print one verdict per claim, and what would resolve the open ones", "report")
     claims.add_argument("ids", nargs="*", metavar="ID", help="only these claims, for example MT-4")
     claims.add_argument("--json", action="store_true", help="print JSON")
-    ranked = command("arena", "report", "rank the schemes of norm placement on one corpus")
+    ranked = command("arena", "rank the schemes of norm placement on one corpus", "report")
     ranked.add_argument("setting", nargs="?", default="toy", metavar="CORPUS", help="default: toy")
     ranked.add_argument("--json", action="store_true", help="print JSON")
-    verify = command("verify", "keep", "check every committed record: schema, checksums, events and BLEU")
-    collect = command("collect", "keep", "copy the records of finished runs to results/records")
+    verify = command("verify", "check every committed record: schema, checksums, events and BLEU")
+    collect = command("collect", "copy the records of finished runs to results/records")
     collect.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     collect.add_argument("--replace", action="store_true", help="replace records with the same id")
     collect.add_argument(
         "--all", action="store_true", help="also copy runs that differ from the experiment of their name"
     )
-    compare = command("compare", "keep", "test whether the difference in BLEU between two records is significant")
+    compare = command("compare", "test whether the difference in BLEU between two records is significant")
     compare.add_argument("ids", nargs=2, metavar="ID", help="ids of records")
-    reproduce = command("reproduce", "reproduce", "repeat the run of a committed record and compare the two")
+    reproduce = command("reproduce", "repeat the run of a committed record and compare the two")
     reproduce.add_argument("id", metavar="ID", help="id of a record")
     reproduce.add_argument(
         "overrides",
@@ -159,10 +159,10 @@ def parser() -> argparse.ArgumentParser:
         help="data.source=PATH, paths.runs=DIR; train.max_epoch=N or train.max_update=N to cut it short",
     )
     add_records(tables, figures, claims, ranked, verify, collect, compare, reproduce)
-    sync = command("sync", "sync", "upload the events of runs to wandb; can be repeated safely")
+    sync = command("sync", "upload the events of runs to wandb; can be repeated safely")
     sync.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     sync.add_argument("--follow", action="store_true", help="keep sending until the runs have ended")
-    doctor = command("doctor", "doctor", "check this machine and suggest how to fix what does not work")
+    doctor = command("doctor", "check this machine and suggest how to fix what does not work")
     doctor.add_argument("--json", action="store_true", help="print JSON")
     return main_parser
 

@@ -1,11 +1,16 @@
 """What the commands that read archived records share."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ln_repro.claims.arms import LOCK, Arms
+from ln_repro.corpus.prepared import Prepared, opened
 from ln_repro.experiment.compose import named, sources
+from ln_repro.records.archive import find
+from ln_repro.records.integrity import HYPOTHESES, beside, text_of
+from ln_repro.system.paths import data_folder
 
 
 def arms_beside(folder: Path) -> Arms:
@@ -14,7 +19,21 @@ def arms_beside(folder: Path) -> Arms:
 
 
 def complaints(problems: Sequence[str]) -> int:
-    """Print which records were left out; return the exit code."""
+    """Print what is wrong with the records; return the exit code."""
     for problem in problems:
         print(f"ln-repro: {problem}", file=sys.stderr)
     return 1 if problems else 0
+
+
+def prepared_corpus(data: Mapping[str, Any]) -> Prepared | None:
+    """Return the corpus described by a record's ``data``; None if it is not prepared on this machine."""
+    short = f"{data['name']}-{data['fingerprint'].removeprefix('sha256:')[:12]}"
+    return opened(data_folder() / "prepared" / short, data["fingerprint"])
+
+
+def translations(folder: Path, record: dict[str, Any]) -> tuple[list[str], list[str]] | None:
+    """Return the hypotheses of a record and their references; None if either is not available."""
+    corpus, kept = prepared_corpus(record["data"]), find(folder, record["id"])
+    if corpus is None or kept is None or not (hypotheses := beside(kept, HYPOTHESES)).exists():
+        return None
+    return text_of(hypotheses).split("\n")[:-1], corpus.references("test")

@@ -1,0 +1,81 @@
+"""`ln-repro collect`: archive the records of finished runs, with their events and scored hypotheses."""
+
+import argparse
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+from ln_repro.claims.strays import tried
+from ln_repro.commands.archive import arms_beside, prepared_corpus
+from ln_repro.corpus.locate import locked
+from ln_repro.errors import UserError
+from ln_repro.records.archive import Run, corpora_file, find, read_corpora, read_kept, records_folder
+from ln_repro.records.integrity import EVENTS, HYPOTHESES, write_checksums
+from ln_repro.records.run_dir import RunFolder, runs_under
+from ln_repro.system.files import explained, write_atomically
+from ln_repro.system.paths import CHECKOUT, runs_folder
+
+
+def collect_command(options: argparse.Namespace) -> int:
+    """Run `collect`: archive record, events and scored hypotheses of finished runs, and the entropies of corpora.
+
+    Unfinished runs are skipped unless they are named on the command line. The committed records only get runs of
+    registered experiments, at any rate or initialisation, unless others are asked for.
+    """
+    archive = options.records or records_folder()
+    if not options.records and not (CHECKOUT / "pyproject.toml").is_file():
+        raise UserError("collect: give --records DIR, the folder to copy the records to (this is not a checkout)")
+    folders = [RunFolder(path) for path in options.runs] or runs_under(runs_folder())
+    if unfinished := [str(folder.path) for folder in folders if options.runs and folder.record is None]:
+        raise UserError(f"collect: {', '.join(unfinished)}: not a finished run (it has no record.json)")
+    finished = [(folder, record) for folder in folders if (record := folder.record) is not None]
+    chosen = finished
+    if not (options.runs or options.records or options.all):
+        arms = arms_beside(archive)
+        chosen = [(folder, record) for folder, record in finished if not tried(Run(record), arms)]
+    with explained(archive, "--records"):
+        archive.mkdir(parents=True, exist_ok=True)
+        with locked(archive):
+            for folder, record in chosen:
+                print(f"{folder.path}: {keep(folder, record, archive, options.replace)}")
+            keep_corpora(archive)
+    if left_out := len(finished) - len(chosen):
+        print(f"left out: {left_out} that differ from the experiment of their name (--all includes them)")
+    print(f"the records are in {archive}")
+    return 0
+
+
+def keep(folder: RunFolder, record: dict[str, Any], archive: Path, replace: bool) -> str:
+    """Copy the files of a run, the record last, and write their checksums; return what was done, as text."""
+    id = record["id"]
+    target = find(archive, id) or archive / record["exp"].partition("_")[0] / f"{id}.json"
+    content = (folder.path / "record.json").read_bytes()
+    if target.exists() and target.read_bytes() != content and not replace:
+        return f"not kept: another record of {id} exists (--replace overwrites it)"
+    target.parent.mkdir(exist_ok=True)
+    sources = {EVENTS: folder.path / "events.jsonl"}
+    if best := record["bleu"]["test"]:
+        sources[HYPOTHESES] = folder.hypotheses("test", best["epoch"])
+    copies = [target.with_name(f"{id}{ending}.gz") for ending in sources]
+    for copy, source in zip(copies, sources.values(), strict=True):
+        write_atomically(copy, gzip.compress(source.read_bytes(), mtime=0))
+    write_atomically(target, content)
+    write_checksums(target.parent, [target.name, *(copy.name for copy in copies)])
+    return f"kept as {id}"
+
+
+def keep_corpora(archive: Path) -> None:
+    """Write the entropies of all archived records' corpora; entries of corpora that are not prepared here are kept."""
+    known = read_corpora(archive)
+    needed = {record["data"]["fingerprint"]: record["data"] for record in read_kept(archive).records}
+    for fingerprint, data in needed.items():
+        corpus = prepared_corpus(data)
+        if corpus and corpus.entropy:
+            entropy = {key: corpus.entropy[key] for key in ("unigram_bits", "source_blind_bits", "order")}
+            known[fingerprint] = {"name": corpus.name, **entropy}
+        elif not corpus and fingerprint not in known:
+            advice = f"run `ln-repro data prepare data={data['name']}`, then collect again"
+            print(f"{corpora_file(archive)}: {data['name']} is not prepared here and left out; {advice}")
+    if known:
+        write_atomically(corpora_file(archive), json.dumps(known, indent=1, sort_keys=True) + "\n")
