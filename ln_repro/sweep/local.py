@@ -94,8 +94,8 @@ class Pool:
     def _start_one(self) -> bool:
         """Start the next run if a device has capacity; return whether one was started."""
         for device in self.devices:
-            pids = [running.process.pid for running in self.running if running.device is device]
-            if self.waiting and device.has_room(pids) and (waiting := self._next()):
+            here = sum(running.device is device for running in self.running)
+            if self.waiting and here < device.slots and (waiting := self._next()):
                 self.waiting.remove(waiting)
                 process = queued.start(waiting.file.absolute(), self._log(waiting), device.environment)
                 self.running.append(Running(waiting, device, process))

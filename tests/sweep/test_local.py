@@ -68,7 +68,7 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         said: list[str] = []
         progress = Progress(plan, console=Console(file=(tmp_path / "screen").open("w")))
         monkeypatch.setattr(progress, "say", said.append)
-        pool = Pool([Device("cpu", slots, [])], retries, tmp_path / "sweep", Cancellations(tmp_path), progress)
+        pool = Pool([Device("cpu", slots)], retries, tmp_path / "sweep", Cancellations(tmp_path), progress)
         return pool, plan, said
 
     return make
