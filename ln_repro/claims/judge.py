@@ -48,23 +48,14 @@ FAMILIES = ("MT", "WMT", "BERT", "TH", "X")
 
 @dataclass(frozen=True)
 class RuleResult:
-    """The result of a rule on one setting.
+    """The result of a rule on one setting."""
 
-    Attributes:
-        verdict: one of those in `ln_repro.claims.verdict`.
-        ours: the measured values, as text; None if there are none.
-        seeds: number of seeds.
-        runs: the runs that the verdict is based on.
-        needs: what would resolve the claim; None if it is resolved.
-        plain: the most important measured values, as clauses for a headline.
-    """
-
-    verdict: str
-    ours: str | None = None
+    verdict: str  # one of those in `ln_repro.claims.verdict`
+    ours: str | None = None  # the measured values, as text
     seeds: int = 0
-    runs: Sequence[Run] = ()
-    needs: str | None = None
-    plain: str = ""
+    runs: Sequence[Run] = ()  # those that the verdict is based on
+    needs: str | None = None  # what would resolve the claim; None if it is resolved
+    plain: str = ""  # the most important measured values, as clauses for a headline
 
 
 def arms_of_rules() -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ln_repro.claims.strays import tried
+from ln_repro.claims.deviations import tried
 from ln_repro.commands.archive import arms_beside, complaints
 from ln_repro.corpus.locate import locked
 from ln_repro.corpus.prepared import Prepared, opened

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 
 from ln_repro.claims.arena import arena
+from ln_repro.claims.deviations import strays
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import claim_rows, evidence_of
-from ln_repro.claims.strays import strays
 from ln_repro.commands.archive import arms_beside, complaints
 from ln_repro.commands.messages import say
 from ln_repro.errors import UserError

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from ln_repro.claims.bert import FINE_TUNING, NOT_TRAINED_MARGIN, PRETRAINING
+from ln_repro.claims.deviations import strays
 from ln_repro.claims.evidence import FINE_TUNED_FROM
 from ln_repro.claims.judge import row_of
 from ln_repro.claims.metrics import UPDATES_TO_PRETRAINING_LOSS, at
-from ln_repro.claims.strays import strays
 from ln_repro.experiment.compose import compose, expand
 from ln_repro.experiment.model import Start
 from ln_repro.experiment.settings import build

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ln_repro.claims.arms import Arms
+from ln_repro.claims.deviations import strays
 from ln_repro.claims.evidence import Arm, Evidence, gather
 from ln_repro.claims.judge import evidence_of
-from ln_repro.claims.strays import strays
 from tests.claims.made import EPOCHS, RATE, gathered, made, made_experiment, made_runs, named, on_rates
 
 
