@@ -14,7 +14,7 @@ from ln_repro.claims.rates import OverRates
 from ln_repro.claims.schemes import PROBE_BATCHES, SCHEMES
 from ln_repro.claims.translation import TRANSLATION
 from ln_repro.claims.verdict import INCONCLUSIVE, NOT_RUN, all_of
-from ln_repro.claims.words import CORPORA, PARTS
+from ln_repro.claims.words import CORPORA, PARTS, ends_words
 from ln_repro.records.archive import Run
 
 Row = dict[str, Any]
@@ -180,10 +180,9 @@ def run_command(claim: Claim, rule: Rule, setting: str) -> str:
 
 def theory_row(finding: Mapping[str, Any]) -> Row:
     """Return a finding of the theory as a claim; it needs neither training nor data."""
-    low, high = ("-" if bound is None else f"{bound:.3g}" for bound in finding["interval"])
     return {
         "id": finding["id"], "claim": finding["statement"], "paper": finding["paper"],
-        "ours": f"{finding['quantity']} {low} .. {high}", "verdict": finding["verdict"], "class": "paper",
+        "ours": f"{finding['quantity']} {ends_words(finding['interval'])}", "verdict": finding["verdict"], "class": "paper",
         "rule": finding["rule"], "place": finding["place"], "evidence": [], "other_corpora": [],
         "command": f"ln-repro theory --full --only {finding['id']}", "cost_gpu_hours": 0.0, "needs": None,
         "seeds": finding["seeds"], "written": None, "source": None, "older": 0, "code": [],

@@ -7,7 +7,7 @@ from typing import Any
 
 from ln_repro.claims.arena import REFERENCE, Entry
 from ln_repro.claims.rates import Ceiling
-from ln_repro.claims.words import SCHEMES
+from ln_repro.claims.words import named
 from ln_repro.records.archive import Costs
 from ln_repro.report.tables import Table
 
@@ -30,19 +30,17 @@ COST_NOTES = (
 
 
 def arena_tables(entries: Sequence[Entry], costs: Costs) -> list[Table]:
-    """Return the table of the ranking and that of the costs."""
-    return [arena_table(entries), cost_table(entries, costs)]
-
-
-def arena_table(entries: Sequence[Entry]) -> Table:
-    """Return one row per scheme, the best first."""
-    return {"columns": [*COLUMNS], "rows": [_row(entry) for entry in entries], "notes": [*NOTES]}
+    """Return the table of the ranking and that of the costs, with one row per scheme, the best first."""
+    return [
+        {"columns": [*COLUMNS], "rows": [_row(entry) for entry in entries], "notes": [*NOTES]},
+        {"columns": [*COST_COLUMNS], "rows": [_cost(entry, costs) for entry in entries], "notes": [*COST_NOTES]},
+    ]
 
 
 def _row(entry: Entry) -> list[str]:
     low, high = (f"{round(rank)}" for rank in entry.rank)
     return [
-        SCHEMES.get(entry.scheme, entry.scheme), f"{fmean(entry.bleus):.1f}", f"{len(entry.bleus)}", f"{entry.rate:g}",
+        named(entry.scheme), f"{fmean(entry.bleus):.1f}", f"{len(entry.bleus)}", f"{entry.rate:g}",
         "yes" if "_warm" in entry.arm else "no", low if low == high else f"{low}-{high}",
         "-" if entry.scheme == REFERENCE or math.isnan(entry.improvement) else f"{entry.improvement:.2f}",
         f"{entry.epochs:.2f}" if math.isfinite(entry.epochs) else "-",
@@ -51,15 +49,10 @@ def _row(entry: Entry) -> list[str]:
     ]  # fmt: skip
 
 
-def cost_table(entries: Sequence[Entry], costs: Costs) -> Table:
-    """Return one row per scheme, in the order of the ranking."""
-    return {"columns": [*COST_COLUMNS], "rows": [_cost(entry, costs) for entry in entries], "notes": [*COST_NOTES]}
-
-
 def _cost(entry: Entry, costs: Costs) -> list[str]:
     cost = _time_and_memory(entry, costs)
     return [
-        SCHEMES.get(entry.scheme, entry.scheme),
+        named(entry.scheme),
         *([f"{ratio:.3g}" for ratio in entry.unevenness] if entry.unevenness else ["-", "-"]),
         *([f"{number:.2f}" for number in cost] if cost else ["-", "-"]),
     ]

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
@@ -68,16 +67,16 @@ def all_tables(
 
 def arms_table(evidence: Evidence) -> Table:
     """Return one row per arm with statistics over its seeds; without decoding, columns that need BLEU are left out."""
-    scored = _scored(evidence)
     columns = ["arm", "seeds", "BLEU tok.", "valid loss", "NLL"]
-    columns += ["trains", "skill", "ceiling", "LR sensitivity"] * scored
+    columns += ["trains", "skill", "ceiling", "LR sensitivity"] * _scored(evidence)
     rows = []
     for arm, by_seed in sorted(evidence.arms.items()):
-        cells = {"arm": arm, **_statistics(evidence, [run for _, run in sorted(by_seed.items())], scored)}
-        if scored:
-            limit = ceiling(evidence, arm)
-            cells["ceiling"] = limit.words() if len(limit.rates) >= LEAST_RATES else None
-            cells["LR sensitivity"] = _sensitivity(evidence, arm)
+        limit = ceiling(evidence, arm)
+        cells = {
+            "arm": arm, **_statistics(evidence, [run for _, run in sorted(by_seed.items())]),
+            "ceiling": limit.words() if len(limit.rates) >= LEAST_RATES else None,
+            "LR sensitivity": _sensitivity(evidence, arm),
+        }  # fmt: skip
         rows.append([cells[column] for column in columns])
     return {"columns": columns, "rows": rows}
 
@@ -98,22 +97,18 @@ def rates_table(evidence: Evidence) -> Table:
     return {"columns": columns, "rows": rows}
 
 
-def _statistics(evidence: Evidence, runs: Sequence[Run], scored: bool = True) -> dict[str, Any]:
-    """Return the cells that describe some runs, by column; those that need BLEU only if the runs are ``scored``."""
-    trained = Count.of(evidence.trained, runs) if scored else Count(0, len(runs))
-    mixed = 0 < trained.hits < trained.runs
-    cells = {
-        "seeds": len(runs), "BLEU tok.": None, "valid loss": _mean([run.loss for run in runs], mixed=mixed),
+def _statistics(evidence: Evidence, runs: Sequence[Run]) -> dict[str, Any]:
+    """Return the cells that describe some runs, by column."""
+    trained, failed = Count.of(evidence.trained, runs), Count.of(evidence.failed, runs)
+    scored = _scored(evidence)
+    mixed = scored and 0 < trained.hits < trained.runs
+    return {
+        "seeds": len(runs), "BLEU tok.": _mean([run.bleu for run in runs], PERCENT, mixed) if scored else None,
+        "valid loss": _mean([run.loss for run in runs], mixed=mixed),
         "NLL": _mean([run.nll for run in runs], mixed=mixed),
+        "trains": f"{trained.hits}/{trained.runs}", "fails": f"{failed.hits}/{failed.runs}",
+        "skill": _skill(evidence, runs),
     }  # fmt: skip
-    if scored:
-        failed = Count.of(evidence.failed, runs)
-        cells |= {
-            "BLEU tok.": _mean([run.bleu for run in runs], PERCENT, mixed),
-            "trains": f"{trained.hits}/{trained.runs}", "fails": f"{failed.hits}/{failed.runs}",
-            "skill": _skill(evidence, runs),
-        }  # fmt: skip
-    return cells
 
 
 def mechanisms_table(evidence: Evidence) -> Table:
@@ -134,11 +129,11 @@ def depth_table(evidence: Evidence) -> Table:
     depths = {layers: part for layers, part in by_depth(evidence).items() if _scored(part)}
     rows = []
     for arm in sorted({arm for part in depths.values() for arm in part.arms}):
-        cells = {
-            layers: "{} ({})".format(*itemgetter("trains", "BLEU tok.")(_statistics(part, [*by_seed.values()])))
-            for layers, part in depths.items()
-            if (by_seed := part.arms.get(arm))
-        }
+        cells = {}
+        for layers, part in depths.items():
+            if by_seed := part.arms.get(arm):
+                found = _statistics(part, [*by_seed.values()])
+                cells[layers] = f"{found['trains']} ({found['BLEU tok.']})"
         if len(cells) > 1:
             rows.append([arm, *(cells.get(layers) for layers in depths)])
     return {"columns": ["arm", *(f"{layers} layers" for layers in depths)], "rows": rows}

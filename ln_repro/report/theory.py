@@ -6,6 +6,7 @@ from typing import Any
 from rich.table import Table as TerminalTable
 from rich.text import Text
 
+from ln_repro.claims.words import ends_words
 from ln_repro.report.claims_text import COLOURS
 from ln_repro.report.tables import Table
 
@@ -21,7 +22,7 @@ def terminal_table(findings: Findings) -> TerminalTable:
     table.add_column("ours, 95 %", min_width=17)
     for finding in findings:
         claim = Text(f"{finding['id']}\n").append(finding["verdict"], COLOURS[finding["verdict"]])
-        ours = f"{finding['quantity']}\n{interval(finding)}\n{finding['seeds']} seeds"
+        ours = f"{finding['quantity']}\n{ends_words(finding['interval'])}\n{finding['seeds']} seeds"
         table.add_row(claim, finding["statement"], finding["paper"], ours)
     return table
 
@@ -29,12 +30,6 @@ def terminal_table(findings: Findings) -> TerminalTable:
 def findings_table(findings: Findings) -> Table:
     """Return one row per finding, including the rule for its verdict."""
     columns = ["id", "statement", "paper", "ours", "95 % interval", "seeds", "verdict", "rule"]
-    rows = [[one["id"], one["statement"], one["paper"], one["quantity"], interval(one), one["seeds"],
+    rows = [[one["id"], one["statement"], one["paper"], one["quantity"], ends_words(one["interval"]), one["seeds"],
              one["verdict"], one["rule"]] for one in findings]  # fmt: skip
     return {"columns": columns, "rows": rows}
-
-
-def interval(finding: Mapping[str, Any]) -> str:
-    """Return the interval of a finding as text; an unbounded end is a dash."""
-    low, high = ("-" if bound is None else f"{bound:.3g}" for bound in finding["interval"])
-    return f"{low} .. {high}"

@@ -14,7 +14,7 @@ from tests.examples import SIGNATURE, diverged, record
 COLUMNS = ["exp", "seed", "valid loss", "BLEU", "BLEU tok.", "status", "id"]
 FINISHED_ROW = ["toy_preln_nowarm", 1, "2.125", "41.51", "43.25", "finished", "0123456789"]
 DIVERGED_ROW = ["toy_postln_nowarm", 2, None, None, None, "diverged", "abcdef0123"]
-TABLES = run_tables([diverged(), record()])
+TABLES = run_tables([diverged(), record()], {})
 
 
 def test_an_average_has_columns_and_signatures_of_its_own() -> None:
@@ -24,7 +24,7 @@ def test_an_average_has_columns_and_signatures_of_its_own() -> None:
         "test_average_tokenised": {"score": 43.5, "signature": signature.replace("13a", "none"), "epochs": [1, 2]},
     }
     averaged = record(bleu=record()["bleu"] | scores)
-    found = runs_table([record(), averaged])
+    found = runs_table([record(), averaged], {})
     assert found["columns"] == [*COLUMNS[:-2], "BLEU avg.", "BLEU avg. tok.", *COLUMNS[-2:]]
     assert found["rows"] == [
         [*FINISHED_ROW[:-2], None, None, *FINISHED_ROW[-2:]],
@@ -34,7 +34,7 @@ def test_an_average_has_columns_and_signatures_of_its_own() -> None:
         *signatures([record()]), f"BLEU avg.: {signature}", f"BLEU avg. tok.: {signature.replace('13a', 'none')}",
     ]  # fmt: skip
     without = record(bleu=record()["bleu"] | dict.fromkeys(scores))  # too few epochs
-    assert runs_table([without])["rows"] == [[*FINISHED_ROW[:-2], None, None, *FINISHED_ROW[-2:]]]
+    assert runs_table([without], {})["rows"] == [[*FINISHED_ROW[:-2], None, None, *FINISHED_ROW[-2:]]]
 
 
 def masked() -> dict[str, Any]:
@@ -46,7 +46,7 @@ def masked() -> dict[str, Any]:
 
 
 def test_a_task_without_scores_has_a_table_of_its_own_without_them() -> None:
-    tables = run_tables([record(), masked()])
+    tables = run_tables([record(), masked()], {})
     assert list(tables) == ["runs-toy", "runs-toy-masked_lm"]
     assert tables["runs-toy"]["rows"] == [FINISHED_ROW]
     assert tables["runs-toy-masked_lm"] == {
