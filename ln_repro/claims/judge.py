@@ -182,7 +182,8 @@ def theory_row(finding: Mapping[str, Any]) -> Row:
     """Return a finding of the theory as a claim; it needs neither training nor data."""
     return {
         "id": finding["id"], "claim": finding["statement"], "paper": finding["paper"],
-        "ours": f"{finding['quantity']} {ends_words(finding['interval'])}", "verdict": finding["verdict"], "class": "paper",
+        "ours": f"{finding['quantity']} {ends_words(finding['interval'])}",
+        "verdict": finding["verdict"], "class": "paper",
         "rule": finding["rule"], "place": finding["place"], "evidence": [], "other_corpora": [],
         "command": f"ln-repro theory --full --only {finding['id']}", "cost_gpu_hours": 0.0, "needs": None,
         "seeds": finding["seeds"], "written": None, "source": None, "older": 0, "code": [],

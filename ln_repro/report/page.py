@@ -149,6 +149,6 @@ def number_table(finding: Finding) -> Table:
     """Return the table of a finding's checks: model, quantity, interval, rule and verdict."""
     return {
         "columns": ["model", "quantity", "ours, 95 %", "rule", "verdict", "seeds"],
-        "rows": [[part["part"], part["quantity"], ends_words(part["interval"]), part["rule"], part["verdict"], part["seeds"]]
-                 for part in finding["parts"]],
+        "rows": [[part["part"], part["quantity"], ends_words(part["interval"]), part["rule"], part["verdict"],
+                  part["seeds"]] for part in finding["parts"]],
     }  # fmt: skip
