@@ -9,6 +9,7 @@ from ln_repro.claims.arena import REFERENCE, Entry
 from ln_repro.claims.rates import Ceiling
 from ln_repro.claims.words import named
 from ln_repro.records.archive import Costs
+from ln_repro.records.events import json_ready
 from ln_repro.report.tables import Table
 
 COLUMNS = ("scheme", "BLEU", "seeds", "rate", "ramp", "rank", "P", "epochs", "w/o", "w/", "sens.")
@@ -78,25 +79,15 @@ def arena_data(entries: Sequence[Entry], costs: Costs) -> list[dict[str, Any]]:
     A ceiling has the largest ``rate`` at which the scheme trains and the next one ``above`` it, at which it does not;
     it is None if no rate has enough seeds.
     """
-    found = []
+    found: list[dict[str, Any]] = []
     for entry in entries:
+        without, with_ramp = ({"rate": limit.rate, "above": limit.above} if limit.rates else None
+                              for limit in (entry.without, entry.with_ramp))  # fmt: skip
         time, memory = _time_and_memory(entry, costs) or (None, None)
-        found.append({
+        found.append(json_ready({
             "scheme": entry.scheme, "arm": entry.arm, "rate": entry.rate, "bleu": entry.bleus, "rank": entry.rank,
-            "improvement": None if entry.scheme == REFERENCE else _finite(entry.improvement),
-            "epochs": _finite(entry.epochs),
-            "ceiling_without_warmup": _ceiling_data(entry.without),
-            "ceiling_with_warmup": _ceiling_data(entry.with_ramp),
-            "sensitivity": _finite(entry.sensitivity),
-            "unevenness": entry.unevenness and [*map(_finite, entry.unevenness)],
-            "time": time, "memory": memory,
-        })  # fmt: skip
+            "improvement": None if entry.scheme == REFERENCE else entry.improvement, "epochs": entry.epochs,
+            "ceiling_without_warmup": without, "ceiling_with_warmup": with_ramp,
+            "sensitivity": entry.sensitivity, "unevenness": entry.unevenness, "time": time, "memory": memory,
+        }))  # fmt: skip
     return found
-
-
-def _ceiling_data(ceiling: Ceiling) -> dict[str, float | None] | None:
-    return {"rate": ceiling.rate, "above": ceiling.above} if ceiling.rates else None
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""Claims as text for a terminal: an overview of the verdicts, and one claim with its rule and records."""
+"""Text for a terminal: an overview of the verdicts, one claim with its rule and records, findings of the theory."""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ln_repro.claims.judge import Row
+from ln_repro.claims.words import ends_words
 
 COLOURS = {"reproduced": "green", "contradicted": "red", "inconclusive": "yellow"}
 INDENT = 11
@@ -20,6 +21,20 @@ def overview(rows: Sequence[Row]) -> Table:
         verdicts = {other["data"]: other["verdict"] for other in row["other_corpora"]} | {_own(row): row["verdict"]}
         words = [Text(f"{data}: ").append(verdict, COLOURS.get(verdict, "dim")) for data, verdict in verdicts.items()]
         table.add_row(row["id"], Text(f"{row['claim']}\n") + Text(", ").join(words))
+    return table
+
+
+def terminal_table(findings: Sequence[Mapping[str, Any]]) -> Table:
+    """Return one row per finding of the theory for a terminal of 80 columns."""
+    table = Table(box=None, padding=(0, 2, 1, 0), pad_edge=False)
+    table.add_column("claim", no_wrap=True)
+    table.add_column("statement")
+    table.add_column("paper", max_width=16)
+    table.add_column("ours, 95 %", min_width=17)
+    for finding in findings:
+        claim = Text(f"{finding['id']}\n").append(finding["verdict"], COLOURS[finding["verdict"]])
+        ours = f"{finding['quantity']}\n{ends_words(finding['interval'])}\n{finding['seeds']} seeds"
+        table.add_row(claim, finding["statement"], finding["paper"], ours)
     return table
 
 

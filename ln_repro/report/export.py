@@ -14,12 +14,11 @@ from ln_repro.claims.intervals import NOT_NEGATIVE, PERCENT, Scale
 from ln_repro.claims.judge import Row
 from ln_repro.claims.mechanisms import assess
 from ln_repro.claims.rates import LEAST_RATES, arm_sensitivity, ceiling
-from ln_repro.claims.words import spoken
+from ln_repro.claims.words import ends_words, spoken
 from ln_repro.records.archive import Kept, Run
 from ln_repro.records.record import decoded
 from ln_repro.report.arena import arena_tables
 from ln_repro.report.tables import Table, claims_table, render, run_tables
-from ln_repro.report.theory import findings_table
 
 Files = dict[str, dict[str, Table]]
 """Tables by file and name."""
@@ -137,6 +136,14 @@ def depth_table(evidence: Evidence) -> Table:
         if len(cells) > 1:
             rows.append([arm, *(cells.get(layers) for layers in depths)])
     return {"columns": ["arm", *(f"{layers} layers" for layers in depths)], "rows": rows}
+
+
+def findings_table(findings: Sequence[Mapping[str, Any]]) -> Table:
+    """Return one row per finding of the theory, including the rule for its verdict."""
+    columns = ["id", "statement", "paper", "ours", "95 % interval", "seeds", "verdict", "rule"]
+    rows = [[one["id"], one["statement"], one["paper"], one["quantity"], ends_words(one["interval"]), one["seeds"],
+             one["verdict"], one["rule"]] for one in findings]  # fmt: skip
+    return {"columns": columns, "rows": rows}
 
 
 def _scored(evidence: Evidence) -> bool:
