@@ -46,17 +46,12 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: its panels by row.
-
-    Attributes:
-        about: the arm that is the subject of the figure, if there is one; without it, the figure is not drawn.
-        corpora: the corpora to draw the figure for; empty: all that are translated.
-    """
+    """A figure: its panels by row."""
 
     title: str
     rows: tuple[tuple[Panel, ...], ...]
-    about: str = ""
-    corpora: tuple[str, ...] = ()
+    about: str = ""  # the arm that is its subject, if there is one; without a run of it, the figure is not drawn
+    corpora: tuple[str, ...] = ()  # those to draw it for; empty: all that are translated
 
 
 def curves(labels: Mapping[str, str], readings: Readings | None = None) -> tuple[Series, ...]:

@@ -87,7 +87,7 @@ def draw_runs(evidence: Mapping[str, Evidence], folder: Path) -> Drawn:
     for corpus, of_corpus in sorted(evidence.items()):
         arms = records_by_arm(of_corpus)
         for name, figure in figures_of(corpus).items():
-            rows, stem = rows_for(figure, corpus), folder / corpus / name
+            rows = [row for row in figure.rows if row[0].corpus in (OF_THE_PAPER, corpus)]  # WMT14's for WMT14 alone
             wanted = {series.arm for row in rows for panel in row for series in panel.series}
             run = sorted(wanted & arms.keys())
             if len(run) < 2:
@@ -99,7 +99,7 @@ def draw_runs(evidence: Mapping[str, Evidence], folder: Path) -> Drawn:
             records = [record for arm in run for record in arms[arm]]
             data = [[record["epochs"], record["status"]] for record in records]
             draw = partial(draw_figure, figure.title, rows, corpus, arms)
-            paths += draw_once(stem, [record["id"] for record in records], data, draw)
+            paths += draw_once(folder / corpus / name, [record["id"] for record in records], data, draw)
     return Drawn(paths, left_out)
 
 
@@ -118,11 +118,6 @@ def records_by_arm(evidence: Evidence) -> Arms:
         arm: [run.record for one in evidence.by_start for run in one.arms.get(arm, {}).values()]
         for arm in evidence.arms
     }
-
-
-def rows_for(figure: Figure, corpus: str) -> list[tuple[Panel, ...]]:
-    """Return the rows of a figure to draw for a corpus; the paper's WMT14 panels are only drawn for WMT14."""
-    return [row for row in figure.rows if row[0].corpus in (OF_THE_PAPER, corpus)]
 
 
 def draw_figure(title: str, rows: Sequence[Sequence[Panel]], corpus: str, arms: Arms, pyplot: Any) -> Any:

@@ -121,18 +121,14 @@ def _filters(arms: Sequence[Arm]) -> dict[str, Any]:
 
 def theory_panels(finding: Finding, figures: Mapping[str, Any]) -> list[Panel]:
     """Return the panels of a finding, with numbers of five digits."""
-    panels = [described(name, _content(name, figures)) for name in PANELS.get(finding["id"], ())]
+    panels = []
+    for name in PANELS.get(finding["id"], ()):
+        figure, _, part = name.partition(" ")
+        panels.append(described(name, figures[figure][part] if part else figures[figure]))
     panels = panels or [_by_width(finding["values"])]
     for series in (series for panel in panels for series in panel["series"]):
         series |= {key: [float(f"{y:.5g}") for y in series[key]] for key in ("y", "low", "high") if key in series}
     return panels
-
-
-def _content(name: str, figures: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the data of a panel; the figure of shares has one panel alone."""
-    figure, _, part = name.partition(" ")
-    content: Mapping[str, Any] = figures[figure]
-    return content[part] if part else content
 
 
 def _by_width(values: Mapping[str, Mapping[str, Sequence[float]]]) -> Panel:

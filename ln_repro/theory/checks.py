@@ -1,7 +1,4 @@
-"""The claims of the theory, and the table of checks with all thresholds of `ln-repro theory`.
-
-Both the printed rule and the verdict (`ln_repro.theory.judge`) are derived from a row of the table.
-"""
+"""The claims of the theory, and the table of checks that their printed rules and verdicts are derived from."""
 
 import math
 from collections.abc import Mapping
