@@ -44,9 +44,7 @@ def details(row: Row, width: int) -> Iterator[Text]:
     yield _field("paper", f"{row['paper']} ({row['place']})", width)
     for other in row["other_corpora"]:
         yield from _judged(other["data"], other, width)
-        yield from _command(other["needs"] and other["command"])
-    yield from _judged(_own(row), row, width)
-    yield from _command(row["needs"] and row["command"], f"   # about {row['cost_gpu_hours']:g} GPU hours")
+    yield from _judged(_own(row), row, width, f"   # about {row['cost_gpu_hours']:g} GPU hours")
 
 
 def _own(row: Row) -> str:
@@ -54,8 +52,8 @@ def _own(row: Row) -> str:
     return "paper's data" if row["written"] else "theory"
 
 
-def _judged(data: str, part: Mapping[str, Any], width: int) -> Iterator[Text]:
-    """Yield the verdict on one kind of data, and what it rests on."""
+def _judged(data: str, part: Mapping[str, Any], width: int, cost: str = "") -> Iterator[Text]:
+    """Yield the verdict on one kind of data, what it rests on, and the command that would resolve it."""
     seeds = f" ({part['seeds']} seed{'s' * (part['seeds'] != 1)})" if part["seeds"] else ""
     yield Text(f"\n{data}: ").append(part["verdict"], COLOURS.get(part["verdict"], "dim")).append(seeds)
     if part["ours"]:
@@ -68,12 +66,7 @@ def _judged(data: str, part: Mapping[str, Any], width: int) -> Iterator[Text]:
         yield _field("records", f"{len(part['evidence'])}{older}{code}: {', '.join(part['evidence'])}", width)
     if part["needs"]:
         yield _field("needs", part["needs"], width)
-
-
-def _command(command: str | None, remark: str = "") -> Iterator[Text]:
-    """Yield a command, on one line so that it can be copied."""
-    if command:
-        yield Text(f"{'  run':{INDENT}}{command}{remark}")
+        yield Text(f"{'  run':{INDENT}}{part['command']}{cost}")  # on one line so that it can be copied
 
 
 def _field(label: str, words: str, width: int) -> Text:

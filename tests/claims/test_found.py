@@ -101,7 +101,7 @@ def test_every_rule_can_be_judged_when_a_run_of_any_arm_diverged(id: str, kept: 
             runs = [run for run in made_runs(setting, arms) if run.record["exp"] != f"{setting}_{arm}" or run.seed != 3]
             ended = made(f"{setting}_{arm}", 3, 0.0, losses=[4.0] * kept + [None], rule="not_finite")
             rule = getattr(CLAIMS[id], what)
-            assert rule is None or judge(rule, gathered([*runs, ended])[setting]).verdict != "not-run"
+            assert rule is None or judge(rule, gathered([*runs, ended])[setting])["verdict"] != "not-run"
 
 
 def test_ceilings_on_other_data_are_judged_without_the_named_experiments() -> None:
