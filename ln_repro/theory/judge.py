@@ -46,7 +46,6 @@ def finding(id: str, measured: Measured) -> dict[str, Any]:
     checks = [check for check in CHECKS if check.claim == id]
     parts = [part for check in checks if (part := examine(check, measured))]
     judged = [part for part in parts if part.verdict != WITHOUT]
-    seeds = min((part.seeds for part in judged), default=0)
     result = all_of(part.verdict for part in judged)
     missing = list(dict.fromkeys(check.part for check in checks if not any(p.part == check.part for p in parts)))
     values: dict[str, Any] = {f"{part.part}: {part.quantity}: {part.rule}": part.settings for part in parts}
@@ -59,9 +58,9 @@ def finding(id: str, measured: Measured) -> dict[str, Any]:
         "values": means(CURVES[id](measured)) if id in CURVES else values,
         "quantity": checks[0].quantity,
         "interval": parts[0].interval if parts else (-math.inf, math.inf),
-        "rule": "; ".join(dict.fromkeys(f"{part.part}: {part.quantity}: {part.rule}" for part in parts)),
+        "rule": "; ".join(values),
         "verdict": result,
-        "seeds": seeds,
+        "seeds": min((part.seeds for part in judged), default=0),
         "parts": [vars(part) for part in parts],
         "note": "; ".join(notes) or None,
         "place": CLAIMS[id].place,

@@ -52,6 +52,13 @@ def test_ceilings(high: Curve, low: Curve, verdict: str, needs: str | None) -> N
     assert len(found.runs) == sum(map(len, [*high.values(), *low.values()]))
 
 
+def test_a_difference_that_may_be_chance_is_not_denied() -> None:
+    found = Ceilings("postln_warm", "postln_nowarm").judge(
+        held({"postln_warm": curve(5, 4, 0), "postln_nowarm": curve(5, 1, 0)})
+    )
+    assert found.words.endswith("no rate at which significantly more of the former's seeds train")
+
+
 @pytest.mark.parametrize(
     ("low", "words"),
     [
