@@ -1,12 +1,14 @@
 """Ceilings and best rates (amendment 1): made-up curves over learning rates for every branch, and the statistics."""
 
 import math
+import random
 from collections.abc import Mapping, Sequence
 
 import pytest
 
 from ln_repro.claims.criteria import Finding
 from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.intervals import prediction_interval
 from ln_repro.claims.metrics import BLEU
 from ln_repro.claims.rates import BestRates, Ceilings, TrainsWhereFails, ceiling, sensitivity, sensitivity_interval
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
@@ -142,3 +144,13 @@ def test_sensitivity_is_how_much_worse_the_other_rates_are_on_the_mean() -> None
     low, high = sensitivity_interval(found, 6.0)
     assert 0 <= low < 1.25 < high <= 2.0 and sensitivity_interval(found, 6.0) == (low, high)
     assert sensitivity_interval({1e-3: [2.0], 2e-3: [5.0, 5.0]}, 6.0) == (-math.inf, math.inf)
+
+
+def test_one_more_value_of_a_normal_distribution_lies_in_the_prediction_interval_as_often_as_it_says() -> None:
+    draw = random.Random(1)
+    inside = 0
+    for _ in range(2000):
+        *values, last = (draw.gauss(3.0, 0.5) for _ in range(5))
+        low, high = prediction_interval(values, 0.9)
+        inside += low <= last <= high
+    assert 1750 < inside < 1850
