@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
-from ln_repro.claims.words import CORPORA, corpus_order, ends_words, named
+from ln_repro.claims.words import corpus_order, ends_words, named
 from ln_repro.records.archive import Run
 from ln_repro.report.page_runs import Arm, arms_of, chart_data
-from ln_repro.report.readme_table import headlines
+from ln_repro.report.readme_table import headlines, judged_corpora
 from ln_repro.report.tables import Table, signatures
 from ln_repro.report.theory_panels import Panel, described, measured
 
@@ -79,7 +79,7 @@ def page(runs: Sequence[Run], claims: Sequence[Claim], theory: Mapping[str, Any]
         verdicts=VERDICTS,
         headlines=headlines(claims),
         figure=figure[figure.find("<svg") :] if figure else "",
-        others=[name for name in CORPORA if any(o["data"] == name for c in claims for o in c["other_corpora"])],
+        others=judged_corpora(claims),
         arms=arms,
         filters=_filters(arms),
         runs=len(records),
