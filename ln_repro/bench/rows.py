@@ -25,7 +25,8 @@ def probes_run(work: Workload, rounds: int) -> list[float]:
     often, usual = PROBED_WINDOWS * WARM_UP, work.experiment.every
     longer = work.experiment.train.model_copy(update={"max_update": often * (rounds + 1), "max_epoch": None})
     probed = work.experiment.model_copy(update={"probe": "gradients", "every": often, "train": longer})
-    return probe_ratios(Workload(probed, work.corpus).our_windows(), often, usual)
+    (windows,) = Workload(probed, work.corpus).our_windows()
+    return probe_ratios(windows, often, usual)
 
 
 def probe_ratios(windows: list[Window], often: int, usual: int) -> list[float]:

@@ -37,17 +37,18 @@ class Workload:
 
     def ours(self, runs: int = 1, threads: int = 1) -> float:
         """Return our target tokens per second, summed over ``runs`` simultaneous runs."""
+        return sum(map(speed, self.our_windows(runs, threads)))
+
+    def our_windows(self, runs: int = 1, threads: int = 1) -> list[list[Window]]:
+        """Train ``runs`` times simultaneously; return the windows of each run, from its events."""
         with tempfile.TemporaryDirectory() as name:
             folders = [Path(name) / str(number) for number in range(runs)]
-            workers = [self._start_ours(folder, threads) for folder in folders]
-            _finish(workers)
-            return sum(speed(self.windows(folder)) for folder in folders)
-
-    def our_windows(self) -> list[Window]:
-        """Train once; return all windows."""
-        with tempfile.TemporaryDirectory() as name:
-            self.train(Path(name) / "run")
-            return self.windows(Path(name) / "run")
+            _finish([self._start_ours(folder, threads) for folder in folders])
+            events = [map(json.loads, _lines(folder / "events.jsonl")) for folder in folders]
+        return [
+            [Window(e["update"], e["tokens"], e["seconds"] - e["saving"]) for e in of_run if e["kind"] == "train"]
+            for of_run in events
+        ]
 
     def train(self, folder: Path) -> None:
         """Train once, in ``folder``."""
@@ -73,12 +74,6 @@ class Workload:
     def update(self) -> Mapping[str, Any]:
         """Return the operations of one of our updates, the bytes that they read and write, and the bytes saved."""
         return _json(self._printed_by("count")[-1])
-
-    @staticmethod
-    def windows(folder: Path) -> list[Window]:
-        """Return the windows of one of our training runs, from its events."""
-        events = map(json.loads, _lines(folder / "events.jsonl"))
-        return [Window(e["update"], e["tokens"], e["seconds"] - e["saving"]) for e in events if e["kind"] == "train"]
 
     def _start_ours(self, folder: Path, threads: int) -> Worker:
         folder.mkdir()

@@ -9,7 +9,7 @@ from statistics import fmean, geometric_mean, quantiles
 from ln_repro.claims.evidence import Evidence, Rate
 from ln_repro.claims.intervals import Interval
 from ln_repro.claims.metrics import VALID_LOSS, at, reached
-from ln_repro.claims.probes import layer_gradients, unevenness
+from ln_repro.claims.probes import uneven_gradients
 from ln_repro.claims.rates import SAMPLES, Ceiling, arm_sensitivity, best_rate, ceiling
 from ln_repro.records.archive import Run
 
@@ -24,33 +24,24 @@ UNRAMPED = {"preln": "preln_nowarm_anchored"}
 
 @dataclass(frozen=True)
 class Entry:
-    """The results of a scheme.
+    """The results of a scheme, at the arm and the learning rate with its lowest mean validation loss.
 
-    Attributes:
-        scheme: its name in `conf/norm`.
-        arm, rate: the arm and the learning rate with its lowest mean validation loss.
-        runs: the runs there, in the order of their seeds.
-        rank: 95 % bootstrap interval of its rank by mean BLEU.
-        improvement: probability that its BLEU is higher than that of Pre-LN, for one random seed of each (Agarwal et
-            al. 2021); NaN without runs of Pre-LN.
-        epochs: mean number of epochs to the reference loss over that of Pre-LN; infinite if some run does not reach it.
-        without, with_ramp: learning-rate ceilings without and with warm-up.
-        sensitivity: learning-rate sensitivity without warm-up in bits; None if unknown.
-        unevenness: largest over smallest gradient of W2 in a decoder layer before training, and the largest such ratio
-            during training, both as geometric means over the runs that were probed; None without any.
+    ``improvement`` is the probability that its BLEU is higher than that of Pre-LN, for one random seed of each (Agarwal
+    et al. 2021); NaN without runs of Pre-LN. ``epochs`` is the mean number of epochs to the reference loss over that of
+    Pre-LN; infinite if some run does not reach it.
     """
 
-    scheme: str
+    scheme: str  # its name in `conf/norm`
     arm: str
     rate: Rate
-    runs: Sequence[Run]
-    rank: Interval
+    runs: Sequence[Run]  # in the order of their seeds
+    rank: Interval  # 95 % bootstrap interval of its rank by mean BLEU
     improvement: float
     epochs: float
-    without: Ceiling
+    without: Ceiling  # without warm-up
     with_ramp: Ceiling
-    sensitivity: float | None
-    unevenness: tuple[float, float] | None
+    sensitivity: float | None  # to the learning rate, without warm-up, in bits; None if unknown
+    unevenness: tuple[float, float] | None  # before training and the largest during it; geometric means over runs
 
     @property
     def bleus(self) -> list[float]:
@@ -112,8 +103,7 @@ def _epochs(runs: Sequence[Run], reference: Sequence[Run]) -> float:
 
 
 def _unevenness(runs: Sequence[Run]) -> tuple[float, float] | None:
-    courses = [[unevenness(norms) for _, norms in sorted(probes.items())]
-               for run in runs if len(probes := layer_gradients(run)) > 1]  # fmt: skip
-    if not courses:
+    probed = [[*ratios.values()] for run in runs if len(ratios := uneven_gradients(run)) > 1]
+    if not probed:
         return None
-    return geometric_mean(first for first, *_ in courses), geometric_mean(max(later) for _, *later in courses)
+    return geometric_mean(first for first, *_ in probed), geometric_mean(max(later) for _, *later in probed)

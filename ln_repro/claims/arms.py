@@ -17,15 +17,11 @@ LOCK = "experiments.lock.json"
 class Arms:
     """Look up arms by experiment name: in the lock file if it is up to date, otherwise by composing the experiment.
 
-    Args:
-        compose: returns a named experiment; None if there is no such name.
-        sources: the files that experiments are composed from, and the code that defines the defaults of settings.
-        lock: the lock file; it may be absent.
+    ``sources`` are the files that experiments are composed from, and the code that defines the defaults of settings.
     """
 
     def __init__(self, compose: Callable[[str], Experiment | None], sources: list[Path], lock: Path) -> None:
-        self.compose = compose
-        self.lock = lock
+        self.compose, self.lock = compose, lock
         digest = hashlib.sha256()
         for path in sorted(sources):
             digest.update(f"{path.name}\n".encode() + path.read_bytes())

@@ -51,21 +51,13 @@ class Count(NamedTuple):
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a criterion.
+    """The result of a criterion."""
 
-    Attributes:
-        verdict: one of those in `ln_repro.claims.verdict`.
-        words: the measured values, as text.
-        needs: what would resolve an inconclusive verdict.
-        runs: runs that it used in addition to those of the claim's arms.
-        plain: the most important of the values in a clause for a headline.
-    """
-
-    verdict: str
-    words: str
-    needs: str | None = None
-    runs: Sequence[Run] = ()
-    plain: str = ""
+    verdict: str  # one of those in `ln_repro.claims.verdict`
+    words: str  # the measured values, as text
+    needs: str | None = None  # what would resolve an inconclusive verdict
+    runs: Sequence[Run] = ()  # those used in addition to the runs of the claim's arms
+    plain: str = ""  # the most important of the values in a clause for a headline
 
 
 class Criterion(Protocol):
@@ -84,19 +76,12 @@ class Criterion(Protocol):
 
 @dataclass(frozen=True)
 class Metric:
-    """A quantity measured on one run, or on several runs with the same seed.
+    """A quantity measured on one run, or on several runs with the same seed."""
 
-    Args:
-        words: its name, with one ``{}`` per arm.
-        of: computes the quantity; takes one run per arm.
-        scale: the scale of means and intervals.
-        plain: a clause for headlines, with ``{}`` for each arm and ``{value}`` for the mean.
-    """
-
-    words: str
-    of: Callable[..., float]
+    words: str  # its name, with one ``{}`` per arm
+    of: Callable[..., float]  # computes the quantity from one run per arm
     scale: Scale = LINEAR
-    plain: str = ""
+    plain: str = ""  # a clause for headlines, with ``{}`` for each arm and ``{value}`` for the mean
 
     def name(self, arms: Sequence[str]) -> str:
         """Return the name of the quantity for the given arms."""
@@ -113,18 +98,13 @@ class Metric:
 
 @dataclass(frozen=True)
 class Within:
-    """The confidence interval of a metric's mean over seeds lies between ``low`` and ``high``.
-
-    Args:
-        contradicted: the region that contradicts the claim; None: everything outside ``low`` to ``high``.
-        level: the confidence level.
-    """
+    """The confidence interval of a metric's mean over seeds lies between ``low`` and ``high``."""
 
     metric: Metric
     arms: tuple[str, ...]
     low: float = -math.inf
     high: float = math.inf
-    contradicted: Interval | None = None
+    contradicted: Interval | None = None  # the region that contradicts the claim; None: all outside ``low`` to ``high``
     level: float = LEVEL
 
     def sentence(self) -> str:
@@ -168,16 +148,12 @@ class Report:
 
 @dataclass(frozen=True)
 class Trains:
-    """The share of an arm's seeds that train lies between ``least`` and ``most``.
-
-    Args:
-        bleu: minimum BLEU of a run that trains; None: `TRAINS` times that of the best arm.
-    """
+    """The share of an arm's seeds that train lies between ``least`` and ``most``."""
 
     arm: str
     least: float = 0.0
     most: float = 1.0
-    bleu: float | None = None
+    bleu: float | None = None  # minimum BLEU of a run that trains; None: `TRAINS` times that of the best arm
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -201,14 +177,11 @@ class Trains:
 class AnyOf:
     """At least one of several groups of criteria holds; the group with the best verdict decides.
 
-    Args:
-        parts: the groups.
-        words: introduces the groups in the printed rule.
-        alike: the arm of each group, if the groups are identical otherwise; the rule is then printed once, with "it".
+    If the groups differ only in their arm, ``alike`` has these arms, and the rule is printed once, with "it".
     """
 
     parts: tuple[tuple[Criterion, ...], ...]
-    words: str = "for one of these"
+    words: str  # introduces the groups in the printed rule
     alike: tuple[str, ...] = ()
 
     @property
@@ -235,19 +208,12 @@ class AnyOf:
 
 @dataclass(frozen=True)
 class Rule:
-    """The criteria for a claim on one kind of data: reproduced if all hold, contradicted if one is contradicted.
-
-    Args:
-        criteria: the criteria.
-        written: when the rule was written, in ISO 8601; records made before that are older than their rule.
-        source: where the thresholds come from.
-        seeds: number of seeds needed for every arm.
-    """
+    """The criteria for a claim on one kind of data: reproduced if all hold, contradicted if one is contradicted."""
 
     criteria: tuple[Criterion, ...]
-    written: str
-    source: str
-    seeds: int = SEEDS
+    written: str  # when, in ISO 8601; records made before that are older than their rule
+    source: str  # where the thresholds come from
+    seeds: int = SEEDS  # number needed for every arm
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -263,25 +229,16 @@ class Rule:
 class Claim:
     """One claim of the paper, or of the authors of a later scheme.
 
-    Args:
-        id: its identifier. With the suffix ``.anchored``, "no warm-up" means that only the ramp is left out; without
-            it, the paper's literal reading, T = 1 in the formula of the schedule.
-        claim: the claim in one sentence.
-        place: the section or figure of the paper.
-        paper: the paper's number and how it was obtained.
-        rule: the rule on the paper's data.
-        others: the rule on other data; None if the claim is not judged there.
-        setting: the setting that uses the paper's data.
-        grid: the grid of `ln-repro sweep` that provides runs at several learning rates, if the rule needs them.
-        controls: arms that discriminate between explanations but are not part of the rules.
+    In claims with the suffix ``.anchored``, "no warm-up" means that only the ramp is left out; without it, the paper's
+    literal reading, T = 1 in the formula of the schedule.
     """
 
     id: str
-    claim: str
-    place: str
-    paper: str
-    rule: Rule
-    others: Rule | None = None
-    setting: str = "iwslt"
-    grid: str = ""
-    controls: tuple[str, ...] = ()
+    claim: str  # in one sentence
+    place: str  # the section or figure of the paper
+    paper: str  # the paper's number and how it was obtained
+    rule: Rule  # on the paper's data
+    others: Rule | None = None  # on other data; None if the claim is not judged there
+    setting: str = "iwslt"  # the one that uses the paper's data
+    grid: str = ""  # of `ln-repro sweep`, if the rule needs runs at several learning rates
+    controls: tuple[str, ...] = ()  # arms that discriminate between explanations but are not part of the rules

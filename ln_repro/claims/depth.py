@@ -23,15 +23,10 @@ def by_depth(evidence: Evidence) -> dict[int, Evidence]:
 
 @dataclass(frozen=True)
 class AtDepth:
-    """All ``parts`` hold at one or more numbers of layers.
-
-    Args:
-        parts: the criteria.
-        layers: the numbers of layers; none: all that were run.
-    """
+    """All ``parts`` hold at one or more numbers of layers."""
 
     parts: tuple[Trains, ...]
-    layers: tuple[int, ...] = ()
+    layers: tuple[int, ...] = ()  # none: all that were run
 
     arms = ()
 

@@ -55,20 +55,15 @@ Runs = Mapping[Seed, Run]
 class Evidence:
     """The runs of one setting.
 
-    Attributes:
-        arms: runs at the arm's own learning rate, by arm and seed.
-        rates: runs at every peak learning rate, by arm, rate and seed.
-        starts: for fine-tuning, the evidence by number of updates of the pre-training. ``arms`` then has one run per
-            seed, even if the seed was run from several checkpoints.
-        entropies: bits per target token of a unigram model and of a model that ignores the source, if known.
-        others: evidence for variations of the arms, by the setting that differs ("init=fairseq").
+    For fine-tuning, ``starts`` has the evidence by number of updates of the pre-training, and ``arms`` one run per
+    seed, even if the seed was run from several checkpoints.
     """
 
-    arms: Mapping[str, Runs] = field(default_factory=dict)
-    rates: Mapping[str, Mapping[Rate, Runs]] = field(default_factory=dict)
+    arms: Mapping[str, Runs] = field(default_factory=dict)  # at the arm's own learning rate
+    rates: Mapping[str, Mapping[Rate, Runs]] = field(default_factory=dict)  # at every peak learning rate, by arm
     starts: Mapping[int, "Evidence"] = field(default_factory=dict)
-    entropies: Mapping[str, float] = field(default_factory=dict)
-    others: Mapping[str, "Evidence"] = field(default_factory=dict)
+    entropies: Mapping[str, float] = field(default_factory=dict)  # bits per token: unigram, and blind to the source
+    others: Mapping[str, "Evidence"] = field(default_factory=dict)  # by the setting that differs ("init=fairseq")
 
     def missing(self, arms: Sequence[str]) -> list[str]:
         """Return the arms without a run."""

@@ -41,17 +41,11 @@ def ratio_interval(ratios: Sequence[float], level: float = LEVEL) -> Interval:
 
 @dataclass(frozen=True)
 class Scale:
-    """The scale on which means and intervals are computed: linear or logarithmic.
-
-    Attributes:
-        mean: computes the mean.
-        interval: computes the interval of the mean at a confidence level.
-        possible: the range of possible values.
-    """
+    """The scale on which means and intervals are computed: linear or logarithmic."""
 
     mean: Callable[[Sequence[float]], float]
-    interval: Callable[[Sequence[float], float], Interval]
-    possible: Interval = (-math.inf, math.inf)
+    interval: Callable[[Sequence[float], float], Interval]  # of the mean, at a confidence level
+    possible: Interval = (-math.inf, math.inf)  # the range of possible values
 
     def has(self, values: Sequence[float]) -> bool:
         """Return whether every value is finite and, on the logarithmic scale, positive."""

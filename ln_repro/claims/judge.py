@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +13,7 @@ from ln_repro.claims.rates import OverRates
 from ln_repro.claims.schemes import PROBE_BATCHES, SCHEMES
 from ln_repro.claims.translation import TRANSLATION
 from ln_repro.claims.verdict import INCONCLUSIVE, NOT_RUN, all_of
-from ln_repro.claims.words import CORPORA, PARTS
+from ln_repro.claims.words import CORPORA, PARTS, ends_words
 from ln_repro.records.archive import Run
 
 Row = dict[str, Any]
@@ -46,27 +45,6 @@ FILL_IN = (
 FAMILIES = ("MT", "WMT", "BERT", "TH", "X")
 
 
-@dataclass(frozen=True)
-class RuleResult:
-    """The result of a rule on one setting.
-
-    Attributes:
-        verdict: one of those in `ln_repro.claims.verdict`.
-        ours: the measured values, as text; None if there are none.
-        seeds: number of seeds.
-        runs: the runs that the verdict is based on.
-        needs: what would resolve the claim; None if it is resolved.
-        plain: the most important measured values, as clauses for a headline.
-    """
-
-    verdict: str
-    ours: str | None = None
-    seeds: int = 0
-    runs: Sequence[Run] = ()
-    needs: str | None = None
-    plain: str = ""
-
-
 def arms_of_rules() -> list[str]:
     """Return every arm that a rule uses, including those that it compares over learning rates."""
     arms = {arm for claim in CLAIMS for arm in claim.controls}
@@ -80,14 +58,14 @@ def evidence_of(runs: Sequence[Run], named: Named, corpora: Mapping[str, Mapping
     return gather(runs, named, arms_of_rules(), corpora)
 
 
-def judge(rule: Rule, evidence: Evidence) -> RuleResult:
-    """Apply a rule to one setting."""
+def judge(rule: Rule, evidence: Evidence) -> Row:
+    """Return the part of a row that comes from applying a rule to one setting (see `result_of`)."""
     if missing := evidence.missing(rule.arms):
-        return RuleResult(NOT_RUN, needs=f"runs of {', '.join(missing)}")
+        return result_of(rule, NOT_RUN, f"runs of {', '.join(missing)}")
     findings = [one.judge(evidence) for one in rule.criteria]
     runs = {run.record["id"]: run for finding in findings for run in finding.runs}
     if not rule.arms and not runs:
-        return RuleResult(NOT_RUN, needs=next((finding.needs for finding in findings if finding.needs), None))
+        return result_of(rule, NOT_RUN, next((finding.needs for finding in findings if finding.needs), None))
     arms = dict.fromkeys(arm for one in rule.criteria for arm in one.arms)
     runs |= {run.record["id"]: run for one in evidence.by_start for arm in arms
              for _, run in sorted(one.arms.get(arm, {}).items())}  # fmt: skip
@@ -99,7 +77,27 @@ def judge(rule: Rule, evidence: Evidence) -> RuleResult:
         needs = "; ".join(dict.fromkeys(finding.needs for finding in findings if finding.needs))
     ours = "; ".join(finding.words for finding in findings if finding.words)
     plain = "; ".join(finding.plain for finding in findings if finding.plain).replace(f" {PARTS['anchored']}", "")
-    return RuleResult(result, ours or None, seeds, list(runs.values()), needs, plain)
+    return result_of(rule, result, needs, ours, seeds, [*runs.values()], plain)
+
+
+def result_of(
+    rule: Rule, verdict: str, needs: str | None, ours: str = "", seeds: int = 0, runs: Sequence[Run] = (),
+    plain: str = "",
+) -> Row:  # fmt: skip
+    """Return the result of a rule on one setting, as part of a row.
+
+    ``needs`` is what would resolve the claim, ``ours`` the measured values as text, ``plain`` the most important of
+    them as clauses for a headline, ``written`` the date of the rule, ``older`` the number of records made before it,
+    ``code`` the versions of the code that made the records, and ``evidence`` their ids.
+    """
+    written = datetime.fromisoformat(rule.written)
+    began = [datetime.fromisoformat(run.events[0]["time"]) for run in runs if run.events and "time" in run.events[0]]
+    return {
+        "ours": ours or None, "verdict": verdict, "seeds": seeds, "rule": rule.sentence(),
+        "written": rule.written[:10], "source": rule.source, "older": sum(time < written for time in began),
+        "code": sorted({str(run.record["code"].get("git") or "unknown")[:7] for run in runs}),
+        "evidence": [run.record["id"] for run in runs], "needs": needs, "plain": plain,
+    }  # fmt: skip
 
 
 def claim_rows(evidence: Mapping[str, Evidence], findings: Findings) -> list[Row]:
@@ -121,37 +119,20 @@ def row_of(claim: Claim, evidence: Mapping[str, Evidence]) -> Row:
     if claim.others:
         for corpus, settings in OTHER_CORPORA[claim.setting].items():
             results = ((name, judge(claim.others, evidence[name])) for name in settings if name in evidence)
-            for setting, result in [pair for pair in results if pair[1].runs][:1]:
+            for setting, result in [pair for pair in results if pair[1]["evidence"]][:1]:
                 others.append({
                     "data": corpus, "setting": setting, "class": "toy" if corpus == "toy" else "adapted",
-                    **as_dict(claim.others, result), "command": sweep_command(claim, claim.others, setting),
+                    **result, "command": sweep_command(claim, claim.others, setting),
                 })  # fmt: skip
     runs = claim.rule.seeds * (len(claim.rule.arms) + len(claim.controls) + sum(map(AtDepth.cost, deep(claim.rule))))
     row = {
         "id": claim.id, "claim": claim.claim, "paper": claim.paper, "class": "paper", "place": claim.place,
-        **as_dict(claim.rule, own), "other_corpora": others, "command": run_command(claim, claim.rule, claim.setting),
+        **own, "other_corpora": others, "command": run_command(claim, claim.rule, claim.setting),
         "cost_gpu_hours": round(runs * HOURS[claim.setting], 1),
     }  # fmt: skip
-    if own.needs and claim in FINE_TUNING:
-        row["needs"] = f"{own.needs}; {FILL_IN}"
+    if own["needs"] and claim in FINE_TUNING:
+        row["needs"] = f"{own['needs']}; {FILL_IN}"
     return row
-
-
-def as_dict(rule: Rule, result: RuleResult) -> Row:
-    """Return the part of a row that comes from a rule and its result.
-
-    ``written`` is the date of the rule, ``older`` the number of records made before it, and ``code`` the versions of
-    the code that made the records.
-    """
-    written = datetime.fromisoformat(rule.written)
-    began = [datetime.fromisoformat(run.events[0]["time"]) for run in result.runs
-             if run.events and "time" in run.events[0]]  # fmt: skip
-    return {
-        "ours": result.ours, "verdict": result.verdict, "seeds": result.seeds, "rule": rule.sentence(),
-        "written": rule.written[:10], "source": rule.source, "older": sum(time < written for time in began),
-        "code": sorted({str(run.record["code"].get("git") or "unknown")[:7] for run in result.runs}),
-        "evidence": [run.record["id"] for run in result.runs], "needs": result.needs, "plain": result.plain,
-    }  # fmt: skip
 
 
 def deep(rule: Rule) -> list[AtDepth]:
@@ -189,10 +170,10 @@ def run_command(claim: Claim, rule: Rule, setting: str) -> str:
 
 def theory_row(finding: Mapping[str, Any]) -> Row:
     """Return a finding of the theory as a claim; it needs neither training nor data."""
-    low, high = ("-" if bound is None else f"{bound:.3g}" for bound in finding["interval"])
     return {
         "id": finding["id"], "claim": finding["statement"], "paper": finding["paper"],
-        "ours": f"{finding['quantity']} {low} .. {high}", "verdict": finding["verdict"], "class": "paper",
+        "ours": f"{finding['quantity']} {ends_words(finding['interval'])}",
+        "verdict": finding["verdict"], "class": "paper",
         "rule": finding["rule"], "place": finding["place"], "evidence": [], "other_corpora": [],
         "command": f"ln-repro theory --full --only {finding['id']}", "cost_gpu_hours": 0.0, "needs": None,
         "seeds": finding["seeds"], "written": None, "source": None, "older": 0, "code": [],

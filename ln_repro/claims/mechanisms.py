@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ln_repro.claims.criteria import Count
 from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.probes import layer_gradients, probes, unevenness
+from ln_repro.claims.probes import probes, uneven_gradients
 from ln_repro.records.archive import Run
 
 FAILING, TRAINING = "postln_nowarm", ("postln_warm", "preln_nowarm_anchored")
@@ -23,30 +23,17 @@ CAUSE, NO_CAUSE, OPEN = "supported", "not supported", "open"
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A possible cause.
-
-    Attributes:
-        name: the cause in words.
-        quantity: the measured quantity in words; its maximum over the first updates counts.
-        of: returns the quantity by update for a run with probes.
-        threshold: the value above which theory predicts failure; None: above the largest value in any run that trains.
-        option: the setting of the intervention.
-    """
+    """A possible cause."""
 
     name: str
-    quantity: str
-    of: Callable[[Run], Mapping[int, float]]
-    threshold: float | None
-    option: str
+    quantity: str  # what is measured, in words; its maximum over the first updates counts
+    of: Callable[[Run], Mapping[int, float]]  # returns the quantity by update for a run with probes
+    threshold: float | None  # above which theory predicts failure; None: the largest value in any run that trains
+    option: str  # the setting of the intervention
 
     def largest(self, run: Run) -> float:
         """Return the maximum over the first updates; NaN if the run was not probed."""
         return max((value for update, value in self.of(run).items() if update <= START), default=math.nan)
-
-
-def uneven_gradients(run: Run) -> dict[int, float]:
-    """Return the largest over the smallest gradient norm of W2 in a decoder layer."""
-    return {update: unevenness(norms) for update, norms in layer_gradients(run).items()}
 
 
 def instability(run: Run) -> dict[int, float]:
@@ -87,25 +74,15 @@ MECHANISMS = (
 
 @dataclass(frozen=True)
 class Assessment:
-    """A mechanism and what the runs of a setting show about it.
-
-    Attributes:
-        mechanism: the possible cause.
-        limit: the value above which it is present; None if no probed run trains.
-        failing: probed runs that fail; hits are those in which it is present.
-        training: probed runs that train at the same rate; hits are those in which it is present.
-        removed: probed runs with the intervention; hits are those in which it is absent.
-        rescued: runs with the intervention; hits are those that train.
-        bleu: the BLEU scores of the runs with the intervention.
-    """
+    """A mechanism and what the runs of a setting show about it."""
 
     mechanism: Mechanism
-    limit: float | None
-    failing: Count
-    training: Count
-    removed: Count
-    rescued: Count
-    bleu: Sequence[float]
+    limit: float | None  # the value above which it is present; None if no probed run trains
+    failing: Count  # those of the probed runs that fail in which it is present
+    training: Count  # those of the probed runs that train at the same rate in which it is present
+    removed: Count  # those of the probed runs with the intervention in which it is absent
+    rescued: Count  # those of the runs with the intervention that train
+    bleu: Sequence[float]  # of the runs with the intervention
 
     @property
     def verdict(self) -> str:

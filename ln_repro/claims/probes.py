@@ -27,3 +27,8 @@ def unevenness(norms: Sequence[float]) -> float:
     if not max(norms):
         return 1.0
     return max(norms) / min(norms) if min(norms) else math.inf
+
+
+def uneven_gradients(run: Run) -> dict[int, float]:
+    """Return the unevenness of the gradients of W2 over decoder layers, by update."""
+    return {update: unevenness(norms) for update, norms in layer_gradients(run).items()}

@@ -28,19 +28,12 @@ SIGNIFICANT = 0.05
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The largest learning rate of a grid at which an arm trains.
+    """The largest learning rate of a grid at which an arm trains."""
 
-    Attributes:
-        rate: the ceiling; None if the arm trains at no rate.
-        above: the next rate, at which it does not train; None if the grid ends, so that the ceiling may be higher.
-        rates: the number of seeds that train, by rate.
-        open: rates next to the ceiling with fewer seeds than a verdict needs.
-    """
-
-    rate: Rate | None
-    above: Rate | None
-    rates: dict[Rate, Count]
-    open: tuple[Rate, ...]
+    rate: Rate | None  # None if the arm trains at no rate
+    above: Rate | None  # the next rate, at which it does not; None if the grid ends, so that the ceiling may be higher
+    rates: dict[Rate, Count]  # the number of seeds that train
+    open: tuple[Rate, ...]  # rates next to the ceiling with fewer seeds than a verdict needs
 
     def words(self) -> str:
         """Return the ceiling as text."""
@@ -145,12 +138,9 @@ class Ceilings(OverRates):
     """The first arm's ceiling is at least `FACTOR` times the second's, and at some rate more of its seeds train.
 
     Contradicted if the first ceiling is known and not above the second.
-
-    Args:
-        masked: whether the task is masked LM, where a run trains according to its loss.
     """
 
-    masked: bool = False
+    masked: bool = False  # whether the task is masked LM, where a run trains according to its loss
 
     def sentence(self) -> str:
         trains = (f"{PRETRAINED_TRAINS:.0%} of the way from the unigram entropy to the best arm's loss" if self.masked
@@ -177,7 +167,7 @@ class Ceilings(OverRates):
             words += (f"; at {difference.rate:g} {difference.first} and {difference.second} seeds train "
                       f"(Fisher's p = {difference.p_value:.2g})")  # fmt: skip
         else:
-            words += "; no rate at which more of the former's seeds train"
+            words += "; no rate at which significantly more of the former's seeds train"
         if few := sorted({*high.open, *low.open}):
             rates = ", ".join(f"{rate:g}" for rate in few)
             return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds at {rates}", runs, so_far)

@@ -47,10 +47,6 @@ def _after_ramp(run: Run, kind: str = "norm_of_mean") -> list[float]:
     return gradients(run, int(run.record["axes"]["warmup_updates"]), kind)
 
 
-def _largest(run: Run) -> float:
-    return max(_after_ramp(run), default=math.nan)
-
-
 def _over_start(run: Run, reduce: Callable[[list[float]], float] = itemgetter(-1), kind: str = "norm_of_mean") -> float:
     """Return the gradient after the ramp, the last layer's or as reduced, over the last layer's at the start."""
     start = gradients(run, 0, kind)
@@ -64,7 +60,8 @@ def _unevenness_after(run: Run, part: float) -> float:
 
 
 AFTER_RAMP = f"(W2 of the decoder, mean gradient of {PROBE_BATCHES} batches)"
-LARGEST = Metric(f"largest gradient of a layer of {{}} after the ramp {AFTER_RAMP}", _largest)
+LARGEST = Metric(f"largest gradient of a layer of {{}} after the ramp {AFTER_RAMP}",
+                 lambda run: max(_after_ramp(run), default=math.nan))  # fmt: skip
 LARGEST_RATIO = Metric(f"the same of {{}} over the last layer's at the start {AFTER_RAMP}",
                        partial(_over_start, reduce=max), LOG)  # fmt: skip
 LAST_RATIO = Metric(f"last layer's gradient of {{}} after the ramp over that at the start {AFTER_RAMP}",

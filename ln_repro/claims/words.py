@@ -62,6 +62,11 @@ def region_words(low: float, high: float) -> str:
     return f"at least {low:.3g}" if math.isinf(high) else f"in [{low:.3g}, {high:.3g}]"
 
 
+def ends_words(interval: Sequence[float | None]) -> str:
+    """Return an interval as text; an unbounded end is a dash."""
+    return " .. ".join("-" if end is None else f"{end:.3g}" for end in interval)
+
+
 def spoken(values: Sequence[float], scale: Scale = LINEAR, mixed: bool = False) -> str:
     """Return a mean with its 95 % interval, as text.
 

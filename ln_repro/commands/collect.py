@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ln_repro.claims.strays import tried
+from ln_repro.claims.deviations import deviates
 from ln_repro.commands.archive import arms_beside, prepared_corpus
 from ln_repro.corpus.locate import locked
 from ln_repro.errors import UserError
@@ -33,7 +33,7 @@ def collect_command(options: argparse.Namespace) -> int:
     chosen = finished
     if not (options.runs or options.records or options.all):
         arms = arms_beside(archive)
-        chosen = [(folder, record) for folder, record in finished if not tried(Run(record), arms)]
+        chosen = [(folder, record) for folder, record in finished if not deviates(Run(record), arms)]
     with explained(archive, "--records"):
         archive.mkdir(parents=True, exist_ok=True)
         with locked(archive):

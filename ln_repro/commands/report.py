@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 
 from ln_repro.claims.arena import arena
+from ln_repro.claims.deviations import uncounted
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import claim_rows, evidence_of
-from ln_repro.claims.strays import strays
 from ln_repro.commands.archive import arms_beside, complaints
 from ln_repro.commands.messages import say
 from ln_repro.errors import UserError
@@ -39,7 +39,7 @@ def figures_command(options: argparse.Namespace) -> int:
     out = options.out or results / "figures"
     with explained(out, "--out"):
         drawn = draw_all(evidence, results / "theory.json", out)
-    for line in (*strays(kept.runs, arms_beside(folder)), *drawn.left_out):
+    for line in (*uncounted(kept.runs, arms_beside(folder)), *drawn.left_out):
         say(f"not drawn: {line}")
     print(*drawn.paths, sep="\n")
     return complaints(kept.problems)

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ln_repro.errors import UserError
 from ln_repro.records import provenance
-from ln_repro.report.theory import terminal_table
+from ln_repro.report.claims_text import terminal_table
 from ln_repro.report.theory_figures import draw
 from ln_repro.system.files import explained, write_atomically
 from ln_repro.system.paths import runs_folder

@@ -1,6 +1,7 @@
-"""Figures 2, 4, 5 and 6 of the paper: the arm of each curve and the values that are known.
+"""The paper's figures: the values of figure 3; of figures 2, 4, 5 and 6, the arm of each curve and the known values.
 
-The curves of figures 2, 4(c), 4(d), 5(b), 5(c) and 6 could not be read; the text gives some values of figures 2 and 6.
+The curves of figures 2, 3(c), 3(d), 4(c), 4(d), 5(b), 5(c) and 6 could not be read; the text gives some values of
+figures 2, 3(c) and 6.
 """
 
 from collections.abc import Mapping
@@ -45,17 +46,12 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: its panels by row.
-
-    Attributes:
-        about: the arm that is the subject of the figure, if there is one; without it, the figure is not drawn.
-        corpora: the corpora to draw the figure for; empty: all that are translated.
-    """
+    """A figure: its panels by row."""
 
     title: str
     rows: tuple[tuple[Panel, ...], ...]
-    about: str = ""
-    corpora: tuple[str, ...] = ()
+    about: str = ""  # the arm that is its subject, if there is one; without a run of it, the figure is not drawn
+    corpora: tuple[str, ...] = ()  # those to draw it for; empty: all that are translated
 
 
 def curves(labels: Mapping[str, str], readings: Readings | None = None) -> tuple[Series, ...]:
@@ -101,6 +97,23 @@ FIGURE_2 = Figure(
         (Panel("", "bleu", curves(ADAM, FIGURE_2_BLEU)), Panel("", "bleu", curves(SGD))),
     ),
 )
+
+FIGURE_3: dict[str, dict[str, dict[int, float]]] = {
+    "a": {
+        "preln": {1: 0.22, 2: 0.23, 3: 0.22, 4: 0.18, 5: 0.17, 6: 0.18},
+        "postln": {1: 0.06, 2: 0.12, 3: 0.27, 4: 0.37, 5: 0.76, 6: 1.3},
+    },
+    "b": {
+        "preln": {1: 0.558, 2: 0.430, 3: 0.410, 4: 0.369, 5: 0.310, 6: 0.292},
+        "postln": {1: 0.13, 2: 0.199, 3: 0.366, 4: 0.577, 5: 1.098, 6: 1.658},
+    },
+    "c": {"postln": {6: 1.6, 8: 1.6, 10: 1.6, 12: 1.6, 14: 1.6}},
+}
+"""Frobenius norm of the mean gradient at initialisation, by layer of a 6-6 model (a, b) or by depth (c).
+
+Panel (b) was digitised from the plotted points, panel (a) comes from a second-hand table (+-0.02); for (c), the text
+gives "around 1.6" at every depth.
+"""
 
 FIGURE_4_ARMS = {
     "preln_nowarm": "Pre-LN (Adam w/o warm-up)",

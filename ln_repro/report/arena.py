@@ -7,8 +7,9 @@ from typing import Any
 
 from ln_repro.claims.arena import REFERENCE, Entry
 from ln_repro.claims.rates import Ceiling
-from ln_repro.claims.words import SCHEMES
+from ln_repro.claims.words import named
 from ln_repro.records.archive import Costs
+from ln_repro.records.events import json_ready
 from ln_repro.report.tables import Table
 
 COLUMNS = ("scheme", "BLEU", "seeds", "rate", "ramp", "rank", "P", "epochs", "w/o", "w/", "sens.")
@@ -30,19 +31,17 @@ COST_NOTES = (
 
 
 def arena_tables(entries: Sequence[Entry], costs: Costs) -> list[Table]:
-    """Return the table of the ranking and that of the costs."""
-    return [arena_table(entries), cost_table(entries, costs)]
-
-
-def arena_table(entries: Sequence[Entry]) -> Table:
-    """Return one row per scheme, the best first."""
-    return {"columns": [*COLUMNS], "rows": [_row(entry) for entry in entries], "notes": [*NOTES]}
+    """Return the table of the ranking and that of the costs, with one row per scheme, the best first."""
+    return [
+        {"columns": [*COLUMNS], "rows": [_row(entry) for entry in entries], "notes": [*NOTES]},
+        {"columns": [*COST_COLUMNS], "rows": [_cost(entry, costs) for entry in entries], "notes": [*COST_NOTES]},
+    ]
 
 
 def _row(entry: Entry) -> list[str]:
     low, high = (f"{round(rank)}" for rank in entry.rank)
     return [
-        SCHEMES.get(entry.scheme, entry.scheme), f"{fmean(entry.bleus):.1f}", f"{len(entry.bleus)}", f"{entry.rate:g}",
+        named(entry.scheme), f"{fmean(entry.bleus):.1f}", f"{len(entry.bleus)}", f"{entry.rate:g}",
         "yes" if "_warm" in entry.arm else "no", low if low == high else f"{low}-{high}",
         "-" if entry.scheme == REFERENCE or math.isnan(entry.improvement) else f"{entry.improvement:.2f}",
         f"{entry.epochs:.2f}" if math.isfinite(entry.epochs) else "-",
@@ -51,15 +50,10 @@ def _row(entry: Entry) -> list[str]:
     ]  # fmt: skip
 
 
-def cost_table(entries: Sequence[Entry], costs: Costs) -> Table:
-    """Return one row per scheme, in the order of the ranking."""
-    return {"columns": [*COST_COLUMNS], "rows": [_cost(entry, costs) for entry in entries], "notes": [*COST_NOTES]}
-
-
 def _cost(entry: Entry, costs: Costs) -> list[str]:
     cost = _time_and_memory(entry, costs)
     return [
-        SCHEMES.get(entry.scheme, entry.scheme),
+        named(entry.scheme),
         *([f"{ratio:.3g}" for ratio in entry.unevenness] if entry.unevenness else ["-", "-"]),
         *([f"{number:.2f}" for number in cost] if cost else ["-", "-"]),
     ]
@@ -85,25 +79,15 @@ def arena_data(entries: Sequence[Entry], costs: Costs) -> list[dict[str, Any]]:
     A ceiling has the largest ``rate`` at which the scheme trains and the next one ``above`` it, at which it does not;
     it is None if no rate has enough seeds.
     """
-    found = []
+    found: list[dict[str, Any]] = []
     for entry in entries:
+        without, with_ramp = ({"rate": limit.rate, "above": limit.above} if limit.rates else None
+                              for limit in (entry.without, entry.with_ramp))  # fmt: skip
         time, memory = _time_and_memory(entry, costs) or (None, None)
-        found.append({
+        found.append(json_ready({
             "scheme": entry.scheme, "arm": entry.arm, "rate": entry.rate, "bleu": entry.bleus, "rank": entry.rank,
-            "improvement": None if entry.scheme == REFERENCE else _finite(entry.improvement),
-            "epochs": _finite(entry.epochs),
-            "ceiling_without_warmup": _ceiling_data(entry.without),
-            "ceiling_with_warmup": _ceiling_data(entry.with_ramp),
-            "sensitivity": _finite(entry.sensitivity),
-            "unevenness": entry.unevenness and [*map(_finite, entry.unevenness)],
-            "time": time, "memory": memory,
-        })  # fmt: skip
+            "improvement": None if entry.scheme == REFERENCE else entry.improvement, "epochs": entry.epochs,
+            "ceiling_without_warmup": without, "ceiling_with_warmup": with_ramp,
+            "sensitivity": entry.sensitivity, "unevenness": entry.unevenness, "time": time, "memory": memory,
+        }))  # fmt: skip
     return found
-
-
-def _ceiling_data(ceiling: Ceiling) -> dict[str, float | None] | None:
-    return {"rate": ceiling.rate, "above": ceiling.above} if ceiling.rates else None
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""Claims as text for a terminal: an overview of the verdicts, and one claim with its rule and records."""
+"""Text for a terminal: an overview of the verdicts, one claim with its rule and records, findings of the theory."""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ln_repro.claims.judge import Row
+from ln_repro.claims.words import ends_words
 
 COLOURS = {"reproduced": "green", "contradicted": "red", "inconclusive": "yellow"}
 INDENT = 11
@@ -23,15 +24,27 @@ def overview(rows: Sequence[Row]) -> Table:
     return table
 
 
+def terminal_table(findings: Sequence[Mapping[str, Any]]) -> Table:
+    """Return one row per finding of the theory for a terminal of 80 columns."""
+    table = Table(box=None, padding=(0, 2, 1, 0), pad_edge=False)
+    table.add_column("claim", no_wrap=True)
+    table.add_column("statement")
+    table.add_column("paper", max_width=16)
+    table.add_column("ours, 95 %", min_width=17)
+    for finding in findings:
+        claim = Text(f"{finding['id']}\n").append(finding["verdict"], COLOURS[finding["verdict"]])
+        ours = f"{finding['quantity']}\n{ends_words(finding['interval'])}\n{finding['seeds']} seeds"
+        table.add_row(claim, finding["statement"], finding["paper"], ours)
+    return table
+
+
 def details(row: Row, width: int) -> Iterator[Text]:
     """Yield a claim line by line: what the paper says, then verdict, rule, records and needs on each kind of data."""
     yield Text(f"{row['id']}: {row['claim']}", "bold")
     yield _field("paper", f"{row['paper']} ({row['place']})", width)
     for other in row["other_corpora"]:
         yield from _judged(other["data"], other, width)
-        yield from _command(other["needs"] and other["command"])
-    yield from _judged(_own(row), row, width)
-    yield from _command(row["needs"] and row["command"], f"   # about {row['cost_gpu_hours']:g} GPU hours")
+    yield from _judged(_own(row), row, width, f"   # about {row['cost_gpu_hours']:g} GPU hours")
 
 
 def _own(row: Row) -> str:
@@ -39,8 +52,8 @@ def _own(row: Row) -> str:
     return "paper's data" if row["written"] else "theory"
 
 
-def _judged(data: str, part: Mapping[str, Any], width: int) -> Iterator[Text]:
-    """Yield the verdict on one kind of data, and what it rests on."""
+def _judged(data: str, part: Mapping[str, Any], width: int, cost: str = "") -> Iterator[Text]:
+    """Yield the verdict on one kind of data, what it rests on, and the command that would resolve it."""
     seeds = f" ({part['seeds']} seed{'s' * (part['seeds'] != 1)})" if part["seeds"] else ""
     yield Text(f"\n{data}: ").append(part["verdict"], COLOURS.get(part["verdict"], "dim")).append(seeds)
     if part["ours"]:
@@ -53,12 +66,7 @@ def _judged(data: str, part: Mapping[str, Any], width: int) -> Iterator[Text]:
         yield _field("records", f"{len(part['evidence'])}{older}{code}: {', '.join(part['evidence'])}", width)
     if part["needs"]:
         yield _field("needs", part["needs"], width)
-
-
-def _command(command: str | None, remark: str = "") -> Iterator[Text]:
-    """Yield a command, on one line so that it can be copied."""
-    if command:
-        yield Text(f"{'  run':{INDENT}}{command}{remark}")
+        yield Text(f"{'  run':{INDENT}}{part['command']}{cost}")  # on one line so that it can be copied
 
 
 def _field(label: str, words: str, width: int) -> Text:

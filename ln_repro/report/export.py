@@ -2,25 +2,23 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
 from ln_repro.claims.arena import LEAST_SCHEMES, arena
 from ln_repro.claims.criteria import Count
 from ln_repro.claims.depth import by_depth
+from ln_repro.claims.deviations import own_settings
 from ln_repro.claims.evidence import Evidence, Named
 from ln_repro.claims.intervals import NOT_NEGATIVE, PERCENT, Scale
 from ln_repro.claims.judge import Row
 from ln_repro.claims.mechanisms import assess
 from ln_repro.claims.rates import LEAST_RATES, arm_sensitivity, ceiling
-from ln_repro.claims.strays import own_settings
-from ln_repro.claims.words import spoken
+from ln_repro.claims.words import ends_words, spoken
 from ln_repro.records.archive import Kept, Run
 from ln_repro.records.record import decoded
 from ln_repro.report.arena import arena_tables
 from ln_repro.report.tables import Table, claims_table, render, run_tables
-from ln_repro.report.theory import findings_table
 
 Files = dict[str, dict[str, Table]]
 """Tables by file and name."""
@@ -68,16 +66,16 @@ def all_tables(
 
 def arms_table(evidence: Evidence) -> Table:
     """Return one row per arm with statistics over its seeds; without decoding, columns that need BLEU are left out."""
-    scored = _scored(evidence)
     columns = ["arm", "seeds", "BLEU tok.", "valid loss", "NLL"]
-    columns += ["trains", "skill", "ceiling", "LR sensitivity"] * scored
+    columns += ["trains", "skill", "ceiling", "LR sensitivity"] * _scored(evidence)
     rows = []
     for arm, by_seed in sorted(evidence.arms.items()):
-        cells = {"arm": arm, **_statistics(evidence, [run for _, run in sorted(by_seed.items())], scored)}
-        if scored:
-            limit = ceiling(evidence, arm)
-            cells["ceiling"] = limit.words() if len(limit.rates) >= LEAST_RATES else None
-            cells["LR sensitivity"] = _sensitivity(evidence, arm)
+        limit = ceiling(evidence, arm)
+        cells = {
+            "arm": arm, **_statistics(evidence, [run for _, run in sorted(by_seed.items())]),
+            "ceiling": limit.words() if len(limit.rates) >= LEAST_RATES else None,
+            "LR sensitivity": _sensitivity(evidence, arm),
+        }  # fmt: skip
         rows.append([cells[column] for column in columns])
     return {"columns": columns, "rows": rows}
 
@@ -98,22 +96,18 @@ def rates_table(evidence: Evidence) -> Table:
     return {"columns": columns, "rows": rows}
 
 
-def _statistics(evidence: Evidence, runs: Sequence[Run], scored: bool = True) -> dict[str, Any]:
-    """Return the cells that describe some runs, by column; those that need BLEU only if the runs are ``scored``."""
-    trained = Count.of(evidence.trained, runs) if scored else Count(0, len(runs))
-    mixed = 0 < trained.hits < trained.runs
-    cells = {
-        "seeds": len(runs), "BLEU tok.": None, "valid loss": _mean([run.loss for run in runs], mixed=mixed),
+def _statistics(evidence: Evidence, runs: Sequence[Run]) -> dict[str, Any]:
+    """Return the cells that describe some runs, by column."""
+    trained, failed = Count.of(evidence.trained, runs), Count.of(evidence.failed, runs)
+    scored = _scored(evidence)
+    mixed = scored and 0 < trained.hits < trained.runs
+    return {
+        "seeds": len(runs), "BLEU tok.": _mean([run.bleu for run in runs], PERCENT, mixed) if scored else None,
+        "valid loss": _mean([run.loss for run in runs], mixed=mixed),
         "NLL": _mean([run.nll for run in runs], mixed=mixed),
+        "trains": f"{trained.hits}/{trained.runs}", "fails": f"{failed.hits}/{failed.runs}",
+        "skill": _skill(evidence, runs),
     }  # fmt: skip
-    if scored:
-        failed = Count.of(evidence.failed, runs)
-        cells |= {
-            "BLEU tok.": _mean([run.bleu for run in runs], PERCENT, mixed),
-            "trains": f"{trained.hits}/{trained.runs}", "fails": f"{failed.hits}/{failed.runs}",
-            "skill": _skill(evidence, runs),
-        }  # fmt: skip
-    return cells
 
 
 def mechanisms_table(evidence: Evidence) -> Table:
@@ -134,14 +128,22 @@ def depth_table(evidence: Evidence) -> Table:
     depths = {layers: part for layers, part in by_depth(evidence).items() if _scored(part)}
     rows = []
     for arm in sorted({arm for part in depths.values() for arm in part.arms}):
-        cells = {
-            layers: "{} ({})".format(*itemgetter("trains", "BLEU tok.")(_statistics(part, [*by_seed.values()])))
-            for layers, part in depths.items()
-            if (by_seed := part.arms.get(arm))
-        }
+        cells = {}
+        for layers, part in depths.items():
+            if by_seed := part.arms.get(arm):
+                found = _statistics(part, [*by_seed.values()])
+                cells[layers] = f"{found['trains']} ({found['BLEU tok.']})"
         if len(cells) > 1:
             rows.append([arm, *(cells.get(layers) for layers in depths)])
     return {"columns": ["arm", *(f"{layers} layers" for layers in depths)], "rows": rows}
+
+
+def findings_table(findings: Sequence[Mapping[str, Any]]) -> Table:
+    """Return one row per finding of the theory, including the rule for its verdict."""
+    columns = ["id", "statement", "paper", "ours", "95 % interval", "seeds", "verdict", "rule"]
+    rows = [[one["id"], one["statement"], one["paper"], one["quantity"], ends_words(one["interval"]), one["seeds"],
+             one["verdict"], one["rule"]] for one in findings]  # fmt: skip
+    return {"columns": columns, "rows": rows}
 
 
 def _scored(evidence: Evidence) -> bool:

@@ -10,8 +10,8 @@ from ln_repro.claims.arena import LEAST_SCHEMES, Entry, arena
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import PERCENT, interval
 from ln_repro.claims.rates import Ceiling
-from ln_repro.claims.words import SCHEMES
-from ln_repro.report.plotting import COLOURS, GREY, RUN_AGAIN, draw_once, legend_below, place, rate_axis, tidy
+from ln_repro.claims.words import named
+from ln_repro.report.plotting import COLOURS, GREY, draw_once, legend_below, place, rate_axis, tidy
 
 NAME = "figure_arena"
 RAMPS = {"with warm-up": ("postln", "o"), "without": ("preln", "D")}
@@ -26,8 +26,7 @@ def draw_arena(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
         if len(entries) >= LEAST_SCHEMES:
             runs = {run.record["id"]: run.bleu for entry in entries for run in entry.runs}
             limits = [[entry.scheme, entry.without.words(), entry.with_ramp.words()] for entry in entries]
-            origin = f"{RUN_AGAIN} {' '.join(runs)}"
-            paths += draw_once(out / setting / NAME, origin, [runs, limits], partial(_draw, entries))
+            paths += draw_once(out / setting / NAME, runs, [runs, limits], partial(_draw, entries))
     return paths
 
 
@@ -43,7 +42,7 @@ def _draw(entries: Sequence[Entry], pyplot: Any) -> Any:
         left.plot([fmean(entry.bleus)], [row], "|", color=colour, markersize=14)
         for (label, (norm, mark)), limit in zip(RAMPS.items(), (entry.with_ramp, entry.without), strict=True):
             _draw_ceiling(right, limit, row, label, COLOURS[norm], mark)
-    left.set_yticks(rows, [SCHEMES.get(entry.scheme, entry.scheme) for entry in entries], fontsize=7)
+    left.set_yticks(rows, [named(entry.scheme) for entry in entries], fontsize=7)
     left.invert_yaxis()
     left.locator_params(axis="x", nbins=4)
     left.ticklabel_format(axis="x", useOffset=False)

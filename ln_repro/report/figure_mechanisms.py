@@ -11,7 +11,7 @@ from typing import Any
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.mechanisms import FAILING, Assessment, Mechanism, assess
 from ln_repro.records.archive import Run
-from ln_repro.report.plotting import COLOURS, GREY, RUN_AGAIN, draw_once, legend_below, place, tidy
+from ln_repro.report.plotting import COLOURS, GREY, draw_once, legend_below, place, tidy
 
 NAME = "figure_mechanisms"
 BEFORE = 0.5
@@ -33,8 +33,8 @@ def draw_mechanisms(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
         if panels:
             runs = [run for each in panels for arm in runs_of(one, each.mechanism).values() for run in arm]
             data = [[run.record["id"], run.bleu, each.mechanism.quantity] for each in panels for run in runs]
-            origin = f"{RUN_AGAIN} {' '.join(sorted({run.record['id'] for run in runs}))}"
-            paths += draw_once(out / setting / NAME, origin, data, partial(_draw, one, panels))
+            ids = sorted({run.record["id"] for run in runs})
+            paths += draw_once(out / setting / NAME, ids, data, partial(_draw, one, panels))
     return paths
 
 

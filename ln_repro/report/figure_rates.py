@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from ln_repro.claims.evidence import FAILS, TRAINS, Evidence
 from ln_repro.claims.rates import LEAST_RATES, ceiling
 from ln_repro.records.archive import Run
-from ln_repro.report.plotting import COLOURS, GREY, RUN_AGAIN, draw_once, legend_below, place, rate_axis, tidy
+from ln_repro.report.plotting import COLOURS, GREY, draw_once, legend_below, place, rate_axis, tidy
 
 NAME = "figure_rates"
 SETTINGS = {"toy": "toy, 6+6 layers", "multi30k6": "Multi30k, 6+6 layers", "iwslt": "IWSLT14"}
@@ -29,12 +30,10 @@ def draw_rates(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
         return []
     runs = {run.record["id"]: [run.bleu, run.nll, evidence[name].entropies] for name in settings for arm in ARMS
             for of_rate in evidence[name].curve(arm).values() for run in of_rate}  # fmt: skip
-    return draw_once(
-        out / NAME, f"{RUN_AGAIN} {' '.join(runs)}", runs, lambda pyplot: _draw(pyplot, evidence, settings)
-    )
+    return draw_once(out / NAME, runs, runs, partial(_draw, evidence, settings))
 
 
-def _draw(pyplot: Any, evidence: Mapping[str, Evidence], settings: Sequence[str]) -> Any:
+def _draw(evidence: Mapping[str, Evidence], settings: Sequence[str], pyplot: Any) -> Any:
     """Return the figure, with one column per setting: BLEU above, NLL below."""
     figure, axes = pyplot.subplots(2, len(settings), squeeze=False, sharex="col")
     for column, setting in enumerate(settings):

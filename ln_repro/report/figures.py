@@ -1,27 +1,31 @@
 """Figures of runs: the paper's figures 2, 4, 5(b, c) and 6, and figures of our grids."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.intervals import Interval, mean_interval
 from ln_repro.errors import UserError
 from ln_repro.paper.figures import FIGURES, Figure, Panel, Quantity, Reading
-from ln_repro.records.record import Record
+from ln_repro.records.record import Record, accuracy, started
 from ln_repro.report.figure_arena import draw_arena
 from ln_repro.report.figure_mechanisms import draw_mechanisms
 from ln_repro.report.figure_rates import draw_rates
 from ln_repro.report.grids import GRIDS
-from ln_repro.report.plotting import COLOURS, GREY, RUN_AGAIN, draw_once, legend_below, place, tidy
-from ln_repro.report.series import Curve, curve
+from ln_repro.report.plotting import COLOURS, GREY, draw_once, legend_below, place, tidy
 from ln_repro.report.theory_figures import draw as draw_theory
 from ln_repro.system.files import read_json
 
 QUANTITIES: dict[Quantity, str] = {
     "loss": "validation loss (bits per token)", "bleu": "test BLEU (tokenised)", "accuracy": "accuracy (%)"
 }  # fmt: skip
+FIELDS: dict[Quantity, str] = {"loss": "valid_loss", "bleu": "test_bleu_tokenised"}
+"""Fields of a record's epochs; the paper's BLEU is the tokenised one."""
 RAMPS = {"literal": ":", "short": "-.", "nowarm": "--", "warm": "-"}
 """Line styles, by the first of these words that is part of an arm's name."""
 MARKS = {
@@ -49,6 +53,16 @@ class Drawn:
     left_out: list[str]
 
 
+@dataclass(frozen=True)
+class Curve:
+    """A quantity of an arm by epoch or, for accuracy, by updates of pre-training."""
+
+    means: dict[int, float]  # over the seeds with a value
+    intervals: dict[int, Interval]  # of 95 %, clipped to possible values, where there are several seeds
+    ends: list[tuple[int, float]]  # the last point of every run that diverged or was stopped early
+    seeds: int  # number of seeds
+
+
 def draw_all(evidence: Mapping[str, Evidence], theory: Path, out: Path) -> Drawn:
     """Draw the figures of runs, and those of the theory if the file ``theory`` exists.
 
@@ -73,7 +87,7 @@ def draw_runs(evidence: Mapping[str, Evidence], folder: Path) -> Drawn:
     for corpus, of_corpus in sorted(evidence.items()):
         arms = records_by_arm(of_corpus)
         for name, figure in figures_of(corpus).items():
-            rows, stem = rows_for(figure, corpus), folder / corpus / name
+            rows = [row for row in figure.rows if row[0].corpus in (OF_THE_PAPER, corpus)]  # WMT14's for WMT14 alone
             wanted = {series.arm for row in rows for panel in row for series in panel.series}
             run = sorted(wanted & arms.keys())
             if len(run) < 2:
@@ -83,9 +97,9 @@ def draw_runs(evidence: Mapping[str, Evidence], folder: Path) -> Drawn:
                 left_out.append(f"{corpus}/{name}: its main arm, {figure.about}, has not been run")
                 continue
             records = [record for arm in run for record in arms[arm]]
-            origin = f"{RUN_AGAIN} {' '.join(record['id'] for record in records)}"
             data = [[record["epochs"], record["status"]] for record in records]
-            paths += draw_once(stem, origin, data, partial(draw_figure, figure.title, rows, corpus, arms))
+            draw = partial(draw_figure, figure.title, rows, corpus, arms)
+            paths += draw_once(folder / corpus / name, [record["id"] for record in records], data, draw)
     return Drawn(paths, left_out)
 
 
@@ -104,11 +118,6 @@ def records_by_arm(evidence: Evidence) -> Arms:
         arm: [run.record for one in evidence.by_start for run in one.arms.get(arm, {}).values()]
         for arm in evidence.arms
     }
-
-
-def rows_for(figure: Figure, corpus: str) -> list[tuple[Panel, ...]]:
-    """Return the rows of a figure to draw for a corpus; the paper's WMT14 panels are only drawn for WMT14."""
-    return [row for row in figure.rows if row[0].corpus in (OF_THE_PAPER, corpus)]
 
 
 def draw_figure(title: str, rows: Sequence[Sequence[Panel]], corpus: str, arms: Arms, pyplot: Any) -> Any:
@@ -163,6 +172,33 @@ def draw_panel(axis: Any, panel: Panel, corpus: str, arms: Arms) -> set[int]:
         axis.tick_params(left=False, bottom=False, labelleft=False, labelbottom=False)
         axis.grid(visible=False)
     return seeds
+
+
+def curve(records: Sequence[Record], quantity: Quantity) -> Curve | None:
+    """Return a quantity over the seeds of an arm; None if no run has it."""
+    runs = [points(record, quantity) for record in records]
+    values = {x: [run[x] for run in runs if x in run] for x in sorted(set().union(*runs))}
+    if not values:
+        return None
+    most = math.inf if quantity == "loss" else 100
+    intervals = {x: mean_interval(seeds) for x, seeds in values.items() if len(seeds) > 1}
+    return Curve(
+        means={x: fmean(seeds) for x, seeds in values.items()},
+        intervals={x: (max(low, 0), min(high, most)) for x, (low, high) in intervals.items()},
+        ends=[
+            [*run.items()][-1] for one, run in zip(records, runs, strict=True) if one["status"] == "diverged" and run
+        ],
+        seeds=len({record["axes"]["seed"] for record in records}),
+    )
+
+
+def points(record: Record, quantity: Quantity) -> dict[int, float]:
+    """Return the finite values of a run by epoch or, for accuracy, its value in per cent by updates of pre-training."""
+    if quantity == "accuracy":
+        start, share = started(record), accuracy(record)
+        return {} if start is None or share is None else {start: 100 * share}
+    values = {row["epoch"]: row.get(FIELDS[quantity]) for row in record["epochs"]}
+    return {epoch: value for epoch, value in values.items() if value is not None}
 
 
 def style(arm: str, label: str) -> dict[str, Any]:

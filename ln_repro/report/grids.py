@@ -19,12 +19,9 @@ def label(arm: str) -> str:
 
 
 def panels(columns: Mapping[str, str], notes: Mapping[str, str], bleu: bool = True) -> tuple[tuple[Panel, ...], ...]:
-    """Return the rows of a figure.
+    """Return the rows of a figure, from the arms by heading of the column, separated by spaces.
 
-    Args:
-        columns: the arms by heading, separated by spaces.
-        notes: additions to the labels of arms that differ from their column in more than norm and warm-up.
-        bleu: whether to add a second row with BLEU.
+    ``notes`` are additions to the labels of arms that differ from their column in more than norm and warm-up.
     """
     series = {heading: curves({arm: label(arm) + notes.get(arm, "") for arm in arms.split()})
               for heading, arms in columns.items()}  # fmt: skip

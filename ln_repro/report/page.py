@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
-from ln_repro.claims.words import CORPORA, corpus_order, named
+from ln_repro.claims.words import corpus_order, ends_words, named
 from ln_repro.records.archive import Run
 from ln_repro.report.page_runs import Arm, arms_of, chart_data
-from ln_repro.report.page_theory import number_table, theory_panels
-from ln_repro.report.readme_table import headlines
-from ln_repro.report.tables import signatures
+from ln_repro.report.readme_table import headlines, judged_corpora
+from ln_repro.report.tables import Table, signatures
+from ln_repro.report.theory_panels import Panel, described, measured
 
 ASSETS = Path(__file__).parent / "assets"
 VERDICTS = {
@@ -32,6 +32,21 @@ Claim = Mapping[str, Any]
 """``id``, ``claim``, ``paper``, ``ours``, ``verdict``, ``class``, ``rule``, ``evidence`` (ids of records), ``command``,
 ``cost_gpu_hours``, ``needs``, and ``other_corpora``: verdicts on other corpora, each with ``data``, ``ours``,
 ``verdict``, ``seeds``, ``evidence``, ``rule`` and ``needs``."""
+Finding = Mapping[str, Any]
+OTHERS = ("other", "preln-sgd", "postln-radam")
+"""Colours of series that do not belong to a norm placement."""
+PANELS: dict[str, Sequence[str]] = {
+    "TH-2": ("hidden_states simplified postln", "hidden_states real postln"),
+    "TH-3": ("hidden_states simplified preln", "hidden_states real preln"),
+    "TH-5": ("shares",),
+    "TH-6": ("figure_3 c", "simplified_gradients last postln"),
+    "TH-7": ("figure_3 d", "simplified_gradients last preln"),
+    "TH-8": ("figure_3 a", "figure_3 b"),
+    "TH-9": ("figure_3 a", "figure_3 b"),
+    "TH-11": ("figure_3 b", "simplified_gradients layers postln"),
+    "TH-11-pre": ("simplified_gradients layers preln",),
+}
+"""The panels of each finding; findings that are not listed have one of their intervals by width of the model."""
 
 
 def page(runs: Sequence[Run], claims: Sequence[Claim], theory: Mapping[str, Any], figure: str = "") -> str:
@@ -64,7 +79,7 @@ def page(runs: Sequence[Run], claims: Sequence[Claim], theory: Mapping[str, Any]
         verdicts=VERDICTS,
         headlines=headlines(claims),
         figure=figure[figure.find("<svg") :] if figure else "",
-        others=[name for name in CORPORA if any(o["data"] == name for c in claims for o in c["other_corpora"])],
+        others=judged_corpora(claims),
         arms=arms,
         filters=_filters(arms),
         runs=len(records),
@@ -102,3 +117,34 @@ def _filters(arms: Sequence[Arm]) -> dict[str, Any]:
         "norms": sorted({arm["norm"] for arm in arms}, key=lambda norm: (norm not in ("preln", "postln"), norm)),
         "optimizers": sorted({arm["optimizer"] for arm in arms}),
     }
+
+
+def theory_panels(finding: Finding, figures: Mapping[str, Any]) -> list[Panel]:
+    """Return the panels of a finding, with numbers of five digits."""
+    panels = []
+    for name in PANELS.get(finding["id"], ()):
+        figure, _, part = name.partition(" ")
+        panels.append(described(name, figures[figure][part] if part else figures[figure]))
+    panels = panels or [_by_width(finding["values"])]
+    for series in (series for panel in panels for series in panel["series"]):
+        series |= {key: [float(f"{y:.5g}") for y in series[key]] for key in ("y", "low", "high") if key in series}
+    return panels
+
+
+def _by_width(values: Mapping[str, Mapping[str, Sequence[float]]]) -> Panel:
+    """Return a panel of a finding's first quantity by width d, with one line per combination of other settings."""
+    lines: dict[str, dict[str, tuple[float, float, float]]] = {}
+    for setting, (low, high) in next(iter(values.values())).items():
+        width, _, rest = setting.removeprefix("d=").partition(" ")
+        lines.setdefault(rest or "norm / bound", {})[width] = ((low + high) / 2, low, high)
+    series = [measured(*line) | {"colour": colour} for line, colour in zip(lines.items(), OTHERS, strict=False)]
+    return {"title": "By width of the model", "x": "d", "y": "measured / predicted", "log": False, "series": series}
+
+
+def number_table(finding: Finding) -> Table:
+    """Return the table of a finding's checks: model, quantity, interval, rule and verdict."""
+    return {
+        "columns": ["model", "quantity", "ours, 95 %", "rule", "verdict", "seeds"],
+        "rows": [[part["part"], part["quantity"], ends_words(part["interval"]), part["rule"], part["verdict"],
+                  part["seeds"]] for part in finding["parts"]],
+    }  # fmt: skip

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,10 @@ COLOURS = {
 GREY = "#999999"
 DOTS = 130
 """Dots per inch in PNG files."""
-DRAWING = (
-    "figure_arena figure_mechanisms figure_rates figures grids plotting series theory_figures theory_panels"
-).split()
+DRAWING = "figure_arena figure_mechanisms figure_rates figures grids plotting theory_figures theory_panels".split()
 """The modules on which the look of a figure depends."""
-RUN_AGAIN = "Drawn from these records, each of which `ln-repro reproduce ID` runs again:"
+FROM_RECORDS = "Drawn from these records, each of which `ln-repro reproduce ID` runs again:"
+FROM_THEORY = "Computed by `ln-repro theory`, from seeds alone"
 Size = tuple[float, float]
 """Width and height in inches."""
 
@@ -63,15 +62,9 @@ def legend_below(figure: Any, axes: Iterable[Any], columns: int = 4, last: Seque
 
 
 def place(figure: Any, axes: Any, panel: Size, gaps: Size, above: float, below: float) -> None:
-    """Lay out panels of equal size; matplotlib's own layout engines take a third of the drawing time.
+    """Resize a figure to panels of equal size, with gaps between columns and rows and space above and below, in inches.
 
-    Args:
-        figure: the figure, which is resized to fit.
-        axes: the panels by row.
-        panel: width and height of a panel in inches.
-        gaps: gaps between columns and between rows in inches.
-        above: space for the titles in inches.
-        below: space for the legend in inches.
+    Matplotlib's own layout engines take a third of the drawing time.
     """
     (rows, columns), left, right, bottom = axes.shape, 0.75, 0.15, 0.5 + below
     width = left + columns * panel[0] + (columns - 1) * gaps[0] + right
@@ -82,15 +75,13 @@ def place(figure: Any, axes: Any, panel: Size, gaps: Size, above: float, below: 
     )
 
 
-def draw_once(stem: Path, origin: str, data: Any, draw: Callable[[Any], Any]) -> list[Path]:
+def draw_once(stem: Path, ids: Collection[str], data: Any, draw: Callable[[Any], Any]) -> list[Path]:
     """Draw a figure as PNG and SVG, unless its data and the code are unchanged; return the files.
 
-    Args:
-        stem: the path without suffix; its folder is created.
-        origin: the source of the data; written to the files together with a checksum of data and code.
-        data: the data, which must be serialisable as JSON.
-        draw: takes pyplot and returns the figure.
+    The files name the records ``ids`` that they are drawn from, and a checksum of the code and of ``data``, which must
+    be serialisable as JSON. ``draw`` takes pyplot and returns the figure. The folder of ``stem`` is created.
     """
+    origin = f"{FROM_RECORDS} {' '.join(ids)}" if ids else FROM_THEORY
     digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode())
     code = (Path(__file__).with_name(f"{name}.py") for name in DRAWING)
     for path in (*code, *sorted((PACKAGE / "paper").glob("*.py"))):

@@ -68,16 +68,20 @@ def _answer(other: Mapping[str, Any]) -> str:
 
 def verdict_table(rows: Sequence[Row]) -> Table:
     """Return one row per claim: the verdict on each of the other corpora with runs, then on the paper's data."""
-    seen = {other["data"] for row in rows for other in row["other_corpora"]}
-    others = [name for name in CORPORA if name in seen]
-    cells = [[row["id"], row["claim"], *(verdict_on(row, name) for name in others), row["verdict"]] for row in rows]
-    return {"columns": ["", "claim", *map(named, others), "paper's data"], "rows": cells}
+    corpora, cells = judged_corpora(rows), []
+    for row in rows:
+        verdicts = {other["data"]: _verdict(other) for other in row["other_corpora"]}
+        cells.append([row["id"], row["claim"], *map(verdicts.get, corpora), row["verdict"]])
+    return {"columns": ["", "claim", *map(named, corpora), "paper's data"], "rows": cells}
 
 
-def verdict_on(row: Row, data: str) -> str | None:
-    """Return the verdict on another corpus with the number of seeds, and the model's size unless it is 6+6 layers."""
-    result = next((other for other in row["other_corpora"] if other["data"] == data), None)
-    if result is None:
-        return None
-    small, seeds = SMALL.get(result["setting"], ""), result["seeds"]
-    return f"{result['verdict']} ({seeds} seed{'s' * (seeds > 1)}{small})"
+def judged_corpora(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the other corpora with a verdict on some claim, in the order of display."""
+    judged = {other["data"] for row in rows for other in row["other_corpora"]}
+    return [name for name in CORPORA if name in judged]
+
+
+def _verdict(other: Mapping[str, Any]) -> str:
+    """Return a verdict on another corpus with the number of seeds, and the model's size unless it is 6+6 layers."""
+    seeds = other["seeds"]
+    return f"{other['verdict']} ({seeds} seed{'s' * (seeds > 1)}{SMALL.get(other['setting'], '')})"

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ln_repro.claims.deviations import flat
 from ln_repro.claims.intervals import LEVEL, Interval, prediction_interval
-from ln_repro.claims.strays import flat
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.records.archive import Run
 from ln_repro.records.record import Record, decoded

@@ -12,7 +12,6 @@ from ln_repro.records.record import AVERAGE, Record, accuracy, decoded, lowest_l
 Table = dict[str, Any]
 """``columns`` (names), ``rows`` (cells) and optionally ``notes`` (lines below the table: signatures of its scores)."""
 
-NOTHING: Mapping[str, str] = {}
 SCORES = {"test": "BLEU", "test_tokenised": "BLEU tok."}
 AVERAGES = {AVERAGE: "BLEU avg.", f"{AVERAGE}_tokenised": "BLEU avg. tok."}
 """Names of columns by key in a record; those of averaged weights are only shown if some record has them."""
@@ -22,7 +21,7 @@ LATEX = str.maketrans(
 )
 
 
-def run_tables(records: Sequence[Record], own: Mapping[str, str] = NOTHING) -> dict[str, Table]:
+def run_tables(records: Sequence[Record], own: Mapping[str, str]) -> dict[str, Table]:
     """Return one table of runs for each corpus and task; ``own`` are the settings of their own, by id."""
     groups: dict[str, list[Record]] = {}
     for record in records:
@@ -31,21 +30,21 @@ def run_tables(records: Sequence[Record], own: Mapping[str, str] = NOTHING) -> d
     return {name: runs_table(groups[name], own) for name in sorted(groups)}
 
 
-def runs_table(records: Sequence[Record], own: Mapping[str, str] = NOTHING) -> Table:
+def runs_table(records: Sequence[Record], own: Mapping[str, str]) -> Table:
     """Return one row per run with its scores at the epoch with the lowest validation loss."""
     scores = _scores(records)
     classified = any(accuracy(record) is not None for record in records)
     differ = any(own.get(record["id"]) for record in records)
     rows = []
     for record in records:
-        settings = {"own settings": own.get(record["id"]) or None} if differ else {}
-        share = {"accuracy": _rounded(accuracy(record), 4)} if classified else {}
-        bleus = {name: _rounded((record["bleu"].get(key) or {}).get("score"), 2) for key, name in scores.items()}
-        rows.append({
-            "exp": record["exp"], **settings, "seed": record["axes"]["seed"],
-            "valid loss": _rounded(lowest_loss(record), 3), **share, **bleus, "status": record["status"],
-            "id": record["id"],
-        })  # fmt: skip
+        row = {"exp": record["exp"]}
+        if differ:
+            row["own settings"] = own.get(record["id"]) or None
+        row |= {"seed": record["axes"]["seed"], "valid loss": _rounded(lowest_loss(record), 3)}
+        if classified:
+            row["accuracy"] = _rounded(accuracy(record), 4)
+        row |= {name: _rounded((record["bleu"].get(key) or {}).get("score"), 2) for key, name in scores.items()}
+        rows.append(row | {"status": record["status"], "id": record["id"]})
     return {"columns": [*rows[0]], "rows": [[*row.values()] for row in rows], "notes": signatures(records)}
 
 

@@ -22,10 +22,11 @@ LAYOUTS: dict[str, tuple[int, int, Size, Size]] = {
 
 def draw(figures: Mapping[str, Any], folder: Path) -> list[Path]:
     """Draw the figures of `ln_repro.theory.figures` that have a layout, as PNG and SVG; return the paths."""
-    origin = "Computed by `ln-repro theory`, from seeds alone"
-    drawn = [draw_once(folder / name, origin, figures[name], partial(draw_figure, name, figures[name]))
-             for name in LAYOUTS if figures.get(name)]  # fmt: skip
-    return [path for paths in drawn for path in paths]
+    paths = []
+    for name in LAYOUTS:
+        if panels := figures.get(name):
+            paths += draw_once(folder / name, (), panels, partial(draw_figure, name, panels))
+    return paths
 
 
 def draw_figure(name: str, panels: Mapping[str, Any], pyplot: Any) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ln_repro.claims.words import SCHEMES
-from ln_repro.paper.figure_3 import FIGURE_3
+from ln_repro.paper.figures import FIGURE_3
 
 Series = dict[str, Any]
 """``label``, ``colour`` (a norm placement, or another name), ``dash``, ``marks`` (points only), ``x``, ``y``, and

@@ -1,7 +1,4 @@
-"""The claims of the theory, and the table of checks with all thresholds of `ln-repro theory`.
-
-Both the printed rule and the verdict (`ln_repro.theory.judge`) are derived from a row of the table.
-"""
+"""The claims of the theory, and the table of checks that their printed rules and verdicts are derived from."""
 
 import math
 from collections.abc import Mapping
@@ -66,31 +63,18 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Check:
-    """A row of the table: one rule for one quantity.
+    """A row of the table: one rule for one quantity."""
 
-    Attributes:
-        claim: id of the claim.
-        quantity: name of the quantity.
-        how: the way to judge it, a key of `WORDS`.
-        region: the region in which it must lie.
-        values: computes the quantity from measurements.
-        part: name of the model.
-        what: names of the measurements.
-        where: settings that select the measurements.
-        by: settings by which they are grouped; the rule must hold in every group.
-        seeds: minimum number of seeds for a verdict.
-    """
-
-    claim: str
+    claim: str  # id of the claim
     quantity: str
-    how: str
-    region: Interval
-    values: q.Quantity
-    part: str
-    what: tuple[str, ...]
-    where: Mapping[str, Any] = field(default_factory=dict)
-    by: tuple[str, ...] = ()
-    seeds: int = 10
+    how: str  # the way to judge it, a key of `WORDS`
+    region: Interval  # in which it must lie
+    values: q.Quantity  # computes the quantity from measurements
+    part: str  # name of the model
+    what: tuple[str, ...]  # names of the measurements
+    where: Mapping[str, Any] = field(default_factory=dict)  # settings that select the measurements
+    by: tuple[str, ...] = ()  # settings by which they are grouped; the rule must hold in every group
+    seeds: int = 10  # minimum number for a verdict
 
     @property
     def rule(self) -> str:
@@ -161,21 +145,21 @@ CHECKS: tuple[Check, ...] = (
           by=("d", "sigma")),
 
     STATES["postln"]("TH-2", "measured over predicted, mean over layers", "mean", (0.98, 1.02),
-           q.of_layers(q.post_square(), fmean)),
-    STATES["postln"]("TH-2", "measured over predicted, every layer", "near", (1.0, 1.0), q.each(q.post_square())),
-    STATES["postln"]("TH-2", "slope on l", "near", (0.0, 0.0), q.of_layers(q.post_square(), slope)),
+           q.of_layers(q.post_square, fmean)),
+    STATES["postln"]("TH-2", "measured over predicted, every layer", "near", (1.0, 1.0), q.each(q.post_square)),
+    STATES["postln"]("TH-2", "slope on l", "near", (0.0, 0.0), q.of_layers(q.post_square, slope)),
     *(states("postln", stack)("TH-2", "measured over 1.444, mean over layers", "mean", (0.96, 1.04),
-             q.of_layers(q.post_square(stack), fmean)) for stack in STACKS),
+             q.of_layers(partial(q.post_square, stack=stack), fmean)) for stack in STACKS),
     *(states("postln", stack, "fairseq")("TH-2", "measured over 1.056, mean over layers", "mean", (0.97, 1.03),
-             q.of_layers(q.post_square(stack), fmean)) for stack in STACKS),
+             q.of_layers(partial(q.post_square, stack=stack), fmean)) for stack in STACKS),
 
-    STATES["preln"]("TH-3", "slope on l, less c", "mean", (0.0, 1.0), q.each(q.pre_slope())),
-    STATES["preln"]("TH-3", "place between the bounds (0, 1), every layer", "near", (0.0, 1.0), q.each(q.pre_place())),
+    STATES["preln"]("TH-3", "slope on l, less c", "mean", (0.0, 1.0), q.each(q.pre_slope)),
+    STATES["preln"]("TH-3", "place between the bounds (0, 1), every layer", "near", (0.0, 1.0), q.each(q.pre_place)),
     STATES["preln"]("TH-3", "first layer over 1 + c + 1/n", "near", (1.0, 1.0), q.each(q.pre_first)),
-    states("preln", "encoder")("TH-3", "slope on l, less c", "mean", (0.0, 1.0), q.each(q.pre_slope("encoder"))),
-    states("preln", "decoder")("TH-3", "slope on l, less c", "mean", (0.0, 2.0), q.each(q.pre_slope("decoder"))),
+    *(states("preln", stack)("TH-3", "slope on l, less c", "mean", (0.0, most),
+             q.each(partial(q.pre_slope, stack=stack))) for stack, most in (("encoder", 1.0), ("decoder", 2.0))),
     *(states("preln", stack)("TH-3", "place between the bounds (0, 1), every layer", "near", (0.0, 1.0),
-             q.each(q.pre_place(stack))) for stack in STACKS),
+             q.each(partial(q.pre_place, stack=stack))) for stack in STACKS),
 
     *(Check("TH-4", quantity, how, region, q.number(name), "Gaussian x", ("jacobian",), by=("d",))
       for quantity, how, region, name in (
@@ -186,9 +170,9 @@ CHECKS: tuple[Check, ...] = (
           ("s J(s x) less J(x)", "every", (-math.inf, 1e-10), "scaling"))),
 
     *(states(norm, stack)("TH-5", f"share of {size} above 1.1 E, every layer", "mean", BOUNDED,
-             q.each(partial(q.share, stack, name)))
+             q.each(partial(q.share, stack=stack, name=name)))
       for norm in NORMS for stack in STACKS for size, name in (("norm^2", "above_squared"), ("norm", "above"))),
-    *(Check("TH-5", f"share of {size} above 1.1 E, every layer", "mean", BOUNDED, q.each(partial(q.share, None, name)),
+    *(Check("TH-5", f"share of {size} above 1.1 E, every layer", "mean", BOUNDED, q.each(partial(q.share, name=name)),
             f"{SIMPLE}, d = 512", ("hidden_norms",), {"d": 512}, ("norm", "d_ff", "positions"))
       for size, name in (("norm^2", "share_square"), ("norm", "share"))),
 

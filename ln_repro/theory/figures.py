@@ -18,7 +18,6 @@ from ln_repro.theory.unit import Measured, grouped, select
 Series = dict[str, list[float]]
 """The mean and both ends of its interval, by layer or depth; the keys are text, for JSON."""
 Panels = dict[str, dict[str, Series]]
-PANELS = {"a": "w1", "b": "w2"}
 STACKS = ("decoder", "encoder")
 ATTENTIONS = ("encoder.self", "decoder.self", "decoder.cross")
 PROJECTIONS = ("q", "k", "v", "out")
@@ -30,33 +29,29 @@ def figures(measured: Measured) -> dict[str, Any]:
     """Return the panels of every figure for which there are measurements of both norms, by name of the figure."""
     of_norm = [{unit.what for unit, _ in measured if dict(unit.settings).get("norm") == norm} for norm in NORMS]
     available = set.intersection(*of_norm)
-    panels: dict[str, Any] = {}
-    if {"real_gradients", "real_last_gradient"} <= available:
-        panels["figure_3"] = figure_3(measured)
-    if "real_gradients" in available:
-        panels["attention_gradients"] = attention_gradients(measured)
-    if {"hidden_norms", "real_hidden_states"} <= available:
-        panels["hidden_states"] = hidden_states(measured)
-        panels["shares"] = shares(measured)
-    if "gradients" in available:
-        panels["simplified_gradients"] = simplified_panels(measured)
-    return panels
+    wanted = {
+        figure_3: {"real_gradients", "real_last_gradient"},
+        attention_gradients: {"real_gradients"},
+        hidden_states: {"hidden_norms", "real_hidden_states"},
+        shares: {"hidden_norms", "real_hidden_states"},
+        simplified_gradients: {"gradients"},
+    }
+    return {panels.__name__: panels(measured) for panels, needed in wanted.items() if needed <= available}
 
 
 def figure_3(measured: Measured) -> Panels:
     """Return the panels of figure 3: (a) W1 and (b) W2 by layer and stack; (c) Post-LN and (d) Pre-LN by depth."""
-    by_layer = {
-        panel: {
+
+    def by_layer(matrix: str) -> dict[str, Series]:
+        return {
             f"{norm} {stack}": series(judge.by_layer(measured, norm, f"{stack}.{matrix}"))
             for norm, stack in product(NORMS, STACKS)
         }
-        for panel, matrix in PANELS.items()
-    }
-    by_depth = {
-        panel: {f"{norm} decoder": series(judge.last_layer(measured, norm))}
-        for panel, norm in zip("cd", NORMS, strict=True)
-    }
-    return by_layer | by_depth
+
+    def last_by_depth(norm: str) -> dict[str, Series]:
+        return {f"{norm} decoder": series(judge.last_layer(measured, norm))}
+
+    return {"a": by_layer("w1"), "b": by_layer("w2"), "c": last_by_depth("postln"), "d": last_by_depth("preln")}
 
 
 def attention_gradients(measured: Measured) -> Panels:
@@ -65,7 +60,7 @@ def attention_gradients(measured: Measured) -> Panels:
     return {weight: {norm: series(judge.by_layer(measured, norm, weight)) for norm in NORMS} for weight in weights}
 
 
-def simplified_panels(measured: Measured) -> Panels:
+def simplified_gradients(measured: Measured) -> Panels:
     """Return the simplified model's gradients of W2: of the last layer by depth, and by layer for each depth."""
     panels: Panels = {}
     for norm in NORMS:

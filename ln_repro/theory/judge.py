@@ -20,48 +20,32 @@ WITHOUT = "reported"
 
 @dataclass(frozen=True)
 class Part:
-    """The result of a check: the worst verdict over its settings.
-
-    Attributes:
-        interval: the smallest interval around those of all settings.
-        seeds: the smallest number of seeds of any setting.
-        settings: the intervals by setting.
-        why: why the check is inconclusive, and what would decide it.
-    """
+    """The result of a check: the worst verdict over its settings."""
 
     part: str
     quantity: str
-    interval: Interval
+    interval: Interval  # the smallest around those of all settings
     rule: str
     verdict: str
-    seeds: int
-    settings: dict[str, Interval]
-    why: str | None
+    seeds: int  # the smallest number of any setting
+    settings: dict[str, Interval]  # by setting
+    why: str | None  # why the check is inconclusive, and what would decide it
 
 
 def judge(measured: Measured, ids: Collection[str]) -> list[dict[str, Any]]:
-    """Return a finding for each of the claims ``ids``, in a form for JSON: numbers that are not finite are None.
-
-    Returns:
-        id, statement, place: those of the claim.
-        paper: the paper's value.
-        values: by depth or layer if the claim is about a curve, otherwise the intervals by setting.
-        quantity, interval: those of the claim's first check.
-        rule: the rules of all parts.
-        verdict: the verdict on all parts together.
-        seeds: the smallest number of seeds of a judged part.
-        parts: the results of the checks (`Part`).
-        note: why the finding is inconclusive, and what only ``--full`` measures; or None.
-    """
+    """Return a finding for each of the claims ``ids``, in a form for JSON: numbers that are not finite are None."""
     return [json_ready(finding(id, measured)) for id in CLAIMS if id in ids]
 
 
 def finding(id: str, measured: Measured) -> dict[str, Any]:
-    """Return the finding of one claim."""
+    """Return the finding of one claim; quantity and interval are those of its first check, the rule that of all.
+
+    ``values`` are by depth or layer if the claim is about a curve, otherwise the intervals by setting. ``note`` says
+    why the finding is inconclusive, and what only ``--full`` measures.
+    """
     checks = [check for check in CHECKS if check.claim == id]
     parts = [part for check in checks if (part := examine(check, measured))]
     judged = [part for part in parts if part.verdict != WITHOUT]
-    seeds = min((part.seeds for part in judged), default=0)
     result = all_of(part.verdict for part in judged)
     missing = list(dict.fromkeys(check.part for check in checks if not any(p.part == check.part for p in parts)))
     values: dict[str, Any] = {f"{part.part}: {part.quantity}: {part.rule}": part.settings for part in parts}
@@ -74,9 +58,9 @@ def finding(id: str, measured: Measured) -> dict[str, Any]:
         "values": means(CURVES[id](measured)) if id in CURVES else values,
         "quantity": checks[0].quantity,
         "interval": parts[0].interval if parts else (-math.inf, math.inf),
-        "rule": "; ".join(dict.fromkeys(f"{part.part}: {part.quantity}: {part.rule}" for part in parts)),
+        "rule": "; ".join(values),
         "verdict": result,
-        "seeds": seeds,
+        "seeds": min((part.seeds for part in judged), default=0),
         "parts": [vars(part) for part in parts],
         "note": "; ".join(notes) or None,
         "place": CLAIMS[id].place,

@@ -36,15 +36,9 @@ def post_square(d: int, d_ff: int) -> float:
 
 
 def pre_bounds(passed: int, d: int, d_ff: int, start: float = 1.0, attentions: int = 1) -> Interval:
-    """Return bounds on E norm^2 / d of Pre-LN's stream after ``passed`` layers (Lemma 2).
+    """Return bounds on E norm^2 / d of Pre-LN's stream after ``passed`` layers (Lemma 2); it is ``start`` before them.
 
     Each attention of a layer adds norm^2 of a mean over positions: between 0, if these cancel, and d, if they agree.
-
-    Args:
-        passed: number of layers.
-        d, d_ff: width of the model and of its feed-forward layers.
-        start: norm^2 / d of the input.
-        attentions: number of attentions per layer.
     """
     least = start + passed * feed_forward_share(d, d_ff)
     return least, least + passed * attentions

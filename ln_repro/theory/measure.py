@@ -18,12 +18,9 @@ from ln_repro.version import NUMERICS
 def measure(units: Sequence[Unit], kept: Path, processes: int, progress: Callable[[int, int], None]) -> Measured:
     """Return the measurement of every unit, reusing those in the file ``kept``.
 
-    Args:
-        units: the units to measure.
-        kept: file with one JSON object per line, to which results are appended; damaged lines and those of other
-            versions of the numerics are ignored.
-        processes: number of processes, with one thread each.
-        progress: called with the number of finished units and the total number.
+    The file has one JSON object per line, and results are appended to it; damaged lines and those of other versions of
+    the numerics are ignored. Each process has one thread. ``progress`` is called with the numbers of finished units
+    and of all.
     """
     results = read(kept)
     missing = [unit for unit in units if unit.key not in results]

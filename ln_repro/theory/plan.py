@@ -27,25 +27,15 @@ MEASURES: dict[str, Measure] = {
 
 @dataclass(frozen=True)
 class Scale:
-    """The extent of the measurements.
+    """The extent of the measurements."""
 
-    Attributes:
-        lengths: sequence lengths for hidden states of the simplified model, by its width.
-        widths: widths of its feed-forward layers, in multiples of the model's width.
-        gradient_dims: widths of the simplified model for gradients.
-        depths: numbers of layers of the simplified model for gradients.
-        real_depths: numbers of layers of the Transformers, in the encoder and in the decoder.
-        other_depths: likewise, for other initialisations and for tied embeddings.
-        seeds: number of seeds for the gradients of the Transformers; the minimum for everything else.
-    """
-
-    lengths: Mapping[int, Sequence[int]]
-    widths: Sequence[int]
-    gradient_dims: Sequence[int]
-    depths: Sequence[int]
-    real_depths: Sequence[int]
-    other_depths: Sequence[int]
-    seeds: int = 10
+    lengths: Mapping[int, Sequence[int]]  # of sequences, for hidden states of the simplified model, by its width
+    widths: Sequence[int]  # of its feed-forward layers, in multiples of the model's width
+    gradient_dims: Sequence[int]  # widths of the simplified model for gradients
+    depths: Sequence[int]  # numbers of layers of the simplified model for gradients
+    real_depths: Sequence[int]  # numbers of layers of the Transformers, in the encoder and in the decoder
+    other_depths: Sequence[int]  # likewise, for other initialisations and for tied embeddings
+    seeds: int = 10  # for the gradients of the Transformers; the minimum for everything else
 
 
 DIMS = (64, 128, 256, 512)

@@ -95,46 +95,40 @@ def level(unit: Unit, result: Measurement) -> Curve:
     return [result["norm_of_mean"][-1] / lemmas.last_gradient(unit["d"], unit["d_ff"], result["square"], targets)]
 
 
-def share(stack: str | None, name: str, unit: Unit, result: Measurement) -> Curve:
-    """Read the share ``name`` of positions by layer, of a Transformer's stack or of the simplified model."""
+def share(unit: Unit, result: Measurement, name: str, stack: str | None = None) -> Curve:
+    """Read the share ``name`` of positions by layer, of the simplified model or of a Transformer's stack."""
     return (result[stack] if stack else result)[name]
 
 
-Stream = Callable[[Curve, float, float, int], Curve]
-"""Computes values by layer from norm^2 / d by layer and of the input, c, and the number of attentions per layer."""
+def feed_forward_share(unit: Unit, stack: str | None) -> float:
+    """Return what a feed-forward layer adds to norm^2 / d, in the simplified model or in a Transformer's stack."""
+    if stack is None:
+        return lemmas.feed_forward_share(unit["d"], unit["d_ff"])
+    return lemmas.TORCH_SHARE if unit["init"] == "fairseq" else lemmas.feed_forward_share(unit["width"], unit["ffn"])
 
 
-def of_stream(formula: Stream, stack: str | None) -> Read:
-    """Read a quantity of the hidden states, of a Transformer's stack or of the simplified model."""
-
-    def read(unit: Unit, result: Measurement) -> Curve:
-        if stack is None:
-            return formula(result["square"], 1.0, lemmas.feed_forward_share(unit["d"], unit["d_ff"]), 1)
-        share = lemmas.feed_forward_share(unit["width"], unit["ffn"])
-        if unit["init"] == "fairseq":
-            share = lemmas.TORCH_SHARE
-        return formula(result[stack]["squared"], result[stack]["input"], share, ATTENTIONS[stack])
-
-    return read
+def squares(result: Measurement, stack: str | None) -> Curve:
+    """Return norm^2 / d by layer, of the simplified model or of a Transformer's stack."""
+    found: Curve = result[stack]["squared"] if stack else result["square"]
+    return found
 
 
-def post_square(stack: str | None = None) -> Read:
+def post_square(unit: Unit, result: Measurement, stack: str | None = None) -> Curve:
     """Read the ratio of norm^2 of Post-LN's x5 to that of Lemma 2."""
-    return of_stream(lambda squares, start, share, attentions: [square / (1 + share) for square in squares], stack)
+    predicted = 1 + feed_forward_share(unit, stack)
+    return [square / predicted for square in squares(result, stack)]
 
 
-def pre_place(stack: str | None = None) -> Read:
+def pre_place(unit: Unit, result: Measurement, stack: str | None = None) -> Curve:
     """Read the relative position of Pre-LN's norm^2 between Lemma 2's bounds, from 0 (lower) to 1 (upper)."""
-
-    def formula(squares: Curve, start: float, share: float, attentions: int) -> Curve:
-        return [((square - start) / passed - share) / attentions for passed, square in enumerate(squares, 1)]
-
-    return of_stream(formula, stack)
+    start, attentions = (result[stack]["input"], ATTENTIONS[stack]) if stack else (1.0, 1)
+    least = feed_forward_share(unit, stack)
+    return [((square - start) / passed - least) / attentions for passed, square in enumerate(squares(result, stack), 1)]
 
 
-def pre_slope(stack: str | None = None) -> Read:
+def pre_slope(unit: Unit, result: Measurement, stack: str | None = None) -> Curve:
     """Read the growth of norm^2 / d per layer of Pre-LN, without the contribution of the feed-forward layer."""
-    return of_stream(lambda squares, start, share, attentions: [slope(squares) - share], stack)
+    return [slope(squares(result, stack)) - feed_forward_share(unit, stack)]
 
 
 def pre_first(unit: Unit, result: Measurement) -> Curve:

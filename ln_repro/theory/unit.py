@@ -13,16 +13,10 @@ Measurement = dict[str, Any]
 
 @dataclass(frozen=True)
 class Unit:
-    """One call of a measuring function.
+    """One call of a measuring function."""
 
-    Attributes:
-        what: name of the function.
-        settings: sorted pairs of name and value.
-        seed: number of the repetition.
-    """
-
-    what: str
-    settings: tuple[tuple[str, Any], ...]
+    what: str  # name of the function
+    settings: tuple[tuple[str, Any], ...]  # sorted pairs of name and value
     seed: int
 
     @classmethod

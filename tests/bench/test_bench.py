@@ -77,7 +77,7 @@ def test_all_train_on_the_same_batches(work: Workload, monkeypatch: pytest.Monke
         "ln_repro.bench.trainings.speed", lambda windows: seen.append([w.tokens for w in windows]) or 1.0
     )
     work.bare()
-    assert seen == [[window.tokens for window in work.our_windows()]]
+    assert seen == [[window.tokens for window in windows] for windows in work.our_windows()]
     assert len(seen[0]) == 3 and Path(work.corpus).exists()
 
 

@@ -47,28 +47,15 @@ def made(
     loss: float = 4.0,
     bleus: Sequence[float | None] = (),
     losses: Sequence[float | None] = (),
-    falls: Mapping[int, float] | None = None,
     probes: Mapping[int, Sequence[float]] | None = None,
-    batches: int = 100,
     rule: str = "",
     axes: Mapping[str, Any] | None = None,
     **changes: Any,
 ) -> Run:
-    """Return a run that ends with these; ``changes`` are settings that differ from those of its name.
+    """Return a run with this BLEU and lowest validation loss, or with these after every epoch.
 
-    Args:
-        exp: its name.
-        seed: its seed.
-        bleu: at the epoch of lowest validation loss.
-        loss: the lowest validation loss.
-        bleus: after every epoch; as many epochs as ``losses``.
-        losses: the same of the validation loss.
-        falls: training loss by update.
-        probes: gradients of the layers by update.
-        batches: of a probe.
-        rule: by which it diverged.
-        axes: those that the settings here do not have.
-        changes: as `tests.examples.settings` takes them.
+    ``probes`` are gradients of the layers by update, ``rule`` is that by which it diverged, and ``axes`` are those that
+    the settings do not have. ``changes`` differ from the settings of its name (see `tests.examples.settings`).
     """
     settings = made_experiment(exp, **changes)
     length = len(losses or bleus or range(EPOCHS))
@@ -81,10 +68,9 @@ def made(
     score = {"score": bleu, "signature": SIGNATURE.replace("13a", "none"), "epoch": EPOCHS}
     own = {"norm": exp.partition("_")[2].partition("_")[0], "precision": "fp32", **(axes or {})}
     own |= {"task": "masked_lm"} if "bert" in exp.partition("_")[0] else {}
-    events = [{"kind": "train", "update": at, "loss": value} for at, value in (falls or {}).items()]
-    events += [{"kind": "probe", "name": "gradients", "update": at, "batches": batches,
-                "values": {kind: {"decoder.w2": norms} for kind in ("norm_of_mean", "mean_of_norms")}}
-               for at, norms in (probes or {}).items()]  # fmt: skip
+    events = [{"kind": "probe", "name": "gradients", "update": at, "batches": 100,
+               "values": {kind: {"decoder.w2": norms} for kind in ("norm_of_mean", "mean_of_norms")}}
+              for at, norms in (probes or {}).items()]  # fmt: skip
     return Run(record(
         exp=exp, id=f"{exp}-{seed}-{settings.lr:g}-{settings.model.layers}", status="diverged" if rule else "finished",
         divergence={"rule": rule} if rule else None, axes=settings.axes | own | {"seed": seed}, epochs=epochs,

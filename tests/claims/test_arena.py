@@ -8,7 +8,7 @@ import pytest
 
 from ln_repro import cli
 from ln_repro.claims.arena import arena
-from ln_repro.report.arena import arena_data, arena_table, cost_table
+from ln_repro.report.arena import arena_data, arena_tables
 from ln_repro.report.figure_arena import draw_arena
 from tests.claims.made import gathered, on_rates
 
@@ -58,7 +58,7 @@ def test_a_scheme_that_never_reaches_the_loss_has_no_number_of_epochs():
     runs += on_rates("toy", {"rezero_nowarm": {1e-3: [5.0] * 3}}, losses=[9.0] * 3, bleus=[None] * 3)
     entry = next(one for one in arena(gathered(runs)["toy"]) if one.scheme == "rezero")
     assert math.isinf(entry.epochs)
-    (row,) = arena_table([entry])["rows"]
+    (row,) = arena_tables([entry], {})[0]["rows"]
     assert row[:5] == ["ReZero", "5.0", "3", "0.001", "no"] and row[7] == "-"
 
 
@@ -75,12 +75,12 @@ def test_the_unevenness_of_gradients_is_that_before_training_and_the_worst_after
     runs = on_rates("toy", {"preln_nowarm_anchored": {1e-3: [30.0] * 3}}, probes=probes)
     (entry,) = arena(gathered(runs)["toy"])
     assert entry.unevenness == pytest.approx((2.0, 4.0))
-    assert cost_table([entry], {})["rows"] == [["Pre-LN", "2", "4", "1.00", "1.00"]]
+    assert arena_tables([entry], {})[1]["rows"] == [["Pre-LN", "2", "4", "1.00", "1.00"]]
 
 
 def test_costs_are_over_those_of_pre_ln(entries):
-    rows = cost_table([*entries.values()], {"deepnorm": {"ratio": 0.8, "saved": 1.5}})["rows"]
-    assert rows == [
+    _, table = arena_tables([*entries.values()], {"deepnorm": {"ratio": 0.8, "saved": 1.5}})
+    assert table["rows"] == [
         ["DeepNorm", "-", "-", "1.25", "1.50"], ["Pre-LN", "-", "-", "1.00", "1.00"], ["Post-LN", "-", "-", "-", "-"],
     ]  # fmt: skip
 

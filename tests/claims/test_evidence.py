@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ln_repro.claims.arms import Arms
+from ln_repro.claims.deviations import uncounted
 from ln_repro.claims.evidence import Arm, Evidence, gather
 from ln_repro.claims.judge import evidence_of
-from ln_repro.claims.strays import strays
 from tests.claims.made import EPOCHS, RATE, gathered, made, made_experiment, made_runs, named, on_rates
 
 
@@ -33,7 +33,7 @@ def test_a_run_that_is_not_what_its_name_says_is_none(changes: dict[str, Any], r
     runs[1].record["id"] = "b"
     (found,) = gather(runs, named).values()
     assert ids(found) == {runs[0].record["id"]}
-    (line,) = strays(runs, named)
+    (line,) = uncounted(runs, named)
     assert line.startswith(f"{runs[1].record['exp']}: ") and reason in line and line.endswith(" (1 of its records)")
 
 

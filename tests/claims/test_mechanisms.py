@@ -49,18 +49,15 @@ def trial(failing: float, training: float, bleus: list[float], left: float) -> E
         (3.0, 0.5, [30.0, 30.0, 1.0, 1.0, 1.0], 0.5, OPEN),
         (3.0, 2.0, [30.0] * 5, 0.5, NO_CAUSE),  # runs with it train
         (0.5, 0.2, [30.0] * 5, 0.1, NO_CAUSE),  # runs without it fail
+        (3.0, 0.5, [30.0] * 4, 0.5, OPEN),  # four seeds are too few
     ],
 )
 def test_a_cause_is_present_at_failure_absent_at_success_and_its_removal_helps(failing, training, bleus, left, verdict):
-    found = assess(trial(failing, training, bleus, left))[1]
+    found, seeds = assess(trial(failing, training, bleus, left))[1], len(bleus)
     assert found.verdict == verdict
-    assert found.failing == ((5 if failing > 1 else 0), 5) and found.training == ((5 if training > 1 else 0), 5)
-    assert found.removed == ((5 if left <= 1 else 0), 5)
-    assert found.rescued == (sum(bleu > 20 for bleu in bleus), 5)
-
-
-def test_fewer_than_five_seeds_leave_it_open():
-    assert assess(trial(3.0, 0.5, [30.0] * 4, 0.5))[1].verdict == OPEN
+    assert found.failing == (seeds * (failing > 1), seeds) and found.training == (seeds * (training > 1), seeds)
+    assert found.removed == (seeds * (left <= 1), seeds)
+    assert found.rescued == (sum(bleu > 20 for bleu in bleus), seeds)
 
 
 def test_without_a_threshold_of_theory_it_is_present_above_the_largest_value_of_a_run_that_trains():

@@ -21,33 +21,42 @@ from ln_repro.claims.schemes import Even, MatchesBest
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
 from tests.claims.made import held, made
 
-CONSTANTS: dict[type, tuple[str, ...]] = {
-    TrainsWhereFails: ("TRAINS", "FAILS", "SHARE", "SIGNIFICANT", "CURVE_SEEDS", "SEEDS"),
-    BestRates: ("CURVE_SEEDS", "SEEDS"),
-    NotTrained: ("NOT_TRAINED_MARGIN",),
-    FineTunesFaster: ("CHECKPOINT_SHARE", "FINE_TUNING_SEEDS"),
-    Even: ("EVEN", "PROBE_BATCHES"),
-}
-"""What criteria read besides their own fields."""
+PAST = {
+    "TRAINS": evidence.TRAINS + 0.02, "PRETRAINED_TRAINS": evidence.PRETRAINED_TRAINS + 0.02,
+    "FAILS": evidence.FAILS - 0.02, "SHARE": 0.9, "FACTOR": rates.FACTOR + 0.1, "SIGNIFICANT": 0.04, "CURVE_SEEDS": 4,
+    "SEEDS": 6, "LEAST_DEPTHS": 4, "CHECKPOINT_SHARE": 0.7, "FINE_TUNING_SEEDS": 7, "EVEN": schemes.EVEN - 0.2,
+    "PROBE_BATCHES": schemes.PROBE_BATCHES + 1,
+}  # fmt: skip
+"""Constants moved past the evidence, where that is the same for all criteria that read them."""
 UNPRINTED = ("CURVE_SEEDS", "SEEDS", "FINE_TUNING_SEEDS", "LEAST_DEPTHS")
 """They stand in what is needed, not in the condition."""
 EDGE, SPREAD = 0.02, (-2.0, -1.0, 0.0, 1.0, 2.0)
 Edge = tuple[Any, str, Any]
-"""Evidence, its verdict, and the threshold past it."""
+"""Evidence, its verdict, and the threshold past it; None: that of `PAST`."""
 
 
-def constants(criterion: Criterion) -> tuple[str, ...]:
+def constants(criterion: Criterion) -> str:
+    """Return what a criterion reads besides its own fields, separated by spaces."""
     match criterion:
-        case Trains():
-            return () if criterion.bleu is not None else ("TRAINS",)
-        case Ceilings():
-            return ("PRETRAINED_TRAINS" if criterion.masked else "TRAINS", "FACTOR", "SHARE", "SIGNIFICANT",
-                    "CURVE_SEEDS", "SEEDS")  # fmt: skip
-        case AtDepth():
-            return ("SEEDS",) if criterion.layers else ("SEEDS", "LEAST_DEPTHS")
-        case MatchesBest():
-            return ("NON_INFERIOR_BLEU" if criterion.bleu else "NON_INFERIOR_LOSS",)
-    return CONSTANTS.get(type(criterion), ())
+        case Trains(bleu=None):
+            return "TRAINS"
+        case Ceilings(masked=masked):
+            return f"{'PRETRAINED_' * masked}TRAINS FACTOR SHARE SIGNIFICANT CURVE_SEEDS SEEDS"
+        case TrainsWhereFails():
+            return "TRAINS FAILS SHARE SIGNIFICANT CURVE_SEEDS SEEDS"
+        case BestRates():
+            return "CURVE_SEEDS SEEDS"
+        case AtDepth(layers=layers):
+            return "SEEDS" if layers else "SEEDS LEAST_DEPTHS"
+        case MatchesBest(bleu=bleu):
+            return "NON_INFERIOR_BLEU" if bleu else "NON_INFERIOR_LOSS"
+        case NotTrained():
+            return "NOT_TRAINED_MARGIN"
+        case FineTunesFaster():
+            return "CHECKPOINT_SHARE FINE_TUNING_SEEDS"
+        case Even():
+            return "EVEN PROBE_BATCHES"
+    return ""
 
 
 def thresholds(criterion: Criterion) -> Iterator[str]:
@@ -59,7 +68,7 @@ def thresholds(criterion: Criterion) -> Iterator[str]:
         unused = isinstance(criterion, Trains) and (field.name, value) in (("least", 0), ("most", 1))
         if type(value) in (int, float) and math.isfinite(value) and not unused:
             yield field.name
-    yield from constants(criterion)
+    yield from constants(criterion).split()
 
 
 def leaves(criteria: Iterable[Criterion]) -> Iterator[Criterion]:
@@ -128,10 +137,7 @@ def ceilings_edge(one: Ceilings, name: str) -> Edge:
     few = fails[:3] if name == "CURVE_SEEDS" else fails
     curves = {one.first: {1.0: best, 2.0: edge, 4.0: few, 8.0: fails}, one.second: {1.0: best, 2.0: low, 4.0: fails}}
     found = held(curves, "toybert_preln_warm" if one.masked else "toy_preln_warm")
-    return found, INCONCLUSIVE if name == "CURVE_SEEDS" else REPRODUCED, {
-        "FACTOR": rates.FACTOR + 0.1, "TRAINS": trains + 0.02, "PRETRAINED_TRAINS": trains + 0.02, "SHARE": 0.9,
-        "SIGNIFICANT": 0.04, "CURVE_SEEDS": 4, "SEEDS": 6,
-    }[name]  # fmt: skip
+    return found, INCONCLUSIVE if name == "CURVE_SEEDS" else REPRODUCED, None
 
 
 def where_edge(one: TrainsWhereFails, name: str) -> Edge:
@@ -142,10 +148,7 @@ def where_edge(one: TrainsWhereFails, name: str) -> Edge:
         "CURVE_SEEDS": (best[:3], [0.0] * 5), "SEEDS": (best, best),
     }[name]  # fmt: skip
     found = held({one.first: {1.0: first}, one.second: {1.0: second}, "best": {9.0: [100.0]}})
-    return found, CONTRADICTED if name == "SEEDS" else REPRODUCED, {
-        "TRAINS": evidence.TRAINS + 0.02, "FAILS": evidence.FAILS - 0.02, "SHARE": 0.9, "SIGNIFICANT": 0.04,
-        "CURVE_SEEDS": 4, "SEEDS": 6,
-    }[name]  # fmt: skip
+    return found, CONTRADICTED if name == "SEEDS" else REPRODUCED, None
 
 
 def best_edge(one: BestRates, name: str) -> Edge:
@@ -154,9 +157,8 @@ def best_edge(one: BestRates, name: str) -> Edge:
     if name == "CURVE_SEEDS":
         lower = held({one.first: {2.0: [30.0] * 3}}, loss=3.0)
         found = Evidence({}, {**found.rates, one.first: {**found.rates[one.first], **lower.rates[one.first]}})
-    return found, INCONCLUSIVE if name == "CURVE_SEEDS" else REPRODUCED, {
-        "low": one.low + 0.1, "high": one.high - 0.1, "CURVE_SEEDS": 4, "SEEDS": 6,
-    }[name]  # fmt: skip
+    past = {"low": one.low + 0.1, "high": one.high - 0.1}.get(name)
+    return found, INCONCLUSIVE if name == "CURVE_SEEDS" else REPRODUCED, past
 
 
 def lost_edge(one: NotTrained, _: str) -> Edge:
@@ -176,24 +178,22 @@ def fine_tuning_edge(one: FineTunesFaster, name: str) -> Edge:
             for run in runs.values():
                 run.record["epochs"][-1]["valid_accuracy"] = 0.7 + gain * (arm == one.first)
         starts[start] = Evidence(arms)
-    return Evidence(starts[0].arms, starts=starts), REPRODUCED, {
-        "CHECKPOINT_SHARE": 0.7, "FINE_TUNING_SEEDS": 7
-    }[name]  # fmt: skip
+    return Evidence(starts[0].arms, starts=starts), REPRODUCED, None
 
 
-def depth_edge(one: AtDepth, name: str) -> Edge:
+def depth_edge(one: AtDepth, _: str) -> Edge:
     """Return arms that all train, at the depths of the rule or at three."""
     depths = one.layers or (6, 12, 24)
     parts = {layers: held({arm: {1.0: [100.0] * 5} for arm in one.compared}, model__layers=layers) for layers in depths}
     others = {f"{evidence.LAYERS}{layers}": part for layers, part in parts.items()}
-    return Evidence(others=others), CONTRADICTED, {"LEAST_DEPTHS": 4, "SEEDS": 6}[name]
+    return Evidence(others=others), CONTRADICTED, None
 
 
 def scheme_edge(one: Any, name: str) -> Edge:
     if isinstance(one, Even):
         probes = {0: [1.0, schemes.EVEN - 0.1]}
         found = Evidence({one.arm: {seed: made(seed=seed, probes=probes) for seed in range(1, 6)}})
-        return found, REPRODUCED, {"EVEN": schemes.EVEN - 0.2, "PROBE_BATCHES": schemes.PROBE_BATCHES + 1}[name]
+        return found, REPRODUCED, None
     by = 0.05 if one.bleu else -0.005
     value = 30 + schemes.NON_INFERIOR_BLEU + by, 4 * (schemes.NON_INFERIOR_LOSS + by)
     arms = {arm: made(bleu=30.0, loss=4.0) for arm in one.tuned} | {one.arm: made(bleu=value[0], loss=value[1])}
@@ -219,7 +219,7 @@ def test_a_threshold_moved_past_the_evidence_changes_the_verdict_and_the_sentenc
     if name.isupper():
         for module in (criteria, depth, evidence, bert, rates, schemes):
             if hasattr(module, name):
-                monkeypatch.setattr(module, name, past)
+                monkeypatch.setattr(module, name, PAST[name] if past is None else past)
     else:
         one = replace(one, **{name: past})  # type: ignore[type-var]
     assert one.judge(found).verdict != before

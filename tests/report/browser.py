@@ -22,37 +22,33 @@ def find_browser() -> str | None:
 
 
 class Browser:
-    """One tab: opens a file, runs scripts in it, and keeps what it complains about."""
+    """One tab: opens a file, runs scripts in it, and keeps the events that the browser reports."""
 
     def __init__(self, commands: int, answers: int) -> None:
-        self.commands, self.answers = os.fdopen(commands, "wb", 0), os.fdopen(answers, "rb", 0)
-        self.rest, self.number, self.session = b"", 0, None
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        self.loaded = False
+        self.commands, self.answers = os.fdopen(commands, "wb", 0), answers
+        self.rest, self.number, self.session = b"", 0, {}
+        self.events: list[dict[str, Any]] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
+        self.session = {"sessionId": attached["sessionId"]}
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Send one command and return its result; what happens meanwhile is noted."""
+        """Send one command and return its result."""
         self.number += 1
-        message = {"id": self.number, "method": method, "params": parameters}
-        if self.session:
-            message["sessionId"] = self.session
+        message = {"id": self.number, "method": method, "params": parameters, **self.session}
         self.commands.write(json.dumps(message).encode() + b"\0")
         while (answer := self._next()).get("id") != self.number:
-            self._note(answer)
+            self.events.append(answer)
         assert "error" not in answer, answer
         return answer["result"]
 
     def open(self, path: Path) -> None:
         """Load a file and wait until it is there."""
-        self.loaded = False
         self.call("Page.navigate", url=path.resolve().as_uri())
-        while not self.loaded:
-            self._note(self._next())
+        while not self.reported("Page.loadEventFired"):
+            self.events.append(self._next())
 
     def run(self, script: str) -> Any:
         """Return the value of a script, awaited."""
@@ -71,26 +67,24 @@ class Browser:
         """Wait until what is due is drawn."""
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 60))))")
 
+    def reported(self, method: str) -> list[dict[str, Any]]:
+        """Return the parameters of all events of one kind."""
+        return [event["params"] for event in self.events if event.get("method") == method]
+
+    def complaints(self) -> list[dict[str, Any]]:
+        """Return the errors and warnings of the page."""
+        said = [
+            one for one in self.reported("Runtime.consoleAPICalled") if one["type"] in ("error", "warning", "assert")
+        ]
+        return said + self.reported("Runtime.exceptionThrown") + self.reported("Log.entryAdded")
+
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self.rest:
-            more = os.read(self.answers.fileno(), 1 << 20)
+            more = os.read(self.answers, 1 << 20)
             assert more, "the browser has ended"
             self.rest += more
         line, _, self.rest = self.rest.partition(b"\0")
         return json.loads(line)  # type: ignore[no-any-return]
-
-    def _note(self, event: dict[str, Any]) -> None:
-        method, values = event.get("method"), event.get("params", {})
-        if method == "Page.loadEventFired":
-            self.loaded = True
-        elif method == "Runtime.exceptionThrown" or (
-            method == "Runtime.consoleAPICalled" and values["type"] in ("error", "warning", "assert")
-        ):
-            self.complaints.append(json.dumps(values))
-        elif method == "Log.entryAdded":
-            self.complaints.append(values["entry"]["text"])
-        elif method == "Network.requestWillBeSent":
-            self.requests.append(values["request"]["url"])
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Committed tables are what the committed records give; and what the tables of arms and of rates say."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from ln_repro.records.archive import Kept, read_kept, read_theory, records_folde
 from ln_repro.report.export import all_tables, arms_table, export, rates_table
 from ln_repro.report.readme_table import BEGIN, END, headlines, with_verdicts
 from ln_repro.system.paths import CHECKOUT
+from ln_repro.theory.checks import CLAIMS
 from tests.claims.made import gathered, made, made_runs, on_rates
 from tests.report.claims import claims
 
@@ -40,6 +42,17 @@ def test_the_readme_shows_the_verdicts_that_the_records_give(committed: Committe
     text = (CHECKOUT / "README.md").read_text()
     assert BEGIN in text and END in text
     assert with_verdicts(text, committed[1]) == text, "README.md is stale: make reproduce-tables"
+
+
+def test_the_committed_theory_has_every_finding_decided_and_every_figure() -> None:
+    theory = json.loads((CHECKOUT / "results" / "theory.json").read_text())
+    assert [found["id"] for found in theory["findings"]] == list(CLAIMS)
+    assert {*theory["figures"]} == {
+        "figure_3", "attention_gradients", "hidden_states", "shares", "simplified_gradients"
+    }  # fmt: skip
+    assert theory["code"]["git"] and not theory["code"]["dirty"]
+    assert min(part["seeds"] for found in theory["findings"] for part in found["parts"]) == 10
+    assert not any(found["note"] for found in theory["findings"]), "nothing is left out"
 
 
 def test_a_headline_answers_by_yes_no_or_what_is_needed() -> None:

@@ -11,10 +11,10 @@ from ln_repro import cli
 from ln_repro.experiment import compose
 from ln_repro.paper.figures import FIGURES, Panel
 from ln_repro.records.archive import Run
-from ln_repro.report.figures import ALL, draw_all, draw_panel, draw_runs, figures_of, records_by_arm, style
+from ln_repro.report.curves import draw_losses
+from ln_repro.report.figures import ALL, curve, draw_all, draw_panel, draw_runs, figures_of, records_by_arm, style
 from ln_repro.report.grids import GRIDS
 from ln_repro.report.plotting import COLOURS, GREY, figure_style
-from ln_repro.report.series import curve
 from tests.claims.made import KNOWN, gathered, made
 from tests.claims.test_bert import POST, PRE, runs_of, tuned
 
@@ -55,6 +55,18 @@ def test_means_bands_and_the_papers_points_are_drawn_of_iwslt(axis: Any) -> None
 def test_a_panel_without_a_curve_says_so(axis: Any) -> None:
     assert drawn(axis, FIGURE_4_BLEU, made(losses=[5.0], bleus=[None])) == {}
     assert [text.get_text() for text in axis.texts] == ["not run"]
+
+
+def test_an_interval_ends_where_the_quantity_does() -> None:
+    runs = [made(bleus=[0.0, 99.0]), made(seed=2, bleus=[90.0, 100.0])]
+    found = curve([run.record for run in runs], "bleu")
+    assert found and found.intervals == {1: (0, 100), 2: (pytest.approx(99.5 - 12.7062 / 2, abs=1e-4), 100)}
+
+
+def test_a_diverged_run_is_marked_where_it_ended_and_the_mean_goes_on_without_it() -> None:
+    runs = [made(losses=[5.0, 3.0]), made(seed=2, losses=[9.0], rule="stuck")]
+    found = curve([run.record for run in runs], "loss")
+    assert found and found.ends == [(1, 9.0)] and found.means == {1: 7.0, 2: 3.0} and list(found.intervals) == [1]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -130,3 +142,16 @@ def test_the_figure_of_fine_tuning_is_accuracy_by_length_of_pre_training(tmp_pat
     assert post and post.means[300] == 50.0 and [*post.intervals] == [100, 200]
     assert draw_runs(evidence, tmp_path).paths == [tmp_path / "mrpc" / f"figure_5.{kind}" for kind in ("png", "svg")]
     assert curve([tuned(PRE, 1, 100, 0.9).record | {"experiment": {"start": None}}], "accuracy") is None
+
+
+@pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
+def test_losses_are_drawn_also_of_a_run_that_diverged(suffix: str, start: bytes, tmp_path: Path) -> None:
+    events = [{"kind": "train", "update": update, "loss": 9.0 / update} for update in (1, 2, 3)]
+    runs = {
+        "Pre-LN": ({"norm": "preln", "warmup_updates": 0}, events),
+        "Post-LN": ({"norm": "postln", "warmup_updates": 9}, [*events, {"kind": "train", "update": 4, "loss": None}]),
+        "none yet": ({"norm": "deepnorm", "warmup_updates": 0}, []),
+    }
+    out = tmp_path / f"it's a curve.{suffix}"
+    draw_losses(runs, out, "a title")
+    assert out.read_bytes().startswith(start) and out.stat().st_size > 5000

@@ -15,6 +15,21 @@ from tests.report.browser import Browser, browser, find_browser
 from tests.report.claims import claims
 
 THEORY = json.loads((records_folder().parent / "theory.json").read_text())
+LEAST_CONTRAST = """(() => {
+    const light = text => {
+        const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map(v => v / 255)
+            .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const back = light(getComputedStyle(document.body).backgroundColor);
+    const kinds = 'h1, h2, p, dd, dt, td, th, a, .verdict, figcaption, legend, output, .key li';
+    const parts = document.querySelectorAll(kinds);
+    return Math.min(...[...parts].map(part => {
+        const [high, low] = [back, light(getComputedStyle(part).color)].sort((a, b) => b - a);
+        return (high + 0.05) / (low + 0.05);
+    }));
+})()"""
+"""The least contrast of text on the page's background, by WCAG's formula."""
 
 
 @cache
@@ -45,7 +60,7 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def silence(tab: Browser) -> Iterator[None]:
     """Hold that nothing a test does makes the page complain."""
     yield
-    assert tab.complaints == []
+    assert tab.complaints() == []
 
 
 def count(tab: Browser, selector: str) -> int:
@@ -60,8 +75,10 @@ def shown(tab: Browser) -> tuple[int, set[int]]:
     return arms, set(series)
 
 
-def click(tab: Browser, name: str, value: str) -> None:
+def clicked(tab: Browser, name: str, value: str) -> tuple[int, set[int]]:
+    """Click on a value of a filter and return what is shown."""
     tab.run(f"document.querySelector('.filters input[name={name}][value={value}]').click()")
+    return shown(tab)
 
 
 def test_every_claim_has_a_row_and_every_chart_is_drawn(tab: Browser) -> None:
@@ -90,20 +107,16 @@ def passing(**wanted: list[object]) -> tuple[int, set[int]]:
 def test_filters_choose_the_runs_that_are_drawn(tab: Browser) -> None:
     first = passing(data=["toy"], optimizer=["adam"])  # the corpus with most runs, Adam
     assert shown(tab) == first and first[0] > 2
-    click(tab, "warm", "true")
-    assert shown(tab) == passing(data=["toy"], optimizer=["adam"], warm=[False]) < first
-    click(tab, "optimizer", "sgd")
-    assert shown(tab) == passing(data=["toy"], optimizer=["adam", "sgd"], warm=[False])
-    click(tab, "norm", "postln")
+    assert clicked(tab, "warm", "true") == passing(data=["toy"], optimizer=["adam"], warm=[False]) < first
+    both: list[object] = ["adam", "sgd"]
+    assert clicked(tab, "optimizer", "sgd") == passing(data=["toy"], optimizer=both, warm=[False])
     others: list[object] = sorted({arm["norm"] for arm in arms_of(kept().records)} - {"postln"})
-    left = passing(data=["toy"], optimizer=["adam", "sgd"], warm=[False], norm=others)
-    assert shown(tab) == left
+    left = passing(data=["toy"], optimizer=both, warm=[False], norm=others)
+    assert clicked(tab, "norm", "postln") == left
     of_left, of_toy = max(left[1]), max(passing(data=["toy"])[1])
     assert tab.run("document.getElementById('shown').value") == f"{of_left} of {of_toy} runs shown"
-    click(tab, "data", "multi30k")
-    assert shown(tab) == passing(data=["multi30k"], optimizer=["adam", "sgd"], warm=[False], norm=["preln"])
-    click(tab, "norm", "preln")
-    assert shown(tab) == (0, {0}) and count(tab, "[data-explore] canvas") == 0
+    assert clicked(tab, "data", "multi30k") == passing(data=["multi30k"], optimizer=both, warm=[False], norm=["preln"])
+    assert clicked(tab, "norm", "preln") == (0, {0}) and count(tab, "[data-explore] canvas") == 0
     tab.run("document.querySelector('.filters').reset()")
     tab.run("document.querySelector('.filters').dispatchEvent(new Event('change'))")
     assert shown(tab) == first
@@ -145,29 +158,9 @@ def test_it_fits_and_can_be_read(tab: Browser, width: int, dark: bool) -> None:
     assert not tab.run(f"[...document.querySelectorAll('.chart canvas')].some({right})")
     background = tab.run("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, background[4:-1].split(","))) < 200) is dark
-    assert least_contrast(tab) >= 4.5
-
-
-def least_contrast(tab: Browser) -> float:
-    """Return the least contrast of text on the page's background, by WCAG's formula."""
-    return float(
-        tab.run("""(() => {
-        const light = text => {
-            const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map(v => v / 255)
-                .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-        };
-        const back = light(getComputedStyle(document.body).backgroundColor);
-        const kinds = 'h1, h2, p, dd, dt, td, th, a, .verdict, figcaption, legend, output, .key li';
-        const parts = document.querySelectorAll(kinds);
-        return Math.min(...[...parts].map(part => {
-            const [high, low] = [back, light(getComputedStyle(part).color)].sort((a, b) => b - a);
-            return (high + 0.05) / (low + 0.05);
-        }));
-    })()""")
-    )
+    assert tab.run(LEAST_CONTRAST) >= 4.5
 
 
 def test_it_asked_for_nothing_but_itself(tab: Browser) -> None:
-    assert [url for url in tab.requests if not url.startswith(("file:", "data:"))] == []
-    assert sum(url.startswith("file:") for url in tab.requests) == 1
+    requests = [event["request"]["url"] for event in tab.reported("Network.requestWillBeSent")]
+    assert [url.partition(":")[0] for url in requests if not url.startswith("data:")] == ["file"]

@@ -62,12 +62,6 @@ def test_a_record_holds_its_settings_as_they_were(kept: list[Run]) -> None:
             assert experiment.id(record["data"]["fingerprint"]) == record["id"]
 
 
-def test_a_setting_that_changed_its_default_keeps_the_records_value(one: Callable[[str], Run]) -> None:
-    record = copy.deepcopy(one(OLD).record)
-    record["experiment"]["train"]["label_smoothing"] = 0.25
-    assert build(again(record, [])).train.label_smoothing == 0.25
-
-
 @pytest.mark.parametrize(
     ("loss", "nll", "grade"),
     [(0.0, 0.0, EQUAL), (1e-9, 0.0, ROUNDING), (1e-5, 1e-4, ROUNDING), (1e-2, 1e-4, SAME), (1e-9, 0.5, DIFFERENT)],

@@ -1,16 +1,41 @@
-"""Measurements are made once, and survive whatever ends the command."""
+"""What is measured: the plan, units with random numbers of their own, and results that survive the end of a command."""
 
 from pathlib import Path
 
 import pytest
+import torch
 
 from ln_repro.theory import measure as module
+from ln_repro.theory.checks import CHECKS, CLAIMS
 from ln_repro.theory.measure import measure
-from ln_repro.theory.unit import Unit
-
-pytestmark = pytest.mark.slow
+from ln_repro.theory.plan import FULL, QUICK, units
+from ln_repro.theory.unit import Unit, grouped, select
 
 UNITS = [Unit.of("relu", seed, d=8, sigma=1.0, numbers=64) for seed in range(1, 4)]
+
+
+def test_the_full_plan_has_what_every_check_is_about_over_enough_seeds() -> None:
+    planned = [(unit, {}) for unit in units(FULL, list(CLAIMS))]
+    for check in CHECKS:
+        groups = grouped(select(planned, check.what, check.where), check.by)
+        assert groups, check
+        for group in groups.values():
+            assert len({unit.seed for unit, _ in group}) >= max(check.seeds, 10)
+
+
+def test_a_model_whose_layers_are_all_measured_is_not_measured_again() -> None:
+    """TH-6 takes the depth of 6 from what TH-8 needs."""
+    planned = units(QUICK, ["TH-6"])
+    depths = {(unit.what, unit["layers"]) for unit in planned if unit.what.startswith("real")}
+    assert depths == {("real_gradients", 6), ("real_last_gradient", 14)}
+
+
+def test_units_draw_their_own_numbers_again_and_again() -> None:
+    one, same, seed, setting = (
+        torch.randn(4, generator=Unit.of("relu", seed, d=d).generator())
+        for seed, d in ((1, 64), (1, 64), (2, 64), (1, 65))
+    )
+    assert one.equal(same) and not one.equal(seed) and not one.equal(setting)
 
 
 def go(kept: Path) -> tuple[list[float], list[tuple[int, int]]]:
@@ -21,6 +46,7 @@ def go(kept: Path) -> tuple[list[float], list[tuple[int, int]]]:
     return [measurement["ratio"] for _, measurement in found], said
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = tmp_path / "runs" / "measurements.jsonl"
     first, said = go(kept)

@@ -1,17 +1,31 @@
-"""The real models at initialisation: the engine's own, and what is measured of them."""
+"""Transformers of the engine at initialisation: what is measured of them, and verdicts that turn when one is broken."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
+from ln_repro.engine.plugin.residual import PostLN, PreLN
+from ln_repro.engine.plugin.schemes.registry import SCHEMES
+from ln_repro.theory import checks, judge, real
+from ln_repro.theory.plan import LAYERS
 from ln_repro.theory.real import EOS, Setting, Transformer, real_gradients, zipf_batches
-from ln_repro.theory.unit import Unit
+from ln_repro.theory.unit import Measured, Unit
+from tests.theory.measured import found, measure, parts_of, verdict_of
 
-pytestmark = pytest.mark.usefixtures("double")
-SMALL = {"width": 32, "ffn": 64, "heads": 2, "vocabulary": 200, "batches": 2, "sentences": 4, "length": 6}
+CLAIMS = ("TH-6", "TH-7", "TH-8", "TH-9")
+SMALL: dict[str, Any] = {"heads": 4, "vocabulary": 500, "sentences": 8, "length": 12, "batches": 2}
+GRADIENTS: dict[str, Any] = {**SMALL, "width": 128, "ffn": 256, "init": "xavier", "tied": False}
+HIDDEN: dict[str, Any] = {**SMALL, "width": 256, "ffn": 512, "layers": LAYERS}
 
 
-def unit(what: str, norm: str, seed: int = 1, layers: int = 3, **more: object) -> Unit:
-    return Unit.of(what, seed, norm=norm, layers=layers, **{**SMALL, **more})
+@pytest.fixture(autouse=True)
+def level_of_small_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How large a gradient is depends on width and vocabulary; on what it depends is what is tested."""
+    small = [replace(row, region=(1.1, 1.4)) if row.quantity == "mean over L" else row for row in checks.CHECKS]
+    monkeypatch.setattr(judge, "CHECKS", small)
 
 
 def test_tokens_are_words_and_fall_off_as_zipf_has_it() -> None:
@@ -24,13 +38,94 @@ def test_tokens_are_words_and_fall_off_as_zipf_has_it() -> None:
     assert counts[4] / counts[13] == pytest.approx(10, rel=0.15)
 
 
+@pytest.mark.usefixtures("double")
 def test_gradients_are_those_of_the_mean_over_mini_batches() -> None:
-    wanted = unit("real_gradients", "postln", dropout=0.0)
-    found = real_gradients(wanted)
+    wanted = Unit.of("real_gradients", 1, norm="postln", layers=3, width=32, ffn=64, **{**SMALL, "dropout": 0.0})
+    measured = real_gradients(wanted)
     setting = Setting(**dict(wanted.settings))
     model = Transformer(setting, 1)
     sum(model(*batch) / setting.batches for batch in zipf_batches(setting, 1)).backward()  # type: ignore[union-attr]
     for number, layer in enumerate(model.decoder.layers):
-        assert found["norm_of_mean"]["decoder.w2"][number] == pytest.approx(float(layer.ffn.fc2.weight.grad.norm()))  # type: ignore[union-attr, operator, arg-type]
-    for name, norms in found["norm_of_mean"].items():
-        assert all(a <= b * 1.0001 for a, b in zip(norms, found["mean_of_norms"][name], strict=True))
+        assert measured["norm_of_mean"]["decoder.w2"][number] == pytest.approx(float(layer.ffn.fc2.weight.grad.norm()))  # type: ignore[union-attr, operator, arg-type]
+    for name, norms in measured["norm_of_mean"].items():
+        assert all(a <= b * 1.0001 for a, b in zip(norms, measured["mean_of_norms"][name], strict=True))
+
+
+def gradients() -> Measured:
+    made: list[Any] = []
+    for norm in ("postln", "preln"):
+        made += measure("real_gradients", 10, norm=norm, layers=LAYERS, **GRADIENTS)
+        for layers in (2, 4, 8):
+            made += measure("real_last_gradient", 10, norm=norm, layers=layers, **GRADIENTS)
+    return made
+
+
+def judged(measured: Measured) -> Mapping[str, str]:
+    return {id: verdict_of(id, measured) for id in CLAIMS}
+
+
+def streams(init: str = "xavier", called: str = "xavier") -> Mapping[str, str]:
+    """Judge the hidden states of models that start from ``init`` as if they did from ``called``."""
+    verdicts = {}
+    for id, norm in (("TH-2", "postln"), ("TH-3", "preln")):
+        made = measure("real_hidden_states", 10, norm=norm, init=init, tied=False, **HIDDEN)
+        renamed = [(Unit.of(unit.what, unit.seed, **{**dict(unit.settings), "init": called}), m) for unit, m in made]
+        verdicts[id] = verdict_of(id, renamed)
+    return verdicts
+
+
+@pytest.mark.slow
+def test_gradients_are_as_the_paper_says() -> None:
+    assert judged(gradients()) == dict.fromkeys(CLAIMS, "reproduced")
+
+
+@pytest.mark.slow
+def test_gradients_are_not_where_the_norm_is_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SCHEMES, "postln", PreLN)
+    monkeypatch.setitem(SCHEMES, "preln", PostLN)
+    assert judged(gradients()) == dict.fromkeys(CLAIMS, "contradicted")
+
+
+@pytest.mark.slow
+def test_gradients_are_not_if_the_loss_is_a_sum_over_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    mean = real.F.cross_entropy
+    monkeypatch.setattr(real.F, "cross_entropy", lambda x, targets, **how: len(targets) * mean(x, targets, **how))
+    assert judged(gradients())["TH-6"] == "contradicted"
+
+
+@pytest.mark.slow
+def test_gradients_are_level_in_a_decoder_without_cross_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Why Post-LN's decoder differs from its encoder: cross-attention sends its part of the gradient away."""
+
+    class Severed(real.Transformer):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            for layer in self.decoder.layers:
+                torch.nn.init.normal_(layer.cross_attn.out_proj.weight, std=1e-6)  # type: ignore[union-attr, arg-type]
+
+    monkeypatch.setattr(real, "Transformer", Severed)
+    growth = found("TH-8", gradients())
+    ends = [part["interval"][1] for part in parts_of(growth, "last layer over first")]
+    assert growth["verdict"] == "contradicted" and max(ends) < 2, "6 to 8 with it"
+
+
+@pytest.mark.slow
+def test_streams_are_as_lemma_2_says() -> None:
+    assert streams() == {"TH-2": "reproduced", "TH-3": "reproduced"}
+
+
+@pytest.mark.slow
+def test_streams_are_not_if_the_branches_start_small() -> None:
+    assert streams(init="fairseq") == {"TH-2": "contradicted", "TH-3": "contradicted"}
+
+
+@pytest.mark.slow
+def test_streams_are_not_if_layers_are_counted_from_the_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = real.spread
+
+    def off_by_one(squares: list[Any], width: int) -> Mapping[str, Any]:
+        found = honest(squares, width)
+        return {**found, "squared": [found["input"], *found["squared"][:-1]]}
+
+    monkeypatch.setattr(real, "spread", off_by_one)
+    assert streams()["TH-3"] == "contradicted"

@@ -11,7 +11,7 @@ from ln_repro.experiment.validation import NOT_IN_ID
 from ln_repro.records.archive import Run
 
 
-def strays(runs: Sequence[Run], named: Named) -> list[str]:
+def uncounted(runs: Sequence[Run], named: Named) -> list[str]:
     """Return a line, with the reason and the number of runs, for each kind of run that counts for no experiment."""
     evidence = gather(runs, named)
     counted = {run.record["id"] for one in evidence.values() for part in one.by_start
@@ -20,7 +20,7 @@ def strays(runs: Sequence[Run], named: Named) -> list[str]:
     return [f"{line} ({number} of its records)" for line, number in lines.items()]
 
 
-def tried(run: Run, named: Named) -> bool:
+def deviates(run: Run, named: Named) -> bool:
     """Return whether a run differs from its experiment in more than seed, rate and the variations of `evidence`."""
     arm = named(run.record["exp"])
     return arm is None or run.experiment.arm_key() != arm.key

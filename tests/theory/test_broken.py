@@ -1,0 +1,137 @@
+"""Each check of the simplified model holds for the paper's, and fails when the model or the statistic is broken.
+
+The extension of Theorem 1 to all layers does not hold for the paper's model; it does for what its argument assumes.
+"""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ln_repro.theory import lemmas, simplified
+from ln_repro.theory.simplified import PLACEMENTS, Placement, Weights, attention, feed_forward, layer_norm, xavier
+from tests.theory.measured import Finding, found, measure, parts_of
+
+POST, PRE = {"norm": "postln"}, {"norm": "preln"}
+HIDDEN: dict[str, Any] = {"d": 64, "d_ff": 64, "layers": 6, "positions": 8, "sequences": 16}
+GRADIENTS: dict[str, Any] = {"d": 64, "d_ff": 64, "positions": 8, "sequences": 1, "batches": 4}
+DEPTHS = (2, 4, 8)
+MEASURED: dict[str, tuple[str, int, dict[str, Any]]] = {
+    "TH-1": ("relu", 10, {"d": 64, "sigma": 2.0, "numbers": lemmas.NUMBERS}),
+    "TH-2": ("hidden_norms", 60, HIDDEN | POST),
+    "TH-3": ("hidden_norms", 60, HIDDEN | PRE),
+    "TH-4": ("jacobian", 10, {"d": 64}),
+    "TH-5": ("hidden_norms", 20, HIDDEN | {"d": 512, "layers": 2, "sequences": 32}),
+    "TH-6": ("gradients", 10, GRADIENTS | POST),
+    "TH-7": ("gradients", 10, GRADIENTS | PRE),
+    "TH-11": ("gradients", 20, GRADIENTS | POST),
+    "TH-11-pre": ("gradients", 10, GRADIENTS | PRE),
+}
+"""By claim, the measurement, the number of seeds, and the settings; gradients are measured at `DEPTHS`."""
+
+
+@pytest.fixture(autouse=True)
+def few_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simplified, "VOCABULARY", 1000)
+
+
+def judged(claim: str, **changed: Any) -> Finding:
+    """Return the finding on a claim from its measurements, with some settings changed."""
+    what, seeds, settings = MEASURED[claim]
+    depths = [{"layers": layers} for layers in DEPTHS] if what == "gradients" else [{}]
+    return found(claim, [one for depth in depths for one in measure(what, seeds, **(settings | depth | changed))])
+
+
+@pytest.mark.parametrize(
+    ("claim", "changed"),
+    [("TH-1", {}), ("TH-2", {}), ("TH-2", {"d_ff": 256}), ("TH-3", {}), ("TH-3", {"d_ff": 256}), ("TH-4", {}),
+     ("TH-5", POST), ("TH-5", PRE), ("TH-6", {}), ("TH-6", {"d_ff": 128}), ("TH-7", {})],
+)  # fmt: skip
+def test_a_check_holds(claim: str, changed: dict[str, Any]) -> None:
+    assert judged(claim, **changed)["verdict"] == "reproduced"
+
+
+def output_as_state(x: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
+    out, _ = simplified.post_layer(x, weights)
+    return out, out
+
+
+def input_as_state(x: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
+    out, _ = simplified.pre_layer(x, weights)
+    return out, x
+
+
+MOVED = {"postln": PLACEMENTS["preln"], "preln": PLACEMENTS["postln"]}
+MEAN_LOSS = F.cross_entropy
+BROKEN: list[tuple[str, dict[str, Any], Any, str, Any]] = [
+    ("TH-1", {}, lemmas, "relu_moment", lambda d, sigma: 0.95 * sigma**2 * d / 2),
+    ("TH-2", {}, simplified, "xavier", lambda *shape: 1.2 * xavier(*shape)),
+    ("TH-3", {}, simplified, "xavier", lambda *shape: 1.2 * xavier(*shape)),
+    ("TH-2", {}, simplified, "PLACEMENTS", MOVED),
+    ("TH-3", {}, simplified, "PLACEMENTS", MOVED),
+    ("TH-2", {}, simplified, "PLACEMENTS", {"postln": Placement(output_as_state, layer_norm)}),
+    ("TH-3", {}, simplified, "PLACEMENTS", {"preln": Placement(input_as_state, layer_norm)}),
+    ("TH-2", {"d_ff": 256}, lemmas, "feed_forward_share", lambda d, d_ff: 0.5),  # what it is for d_ff = d
+    ("TH-4", {}, lemmas, "layer_norm", lambda x: (x - x.mean()) / x.std()),  # an unbiased variance
+    ("TH-4", {}, lemmas, "layer_norm", lambda x: F.layer_norm(x, x.shape, eps=1e-5)),
+    ("TH-4", {}, lemmas, "layer_norm", lambda x: x / x.square().mean().sqrt()),  # not centred
+    ("TH-6", {}, simplified, "PLACEMENTS", MOVED),
+    ("TH-7", {}, simplified, "PLACEMENTS", MOVED),
+    ("TH-7", {}, simplified, "PLACEMENTS", {"preln": Placement(simplified.pre_layer, lambda x: x)}),  # no final norm
+    ("TH-6", {}, simplified, "norm_of_mean", lambda batches: float(batches.norm(dim=(1, 2)).mean())),
+    ("TH-7", {}, simplified, "norm_of_mean", lambda batches: float(batches.norm(dim=(1, 2)).mean())),
+    ("TH-6", {}, simplified.F, "cross_entropy", lambda *given: len(given[1]) * MEAN_LOSS(*given)),
+    ("TH-11", {}, simplified, "layer_norm", layer_norm),
+    ("TH-11-pre", {}, simplified, "layer_norm", layer_norm),
+]
+"""The claim, changed settings, and the function that is replaced; the paper's own model breaks the last two claims."""
+
+
+@pytest.mark.parametrize(("claim", "changed", "module", "name", "broken"), BROKEN)
+def test_a_check_fails(
+    claim: str, changed: dict[str, Any], module: Any, name: str, broken: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, name, broken)
+    assert judged(claim, **changed)["verdict"] == "contradicted"
+
+
+def test_boundedness_fails_without_the_norm_that_makes_positions_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inputs of uneven size stay uneven if the norm on the stream is taken out."""
+
+    def layer(x: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
+        x5 = x + feed_forward(layer_norm(x), weights)
+        return x5, x5
+
+    honest = simplified.inputs
+    uneven = torch.linspace(1, 3, 8)[:, None]
+    monkeypatch.setattr(simplified, "inputs", lambda *drawn: honest(*drawn) * uneven)
+    assert judged("TH-5", norm="postln")["verdict"] == "reproduced"
+    monkeypatch.setitem(PLACEMENTS, "postln", Placement(layer, lambda x: x))
+    assert judged("TH-5", norm="postln")["verdict"] == "contradicted"
+
+
+def test_gradients_would_shrink_if_only_one_norm_a_layer_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the argument assumes: no gradient through the branches, one norm."""
+
+    def layer(x: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
+        x5 = x + feed_forward(x.detach(), weights)
+        return layer_norm(x5), x5
+
+    monkeypatch.setitem(PLACEMENTS, "postln", Placement(layer, lambda x: x))
+    (direction,) = parts_of(judged("TH-11"), "ratio a layer (direction)")
+    assert direction["verdict"] == "reproduced"
+    assert direction["settings"]["d=64 d_ff=64 layers=8"] == pytest.approx([1.5**0.5, 1.5**0.5], rel=0.05)
+
+
+def test_gradients_of_pre_ln_would_be_level_if_the_branches_passed_none_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the argument assumes: the Jacobian of every layer is the identity."""
+
+    def layer(x: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
+        x3 = x + attention(layer_norm(x.detach()), weights)
+        x5 = x3 + feed_forward(layer_norm(x3.detach()), weights)
+        return x5, x5
+
+    monkeypatch.setitem(PLACEMENTS, "preln", Placement(layer, layer_norm))
+    assert judged("TH-11-pre")["verdict"] == "reproduced"
