@@ -124,7 +124,9 @@ def test_runs_from_several_starts_are_no_doubles() -> None:
     runs = runs_of({100: 0.03, 200: 0.03})
     assert uncounted(runs, named) == []
     other = tuned(POST, 1, 300, 0.9, begun="postln_warm_linear_high")
-    assert uncounted([*runs, other], named) == [f"mrpc_{POST}: start=bert_postln_warm_linear_high@300 (1 of its records)"]
+    assert uncounted([*runs, other], named) == [
+        f"mrpc_{POST}: start=bert_postln_warm_linear_high@300 (1 of its records)"
+    ]
     assert [*gathered([*runs, tuned(PRE, 1, 100, 0.5, setting="rte")])] == ["mrpc", "rte"]
 
 
