@@ -132,21 +132,6 @@ def test_words_of_one_letter_have_nothing_to_merge(made: Made, tmp_path: Path) -
     assert not (prepared.folder / "bpe" / "codes").exists()
 
 
-def test_text_in_one_language(made: Made, root: Path, tmp_path: Path) -> None:
-    """Blank lines, which separate documents, are ignored; paths are relative to ``data.source``."""
-    for split in ("train", "valid", "test"):
-        write(tmp_path / f"{split}.txt", *SENTENCES["en"][:2], "", SENTENCES["en"][2])
-    places = {split: Path(f"{split}.txt") for split in ("train", "valid", "test")}
-    given = {"source": tmp_path, "source_lang": "en", "target_lang": "en", **places}
-    prepared = made("text", **given)
-    assert dict(prepared.pairs) == {"train": 3, "valid": 3, "test": 3}
-    assert prepared.tokenised("train") == ["this is a house .", "that is a tree .", "here is a dog ."]
-    assert sorted(path.name for path in (prepared.folder / "bpe").iterdir()) == [
-        "codes", "test.en", "train.en", "valid.en",
-    ]  # fmt: skip
-    assert verify(settings("text", **given), root) == []
-
-
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
