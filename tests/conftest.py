@@ -3,7 +3,7 @@
 import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -41,6 +41,22 @@ def visible_gpus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
     if gpu.__wrapped__().name is None:
         pytest.skip("torch finds no GPU")
+
+
+@pytest.fixture
+def refused(capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Return a function that asserts that a command exits with 2 and says one line, and returns that line."""
+    from ln_repro import cli
+
+    def check(words: str | list[str], begins: str = "") -> str:
+        capfd.readouterr()
+        assert cli.main(words.split() if isinstance(words, str) else words) == 2
+        out, err = capfd.readouterr()
+        assert out == "" and err.startswith(f"ln-repro: {begins}")
+        assert err.endswith("\n") and err.count("\n") == 1
+        return err
+
+    return check
 
 
 @pytest.fixture

@@ -111,11 +111,3 @@ def test_an_update_that_cannot_be_divided_among_the_processes_is_one_line(comman
     _, error = process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode != 0
     assert "train.batches_per_update: 3 cannot be spread over 2 processes; give a multiple of 2" in error
-
-
-def test_multiruns_and_sweeps_are_refused_under_torchrun(command):
-    run = command("flags")
-    variables = {"TORCHELASTIC_RUN_ID": "x", "RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
-    for words in (["run", "-m", *run.arguments], ["sweep", "grid=design"]):
-        status, _, error = run.call_here(*words, **variables)
-        assert status == 2 and error.count("\n") == 1 and "torchrun" in error
