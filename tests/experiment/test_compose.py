@@ -3,7 +3,6 @@
 import hashlib
 import json
 import random
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,18 +116,6 @@ def own(tmp_path: Path) -> Iterator[Path]:
 def write(path: Path, *lines: str) -> None:
     path.parent.mkdir(exist_ok=True)
     path.write_text("\n".join(("# @package _global_", *lines)))
-
-
-def test_a_file_added_to_a_checkout_builds_on_a_registered_experiment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "conf"
-    shutil.copytree(CONF, folder)
-    write(folder / "exp" / "mine.yaml", "# Mine.", "defaults: [toy_preln_nowarm, _self_]", "exp: mine", "lr: 9e-3")
-    monkeypatch.setattr("ln_repro.experiment.compose.CONF", folder)
-    found = composed("exp=mine")
-    assert (found.exp, found.lr, found.norm) == ("mine", 9e-3, "preln")
-    assert experiments()["mine"] == "Mine." and len(experiments()) == 1 + sum(count for count, _ in GOLDEN.values())
 
 
 def test_ones_own_files_take_precedence_in_every_group(own: Path) -> None:

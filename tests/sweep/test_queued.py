@@ -85,8 +85,7 @@ def test_where_git_fails_it_is_not_known_whether_files_were_modified(tmp_path: P
     ],
 )
 def test_a_queued_experiment_that_cannot_be_run_is_one_line(
-    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["run", *words]) == 2
-    assert capfd.readouterr().err == f"ln-repro: {message}\n"
+    refused(["run", *words], message)

@@ -20,7 +20,7 @@ from ln_repro.experiment.compose import launcher
 from ln_repro.sweep import cluster, queued, slurm
 from ln_repro.sweep.progress import Progress
 from ln_repro.sweep.slurm import RunJob, asks_for_gpus
-from ln_repro.system.directory_lock import Holder, acquire, machine, newest
+from ln_repro.system.directory_lock import Holder, machine
 from tests.examples import experiment, planned
 
 
@@ -147,7 +147,7 @@ def test_a_job_can_ask_for_gpus_in_several_ways() -> None:
     ],
 )
 def test_a_launcher_that_cannot_be_used_is_refused_before_anything_is_prepared(
-    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused
 ) -> None:
     pytest.importorskip("submitit")
     monkeypatch.chdir(tmp_path)
@@ -155,9 +155,7 @@ def test_a_launcher_that_cannot_be_used_is_refused_before_anything_is_prepared(
     (tmp_path / "list.yaml").write_text("- a\n")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("LN_REPRO_DATA", raising=False)
-    assert cli.main(["sweep", "grid=design", *words]) == 2
-    said = capfd.readouterr().err
-    assert said.startswith(f"ln-repro: {message}") and said.count("\n") == 1
+    refused(["sweep", "grid=design", *words], message)
     assert not (tmp_path / "data").exists()
 
 
@@ -182,9 +180,3 @@ def test_only_the_process_that_acquired_the_lock_is_stopped() -> None:
     assert process.poll() is None
     assert cluster.stopped(holder) and process.wait() == -signal.SIGTERM
     assert not cluster.stopped(holder)
-
-
-def test_a_lock_holds_the_start_time_of_its_process(tmp_path: Path) -> None:
-    with acquire(tmp_path):
-        _, found = newest(tmp_path)
-    assert found and found.created == pytest.approx(psutil.Process().create_time(), abs=1)
