@@ -19,6 +19,7 @@ def records(run):
     return [json.loads(path.read_text()) for path in sorted(run.runs.glob("*/record.json"))]
 
 
+@pytest.mark.slow
 def test_a_multirun_runs_the_product_of_its_values(command):
     run = command("runs", *SHORT)
     status, out, error = run.call("run", "-m", "exp=toy_preln_nowarm,toy_postln_nowarm", "seed=2", *run.settings)

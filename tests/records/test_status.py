@@ -42,26 +42,23 @@ def only(place: Path) -> dict[str, Any]:
     return row
 
 
-def test_a_finished_run(place: Path) -> None:
-    run = make(place, "toy_preln_nowarm", {20: 9.0, 40: 2.5}, record())
-    assert only(place) == {
-        "id": "0123456789", "exp": "toy_preln_nowarm", "seed": 1, "lr": 0.002, "state": "finished", "update": 40,
-        "loss": 2.5, "bleu": 41.512, "dir": str(run.path),
-    }  # fmt: skip
-
-
-def test_a_run_that_diverged_before_any_bleu(place: Path) -> None:
-    make(place, "toy_postln_nowarm", {20: 9.0, 40: None}, diverged())
+@pytest.mark.parametrize(
+    ("losses", "finished", "expected"),
+    [
+        ({20: 9.0, 40: 2.5}, record(), ("finished", 40, 2.5, 41.512)),
+        ({20: 9.0, 40: None}, diverged(), ("diverged", 40, None, None)),
+        ({}, None, ("interrupted", 0, None, None)),
+    ],
+)
+def test_the_state_of_a_run(
+    place: Path, losses: dict[int, float | None], finished: dict[str, Any] | None, expected: tuple[Any, ...]
+) -> None:
+    run = make(place, "toy_preln_nowarm", losses, finished)
     row = only(place)
-    assert (row["state"], row["update"], row["loss"], row["bleu"]) == ("diverged", 40, None, None)
-
-
-def test_an_unfinished_run_is_running_only_while_something_works_on_it(place: Path) -> None:
-    run = make(place, "toy_preln_nowarm", {})
+    assert (row["id"], row["exp"], row["lr"], row["dir"]) == ("0123456789", "toy_preln_nowarm", 2e-3, str(run.path))
+    assert (row["state"], row["update"], row["loss"], row["bleu"]) == expected
     with run.lock():
-        assert only(place)["state"] == "running"
-    row = only(place)
-    assert (row["state"], row["update"], row["loss"]) == ("interrupted", 0, None)
+        assert (only(place)["state"] == "running") == (finished is None)
 
 
 def test_what_a_resumed_run_went_back_behind_is_not_its_last_update(place: Path) -> None:
