@@ -64,7 +64,7 @@ def tracked() -> list[Path]:
     return [path for name in listed.stdout.split("\0") if name and (path := ROOT / name).is_file()]
 
 
-def test_the_packages_form_no_circle_and_are_few() -> None:
+def test_the_packages_form_no_circle_and_are_few():
     for above, names in enumerate(MAY_IMPORT.values()):
         assert names <= set(list(MAY_IMPORT)[above + 1 :])  # a package imports only from rows below its own
     entries = {path.name for path in PACKAGE.iterdir() if path.name not in ("__pycache__", "conf")}
@@ -72,7 +72,7 @@ def test_the_packages_form_no_circle_and_are_few() -> None:
     assert len(entries) <= 18
 
 
-def test_a_module_imports_only_what_its_package_may() -> None:
+def test_a_module_imports_only_what_its_package_may():
     for path in MODULES:
         here = package(path)
         for name in imports(path):
@@ -84,13 +84,13 @@ def test_a_module_imports_only_what_its_package_may() -> None:
                 assert here in KNOWN_IN[top], f"{path} imports {top}"
 
 
-def test_the_plug_in_knows_nothing_of_the_engine_around_it() -> None:
+def test_the_plug_in_knows_nothing_of_the_engine_around_it():
     for path in (PACKAGE / "engine" / "plugin").rglob("*.py"):
         ours = [name for name in imports(path) if name.startswith("ln_repro.engine.")]
         assert all(name.startswith("ln_repro.engine.plugin.") for name in ours), path
 
 
-def test_what_starts_a_run_loads_neither_torch_nor_fairseq_nor_wandb() -> None:
+def test_what_starts_a_run_loads_neither_torch_nor_fairseq_nor_wandb():
     code = (
         "import sys; import ln_repro.runner.run, ln_repro.report.tables, ln_repro.records.archive\n"
         "import ln_repro.records.status, ln_repro.claims.judge\n"
@@ -101,7 +101,7 @@ def test_what_starts_a_run_loads_neither_torch_nor_fairseq_nor_wandb() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_a_module_is_short_and_says_what_it_is() -> None:
+def test_a_module_is_short_and_says_what_it_is():
     for path in MODULES:
         text = path.read_text()
         tree = ast.parse(text)
@@ -109,7 +109,7 @@ def test_a_module_is_short_and_says_what_it_is() -> None:
         assert path.name != "__init__.py" or len(tree.body) == 1, path
 
 
-def test_no_file_names_a_place_on_somebodys_machine() -> None:
+def test_no_file_names_a_place_on_somebodys_machine():
     place = re.compile(r"(?<![\w.:/])/(home|Users|root|work|mnt|opt|tmp)/\w+")
     found = []
     for path in tracked():
@@ -123,7 +123,7 @@ def test_no_file_names_a_place_on_somebodys_machine() -> None:
     assert found == []
 
 
-def test_make_help_lists_every_target_of_the_contract() -> None:
+def test_make_help_lists_every_target_of_the_contract():
     if not shutil.which("make"):
         pytest.skip("no make")
     for arguments in (["help"], []):
@@ -152,7 +152,7 @@ NO_HEADERS = 'case "$2" in *Python.h*) exit 1;; esac'
     ],
     ids=lambda value: ", ".join(value) or "everything",
 )
-def test_setup_says_in_one_line_what_a_machine_lacks(tools: dict[str, str], words: list[str], tmp_path: Path) -> None:
+def test_setup_says_in_one_line_what_a_machine_lacks(tools, words, tmp_path):
     found = {name: shutil.which(name) for name in ("bash", "sh", "basename", "readlink")}
     if not all(found.values()):
         pytest.skip("not a Unix")
@@ -168,7 +168,7 @@ def test_setup_says_in_one_line_what_a_machine_lacks(tools: dict[str, str], word
     assert all(line.startswith("setup: ") and word in line for line in said for word in words)
 
 
-def test_the_wheel_brings_the_configuration_and_composes_from_it(tmp_path: Path) -> None:
+def test_the_wheel_brings_the_configuration_and_composes_from_it(tmp_path):
     pytest.importorskip("hatchling")
     source = tmp_path / "source"
     source.mkdir()

@@ -86,9 +86,7 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         ("LN_REPRO_DATA= data list", "paths.data: is empty; name a folder (unset LN_REPRO_DATA for ./data)"),
     ],
 )
-def test_wrong_input_is_one_line_exit_code_2_and_nothing_written(
-    line: str, message: str, empty_place: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused
-) -> None:
+def test_wrong_input_is_one_line_exit_code_2_and_nothing_written(line, message, empty_place, monkeypatch, refused):
     words = line.split(" ") if line else []
     if line.startswith("LN_REPRO_"):
         monkeypatch.setenv(words.pop(0).removesuffix("="), "")
@@ -97,7 +95,7 @@ def test_wrong_input_is_one_line_exit_code_2_and_nothing_written(
 
 
 @pytest.mark.parametrize("line", ["figures --out", "theory --only TH-1 --out", "collect --records"])
-def test_a_folder_to_write_into_that_is_a_file_is_one_line(line: str, empty_place: Path, refused: Refused) -> None:
+def test_a_folder_to_write_into_that_is_a_file_is_one_line(line, empty_place, refused):
     place = empty_place / "taken"
     place.touch()
     for given in (place, place / "below"):
@@ -118,8 +116,8 @@ def test_a_folder_to_write_into_that_is_a_file_is_one_line(line: str, empty_plac
     ids=repr,
 )
 def test_what_ends_a_run_has_its_exit_code_and_only_an_interruption_ends_those_after_it(
-    error: BaseException, code: int, said: str, runs: Runs, empty_place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    error, code, said, runs, empty_place, capsys
+):
     runs.error = error
     assert cli.main(["run", TOY]) == code
     assert capsys.readouterr().err.startswith(said)
@@ -129,14 +127,14 @@ def test_what_ends_a_run_has_its_exit_code_and_only_an_interruption_ends_those_a
     assert list(empty_place.iterdir()) == []  # and Hydra leaves nothing behind
 
 
-def test_a_multirun_runs_every_combination(runs: Runs) -> None:
+def test_a_multirun_runs_every_combination(runs):
     assert cli.main(["run", "exp=toy_preln_nowarm,toy_postln_nowarm", "-m", "seed=1,2"]) == 0
     assert [(run.exp, run.seed) for run in runs] == [
         (exp, seed) for exp in ("toy_preln_nowarm", "toy_postln_nowarm") for seed in (1, 2)
     ]
 
 
-def test_cfg_of_a_multirun_prints_the_settings_of_each_job(runs: Runs, capfd) -> None:
+def test_cfg_of_a_multirun_prints_the_settings_of_each_job(runs, capfd):
     assert cli.main(["run", "-m", "exp=toy_preln_nowarm,toy_postln_nowarm", "seed=3", "--cfg", "job"]) == 0
     out, err = capfd.readouterr()
     documents = list(yaml.safe_load_all(out))
@@ -164,9 +162,7 @@ def own(tmp_path: Path) -> Path:
     return folder
 
 
-def test_experiments_of_ones_own_are_run_listed_shown_and_swept(
-    own: Path, runs: Runs, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_experiments_of_ones_own_are_run_listed_shown_and_swept(own, runs, capsys):
     def said(line: str, code: int = 0) -> str:
         assert cli.main([*line.split(), "--config-dir", "my own"]) == code
         return "".join(capsys.readouterr())
@@ -187,11 +183,11 @@ def test_experiments_of_ones_own_are_run_listed_shown_and_swept(
     assert cli.main(["run", "exp=mine_postln_warm"]) == 2  # found only where it is asked for
 
 
-def test_a_folder_of_ones_own_that_does_not_exist_is_one_line(refused: Refused) -> None:
+def test_a_folder_of_ones_own_that_does_not_exist_is_one_line(refused):
     refused(["run", "--config-dir", "nowhere", TOY], "--config-dir: nowhere is not a folder")
 
 
-def test_hydras_other_flags_print_too(capfd: pytest.CaptureFixture[str]) -> None:
+def test_hydras_other_flags_print_too(capfd):
     assert cli.main(["run", TOY, "--cfg", "job", "-p", "train"]) == 0
     out, err = capfd.readouterr()
     assert out.startswith("# @package train\n") and "max_tokens: 560" in out and "seed" not in out and err == ""
@@ -201,14 +197,14 @@ def test_hydras_other_flags_print_too(capfd: pytest.CaptureFixture[str]) -> None
     assert info.returncode == 0 and "exp/toy_preln_nowarm" in info.stdout and info.stderr == ""
 
 
-def test_a_launcher_runs_the_jobs_and_returns_their_failure(own: Path) -> None:
+def test_a_launcher_runs_the_jobs_and_returns_their_failure(own):
     """In processes of their own, which compose the experiment anew."""
     ran = command("run", "-m", "exp=mine_preln_warm", "hydra/launcher=submitit_local", "data=multi30k",
                   "data.source=/nowhere", "tracker=none", "--config-dir", "my own")  # fmt: skip
     assert ran.returncode == 2 and ran.stderr.splitlines()[-1].startswith("ln-repro: data.source: /nowhere: ")
 
 
-def test_a_shell_completes_experiments(empty_place: Path) -> None:
+def test_a_shell_completes_experiments(empty_place):
     install = command("run", "-sc", "install=bash")
     assert install.returncode == 0 and "hydra_bash_completion" in install.stdout
     line = "ln-repro run exp=toy_pre"
@@ -218,7 +214,7 @@ def test_a_shell_completes_experiments(empty_place: Path) -> None:
     assert list(empty_place.iterdir()) == []
 
 
-def test_the_help_of_run_lists_every_arm_of_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_of_run_lists_every_arm_of_every_setting(capsys):
     assert cli.main(["run", "--help"]) == 0
     blocks = capsys.readouterr().out.split("SETTING is one of ")[1:]
     for name, text in experiments().items():
@@ -226,13 +222,13 @@ def test_the_help_of_run_lists_every_arm_of_every_setting(capsys: pytest.Capture
         assert any(setting in block.split(";")[0] and f"  {arm}\n      {text}\n" in block for block in blocks), name
 
 
-def test_ctrl_c_during_the_imports_ends_quietly(tmp_path: Path) -> None:
+def test_ctrl_c_during_the_imports_ends_quietly(tmp_path):
     (tmp_path / "argparse.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
     done = command("status", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
-def test_the_help_imports_nothing_heavy() -> None:
+def test_the_help_imports_nothing_heavy():
     done = subprocess.run([sys.executable, "-X", "importtime", "-m", "ln_repro.cli", "--help"], capture_output=True,
                           text=True, env=environment(), check=True)  # fmt: skip
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
@@ -243,7 +239,7 @@ def test_the_help_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize("line", ["run --help", f"run {TOY} --cfg job"])
-def test_a_reader_that_leaves_early_is_no_traceback(line: str) -> None:
+def test_a_reader_that_leaves_early_is_no_traceback(line):
     arguments = [sys.executable, "-m", "ln_repro.cli", *line.split()]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
     assert process.stdout and process.stderr
@@ -251,7 +247,7 @@ def test_a_reader_that_leaves_early_is_no_traceback(line: str) -> None:
     assert process.stderr.read() == b""
 
 
-def test_status_of_no_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_of_no_runs(capsys):
     for line in (["status"], ["status", "--watch"]):  # into a pipe: once
         assert cli.main(line) == 0
         assert capsys.readouterr().out == "no runs yet; `ln-repro run exp=NAME` starts one\n"
@@ -259,9 +255,7 @@ def test_status_of_no_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_status_marks_runs_with_settings_of_their_own(
-    empty_place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_status_marks_runs_with_settings_of_their_own(empty_place, monkeypatch, capsys):
     for number, overrides in enumerate([[], ["model.layers=2", "train.max_epoch=1"], ["init=fairseq", "lr=1e-3"]]):
         settings = build(compose([TOY, *overrides])).model_dump(mode="json")
         folder = empty_place / "runs" / f"toy_preln_nowarm-s1-{number:010}"
@@ -281,7 +275,7 @@ def test_status_marks_runs_with_settings_of_their_own(
 
 
 @pytest.mark.parametrize("line", ["sweep grid=design", f"run -m {TOY} seed=1,2"])
-def test_under_torchrun_several_runs_are_refused_in_one_line(line: str) -> None:
+def test_under_torchrun_several_runs_are_refused_in_one_line(line):
     torchrun = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2"}
     said = [command(*line.split(), **torchrun, RANK=rank, LOCAL_RANK=rank) for rank in "01"]
     assert [done.returncode for done in said] == [2, 2]

@@ -44,9 +44,7 @@ def get(urls: list[str], target: Path, expected: str | None = SHA256) -> list[st
     ],
     ids=["cut", "begun", "complete", "other", "norange"],
 )
-def test_a_transfer_that_broke_off_now_or_earlier_is_resumed_or_begun_anew(
-    server: str, target: Path, part: bytes, path: str, asked: list[str | None]
-) -> None:
+def test_a_transfer_that_broke_off_now_or_earlier_is_resumed_or_begun_anew(server, target, part, path, asked):
     target.parent.mkdir(parents=True)
     target.with_name("file.bin.part").write_bytes(part)
     get([f"{server}/{path}"], target)
@@ -55,7 +53,7 @@ def test_a_transfer_that_broke_off_now_or_earlier_is_resumed_or_begun_anew(
     assert FileServer.asked == [(path, bytes_) for bytes_ in asked]
 
 
-def test_every_address_is_tried_and_the_reasons_are_named(server: str, target: Path) -> None:
+def test_every_address_is_tried_and_the_reasons_are_named(server, target):
     bad = [f"{server}/absent", f"{server}/bad", "http://127.0.0.1:9/file"]
     with pytest.raises(UserError) as error:
         get(bad, target)
@@ -67,15 +65,13 @@ def test_every_address_is_tried_and_the_reasons_are_named(server: str, target: P
     assert target.read_bytes() == CONTENT
 
 
-def test_a_full_disk_is_noticed_before(server: str, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_noticed_before(server, target, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10})())
     with pytest.raises(UserError, match=r"1 MB are needed and 0 MB are free.*paths\.data"):
         get([f"{server}/good"], target)
 
 
-def test_the_checksum_of_another_file_than_the_known_one_decides_the_fingerprint(
-    server: str, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_checksum_of_another_file_than_the_known_one_decides_the_fingerprint(server, root, monkeypatch):
     raw = Raw("deu-eng.zip", f"sha256:{'0' * 64}", (f"{server}/good",))
     monkeypatch.setattr(type(CORPORA["tatoeba"]), "inputs", lambda self, data: [raw])
     loose = settings("tatoeba", checksum="record")

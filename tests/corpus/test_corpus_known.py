@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from corpus_helpers import Made, settings, write
+from corpus_helpers import settings, write
 
 from ln_repro.corpus import iwslt14
 from ln_repro.corpus.prepare import CORPORA, Prepared, fingerprint, verify
@@ -20,7 +20,7 @@ TOY = "55313d439a1a03467ea1dba02d029a520a57d385a011f066a369a642d38649dd"
 
 
 @pytest.mark.parametrize("name", ["multi30k", "tatoeba", "iwslt14", "wmt14"])
-def test_absent_source(made: Made, name: str, tmp_path: Path) -> None:
+def test_absent_source(made, name, tmp_path):
     with pytest.raises(UserError, match=r"data\.source: .*nowhere: cannot be read \(No such file"):
         made(name, source=tmp_path / "nowhere")
     with pytest.raises(UserError, match=r"not found there; get .*data\.source=PATH"):
@@ -28,14 +28,14 @@ def test_absent_source(made: Made, name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["multi30k", "tatoeba", "iwslt14", "wmt14"])
-def test_every_published_file_has_a_checksum(root: Path, name: str) -> None:
+def test_every_published_file_has_a_checksum(root, name):
     assert fingerprint(settings(name), root), "without the files, it is known only if all their checksums are"
 
 
 # --- Toy
 
 
-def test_the_toy_corpus_never_changes_and_its_splits_share_no_sentence() -> None:
+def test_the_toy_corpus_never_changes_and_its_splits_share_no_sentence():
     """A change of the generator changes every toy result: raise Toy.revision."""
     splits = CORPORA["toy"].read(settings("toy"), {})
     assert {name: len(list(pairs)) for name, pairs in splits.items()} == {"test": 500, "valid": 500, "train": 20_000}
@@ -48,7 +48,7 @@ def test_the_toy_corpus_never_changes_and_its_splits_share_no_sentence() -> None
 # --- Multi30k
 
 
-def test_multi30k_test_side(made: Made, real_data: Path) -> None:
+def test_multi30k_test_side(made, real_data):
     prepared = made("multi30k", source=real_data / "multi30k", only="test")
     assert dict(prepared.pairs) == {"test": 1000}
     assert prepared.tokenised("test")[0] == "a man in an orange hat starring at something ."
@@ -85,7 +85,7 @@ def many(count: int) -> list[str]:
     return [f"Sentence {number // 2}.\tSatz {number // 3}.\tattribution" for number in range(count)]
 
 
-def test_tatoeba_does_not_leak(made: Made, tmp_path: Path) -> None:
+def test_tatoeba_does_not_leak(made, tmp_path):
     prepared = made("tatoeba", source=zipped(tmp_path, many(3000)), checksum="record")
     assert leaks(prepared) == set()
     assert sum(prepared.pairs.values()) < 3000
@@ -97,7 +97,7 @@ def test_tatoeba_does_not_leak(made: Made, tmp_path: Path) -> None:
         assert one == other, "the split does not depend on the order"
 
 
-def test_tatoeba_archive_with_other_content(made: Made, tmp_path: Path) -> None:
+def test_tatoeba_archive_with_other_content(made, tmp_path):
     with pytest.raises(UserError, match=r"deu\.txt is not in this archive"):
         made("tatoeba", source=zipped(tmp_path, many(3), "fra.txt"), checksum="record")
     with pytest.raises(UserError, match=r"deu\.txt:2: expected ENGLISH, a tab and GERMAN"):
@@ -108,7 +108,7 @@ def test_tatoeba_archive_with_other_content(made: Made, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_tatoeba_whole(made: Made, real_data: Path) -> None:
+def test_tatoeba_whole(made, real_data):
     prepared = made("tatoeba", source=real_data / "tatoeba" / "deu-eng.zip", bpe_merges=0)
     assert dict(prepared.pairs) == {"train": 162_947, "valid": 2_477, "test": 2_451}
     assert leaks(prepared) == set()
@@ -155,9 +155,7 @@ def packed(folder: Path, archive: Path) -> Path:
     return archive
 
 
-def test_iwslt14_from_the_original_layout_and_from_the_archive(
-    made: Made, root: Path, iwslt: Path, tmp_path: Path
-) -> None:
+def test_iwslt14_from_the_original_layout_and_from_the_archive(made, root, iwslt, tmp_path):
     told = made("iwslt14", source=iwslt.parent)
     assert dict(told.pairs) == {"train": 48, "valid": 2, "test": 5}
     assert told.sources("test") == [f"It\u2019s de {number}." for number in range(5)]
@@ -179,9 +177,7 @@ def test_iwslt14_from_the_original_layout_and_from_the_archive(
         assert made("iwslt14", source=source) == told
 
 
-def test_an_iwslt14_that_is_not_the_published_one_is_refused(
-    made: Made, iwslt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_iwslt14_that_is_not_the_published_one_is_refused(made, iwslt, tmp_path, monkeypatch):
     monkeypatch.setattr(iwslt14.Iwslt14, "pairs", {"train": 160_239})
     with pytest.raises(UserError, match=r"train: expected 160239 pairs, found 48"):
         made("iwslt14", source=iwslt, checksum="record")

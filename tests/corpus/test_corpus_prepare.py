@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from corpus_helpers import Made, settings, write
+from corpus_helpers import settings, write
 
 from ln_repro.corpus import locate, shards
 from ln_repro.corpus.prepare import fingerprint, listing, prepare, verify
@@ -58,7 +58,7 @@ def content(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(prepared)): path.read_bytes() for path in prepared.rglob("*") if path.is_file()}
 
 
-def test_the_whole_folder(made: Made, root: Path, small_toy: None) -> None:
+def test_the_whole_folder(made, root, small_toy):
     prepared = made("toy")
     assert dict(prepared.pairs) == {"train": 200, "valid": 20, "test": 20}
     assert sorted(path.name for path in prepared.bin.iterdir()) == [
@@ -83,19 +83,7 @@ def test_the_whole_folder(made: Made, root: Path, small_toy: None) -> None:
     assert (row["name"], row["folders"]) == ("toy", [str(prepared.folder)])
 
 
-def test_a_corpus_that_was_prepared_without_entropies_gets_them_once(made: Made, small_toy: None) -> None:
-    before = made("toy")
-    path = before.folder / "manifest.json"
-    manifest = json.loads(path.read_text())
-    path.write_text(json.dumps({key: value for key, value in manifest.items() if key != "entropy"}))
-    after = made("toy")
-    assert after == before  # its fingerprint and its content are the same
-    assert after.entropy == before.entropy == manifest["entropy"] == json.loads(path.read_text())["entropy"]
-    assert 1 < manifest["entropy"]["source_blind_bits"] < manifest["entropy"]["unigram_bits"] < 8
-    assert verify(settings("toy"), before.folder.parents[1]) == []
-
-
-def test_settings_that_decide_the_text_decide_the_fingerprint(root: Path) -> None:
+def test_settings_that_decide_the_text_decide_the_fingerprint(root):
     changes = [{}, {"lowercase": False}, {"bpe_merges": 9}, {"only": "test"}]
     changes += [{"source_lang": "en", "target_lang": "de"}]
     prints = {fingerprint(settings("toy", **change), root) for change in changes}
@@ -103,7 +91,7 @@ def test_settings_that_decide_the_text_decide_the_fingerprint(root: Path) -> Non
     assert fingerprint(settings("toy", source=root.parent.parent), root) in prints
 
 
-def test_only_the_test_side(made: Made, root: Path, small_toy: None) -> None:
+def test_only_the_test_side(made, root, small_toy):
     full, test = made("toy"), made("toy", only="test")
     assert dict(test.pairs) == {"test": 20} and test.target_tokens == 0 and test.entropy == {}
     assert test.folder != full.folder
@@ -114,14 +102,12 @@ def test_only_the_test_side(made: Made, root: Path, small_toy: None) -> None:
 
 
 @pytest.mark.parametrize(("source", "target", "told"), [("de", "de", "must differ"), ("de", "fr", "is in de and en")])
-def test_languages_it_does_not_have(made: Made, source: str, target: str, told: str) -> None:
+def test_languages_it_does_not_have(made, source, target, told):
     with pytest.raises(UserError, match=told):
         made("toy", source_lang=source, target_lang=target)
 
 
-def test_a_flipped_byte_a_lost_line_and_a_lost_file_are_found_and_repaired(
-    made: Made, root: Path, small_toy: None
-) -> None:
+def test_a_flipped_byte_a_lost_line_and_a_lost_file_are_found_and_repaired(made, root, small_toy):
     folder = made("toy").folder
     content = bytearray((folder / "bin" / "train.de-en.de.bin").read_bytes())
     content[5] ^= 1
@@ -138,9 +124,7 @@ def test_a_flipped_byte_a_lost_line_and_a_lost_file_are_found_and_repaired(
 
 
 @pytest.mark.parametrize("name", ["bin/train.de-en.de.bin", "raw/test.en"])
-def test_content_that_was_altered_in_place_is_prepared_again(
-    made: Made, root: Path, small_toy: None, name: str
-) -> None:
+def test_content_that_was_altered_in_place_is_prepared_again(made, root, small_toy, name):
     path, said = made("toy").folder / name, list[str]()
     content, status = path.read_bytes(), path.stat()
     path.write_bytes(bytes([content[0] ^ 1]) + content[1:])
@@ -150,9 +134,7 @@ def test_content_that_was_altered_in_place_is_prepared_again(
 
 
 @pytest.mark.parametrize("key", ["fingerprint", "pairs", "files"])
-def test_a_manifest_that_lacks_a_key_is_named_and_the_corpus_prepared_again(
-    made: Made, root: Path, small_toy: None, key: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_manifest_that_lacks_a_key_is_named_and_the_corpus_prepared_again(made, root, small_toy, key, capsys):
     path = made("toy").folder / "manifest.json"
     manifest = json.loads(path.read_text())
     path.write_text(json.dumps({name: value for name, value in manifest.items() if name != key}))
@@ -163,7 +145,7 @@ def test_a_manifest_that_lacks_a_key_is_named_and_the_corpus_prepared_again(
     assert json.loads(path.read_text()) == manifest
 
 
-def test_two_processes_at_once(root: Path, tmp_path: Path) -> None:
+def test_two_processes_at_once(root, tmp_path):
     write_text(tmp_path)
     both = [start(tmp_path, root) for _ in range(2)]
     said = [process.communicate()[0] for process in both]
@@ -172,9 +154,7 @@ def test_two_processes_at_once(root: Path, tmp_path: Path) -> None:
     assert len(list((root / "prepared").glob("[!.]*"))) == 1
 
 
-def test_what_was_done_before_the_disk_was_full_is_kept(
-    root: Path, small_toy: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_done_before_the_disk_was_full_is_kept(root, small_toy, monkeypatch):
     def full(line: str) -> None:
         if line.startswith("binarising"):
             raise OSError(errno.ENOSPC, "No space left on device", "x")
@@ -190,7 +170,7 @@ def test_what_was_done_before_the_disk_was_full_is_kept(
     assert not list((root / "prepared").rglob("*shards*"))
 
 
-def test_a_preparation_that_is_killed_six_times_ends_with_the_same_files(tmp_path: Path) -> None:
+def test_a_preparation_that_is_killed_six_times_ends_with_the_same_files(tmp_path):
     write_text(tmp_path)
     assert start(tmp_path, tmp_path / "undisturbed").wait() == 0
     files = 2 * (8 + 2) + 4  # two for each shard, merges, dictionary, and two of the last step
@@ -210,14 +190,14 @@ def test_a_preparation_that_is_killed_six_times_ends_with_the_same_files(tmp_pat
     assert content(tmp_path / "killed") == content(tmp_path / "undisturbed")
 
 
-def test_a_folder_that_cannot_be_written(made: Made, root: Path) -> None:
+def test_a_folder_that_cannot_be_written(made, root):
     root.parent.mkdir(parents=True)
     root.write_text("a file where the folder should be")
     with pytest.raises(UserError, match=r"paths\.data"):
         made("toy")
 
 
-def test_a_checksum_is_computed_once_per_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checksum_is_computed_once_per_content(tmp_path, monkeypatch):
     path = write(tmp_path / "some\nfile", "hello")
     first = locate.cached_digest(path, "git")
     assert first == "git:ce013625030ba8dba906f756967f9e9ca394464a"

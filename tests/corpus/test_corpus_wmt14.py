@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from corpus_helpers import FileServer, Made, settings, write
+from corpus_helpers import FileServer, settings, write
 
 from ln_repro.corpus import wmt14
 from ln_repro.corpus.base import Raw
@@ -30,7 +30,7 @@ def wmt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_wmt14_shards_in_the_order_of_their_names(made: Made, wmt: Path) -> None:
+def test_wmt14_shards_in_the_order_of_their_names(made, wmt):
     prepared = made("wmt14", source=wmt, source_lang="en", target_lang="de", lowercase=False, bpe_merges=500)
     assert (prepared.folder / "text" / "train.en").read_text("utf-8") == "First en &quot; fact . &quot;\nSecond en .\n"
     assert dict(prepared.pairs) == {"train": 2, "valid": 2, "test": 2}
@@ -38,7 +38,7 @@ def test_wmt14_shards_in_the_order_of_their_names(made: Made, wmt: Path) -> None
     assert prepared.tokenised("valid")[0] == "Der well @-@ known de “ fact ” ."
 
 
-def test_wmt14_needs_both_sides_and_some_text(made: Made, wmt: Path) -> None:
+def test_wmt14_needs_both_sides_and_some_text(made, wmt):
     (wmt / "a.en").unlink()
     with pytest.raises(UserError, match=r"a: has only one of \.de and \.en"):
         made("wmt14", source=wmt)
@@ -49,7 +49,7 @@ def test_wmt14_needs_both_sides_and_some_text(made: Made, wmt: Path) -> None:
     assert dict(made("wmt14", source=wmt, only="test").pairs) == {"test": 2}
 
 
-def test_wmt14_real_newstest(made: Made, real_data: Path) -> None:
+def test_wmt14_real_newstest(made, real_data):
     assert dict(made("wmt14", source=real_data / "wmt14", only="test").pairs) == {"test": 3003}
 
 
@@ -104,9 +104,7 @@ def archives(served: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     return FileServer.contents
 
 
-def test_a_download_that_breaks_off_is_resumed_and_gives_what_plain_files_give(
-    made: Made, archives: dict[str, bytes], root: Path, tmp_path: Path
-) -> None:
+def test_a_download_that_breaks_off_is_resumed_and_gives_what_plain_files_give(made, archives, root, tmp_path):
     FileServer.cut = {"training-parallel-commoncrawl.tgz", "dev.tgz"}
     europarl = "training-parallel-europarl-v7.tgz"
     part = write(root / "raw" / "wmt14" / f"{europarl}.part")
@@ -134,7 +132,7 @@ def test_a_download_that_breaks_off_is_resumed_and_gives_what_plain_files_give(
     assert not list((root / "raw" / "wmt14").glob("unpacked*"))
 
 
-def test_an_archive_with_other_content_is_refused(made: Made, archives: dict[str, bytes]) -> None:
+def test_an_archive_with_other_content_is_refused(made, archives):
     archives["training-parallel-nc-v9.tgz"] = packed({"training/x.en": "no"})
     with pytest.raises(
         UserError, match=r"nc-v9\.tgz could not be downloaded .*expected sha256:.*found sha256:.*get .*data\.source"
@@ -144,7 +142,7 @@ def test_an_archive_with_other_content_is_refused(made: Made, archives: dict[str
         made("wmt14", checksum="record")
 
 
-def test_a_full_disk_is_reported_and_the_download_continues(made: Made, archives: dict[str, bytes], root: Path) -> None:
+def test_a_full_disk_is_reported_and_the_download_continues(made, archives, root):
     part = root / "raw" / "wmt14" / "training-parallel-commoncrawl.tgz.part"
     part.parent.mkdir(parents=True)
     part.symlink_to("/dev/full")
@@ -154,9 +152,7 @@ def test_a_full_disk_is_reported_and_the_download_continues(made: Made, archives
     assert made("wmt14").pairs["train"] == 120
 
 
-def test_the_room_for_all_archives_is_checked_first(
-    made: Made, archives: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_room_for_all_archives_is_checked_first(made, archives, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10**9})())
     with pytest.raises(UserError, match=r"about 1695 MB are needed and 1000 MB are free.*paths\.data"):
         made("wmt14")

@@ -22,7 +22,7 @@ class Mine(Residual):
 
 
 @pytest.mark.slow
-def test_the_document_leads_to_a_run_and_a_plan(tmp_path: Path) -> None:
+def test_the_document_leads_to_a_run_and_a_plan(tmp_path):
     text = (ROOT / "docs" / "add-a-scheme.md").read_text()
     (name,), (code,) = re.findall(r"Save this as `(.+?)`", text), re.findall(r"```python\n(.+?)```", text, re.DOTALL)
     (tmp_path / name).write_text(code)
@@ -40,7 +40,7 @@ def test_the_document_leads_to_a_run_and_a_plan(tmp_path: Path) -> None:
     assert plan.stdout.count("toy_preln_nowarm_anchored") == plan.stdout.count("toy_preln_warm") == 3 * 7
 
 
-def test_a_scheme_of_ones_own_trains_and_decodes_and_is_known_by_its_content(command, finished, tmp_path: Path) -> None:
+def test_a_scheme_of_ones_own_trains_and_decodes_and_is_known_by_its_content(command, finished, tmp_path):
     (tmp_path / "mine.py").write_text(OWN)
     own = command("own", f"norm.file={tmp_path / 'mine.py'}", "norm=my.Mine", "train.max_epoch=1")
     own.complete()
@@ -67,7 +67,7 @@ def test_a_scheme_of_ones_own_trains_and_decodes_and_is_known_by_its_content(com
         ("import nothing_such", "norm=Mine norm.file=mine.py", "norm.file: {here}/mine.py fails with ModuleNotFound"),
     ],
 )
-def test_a_file_without_the_scheme_is_one_line(text, overrides, message, tmp_path, monkeypatch, refused) -> None:
+def test_a_file_without_the_scheme_is_one_line(text, overrides, message, tmp_path, monkeypatch, refused):
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(text)
     refused(f"run exp=toy_preln_nowarm {overrides}", message.format(here=tmp_path))

@@ -1,7 +1,6 @@
 """The rate of every update against the closed forms of the paper, written out a second time."""
 
 import math
-from collections.abc import Callable
 
 import pytest
 
@@ -30,9 +29,7 @@ def rate(warmup_updates: int, decay: str, anchor: int = 4000, total: int = TOTAL
         (0, "step_inverse_sqrt", 4000, lambda t: min(1, math.sqrt(STEP_EPOCH * PER_EPOCH / t))),
     ],
 )
-def test_every_update_has_the_rate_of_the_closed_form(
-    warmup_updates: int, decay: str, anchor: int, expected: Callable[[int], float]
-) -> None:
+def test_every_update_has_the_rate_of_the_closed_form(warmup_updates, decay, anchor, expected):
     of_run = rate(warmup_updates, decay, anchor, total=20_000)
     for update in range(1, 20_001):
         assert math.isclose(of_run.at(update), PEAK * expected(update), rel_tol=1e-12), update

@@ -50,9 +50,7 @@ def only(place: Path) -> dict[str, Any]:
         ({}, None, ("interrupted", 0, None, None)),
     ],
 )
-def test_the_state_of_a_run(
-    place: Path, losses: dict[int, float | None], finished: dict[str, Any] | None, expected: tuple[Any, ...]
-) -> None:
+def test_the_state_of_a_run(place, losses, finished, expected):
     run = make(place, "toy_preln_nowarm", losses, finished)
     row = only(place)
     assert (row["id"], row["exp"], row["lr"], row["dir"]) == ("0123456789", "toy_preln_nowarm", 2e-3, str(run.path))
@@ -61,13 +59,7 @@ def test_the_state_of_a_run(
         assert (only(place)["state"] == "running") == (finished is None)
 
 
-def test_what_a_resumed_run_went_back_behind_is_not_its_last_update(place: Path) -> None:
-    run = make(place, "toy_preln_nowarm", {20: 9.0, 40: 8.0, 60: 7.0})
-    run.events.write("status", 40, 1, state="resumed")
-    assert (only(place)["update"], only(place)["loss"]) == (40, 8.0)
-
-
-def test_the_table_fits_80_columns_and_has_a_row_a_run(place: Path) -> None:
+def test_the_table_fits_80_columns_and_has_a_row_a_run(place):
     for exp in ("multi30k_postln_nowarm", "tatoeba_postln_nowarm_radam", "iwslt_preln_warm"):
         make(place, exp, {123456: 12.3456}, record())
     make(place, "toy_preln_nowarm", {})
@@ -78,7 +70,7 @@ def test_the_table_fits_80_columns_and_has_a_row_a_run(place: Path) -> None:
     assert lines[-1].split()[-5:] == ["interrupted", "0", "-", "-", "0123456789"]
 
 
-def test_the_table_has_the_rates_of_an_experiment_that_has_several(place: Path) -> None:
+def test_the_table_has_the_rates_of_an_experiment_that_has_several(place):
     for lr in (1e-3, 2.5e-4):
         make(place, "toy_preln_nowarm", {20: 9.0}, lr=lr)
     head, *lines = table(rows(place)).splitlines()

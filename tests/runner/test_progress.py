@@ -49,7 +49,7 @@ def shown(width: int, terminal: bool, *events: dict[str, Any]) -> str:
     return out.getvalue()
 
 
-def test_off_a_terminal_lines_are_plain_few_and_whole() -> None:
+def test_off_a_terminal_lines_are_plain_few_and_whole():
     text = shown(80, False, train(20), train(40), train(60))
     assert "\x1b" not in text and "\r" not in text
     first, last = text.splitlines()
@@ -73,11 +73,11 @@ BLEU = {"kind": "bleu", "epoch": 3, "split": "test", "flavour": "detokenised", "
         (BLEU, "epoch 3  test BLEU 33.46 (detokenised)  [s]:1"),
     ],
 )
-def test_what_stays_on_the_screen(event: dict[str, Any], line: str) -> None:
+def test_what_stays_on_the_screen(event, line):
     assert shown(80, False, event).startswith(f"{line}\n")
 
 
-def test_a_terminal_gets_a_live_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_gets_a_live_line(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")  # a dumb one gets plain lines
     text = shown(100, True, train())
     assert "600/1200" in text and "\x1b[" in text

@@ -39,7 +39,7 @@ def planned(capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 @pytest.mark.parametrize("name", GRIDS)
-def test_every_run_of_every_grid_is_an_experiment_of_its_own_on_every_corpus(name: str) -> None:
+def test_every_run_of_every_grid_is_an_experiment_of_its_own_on_every_corpus(name):
     """What the experiments are composed to is told by their hashes (test_compose)."""
     assert {path.stem for path in (CONF / "grid").glob("*.yaml")} == set(GRIDS)
     for corpus in BERTS if name == "bert" else CORPORA:
@@ -52,19 +52,19 @@ RATES = {"rates": [2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2], "rates_sgd": [
 
 
 @pytest.mark.parametrize("name", RATES)
-def test_a_grid_of_rates_has_each_arm_at_each_rate_of_the_setting(name: str, planned) -> None:
+def test_a_grid_of_rates_has_each_arm_at_each_rate_of_the_setting(name, planned):
     rows = planned(f"grid={name}", "corpus=toy", "--only", "postln_nowarm*")
     assert [float(row.split()[2]) for row in rows] == RATES[name]
 
 
-def test_a_run_at_a_rate_is_the_run_that_one_types_with_that_rate(planned) -> None:
+def test_a_run_at_a_rate_is_the_run_that_one_types_with_that_rate(planned):
     (row,) = planned("grid=rates", "rates=1e-3,2.5e-4", "--only", "postln_warm-lr0.001")
     typed = resolve_precision(build(compose(["exp=toy_postln_warm", "seed=1", "lr=1e-3"])))
     fingerprint_of_toy = fingerprint(typed.data, typed.paths.data)
     assert fingerprint_of_toy and row.split()[0] == typed.id(fingerprint_of_toy)
 
 
-def test_arms_and_rates_of_the_command_line_take_the_place_of_the_grids(planned) -> None:
+def test_arms_and_rates_of_the_command_line_take_the_place_of_the_grids(planned):
     rows = planned("grid=rates", "arms=deepnorm_warm,rezero_nowarm", "rates=1e-3,8")
     assert [row.rpartition("exp=")[2] for row in rows] == [
         f"toy_{arm} seed=1 lr={rate}" for arm in ("deepnorm_warm", "rezero_nowarm") for rate in ("0.001", "8")
@@ -103,11 +103,11 @@ def test_arms_and_rates_of_the_command_line_take_the_place_of_the_grids(planned)
         (["grid=design", "--only", "*sgd", "--except", "*"], "--only and --except exclude every run"),
     ],
 )  # fmt: skip
-def test_words_that_make_no_sense_are_one_line(words: list[str], message: str, refused) -> None:
+def test_words_that_make_no_sense_are_one_line(words, message, refused):
     refused(["sweep", *words, "--dry-run"], message)
 
 
-def test_runs_whose_record_is_kept_are_left_out_when_asked(tmp_path: Path, monkeypatch, planned) -> None:
+def test_runs_whose_record_is_kept_are_left_out_when_asked(tmp_path, monkeypatch, planned):
     words = ("grid=design", "--only", "postln_warm,preln_warm")
     ids = [row.split()[0] for row in planned(*words)]
     kept = tmp_path / "kept" / "toy"
@@ -118,7 +118,7 @@ def test_runs_whose_record_is_kept_are_left_out_when_asked(tmp_path: Path, monke
     assert found == [[ids[0], "planned"], [ids[1], "recorded"]]
 
 
-def test_the_design_grid_is_a_full_factorial() -> None:
+def test_the_design_grid_is_a_full_factorial():
     built = [build(compose(run.overrides)) for run in grid_runs(grid("design"), "iwslt", 1, [], list(experiments()))]
     axes = {(e.norm, e.schedule.warmup_updates > 0, e.optimizer.name) for e in built}
     assert len(axes) == 2 * 2 * 3
@@ -128,9 +128,7 @@ def test_the_design_grid_is_a_full_factorial() -> None:
 
 
 @pytest.mark.parametrize(("name", "corpus"), [("design", "toy"), ("bert", "toybert")])
-def test_a_dry_run_prints_a_row_a_run_on_the_grids_own_corpus_and_starts_nothing(
-    name: str, corpus: str, tmp_path: Path, planned
-) -> None:
+def test_a_dry_run_prints_a_row_a_run_on_the_grids_own_corpus_and_starts_nothing(name, corpus, tmp_path, planned):
     rows = planned(f"grid={name}", "seeds=2")
     assert len(rows) == 2 * GRIDS[name]
     assert all("planned" in row and f"ln-repro run exp={corpus}_" in row for row in rows)
@@ -141,6 +139,6 @@ def test_a_dry_run_prints_a_row_a_run_on_the_grids_own_corpus_and_starts_nothing
     ("only", "but", "left"),
     [([], [], 24), (["postln_warm-s2"], [], 1), (["*-s1"], ["*radam*"], 8), (["postln_warm", "preln_warm"], [], 4)],
 )
-def test_patterns_choose_runs(only: list[str], but: list[str], left: int) -> None:
+def test_patterns_choose_runs(only, but, left):
     every = grid_runs(grid("design"), "toy", 2, [], list(experiments()))
     assert len(select(every, only, but)) == left

@@ -48,7 +48,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     ("ends", "runs", "status"),
     [([1, 1, 1], 3, 1), ([2], 1, 2), ([1, 130], 2, 130), ([-9, 0], 2, 0)],
 )
-def test_a_job_tries_again_what_may_succeed(job, ends: list[int], runs: int, status: int) -> None:
+def test_a_job_tries_again_what_may_succeed(job, ends, runs, status):
     codes = [f"import os, sys; os.kill(os.getpid(), {-end}) if {end} < 0 else sys.exit({end})" for end in ends]
     made, started = job(*codes)
     assert made() == status
@@ -66,7 +66,7 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return answer.write_text, asked
 
 
-def test_the_queue_is_read_once_for_all_jobs_if_there_are_any(queue, tmp_path: Path) -> None:
+def test_the_queue_is_read_once_for_all_jobs_if_there_are_any(queue, tmp_path):
     answer, asked = queue
     assert cluster.queued(tmp_path) == {} and not asked.exists()
     plan = [planned(experiment(seed=seed, paths__runs=tmp_path)) for seed in (1, 2, 3, 4)]
@@ -79,7 +79,7 @@ def test_the_queue_is_read_once_for_all_jobs_if_there_are_any(queue, tmp_path: P
     assert len(asked.read_text().splitlines()) == 1
 
 
-def test_with_fail_fast_jobs_that_wait_are_cancelled_after_a_failure(queue, tmp_path: Path, monkeypatch) -> None:
+def test_with_fail_fast_jobs_that_wait_are_cancelled_after_a_failure(queue, tmp_path, monkeypatch):
     answer, _ = queue
     cancelled = tmp_path / "cancelled"
     (tmp_path / "tools" / "scancel").write_text(f"#!/bin/sh\necho $@ >> '{cancelled}'\n: > '{tmp_path / 'answer'}'\n")
@@ -95,13 +95,13 @@ def test_with_fail_fast_jobs_that_wait_are_cancelled_after_a_failure(queue, tmp_
     assert cancelled.read_text() == "5_2\n" and "--fail-fast: 1 runs are not started" in said
 
 
-def test_without_slurm_there_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_slurm_there_is_one_line(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LnReproError, match="squeue not found"):
         slurm.queue()
 
 
-def test_a_launcher_file_and_single_options_change_the_options_of_slurm(tmp_path: Path) -> None:
+def test_a_launcher_file_and_single_options_change_the_options_of_slurm(tmp_path):
     mine = tmp_path / "lab.yaml"
     mine.write_text("partition: gpu\nadditional_parameters: {reservation: paper}\n")
     asked = launcher(str(mine), ["timeout_min=99"])
@@ -119,9 +119,7 @@ def test_a_launcher_file_and_single_options_change_the_options_of_slurm(tmp_path
         (["launcher=slurm", "train.device=cpu"], False),
     ],
 )
-def test_without_a_gpu_here_the_precision_of_jobs_with_one_is_named(
-    words: list[str], warned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_gpu_here_the_precision_of_jobs_with_one_is_named(words, warned, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(device, "gpu", lambda: Gpu(None, False))
     assert cli.main(["sweep", "grid=design", "--only", "postln_warm", "--dry-run", *words]) == 0
@@ -129,7 +127,7 @@ def test_without_a_gpu_here_the_precision_of_jobs_with_one_is_named(
     assert ("the jobs run in fp32 unless you give precision=bf16" in said) == warned and said.count("\n") == warned
 
 
-def test_a_job_can_ask_for_gpus_in_several_ways() -> None:
+def test_a_job_can_ask_for_gpus_in_several_ways():
     more = {"additional_parameters": {"gpus": 1}}
     assert all(map(asks_for_gpus, ({"gpus_per_node": 1}, {"gpus_per_task": 2}, {"gres": "gpu:a100:1"}, more)))
     none = {"gpus_per_node": 0, "gpus_per_task": None, "gres": "scratch:1", "cpus_per_gpu": 4}
@@ -147,8 +145,8 @@ def test_a_job_can_ask_for_gpus_in_several_ways() -> None:
     ],
 )
 def test_a_launcher_that_cannot_be_used_is_refused_before_anything_is_prepared(
-    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused
-) -> None:
+    words, message, tmp_path, monkeypatch, refused
+):
     pytest.importorskip("submitit")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "torn.yaml").write_text("a: [")
@@ -159,9 +157,7 @@ def test_a_launcher_that_cannot_be_used_is_refused_before_anything_is_prepared(
     assert not (tmp_path / "data").exists()
 
 
-def test_a_refused_submission_leaves_nothing_that_status_would_ask_slurm_about(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_submission_leaves_nothing_that_status_would_ask_slurm_about(tmp_path, monkeypatch):
     def refuse(*arguments: Any) -> None:
         raise UserError("launcher: Slurm refused the jobs")
 
@@ -171,7 +167,7 @@ def test_a_refused_submission_leaves_nothing_that_status_would_ask_slurm_about(
     assert cluster.queued(tmp_path) == {}  # squeue is not installed
 
 
-def test_only_the_process_that_acquired_the_lock_is_stopped() -> None:
+def test_only_the_process_that_acquired_the_lock_is_stopped():
     process = subprocess.Popen(["sleep", "3600"])
     created = psutil.Process(process.pid).create_time()
     holder = Holder("here", machine(), process.pid, None, "", created=created)

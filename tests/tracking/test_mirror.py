@@ -123,9 +123,7 @@ def assert_nothing_private(run_dir: Path) -> None:
     ("auto", None, "auto"), ("auto", "dryrun", "offline"), ("auto", "disabled", "disabled"),
     ("online", "offline", "online"), ("disabled", "online", "disabled"),
 ])  # fmt: skip
-def test_wandb_mode_decides_what_the_settings_leave_open(
-    setting: str, variable: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wandb_mode_decides_what_the_settings_leave_open(setting, variable, expected, monkeypatch):
     if variable:
         monkeypatch.setenv("WANDB_MODE", variable)
     assert tracking.mode_of(Tracker(name="wandb", mode=setting)) == expected
@@ -134,7 +132,7 @@ def test_wandb_mode_decides_what_the_settings_leave_open(
 # Without wandb
 
 
-def test_rows_are_named_as_wandb_groups_them() -> None:
+def test_rows_are_named_as_wandb_groups_them():
     assert row(train_event(5, nll_loss=None)) == {
         "train/loss": 2.0, "train/lr": 1e-3, "train/tokens_per_s": 100.0, "update": 5, "epoch": 1,
         "_timestamp": 1767323045.0,
@@ -148,7 +146,7 @@ def test_rows_are_named_as_wandb_groups_them() -> None:
     assert row({"kind": "status", "state": "running", "parameters": 7, **always}) == {}
 
 
-def test_nothing_named_like_a_secret_is_sent() -> None:
+def test_nothing_named_like_a_secret_is_sent():
     with pytest.raises(ValueError, match="api_key"):
         refuse_secrets({"eval": {"api_key": "x"}})
 
@@ -156,9 +154,7 @@ def test_nothing_named_like_a_secret_is_sent() -> None:
 # Against the stand-in
 
 
-def test_a_run_arrives_once_in_order_with_its_end_whatever_signals_come(
-    server: Server, run_dir: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_arrives_once_in_order_with_its_end_whatever_signals_come(server, run_dir, capfd):
     with mirrored(run_dir) as check:
         write(run_dir, *(train_event(update, gnorm=float("inf")) for update in range(1, 21)))
         until(lambda: ID in server.runs)
@@ -190,7 +186,7 @@ def test_a_run_arrives_once_in_order_with_its_end_whatever_signals_come(
     assert tracking.sync(run_dir) == "40 events, mirrored before" and run.finished == 1
 
 
-def test_an_offline_run_is_kept_whole_and_synced_once(server: Server, run_dir: Path) -> None:
+def test_an_offline_run_is_kept_whole_and_synced_once(server, run_dir):
     with pytest.raises(KeyboardInterrupt), mirrored(run_dir, "offline"):
         write(run_dir, *map(train_event, range(1, 6)))
         raise KeyboardInterrupt
@@ -216,7 +212,7 @@ def test_an_offline_run_is_kept_whole_and_synced_once(server: Server, run_dir: P
     assert server.runs[ID].column("update") == list(range(1, 11))
 
 
-def test_a_run_without_a_tracker_can_be_synced_before_and_after_its_end(server: Server, run_dir: Path) -> None:
+def test_a_run_without_a_tracker_can_be_synced_before_and_after_its_end(server, run_dir):
     write(run_dir, train_event(1), train_event(2, loss=None))
     assert tracking.sync(run_dir) == "2 events, mirrored now"
     assert server.runs[ID].exit_code == 1
@@ -235,7 +231,7 @@ def follow(run_dir: Path) -> subprocess.Popen[str]:
 
 
 @pytest.mark.slow
-def test_an_offline_run_is_followed_while_it_runs(server: Server, run_dir: Path) -> None:
+def test_an_offline_run_is_followed_while_it_runs(server, run_dir):
     with acquire(run_dir):
         with mirrored(run_dir, "offline"):
             write(run_dir, train_event(1), train_event(2))
@@ -253,7 +249,7 @@ def test_an_offline_run_is_followed_while_it_runs(server: Server, run_dir: Path)
     assert not (run_dir / "wandb" / "live").exists()
 
 
-def test_a_run_that_is_mirrored_online_is_not_followed(server: Server, run_dir: Path) -> None:
+def test_a_run_that_is_mirrored_online_is_not_followed(server, run_dir):
     with acquire(run_dir), mirrored(run_dir, "online"):
         until(lambda: ID in server.runs)
         following = follow(run_dir)
@@ -273,7 +269,7 @@ def warned_once(run_dir: Path, mode: str = "auto", reason: str = "") -> Iterator
     assert len(warnings) == 1 and reason in warnings[0] and CANARY not in warnings[0]
 
 
-def test_without_a_key_auto_stays_offline_and_online_is_one_warning(run_dir: Path) -> None:
+def test_without_a_key_auto_stays_offline_and_online_is_one_warning(run_dir):
     write(run_dir, train_event(1))
     with mirrored(run_dir):
         pass
@@ -285,9 +281,7 @@ def test_without_a_key_auto_stays_offline_and_online_is_one_warning(run_dir: Pat
 
 
 @pytest.mark.parametrize("how", ["refused port", "refused key"])
-def test_a_server_that_refuses_is_one_warning_in_bounded_time(
-    how: str, run_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_refuses_is_one_warning_in_bounded_time(how, run_dir, monkeypatch):
     monkeypatch.setitem(tracking.SETTINGS, "INIT_TIMEOUT", "2")
     monkeypatch.setenv("WANDB_API_KEY", CANARY)
     with Server(refuse=True) as server:
@@ -297,9 +291,7 @@ def test_a_server_that_refuses_is_one_warning_in_bounded_time(
     until(lambda: followers(run_dir) == {})
 
 
-def test_a_server_that_never_answers_delays_the_run_no_longer_than_its_limit(
-    run_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_never_answers_delays_the_run_no_longer_than_its_limit(run_dir, monkeypatch):
     monkeypatch.setattr(tracking, "FINISH_SECONDS", 0.2)
     monkeypatch.setenv("WANDB_API_KEY", CANARY)
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -311,9 +303,7 @@ def test_a_server_that_never_answers_delays_the_run_no_longer_than_its_limit(
 
 
 @pytest.mark.slow
-def test_a_server_that_dies_during_the_run_is_one_warning_and_a_later_sync_adds_the_rest(
-    server: Server, run_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_dies_during_the_run_is_one_warning_and_a_later_sync_adds_the_rest(server, run_dir, monkeypatch):
     monkeypatch.setattr(tracking, "UPLOAD_SECONDS", 1)
     with warned_once(run_dir):
         write(run_dir, train_event(1))
@@ -328,7 +318,7 @@ def test_a_server_that_dies_during_the_run_is_one_warning_and_a_later_sync_adds_
     assert server.runs[ID].column("update") == [1, 2] and server.runs[ID].exit_code == 0
 
 
-def test_a_wandb_service_that_dies_is_one_warning(server: Server, run_dir: Path) -> None:
+def test_a_wandb_service_that_dies_is_one_warning(server, run_dir):
     with warned_once(run_dir) as check:
         write(run_dir, train_event(1))
         until(lambda: ID in server.runs)
@@ -340,7 +330,7 @@ def test_a_wandb_service_that_dies_is_one_warning(server: Server, run_dir: Path)
         finish(run_dir)
 
 
-def test_a_folder_that_cannot_be_written_is_one_warning(run_dir: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_one_warning(run_dir):
     (run_dir / "wandb").write_text("a file where the folder should be")
     with warned_once(run_dir, "offline", "wandb") as check:
         check()
