@@ -18,7 +18,7 @@ import pytest
 
 from ln_repro import cli
 from tests.e2e.outcomes import outcome
-from tests.waiting import HANGS_SECONDS, until
+from tests.waiting import HANGS_SECONDS, processes, until
 
 HELD = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
 WORDS = [f"wort{number}" for number in range(40)]
@@ -149,9 +149,7 @@ class Command:
 
     def workers(self) -> dict[int, str]:
         """Return the engine's processes of this run: their command lines by process id."""
-        listed = subprocess.run(["ps", "-eww", "-o", "pid,args"], capture_output=True, text=True, check=True).stdout
-        lines = [line.split(None, 1) for line in listed.splitlines()[1:]]
-        return {int(pid): args for pid, args in lines if "ln_repro.engine.worker" in args and str(self.runs) in args}
+        return processes(self.runs, "ln_repro.engine.worker")
 
 
 @pytest.fixture(scope="session")

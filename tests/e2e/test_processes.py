@@ -38,14 +38,12 @@ def largest_change(run, nudged, kind="train"):
     return max(abs(losses(nudged, kind)[update] - loss) for update, loss in losses(run, kind).items())
 
 
-@pytest.fixture
-def settings():
-    return ["train.max_epoch=2", "train.batches_per_update=4", "train.log_every=1", "train.save_minutes=0.001"]
+SETTINGS = ("train.max_epoch=2", "train.batches_per_update=4", "train.log_every=1", "train.save_minutes=0.001")
 
 
 @pytest.mark.slow
-def test_four_processes_train_as_one_does_with_as_many_mini_batches(command, settings):
-    one, several, nudged = (command(name, *settings) for name in ("one", "several", "nudged"))
+def test_four_processes_train_as_one_does_with_as_many_mini_batches(command):
+    one, several, nudged = (command(name, *SETTINGS) for name in ("one", "several", "nudged"))
     assert one.finish()[0] == nudged.finish(NUDGE)[0] == 0
     process = torchrun(several, 4)
     out, error = process.communicate(timeout=HANGS_SECONDS)
@@ -89,9 +87,8 @@ def test_the_failure_of_another_process_is_reported_instead_of_its_consequences(
 
 
 @pytest.mark.slow
-def test_a_run_of_two_processes_is_resumed_in_one(command, settings):
-    settings = [*settings, "train.max_epoch=6"]
-    whole, stopped, nudged = (command(name, *settings) for name in ("whole", "stopped", "nudged"))
+def test_a_run_of_two_processes_is_resumed_in_one(command):
+    whole, stopped, nudged = (command(name, *SETTINGS, "train.max_epoch=6") for name in ("whole", "stopped", "nudged"))
     assert whole.finish()[0] == nudged.finish(NUDGE)[0] == 0
     process = torchrun(stopped, 2)
     stopped.wait_for_update(25)

@@ -4,29 +4,26 @@
 """
 
 import collections
+import contextlib
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from ln_repro.records.events import Events
 from tests.e2e.outcomes import outcomes
+from tests.waiting import processes
 
 SEED, KILLS = int(os.environ.get("SEED", 1)), int(os.environ.get("KILLS", 20))
 RUNS = ("grid=design", "--only", "p*_warm", "--only", "p*_nowarm*_radam*")
 """Four runs per seed."""
 PAUSE_SECONDS = (0.2, 2.5)
-KINDS = {
-    "ln_repro.cli sweep": "pool",
-    "ln_repro.cli run": "runner",
-    "worker train": "trainer",
-    "worker decode": "decoder",
-}
+KINDS = ("ln_repro.cli sweep", "ln_repro.cli run", "worker train", "worker decode")
 
 
 def start(run, seeds: int) -> subprocess.Popen[bytes]:
@@ -36,20 +33,6 @@ def start(run, seeds: int) -> subprocess.Popen[bytes]:
             [sys.executable, "-m", "ln_repro.cli", "sweep", *RUNS, f"seeds={seeds}", *run.settings],
             env=run.environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
         )  # fmt: skip
-
-
-def processes(run) -> list[tuple[str, psutil.Process]]:
-    """Return the processes of a sweep with their kinds."""
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        words = " ".join(process.info["cmdline"] or [])
-        kind = next((kind for part, kind in KINDS.items() if part in words), None)
-        try:
-            if kind and process.environ().get("LN_REPRO_RUNS") == str(run.runs):
-                found.append((kind, process))
-        except psutil.Error:
-            continue
-    return found
 
 
 def doubled(folder: Path) -> bool:
@@ -76,14 +59,12 @@ def test_kills_at_random_change_nothing(command):
         process = start(sweep, seeds)
         while process.poll() is None:
             time.sleep(draw.uniform(*PAUSE_SECONDS))
-            victims = [(kind, one) for kind, one in processes(sweep) if kills[kind] < -(-KILLS // len(KINDS))]
-            if kills.total() < KILLS and victims:
-                kind, victim = draw.choice(victims)
-                try:
-                    victim.kill()
-                    kills[kind] += 1
-                except psutil.NoSuchProcess:
-                    continue
+            due = [kind for kind in KINDS if kills[kind] < -(-KILLS // len(KINDS)) and kills.total() < KILLS]
+            if victims := processes(sweep.runs, *due):
+                with contextlib.suppress(ProcessLookupError):
+                    pid, line = draw.choice(list(victims.items()))
+                    os.kill(pid, signal.SIGKILL)
+                    kills.update(kind for kind in due if kind in line)
         done = process.returncode == 0
     assert start(quiet, seeds).wait() == 0
     expected, found = outcomes(quiet.runs), outcomes(sweep.runs)

@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from wandb_server import Server
 
@@ -23,7 +22,7 @@ from ln_repro.system.directory_lock import acquire
 from ln_repro.tracking import mirror as tracking
 from ln_repro.tracking.follower import LOG, SAMPLES, refuse_secrets, row
 from tests.examples import experiment, record
-from tests.waiting import until
+from tests.waiting import processes, until
 
 ID = "0123456789"
 CANARY = "c0ffee" * 6 + "cafe"
@@ -103,13 +102,7 @@ def finish(run_dir: Path, **changes: Any) -> None:
 
 def followers(run_dir: Path) -> dict[int, str]:
     """Return the followers of this run, and their wandb services, that are alive: command lines by process id."""
-    found = {}
-    for process in psutil.process_iter(["cmdline", "environ"]):
-        command, environment = " ".join(process.info["cmdline"] or []), process.info["environ"] or {}
-        ours = any(str(run_dir) in value for value in environment.values())
-        if ours and ("tracking.follower" in command or "wandb-core" in command):
-            found[process.pid] = command
-    return found
+    return processes(run_dir, "tracking.follower", "wandb-core")
 
 
 def assert_nothing_private(run_dir: Path) -> None:
