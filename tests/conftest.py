@@ -44,15 +44,24 @@ def visible_gpus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
-def refused(capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Return a function that asserts that a command exits with 2 and says one line, and returns that line."""
+def call(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Return a function that runs a command here; it returns exit code, standard output and standard error."""
     from ln_repro import cli
 
-    def check(words: str | list[str], begins: str = "") -> str:
+    def run(*words: object) -> tuple[int, str, str]:
         capfd.readouterr()
-        assert cli.main(words.split() if isinstance(words, str) else words) == 2
-        out, err = capfd.readouterr()
-        assert out == "" and err.startswith(f"ln-repro: {begins}")
+        return cli.main(list(map(str, words))), *capfd.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def refused(call: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
+    """Return a function that asserts that a command exits with 2 and says one line, and returns that line."""
+
+    def check(words: str | list[str], begins: str = "") -> str:
+        code, out, err = call(*(words.split() if isinstance(words, str) else words))
+        assert (code, out) == (2, "") and err.startswith(f"ln-repro: {begins}")
         assert err.endswith("\n") and err.count("\n") == 1
         return err
 

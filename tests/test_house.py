@@ -188,16 +188,13 @@ def test_the_wheel_brings_the_configuration_and_composes_from_it(tmp_path):
     assets = {str(path.relative_to(ROOT)) for path in (PACKAGE / "report" / "assets").iterdir()}
     assert "ln_repro/report/assets/page.html" in assets and assets <= names
     assert not any(name.startswith(("tests", "results", "scripts")) for name in names)
-    own = tmp_path / "own" / "exp" / "my_own.yaml"
-    own.parent.mkdir(parents=True)
-    own.write_text("# @package _global_\ndefaults:\n  - iwslt_preln_nowarm\n  - _self_\nexp: my_own\n")
     code = (
         "import sys; from ln_repro import cli\n"
         "from ln_repro.experiment import compose\n"
         "assert compose.CONF.parent.parent.name == 'installed'\n"
-        "sys.exit(cli.main(['run', 'exp=my_own', '--cfg', 'job', '--config-dir', 'own']))"
+        "sys.exit(cli.main(['run', 'exp=iwslt_preln_nowarm', '--cfg', 'job']))"
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
     ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env=environment)
     assert ran.returncode == 0, ran.stderr
-    assert "exp: my_own\n" in ran.stdout and "name: iwslt14\n" in ran.stdout
+    assert "exp: iwslt_preln_nowarm\n" in ran.stdout and "name: iwslt14\n" in ran.stdout

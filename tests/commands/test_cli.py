@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import yaml
 
-from ln_repro import cli
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.compose import CONF, compose, experiments
 from ln_repro.experiment.settings import Experiment, build
@@ -70,6 +69,7 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         (f"run {TOY} data.only=test", "data.only: a run needs the whole corpus"),
         (f"run {TOY} --cgf job", "unrecognized arguments: --cgf"),
         (f"run {TOY} --resolve", "--resolve and --package need --cfg"),
+        (f"run {TOY} --config-dir nowhere", "--config-dir: nowhere is not a folder"),
         (f"run -m {TOY} lr=1,-1", "lr: input should be greater than 0, got -1"),
         ("run -m exp=glob(nope_*)", "no experiment matches exp=glob(nope_*)"),
         ("rum", "argument COMMAND: invalid choice: 'rum'"),
@@ -116,33 +116,24 @@ def test_a_folder_to_write_into_that_is_a_file_is_one_line(line, empty_place, re
     ids=repr,
 )
 def test_what_ends_a_run_has_its_exit_code_and_only_an_interruption_ends_those_after_it(
-    error, code, said, runs, empty_place, capsys
+    error, code, said, runs, empty_place, call
 ):
     runs.error = error
-    assert cli.main(["run", TOY]) == code
-    assert capsys.readouterr().err.startswith(said)
-    assert cli.main(["run", "-m", TOY, "seed=1,2"]) == code
-    out, err = capsys.readouterr()
-    assert out == ("" if code == 130 else "/runs/toy_preln_nowarm-s2\n") and err.startswith(said)
+    for words, last in (([TOY], ""), (["-m", TOY, "seed=1,2"], "" if code == 130 else "/runs/toy_preln_nowarm-s2\n")):
+        status, out, err = call("run", *words)
+        assert (status, out) == (code, last) and err.startswith(said)
     assert list(empty_place.iterdir()) == []  # and Hydra leaves nothing behind
 
 
-def test_a_multirun_runs_every_combination(runs):
-    assert cli.main(["run", "exp=toy_preln_nowarm,toy_postln_nowarm", "-m", "seed=1,2"]) == 0
-    assert [(run.exp, run.seed) for run in runs] == [
-        (exp, seed) for exp in ("toy_preln_nowarm", "toy_postln_nowarm") for seed in (1, 2)
-    ]
-
-
-def test_cfg_of_a_multirun_prints_the_settings_of_each_job(runs, capfd):
-    assert cli.main(["run", "-m", "exp=toy_preln_nowarm,toy_postln_nowarm", "seed=3", "--cfg", "job"]) == 0
-    out, err = capfd.readouterr()
-    documents = list(yaml.safe_load_all(out))
-    assert [(one["exp"], one["norm"], one["seed"]) for one in documents] == [
-        ("toy_preln_nowarm", "preln", 3), ("toy_postln_nowarm", "postln", 3),
-    ]  # fmt: skip
-    assert "# ln-repro run exp=toy_postln_nowarm seed=3\n# total learning rate: " in out
-    assert err == "" and runs == []
+def test_a_multirun_prints_and_runs_every_combination(runs, call):
+    words = ("run", "exp=toy_preln_nowarm,toy_postln_nowarm", "-m", "seed=1,2")
+    combinations = [(f"toy_{norm}_nowarm", norm, seed) for norm in ("preln", "postln") for seed in (1, 2)]
+    code, out, err = call(*words, "--cfg", "job")
+    assert (code, err, runs) == (0, "", [])
+    assert [(one["exp"], one["norm"], one["seed"]) for one in yaml.safe_load_all(out)] == combinations
+    assert "# ln-repro run exp=toy_postln_nowarm seed=2\n# total learning rate: " in out
+    assert call(*words)[0] == 0
+    assert [(run.exp, run.norm, run.seed) for run in runs] == combinations
 
 
 @pytest.fixture
@@ -162,10 +153,11 @@ def own(tmp_path: Path) -> Path:
     return folder
 
 
-def test_experiments_of_ones_own_are_run_listed_shown_and_swept(own, runs, capsys):
-    def said(line: str, code: int = 0) -> str:
-        assert cli.main([*line.split(), "--config-dir", "my own"]) == code
-        return "".join(capsys.readouterr())
+def test_experiments_of_ones_own_are_run_listed_shown_and_swept(own, runs, call):
+    def said(line: str, expected: int = 0) -> str:
+        code, out, err = call(*line.split(), "--config-dir", "my own")
+        assert code == expected
+        return out + err
 
     said("run -m exp=glob(mine_*)")
     said("run -m exp=toy_preln_warm")
@@ -180,19 +172,14 @@ def test_experiments_of_ones_own_are_run_listed_shown_and_swept(own, runs, capsy
     assert "mine_preln_warm" in said(f"status {grid}")
     said(f"cancel {grid}")
     assert "data.name: input should be" in said("data verify data=my_corpus", 2)
-    assert cli.main(["run", "exp=mine_postln_warm"]) == 2  # found only where it is asked for
+    assert call("run", "exp=mine_postln_warm")[0] == 2  # found only where it is asked for
 
 
-def test_a_folder_of_ones_own_that_does_not_exist_is_one_line(refused):
-    refused(["run", "--config-dir", "nowhere", TOY], "--config-dir: nowhere is not a folder")
-
-
-def test_hydras_other_flags_print_too(capfd):
-    assert cli.main(["run", TOY, "--cfg", "job", "-p", "train"]) == 0
-    out, err = capfd.readouterr()
-    assert out.startswith("# @package train\n") and "max_tokens: 560" in out and "seed" not in out and err == ""
-    assert cli.main(["run", TOY, "--cfg", "hydra", "-p", "hydra.launcher"]) == 0
-    assert "BasicLauncher" in capfd.readouterr().out
+def test_hydras_other_flags_print_too(call):
+    code, out, err = call("run", TOY, "--cfg", "job", "-p", "train")
+    assert (code, err) == (0, "")
+    assert out.startswith("# @package train\n") and "max_tokens: 560" in out and "seed" not in out
+    assert "BasicLauncher" in call("run", TOY, "--cfg", "hydra", "-p", "hydra.launcher")[1]
     info = command("run", "--info", "defaults", TOY)
     assert info.returncode == 0 and "exp/toy_preln_nowarm" in info.stdout and info.stderr == ""
 
@@ -214,9 +201,8 @@ def test_a_shell_completes_experiments(empty_place):
     assert list(empty_place.iterdir()) == []
 
 
-def test_the_help_of_run_lists_every_arm_of_every_setting(capsys):
-    assert cli.main(["run", "--help"]) == 0
-    blocks = capsys.readouterr().out.split("SETTING is one of ")[1:]
+def test_the_help_of_run_lists_every_arm_of_every_setting(call):
+    blocks = call("run", "--help")[1].split("SETTING is one of ")[1:]
     for name, text in experiments().items():
         setting, _, arm = name.partition("_")
         assert any(setting in block.split(";")[0] and f"  {arm}\n      {text}\n" in block for block in blocks), name
@@ -247,29 +233,24 @@ def test_a_reader_that_leaves_early_is_no_traceback(line):
     assert process.stderr.read() == b""
 
 
-def test_status_of_no_runs(capsys):
-    for line in (["status"], ["status", "--watch"]):  # into a pipe: once
-        assert cli.main(line) == 0
-        assert capsys.readouterr().out == "no runs yet; `ln-repro run exp=NAME` starts one\n"
-    assert cli.main(["status", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == []
+def test_status_of_no_runs(call):
+    for words in ((), ("--watch",)):  # into a pipe: once
+        assert call("status", *words) == (0, "no runs yet; `ln-repro run exp=NAME` starts one\n", "")
+    assert call("status", "--json") == (0, "[]\n", "")
 
 
-def test_status_marks_runs_with_settings_of_their_own(empty_place, monkeypatch, capsys):
+def test_status_marks_runs_with_settings_of_their_own(empty_place, monkeypatch, call):
     for number, overrides in enumerate([[], ["model.layers=2", "train.max_epoch=1"], ["init=fairseq", "lr=1e-3"]]):
         settings = build(compose([TOY, *overrides])).model_dump(mode="json")
         folder = empty_place / "runs" / f"toy_preln_nowarm-s1-{number:010}"
         folder.mkdir(parents=True)
         (folder / "experiment.json").write_text(json.dumps({**settings, "id": f"{number:010}"}))
-    assert cli.main(["status", "--json"]) == 0
-    found = [row["settings"] for row in json.loads(capsys.readouterr().out)]
+    found = [row["settings"] for row in json.loads(call("status", "--json")[1])]
     assert found == [None, "model.layers=2, train.max_epoch=1", "lr=0.001, init=fairseq"]
-    assert cli.main(["status", "grid=section4"]) == 0
-    assert "not shown: 3 runs with settings" in capsys.readouterr().err
+    assert "not shown: 3 runs with settings" in call("status", "grid=section4")[2]
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "60")
-    assert cli.main(["status"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = call("status")[1].splitlines()
     assert max(map(len, lines)) <= 60
     assert {f"    own settings: {settings}" for settings in found if settings} <= {*lines}
 

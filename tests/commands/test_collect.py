@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from ln_repro import cli
 from ln_repro.experiment.compose import compose
 from ln_repro.experiment.settings import build
 from tests.records.test_integrity import run_folder
@@ -72,10 +71,10 @@ def test_trial_runs_are_left_out_of_the_committed_records_and_counted(tmp_path):
 
 
 @pytest.mark.parametrize("changes", [{"id": "../.."}, {"exp": "../x_y"}])
-def test_a_name_that_leads_out_of_the_folder_of_records_is_refused(changes, tmp_path, capsys):
+def test_a_name_that_leads_out_of_the_folder_of_records_is_refused(changes, tmp_path, call):
     run = run_folder(tmp_path)
     (run / "record.json").write_text(json.dumps(json.loads((run / "record.json").read_text()) | changes))
     before = sorted(tmp_path.rglob("*"))
-    assert cli.main(["collect", str(run), "--records", str(tmp_path / "a" / "b")]) == 2
-    assert "is not a plain file name" in capsys.readouterr().err
+    code, _, err = call("collect", run, "--records", tmp_path / "a" / "b")
+    assert code == 2 and "is not a plain file name" in err
     assert sorted(tmp_path.rglob("*")) == before

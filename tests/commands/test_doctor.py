@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from ln_repro import cli
 from ln_repro.commands import doctor
 from ln_repro.engine.device import Gpu
 
@@ -20,7 +19,7 @@ OLD_DRIVER = Gpu(None, False, problem="/dev/nvidia0 exists, but the driver is to
 
 
 @pytest.fixture
-def examined(monkeypatch, tmp_path, capsys):
+def examined(monkeypatch, tmp_path, call):
     """Return a function that changes the good machine and returns exit code and output of the doctor."""
 
     def examine(changes, *flags):
@@ -32,7 +31,7 @@ def examined(monkeypatch, tmp_path, capsys):
         monkeypatch.setattr(doctor.provenance, "version_of", machine.get)
         monkeypatch.setattr(doctor, "gpu", lambda: machine["gpu"])
         monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=machine["free GiB"] * 2**30))
-        return cli.main(["doctor", *flags]), capsys.readouterr().out
+        return call("doctor", *flags)[:2]
 
     return examine
 

@@ -134,16 +134,13 @@ def iwslt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
                 folder / f"{name}.{lang}.xml",
                 "<doc>", f"<title>not this {lang}</title>", f'<seg id="1"> It\u2019s {lang} {number}. </seg>', "</doc>",
             )  # fmt: skip
-    pin = {
-        name: {lang: hashlib.sha256((folder / f"{name}.{lang}.xml").read_bytes()).hexdigest() for lang in ("de", "en")}
-        for name in iwslt14.TEST
-    }
-    monkeypatch.setattr(iwslt14, "TEST", pin)
-    monkeypatch.setattr(
-        iwslt14,
-        "TRAIN",
-        {name: f"sha256:{hashlib.sha256((folder / name).read_bytes()).hexdigest()}" for name in iwslt14.TRAIN},
-    )
+
+    def checksum(name: str) -> str:
+        return hashlib.sha256((folder / name).read_bytes()).hexdigest()
+
+    tests = {name: {lang: checksum(f"{name}.{lang}.xml") for lang in ("de", "en")} for name in iwslt14.TEST}
+    monkeypatch.setattr(iwslt14, "TEST", tests)
+    monkeypatch.setattr(iwslt14, "TRAIN", {name: f"sha256:{checksum(name)}" for name in iwslt14.TRAIN})
     # 46 sentences, title, description, speaker and tail are kept; each 23rd of them is for validation
     monkeypatch.setattr(iwslt14.Iwslt14, "pairs", {"train": 48, "valid": 2, "test": 5})
     return folder
@@ -161,12 +158,8 @@ def test_iwslt14_from_the_original_layout_and_from_the_archive(made, root, iwslt
     assert told.sources("test") == [f"It\u2019s de {number}." for number in range(5)]
     assert told.tokenised("test") == [f"it &apos;s en {number} ." for number in range(5)]
     train = (told.folder / "text" / "train.de").read_text("utf-8").split("\n")
-    assert train[:4] == [
-        "&lt; speaker &gt; n. n. &lt; / speaker &gt;",
-        "a title de",
-        "ted : what de .",
-        "word de number 0 .",
-    ]
+    assert train[0] == "&lt; speaker &gt; n. n. &lt; / speaker &gt;"
+    assert train[1:4] == ["a title de", "ted : what de .", "word de number 0 ."]
     assert train[-2] == "tail"
     assert told.sources("valid") == ["Word de number 19.", "Word de number 42."]
     assert made("iwslt14", source=iwslt) == told

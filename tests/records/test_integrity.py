@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from ln_repro import cli
 from ln_repro.records.archive import read_kept, records_folder
 from ln_repro.records.integrity import CHECKSUMS, write_checksums
 from tests.examples import record
@@ -35,17 +34,6 @@ def scored(score: float = 100.0, **changes: Any) -> tuple[dict[str, Any], str]:
     best = {"score": score, "signature": "s", "epoch": 1}
     made = record(epochs=[row], bleu={"test": best, "test_tokenised": best}, **changes)
     return made, "".join(json.dumps(event) + "\n" for event in events)
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Return a function that runs a command; it returns exit code, standard output and standard error."""
-
-    def run(*words: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        return cli.main(list(map(str, words))), *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture

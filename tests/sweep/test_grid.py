@@ -1,11 +1,9 @@
 """Grids: which runs they have, on every corpus, and what they would cost."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ln_repro import cli
 from ln_repro.corpus.prepare import fingerprint
 from ln_repro.engine.device import resolve_precision
 from ln_repro.experiment.compose import CONF, compose, experiments, grid
@@ -28,12 +26,13 @@ def empty_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def planned(capsys: pytest.CaptureFixture[str]) -> Any:
+def planned(call):
     """Return a function that returns the rows of a dry run, without their head."""
 
     def rows(*words: str) -> list[str]:
-        assert cli.main(["sweep", *words, "--dry-run"]) == 0
-        return capsys.readouterr().out.splitlines()[1:]
+        code, out, err = call("sweep", *words, "--dry-run")
+        assert code == 0, err
+        return out.splitlines()[1:]
 
     return rows
 
