@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -67,19 +66,13 @@ def test_a_containers_limit_counts(tmp_path, monkeypatch):
     assert devices.host_free() > 2_000_000
 
 
-Smi = Callable[..., None]
-
-
 @pytest.fixture
-def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Smi]:
+def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool):
     """Return a function that lets `nvidia-smi` report some rows."""
-    tool = tmp_path / "nvidia-smi"
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(devices, "MPS", tmp_path / "none")
 
     def report(*rows: str) -> None:
-        tool.write_text("\n".join(["#!/bin/sh", "cat <<END", *rows, "END\n"]))
-        tool.chmod(0o755)
+        tool("nvidia-smi", "\n".join(["cat <<END", *rows, "END"]))
         devices._ask.cache_clear()
 
     yield report

@@ -66,13 +66,11 @@ def test_the_code_of_all_sessions_is_told(dirty, found):
     assert provenance.code_of(sessions) == {**sessions[-1], "dirty": found, "sessions": sessions}
 
 
-def test_where_git_fails_it_is_not_known_whether_files_were_modified(tmp_path):
-    git = tmp_path / "git"
-    git.write_text(f'#!/bin/sh\ncase "$*" in *status*) exit 128;; esac\nexec {shutil.which("git")} "$@"\n')
-    git.chmod(0o755)
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+def test_where_git_fails_it_is_not_known_whether_files_were_modified(tool):
+    git = shutil.which("git", path=os.environ["PATH"].partition(os.pathsep)[2])
+    tool("git", f'case "$*" in *status*) exit 128;; esac\nexec {git} "$@"')
     script = "from ln_repro.records.provenance import code; print(code())"
-    found = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "'dirty': None" in found.stdout
 
 

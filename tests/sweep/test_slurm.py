@@ -1,9 +1,7 @@
 """Sweeps on Slurm, without one: what a job does on failures and warnings, how the queue is read, and cancelling."""
 
-import os
 import signal
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,6 @@ import psutil
 import pytest
 from rich.console import Console
 
-from ln_repro import cli
 from ln_repro.engine import device
 from ln_repro.engine.device import Gpu
 from ln_repro.errors import LnReproError, UserError
@@ -24,45 +21,30 @@ from ln_repro.system.directory_lock import Holder, machine
 from tests.examples import experiment, planned
 
 
-@pytest.fixture
-def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Return a function that makes a job whose runs end with the given statuses, and the list of those started."""
-    monkeypatch.setattr(slurm, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(slurm, "END_SECONDS", 0.0)
-    started: list[Path] = []
-
-    def make(*ends: str, retries: int = 2) -> tuple[RunJob, list[Path]]:
-        codes = iter(ends)
-
-        def start(file: Path, log: Path) -> subprocess.Popen[bytes]:
-            started.append(file)
-            return subprocess.Popen([sys.executable, "-c", next(codes)])
-
-        monkeypatch.setattr(queued, "start", start)
-        return RunJob("toy-s1-0", Path("0-toy-s1-0.json"), tmp_path, retries), started
-
-    return make
-
-
 @pytest.mark.parametrize(
     ("ends", "runs", "status"),
     [([1, 1, 1], 3, 1), ([2], 1, 2), ([1, 130], 2, 130), ([-9, 0], 2, 0)],
 )
-def test_a_job_tries_again_what_may_succeed(job, ends, runs, status):
-    codes = [f"import os, sys; os.kill(os.getpid(), {-end}) if {end} < 0 else sys.exit({end})" for end in ends]
-    made, started = job(*codes)
-    assert made() == status
+def test_a_job_tries_again_what_may_succeed(ends, runs, status, tmp_path, monkeypatch):
+    started = []
+
+    def start(file: Path, log: Path) -> subprocess.Popen[bytes]:
+        end = ends[len(started)]
+        started.append(file)
+        return subprocess.Popen(["sh", "-c", f"kill {end} $$" if end < 0 else f"exit {end}"])
+
+    monkeypatch.setattr(slurm, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(slurm, "END_SECONDS", 0.0)
+    monkeypatch.setattr(queued, "start", start)
+    assert RunJob("toy-s1-0", Path("0-toy-s1-0.json"), tmp_path, retries=2)() == status
     assert started == [Path("0-toy-s1-0.json")] * runs
 
 
 @pytest.fixture
-def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def queue(tmp_path: Path, tool):
     """Put an `squeue` on the path; return a function that sets its answer, and the file of its arguments."""
-    asked, answer, tools = tmp_path / "asked", tmp_path / "answer", tmp_path / "tools"
-    tools.mkdir()
-    (tools / "squeue").write_text(f"#!/bin/sh\necho $@ >> '{asked}'\ncat '{answer}'\n")
-    (tools / "squeue").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
+    asked, answer = tmp_path / "asked", tmp_path / "answer"
+    tool("squeue", f"echo $@ >> '{asked}'\ncat '{answer}'")
     return answer.write_text, asked
 
 
@@ -79,11 +61,10 @@ def test_the_queue_is_read_once_for_all_jobs_if_there_are_any(queue, tmp_path):
     assert len(asked.read_text().splitlines()) == 1
 
 
-def test_with_fail_fast_jobs_that_wait_are_cancelled_after_a_failure(queue, tmp_path, monkeypatch):
+def test_with_fail_fast_jobs_that_wait_are_cancelled_after_a_failure(queue, tool, tmp_path, monkeypatch):
     answer, _ = queue
     cancelled = tmp_path / "cancelled"
-    (tmp_path / "tools" / "scancel").write_text(f"#!/bin/sh\necho $@ >> '{cancelled}'\n: > '{tmp_path / 'answer'}'\n")
-    (tmp_path / "tools" / "scancel").chmod(0o755)
+    tool("scancel", f"echo $@ >> '{cancelled}'\n: > '{tmp_path / 'answer'}'")
     monkeypatch.setattr(cluster, "WATCH_SECONDS", 0.01)
     plan = [planned(experiment(seed=seed, paths__runs=tmp_path)) for seed in (1, 2, 3)]
     queued.write(plan, cluster.arrays(tmp_path) / "ours")
@@ -119,11 +100,11 @@ def test_a_launcher_file_and_single_options_change_the_options_of_slurm(tmp_path
         (["launcher=slurm", "train.device=cpu"], False),
     ],
 )
-def test_without_a_gpu_here_the_precision_of_jobs_with_one_is_named(words, warned, tmp_path, monkeypatch, capsys):
+def test_without_a_gpu_here_the_precision_of_jobs_with_one_is_named(words, warned, tmp_path, monkeypatch, call):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(device, "gpu", lambda: Gpu(None, False))
-    assert cli.main(["sweep", "grid=design", "--only", "postln_warm", "--dry-run", *words]) == 0
-    said = capsys.readouterr().err
+    code, _, said = call("sweep", "grid=design", "--only", "postln_warm", "--dry-run", *words)
+    assert code == 0
     assert ("the jobs run in fp32 unless you give precision=bf16" in said) == warned and said.count("\n") == warned
 
 
