@@ -44,13 +44,25 @@ def visible_gpus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
+def empty_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty folder, with `runs` and `data` in it unless a test says otherwise."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LN_REPRO_RUNS", raising=False)
+    monkeypatch.delenv("LN_REPRO_DATA", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
 def call(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Return a function that runs a command here; it returns exit code, standard output and standard error."""
     from ln_repro import cli
 
     def run(*words: object) -> tuple[int, str, str]:
         capfd.readouterr()
-        return cli.main(list(map(str, words))), *capfd.readouterr()
+        handler = signal.getsignal(signal.SIGTERM)
+        code = cli.main(list(map(str, words)))
+        signal.signal(signal.SIGTERM, handler)
+        return code, *capfd.readouterr()
 
     return run
 

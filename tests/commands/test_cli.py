@@ -2,10 +2,8 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +17,7 @@ from ln_repro.system.subprocesses import environment
 
 ROOT = Path(__file__).resolve().parents[2]
 TOY = "exp=toy_preln_nowarm"
-Refused = Callable[..., str]
-
-
-@pytest.fixture(autouse=True)
-def empty_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Work in an empty directory, and leave the signals of the test process as they were."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("LN_REPRO_RUNS", raising=False)
-    monkeypatch.delenv("LN_REPRO_DATA", raising=False)
-    monkeypatch.setattr(sys, "argv", ["ln-repro"])
-    handler = signal.getsignal(signal.SIGTERM)
-    yield tmp_path
-    signal.signal(signal.SIGTERM, handler)
+pytestmark = pytest.mark.usefixtures("empty_place")
 
 
 class Runs(list[Experiment]):
@@ -65,12 +51,10 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         ("run", "exp: no experiment is given; use exp=NAME"),
         (f"run {TOY} +new=1", "new: no such setting"),
         (f"run {TOY} lr=-1", "lr: input should be greater than 0, got -1"),
-        (f"run {TOY} paths.runs=", "paths.runs: is empty; name a folder (unset LN_REPRO_RUNS for ./runs)"),
         (f"run {TOY} data.only=test", "data.only: a run needs the whole corpus"),
         (f"run {TOY} --cgf job", "unrecognized arguments: --cgf"),
         (f"run {TOY} --resolve", "--resolve and --package need --cfg"),
         (f"run {TOY} --config-dir nowhere", "--config-dir: nowhere is not a folder"),
-        (f"run -m {TOY} lr=1,-1", "lr: input should be greater than 0, got -1"),
         ("run -m exp=glob(nope_*)", "no experiment matches exp=glob(nope_*)"),
         ("rum", "argument COMMAND: invalid choice: 'rum'"),
         ("", "the following arguments are required: COMMAND"),

@@ -67,8 +67,7 @@ def test_a_scheme_of_ones_own_trains_and_decodes_and_is_known_by_its_content(com
         ("import nothing_such", "norm=Mine norm.file=mine.py", "norm.file: {here}/mine.py fails with ModuleNotFound"),
     ],
 )
-def test_a_file_without_the_scheme_is_one_line(text, overrides, message, tmp_path, monkeypatch, refused):
-    monkeypatch.chdir(tmp_path)
-    Path("mine.py").write_text(text)
-    refused(f"run exp=toy_preln_nowarm {overrides}", message.format(here=tmp_path))
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.py"]
+def test_a_file_without_the_scheme_is_one_line(text, overrides, message, empty_place, refused):
+    (empty_place / "mine.py").write_text(text)
+    refused(f"run exp=toy_preln_nowarm {overrides}", message.format(here=empty_place))
+    assert [path.name for path in empty_place.iterdir()] == ["mine.py"]

@@ -8,12 +8,7 @@ from ln_repro.experiment.learning_rate import LearningRate
 
 PEAK = 5e-4
 PER_EPOCH = 1000
-TOTAL = 15_000
 STEP_EPOCH = 8
-
-
-def rate(warmup_updates: int, decay: str, anchor: int = 4000, total: int = TOTAL) -> LearningRate:
-    return LearningRate(PEAK, warmup_updates, decay, anchor, STEP_EPOCH, PER_EPOCH, total)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +25,7 @@ def rate(warmup_updates: int, decay: str, anchor: int = 4000, total: int = TOTAL
     ],
 )
 def test_every_update_has_the_rate_of_the_closed_form(warmup_updates, decay, anchor, expected):
-    of_run = rate(warmup_updates, decay, anchor, total=20_000)
+    of_run = LearningRate(PEAK, warmup_updates, decay, anchor, STEP_EPOCH, PER_EPOCH, total=20_000)
     for update in range(1, 20_001):
         assert math.isclose(of_run.at(update), PEAK * expected(update), rel_tol=1e-12), update
     assert math.isclose(of_run.sum(), PEAK * sum(map(expected, range(1, 20_001))), rel_tol=1e-9)

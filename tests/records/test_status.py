@@ -20,9 +20,7 @@ def place(tmp_path: Path) -> Path:
     return folder
 
 
-def make(
-    place: Path, exp: str, losses: dict[int, float | None], finished: dict[str, Any] | None = None, lr: float = 2e-3
-) -> RunFolder:
+def make(place: Path, exp: str, losses: dict[int, float | None], finished=None, lr: float = 2e-3) -> RunFolder:
     """Make a run directory."""
     run = RunFolder(place / f"{exp}-s1-{abs(hash(lr)) % 10**10:010}")
     run.path.mkdir()

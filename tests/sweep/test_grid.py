@@ -1,7 +1,5 @@
 """Grids: which runs they have, on every corpus, and what they would cost."""
 
-from pathlib import Path
-
 import pytest
 
 from ln_repro.corpus.prepare import fingerprint
@@ -19,10 +17,7 @@ CORPORA = ("toy", "multi30k", "tatoeba", "iwslt", "wmt")
 BERTS = ("toybert", "minibert", "bert")
 
 
-@pytest.fixture(autouse=True)
-def empty_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work in an empty directory."""
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("empty_place")
 
 
 @pytest.fixture

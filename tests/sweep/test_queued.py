@@ -81,6 +81,5 @@ def test_where_git_fails_it_is_not_known_whether_files_were_modified(tool):
         (["--queued=gone.json", "seed=2"], "--queued: takes no overrides; leave out seed=2"),
     ],
 )
-def test_a_queued_experiment_that_cannot_be_run_is_one_line(words, message, tmp_path, monkeypatch, refused):
-    monkeypatch.chdir(tmp_path)
+def test_a_queued_experiment_that_cannot_be_run_is_one_line(words, message, empty_place, refused):
     refused(["run", *words], message)

@@ -100,8 +100,7 @@ def test_a_launcher_file_and_single_options_change_the_options_of_slurm(tmp_path
         (["launcher=slurm", "train.device=cpu"], False),
     ],
 )
-def test_without_a_gpu_here_the_precision_of_jobs_with_one_is_named(words, warned, tmp_path, monkeypatch, call):
-    monkeypatch.chdir(tmp_path)
+def test_without_a_gpu_here_the_precision_of_jobs_with_one_is_named(words, warned, empty_place, monkeypatch, call):
     monkeypatch.setattr(device, "gpu", lambda: Gpu(None, False))
     code, _, said = call("sweep", "grid=design", "--only", "postln_warm", "--dry-run", *words)
     assert code == 0
@@ -126,16 +125,14 @@ def test_a_job_can_ask_for_gpus_in_several_ways():
     ],
 )
 def test_a_launcher_that_cannot_be_used_is_refused_before_anything_is_prepared(
-    words, message, tmp_path, monkeypatch, refused
+    words, message, empty_place, monkeypatch, refused
 ):
     pytest.importorskip("submitit")
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "torn.yaml").write_text("a: [")
-    (tmp_path / "list.yaml").write_text("- a\n")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("LN_REPRO_DATA", raising=False)
+    (empty_place / "torn.yaml").write_text("a: [")
+    (empty_place / "list.yaml").write_text("- a\n")
+    monkeypatch.setenv("PATH", str(empty_place))
     refused(["sweep", "grid=design", *words], message)
-    assert not (tmp_path / "data").exists()
+    assert not (empty_place / "data").exists()
 
 
 def test_a_refused_submission_leaves_nothing_that_status_would_ask_slurm_about(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -81,9 +81,7 @@ def train_event(update: int, **more: Any) -> dict[str, Any]:
             "loss": 10 / update, "lr": 1e-3, "tokens_per_s": 100.0, **more}  # fmt: skip
 
 
-def mirrored(
-    run_dir: Path, mode: str = "auto", warn: Callable[[str], None] = pytest.fail
-) -> AbstractContextManager[Callable[[], None]]:
+def mirrored(run_dir: Path, mode: str = "auto", warn=pytest.fail):
     """Mirror a run as its command does."""
     return tracking.mirrored(Tracker(name="wandb", mode=mode), run_dir, warn)
 
