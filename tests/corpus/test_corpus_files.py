@@ -91,10 +91,8 @@ def test_training_pairs_that_are_empty_or_too_long_are_left_out_and_numbered(roo
     prepared = prepare(settings("files", **text), root, told.append)
     assert prepared.pairs["train"] == 5
     assert stored_lines(prepared.folder / "text" / "train.nl") == [f"zin {number} ." for number in (1, 2, 3, 5, 8)]
-    assert (
-        "files: 7 of 12 training pairs left out, with an empty side or more than 1,023 subwords: "
-        "numbers 4, 6, 7, 9, 10, ..." in told
-    )
+    (said,) = (line for line in told if "left out" in line)
+    assert said.startswith("files: 7 of 12 training pairs") and said.endswith(": numbers 4, 6, 7, 9, 10, ...")
 
 
 def test_both_sides_empty(made, text):

@@ -62,6 +62,7 @@ def test_four_processes_train_as_one_does_with_as_many_mini_batches(command):
     assert again.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_process_whose_share_of_an_epoch_is_shorter_trains_an_encoder_alone(command):
     masked = ["task=masked_lm", "train.block_tokens=16", "train.label_smoothing=0", "train.max_epoch=1"]
     masked += ["train.max_tokens=80", "train.batches_per_update=2", "train.log_every=1"]

@@ -139,20 +139,12 @@ def test_requests_made_before_the_sweep_are_ignored(tmp_path):
 
 def test_a_run_that_always_dies_is_not_tried_for_ever_though_its_workers_hold_the_lock(pool, monkeypatch):
     made, plan, _ = pool("bad", retries=1)
-    started: list[int] = []
-    start = queued.start
-
-    def noted(*arguments: object) -> subprocess.Popen[bytes]:
-        process = start(*arguments)
-        started.append(process.pid)
-        return process
 
     def lingering(_: object) -> Holder | None:
         """Return the holder as it is just after a run died whose trainer has not ended yet."""
-        ended = made.running and made.running[0].process.poll() is not None
-        return Holder("here", machine(), started[-1], None, "") if ended else None
+        ended = [running.process for running in made.running if running.process.poll() is not None]
+        return Holder("here", machine(), ended[0].pid, None, "") if ended else None
 
-    monkeypatch.setattr(queued, "start", noted)
     monkeypatch.setattr(type(plan[0].folder), "holder", property(lingering))
     made.run(plan)
     assert tries(plan[0]) == 2

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +29,6 @@ RECORD = record(id=ID, parameters=1234, bleu={
     "test": {"score": 3.5, "signature": "nrefs:1|case:lc", "epoch": 2},
     "test_tokenised": {"score": 4.5, "signature": "nrefs:1|tok:none"},
 })  # fmt: skip
-
-
-@cache
-def core_available() -> bool:
-    """Return whether wandb's service binary is there and starts."""
-    try:
-        from wandb.util import get_core_path
-
-        return subprocess.run([get_core_path(), "--help"], capture_output=True, timeout=30).returncode in (0, 2)
-    except Exception:
-        return False
 
 
 @pytest.fixture(autouse=True)
@@ -66,8 +54,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
     """Return a run directory with a name that needs care."""
-    if not core_available():
-        pytest.skip("wandb's core binary does not run here")
     path = tmp_path / "it's a run"
     path.mkdir()
     made = experiment(paths__runs="/a/private/folder", data__source="/a/private/folder", tracker__name="wandb")
