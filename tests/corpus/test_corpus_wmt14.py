@@ -60,13 +60,10 @@ def members() -> dict[str, dict[str, str]]:
         lines = {lang: [f"{name} {lang} {number}, a \u2028 fact.\r\n" for number in range(40)] for lang in ("de", "en")}
         return {f"{name}.{lang}": "".join(lines[lang]) for lang in lines}
 
-    europarl = both("training/europarl-v7.de-en")
+    europarl = dict(reversed(both("training/europarl-v7.de-en").items()))
     return {
         "training-parallel-commoncrawl.tgz": {"commoncrawl.cs-en.en": "no", **both("commoncrawl.de-en")},
-        "training-parallel-europarl-v7.tgz": {
-            **dict(reversed(europarl.items())),
-            "training/europarl-v7.fr-en.en": "no",
-        },
+        "training-parallel-europarl-v7.tgz": {**europarl, "training/europarl-v7.fr-en.en": "no"},
         "training-parallel-nc-v9.tgz": both("training/news-commentary-v9.de-en"),
         "dev.tgz": {
             "dev/newstest2013.de": "Eins.\nZwei.\n",
@@ -106,8 +103,7 @@ def archives(served: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
 
 def test_a_download_gives_what_plain_files_give(made, archives, root, tmp_path):
     expected = fingerprint(settings("wmt14"), root)
-    told: list[str] = []
-    prepared = prepare(settings("wmt14"), root, told.append)
+    prepared = made("wmt14")
     assert prepared.fingerprint == expected
     assert dict(prepared.pairs) == {"train": 120, "valid": 2, "test": 2}
     assert sorted(FileServer.asked) == sorted((name, None) for name in archives)
@@ -121,15 +117,13 @@ def test_a_download_gives_what_plain_files_give(made, archives, root, tmp_path):
                 write(plain / Path(member).name, text.removesuffix("\n"))
     assert made("wmt14", source=plain).content == prepared.content
     assert fingerprint(settings("wmt14", source=folder), root / "other") == expected
-    assert prepare(settings("wmt14", source=folder), root / "other", told.append).content == prepared.content
+    assert prepare(settings("wmt14", source=folder), root / "other", print).content == prepared.content
     assert not list((root / "raw" / "wmt14").glob("unpacked*"))
 
 
 def test_an_archive_with_other_content_is_refused(made, archives):
     archives["training-parallel-nc-v9.tgz"] = packed({"training/x.en": "no"})
-    with pytest.raises(
-        UserError, match=r"nc-v9\.tgz could not be downloaded .*expected sha256:.*found sha256:.*get .*data\.source"
-    ):
+    with pytest.raises(UserError, match=r"nc-v9\.tgz could not be downloaded .*expected sha256:.*found sha256:.*get "):
         made("wmt14")
     with pytest.raises(UserError, match=r"nc-v9\.tgz: news-commentary-v9\.de-en\.de or .*: not in this archive"):
         made("wmt14", checksum="record")
