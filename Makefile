@@ -43,7 +43,7 @@ bench: $(READY)  ## training speed beside stock fairseq and a bare loop, in pair
 	$(BIN)/python -m ln_repro.bench --json results/bench/$(if $(wildcard /dev/nvidia0),gpu,cpu).json $(ARGS)
 
 torture: $(READY)  ## kill the processes of a sweep 50 times at random, and compare (SEED=N)
-	$(BIN)/python -m tests.e2e.torture $(if $(SEED),--seed $(SEED))
+	SEED=$(or $(SEED),$$RANDOM) KILLS=50 $(BIN)/python -m pytest -s tests/e2e/test_torture.py
 
 reproduce-tables: $(READY)  ## rebuild results/tables and results/figures from the committed records
 	$(BIN)/python scripts/reproduce_tables.py

@@ -3,7 +3,7 @@
 import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -41,6 +41,57 @@ def visible_gpus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
     if gpu.__wrapped__().name is None:
         pytest.skip("torch finds no GPU")
+
+
+@pytest.fixture
+def empty_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty folder, with `runs` and `data` in it unless a test says otherwise."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LN_REPRO_RUNS", raising=False)
+    monkeypatch.delenv("LN_REPRO_DATA", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def call(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Return a function that runs a command here; it returns exit code, standard output and standard error."""
+    from ln_repro import cli
+
+    def run(*words: object) -> tuple[int, str, str]:
+        capfd.readouterr()
+        handler = signal.getsignal(signal.SIGTERM)
+        code = cli.main(list(map(str, words)))
+        signal.signal(signal.SIGTERM, handler)
+        return code, *capfd.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def refused(call: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
+    """Return a function that asserts that a command exits with 2 and says one line, and returns that line."""
+
+    def check(words: str | list[str], begins: str = "") -> str:
+        code, out, err = call(*(words.split() if isinstance(words, str) else words))
+        assert (code, out) == (2, "") and err.startswith(f"ln-repro: {begins}")
+        assert err.endswith("\n") and err.count("\n") == 1
+        return err
+
+    return check
+
+
+@pytest.fixture
+def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Return a function that puts a shell script on the PATH, before other programs of that name."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+    def add(name: str, script: str) -> None:
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+
+    return add
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ case "$*" in
 esac
 """
 """Logs its arguments. BF16 is the exit code of the check in bf16, BENCH of the benchmark: 1 is before any row."""
-Campaign = Callable[..., tuple[int, list[str]]]
 
 
 @pytest.fixture
@@ -29,7 +27,7 @@ def out(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def campaign(tmp_path: Path, out: Path) -> Campaign:
+def campaign(tmp_path: Path, out: Path):
     """Return a function that runs a campaign and returns the exit code and the calls."""
     if not shutil.which("timeout"):
         pytest.skip("no timeout")
@@ -54,7 +52,7 @@ def those(calls: list[str], what: str) -> list[str]:
     return [call for call in calls if what in call]
 
 
-def test_the_checks_are_kept_apart_from_the_runs_of_the_study(campaign: Campaign, out: Path) -> None:
+def test_the_checks_are_kept_apart_from_the_runs_of_the_study(campaign, out):
     status, calls = campaign()
     assert status == 0 and len(those(calls, "max_update=50")) == 2
     assert all(call.startswith(f"{out}/check ") for call in those(calls, "max_update=50"))
@@ -63,7 +61,7 @@ def test_the_checks_are_kept_apart_from_the_runs_of_the_study(campaign: Campaign
     assert all(call.startswith("the-runs ") for call in (*those(calls, " sweep "), *those(calls, " collect ")))
 
 
-def test_the_benchmark_is_measured_once_unless_it_was_cut_off(campaign: Campaign, out: Path) -> None:
+def test_the_benchmark_is_measured_once_unless_it_was_cut_off(campaign, out):
     assert len(those(campaign(bench=1)[1], "ln_repro.bench")) == 1
     assert len(those(campaign(bench=124)[1], "ln_repro.bench")) == 1
     assert (out / "bench.part.json").exists() and not (out / "bench.json").exists()
@@ -72,12 +70,7 @@ def test_the_benchmark_is_measured_once_unless_it_was_cut_off(campaign: Campaign
     assert those(campaign()[1], "ln_repro.bench") == []
 
 
-def test_nothing_is_started_in_the_last_minute(campaign: Campaign) -> None:
-    status, calls = campaign(minutes=1)
-    assert status == 0 and those(calls, "ln_repro.bench") == those(calls, " sweep ") == []
-
-
-def test_without_bf16_everything_runs_in_fp32_unless_told_otherwise(campaign: Campaign) -> None:
+def test_without_bf16_everything_runs_in_fp32_unless_told_otherwise(campaign):
     status, calls = campaign(60, 2, 0, "precision=fp16")
     work = those(calls, "ln_repro.bench") + those(calls, " sweep ")
     assert status == 0 and len(work) == 20
@@ -85,6 +78,7 @@ def test_without_bf16_everything_runs_in_fp32_unless_told_otherwise(campaign: Ca
     assert not those(campaign()[1], " sweep ")[0].endswith("precision=fp32")
 
 
-def test_ctrl_c_in_a_check_ends_the_campaign(campaign: Campaign) -> None:
-    status, calls = campaign(bf16=130)
-    assert status == 130 and those(calls, " sweep ") == []
+@pytest.mark.parametrize(("given", "code"), [({"bf16": 130}, 130), ({"minutes": 1}, 0)])
+def test_after_ctrl_c_in_a_check_or_in_the_last_minute_nothing_is_started(campaign, given, code):
+    status, calls = campaign(**given)
+    assert status == code and those(calls, "ln_repro.bench") == those(calls, " sweep ") == []

@@ -17,14 +17,13 @@ from tests.examples import experiment
         ({"max_update": 1000, "max_tokens": 10**6}, 1000),
     ],
 )
-def test_epochs_are_counted_by_the_fullest_mini_batches(changes: dict[str, int], epochs: int) -> None:
+def test_epochs_are_counted_by_the_fullest_mini_batches(changes, epochs):
     train = {"max_tokens": 4000, **changes}
     assert most_epochs(experiment(train=train).train, target_tokens=100_000) == epochs
 
 
-def test_every_epoch_keeps_its_weights() -> None:
+def test_every_epoch_keeps_its_weights():
     corpus = SimpleNamespace(vocabulary=100, target_tokens=100_000)
-    many, few = (
-        room_for(experiment(train={"max_tokens": 4000, "max_update": updates}), corpus) for updates in (1000, 25)
-    )
+    runs = (experiment(train={"max_tokens": 4000, "max_update": updates}) for updates in (1000, 25))
+    many, few = (room_for(run, corpus) for run in runs)
     assert (many - 10 * MEGABYTE) / (few - 10 * MEGABYTE) == pytest.approx((40 + 9) / (1 + 9))

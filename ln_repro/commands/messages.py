@@ -40,8 +40,14 @@ def complain(error: LnReproError) -> int:
     return error.exit_code
 
 
-def crashed(error: Exception) -> int:
-    """Report an unexpected exception in one line and write its traceback to a file; return the exit code."""
+def report_error(error: Exception) -> int:
+    """Report any exception in one line; return the exit code. The traceback of an unexpected one goes to a file."""
+    if isinstance(error, LnReproError):
+        return complain(error)
+    if isinstance(error, OSError):
+        message = f"{error.strerror or error}: {error.filename or 'no file named'}"
+        say(f"ln-repro: {LnReproError(message)}")
+        return 1
     with tempfile.NamedTemporaryFile("w", prefix="ln-repro-", suffix=".log", delete=False) as log:
         traceback.print_exception(error, file=log)
     return complain(LnReproError(f"unexpected {type(error).__name__}: {error} (see {log.name})"))

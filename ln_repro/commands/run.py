@@ -6,10 +6,10 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from ln_repro.commands.messages import OneLineParser, complain, crashed, own_folder, say
+from ln_repro.commands.messages import OneLineParser, own_folder, report_error, say
 from ln_repro.engine import process
 from ln_repro.engine.device import resolve_precision
-from ln_repro.errors import Interrupted, LnReproError, UserError
+from ln_repro.errors import Interrupted, UserError
 from ln_repro.experiment.compose import (
     PRIMARY,
     compose,
@@ -102,10 +102,10 @@ def _run_one_of_several(experiment: Experiment) -> int:
     """Run one experiment of a multirun and return its exit code; only an interruption ends the whole multirun."""
     try:
         _run_one(experiment)
-    except Interrupted:
+    except (Interrupted, BrokenPipeError):
         raise
     except Exception as error:
-        return complain(error) if isinstance(error, LnReproError) else crashed(error)
+        return report_error(error)
     return 0
 
 

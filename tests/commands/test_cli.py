@@ -2,17 +2,14 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from ln_repro import cli
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.compose import CONF, compose, experiments
 from ln_repro.experiment.settings import Experiment, build
@@ -20,36 +17,23 @@ from ln_repro.system.subprocesses import environment
 
 ROOT = Path(__file__).resolve().parents[2]
 TOY = "exp=toy_preln_nowarm"
-
-
-@pytest.fixture(autouse=True)
-def empty_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Work in an empty directory, and leave the signals of the test process as they were."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("LN_REPRO_RUNS", raising=False)
-    monkeypatch.delenv("LN_REPRO_DATA", raising=False)
-    monkeypatch.setattr(sys, "argv", ["ln-repro"])
-    handler = signal.getsignal(signal.SIGTERM)
-    yield tmp_path
-    signal.signal(signal.SIGTERM, handler)
+pytestmark = pytest.mark.usefixtures("empty_place")
 
 
 class Runs(list[Experiment]):
-    """What is run, instead of running it; some seeds end with an error."""
+    """What is run, instead of running it; with seed 1, it may end with an ``error``."""
 
-    def __init__(self) -> None:
-        self.errors: dict[int, BaseException] = {}
+    error: BaseException | None = None
 
     def run(self, experiment: Experiment, say: Any) -> str:
         self.append(experiment)
-        if error := self.errors.get(experiment.seed):
-            raise error
+        if self.error and experiment.seed == 1:
+            raise self.error
         return f"/runs/{experiment.exp}-s{experiment.seed}"
 
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
-    """Return what is run, instead of running it."""
     found = Runs()
     monkeypatch.setattr("ln_repro.runner.run.run", found.run)
     return found
@@ -61,25 +45,16 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
                           env=environment(**variables), check=False)  # fmt: skip
 
 
-def refused(words: list[str], message: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """Assert that a command exits with 2 and says one line alone, which contains the message."""
-    assert cli.main(words) == 2
-    out, err = capfd.readouterr()
-    assert out == "" and err.startswith("ln-repro: ") and message in err
-    assert err.endswith("\n") and err.count("\n") == 1
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ("run", "exp: no experiment is given; use exp=NAME"),
         (f"run {TOY} +new=1", "new: no such setting"),
         (f"run {TOY} lr=-1", "lr: input should be greater than 0, got -1"),
-        (f"run {TOY} paths.runs=", "paths.runs: is empty; name a folder (unset LN_REPRO_RUNS for ./runs)"),
         (f"run {TOY} data.only=test", "data.only: a run needs the whole corpus"),
         (f"run {TOY} --cgf job", "unrecognized arguments: --cgf"),
         (f"run {TOY} --resolve", "--resolve and --package need --cfg"),
-        (f"run -m {TOY} lr=1,-1", "lr: input should be greater than 0, got -1"),
+        (f"run {TOY} --config-dir nowhere", "--config-dir: nowhere is not a folder"),
         ("run -m exp=glob(nope_*)", "no experiment matches exp=glob(nope_*)"),
         ("rum", "argument COMMAND: invalid choice: 'rum'"),
         ("", "the following arguments are required: COMMAND"),
@@ -95,24 +70,20 @@ def refused(words: list[str], message: str, capfd: pytest.CaptureFixture[str]) -
         ("LN_REPRO_DATA= data list", "paths.data: is empty; name a folder (unset LN_REPRO_DATA for ./data)"),
     ],
 )
-def test_wrong_input_is_one_line_exit_code_2_and_nothing_written(
-    line: str, message: str, empty_place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_input_is_one_line_exit_code_2_and_nothing_written(line, message, empty_place, monkeypatch, refused):
     words = line.split(" ") if line else []
     if line.startswith("LN_REPRO_"):
         monkeypatch.setenv(words.pop(0).removesuffix("="), "")
-    refused(words, f"ln-repro: {message}", capfd)
+    refused(words, message)
     assert list(empty_place.iterdir()) == []
 
 
 @pytest.mark.parametrize("line", ["figures --out", "theory --only TH-1 --out", "collect --records"])
-def test_a_folder_to_write_into_that_is_a_file_is_one_line(
-    line: str, empty_place: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_to_write_into_that_is_a_file_is_one_line(line, empty_place, refused):
     place = empty_place / "taken"
     place.touch()
     for given in (place, place / "below"):
-        refused([*line.split(), str(given)], str(place), capfd)
+        assert str(place) in refused([*line.split(), str(given)])
 
 
 @pytest.mark.parametrize(
@@ -120,97 +91,63 @@ def test_a_folder_to_write_into_that_is_a_file_is_one_line(
     [
         (LnReproError("the trainer failed (see train.log)"), 1, "ln-repro: the trainer failed (see train.log)\n"),
         (LnReproError("two\nlines"), 1, "ln-repro: two\\nlines\n"),
-        (Interrupted("saved"), 130, "ln-repro: saved\n"),
-        (KeyboardInterrupt(), 130, "ln-repro: interrupted; the state is saved, and the same command resumes\n"),
-        (OSError(28, "No space left on device", "/full"), 1, "ln-repro: No space left on device: /full\n"),
-    ],
-    ids=repr,
-)
-def test_whatever_ends_a_run_has_its_exit_code(
-    error: BaseException, code: int, said: str, runs: Runs, capsys: pytest.CaptureFixture[str]
-) -> None:
-    runs.errors[1] = error
-    assert cli.main(["run", TOY]) == code
-    assert capsys.readouterr().err == said
-
-
-def test_a_multirun_runs_every_combination(runs: Runs) -> None:
-    assert cli.main(["run", "exp=toy_preln_nowarm,toy_postln_nowarm", "-m", "seed=1,2"]) == 0
-    assert [(run.exp, run.seed) for run in runs] == [
-        (exp, seed) for exp in ("toy_preln_nowarm", "toy_postln_nowarm") for seed in (1, 2)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("error", "code", "said"),
-    [
-        (LnReproError("failed"), 1, "ln-repro: failed\n"),
         (UserError("wrong"), 2, "ln-repro: wrong\n"),
+        (OSError(28, "No space left on device", "/a\nfile"), 1, "ln-repro: No space left on device: /a\\nfile\n"),
         (ValueError("bug"), 1, "ln-repro: unexpected ValueError: bug (see "),
         (Interrupted("saved"), 130, "ln-repro: saved\n"),
+        (KeyboardInterrupt(), 130, "ln-repro: interrupted; the state is saved, and the same command resumes\n"),
     ],
     ids=repr,
 )
-def test_the_worst_run_of_several_decides_the_exit_code_and_only_an_interruption_stops_the_others(
-    error: Exception, code: int, said: str, runs: Runs, empty_place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    runs.errors[1] = error
-    assert cli.main(["run", "-m", TOY, "seed=1,2"]) == code
-    out, err = capsys.readouterr()
-    assert out == ("" if code == 130 else "/runs/toy_preln_nowarm-s2\n") and err.startswith(said)
+def test_what_ends_a_run_has_its_exit_code_and_only_an_interruption_ends_those_after_it(
+    error, code, said, runs, empty_place, call
+):
+    runs.error = error
+    for words, last in (([TOY], ""), (["-m", TOY, "seed=1,2"], "" if code == 130 else "/runs/toy_preln_nowarm-s2\n")):
+        status, out, err = call("run", *words)
+        assert (status, out) == (code, last) and err.startswith(said)
     assert list(empty_place.iterdir()) == []  # and Hydra leaves nothing behind
 
 
-def test_cfg_of_a_multirun_prints_the_settings_of_each_job(runs: Runs, capfd) -> None:
-    assert cli.main(["run", "-m", "exp=toy_preln_nowarm,toy_postln_nowarm", "seed=3", "--cfg", "job"]) == 0
-    out, err = capfd.readouterr()
-    documents = list(yaml.safe_load_all(out))
-    assert [(one["exp"], one["norm"], one["seed"]) for one in documents] == [
-        ("toy_preln_nowarm", "preln", 3), ("toy_postln_nowarm", "postln", 3),
-    ]  # fmt: skip
-    assert "# ln-repro run exp=toy_postln_nowarm seed=3\n# total learning rate: " in out
-    assert err == "" and runs == []
+def test_a_multirun_prints_and_runs_every_combination(runs, call):
+    words = ("run", "exp=toy_preln_nowarm,toy_postln_nowarm", "-m", "seed=1,2")
+    combinations = [(f"toy_{norm}_nowarm", norm, seed) for norm in ("preln", "postln") for seed in (1, 2)]
+    code, out, err = call(*words, "--cfg", "job")
+    assert (code, err, runs) == (0, "", [])
+    assert [(one["exp"], one["norm"], one["seed"]) for one in yaml.safe_load_all(out)] == combinations
+    assert "# ln-repro run exp=toy_postln_nowarm seed=2\n# total learning rate: " in out
+    assert call(*words)[0] == 0
+    assert [(run.exp, run.norm, run.seed) for run in runs] == combinations
 
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    """Return a folder of a user's own experiments, in a setting of their own; one has a registered name."""
+    """Return a folder of a user's own experiments, in a setting of their own."""
     folder = tmp_path / "my own"
-    for group in ("exp", "setting"):
+    for group in ("exp", "setting", "data"):
         (folder / group).mkdir(parents=True)
-    (folder / "data").mkdir()
     (folder / "data" / "my_corpus.yaml").write_text("name: unknown\n")
     toy = (CONF / "setting" / "toy.yaml").read_text()
     (folder / "setting" / "mine.yaml").write_text(toy.replace("  lr: 2e-3\n", "  lr: 7e-3\n"))
-    for name in ("mine_postln_warm", "mine_preln_warm", "toy_postln_warm"):
-        arm = name.partition("_")[2]
-        (folder / "exp" / f"{name}.yaml").write_text(
+    for arm in ("postln_warm", "preln_warm"):
+        (folder / "exp" / f"mine_{arm}.yaml").write_text(
             f"# @package _global_\n# My {arm}.\n"
-            f"defaults:\n  - /setting: mine\n  - /arm: {arm}\n  - _self_\nexp: {name}\n"
+            f"defaults:\n  - /setting: mine\n  - /arm: {arm}\n  - _self_\nexp: mine_{arm}\n"
         )
     return folder
 
 
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        ("-m exp=mine_postln_warm,toy_preln_warm", [("mine_postln_warm", 7e-3), ("toy_preln_warm", 2e-3)]),
-        ("-m exp=glob(mine_*)", [("mine_postln_warm", 7e-3), ("mine_preln_warm", 7e-3)]),
-        ("exp=toy_postln_warm", [("toy_postln_warm", 7e-3)]),  # instead of the registered one
-    ],
-)
-def test_experiments_of_ones_own_are_run_like_registered_ones(
-    line: str, found: list[tuple[str, float]], own: Path, runs: Runs
-) -> None:
-    assert cli.main(["run", *line.split(), "--config-dir", "my own"]) == 0
-    assert [(run.exp, run.lr) for run in runs] == found
+def test_experiments_of_ones_own_are_run_listed_shown_and_swept(own, runs, call):
+    def said(line: str, expected: int = 0) -> str:
+        code, out, err = call(*line.split(), "--config-dir", "my own")
+        assert code == expected
+        return out + err
 
-
-def test_experiments_of_ones_own_are_listed_shown_and_swept(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def said(line: str, code: int = 0) -> str:
-        assert cli.main([*line.split(), "--config-dir", "my own"]) == code
-        return "".join(capsys.readouterr())
-
+    said("run -m exp=glob(mine_*)")
+    said("run -m exp=toy_preln_warm")
+    assert [(run.exp, run.lr) for run in runs] == [
+        ("mine_postln_warm", 7e-3), ("mine_preln_warm", 7e-3), ("toy_preln_warm", 2e-3),
+    ]  # fmt: skip
     assert "SETTING is one of mine; ARM is one of\n\n  postln_warm\n      My postln_warm." in said("run --help")
     assert "nearest: mine_postln_warm" in said("run exp=mine_postln_wram", 2)
     assert "\nlr: 0.007\n" in said("run exp=mine_postln_warm --cfg job")
@@ -219,41 +156,26 @@ def test_experiments_of_ones_own_are_listed_shown_and_swept(own: Path, capsys: p
     assert "mine_preln_warm" in said(f"status {grid}")
     said(f"cancel {grid}")
     assert "data.name: input should be" in said("data verify data=my_corpus", 2)
-    assert cli.main(["run", "exp=mine_postln_warm"]) == 2  # found only where it is asked for
+    assert call("run", "exp=mine_postln_warm")[0] == 2  # found only where it is asked for
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--config-dir", "nowhere", TOY], "--config-dir: nowhere is not a folder"),
-        (["--config-dir", "my own", "exp=torn"], "while parsing a flow node"),
-    ],
-)
-def test_a_folder_of_ones_own_that_cannot_be_used_is_one_line(
-    words: list[str], message: str, own: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    (own / "exp" / "torn.yaml").write_text("exp: [\n")
-    refused(["run", *words], f"ln-repro: {message}", capfd)
-
-
-def test_hydras_other_flags_print_too(capfd: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["run", TOY, "--cfg", "job", "-p", "train"]) == 0
-    out, err = capfd.readouterr()
-    assert out.startswith("# @package train\n") and "max_tokens: 560" in out and "seed" not in out and err == ""
-    assert cli.main(["run", TOY, "--cfg", "hydra", "-p", "hydra.launcher"]) == 0
-    assert "BasicLauncher" in capfd.readouterr().out
+def test_hydras_other_flags_print_too(call):
+    code, out, err = call("run", TOY, "--cfg", "job", "-p", "train")
+    assert (code, err) == (0, "")
+    assert out.startswith("# @package train\n") and "max_tokens: 560" in out and "seed" not in out
+    assert "BasicLauncher" in call("run", TOY, "--cfg", "hydra", "-p", "hydra.launcher")[1]
     info = command("run", "--info", "defaults", TOY)
     assert info.returncode == 0 and "exp/toy_preln_nowarm" in info.stdout and info.stderr == ""
 
 
-def test_a_launcher_runs_the_jobs_and_returns_their_failure(own: Path) -> None:
+def test_a_launcher_runs_the_jobs_and_returns_their_failure(own):
     """In processes of their own, which compose the experiment anew."""
     ran = command("run", "-m", "exp=mine_preln_warm", "hydra/launcher=submitit_local", "data=multi30k",
                   "data.source=/nowhere", "tracker=none", "--config-dir", "my own")  # fmt: skip
     assert ran.returncode == 2 and ran.stderr.splitlines()[-1].startswith("ln-repro: data.source: /nowhere: ")
 
 
-def test_a_shell_completes_experiments(empty_place: Path) -> None:
+def test_a_shell_completes_experiments(empty_place):
     install = command("run", "-sc", "install=bash")
     assert install.returncode == 0 and "hydra_bash_completion" in install.stdout
     line = "ln-repro run exp=toy_pre"
@@ -263,24 +185,20 @@ def test_a_shell_completes_experiments(empty_place: Path) -> None:
     assert list(empty_place.iterdir()) == []
 
 
-def test_the_help_of_run_lists_settings_and_arms(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["run", "--help"]) == 0
-    out = capsys.readouterr().out
-    translated, pretrained, fine_tuned = out.split("SETTING is one of ")[1:]
-    assert translated.startswith("iwslt, multi30k6, multi30k, tatoeba, toy, wmt;") and "  preln_warm\n" in translated
-    assert pretrained.startswith("bert, minibert, toybert, wikinews;") and "  preln_warm\n" not in pretrained
-    assert fine_tuned.startswith("minimrpc, minirte, mrpc, rte;") and "  preln_nowarm_linear\n" in fine_tuned
+def test_the_help_of_run_lists_every_arm_of_every_setting(call):
+    blocks = call("run", "--help")[1].split("SETTING is one of ")[1:]
     for name, text in experiments().items():
-        assert f"  {name.partition('_')[2]}\n      {text}\n" in out
+        setting, _, arm = name.partition("_")
+        assert any(setting in block.split(";")[0] and f"  {arm}\n      {text}\n" in block for block in blocks), name
 
 
-def test_ctrl_c_during_the_imports_ends_quietly(tmp_path: Path) -> None:
+def test_ctrl_c_during_the_imports_ends_quietly(tmp_path):
     (tmp_path / "argparse.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
     done = command("status", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
-def test_the_help_imports_nothing_heavy() -> None:
+def test_the_help_imports_nothing_heavy():
     done = subprocess.run([sys.executable, "-X", "importtime", "-m", "ln_repro.cli", "--help"], capture_output=True,
                           text=True, env=environment(), check=True)  # fmt: skip
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
@@ -291,7 +209,7 @@ def test_the_help_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize("line", ["run --help", f"run {TOY} --cfg job"])
-def test_a_reader_that_leaves_early_is_no_traceback(line: str) -> None:
+def test_a_reader_that_leaves_early_is_no_traceback(line):
     arguments = [sys.executable, "-m", "ln_repro.cli", *line.split()]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
     assert process.stdout and process.stderr
@@ -299,40 +217,31 @@ def test_a_reader_that_leaves_early_is_no_traceback(line: str) -> None:
     assert process.stderr.read() == b""
 
 
-def test_status_of_no_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    for line in (["status"], ["status", "--watch"]):  # into a pipe: once
-        assert cli.main(line) == 0
-        assert capsys.readouterr().out == "no runs yet; `ln-repro run exp=NAME` starts one\n"
-    assert cli.main(["status", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == []
+def test_status_of_no_runs(call):
+    for words in ((), ("--watch",)):  # into a pipe: once
+        assert call("status", *words) == (0, "no runs yet; `ln-repro run exp=NAME` starts one\n", "")
+    assert call("status", "--json") == (0, "[]\n", "")
 
 
-def test_status_marks_runs_with_settings_of_their_own(
-    empty_place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("LN_REPRO_RUNS", str(empty_place / "runs"))
+def test_status_marks_runs_with_settings_of_their_own(empty_place, monkeypatch, call):
     for number, overrides in enumerate([[], ["model.layers=2", "train.max_epoch=1"], ["init=fairseq", "lr=1e-3"]]):
         settings = build(compose([TOY, *overrides])).model_dump(mode="json")
         folder = empty_place / "runs" / f"toy_preln_nowarm-s1-{number:010}"
         folder.mkdir(parents=True)
         (folder / "experiment.json").write_text(json.dumps({**settings, "id": f"{number:010}"}))
-    assert cli.main(["status", "--json"]) == 0
-    found = [row["settings"] for row in json.loads(capsys.readouterr().out)]
+    found = [row["settings"] for row in json.loads(call("status", "--json")[1])]
     assert found == [None, "model.layers=2, train.max_epoch=1", "lr=0.001, init=fairseq"]
-    assert cli.main(["status"]) == 0
-    assert "model.layers=2, train.max_epoch=1\n" in capsys.readouterr().out
+    assert "not shown: 3 runs with settings" in call("status", "grid=section4")[2]
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "60")
-    assert cli.main(["status"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = call("status")[1].splitlines()
     assert max(map(len, lines)) <= 60
     assert {f"    own settings: {settings}" for settings in found if settings} <= {*lines}
-    assert cli.main(["status", "grid=section4"]) == 0
-    assert "not shown: 3 runs with settings" in capsys.readouterr().err
 
 
-def test_under_torchrun_a_refusal_is_one_line() -> None:
+@pytest.mark.parametrize("line", ["sweep grid=design", f"run -m {TOY} seed=1,2"])
+def test_under_torchrun_several_runs_are_refused_in_one_line(line):
     torchrun = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2"}
-    said = [command("sweep", **torchrun, RANK=rank, LOCAL_RANK=rank) for rank in "01"]
+    said = [command(*line.split(), **torchrun, RANK=rank, LOCAL_RANK=rank) for rank in "01"]
     assert [done.returncode for done in said] == [2, 2]
-    assert [done.stderr.count("\n") for done in said] == [1, 0]
+    assert [done.stderr.count("\n") for done in said] == [1, 0] and "torchrun" in said[0].stderr

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from ln_repro import cli
 from ln_repro.experiment.compose import compose
 from ln_repro.experiment.settings import build
 from tests.records.test_integrity import run_folder
@@ -43,7 +42,7 @@ def another(run: Path, id: str, **changes: Any) -> None:
     (copy / "record.json").write_text(json.dumps(record))
 
 
-def test_an_installed_package_asks_for_the_folder_and_is_not_written_into(tmp_path: Path) -> None:
+def test_an_installed_package_asks_for_the_folder_and_is_not_written_into(tmp_path):
     place = copied(tmp_path / "installed", "ln_repro/conf")
     run_folder(tmp_path)
     done = collect(place)
@@ -53,7 +52,7 @@ def test_an_installed_package_asks_for_the_folder_and_is_not_written_into(tmp_pa
     assert done.returncode == 0 and f"the records are in {tmp_path / 'kept'}" in done.stdout
 
 
-def test_trial_runs_are_left_out_of_the_committed_records_and_counted(tmp_path: Path) -> None:
+def test_trial_runs_are_left_out_of_the_committed_records_and_counted(tmp_path):
     place = copied(tmp_path / "checkout", "conf")
     (place / "pyproject.toml").touch()
     run = run_folder(tmp_path)
@@ -72,12 +71,10 @@ def test_trial_runs_are_left_out_of_the_committed_records_and_counted(tmp_path: 
 
 
 @pytest.mark.parametrize("changes", [{"id": "../.."}, {"exp": "../x_y"}])
-def test_a_name_that_leads_out_of_the_folder_of_records_is_refused(
-    changes: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_name_that_leads_out_of_the_folder_of_records_is_refused(changes, tmp_path, call):
     run = run_folder(tmp_path)
     (run / "record.json").write_text(json.dumps(json.loads((run / "record.json").read_text()) | changes))
     before = sorted(tmp_path.rglob("*"))
-    assert cli.main(["collect", str(run), "--records", str(tmp_path / "a" / "b")]) == 2
-    assert "is not a plain file name" in capsys.readouterr().err
+    code, _, err = call("collect", run, "--records", tmp_path / "a" / "b")
+    assert code == 2 and "is not a plain file name" in err
     assert sorted(tmp_path.rglob("*")) == before

@@ -3,91 +3,61 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from ln_repro import cli
 from ln_repro.commands import doctor
 from ln_repro.engine.device import Gpu
 
+GOOD = {
+    "python": (3, 12, 1), "torch exits with": 0, "fairseq": "0.12.2", "wandb": "0.19.1", "gpu": Gpu(None, False),
+    "free GiB": 100,
+}  # fmt: skip
+"""A machine without a GPU where everything needed is there."""
 OLD_DRIVER = Gpu(None, False, problem="/dev/nvidia0 exists, but the driver is too old")
 
 
-def pretend(patch: pytest.MonkeyPatch, module: str, **parts: Any) -> None:
-    """Show the doctor, and nobody else, a module with these parts."""
-    patch.setattr(doctor, module, SimpleNamespace(**parts))
+@pytest.fixture
+def examined(monkeypatch, tmp_path, call):
+    """Return a function that changes the good machine and returns exit code and output of the doctor."""
+
+    def examine(changes, *flags):
+        machine = GOOD | changes
+        torch = subprocess.CompletedProcess([], machine["torch exits with"], "2.13.0\n", "")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(doctor, "sys", SimpleNamespace(version_info=machine["python"], executable=sys.executable))
+        monkeypatch.setattr(doctor, "subprocess", SimpleNamespace(run=lambda *arguments, **options: torch))
+        monkeypatch.setattr(doctor.provenance, "version_of", machine.get)
+        monkeypatch.setattr(doctor, "gpu", lambda: machine["gpu"])
+        monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=machine["free GiB"] * 2**30))
+        return call("doctor", *flags)[:2]
+
+    return examine
 
 
-def install(patch: pytest.MonkeyPatch, **versions: str) -> None:
-    """Show the doctor these packages."""
-    patch.setattr(doctor.provenance, "version_of", versions.get)
-    pretend(patch, "importlib", util=SimpleNamespace(find_spec=versions.get))
-
-
-def torch(patch: pytest.MonkeyPatch, code: int, says: str = "") -> None:
-    """Let torch answer at once."""
-    answer = subprocess.CompletedProcess([], code, says, "")
-    pretend(patch, "subprocess", run=lambda *arguments, **options: answer)
-
-
-def python(patch: pytest.MonkeyPatch, *version: int) -> None:
-    """Show the doctor this version of Python."""
-    pretend(patch, "sys", version_info=version, executable=sys.executable)
-
-
-@pytest.fixture(autouse=True)
-def good_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Pretend a machine without a GPU where everything needed is there; look at an empty place."""
-    monkeypatch.chdir(tmp_path)
-    install(monkeypatch, fairseq="0.12.2", wandb="0.19.1")
-    torch(monkeypatch, 0, "2.13.0\n")
-    monkeypatch.setattr(doctor, "gpu", lambda: Gpu(None, False))
-    python(monkeypatch, 3, 12, 1)
-    monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=100 * 2**30))
-
-
-def asked(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, dict[str, Any]]]:
-    """Return exit code and the checks by name."""
-    code = cli.main(["doctor", "--json"])
-    checks = json.loads(capsys.readouterr().out)
-    assert all(set(check) == {"name", "ok", "found", "advice", "needed"} for check in checks)
-    return code, {check["name"]: check for check in checks}
-
-
-def test_a_machine_where_everything_works(capsys: pytest.CaptureFixture[str]) -> None:
-    code, checks = asked(capsys)
+def test_a_machine_where_everything_works(examined):
+    code, out = examined({}, "--json")
+    checks = {check.pop("name"): check for check in json.loads(out)}
     assert code == 0
     assert set(checks) == {"python", "torch", "gpu", "fairseq", "disk", "data", "wandb"}
     assert all(check["ok"] for check in checks.values() if check["needed"])
     assert not checks["gpu"]["ok"] and "CPU" in checks["gpu"]["advice"]
 
 
-def test_without_fairseq_it_says_what_to_type(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    install(monkeypatch, wandb="0.19.1")
-    assert cli.main(["doctor"]) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert "FAIL fairseq  not installed  ->  pip install --no-deps fairseq==0.12.2" in lines
-
-
 @pytest.mark.parametrize(
-    ("name", "change", "advice", "code"),
+    ("changes", "line", "advice", "code"),
     [
-        ("fairseq", lambda patch: install(patch, fairseq="0.10.0"), "fairseq==0.12.2", 1),
-        ("python", lambda patch: python(patch, 3, 14, 0), "3.11, 3.12 or 3.13", 1),
-        ("disk", lambda patch: patch.setattr(doctor, "FREE_GIB", 1000), "LN_REPRO_RUNS", 1),
-        ("torch", lambda patch: torch(patch, 1), "pip install 'torch", 1),
-        ("gpu", lambda patch: patch.setattr(doctor, "gpu", lambda: OLD_DRIVER), "or use train.device=cpu", 1),
-        ("wandb", lambda patch: install(patch, fairseq="0.12.2"), "tracker=none", 0),
+        ({"fairseq": None}, "FAIL fairseq  not installed", "pip install --no-deps fairseq==0.12.2", 1),
+        ({"fairseq": "0.10.0"}, "FAIL fairseq  0.10.0", "pip install --no-deps fairseq==0.12.2", 1),
+        ({"python": (3, 14, 0)}, "FAIL python", "3.11, 3.12 or 3.13", 1),
+        ({"free GiB": 1}, "FAIL disk     1 GiB free", "LN_REPRO_RUNS", 1),
+        ({"torch exits with": 1}, "FAIL torch    cannot be imported", "pip install 'torch", 1),
+        ({"gpu": OLD_DRIVER}, "FAIL gpu      /dev/nvidia0 exists", "or use train.device=cpu", 1),
+        ({"wandb": None}, "-    wandb    not installed", "tracker=none", 0),
     ],
 )
-def test_what_is_wrong_has_advice_and_if_needed_decides_the_exit_code(
-    name: str, change: Any, advice: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    change(monkeypatch)
-    found, checks = asked(capsys)
-    assert found == code and not checks[name]["ok"] and advice in checks[name]["advice"]
+def test_what_is_wrong_has_advice_and_if_needed_decides_the_exit_code(changes, line, advice, code, examined):
+    found, out = examined(changes)
+    (said,) = (each for each in out.splitlines() if each.startswith(line))
+    assert found == code and advice in said.partition("  ->  ")[2]

@@ -6,7 +6,7 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from corpus_helpers import FileServer, Made, settings
+from corpus_helpers import FileServer, settings
 
 from ln_repro.corpus.prepare import CORPORA, prepare
 
@@ -18,7 +18,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def made(root: Path) -> Made:
+def made(root: Path):
     """Return a function that prepares a corpus under `root`."""
     return lambda name, **changes: prepare(settings(name, **changes), root, lambda line: None)
 

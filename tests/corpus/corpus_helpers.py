@@ -1,15 +1,11 @@
 """Settings, text files and a server of files."""
 
-from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from ln_repro.corpus.prepared import Prepared
 from ln_repro.experiment.data import Data
 
-Made = Callable[..., Prepared]
-"""A function that prepares a corpus: the fixture `made`."""
 MERGES = {"toy": 0, "wmt14": 200}
 
 

@@ -4,10 +4,9 @@ import contextlib
 import io
 import random
 from collections import Counter
-from pathlib import Path
 
 import pytest
-from corpus_helpers import Made, write
+from corpus_helpers import write
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
@@ -17,7 +16,7 @@ from tests.stock_binariser import binarise
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_merges_and_segmentation_are_those_of_subword_nmt(seed: int) -> None:
+def test_merges_and_segmentation_are_those_of_subword_nmt(seed):
     """With two letters, words have many repeated and overlapping pairs, and most pairs have equals in frequency."""
     draw = random.Random(seed)
     letters = "ab" if seed % 2 else "abcdé"
@@ -34,9 +33,7 @@ def test_merges_and_segmentation_are_those_of_subword_nmt(seed: int) -> None:
 
 
 @pytest.mark.parametrize("vocabulary", ["own", "given", "large"])
-def test_the_binary_files_are_those_of_fairseq_preprocess(
-    made: Made, tmp_path: Path, vocabulary: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_binary_files_are_those_of_fairseq_preprocess(made, tmp_path, vocabulary, monkeypatch):
     monkeypatch.setattr(shards, "SIZE", 7)
     draw = random.Random(1)
     few = ["ein", "haus", "ist", "zwölf", "house", "x"]

@@ -17,8 +17,8 @@ SHA256 = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
 
 @pytest.fixture
 def server(served: str) -> str:
-    FileServer.contents = {"good": CONTENT, "norange": CONTENT, "bad": b"x" * len(CONTENT)}
-    FileServer.whole = {"norange"}
+    FileServer.contents = {"good": CONTENT, "cut": CONTENT, "norange": CONTENT, "bad": b"x" * len(CONTENT)}
+    FileServer.whole, FileServer.cut = {"norange"}, {"cut"}
     return served
 
 
@@ -33,26 +33,18 @@ def get(urls: list[str], target: Path, expected: str | None = SHA256) -> list[st
     return told
 
 
-def test_a_broken_transfer_is_resumed(server: str, target: Path) -> None:
-    FileServer.cut = {"good"}
-    get([f"{server}/good"], target)
-    assert target.read_bytes() == CONTENT
-    assert FileServer.asked == [("good", None), ("good", f"bytes={len(CONTENT) // 2}-")]
-
-
 @pytest.mark.parametrize(
     ("part", "path", "asked"),
     [
+        (b"", "cut", [None, f"bytes={len(CONTENT) // 2}-"]),
         (CONTENT[:1000], "good", ["bytes=1000-"]),
         (CONTENT, "good", [f"bytes={len(CONTENT)}-"]),
         (b"something else", "good", ["bytes=14-", None]),
         (b"something else", "norange", ["bytes=14-"]),
     ],
-    ids=["begun", "complete", "other", "norange"],
+    ids=["cut", "begun", "complete", "other", "norange"],
 )
-def test_a_part_of_an_earlier_process_is_completed_or_replaced(
-    server: str, target: Path, part: bytes, path: str, asked: list[str | None]
-) -> None:
+def test_a_transfer_that_broke_off_now_or_earlier_is_resumed_or_begun_anew(server, target, part, path, asked):
     target.parent.mkdir(parents=True)
     target.with_name("file.bin.part").write_bytes(part)
     get([f"{server}/{path}"], target)
@@ -61,7 +53,7 @@ def test_a_part_of_an_earlier_process_is_completed_or_replaced(
     assert FileServer.asked == [(path, bytes_) for bytes_ in asked]
 
 
-def test_every_address_is_tried_and_the_reasons_are_named(server: str, target: Path) -> None:
+def test_every_address_is_tried_and_the_reasons_are_named(server, target):
     bad = [f"{server}/absent", f"{server}/bad", "http://127.0.0.1:9/file"]
     with pytest.raises(UserError) as error:
         get(bad, target)
@@ -73,19 +65,15 @@ def test_every_address_is_tried_and_the_reasons_are_named(server: str, target: P
     assert target.read_bytes() == CONTENT
 
 
-def test_a_full_disk_is_noticed_before(server: str, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_noticed_before(server, target, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10})())
     with pytest.raises(UserError, match=r"1 MB are needed and 0 MB are free.*paths\.data"):
         get([f"{server}/good"], target)
 
 
-def test_a_corpus_downloads_what_it_lacks(server: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`record` takes another file than the known one; its own checksum decides the fingerprint."""
-    tatoeba = type(CORPORA["tatoeba"])
+def test_the_checksum_of_another_file_than_the_known_one_decides_the_fingerprint(server, root, monkeypatch):
     raw = Raw("deu-eng.zip", f"sha256:{'0' * 64}", (f"{server}/good",))
-    monkeypatch.setattr(tatoeba, "inputs", lambda self, data: [raw])
-    with pytest.raises(UserError, match=r"expected sha256:0000.*data\.checksum=record"):
-        prepare(settings("tatoeba"), root, lambda line: None)
+    monkeypatch.setattr(type(CORPORA["tatoeba"]), "inputs", lambda self, data: [raw])
     loose = settings("tatoeba", checksum="record")
     assert fingerprint(loose, root) is None
     with pytest.raises(UserError, match=r"not a zip archive.*data\.source=PATH"):

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus_helpers import Made, settings, write
+from corpus_helpers import settings, write
 
 from ln_repro.corpus.prepare import fingerprint, verify
 from ln_repro.corpus.text import stored_lines
@@ -29,7 +29,7 @@ def glue(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["mrpc", "rte"])
-def test_sentences_and_classes_stay_together(made: Made, root: Path, glue: Path, name: str) -> None:
+def test_sentences_and_classes_stay_together(made, root, glue, name):
     prepared = made(name, source=glue, **SIDES)
     assert dict(prepared.pairs) == {"train": 2, "valid": 2}
     assert stored_lines(prepared.folder / "text" / "train.label") == ["1", "0"]
@@ -39,14 +39,14 @@ def test_sentences_and_classes_stay_together(made: Made, root: Path, glue: Path,
     assert made(name, source=glue / name.upper(), **SIDES).fingerprint == prepared.fingerprint
 
 
-def test_mrpc_may_have_the_file_names_of_microsoft(made: Made, glue: Path) -> None:
+def test_mrpc_may_have_the_file_names_of_microsoft(made, glue):
     prepared = made("mrpc", source=glue, **SIDES)
     for name, other in (("train.tsv", "msr_paraphrase_train.txt"), ("dev.tsv", "msr_paraphrase_test.txt")):
         (glue / "MRPC" / name).rename(glue / other)
     assert made("mrpc", source=glue, **SIDES) == prepared
 
 
-def test_the_sentences_are_tokenised_as_english(made: Made, glue: Path) -> None:
+def test_the_sentences_are_tokenised_as_english(made, glue):
     write(glue / "RTE" / "train.tsv", *RTE, "2\tI don't.\tThe cat's is John's (U.S.).\tentailment")
     text = made("rte", source=glue, **SIDES).folder / "text"
     assert stored_lines(text / "train.sentence1")[-1] == "i don &apos;t ."
@@ -54,7 +54,7 @@ def test_the_sentences_are_tokenised_as_english(made: Made, glue: Path) -> None:
     assert stored_lines(text / "train.label") == ["1", "0", "1"]
 
 
-def test_merges_and_dictionary_of_another_corpus_are_taken(made: Made, root: Path, glue: Path, small_toy: None) -> None:
+def test_merges_and_dictionary_of_another_corpus_are_taken(made, root, glue, small_toy):
     other = made("toy", bpe_merges=40)
     given: dict[str, Any] = {"source": glue, "vocabulary": other.fingerprint, **SIDES}
     prepared = made("mrpc", **given)
@@ -66,12 +66,12 @@ def test_merges_and_dictionary_of_another_corpus_are_taken(made: Made, root: Pat
     assert not (own.folder / "bpe" / "dict.txt").exists()
 
 
-def test_a_vocabulary_that_is_not_there_is_named(made: Made, root: Path, glue: Path) -> None:
+def test_a_vocabulary_that_is_not_there_is_named(made, root, glue):
     with pytest.raises(UserError, match=r"data\.vocabulary: no corpus sha256:0123 is prepared under"):
         made("mrpc", source=glue, vocabulary="sha256:0123", **SIDES)
 
 
-def test_what_is_absent_says_where_it_is_to_be_had(made: Made, tmp_path: Path) -> None:
+def test_what_is_absent_says_where_it_is_to_be_had(made, tmp_path):
     wanted = r"train\.tsv, dev\.tsv: not found.*get MRPC from https://gluebenchmark\.com and give data\.source=FOLDER"
     (tmp_path / "empty").mkdir()
     for source in (None, tmp_path / "empty"):
@@ -88,13 +88,13 @@ def test_what_is_absent_says_where_it_is_to_be_had(made: Made, tmp_path: Path) -
     ],
     ids=["empty", "class", "column"],
 )
-def test_what_is_not_glues_is_refused_by_line(made: Made, glue: Path, lines: tuple[str, ...], told: str) -> None:
+def test_what_is_not_glues_is_refused_by_line(made, glue, lines, told):
     write(glue / "MRPC" / "train.tsv", *lines)
     with pytest.raises(UserError, match=told):
         made("mrpc", source=glue, **SIDES)
 
 
-def test_other_sides_and_a_test_set_are_refused(made: Made, root: Path, glue: Path) -> None:
+def test_other_sides_and_a_test_set_are_refused(made, root, glue):
     with pytest.raises(UserError, match="rte is in sentence1 and sentence2, got de and en"):
         made("rte", source=glue)
     with pytest.raises(UserError, match=r"data\.only: rte has no test set with classes"):

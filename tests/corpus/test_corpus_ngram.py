@@ -2,7 +2,6 @@
 
 from collections import Counter
 from math import log2
-from pathlib import Path
 
 import pytest
 from corpus_helpers import write
@@ -41,7 +40,7 @@ def brute_bits(order: int) -> float:
     return sum(bits) / len(bits)
 
 
-def test_it_is_the_definition_and_the_best_order_is_taken(tmp_path: Path) -> None:
+def test_it_is_the_definition_and_the_best_order_is_taken(tmp_path):
     found = entropies(write(tmp_path / "train", *TRAIN), write(tmp_path / "valid", *VALID))
     bits = [brute_bits(order) for order in range(1, MAX_ORDER + 1)]
     assert len({round(each, 3) for each in bits}) == MAX_ORDER  # or the order would not be told
@@ -53,9 +52,7 @@ def test_it_is_the_definition_and_the_best_order_is_taken(tmp_path: Path) -> Non
     assert found["tokens"] == counts.total()
 
 
-def test_of_a_large_training_set_only_the_first_sentences_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_large_training_set_only_the_first_sentences_are_read(tmp_path, monkeypatch):
     valid = write(tmp_path / "valid", *VALID)
     first, more = write(tmp_path / "first", *TRAIN), write(tmp_path / "more", *TRAIN, *["d d d"] * 9)
     whole = entropies(first, valid)

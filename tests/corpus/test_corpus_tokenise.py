@@ -5,7 +5,6 @@ import hashlib
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import psutil
 import pytest
@@ -27,7 +26,7 @@ IWSLT14_TEST = {
 }
 
 
-def test_iwslt14_test_side_is_the_classic_one_to_the_byte(real_data: Path, root: Path) -> None:
+def test_iwslt14_test_side_is_the_classic_one_to_the_byte(real_data, root):
     data = settings("iwslt14", source=real_data / "iwslt14", only="test", bpe_merges=10_000)
     prepared = prepare(data, root, lambda line: None)
     assert dict(prepared.pairs) == {"test": 6750}
@@ -51,17 +50,17 @@ def test_iwslt14_test_side_is_the_classic_one_to_the_byte(real_data: Path, root:
         ("en", "Wait... [sic] & <b>", "Wait ... &#91; sic &#93; &amp; &lt; b &gt;"),
     ],
 )
-def test_full_stops_and_escapes(lang: str, text: str, expected: str) -> None:
+def test_full_stops_and_escapes(lang, text, expected):
     assert tokeniser(lang, Style())(text) == expected
 
 
-def test_styles() -> None:
+def test_styles():
     assert tokeniser("en", Style(aggressive=True))("a well-known fact") == "a well @-@ known fact"
     assert tokeniser("en", Style(normalise=True))("“Yes”\u200b, he said") == "&quot; Yes &quot; , he said"
     assert tokeniser("en", Style(apostrophes=True))("it\u2019s") == "it &apos;s"
 
 
-def test_lower_case_is_perls() -> None:
+def test_lower_case_is_perls():
     assert lower("ΟΔΟΣ Straße ÄÖÜ") == "οδοσ straße äöü"
 
 
@@ -90,7 +89,7 @@ def alive(process: psutil.Process) -> bool:
     return False
 
 
-def test_workers_keep_the_order_and_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
+def test_workers_keep_the_order_and_do_not_outlive_a_killed_parent(tmp_path):
     script = write(tmp_path / "script.py", WORKERS)
     with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment()) as process:
         assert process.stdout is not None
@@ -100,7 +99,7 @@ def test_workers_keep_the_order_and_do_not_outlive_a_killed_parent(tmp_path: Pat
     until(lambda: not any(map(alive, workers)))
 
 
-def test_a_killed_worker_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_worker_is_reported(monkeypatch):
     monkeypatch.setattr(shards, "cores", lambda: 2)
     with pytest.raises(LnReproError, match="a process was killed, possibly out of memory; the same command continues"):
         list(shards.apply(signal.raise_signal, [signal.SIGKILL] * 9, True))

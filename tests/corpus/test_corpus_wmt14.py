@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from corpus_helpers import FileServer, Made, settings, write
+from corpus_helpers import FileServer, settings, write
 
 from ln_repro.corpus import wmt14
 from ln_repro.corpus.base import Raw
@@ -30,7 +30,7 @@ def wmt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_wmt14_shards_in_the_order_of_their_names(made: Made, wmt: Path) -> None:
+def test_wmt14_shards_in_the_order_of_their_names(made, wmt):
     prepared = made("wmt14", source=wmt, source_lang="en", target_lang="de", lowercase=False, bpe_merges=500)
     assert (prepared.folder / "text" / "train.en").read_text("utf-8") == "First en &quot; fact . &quot;\nSecond en .\n"
     assert dict(prepared.pairs) == {"train": 2, "valid": 2, "test": 2}
@@ -38,7 +38,7 @@ def test_wmt14_shards_in_the_order_of_their_names(made: Made, wmt: Path) -> None
     assert prepared.tokenised("valid")[0] == "Der well @-@ known de “ fact ” ."
 
 
-def test_wmt14_needs_both_sides_and_some_text(made: Made, wmt: Path) -> None:
+def test_wmt14_needs_both_sides_and_some_text(made, wmt):
     (wmt / "a.en").unlink()
     with pytest.raises(UserError, match=r"a: has only one of \.de and \.en"):
         made("wmt14", source=wmt)
@@ -49,7 +49,7 @@ def test_wmt14_needs_both_sides_and_some_text(made: Made, wmt: Path) -> None:
     assert dict(made("wmt14", source=wmt, only="test").pairs) == {"test": 2}
 
 
-def test_wmt14_real_newstest(made: Made, real_data: Path) -> None:
+def test_wmt14_real_newstest(made, real_data):
     assert dict(made("wmt14", source=real_data / "wmt14", only="test").pairs) == {"test": 3003}
 
 
@@ -60,13 +60,10 @@ def members() -> dict[str, dict[str, str]]:
         lines = {lang: [f"{name} {lang} {number}, a \u2028 fact.\r\n" for number in range(40)] for lang in ("de", "en")}
         return {f"{name}.{lang}": "".join(lines[lang]) for lang in lines}
 
-    europarl = both("training/europarl-v7.de-en")
+    europarl = dict(reversed(both("training/europarl-v7.de-en").items()))
     return {
         "training-parallel-commoncrawl.tgz": {"commoncrawl.cs-en.en": "no", **both("commoncrawl.de-en")},
-        "training-parallel-europarl-v7.tgz": {
-            **dict(reversed(europarl.items())),
-            "training/europarl-v7.fr-en.en": "no",
-        },
+        "training-parallel-europarl-v7.tgz": {**europarl, "training/europarl-v7.fr-en.en": "no"},
         "training-parallel-nc-v9.tgz": both("training/news-commentary-v9.de-en"),
         "dev.tgz": {
             "dev/newstest2013.de": "Eins.\nZwei.\n",
@@ -104,22 +101,12 @@ def archives(served: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     return FileServer.contents
 
 
-def test_a_download_that_breaks_off_is_resumed_and_gives_what_plain_files_give(
-    made: Made, archives: dict[str, bytes], root: Path, tmp_path: Path
-) -> None:
-    FileServer.cut = {"training-parallel-commoncrawl.tgz", "dev.tgz"}
-    europarl = "training-parallel-europarl-v7.tgz"
-    part = write(root / "raw" / "wmt14" / f"{europarl}.part")
-    part.write_bytes(archives[europarl][:100])  # of a process that was killed
+def test_a_download_gives_what_plain_files_give(made, archives, root, tmp_path):
     expected = fingerprint(settings("wmt14"), root)
-    told: list[str] = []
-    prepared = prepare(settings("wmt14"), root, told.append)
+    prepared = made("wmt14")
     assert prepared.fingerprint == expected
     assert dict(prepared.pairs) == {"train": 120, "valid": 2, "test": 2}
-    assert (europarl, "bytes=100-") in FileServer.asked
-    assert sorted(name for name, _ in FileServer.asked) == sorted(
-        [*archives, *["dev.tgz", "training-parallel-commoncrawl.tgz"]]
-    )
+    assert sorted(FileServer.asked) == sorted((name, None) for name in archives)
     assert prepared.sources("test") == ["Drei.", "Vier."] and prepared.references("valid") == ["One.", "Two."]
     plain, folder = tmp_path / "plain", tmp_path / "archives"
     for name, content in members().items():
@@ -130,21 +117,19 @@ def test_a_download_that_breaks_off_is_resumed_and_gives_what_plain_files_give(
                 write(plain / Path(member).name, text.removesuffix("\n"))
     assert made("wmt14", source=plain).content == prepared.content
     assert fingerprint(settings("wmt14", source=folder), root / "other") == expected
-    assert prepare(settings("wmt14", source=folder), root / "other", told.append).content == prepared.content
+    assert prepare(settings("wmt14", source=folder), root / "other", print).content == prepared.content
     assert not list((root / "raw" / "wmt14").glob("unpacked*"))
 
 
-def test_an_archive_with_other_content_is_refused(made: Made, archives: dict[str, bytes]) -> None:
+def test_an_archive_with_other_content_is_refused(made, archives):
     archives["training-parallel-nc-v9.tgz"] = packed({"training/x.en": "no"})
-    with pytest.raises(
-        UserError, match=r"nc-v9\.tgz could not be downloaded .*expected sha256:.*found sha256:.*get .*data\.source"
-    ):
+    with pytest.raises(UserError, match=r"nc-v9\.tgz could not be downloaded .*expected sha256:.*found sha256:.*get "):
         made("wmt14")
     with pytest.raises(UserError, match=r"nc-v9\.tgz: news-commentary-v9\.de-en\.de or .*: not in this archive"):
         made("wmt14", checksum="record")
 
 
-def test_a_full_disk_is_reported_and_the_download_continues(made: Made, archives: dict[str, bytes], root: Path) -> None:
+def test_a_full_disk_is_reported_and_the_download_continues(made, archives, root):
     part = root / "raw" / "wmt14" / "training-parallel-commoncrawl.tgz.part"
     part.parent.mkdir(parents=True)
     part.symlink_to("/dev/full")
@@ -154,9 +139,7 @@ def test_a_full_disk_is_reported_and_the_download_continues(made: Made, archives
     assert made("wmt14").pairs["train"] == 120
 
 
-def test_the_room_for_all_archives_is_checked_first(
-    made: Made, archives: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_room_for_all_archives_is_checked_first(made, archives, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10**9})())
     with pytest.raises(UserError, match=r"about 1695 MB are needed and 1000 MB are free.*paths\.data"):
         made("wmt14")

@@ -18,7 +18,7 @@ import pytest
 
 from ln_repro import cli
 from tests.e2e.outcomes import outcome
-from tests.waiting import HANGS_SECONDS, until
+from tests.waiting import HANGS_SECONDS, processes, until
 
 HELD = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
 WORDS = [f"wort{number}" for number in range(40)]
@@ -46,16 +46,11 @@ def made_up_corpus(folder: Path) -> Path:
     return folder
 
 
-def hear_ctrl_c() -> None:
-    """Let SIGINT end a process again: a shell that runs the tests in the background has made them ignore it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 class Command:
     """`ln-repro run` of the tiny experiment, in a runs folder of its own."""
 
     def __init__(self, corpus: Path, data: Path, runs: Path, extra: list[str]) -> None:
-        files = [f'data.{split}="{_escaped(corpus / split)}"' for split in ("train", "valid", "test")]
+        files = [f'data.{split}="{corpus / split}"' for split in ("train", "valid", "test")]
         self.arguments = [*TINY, *files, *extra]
         self.runs = runs
         self.environment = {**os.environ, "LN_REPRO_RUNS": str(runs), "LN_REPRO_DATA": str(data)}
@@ -64,14 +59,12 @@ class Command:
         """Start it, and return at once."""
         return subprocess.Popen(
             [sys.executable, "-m", "ln_repro.cli", "run", *self.arguments, *extra],
-            env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c,
+            env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
     def finish(self, *extra: str) -> tuple[int, str, str]:
         """Run it to its end; return exit code, standard output and standard error."""
-        process = self.start(*extra)
-        out, error = process.communicate(timeout=HANGS_SECONDS)
-        return process.returncode, out, error
+        return self.call("run", *self.arguments, *extra)
 
     def complete(self, *extra: str) -> str:
         """Run it to its end, which must succeed; return standard error."""
@@ -156,9 +149,7 @@ class Command:
 
     def workers(self) -> dict[int, str]:
         """Return the engine's processes of this run: their command lines by process id."""
-        listed = subprocess.run(["ps", "-eww", "-o", "pid,args"], capture_output=True, text=True, check=True).stdout
-        lines = [line.split(None, 1) for line in listed.splitlines()[1:]]
-        return {int(pid): args for pid, args in lines if "ln_repro.engine.worker" in args and str(self.runs) in args}
+        return processes(self.runs, "ln_repro.engine.worker")
 
 
 @pytest.fixture(scope="session")
@@ -192,10 +183,6 @@ def finished(undisturbed, command) -> Command:
     run = command()
     shutil.copytree(undisturbed.runs, run.runs)
     return run
-
-
-def _escaped(path: Path) -> str:
-    return str(path).replace("\\", "\\\\").replace('"', '\\"')
 
 
 @pytest.fixture

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from ln_repro import cli
-
 ROOT = Path(__file__).resolve().parents[2]
 OWN = """
 from ln_repro.engine.plugin.residual import Residual
@@ -24,7 +22,7 @@ class Mine(Residual):
 
 
 @pytest.mark.slow
-def test_the_document_leads_to_a_run_and_a_plan(tmp_path: Path) -> None:
+def test_the_document_leads_to_a_run_and_a_plan(tmp_path):
     text = (ROOT / "docs" / "add-a-scheme.md").read_text()
     (name,), (code,) = re.findall(r"Save this as `(.+?)`", text), re.findall(r"```python\n(.+?)```", text, re.DOTALL)
     (tmp_path / name).write_text(code)
@@ -42,22 +40,18 @@ def test_the_document_leads_to_a_run_and_a_plan(tmp_path: Path) -> None:
     assert plan.stdout.count("toy_preln_nowarm_anchored") == plan.stdout.count("toy_preln_warm") == 3 * 7
 
 
-def test_a_scheme_of_ones_own_trains_and_decodes_and_is_known_by_its_content(command, finished, tmp_path: Path) -> None:
+def test_a_scheme_of_ones_own_trains_and_decodes_and_is_known_by_its_content(command, finished, tmp_path):
     (tmp_path / "mine.py").write_text(OWN)
-    own = command("own", f"norm.file={tmp_path / 'mine.py'}", "norm=my.Mine")
+    own = command("own", f"norm.file={tmp_path / 'mine.py'}", "norm=my.Mine", "train.max_epoch=1")
     own.complete()
     record, plain = (run.record for run in (own, finished))
     assert record["axes"]["norm"] == "my.Mine" and record["experiment"]["norm_file"] == {"name": "my.Mine", "text": OWN}
-    assert record["id"] != plain["id"] and record["epochs"] == plain["epochs"]  # it is Pre-LN
-    folder = own.folder
-    assert (folder / "scheme.py").read_text() == OWN
+    assert record["id"] != plain["id"] and record["epochs"] == plain["epochs"][:1]  # it is Pre-LN
+    assert (own.folder / "scheme.py").read_text() == OWN
 
     (tmp_path / "mine.py").rename(tmp_path / "moved.py")
     status, _, error = own.finish(f"norm.file={tmp_path / 'moved.py'}")
     assert status == 0 and "finished already" in error
-    (tmp_path / "moved.py").write_text(f"{OWN}\n# edited")
-    status, out, error = own.finish(f"norm.file={tmp_path / 'moved.py'}", "train.max_epoch=1")
-    assert status == 0 and Path(out.splitlines()[-1]) != folder, error
 
 
 @pytest.mark.parametrize(
@@ -65,18 +59,11 @@ def test_a_scheme_of_ones_own_trains_and_decodes_and_is_known_by_its_content(com
     [
         (OWN, "norm=Mine norm.file=none.py", "norm.file: {here}/none.py is not a Python file that can be read"),
         (OWN, "norm.file=mine.py", "norm.file: give norm=NAME norm.file=PATH"),
-        (
-            OWN,
-            "norm=Yours norm.file=mine.py",
-            "norm.file: {here}/mine.py defines no subclass 'Yours' of ln_repro.engine",
-        ),
+        (OWN, "norm=Yours norm.file=mine.py", "norm.file: {here}/mine.py defines no subclass 'Yours' of"),
         ("import nothing_such", "norm=Mine norm.file=mine.py", "norm.file: {here}/mine.py fails with ModuleNotFound"),
     ],
 )
-def test_a_file_without_the_scheme_is_one_line(text, overrides, message, tmp_path, monkeypatch, capfd) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("mine.py").write_text(text)
-    assert cli.main(["run", "exp=toy_preln_nowarm", *overrides.split()]) == 2
-    out, err = capfd.readouterr()
-    assert out == "" and err.startswith(f"ln-repro: {message.format(here=tmp_path)}") and err.count("\n") == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.py"]
+def test_a_file_without_the_scheme_is_one_line(text, overrides, message, empty_place, refused):
+    (empty_place / "mine.py").write_text(text)
+    refused(f"run exp=toy_preln_nowarm {overrides}", message.format(here=empty_place))
+    assert [path.name for path in empty_place.iterdir()] == ["mine.py"]

@@ -100,10 +100,7 @@ def test_every_command_accepts_runs_without_bleu(whole, pretrained, tmp_path):
         (["start=nowhere.pt"], "start: 'nowhere.pt' is not a file of weights listed in a manifest.json beside it"),
         (["start={run}@2", "norm=postln"], "has norm=preln, this run has postln; both have to be the same"),
         (["start={run}@2", "model.width=32"], "has model.width=16, this run has 32; both have to be the same"),
-        (
-            ["start={run}@2", "data.vocabulary=sha256:1"],
-            "has a vocabulary different from data.vocabulary; leave that setting out",
-        ),
+        (["start={run}@2", "data.vocabulary=sha256:1"], "has a vocabulary different from data.vocabulary; leave"),
         (["start={tuned}@1"], "is a run of task=classification; give start=RUN@EPOCH"),
     ],
 )

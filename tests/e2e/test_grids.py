@@ -7,11 +7,9 @@ import pytest
 
 from ln_repro.engine.device import resolve_precision
 from ln_repro.experiment.compose import compose
-from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.settings import build
 from ln_repro.sweep import queued
-from ln_repro.sweep.grid import GridRun
-from ln_repro.sweep.plan import PlannedRun
+from tests.examples import planned
 from tests.waiting import until
 
 SHORT = ("train.max_epoch=1", "eval.beam=1")
@@ -21,6 +19,7 @@ def records(run):
     return [json.loads(path.read_text()) for path in sorted(run.runs.glob("*/record.json"))]
 
 
+@pytest.mark.slow
 def test_a_multirun_runs_the_product_of_its_values(command):
     run = command("runs", *SHORT)
     status, out, error = run.call("run", "-m", "exp=toy_preln_nowarm,toy_postln_nowarm", "seed=2", *run.settings)
@@ -35,9 +34,7 @@ def test_a_record_names_the_code_of_the_queued_run_if_it_was_another(command, tm
     run = command("runs", *SHORT)
     for name in ("LN_REPRO_RUNS", "LN_REPRO_DATA"):
         monkeypatch.setenv(name, run.environment[name])
-    made = resolve_precision(build(compose(run.arguments)))
-    rate = LearningRate(1.0, 0, "constant", 4000, None, 10, 10)
-    (file,) = queued.write([PlannedRun(GridRun(made.exp, made.seed), made, rate, "data")], tmp_path)
+    (file,) = queued.write([planned(resolve_precision(build(compose(run.arguments))))], tmp_path)
     content = json.loads(file.read_text())
     content["code"]["git"] = "0" * 40
     file.write_text(json.dumps(content))

@@ -36,26 +36,20 @@ def test_it_is_validated_after_every_epoch_and_never_scored(whole):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("update", [20, 45])
-def test_kill_9_changes_nothing(whole, command, update):
+def test_kill_9_changes_nothing(whole, command):
     """Masks are drawn per epoch, also after a resume; probes use those of the first epoch."""
     run = command("runs", *PROBED)
-    run.kill_at(update)
+    run.kill_at(45)
     run.complete()
     assert outcome(run.folder) == outcome(whole.folder)
     assert probes(run) == probes(whole) != {}
 
 
-@pytest.fixture
-def lines(sentences, tmp_path) -> list[str]:
-    """Return settings for compressed text in one language, with blank lines in it."""
+def test_text_in_one_language_is_enough(command, sentences, tmp_path):
     for split in ("train", "valid"):
         text = (sentences / f"{split}.en").read_text().replace("\n", "\n\n")
         (tmp_path / f"{split}.txt.gz").write_bytes(gzip.compress(text.encode()))
-    return [f"data.train={tmp_path}/train.txt.gz", f"data.valid={tmp_path}/valid.txt", "data.test=null", "data=text"]
-
-
-def test_text_in_one_language_is_enough(command, lines):
+    lines = [f"data.train={tmp_path}/train.txt.gz", f"data.valid={tmp_path}/valid.txt", "data.test=null", "data=text"]
     run = command("runs", *MASKED, *lines, "train.max_epoch=1")
     run.complete()
     data = run.record["data"]

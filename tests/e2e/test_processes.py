@@ -38,14 +38,12 @@ def largest_change(run, nudged, kind="train"):
     return max(abs(losses(nudged, kind)[update] - loss) for update, loss in losses(run, kind).items())
 
 
-@pytest.fixture
-def settings():
-    return ["train.max_epoch=2", "train.batches_per_update=4", "train.log_every=1", "train.save_minutes=0.001"]
+SETTINGS = ("train.max_epoch=2", "train.batches_per_update=4", "train.log_every=1", "train.save_minutes=0.001")
 
 
 @pytest.mark.slow
-def test_four_processes_train_as_one_does_with_as_many_mini_batches(command, settings):
-    one, several, nudged = (command(name, *settings) for name in ("one", "several", "nudged"))
+def test_four_processes_train_as_one_does_with_as_many_mini_batches(command):
+    one, several, nudged = (command(name, *SETTINGS) for name in ("one", "several", "nudged"))
     assert one.finish()[0] == nudged.finish(NUDGE)[0] == 0
     process = torchrun(several, 4)
     out, error = process.communicate(timeout=HANGS_SECONDS)
@@ -64,6 +62,7 @@ def test_four_processes_train_as_one_does_with_as_many_mini_batches(command, set
     assert again.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_process_whose_share_of_an_epoch_is_shorter_trains_an_encoder_alone(command):
     masked = ["task=masked_lm", "train.block_tokens=16", "train.label_smoothing=0", "train.max_epoch=1"]
     masked += ["train.max_tokens=80", "train.batches_per_update=2", "train.log_every=1"]
@@ -89,9 +88,8 @@ def test_the_failure_of_another_process_is_reported_instead_of_its_consequences(
 
 
 @pytest.mark.slow
-def test_a_run_of_two_processes_is_resumed_in_one(command, settings):
-    settings = [*settings, "train.max_epoch=6"]
-    whole, stopped, nudged = (command(name, *settings) for name in ("whole", "stopped", "nudged"))
+def test_a_run_of_two_processes_is_resumed_in_one(command):
+    whole, stopped, nudged = (command(name, *SETTINGS, "train.max_epoch=6") for name in ("whole", "stopped", "nudged"))
     assert whole.finish()[0] == nudged.finish(NUDGE)[0] == 0
     process = torchrun(stopped, 2)
     stopped.wait_for_update(25)
@@ -111,11 +109,3 @@ def test_an_update_that_cannot_be_divided_among_the_processes_is_one_line(comman
     _, error = process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode != 0
     assert "train.batches_per_update: 3 cannot be spread over 2 processes; give a multiple of 2" in error
-
-
-def test_multiruns_and_sweeps_are_refused_under_torchrun(command):
-    run = command("flags")
-    variables = {"TORCHELASTIC_RUN_ID": "x", "RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
-    for words in (["run", "-m", *run.arguments], ["sweep", "grid=design"]):
-        status, _, error = run.call_here(*words, **variables)
-        assert status == 2 and error.count("\n") == 1 and "torchrun" in error

@@ -122,13 +122,7 @@ def test_an_option_that_slurm_refuses_is_one_line_and_nothing_is_submitted(run):
     assert states(run) == {}
 
 
-def test_hydras_own_launcher_reports_failures(run):
-    settings = [setting for setting in run.settings if not setting.startswith("data.train=")]
-    status, _, error = run.call(
-        "run", "-m", "hydra/launcher=submitit_slurm", "hydra.launcher.mem_gb=1", "exp=toy_preln_nowarm", "seed=1,2",
-        "data.train=nowhere", *settings,
-    )  # fmt: skip
-    assert status == 2 and "nowhere" in error.splitlines()[-1]
+def test_hydras_own_launcher_runs_on_slurm(run):
     status, _, error = run.call(
         "run", "-m", "hydra/launcher=slurm", "hydra.launcher.mem_gb=1", "hydra.launcher.cpus_per_task=1",
         "exp=toy_preln_nowarm", *run.settings, "train.max_epoch=1",

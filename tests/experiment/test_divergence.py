@@ -30,31 +30,24 @@ def test_a_loss_that_stays_above_the_entropy_is_stuck_at_the_second_validation()
 
 
 @pytest.mark.parametrize(
-    ("losses", "epoch"),
+    ("losses", "given", "epoch"),
     [
-        ([6.0, 7.4, 8.9], 2),  # rises
-        ([5.2, 7.9, 8.4], 3),  # had learnt something, and lost it
-        ([6.0, 5.98], 2),  # words' frequencies, and nothing else
+        ([6.0, 7.4, 8.9], {}, 2),  # rises
+        ([5.2, 7.9, 8.4], {}, 3),  # had learnt something, and lost it
+        ([6.0, 5.98], {}, 2),  # words' frequencies, and nothing else
+        ([], {}, None),
+        ([6.92, 6.82, 6.73], {}, None),  # falls slowly
+        ([2.0, 2.5, 3.0], {}, None),  # has learnt more
+        ([9.0] * 4, {"ramp": EPOCH}, 3),  # the ramp does not count
+        ([9.0] * 4, {"ramp": EPOCH - 1}, 2),
+        ([9.0] * 5, {"updates": 2 * EPOCH}, 3),  # compared over as many updates as asked for
+        ([9.0] * 5, {"updates": 5 * EPOCH}, None),
+        ([7.0, 6.97, 6.94, 6.91, 6.88], {"updates": 2 * EPOCH}, None),  # slow, but it falls
     ],
 )
-def test_what_does_not_fall_is_stuck_wherever_it_began(losses, epoch):
-    assert given_up(losses)[0] == epoch
-
-
-@pytest.mark.parametrize("losses", [[], [6.92, 6.82, 6.73], [2.0, 2.5, 3.0]])
-def test_what_falls_slowly_and_what_has_learnt_more_are_not_stuck(losses):
-    assert given_up(losses) is None
-
-
-def test_the_ramp_does_not_count():
-    assert given_up([9.0] * 4, ramp=EPOCH)[0] == 3
-    assert given_up([9.0] * 4, ramp=EPOCH - 1)[0] == 2
-
-
-def test_validations_are_compared_over_as_many_updates_as_asked_for():
-    assert given_up([9.0] * 5, updates=2 * EPOCH)[0] == 3
-    assert given_up([9.0] * 5, updates=5 * EPOCH) is None
-    assert given_up([7.0, 6.97, 6.94, 6.91, 6.88], updates=2 * EPOCH) is None  # slow, but it falls
+def test_a_run_is_stuck_once_its_loss_has_stayed_above_the_entropy_and_does_not_fall(losses, given, epoch):
+    found = given_up(losses, **given)
+    assert (found and found[0]) == epoch
 
 
 def test_committed_runs_of_adam_that_end_above_the_entropy_are_stuck_and_those_of_slow_sgd_are_not():

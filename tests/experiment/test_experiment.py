@@ -15,14 +15,9 @@ from tests.examples import experiment, settings
 DATA = "sha256:" + "0" * 64
 
 WEIGHTS: dict[str, Any] = {
-    "given": "run@1",
-    "sha256": "a",
-    "run": "0123456789",
-    "exp": "toybert_preln_nowarm_linear",
-    "data": "sha256:1",
-    "epoch": 1,
-    "update": 9,
-}
+    "given": "run@1", "sha256": "a", "run": "0123456789", "exp": "toybert_preln_nowarm_linear", "data": "sha256:1",
+    "epoch": 1, "update": 9,
+}  # fmt: skip
 STARTED: dict[str, Any] = {"task": "classification", "data__name": "mrpc", "start": WEIGHTS}
 CHANGES_THE_RESULT = [
     {"seed": 2}, {"norm": "preln"}, {"lr": 1e-3}, {"precision": "bf16"}, {"precision": "fp16"},
@@ -55,25 +50,22 @@ CHANGES_NOTHING = [
 ]  # fmt: skip
 
 
-def test_ids_differ_whenever_a_result_could() -> None:
+def test_ids_differ_whenever_a_result_could():
     ids = [experiment(**change).id(DATA) for change in [{}, *CHANGES_THE_RESULT]]
     assert len(set(ids)) == len(ids)
     assert experiment().id(DATA) != experiment().id(DATA.replace("0", "1"))
 
 
-@pytest.mark.parametrize("change", CHANGES_NOTHING, ids=str)
-def test_ids_are_equal_for_what_changes_no_result(change: dict[str, Any]) -> None:
-    assert experiment(**change).id(DATA) == experiment().id(DATA)
+def test_ids_are_equal_for_what_changes_no_result():
+    assert {experiment(**change).id(DATA) for change in CHANGES_NOTHING} == {experiment().id(DATA)}
 
 
-@pytest.mark.parametrize(
-    "change", [{"given": "elsewhere/epoch1.pt"}, {"path": "/x"}, {"epoch": 2}, {"run": "1"}], ids=str
-)
-def test_an_id_depends_on_what_the_weights_are_and_not_on_where_they_lie(change: dict[str, Any]) -> None:
-    assert experiment(**{**STARTED, "start": {**WEIGHTS, **change}}).id(DATA) == experiment(**STARTED).id(DATA)
+def test_an_id_depends_on_what_the_weights_are_and_not_on_where_they_lie():
+    for change in ({"given": "elsewhere/epoch1.pt"}, {"path": "/x"}, {"epoch": 2}, {"run": "1"}):
+        assert experiment(**{**STARTED, "start": {**WEIGHTS, **change}}).id(DATA) == experiment(**STARTED).id(DATA)
 
 
-def test_an_arm_key_is_shared_by_seeds_rates_and_variations_and_by_no_other_arm() -> None:
+def test_an_arm_key_is_shared_by_seeds_rates_and_variations_and_by_no_other_arm():
     same = [
         {"seed": 2}, {"lr": 1e-3}, {"precision": "bf16"}, {"init": "xavier"}, {"optimizer__equal_layer_norms": True},
         {"optimizer__second_moment": "gradient"}, {"model__branch_gain": 0.5}, {"model__layers": 2},
@@ -84,25 +76,25 @@ def test_an_arm_key_is_shared_by_seeds_rates_and_variations_and_by_no_other_arm(
     assert len({experiment(**change).arm_key() for change in [{}, *other]}) == 1 + len(other)
 
 
-def test_a_record_says_where_a_run_started_and_names_no_place() -> None:
+def test_a_record_says_where_a_run_started_and_names_no_place():
     started = {**STARTED, "start": {**WEIGHTS, "path": "/private/x", "given": "/private/x"}}
     one = experiment(**started, paths__runs="/private/x", data__source="/private/y")
     assert one.axes["start"] == "toybert_preln_nowarm_linear@9" and "start" not in experiment().axes
     assert one.settings()["start"]["sha256"] == "a" and "private" not in json.dumps(one.settings())
 
 
-def test_an_id_depends_on_the_revision_of_the_numerics(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_id_depends_on_the_revision_of_the_numerics(monkeypatch):
     before = experiment().id(DATA)
     monkeypatch.setattr(module, "NUMERICS", module.NUMERICS + 1)
     assert experiment().id(DATA) != before
 
 
-def test_an_id_is_the_same_however_a_value_is_written() -> None:
+def test_an_id_is_the_same_however_a_value_is_written():
     assert experiment(lr=0.002).id(DATA) == experiment(lr=2e-3).id(DATA) == experiment(lr="2e-3").id(DATA)
     assert experiment(seed=1.0).id(DATA) == experiment(seed="1").id(DATA) == experiment().id(DATA)
 
 
-def test_every_setting_is_known_to_change_a_result_or_not_to() -> None:
+def test_every_setting_is_known_to_change_a_result_or_not_to():
     """A new setting has to be entered in one of the two lists above."""
     listed = {key for change in [*CHANGES_THE_RESULT, *CHANGES_NOTHING] for key in change}
     found = set()
@@ -112,7 +104,7 @@ def test_every_setting_is_known_to_change_a_result_or_not_to() -> None:
     assert found - prepared - listed == set()
 
 
-def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy() -> None:
+def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy():
     """fairseq reseeds with seed + update: no update of one run may share a seed with one of another."""
     seeds = [experiment(seed=seed).torch_seed for seed in (1, 2, 3, 3999, 4000)]
     assert seeds[0] == 1
@@ -128,48 +120,34 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy() -> None:
         ({"lr": 0}, "lr: input should be greater than 0, got 0"),
         ({"lr": math.nan}, "lr: input should be a finite number, got NaN"),
         ({"lr": True}, "lr: input should be a number, got True"),
-        ({"schedule__decay": "step"},
-         "schedule.step_epoch: step needs it, the last epoch at full rate (paper: 8)"),
-        ({"schedule__warmup_updates": 0, "schedule__decay": "inverse_sqrt"},
-         "schedule.decay: inverse_sqrt needs schedule.warmup_updates of at least 1 "
-         "(anchored is the same tail without a ramp)"),
-        ({"schedule__decay": "cosine"},
-         "schedule.decay: input should be 'constant', 'inverse_sqrt', 'anchored', 'literal', 'linear', 'step' or "
-         "'step_inverse_sqrt', got 'cosine'"),
+        ({"schedule__decay": "step"}, "schedule.step_epoch: step needs it"),
+        ({"schedule__warmup_updates": 0, "schedule__decay": "inverse_sqrt"}, "schedule.decay: inverse_sqrt needs"),
+        ({"schedule__decay": "literal"}, "schedule.warmup_updates: literal has no ramp, so this must be 0"),
+        ({"schedule__decay": "cosine"}, "schedule.decay: input should be 'constant', 'inverse_sqrt', 'anchored', "),
         ({"model__heads": 5}, "model.heads: 5 does not divide model.width 64"),
-        ({"model__width": 63, "model__heads": 1},
-         "model.width: sinusoidal positions need an even width of at least 4, got 63"),
+        ({"model__width": 63, "model__heads": 1}, "model.width: sinusoidal positions need an even width of at least 4"),
         ({"train__max_update": None}, "train: give train.max_epoch or train.max_update, or training never ends"),
-        ({"train__max_tokens": 1.5},
-         "train.max_tokens: input should be a valid integer, got a number with a fractional part, got 1.5"),
+        ({"train__max_tokens": 1.5}, "train.max_tokens: input should be a valid integer, got a number with a"),
         ({"eval__average": 1}, "eval.average: the average of 1 epoch is that epoch; give 2 or more, or 0 for none"),
-        ({"eval__average": 4, "train__max_epoch": 3},
-         "eval.average: 4 epochs cannot be averaged, train.max_epoch is 3"),
-        ({"schedule__decay": "literal"}, "schedule.warmup_updates: literal has no ramp, so this must be 0 "
-         "(or use schedule.decay=inverse_sqrt)"),
-        ({"optimizer__name": "sgd", "optimizer__betas": [0.9, 0.98]},
-         "optimizer.betas: sgd has neither betas nor eps; leave them out, or take optimizer=adam"),
+        ({"eval__average": 4, "train__max_epoch": 3}, "eval.average: 4 epochs cannot be averaged, train.max_epoch is"),
+        ({"optimizer__name": "sgd", "optimizer__betas": [0.9, 0.98]}, "optimizer.betas: sgd has neither betas nor eps"),
         ({"divergence__rule": "luck"}, "divergence.rule: there is no 'luck'; known: stuck, never"),
         ({"start": "run@1"}, "start: only task=classification takes it, this is task=translation"),
-        ({"task": "masked_lm", "data__name": "rte"},
-         "data.name: task=classification takes mrpc or rte, which have class labels, and no other task does; "
-         "found rte with task=masked_lm"),
+        ({"task": "masked_lm", "data__name": "rte"}, "data.name: task=classification takes mrpc or rte, which have"),
         ({"data__name": "text"}, "data.name: text has one language, for task=masked_lm; translation needs two"),
-        ({"task": "masked_lm", "train__max_tokens": 100},
-         "train.max_tokens: needs at least train.block_tokens=512, found 100"),
-        ({**STARTED, "eval__average": 2},
-         "eval.valid, eval.average: task=classification decodes nothing; leave them out"),
+        ({"task": "masked_lm", "train__max_tokens": 100}, "train.max_tokens: needs at least train.block_tokens=512"),
+        ({**STARTED, "eval__average": 2}, "eval.valid, eval.average: task=classification decodes nothing"),
         ({"train__nope": 1}, "train.nope: no such setting"),
     ],
     ids=str,
-)  # fmt: skip
-def test_what_makes_no_sense_is_refused_in_one_line(change: dict[str, Any], message: str) -> None:
+)
+def test_what_makes_no_sense_is_refused_in_one_line(change, message):
     with pytest.raises(UserError) as caught:
         experiment(**change)
-    assert str(caught.value) == message
+    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
 
 
-def test_what_is_missing_is_named() -> None:
+def test_what_is_missing_is_named():
     plain = settings()
     del plain["lr"], plain["model"]["heads"]
     with pytest.raises(UserError) as caught:
@@ -177,7 +155,7 @@ def test_what_is_missing_is_named() -> None:
     assert str(caught.value) == "lr: is not set; model.heads: is not set"
 
 
-def test_the_axes_of_a_record_are_those_of_the_contract() -> None:
+def test_the_axes_of_a_record_are_those_of_the_contract():
     assert experiment(norm="preln", seed=3).axes == {
         "task": "translation",
         "data": "toy", "model": "toy", "norm": "preln", "init": "xavier_legacy", "optimizer": "adam", "lr": 2e-3,

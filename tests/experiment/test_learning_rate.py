@@ -1,7 +1,6 @@
 """The rate of every update against the closed forms of the paper, written out a second time."""
 
 import math
-from collections.abc import Callable
 
 import pytest
 
@@ -9,12 +8,7 @@ from ln_repro.experiment.learning_rate import LearningRate
 
 PEAK = 5e-4
 PER_EPOCH = 1000
-TOTAL = 15_000
 STEP_EPOCH = 8
-
-
-def rate(warmup_updates: int, decay: str, anchor: int = 4000, total: int = TOTAL) -> LearningRate:
-    return LearningRate(PEAK, warmup_updates, decay, anchor, STEP_EPOCH, PER_EPOCH, total)
 
 
 @pytest.mark.parametrize(
@@ -30,10 +24,8 @@ def rate(warmup_updates: int, decay: str, anchor: int = 4000, total: int = TOTAL
         (0, "step_inverse_sqrt", 4000, lambda t: min(1, math.sqrt(STEP_EPOCH * PER_EPOCH / t))),
     ],
 )
-def test_every_update_has_the_rate_of_the_closed_form(
-    warmup_updates: int, decay: str, anchor: int, expected: Callable[[int], float]
-) -> None:
-    of_run = rate(warmup_updates, decay, anchor, total=20_000)
+def test_every_update_has_the_rate_of_the_closed_form(warmup_updates, decay, anchor, expected):
+    of_run = LearningRate(PEAK, warmup_updates, decay, anchor, STEP_EPOCH, PER_EPOCH, total=20_000)
     for update in range(1, 20_001):
         assert math.isclose(of_run.at(update), PEAK * expected(update), rel_tol=1e-12), update
     assert math.isclose(of_run.sum(), PEAK * sum(map(expected, range(1, 20_001))), rel_tol=1e-9)

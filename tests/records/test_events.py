@@ -24,7 +24,7 @@ def updates(events: Events) -> list[tuple[str, int]]:
     return [(event.get("state", event["kind"]), event["update"]) for event in events.read()]
 
 
-def test_an_event_says_what_when_and_where(events: Events) -> None:
+def test_an_event_says_what_when_and_where(events):
     events.write("train", 5, 2, loss=3.25, name="ä\nö")
     (line,) = events.path.read_bytes().split(b"\n")[:-1]
     event = json.loads(line)
@@ -34,7 +34,7 @@ def test_an_event_says_what_when_and_where(events: Events) -> None:
     assert event == {"kind": "train", "update": 5, "epoch": 2, "loss": 3.25, "name": "ä\nö"}
 
 
-def test_what_is_not_finite_is_null(events: Events) -> None:
+def test_what_is_not_finite_is_null(events):
     events.write("train", 1, 1, loss=math.nan, lr=0.0, values={"norms": [1.0, math.inf], "pair": (-math.inf, 2)})
     assert "NaN" not in events.path.read_text() and "Infinity" not in events.path.read_text()
     (event,) = events.read()
@@ -43,7 +43,7 @@ def test_what_is_not_finite_is_null(events: Events) -> None:
 
 
 @pytest.mark.parametrize("torn", [b'{"kind": "tr', b"\0\0\0\0", b'{"a": "\xc3'])
-def test_a_torn_line_is_no_event_and_takes_no_later_one_with_it(events: Events, torn: bytes) -> None:
+def test_a_torn_line_is_no_event_and_takes_no_later_one_with_it(events, torn):
     events.write("train", 1, 1)
     with events.path.open("ab") as file:
         file.write(torn)
@@ -56,9 +56,7 @@ def test_a_torn_line_is_no_event_and_takes_no_later_one_with_it(events: Events, 
 
 
 @pytest.mark.parametrize("line", ["[]", '{"kind": "status", "update": 1, "epoch": 1}'])
-def test_a_line_that_is_no_event_is_left_out_and_its_file_named(
-    events: Events, line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_line_that_is_no_event_is_left_out_and_its_file_named(events, line, capsys):
     events.write("train", 1, 1)
     with events.path.open("a") as file:
         file.write(f"{line}\n")
@@ -68,7 +66,7 @@ def test_a_line_that_is_no_event_is_left_out_and_its_file_named(
     assert err.count("\n") == 1 and "events.jsonl: a line that is not an event is left out: " in err
 
 
-def test_a_resumed_run_takes_back_what_came_after_its_checkpoint(events: Events) -> None:
+def test_a_resumed_run_takes_back_what_came_after_its_checkpoint(events):
     events.write("status", 0, 1, state="started")
     for update in (20, 40, 60, 80, 100):
         events.write("train", update, 1)
@@ -94,7 +92,7 @@ def write_many(events: Events, kind: str) -> None:
         events.write(kind, update, 1, text=kind * 3000)
 
 
-def test_two_processes_never_mix_their_lines(events: Events) -> None:
+def test_two_processes_never_mix_their_lines(events):
     fork = multiprocessing.get_context("fork")
     writers = [fork.Process(target=write_many, args=(events, kind)) for kind in ("a", "b")]
     for writer in writers:
@@ -108,7 +106,7 @@ def test_two_processes_never_mix_their_lines(events: Events) -> None:
         assert [line["update"] for line in lines if line["kind"] == name] == list(range(400))
 
 
-def test_a_validation_that_is_owed_is_open_again(events: Events) -> None:
+def test_a_validation_that_is_owed_is_open_again(events):
     for epoch in (1, 2):
         events.write("train", 20 * epoch, epoch)
         events.write("valid", 20 * epoch, epoch, loss=2.0)

@@ -20,9 +20,7 @@ def place(tmp_path: Path) -> Path:
     return folder
 
 
-def make(
-    place: Path, exp: str, losses: dict[int, float | None], finished: dict[str, Any] | None = None, lr: float = 2e-3
-) -> RunFolder:
+def make(place: Path, exp: str, losses: dict[int, float | None], finished=None, lr: float = 2e-3) -> RunFolder:
     """Make a run directory."""
     run = RunFolder(place / f"{exp}-s1-{abs(hash(lr)) % 10**10:010}")
     run.path.mkdir()
@@ -42,35 +40,24 @@ def only(place: Path) -> dict[str, Any]:
     return row
 
 
-def test_a_finished_run(place: Path) -> None:
-    run = make(place, "toy_preln_nowarm", {20: 9.0, 40: 2.5}, record())
-    assert only(place) == {
-        "id": "0123456789", "exp": "toy_preln_nowarm", "seed": 1, "lr": 0.002, "state": "finished", "update": 40,
-        "loss": 2.5, "bleu": 41.512, "dir": str(run.path),
-    }  # fmt: skip
-
-
-def test_a_run_that_diverged_before_any_bleu(place: Path) -> None:
-    make(place, "toy_postln_nowarm", {20: 9.0, 40: None}, diverged())
+@pytest.mark.parametrize(
+    ("losses", "finished", "expected"),
+    [
+        ({20: 9.0, 40: 2.5}, record(), ("finished", 40, 2.5, 41.512)),
+        ({20: 9.0, 40: None}, diverged(), ("diverged", 40, None, None)),
+        ({}, None, ("interrupted", 0, None, None)),
+    ],
+)
+def test_the_state_of_a_run(place, losses, finished, expected):
+    run = make(place, "toy_preln_nowarm", losses, finished)
     row = only(place)
-    assert (row["state"], row["update"], row["loss"], row["bleu"]) == ("diverged", 40, None, None)
-
-
-def test_an_unfinished_run_is_running_only_while_something_works_on_it(place: Path) -> None:
-    run = make(place, "toy_preln_nowarm", {})
+    assert (row["id"], row["exp"], row["lr"], row["dir"]) == ("0123456789", "toy_preln_nowarm", 2e-3, str(run.path))
+    assert (row["state"], row["update"], row["loss"], row["bleu"]) == expected
     with run.lock():
-        assert only(place)["state"] == "running"
-    row = only(place)
-    assert (row["state"], row["update"], row["loss"]) == ("interrupted", 0, None)
+        assert (only(place)["state"] == "running") == (finished is None)
 
 
-def test_what_a_resumed_run_went_back_behind_is_not_its_last_update(place: Path) -> None:
-    run = make(place, "toy_preln_nowarm", {20: 9.0, 40: 8.0, 60: 7.0})
-    run.events.write("status", 40, 1, state="resumed")
-    assert (only(place)["update"], only(place)["loss"]) == (40, 8.0)
-
-
-def test_the_table_fits_80_columns_and_has_a_row_a_run(place: Path) -> None:
+def test_the_table_fits_80_columns_and_has_a_row_a_run(place):
     for exp in ("multi30k_postln_nowarm", "tatoeba_postln_nowarm_radam", "iwslt_preln_warm"):
         make(place, exp, {123456: 12.3456}, record())
     make(place, "toy_preln_nowarm", {})
@@ -81,7 +68,7 @@ def test_the_table_fits_80_columns_and_has_a_row_a_run(place: Path) -> None:
     assert lines[-1].split()[-5:] == ["interrupted", "0", "-", "-", "0123456789"]
 
 
-def test_the_table_has_the_rates_of_an_experiment_that_has_several(place: Path) -> None:
+def test_the_table_has_the_rates_of_an_experiment_that_has_several(place):
     for lr in (1e-3, 2.5e-4):
         make(place, "toy_preln_nowarm", {20: 9.0}, lr=lr)
     head, *lines = table(rows(place)).splitlines()

@@ -39,7 +39,7 @@ def scored(flavour: str, split: str = "test", averaged: int = 1, **changes: Any)
     return score(flavour, HYPOTHESES, REFERENCES, experiment(**changes), split, averaged)
 
 
-def test_both_scores_are_those_of_the_sacrebleu_command(tmp_path: Path) -> None:
+def test_both_scores_are_those_of_the_sacrebleu_command(tmp_path):
     lower, cased = by_command(tmp_path, "-lc"), by_command(tmp_path)
     plain = by_command(tmp_path, "-lc", "--tokenize", "none", "--smooth-method", "none", "--force")
     found = scored("detokenised"), scored("detokenised", data__lowercase=False), scored("tokenised")
@@ -47,7 +47,7 @@ def test_both_scores_are_those_of_the_sacrebleu_command(tmp_path: Path) -> None:
     assert score("tokenised", [""] * 4, REFERENCES, experiment(), "test")[0] == 0.0
 
 
-def test_a_score_says_what_was_compared_and_how() -> None:
+def test_a_score_says_what_was_compared_and_how():
     _, signature = scored("detokenised", "valid", eval__beam=4, eval__lenpen=0.6)
     parts = signature.split("|")
     assert {"nrefs:1", "case:lc", "tok:13a", "smooth:exp", "data:toy/valid", "beam:4", "lenpen:0.6"} <= set(parts)
@@ -58,17 +58,17 @@ def test_a_score_says_what_was_compared_and_how() -> None:
     assert "case:mixed" in scored("detokenised", data__lowercase=False)[1]
 
 
-def test_detokenised_text_reads_as_it_was_written() -> None:
+def test_detokenised_text_reads_as_it_was_written():
     tokenised = ["he said : &quot; it &apos;s nothing , really . &quot;", "", "i don &apos;t know ( yet ) ."]
     assert detokenise(tokenised, "en") == ['he said: "it\'s nothing, really."', "", "i don't know (yet)."]
 
 
-def test_sides_of_different_length_are_never_scored() -> None:
+def test_sides_of_different_length_are_never_scored():
     with pytest.raises(LnReproError, match="test: 2 hypotheses for 1 references"):
         score("detokenised", ["a", "b"], ["a"], experiment(), "test")
 
 
-def test_a_paired_bootstrap_tells_a_difference_from_none() -> None:
+def test_a_paired_bootstrap_tells_a_difference_from_none():
     references = [f"sentence {number} is about {number * 7} small things" for number in range(60)]
     worse = [line.replace("small", "big") if number % 2 else line for number, line in enumerate(references)]
     first, second, p_value = paired_bootstrap(references, worse, references, lowercase=True, samples=200)

@@ -80,7 +80,7 @@ def tries(one: PlannedRun) -> int:
     return len(path.read_text()) if path.exists() else 0
 
 
-def test_everything_runs_and_failures_are_tried_again(pool) -> None:
+def test_everything_runs_and_failures_are_tried_again(pool):
     made, plan, said = pool("good", "flaky", "bad", "wrong", "diverging", "late")
     made.run(plan)
     assert [one.state for one in plan] == [
@@ -91,7 +91,7 @@ def test_everything_runs_and_failures_are_tried_again(pool) -> None:
     assert any("toy_bad" in line and "failed, train failed (exit 9): the reason (see" in line for line in said)
 
 
-def test_with_fail_fast_no_run_is_started_after_a_failure(pool) -> None:
+def test_with_fail_fast_no_run_is_started_after_a_failure(pool):
     made, plan, said = pool("diverging", "bad", "good", "good", slots=1, retries=1)
     made.fail_fast = True
     made.run(plan)
@@ -99,7 +99,7 @@ def test_with_fail_fast_no_run_is_started_after_a_failure(pool) -> None:
     assert "--fail-fast: 2 runs are not started" in said
 
 
-def test_a_run_of_another_sweep_is_started_only_if_that_sweep_ends_without_a_record(pool) -> None:
+def test_a_run_of_another_sweep_is_started_only_if_that_sweep_ends_without_a_record(pool):
     made, plan, _ = pool("good", "good", "good")
     plan[2].folder.path.mkdir(parents=True)
     write_json(plan[2].folder.path / "record.json", record())
@@ -113,7 +113,7 @@ def test_a_run_of_another_sweep_is_started_only_if_that_sweep_ends_without_a_rec
     assert [tries(one) for one in plan] == [1, 1, 0]
 
 
-def test_a_request_stops_a_run_that_is_running_and_one_that_waits(pool) -> None:
+def test_a_request_stops_a_run_that_is_running_and_one_that_waits(pool):
     made, plan, said = pool("slow", "slow", "good", slots=1)
     thread = threading.Thread(target=made.run, args=(plan,))
     thread.start()
@@ -126,7 +126,7 @@ def test_a_request_stops_a_run_that_is_running_and_one_that_waits(pool) -> None:
     assert f"{plan[1].name}: stopped" in said
 
 
-def test_requests_made_before_the_sweep_are_ignored(tmp_path: Path) -> None:
+def test_requests_made_before_the_sweep_are_ignored(tmp_path):
     Cancellations(tmp_path).request(["a", ALL])
     ours = Cancellations(tmp_path)
     assert not ours.pending("a") and not ours.pending("b")
@@ -137,29 +137,21 @@ def test_requests_made_before_the_sweep_are_ignored(tmp_path: Path) -> None:
     assert ours.pending("b")
 
 
-def test_a_run_that_always_dies_is_not_tried_for_ever_though_its_workers_hold_the_lock(pool, monkeypatch) -> None:
+def test_a_run_that_always_dies_is_not_tried_for_ever_though_its_workers_hold_the_lock(pool, monkeypatch):
     made, plan, _ = pool("bad", retries=1)
-    started: list[int] = []
-    start = queued.start
-
-    def noted(*arguments: object) -> subprocess.Popen[bytes]:
-        process = start(*arguments)
-        started.append(process.pid)
-        return process
 
     def lingering(_: object) -> Holder | None:
         """Return the holder as it is just after a run died whose trainer has not ended yet."""
-        ended = made.running and made.running[0].process.poll() is not None
-        return Holder("here", machine(), started[-1], None, "") if ended else None
+        ended = [running.process for running in made.running if running.process.poll() is not None]
+        return Holder("here", machine(), ended[0].pid, None, "") if ended else None
 
-    monkeypatch.setattr(queued, "start", noted)
     monkeypatch.setattr(type(plan[0].folder), "holder", property(lingering))
     made.run(plan)
     assert tries(plan[0]) == 2
 
 
 @pytest.mark.parametrize(("error", "raised"), [(KeyboardInterrupt, Interrupted), (ValueError, ValueError)])
-def test_after_ctrl_c_or_an_error_no_run_is_left_running(pool, monkeypatch, error, raised) -> None:
+def test_after_ctrl_c_or_an_error_no_run_is_left_running(pool, monkeypatch, error, raised):
     made, plan, _ = pool("slow", "slow", "slow")
 
     def fail() -> None:

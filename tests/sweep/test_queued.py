@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +30,7 @@ def typed_run(*overrides: str) -> PlannedRun:
         ["exp=bert_preln_nowarm_linear", "data.train=a", "data.valid=b", "paths.runs=some where"],
     ],
 )
-def test_an_experiment_comes_back_as_it_was_queued(overrides: list[str], tmp_path: Path) -> None:
+def test_an_experiment_comes_back_as_it_was_queued(overrides, tmp_path):
     typed = typed_run(*overrides)
     (file,) = queued.write([typed], tmp_path)
     found, code = queued.read(file)
@@ -40,7 +39,7 @@ def test_an_experiment_comes_back_as_it_was_queued(overrides: list[str], tmp_pat
     assert queued.listed(tmp_path) == {0: file} and queued.name(file) == typed.name
 
 
-def test_a_file_that_was_edited_meanwhile_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_was_edited_meanwhile_changes_nothing(tmp_path, monkeypatch):
     conf, ran = tmp_path / "conf", list[tuple[Experiment, Any]]()
     shutil.copytree(CONF, conf)
     monkeypatch.setattr("ln_repro.experiment.compose.CONF", conf)
@@ -54,7 +53,7 @@ def test_a_file_that_was_edited_meanwhile_changes_nothing(tmp_path: Path, monkey
     assert ran == [(typed.experiment, provenance.code())]
 
 
-def test_other_code_than_it_was_queued_with_is_told() -> None:
+def test_other_code_than_it_was_queued_with_is_told():
     now = provenance.code()
     other = {**now, "git": "0" * 40}
     assert provenance.code_of([now], now) == now
@@ -62,18 +61,16 @@ def test_other_code_than_it_was_queued_with_is_told() -> None:
 
 
 @pytest.mark.parametrize(("dirty", "found"), [((True, False), True), ((None, False), None), ((False, False), False)])
-def test_the_code_of_all_sessions_is_told(dirty: tuple[bool | None, ...], found: bool | None) -> None:
+def test_the_code_of_all_sessions_is_told(dirty, found):
     sessions = [{"version": "1", "git": str(number), "dirty": one} for number, one in enumerate(dirty)]
     assert provenance.code_of(sessions) == {**sessions[-1], "dirty": found, "sessions": sessions}
 
 
-def test_where_git_fails_it_is_not_known_whether_files_were_modified(tmp_path: Path) -> None:
-    git = tmp_path / "git"
-    git.write_text(f'#!/bin/sh\ncase "$*" in *status*) exit 128;; esac\nexec {shutil.which("git")} "$@"\n')
-    git.chmod(0o755)
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+def test_where_git_fails_it_is_not_known_whether_files_were_modified(tool):
+    git = shutil.which("git", path=os.environ["PATH"].partition(os.pathsep)[2])
+    tool("git", f'case "$*" in *status*) exit 128;; esac\nexec {git} "$@"')
     script = "from ln_repro.records.provenance import code; print(code())"
-    found = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "'dirty': None" in found.stdout
 
 
@@ -84,9 +81,5 @@ def test_where_git_fails_it_is_not_known_whether_files_were_modified(tmp_path: P
         (["--queued=gone.json", "seed=2"], "--queued: takes no overrides; leave out seed=2"),
     ],
 )
-def test_a_queued_experiment_that_cannot_be_run_is_one_line(
-    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(["run", *words]) == 2
-    assert capfd.readouterr().err == f"ln-repro: {message}\n"
+def test_a_queued_experiment_that_cannot_be_run_is_one_line(words, message, empty_place, refused):
+    refused(["run", *words], message)

@@ -1,9 +1,7 @@
 """Sweeps on Slurm, without one: what a job does on failures and warnings, how the queue is read, and cancelling."""
 
-import os
 import signal
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,6 @@ import psutil
 import pytest
 from rich.console import Console
 
-from ln_repro import cli
 from ln_repro.engine import device
 from ln_repro.engine.device import Gpu
 from ln_repro.errors import LnReproError, UserError
@@ -20,53 +17,38 @@ from ln_repro.experiment.compose import launcher
 from ln_repro.sweep import cluster, queued, slurm
 from ln_repro.sweep.progress import Progress
 from ln_repro.sweep.slurm import RunJob, asks_for_gpus
-from ln_repro.system.directory_lock import Holder, acquire, machine, newest
+from ln_repro.system.directory_lock import Holder, machine
 from tests.examples import experiment, planned
-
-
-@pytest.fixture
-def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Return a function that makes a job whose runs end with the given statuses, and the list of those started."""
-    monkeypatch.setattr(slurm, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(slurm, "END_SECONDS", 0.0)
-    started: list[Path] = []
-
-    def make(*ends: str, retries: int = 2) -> tuple[RunJob, list[Path]]:
-        codes = iter(ends)
-
-        def start(file: Path, log: Path) -> subprocess.Popen[bytes]:
-            started.append(file)
-            return subprocess.Popen([sys.executable, "-c", next(codes)])
-
-        monkeypatch.setattr(queued, "start", start)
-        return RunJob("toy-s1-0", Path("0-toy-s1-0.json"), tmp_path, retries), started
-
-    return make
 
 
 @pytest.mark.parametrize(
     ("ends", "runs", "status"),
     [([1, 1, 1], 3, 1), ([2], 1, 2), ([1, 130], 2, 130), ([-9, 0], 2, 0)],
 )
-def test_a_job_tries_again_what_may_succeed(job, ends: list[int], runs: int, status: int) -> None:
-    codes = [f"import os, sys; os.kill(os.getpid(), {-end}) if {end} < 0 else sys.exit({end})" for end in ends]
-    made, started = job(*codes)
-    assert made() == status
+def test_a_job_tries_again_what_may_succeed(ends, runs, status, tmp_path, monkeypatch):
+    started = []
+
+    def start(file: Path, log: Path) -> subprocess.Popen[bytes]:
+        end = ends[len(started)]
+        started.append(file)
+        return subprocess.Popen(["sh", "-c", f"kill {end} $$" if end < 0 else f"exit {end}"])
+
+    monkeypatch.setattr(slurm, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(slurm, "END_SECONDS", 0.0)
+    monkeypatch.setattr(queued, "start", start)
+    assert RunJob("toy-s1-0", Path("0-toy-s1-0.json"), tmp_path, retries=2)() == status
     assert started == [Path("0-toy-s1-0.json")] * runs
 
 
 @pytest.fixture
-def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def queue(tmp_path: Path, tool):
     """Put an `squeue` on the path; return a function that sets its answer, and the file of its arguments."""
-    asked, answer, tools = tmp_path / "asked", tmp_path / "answer", tmp_path / "tools"
-    tools.mkdir()
-    (tools / "squeue").write_text(f"#!/bin/sh\necho $@ >> '{asked}'\ncat '{answer}'\n")
-    (tools / "squeue").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
+    asked, answer = tmp_path / "asked", tmp_path / "answer"
+    tool("squeue", f"echo $@ >> '{asked}'\ncat '{answer}'")
     return answer.write_text, asked
 
 
-def test_the_queue_is_read_once_for_all_jobs_if_there_are_any(queue, tmp_path: Path) -> None:
+def test_the_queue_is_read_once_for_all_jobs_if_there_are_any(queue, tmp_path):
     answer, asked = queue
     assert cluster.queued(tmp_path) == {} and not asked.exists()
     plan = [planned(experiment(seed=seed, paths__runs=tmp_path)) for seed in (1, 2, 3, 4)]
@@ -79,11 +61,10 @@ def test_the_queue_is_read_once_for_all_jobs_if_there_are_any(queue, tmp_path: P
     assert len(asked.read_text().splitlines()) == 1
 
 
-def test_with_fail_fast_jobs_that_wait_are_cancelled_after_a_failure(queue, tmp_path: Path, monkeypatch) -> None:
+def test_with_fail_fast_jobs_that_wait_are_cancelled_after_a_failure(queue, tool, tmp_path, monkeypatch):
     answer, _ = queue
     cancelled = tmp_path / "cancelled"
-    (tmp_path / "tools" / "scancel").write_text(f"#!/bin/sh\necho $@ >> '{cancelled}'\n: > '{tmp_path / 'answer'}'\n")
-    (tmp_path / "tools" / "scancel").chmod(0o755)
+    tool("scancel", f"echo $@ >> '{cancelled}'\n: > '{tmp_path / 'answer'}'")
     monkeypatch.setattr(cluster, "WATCH_SECONDS", 0.01)
     plan = [planned(experiment(seed=seed, paths__runs=tmp_path)) for seed in (1, 2, 3)]
     queued.write(plan, cluster.arrays(tmp_path) / "ours")
@@ -95,13 +76,13 @@ def test_with_fail_fast_jobs_that_wait_are_cancelled_after_a_failure(queue, tmp_
     assert cancelled.read_text() == "5_2\n" and "--fail-fast: 1 runs are not started" in said
 
 
-def test_without_slurm_there_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_slurm_there_is_one_line(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LnReproError, match="squeue not found"):
         slurm.queue()
 
 
-def test_a_launcher_file_and_single_options_change_the_options_of_slurm(tmp_path: Path) -> None:
+def test_a_launcher_file_and_single_options_change_the_options_of_slurm(tmp_path):
     mine = tmp_path / "lab.yaml"
     mine.write_text("partition: gpu\nadditional_parameters: {reservation: paper}\n")
     asked = launcher(str(mine), ["timeout_min=99"])
@@ -119,17 +100,14 @@ def test_a_launcher_file_and_single_options_change_the_options_of_slurm(tmp_path
         (["launcher=slurm", "train.device=cpu"], False),
     ],
 )
-def test_without_a_gpu_here_the_precision_of_jobs_with_one_is_named(
-    words: list[str], warned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_without_a_gpu_here_the_precision_of_jobs_with_one_is_named(words, warned, empty_place, monkeypatch, call):
     monkeypatch.setattr(device, "gpu", lambda: Gpu(None, False))
-    assert cli.main(["sweep", "grid=design", "--only", "postln_warm", "--dry-run", *words]) == 0
-    said = capsys.readouterr().err
+    code, _, said = call("sweep", "grid=design", "--only", "postln_warm", "--dry-run", *words)
+    assert code == 0
     assert ("the jobs run in fp32 unless you give precision=bf16" in said) == warned and said.count("\n") == warned
 
 
-def test_a_job_can_ask_for_gpus_in_several_ways() -> None:
+def test_a_job_can_ask_for_gpus_in_several_ways():
     more = {"additional_parameters": {"gpus": 1}}
     assert all(map(asks_for_gpus, ({"gpus_per_node": 1}, {"gpus_per_task": 2}, {"gres": "gpu:a100:1"}, more)))
     none = {"gpus_per_node": 0, "gpus_per_task": None, "gres": "scratch:1", "cpus_per_gpu": 4}
@@ -147,23 +125,17 @@ def test_a_job_can_ask_for_gpus_in_several_ways() -> None:
     ],
 )
 def test_a_launcher_that_cannot_be_used_is_refused_before_anything_is_prepared(
-    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+    words, message, empty_place, monkeypatch, refused
+):
     pytest.importorskip("submitit")
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "torn.yaml").write_text("a: [")
-    (tmp_path / "list.yaml").write_text("- a\n")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("LN_REPRO_DATA", raising=False)
-    assert cli.main(["sweep", "grid=design", *words]) == 2
-    said = capfd.readouterr().err
-    assert said.startswith(f"ln-repro: {message}") and said.count("\n") == 1
-    assert not (tmp_path / "data").exists()
+    (empty_place / "torn.yaml").write_text("a: [")
+    (empty_place / "list.yaml").write_text("- a\n")
+    monkeypatch.setenv("PATH", str(empty_place))
+    refused(["sweep", "grid=design", *words], message)
+    assert not (empty_place / "data").exists()
 
 
-def test_a_refused_submission_leaves_nothing_that_status_would_ask_slurm_about(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_submission_leaves_nothing_that_status_would_ask_slurm_about(tmp_path, monkeypatch):
     def refuse(*arguments: Any) -> None:
         raise UserError("launcher: Slurm refused the jobs")
 
@@ -173,7 +145,7 @@ def test_a_refused_submission_leaves_nothing_that_status_would_ask_slurm_about(
     assert cluster.queued(tmp_path) == {}  # squeue is not installed
 
 
-def test_only_the_process_that_acquired_the_lock_is_stopped() -> None:
+def test_only_the_process_that_acquired_the_lock_is_stopped():
     process = subprocess.Popen(["sleep", "3600"])
     created = psutil.Process(process.pid).create_time()
     holder = Holder("here", machine(), process.pid, None, "", created=created)
@@ -182,9 +154,3 @@ def test_only_the_process_that_acquired_the_lock_is_stopped() -> None:
     assert process.poll() is None
     assert cluster.stopped(holder) and process.wait() == -signal.SIGTERM
     assert not cluster.stopped(holder)
-
-
-def test_a_lock_holds_the_start_time_of_its_process(tmp_path: Path) -> None:
-    with acquire(tmp_path):
-        _, found = newest(tmp_path)
-    assert found and found.created == pytest.approx(psutil.Process().create_time(), abs=1)

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import time
+from collections.abc import Callable
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from ln_repro.errors import LnReproError
 from ln_repro.records.run_dir import RunFolder, write_json
 from ln_repro.system import directory_lock
-from ln_repro.system.directory_lock import InUseError, acquire, holder, newest
+from ln_repro.system.directory_lock import InUseError, acquire, holder, machine, newest
 from tests.examples import record
 from tests.waiting import HANGS_SECONDS, until
 
@@ -23,25 +24,30 @@ FORK = multiprocessing.get_context("fork")
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let locks expire within a test's time."""
+    """Let a test notice soon that another machine holds a lock; only dead ones let it expire."""
     monkeypatch.setattr(directory_lock, "HEARTBEAT_SECONDS", 0.1)
-    monkeypatch.setattr(directory_lock, "EXPIRY_SECONDS", 5.0)
     monkeypatch.setattr(directory_lock, "PATIENCE_SECONDS", 0.6)
 
 
-def hold(folder: Path, taken_over: Event) -> None:
-    """Hold a directory, as a process of another machine, until another process takes it over."""
-    directory_lock.machine = lambda: "other"
+@pytest.fixture
+def expire(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return a function that lets locks expire within a test's time."""
+    return lambda: monkeypatch.setattr(directory_lock, "EXPIRY_SECONDS", 1.0)
+
+
+def hold(folder: Path, machine: str, taken_over: Event) -> None:
+    """Hold a directory, as a process of some machine, until another process takes it over."""
+    directory_lock.machine = lambda: machine
     with acquire(folder) as ours:
         until(lambda: ours.taken_over)
         taken_over.set()
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path):
-    """Return a directory, the process of another machine that holds it, and the event of its takeover."""
+def holding(request: pytest.FixtureRequest, tmp_path: Path):
+    """Return a directory, the process (of another machine by default) that holds it, and the event of its takeover."""
     taken_over = FORK.Event()
-    process = FORK.Process(target=hold, args=(tmp_path, taken_over))
+    process = FORK.Process(target=hold, args=(tmp_path, getattr(request, "param", "other"), taken_over))
     process.start()
     until(lambda: newest(tmp_path)[0])
     yield tmp_path, process, taken_over
@@ -49,27 +55,23 @@ def elsewhere(tmp_path: Path):
     process.join()
 
 
-def test_another_machine_is_kept_out_by_the_heartbeat_alone(elsewhere) -> None:
-    folder, *_ = elsewhere
-    assert holder(folder) is not None and not holder(folder).is_local
-    with pytest.raises(InUseError, match=r"in use by process \d+ on .+; wait for it or stop it"), acquire(folder):
+@pytest.mark.parametrize("holding", [machine()], indirect=True, ids=["here"])
+def test_a_holder_on_this_machine_keeps_others_out_until_it_is_killed(holding):
+    folder, process, _ = holding
+    with pytest.raises(InUseError, match=f"in use by process {process.pid}; wait for it or stop it"), acquire(folder):
         pass
-
-
-def test_a_dead_holder_on_another_machine_is_outlived(elsewhere) -> None:
-    folder, process, *_ = elsewhere
     process.kill()
     process.join()
-    began = time.monotonic()
-    with acquire(folder) as ours:
-        assert time.monotonic() - began > directory_lock.EXPIRY_SECONDS - 0.1
-        assert (ours.number, newest(folder)[0]) == (2, 2)
+    assert holder(folder) is None
+    with acquire(folder):
+        assert holder(folder).pid == os.getpid()
     assert holder(folder) is None
 
 
-def test_a_process_that_was_suspended_too_long_notices_the_takeover(elsewhere) -> None:
-    folder, process, taken_over = elsewhere
+def test_a_process_that_was_suspended_too_long_notices_the_takeover(holding, expire):
+    folder, process, taken_over = holding
     os.kill(process.pid, signal.SIGSTOP)
+    expire()
     with acquire(folder) as ours:
         os.kill(process.pid, signal.SIGCONT)
         assert taken_over.wait(HANGS_SECONDS)
@@ -77,7 +79,7 @@ def test_a_process_that_was_suspended_too_long_notices_the_takeover(elsewhere) -
         assert holder(folder).pid == os.getpid()
 
 
-def test_a_lock_that_was_taken_over_names_its_new_holder(tmp_path: Path) -> None:
+def test_a_lock_that_was_taken_over_names_its_new_holder(tmp_path):
     with acquire(tmp_path) as ours:
         later = {**vars(ours.holder), "host": "node7", "boot": "another", "pid": 12, "job": "3_4"}
         (tmp_path / "sessions" / "2.json").write_text(json.dumps(later))
@@ -87,37 +89,39 @@ def test_a_lock_that_was_taken_over_names_its_new_holder(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("skew", [-86_400, 86_400])
-def test_clocks_that_differ_or_are_set_back_change_nothing(elsewhere, monkeypatch, skew: float) -> None:
-    folder, process, *_ = elsewhere
+def test_only_a_dead_holder_holding_is_outlived_whatever_the_clocks_say(holding, expire, monkeypatch, skew):
+    folder, process, *_ = holding
     clock = time.time
     monkeypatch.setattr(time, "time", lambda: clock() + skew)
-    assert holder(folder)
-    with pytest.raises(InUseError), acquire(folder):
+    assert not holder(folder).is_local
+    with pytest.raises(InUseError, match=r"in use by process \d+ on .+; wait for it or stop it"), acquire(folder):
         pass
     process.kill()
     process.join()
     os.utime(folder / "sessions" / "1.json", (clock() - skew, clock() - skew))
+    expire()
     assert holder(folder) is None
-    with acquire(folder):
-        pass
+    began = time.monotonic()
+    with acquire(folder) as ours:
+        assert time.monotonic() - began > 0.9 and ours.number == 2
 
 
-def test_a_released_lock_is_free_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directory_lock, "EXPIRY_SECONDS", 3600.0)  # it would be refused, if it had to expire
+def test_a_released_lock_is_free_at_once(tmp_path):
     for number in range(1, 4):
         with acquire(tmp_path) as ours:
             assert ours.number == number
     assert sorted(path.name for path in (tmp_path / "sessions").iterdir()) == ["1.json", "2.json", "3.json"]
 
 
-def test_a_damaged_lock_file_expires(tmp_path: Path) -> None:
+def test_a_damaged_lock_file_expires(tmp_path, expire):
+    expire()
     (tmp_path / "sessions").mkdir()
     (tmp_path / "sessions" / "1.json").write_text('{"host": "a')
     with acquire(tmp_path) as ours:
         assert ours.number == 2
 
 
-def test_the_slurm_job_is_named_as_slurm_names_it() -> None:
+def test_the_slurm_job_is_named_as_slurm_names_it():
     assert directory_lock.job({}) is None
     assert directory_lock.job({"SLURM_JOB_ID": "7"}) == "7"
     assert directory_lock.job({"SLURM_JOB_ID": "9", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "2"}) == "7_2"
@@ -144,7 +148,7 @@ def compete(place: str, seed: int, alien: bool) -> None:
                 continue
 
 
-def test_16_processes_of_two_machines_write_100_records_once_each(tmp_path: Path) -> None:
+def test_16_processes_of_two_machines_write_100_records_once_each(tmp_path):
     crowd = [FORK.Process(target=compete, args=(str(tmp_path), seed, seed % 2 == 1)) for seed in range(16)]
     for process in crowd:
         process.start()

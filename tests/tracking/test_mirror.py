@@ -7,24 +7,21 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from wandb_server import Server
 
 from ln_repro.errors import LnReproError
 from ln_repro.experiment.settings import Tracker
-from ln_repro.records.events import Events
 from ln_repro.records.run_dir import write_json
 from ln_repro.system.directory_lock import acquire
-from ln_repro.tracking import follower
 from ln_repro.tracking import mirror as tracking
 from ln_repro.tracking.follower import LOG, SAMPLES, refuse_secrets, row
 from tests.examples import experiment, record
-from tests.waiting import until
+from tests.waiting import processes, until
 
 ID = "0123456789"
 CANARY = "c0ffee" * 6 + "cafe"
@@ -32,27 +29,6 @@ RECORD = record(id=ID, parameters=1234, bleu={
     "test": {"score": 3.5, "signature": "nrefs:1|case:lc", "epoch": 2},
     "test_tokenised": {"score": 4.5, "signature": "nrefs:1|tok:none"},
 })  # fmt: skip
-RUNNER = """
-import sys, time
-from pathlib import Path
-from ln_repro.experiment.settings import Tracker
-from ln_repro.tracking.mirror import mirrored
-with mirrored(Tracker(name="wandb"), Path(sys.argv[1]), print):
-    time.sleep(3600)
-"""
-
-
-def core_available() -> bool:
-    """Return whether wandb's service binary is there and starts."""
-    try:
-        from wandb.util import get_core_path
-
-        return subprocess.run([get_core_path(), "--help"], capture_output=True, timeout=30).returncode in (0, 2)
-    except Exception:
-        return False
-
-
-needs_core = pytest.mark.skipif(not core_available(), reason="wandb's core binary does not run here")
 
 
 @pytest.fixture(autouse=True)
@@ -85,21 +61,13 @@ def run_dir(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def warnings() -> list[str]:
-    """Return a list for warnings."""
-    return []
-
-
 def train_event(update: int, **more: Any) -> dict[str, Any]:
     """Return an event as training writes it."""
     return {"kind": "train", "time": "2026-01-02T03:04:05+00:00", "update": update, "epoch": 1,
             "loss": 10 / update, "lr": 1e-3, "tokens_per_s": 100.0, **more}  # fmt: skip
 
 
-def mirrored(
-    run_dir: Path, mode: str = "auto", warn: Callable[[str], None] = pytest.fail
-) -> AbstractContextManager[Callable[[], None]]:
+def mirrored(run_dir: Path, mode: str = "auto", warn=pytest.fail):
     """Mirror a run as its command does."""
     return tracking.mirrored(Tracker(name="wandb", mode=mode), run_dir, warn)
 
@@ -118,13 +86,7 @@ def finish(run_dir: Path, **changes: Any) -> None:
 
 def followers(run_dir: Path) -> dict[int, str]:
     """Return the followers of this run, and their wandb services, that are alive: command lines by process id."""
-    found = {}
-    for process in psutil.process_iter(["cmdline", "environ"]):
-        command, environment = " ".join(process.info["cmdline"] or []), process.info["environ"] or {}
-        ours = any(str(run_dir) in value for value in environment.values())
-        if ours and ("tracking.follower" in command or "wandb-core" in command):
-            found[process.pid] = command
-    return found
+    return processes(run_dir, "tracking.follower", "wandb-core")
 
 
 def assert_nothing_private(run_dir: Path) -> None:
@@ -138,9 +100,7 @@ def assert_nothing_private(run_dir: Path) -> None:
     ("auto", None, "auto"), ("auto", "dryrun", "offline"), ("auto", "disabled", "disabled"),
     ("online", "offline", "online"), ("disabled", "online", "disabled"),
 ])  # fmt: skip
-def test_wandb_mode_decides_what_the_settings_leave_open(
-    setting: str, variable: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wandb_mode_decides_what_the_settings_leave_open(setting, variable, expected, monkeypatch):
     if variable:
         monkeypatch.setenv("WANDB_MODE", variable)
     assert tracking.mode_of(Tracker(name="wandb", mode=setting)) == expected
@@ -149,7 +109,7 @@ def test_wandb_mode_decides_what_the_settings_leave_open(
 # Without wandb
 
 
-def test_rows_are_named_as_wandb_groups_them() -> None:
+def test_rows_are_named_as_wandb_groups_them():
     assert row(train_event(5, nll_loss=None)) == {
         "train/loss": 2.0, "train/lr": 1e-3, "train/tokens_per_s": 100.0, "update": 5, "epoch": 1,
         "_timestamp": 1767323045.0,
@@ -163,21 +123,7 @@ def test_rows_are_named_as_wandb_groups_them() -> None:
     assert row({"kind": "status", "state": "running", "parameters": 7, **always}) == {}
 
 
-def test_the_end_of_the_file_is_read_even_if_the_command_has_ended(tmp_path: Path) -> None:
-    events = Events(tmp_path / "events.jsonl")
-    lines = [json.dumps(train_event(update)) + "\n" for update in (1, 2, 3)]
-    looks = iter(["", lines[0] + lines[1][:9], lines[1][9:], lines[2] + "{torn"])
-
-    def ended() -> bool:
-        if text := next(looks):
-            with events.path.open("a") as file:
-                file.write(text)
-        return text.endswith("torn")
-
-    assert [event["update"] for event in follower.until(events, ended)] == [1, 2, 3]
-
-
-def test_nothing_named_like_a_secret_is_sent() -> None:
+def test_nothing_named_like_a_secret_is_sent():
     with pytest.raises(ValueError, match="api_key"):
         refuse_secrets({"eval": {"api_key": "x"}})
 
@@ -185,10 +131,7 @@ def test_nothing_named_like_a_secret_is_sent() -> None:
 # Against the stand-in
 
 
-@needs_core
-def test_a_run_arrives_once_in_order_with_its_end_whatever_signals_come(
-    server: Server, run_dir: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_arrives_once_in_order_with_its_end_whatever_signals_come(server, run_dir, capfd):
     with mirrored(run_dir) as check:
         write(run_dir, *(train_event(update, gnorm=float("inf")) for update in range(1, 21)))
         until(lambda: ID in server.runs)
@@ -220,28 +163,7 @@ def test_a_run_arrives_once_in_order_with_its_end_whatever_signals_come(
     assert tracking.sync(run_dir) == "40 events, mirrored before" and run.finished == 1
 
 
-@needs_core
-def test_what_a_resumed_trainer_writes_again_arrives_once(server: Server, run_dir: Path) -> None:
-    """Session 1 is killed at update 100, session 2 resumes at 60 and is interrupted, session 3 finishes."""
-    status = {"kind": "status", "time": "2026-01-02T03:04:05+00:00", "epoch": 1, "parameters": 1234}
-    write(run_dir, status | {"state": "started", "update": 0}, *map(train_event, range(20, 101, 20)))
-    runner = subprocess.Popen([sys.executable, "-c", RUNNER, str(run_dir)])
-    until(lambda: ID in server.runs)
-    runner.kill()
-    runner.wait()
-    with pytest.raises(KeyboardInterrupt), mirrored(run_dir):  # waits for the first follower to end
-        write(run_dir, status | {"state": "resumed", "update": 60}, *map(train_event, range(80, 121, 20)))
-        raise KeyboardInterrupt
-    assert server.runs[ID].column("update") == [20, 40, 60, 80, 100, 120] and server.runs[ID].exit_code == 1
-    with mirrored(run_dir):
-        write(run_dir, status | {"state": "resumed", "update": 120}, train_event(140))
-        finish(run_dir)
-    assert server.runs[ID].column("update") == [20, 40, 60, 80, 100, 120, 140] and server.runs[ID].exit_code == 0
-    assert len(list((run_dir / "wandb").glob("run-*"))) == 1 and followers(run_dir) == {}
-
-
-@needs_core
-def test_an_offline_run_is_kept_whole_and_synced_once(server: Server, run_dir: Path) -> None:
+def test_an_offline_run_is_kept_whole_and_synced_once(server, run_dir):
     with pytest.raises(KeyboardInterrupt), mirrored(run_dir, "offline"):
         write(run_dir, *map(train_event, range(1, 6)))
         raise KeyboardInterrupt
@@ -267,8 +189,7 @@ def test_an_offline_run_is_kept_whole_and_synced_once(server: Server, run_dir: P
     assert server.runs[ID].column("update") == list(range(1, 11))
 
 
-@needs_core
-def test_a_run_without_a_tracker_can_be_synced_before_and_after_its_end(server: Server, run_dir: Path) -> None:
+def test_a_run_without_a_tracker_can_be_synced_before_and_after_its_end(server, run_dir):
     write(run_dir, train_event(1), train_event(2, loss=None))
     assert tracking.sync(run_dir) == "2 events, mirrored now"
     assert server.runs[ID].exit_code == 1
@@ -286,9 +207,8 @@ def follow(run_dir: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-@needs_core
 @pytest.mark.slow
-def test_an_offline_run_is_followed_while_it_runs(server: Server, run_dir: Path) -> None:
+def test_an_offline_run_is_followed_while_it_runs(server, run_dir):
     with acquire(run_dir):
         with mirrored(run_dir, "offline"):
             write(run_dir, train_event(1), train_event(2))
@@ -306,8 +226,7 @@ def test_an_offline_run_is_followed_while_it_runs(server: Server, run_dir: Path)
     assert not (run_dir / "wandb" / "live").exists()
 
 
-@needs_core
-def test_a_run_that_is_mirrored_online_is_not_followed(server: Server, run_dir: Path) -> None:
+def test_a_run_that_is_mirrored_online_is_not_followed(server, run_dir):
     with acquire(run_dir), mirrored(run_dir, "online"):
         until(lambda: ID in server.runs)
         following = follow(run_dir)
@@ -318,62 +237,57 @@ def test_a_run_that_is_mirrored_online_is_not_followed(server: Server, run_dir: 
 # What fails
 
 
-@needs_core
-def test_without_a_key_auto_stays_offline_and_online_is_one_warning(run_dir: Path, warnings: list[str]) -> None:
+@contextmanager
+def warned_once(run_dir: Path, mode: str = "auto", reason: str = "") -> Iterator[Callable[[], None]]:
+    """Mirror a run, and assert that there is one warning, which names the reason."""
+    warnings: list[str] = []
+    with mirrored(run_dir, mode, warnings.append) as check:
+        yield check
+    assert len(warnings) == 1 and reason in warnings[0] and CANARY not in warnings[0]
+
+
+def test_without_a_key_auto_stays_offline_and_online_is_one_warning(run_dir):
     write(run_dir, train_event(1))
     with mirrored(run_dir):
         pass
     assert len(list((run_dir / "wandb").glob("offline-run-*"))) == 1
-    with mirrored(run_dir, "online", warnings.append):
+    with warned_once(run_dir, "online", "API key"):
         pass
-    assert len(warnings) == 1 and "API key" in warnings[0]
     with pytest.raises(LnReproError, match="API key"):
         tracking.sync(run_dir)
 
 
-@needs_core
 @pytest.mark.parametrize("how", ["refused port", "refused key"])
-def test_a_server_that_refuses_is_one_warning_in_bounded_time(
-    how: str, run_dir: Path, warnings: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_refuses_is_one_warning_in_bounded_time(how, run_dir, monkeypatch):
     monkeypatch.setitem(tracking.SETTINGS, "INIT_TIMEOUT", "2")
     monkeypatch.setenv("WANDB_API_KEY", CANARY)
     with Server(refuse=True) as server:
         monkeypatch.setenv("WANDB_BASE_URL", server.url if how == "refused key" else "http://127.0.0.1:9")
-        with mirrored(run_dir, "online", warnings.append):
+        with warned_once(run_dir, "online"):
             write(run_dir, train_event(1))
-    assert len(warnings) == 1 and CANARY not in warnings[0]
     until(lambda: followers(run_dir) == {})
 
 
-@needs_core
-def test_a_server_that_never_answers_delays_the_run_no_longer_than_its_limit(
-    run_dir: Path, warnings: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_never_answers_delays_the_run_no_longer_than_its_limit(run_dir, monkeypatch):
     monkeypatch.setattr(tracking, "FINISH_SECONDS", 0.2)
     monkeypatch.setenv("WANDB_API_KEY", CANARY)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        with mirrored(run_dir, "online", warnings.append):
+        with warned_once(run_dir, "online", "not everything was sent within 0.2 s"):
             write(run_dir, train_event(1))
-        assert len(warnings) == 1 and "not everything was sent within 0.2 s" in warnings[0]
         assert not [command for command in followers(run_dir).values() if "ln_repro" in command]
     until(lambda: followers(run_dir) == {})
 
 
-@needs_core
 @pytest.mark.slow
-def test_a_server_that_dies_during_the_run_is_one_warning_and_a_later_sync_adds_the_rest(
-    server: Server, run_dir: Path, warnings: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_dies_during_the_run_is_one_warning_and_a_later_sync_adds_the_rest(server, run_dir, monkeypatch):
     monkeypatch.setattr(tracking, "UPLOAD_SECONDS", 1)
-    with mirrored(run_dir, warn=warnings.append):
+    with warned_once(run_dir):
         write(run_dir, train_event(1))
         until(lambda: ID in server.runs)
         server.stop()
         write(run_dir, train_event(2))
         finish(run_dir)
-    assert len(warnings) == 1
     with Server() as revived:
         revived.runs = server.runs
         monkeypatch.setenv("WANDB_BASE_URL", revived.url)
@@ -381,9 +295,8 @@ def test_a_server_that_dies_during_the_run_is_one_warning_and_a_later_sync_adds_
     assert server.runs[ID].column("update") == [1, 2] and server.runs[ID].exit_code == 0
 
 
-@needs_core
-def test_a_wandb_service_that_dies_is_one_warning(server: Server, run_dir: Path, warnings: list[str]) -> None:
-    with mirrored(run_dir, warn=warnings.append) as check:
+def test_a_wandb_service_that_dies_is_one_warning(server, run_dir):
+    with warned_once(run_dir) as check:
         write(run_dir, train_event(1))
         until(lambda: ID in server.runs)
         for process, command in followers(run_dir).items():
@@ -392,11 +305,9 @@ def test_a_wandb_service_that_dies_is_one_warning(server: Server, run_dir: Path,
         write(run_dir, train_event(2))
         check()
         finish(run_dir)
-    assert len(warnings) == 1
 
 
-def test_a_folder_that_cannot_be_written_is_one_warning(run_dir: Path, warnings: list[str]) -> None:
+def test_a_folder_that_cannot_be_written_is_one_warning(run_dir):
     (run_dir / "wandb").write_text("a file where the folder should be")
-    with mirrored(run_dir, "offline", warnings.append) as check:
+    with warned_once(run_dir, "offline", "wandb") as check:
         check()
-    assert len(warnings) == 1 and "wandb" in warnings[0]

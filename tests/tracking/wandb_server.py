@@ -61,16 +61,15 @@ class Server:
     def answer(self, operation: str, given: dict[str, Any]) -> dict[str, Any]:
         """Answer one GraphQL operation; an unknown one gets an empty answer."""
         self.calls[operation] += 1
+        viewer = {"id": "v", "entity": "local", "username": "local", "flags": "{}", "teams": {"edges": []}}
         known: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-            "Viewer": lambda given: {"viewer": {"id": "v", "entity": "local", "username": "local", "flags": "{}",
-                                                "teams": {"edges": []}}},
-            "ServerFeaturesQuery": lambda given: {"serverInfo": {"features": []}},
+            "Viewer": lambda given: {"viewer": viewer},
             "RunResumeStatus": self._resume_status,
             "UpsertBucket": self._upsert,
             "CreateRunFiles": self._run_files,
-            "CreateArtifact": lambda given: {"createArtifact": {"artifact": _ARTIFACT}},
+            "CreateArtifact": lambda given: {"createArtifact": {"artifact": {"id": "a", "state": "COMMITTED"}}},
             "ArtifactType": lambda given: {"project": {"artifact": {"artifactType": {"name": "run_table"}}}},
-        }  # fmt: skip
+        }
         return known[operation](given) if operation in known else {}
 
     def stream(self, run_id: str, body: dict[str, Any]) -> None:
@@ -94,11 +93,9 @@ class Server:
             offsets = sorted(run.history)
             tail = [json.dumps(run.history[offsets[-1]])] if offsets else []
             model["bucket"] = {
-                "id": "r", "name": given["name"], "displayName": run.info.get("displayName"),
-                "summaryMetrics": json.dumps(run.summary), "config": json.dumps(run.config),
-                "historyLineCount": len(offsets), "eventsLineCount": 0, "logLineCount": 0,
-                "historyTail": json.dumps(tail), "eventsTail": "[]",
-                "tags": run.info.get("tags") or [], "notes": None, "wandbConfig": json.dumps({"t": 1}),
+                "id": "r", "name": given["name"], "summaryMetrics": json.dumps(run.summary),
+                "config": json.dumps(run.config), "historyLineCount": len(offsets), "eventsLineCount": 0,
+                "logLineCount": 0, "historyTail": json.dumps(tail), "eventsTail": "[]", "wandbConfig": '{"t": 1}',
             }  # fmt: skip
         return {"model": model}
 
@@ -108,20 +105,14 @@ class Server:
         run = self.runs.setdefault(given["name"], Run())
         run.info.update({key: value for key, value in given.items() if value is not None})
         run.config.update(json.loads(given.get("config") or "{}"))
-        bucket = {
-            "id": "r", "name": given["name"], "displayName": run.info.get("displayName"), "description": None,
-            "config": json.dumps(run.config), "sweepName": None, "historyLineCount": len(run.history),
-            "project": {"id": "p", "name": given.get("project"), "entity": {"id": "e", "name": "local"}},
-        }  # fmt: skip
+        project = {"id": "p", "name": given.get("project"), "entity": {"id": "e", "name": "local"}}
+        bucket = {"id": "r", "name": given["name"], "config": json.dumps(run.config), "project": project}
         return {"upsertBucket": {"bucket": bucket, "inserted": inserted}}
 
     def _run_files(self, given: dict[str, Any]) -> dict[str, Any]:
         """Say where to put the files that the client wants to upload."""
         files = [{"name": name, "uploadUrl": f"{self.url}/storage/{name}"} for name in given.get("files", [])]
         return {"createRunFiles": {"runID": "r", "uploadHeaders": [], "files": files}}
-
-
-_ARTIFACT = {"id": "a", "state": "COMMITTED", "artifactSequence": {"latestArtifact": {"id": "a"}}}
 
 
 def _handler(server: Server) -> type[BaseHTTPRequestHandler]:
