@@ -1,4 +1,4 @@
-"""Dictionaries, losses and mini-batches that several tests of the engine are made of."""
+"""Dictionaries, losses, mini-batches and trainings that several tests of the engine are made of."""
 
 from types import SimpleNamespace
 
@@ -6,8 +6,10 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary
 
+from ln_repro.bench.trainings import Workload
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
 from ln_repro.engine.plugin.model import LnTransformerConfig
+from tests.examples import experiment
 
 
 class Sentences(list):
@@ -46,3 +48,13 @@ def sample(seed, sentences=3, length=6):
     tokens = torch.randint(4, 40, (sentences, length), generator=torch.Generator().manual_seed(seed))
     inputs = {"src_tokens": tokens, "src_lengths": torch.tensor([length] * sentences), "prev_output_tokens": tokens}
     return {"net_input": inputs, "target": tokens.roll(-1, 1), "ntokens": tokens.numel()}
+
+
+def workload(corpus, **changes):
+    """Return a small model to be trained for some updates, and a binarised corpus."""
+    small = {
+        "norm": "preln", "lr": 5e-3, "schedule__warmup_updates": 50, "model__layers": 2, "model__width": 32,
+        "model__ffn": 64, "model__heads": 2, "train__max_update": 150, "train__max_tokens": 400,
+        "train__log_every": 1, "train__device": "cpu",
+    }  # fmt: skip
+    return Workload(experiment(**{**small, **changes}), corpus)
