@@ -23,11 +23,11 @@ SCALER_STATE = ("loss_scale", "_iter", "_last_overflow_iter", "_last_rescale_ite
 STREAMS_APART = 2**32 + 2_654_435_769
 """Difference between the dropout seeds of an update's mini-batches, larger than any seed plus update. Only the low 32
 bits, 2^32 times the golden ratio, matter to a CPU's generator: multiples up to 1000 differ by over 10^6 modulo 2^32."""
+UNDERFLOW = (
+    "fp16: the loss scale has fallen to its minimum at update {update}, a limit of fp16 and not a divergence; "
+    "use precision=bf16 or precision=fp32"
+)
 logger = logging.getLogger(__name__)
-
-
-class Underflow(Exception):
-    """fp16's loss scale has fallen to its minimum."""
 
 
 def add_over_processes(tensors: list[torch.Tensor]) -> None:
@@ -63,12 +63,6 @@ class StrictTrainer(Trainer):
         """Return False: `update` adds up the gradients, not a wrapper of the model."""
         return False
 
-    def begin_epoch(self, epoch: int) -> None:
-        """Begin an epoch with dropout, which the preceding validation has turned off."""
-        super().begin_epoch(epoch)
-        self.model.train()
-        self.criterion.train()
-
     def update(self, samples: list[Any]) -> Update | None:
         """Update the parameters from mini-batches, like fairseq's ``train_step``, but without reading losses and norm.
 
@@ -79,7 +73,7 @@ class StrictTrainer(Trainer):
             The metrics, to be read later, or None if the gradient overflowed in fp16 and the update was skipped.
 
         Raises:
-            Underflow: the loss scale of fp16 is at its minimum.
+            LnReproError: the loss scale of fp16 is at its minimum.
         """
         lr = self.get_lr()
         self.zero_grad()
@@ -91,7 +85,7 @@ class StrictTrainer(Trainer):
             logger.info(f"gradient overflow, skipping this update: {error}")
             return None
         except FloatingPointError as error:
-            raise Underflow(str(error)) from error
+            raise LnReproError(UNDERFLOW.format(update=self.get_num_updates())) from error
         self.optimizer.step()
         model = self.get_model()
         model.stacks["encoder"].scheme.constrain(model.modules())
@@ -121,8 +115,6 @@ class StrictTrainer(Trainer):
 
     def valid_step(self, sample: Any, raise_oom: bool = False) -> dict[str, Any]:
         """Return the log of a validation mini-batch of this process without reading it from the device."""
-        self.model.eval()
-        self.criterion.eval()
         sample, ignored = self._prepare_sample(sample)
         with torch.no_grad():
             _, _, log = self.criterion(self.model, sample)

@@ -40,7 +40,7 @@ def encoder_only(kind, words, norm="preln", start="", seed=1):
     """Return a small model of a class with an encoder alone."""
     torch.manual_seed(seed)
     cfg = LnTransformerConfig(norm=norm, layers=2, width=32, ffn=48, heads=4, share_embeddings=True)
-    return kind.build_model(cfg, SimpleNamespace(source_dictionary=words, start=start))
+    return kind.build_model(cfg, SimpleNamespace(source_dictionary=words, cfg=SimpleNamespace(start=start)))
 
 
 def sample(seed, sentences=3, length=6):

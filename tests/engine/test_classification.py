@@ -5,14 +5,9 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
-from ln_repro.engine.plugin.classification import (
-    ClassificationConfig,
-    Classified,
-    LabelledPairs,
-    LnClassification,
-)
+from ln_repro.engine.plugin.classification import Classified, LabelledPairs, LnClassification
 from ln_repro.engine.plugin.encoder_only import LnClassifier, LnEncoder
-from ln_repro.engine.plugin.task import MASK
+from ln_repro.engine.plugin.task import MASK, EncoderTaskConfig
 from tests.engine.made import Sentences, criterion, dictionary, encoder_only
 from tests.stock_binariser import binarise
 
@@ -121,7 +116,7 @@ def test_the_task_reads_what_was_prepared_with_anothers_dictionary(tmp_path):
     (tmp_path / "text" / "train.label").write_text("1\n0\n")
     binarise(tmp_path / "bpe", tmp_path / "bin", "sentence1", "sentence2")
     folder = str(tmp_path / "bin")
-    cfg = ClassificationConfig(data=folder, source_lang="sentence1", target_lang="sentence2", seed=1)
+    cfg = EncoderTaskConfig(data=folder, source_lang="sentence1", target_lang="sentence2", seed=1)
     task = LnClassification.setup_task(cfg)
     task.load_dataset("train")
     assert [task.dictionary.index(f"w{number}") for number in range(30)] == [*range(4, 34)]

@@ -65,7 +65,7 @@ def check_model(kind, given, layers, heads, parameters):
     """Build the model without a single number in it, and check its size."""
     words = dictionary(VOCABULARY)
     with torch.device("meta"):
-        model = kind.build_model(given, SimpleNamespace(source_dictionary=words, target_dictionary=words, start=""))
+        model = kind.build_model(given, SimpleNamespace(source_dictionary=words, target_dictionary=words, cfg=given))
     assert all(len(stack.layers) == layers for stack in model.stacks.values())
     assert model.encoder.stack.layers[0].self_attn.heads == heads
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters

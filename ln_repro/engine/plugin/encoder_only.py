@@ -75,8 +75,8 @@ class LnClassifier(EncoderOnly):
         with torch.no_grad():
             init.initialise([encoder.embed.embedding], [encoder.stack], classifier, cfg.init, cfg.branch_gain)
             nn.init.zeros_(classifier.bias)
-        if task.start:
-            saved = torch.load(task.start, map_location="cpu", weights_only=True)["model"].items()
+        if task.cfg.start:
+            saved = torch.load(task.cfg.start, map_location="cpu", weights_only=True)["model"].items()
             prefix = "encoder."
             encoder.load_state_dict({name[len(prefix) :]: weight for name, weight in saved if name.startswith(prefix)})
         return cls(encoder, classifier)

@@ -1,6 +1,5 @@
 """Label-smoothed cross-entropy with fairseq's formula."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -94,8 +93,3 @@ class LabelSmoothedCrossEntropy(FairseqCriterion):
     def logging_outputs_can_be_summed() -> bool:
         """Return True: all entries of the log are sums."""
         return True
-
-
-def bits(nats: float) -> float:
-    """Convert nats to bits, fairseq's unit for every reported loss."""
-    return nats / math.log(2)
