@@ -23,8 +23,7 @@ class Decoder:
     """
 
     def __init__(self, search: Evaluation, training: Sequence[str], log: Path, inherit: int) -> None:
-        options = (search.beam, search.lenpen, search.max_len_a, search.max_len_b)
-        self.arguments = [*map(str, options), "--", *training]
+        self.arguments = [search.model_dump_json(include={"beam", "lenpen", "max_len_a", "max_len_b"}), *training]
         self.log = log
         self.inherit = inherit
         self.worker: Worker | None = None

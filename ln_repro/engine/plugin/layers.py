@@ -9,10 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ln_repro.engine.plugin.attention import Attention, State
-from ln_repro.engine.plugin.feed_forward import FeedForward
 from ln_repro.engine.plugin.residual import Kind, Place, Residual
 from ln_repro.engine.plugin.schemes.registry import scheme_of
+from ln_repro.engine.plugin.sub_layers import Attention, FeedForward, State, SubLayer
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Shape:
         """Return the place of a residual connection in the encoder or decoder."""
         return Place(decoder, self.layers, 0 if self.alone else self.layers, layer, kind)
 
-    def residual(self, sub_layer: Attention | FeedForward, place: Place) -> Residual:
+    def residual(self, sub_layer: SubLayer, place: Place) -> Residual:
         """Return a new residual connection around a new sub-layer, in which it may change modules."""
         residual = self.scheme(self.width, self.dropout, place)
         residual.inside(sub_layer)

@@ -9,8 +9,8 @@ from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIn
 from torch import Tensor, nn
 
 from ln_repro.engine.plugin import init
-from ln_repro.engine.plugin.attention import State
 from ln_repro.engine.plugin.layers import DecoderLayer, EncoderLayer, Shape, Stack, TokenEmbedding
+from ln_repro.engine.plugin.sub_layers import State
 
 Memory = dict[str, Tensor]
 

@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
-from ln_repro.engine.plugin.attention import Attention
-from ln_repro.engine.plugin.feed_forward import FeedForward
+from ln_repro.engine.plugin.sub_layers import SubLayer
 
 Branch = Callable[[Tensor], Tensor]
 Kind = Literal["self_attn", "cross_attn", "ffn"]
@@ -100,7 +99,7 @@ class Residual(nn.Module):
         """Return a new norm of ``width`` features."""
         return LayerNorm(width)
 
-    def inside(self, sub_layer: Attention | FeedForward) -> None:
+    def inside(self, sub_layer: SubLayer) -> None:
         """Replace modules in a new sub-layer: ``inner`` and, in attention, ``q_norm``, ``k_norm`` and ``v_norm``."""
 
     @staticmethod
