@@ -65,7 +65,6 @@ class Decoder:
             self.stop()
 
     def stop(self) -> None:
-        """Stop the process."""
         if self.worker is not None:
             self.worker.stop()
             self.worker = None

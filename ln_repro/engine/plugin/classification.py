@@ -67,7 +67,6 @@ class LnClassification(EncoderTask):
         return {**per_token(logs), "accuracy": correct / max(pairs, 1)}
 
     def targets(self, split: str) -> Any:
-        """Return the classes."""
         return [torch.tensor([label]) for label in self.dataset(split).classes]
 
 
@@ -76,5 +75,4 @@ class Classified(LabelSmoothedCrossEntropy):
     """Cross-entropy over classes; correct answers are counted."""
 
     def counted(self, logits: Tensor, target: Tensor) -> dict[str, Tensor]:
-        """Return the number of correct answers."""
         return {"correct": logits.argmax(dim=1).eq(target).sum()}

@@ -25,7 +25,6 @@ class EncoderOnly(BaseFairseqModel):
         return {"encoder": self.encoder.stack}
 
     def max_positions(self) -> int:
-        """Return the maximum length of an input, in tokens."""
         return MAX_POSITIONS
 
 

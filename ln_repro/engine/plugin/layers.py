@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ln_repro.engine.plugin.residual import Kind, Place, Residual
 from ln_repro.engine.plugin.schemes.registry import scheme_of
+from ln_repro.engine.plugin.schemes.weighted import Admin, measuring
 from ln_repro.engine.plugin.sub_layers import Attention, FeedForward, State, SubLayer
 
 
@@ -105,21 +106,19 @@ class Stack(nn.Module):
 
 @torch.no_grad()
 def measure(model: nn.Module, forward: Callable[[], object]) -> None:
-    """Initialise the residual connections of a new model from a mini-batch without dropout, if its scheme requires it.
+    """Initialise `Admin` in a new model from a mini-batch without dropout, which ``forward`` passes through the model.
 
-    ``forward`` passes a mini-batch through the model, whose mode (training or evaluation) does not change.
+    Other schemes do not need it.
     """
-    stacks = [module for module in model.modules() if isinstance(module, Stack) and module.scheme.measured]
+    stacks = [module for module in model.modules() if isinstance(module, Stack) and issubclass(module.scheme, Admin)]
     if not stacks:
         return
-    was_training = model.training
     model.eval()
     with ExitStack() as contexts:
         for stack in stacks:
-            residuals = [module for module in stack.modules() if isinstance(module, Residual)]
-            contexts.enter_context(stack.scheme.measuring(residuals))
+            contexts.enter_context(measuring(stack))
         forward()
-    model.train(was_training)
+    model.train()
 
 
 class TokenEmbedding(nn.Module):

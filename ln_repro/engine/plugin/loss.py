@@ -58,7 +58,6 @@ class SmoothedNll(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, of_loss: Tensor, of_nll: Tensor) -> tuple[Tensor, None, None, None]:
-        """Return the gradient of the logits."""
         logits, target, real = ctx.saved_tensors
         gradient = F.softmax(logits, dim=-1, dtype=torch.float32).sub_(ctx.wrong)
         gradient.scatter_add_(1, target[:, None], gradient.new_full((target.numel(), 1), -ctx.right))
@@ -88,8 +87,3 @@ class LabelSmoothedCrossEntropy(FairseqCriterion):
     def counted(self, logits: Tensor, target: Tensor) -> dict[str, Tensor]:
         """Return additional entries of the log."""
         return {}
-
-    @staticmethod
-    def logging_outputs_can_be_summed() -> bool:
-        """Return True: all entries of the log are sums."""
-        return True

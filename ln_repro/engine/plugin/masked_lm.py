@@ -103,7 +103,6 @@ class LnMaskedLm(EncoderTask):
 
     @property
     def target_dictionary(self) -> Dictionary:
-        """Return the dictionary."""
         return self.dictionary
 
     def load_dataset(self, split: str, **_: Any) -> None:

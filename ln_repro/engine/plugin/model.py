@@ -15,6 +15,7 @@ from ln_repro.engine.plugin.sub_layers import State
 Memory = dict[str, Tensor]
 
 MAX_POSITIONS = 1024
+"""Maximum length of a sentence or block, in tokens."""
 
 
 @dataclass
@@ -92,7 +93,6 @@ class Encoder(FairseqEncoder):
         return {"x": x.index_select(1, new_order), "mask": mask.index_select(0, new_order)}
 
     def max_positions(self) -> int:
-        """Return the maximum length of a source sentence, in tokens."""
         return MAX_POSITIONS
 
 
@@ -122,5 +122,4 @@ class Decoder(FairseqIncrementalDecoder):
             attention.reorder_incremental_state(incremental_state, new_order)
 
     def max_positions(self) -> int:
-        """Return the maximum length of a target sentence, in tokens."""
         return MAX_POSITIONS

@@ -20,13 +20,11 @@ class CastTogether(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, dtype: torch.dtype, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """Return the tensors in ``dtype``."""
         return tuple(_cast(tensors, dtype))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients in fp32."""
         return None, *_cast(gradients, torch.float32)
 
 

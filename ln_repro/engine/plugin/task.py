@@ -79,7 +79,6 @@ class EncoderTask(LnTask):
 
     @property
     def source_dictionary(self) -> Dictionary:
-        """Return the dictionary."""
         return self.dictionary
 
 
@@ -117,5 +116,4 @@ class LnTranslation(LnTask, TranslationTask):
         self.datasets[split] = Pairs(self.datasets[split])
 
     def targets(self, split: str) -> Any:
-        """Return the target sentences."""
         return self.dataset(split).tgt

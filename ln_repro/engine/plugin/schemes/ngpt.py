@@ -31,7 +31,6 @@ class Factor(nn.Module):
 
     @property
     def value(self) -> Tensor:
-        """The factors."""
         return self.ratio * self.weight
 
     def forward(self, x: Tensor) -> Tensor:
