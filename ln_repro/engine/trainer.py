@@ -50,6 +50,21 @@ def sums_over_processes(logs: Sequence[Mapping[str, Any]], device: torch.device)
     return dict(zip(logs[0], sums, strict=True))
 
 
+def seeded(samples: list[Any], seed: int, rank: int, processes: int) -> list[Any]:
+    """Return the mini-batches of one process for an update, each with its own dropout seed.
+
+    The first mini-batch of the update has ``seed``, as in fairseq. The others are numbered in the order in which a
+    single process would use them, so that a run is the same on any number of GPUs. Empty mini-batches, which fairseq
+    adds to shorter shares, are dropped unless there are no others.
+    """
+    own = [
+        {**sample, "seed": seed + (number * processes + rank) * STREAMS_APART}
+        for number, sample in enumerate(samples)
+        if sample
+    ]
+    return own or samples[:1]
+
+
 def counted(log: Mapping[str, Any], ignored: bool) -> dict[str, Any]:
     """Return the log of a mini-batch, with zeros if it only pads the shorter share of a process."""
     return {name: value * 0 if ignored else value for name, value in log.items()}
@@ -75,9 +90,10 @@ class StrictTrainer(Trainer):
         Raises:
             LnReproError: the loss scale of fp16 is at its minimum.
         """
-        lr = self.get_lr()
+        lr, seed = self.get_lr(), self.cfg.common.seed + self.get_num_updates()
         self.zero_grad()
-        logs, per_token = self._add_up_gradients(self.seed_microbatches(samples))
+        samples = seeded(samples, seed, self.data_parallel_rank, self.data_parallel_world_size)
+        logs, per_token = self._add_up_gradients(samples)
         self.optimizer.multiply_grads(per_token)
         try:
             gnorm = self.clip_grad_norm(self.cfg.optimization.clip_norm)
@@ -158,21 +174,6 @@ class StrictTrainer(Trainer):
         if self.cuda:
             return torch.cuda.max_memory_allocated() // 2**20
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-
-    def seed_microbatches(self, samples: list[Any]) -> list[Any]:
-        """Return the mini-batches of this process for one update, each with its own dropout seed.
-
-        The first mini-batch of an update has fairseq's seed. The others are numbered in the order in which a single
-        process would use them, so that a run is the same on any number of GPUs. Empty mini-batches, which fairseq adds
-        to shorter shares, are dropped unless there are no others.
-        """
-        seed, processes = self.cfg.common.seed + self.get_num_updates(), self.data_parallel_world_size
-        own = [
-            {**sample, "seed": seed + (number * processes + self.data_parallel_rank) * STREAMS_APART}
-            for number, sample in enumerate(samples)
-            if sample
-        ]
-        return own or samples[:1]
 
     def _build_optimizer(self) -> None:
         super()._build_optimizer()
