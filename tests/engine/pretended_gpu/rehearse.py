@@ -73,7 +73,7 @@ class CountingLoop(training.Loop):
 
 
 def train(arguments):
-    """Train; return losses by update, and what each update waited for."""
+    """Train; return losses by kind and update, and what each update waited for."""
     CountingLoop.found = {"waits": {}, "operations": {}}
     folder = Path(arguments[arguments.index("--save-dir") + 1]).parent
     if "--restore-file" in arguments:  # a run is resumed with its events
@@ -82,7 +82,7 @@ def train(arguments):
     with mock.patch.object(training, "Loop", CountingLoop):
         training.train(arguments, StopRequest(), Group(Rank()))
     events = Events(folder / "events.jsonl").read()
-    losses = [(event["kind"], event["update"], event["loss"]) for event in events if "loss" in event]
+    losses = {f"{event['kind']} {event['update']}": event["loss"] for event in events if "loss" in event}
     return {"losses": losses, "device": events[0]["device"], **CountingLoop.found}
 
 
