@@ -27,13 +27,8 @@ class Decoder:
         self.log = log
         self.inherit = inherit
         self.worker: Worker | None = None
-        self._awaited: list[Path] = []
+        self._awaited: list[Path] = []  # until `done` has returned True
         self._since = 0.0
-
-    @property
-    def busy(self) -> bool:
-        """Return whether `done` has not yet returned True for the last request."""
-        return bool(self._awaited)
 
     def request(self, split: str, weights: Mapping[Path, Sequence[Path]]) -> None:
         """Request the hypotheses of ``split`` for the mean of each list of weights, by output file."""
@@ -51,7 +46,7 @@ class Decoder:
         Raises:
             Interrupted, LnReproError: the process ended early.
         """
-        if not self.busy or self.worker is None:
+        if not self._awaited or self.worker is None:
             return False
         if not all(out.exists() for out in self._awaited):
             self.worker.check()
@@ -61,7 +56,7 @@ class Decoder:
 
     def stop_if_idle(self) -> None:
         """Stop the process, which occupies memory, if it has been idle for `KEEP_SECONDS`."""
-        if not self.busy and time.monotonic() - self._since > KEEP_SECONDS:
+        if not self._awaited and time.monotonic() - self._since > KEEP_SECONDS:
             self.stop()
 
     def stop(self) -> None:

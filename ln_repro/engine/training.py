@@ -94,15 +94,17 @@ class Loop:
         self.task.load_dataset("valid")
         self.trainer = StrictTrainer(cfg, self.task, model, self.task.build_criterion(cfg.criterion))
         saved, self.batches = checkpoint_utils.load_checkpoint(cfg.checkpoint, self.trainer)
-        known = self.update, (saved or {}).get("tokens"), self.checkpoints.weights()
+        saved = saved or {}
+        known = self.update, saved.get("tokens"), self.checkpoints.weights()
         self.tokens = self.events.tokens_until(*known) if group.rank.leads else 0
         self.trainer.get_valid_iterator("valid")  # an invalid validation set must fail now
         self.updates_per_epoch = -(-len(self.batches) // cfg.optimization.update_freq[0])
-        self.trainer.lr_scheduler.plan(self.updates_per_epoch, self._total())
-        self.metrics = MetricBuffer(self.update, (saved or {}).get("last_loss"))
+        ends = cfg.optimization.max_update, cfg.optimization.max_epoch * self.updates_per_epoch
+        self.trainer.lr_scheduler.plan(self.updates_per_epoch, int(min(end for end in ends if end)))
+        self.metrics = MetricBuffer(self.update, saved.get("last_loss"))
         self.rule = RULES[cfg.task.divergence_rule]
         self.entropy = unigram_entropy(self.task.targets("train")) if self.rule is not never else 0.0
-        ended = (saved or {}).get("ended")
+        ended = saved.get("ended")
         self.epoch: int = ended or self.batches.epoch
         self.owed: bool = group.share(ended is not None and ended not in self.checkpoints.weights())
         """Whether an earlier session completed an epoch without validating it and saving its weights."""
@@ -132,11 +134,6 @@ class Loop:
     def update(self) -> int:
         """The number of updates so far."""
         return self.trainer.get_num_updates()
-
-    def _total(self) -> int:
-        """Return the number of updates of a complete run."""
-        ends = [self.cfg.optimization.max_update, self.cfg.optimization.max_epoch * self.updates_per_epoch]
-        return int(min(end for end in ends if end))
 
     @property
     def finished(self) -> bool:

@@ -87,32 +87,16 @@ def test_schedule_gives_each_update_its_own_rate_also_where_a_checkpoint_stopped
     assert rates == pytest.approx([0.25, 0.5, 0.75, 1, 0.96, 0.95])
 
 
-def test_radam_rectifies_as_its_paper_says():
-    """One parameter by the paper's formulas (Liu et al. 2020, algorithm 2), with torch's limit rho_t > 5."""
-    beta1, beta2, lr, eps, decay = 0.9, 0.98, 1e-2, 1e-8, 0.1
-    param = torch.nn.Parameter(torch.tensor([1.0], dtype=torch.float64))
-    optimizer = RAdam(AdamConfig(beta1=beta1, beta2=beta2, adam_eps=eps, weight_decay=decay, lr=[lr]), [param])
-    theta, m, v, rho_inf = 1.0, 0.0, 0.0, 2 / (1 - beta2) - 1
-    for t in range(1, 51):
-        g = math.sin(t) + 0.5
-        theta *= 1 - lr * decay
-        m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
-        rho = rho_inf - 2 * t * beta2**t / (1 - beta2**t)
-        if rho > 5:
-            r = math.sqrt((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho))
-            theta -= lr * r * m / (1 - beta1**t) * math.sqrt(1 - beta2**t) / (math.sqrt(v) + eps)
-        else:
-            theta -= lr * m / (1 - beta1**t)
-        param.grad = torch.tensor([g], dtype=torch.float64)
-        optimizer.step()
-    assert param.item() == pytest.approx(theta, abs=1e-6)
-
-
-def test_sgd_is_vanilla():
-    a, b = parameters(), parameters()
-    theirs = torch.optim.SGD(b, lr=1e-3)
-    got = steps(Sgd(SgdConfig(lr=[1e-3]), a), a, 1.0)
-    assert (got - steps(theirs, b, 1.0)).abs().max() < 1e-9
+def test_sgd_and_rectified_adam_are_torchs():
+    """SGD without momentum (section 3.2), and RAdam with decoupled weight decay."""
+    settings = {"lr": 1e-2, "betas": BETAS, "weight_decay": 0.1, "decoupled_weight_decay": True}
+    radam = AdamConfig(beta1=BETAS[0], beta2=BETAS[1], weight_decay=0.1, lr=[1e-2])
+    for make, theirs in (
+        (lambda params: Sgd(SgdConfig(lr=[1e-2]), params), lambda params: torch.optim.SGD(params, lr=1e-2)),
+        (lambda params: RAdam(radam, params), lambda params: torch.optim.RAdam(params, **settings)),
+    ):
+        a, b = parameters(), parameters()
+        assert (steps(make(a), a, 1.0) - steps(theirs(b), b, 1.0)).abs().max() < 1e-9
 
 
 @pytest.mark.parametrize("on", [False, True])

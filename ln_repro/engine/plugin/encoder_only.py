@@ -44,8 +44,7 @@ class LnEncoder(EncoderOnly):
         projection = encoder.stack.scheme.projection(cfg.width, embedding.num_embeddings)
         if cfg.share_embeddings:
             projection.weight = embedding.weight
-        with torch.no_grad():
-            init.initialise([embedding], [encoder.stack], projection, cfg.init, cfg.branch_gain)
+        init.initialise([embedding], [encoder.stack], projection, cfg.init, cfg.branch_gain)
         return cls(encoder, projection)
 
     def forward(self, src_tokens: Tensor, positions: Tensor) -> tuple[Tensor, None]:
@@ -71,9 +70,8 @@ class LnClassifier(EncoderOnly):
         """Build and initialise the model, and load the pre-trained encoder that ``task`` starts from, if any."""
         encoder = build_encoder(cfg, task.source_dictionary)
         classifier = nn.Linear(cfg.width, TASKS["classification"].classes)
-        with torch.no_grad():
-            init.initialise([encoder.embed.embedding], [encoder.stack], classifier, cfg.init, cfg.branch_gain)
-            nn.init.zeros_(classifier.bias)
+        init.initialise([encoder.embed.embedding], [encoder.stack], classifier, cfg.init, cfg.branch_gain)
+        nn.init.zeros_(classifier.bias)
         if task.cfg.start:
             saved = torch.load(task.cfg.start, map_location="cpu", weights_only=True)["model"].items()
             prefix = "encoder."

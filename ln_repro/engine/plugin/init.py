@@ -74,6 +74,7 @@ SCHEMES: dict[str, Callable[[nn.Module], None]] = {
 }
 
 
+@torch.no_grad()
 def initialise(
     embeddings: list[nn.Embedding], stacks: list[Stack], projection: nn.Linear, name: str, branch_gain: float = 1.0
 ) -> None:

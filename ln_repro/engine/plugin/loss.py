@@ -1,6 +1,5 @@
 """Label-smoothed cross-entropy with fairseq's formula."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,8 +32,7 @@ def label_smoothed_nll(logits: Tensor, target: Tensor, epsilon: float, pad: int)
         epsilon: label smoothing.
         pad: target index that is ignored.
     """
-    apply: Callable[..., tuple[Tensor, Tensor]] = SmoothedNll.apply
-    return apply(logits, target, epsilon, pad)
+    return SmoothedNll.apply(logits, target, epsilon, pad)  # type: ignore[no-untyped-call]
 
 
 class SmoothedNll(torch.autograd.Function):

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder, register_model
 from torch import Tensor, nn
@@ -52,8 +51,7 @@ class LnTransformer(FairseqEncoderDecoderModel):
             projection.weight = embeddings[0].weight
         encoder = Encoder(source, TokenEmbedding(embeddings[0], cfg.dropout), Stack(EncoderLayer, shape))
         decoder = Decoder(target, TokenEmbedding(embeddings[-1], cfg.dropout), Stack(DecoderLayer, shape), projection)
-        with torch.no_grad():
-            init.initialise(embeddings, [encoder.stack, decoder.stack], projection, cfg.init, cfg.branch_gain)
+        init.initialise(embeddings, [encoder.stack, decoder.stack], projection, cfg.init, cfg.branch_gain)
         return cls(encoder, decoder)
 
     @property

@@ -86,8 +86,7 @@ def probe(
     def loss(number: int, sample: dict[str, Any]) -> Tensor:
         torch.manual_seed(number)
         total, tokens, _ = criterion(model, sample)
-        scaled: Tensor = total * loss_scale if loss_scale else total / max(tokens, 1)
-        return scaled
+        return total * loss_scale if loss_scale else total / max(tokens, 1)
 
     scales = [loss_scale * max(sample["ntokens"], 1) for sample in samples] if loss_scale else []
     device = next(model.parameters()).device
