@@ -3,29 +3,22 @@
 from typing import Any
 
 import torch
-from fairseq.models import BaseFairseqModel, register_model
+from fairseq.models import FairseqEncoderModel, register_model
 from torch import Tensor, nn
 
 from ln_repro.engine.plugin import init
 from ln_repro.engine.plugin.layers import EncoderLayer, Shape, Stack, TokenEmbedding
-from ln_repro.engine.plugin.model import MAX_POSITIONS, Encoder, LnTransformerConfig
+from ln_repro.engine.plugin.model import Encoder, LnTransformerConfig
 from ln_repro.experiment.tasks import TASKS
 
 
-class EncoderOnly(BaseFairseqModel):
+class EncoderOnly(FairseqEncoderModel):
     """An encoder and its output layer."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        super().__init__()
-        self.encoder = encoder
 
     @property
     def stacks(self) -> dict[str, Stack]:
         """Return the stacks of layers by name."""
         return {"encoder": self.encoder.stack}
-
-    def max_positions(self) -> int:
-        return MAX_POSITIONS
 
 
 @register_model("ln_encoder", dataclass=LnTransformerConfig)
