@@ -9,6 +9,7 @@ from fairseq.data import Dictionary
 from ln_repro.bench.trainings import Workload
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
 from ln_repro.engine.plugin.model import LnTransformerConfig
+from ln_repro.engine.plugin.task import LnTranslation, LnTranslationConfig
 from tests.examples import experiment
 
 
@@ -48,6 +49,14 @@ def sample(seed, sentences=3, length=6):
     tokens = torch.randint(4, 40, (sentences, length), generator=torch.Generator().manual_seed(seed))
     inputs = {"src_tokens": tokens, "src_lengths": torch.tensor([length] * sentences), "prev_output_tokens": tokens}
     return {"net_input": inputs, "target": tokens.roll(-1, 1), "ntokens": tokens.numel()}
+
+
+def translation(folder):
+    """Return the translation task of a binarised corpus."""
+    cfg = LnTranslationConfig(
+        data=str(folder), source_lang="de", target_lang="en", dataset_impl="mmap", required_seq_len_multiple=1
+    )
+    return LnTranslation.setup_task(cfg)
 
 
 def workload(corpus, **changes):

@@ -13,9 +13,8 @@ from ln_repro.bench.decodings import trained
 from ln_repro.engine.decode import mean_weights, translate
 from ln_repro.engine.memory import SEARCH_BYTES, hypothesis_bytes, run_bytes
 from ln_repro.engine.plugin.model import LnTransformer, LnTransformerConfig
-from ln_repro.engine.plugin.task import LnTranslation, LnTranslationConfig
 from ln_repro.engine.stop import StopRequest
-from tests.engine.made import workload
+from tests.engine.made import translation, workload
 from tests.examples import experiment
 
 SMALL = {"layers": 1, "width": 16, "ffn": 24, "heads": 2, "norm": "preln"}
@@ -85,11 +84,7 @@ def test_the_live_memory_of_the_search_is_what_is_estimated(build_model, layers,
 
 
 def test_a_batch_that_needs_too_much_memory_is_decoded_in_parts_with_the_same_hypotheses(letters, build_model, capsys):
-    task = LnTranslation.setup_task(
-        LnTranslationConfig(
-            data=str(letters), source_lang="de", target_lang="en", dataset_impl="mmap", required_seq_len_multiple=1
-        )
-    )
+    task = translation(letters)
     task.load_dataset("test")
     model = LnTransformer.build_model(LnTransformerConfig(share_embeddings=True, **SMALL), task).eval()
     search = Namespace(beam=3, lenpen=1.2, max_len_a=1.2, max_len_b=10)

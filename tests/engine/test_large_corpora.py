@@ -12,24 +12,23 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.tasks.translation import TranslationTask
 
 from ln_repro.engine.plugin.masked_lm import LnMaskedLm, MaskedLmConfig
-from ln_repro.engine.plugin.task import LnTranslation, LnTranslationConfig
+from tests.engine.made import translation
 
 CALLS, MOST, KEPT = range(3)
-SIDES = {"source_lang": "de", "target_lang": "en"}
 
 
 def tasks(folder):
     """Return our translation task, our masked language model, and fairseq's translation task."""
-    cfg = LnTranslationConfig(data=str(folder), dataset_impl="mmap", required_seq_len_multiple=1, **SIDES)
-    blocks = MaskedLmConfig(data=str(folder), block_tokens=9, seed=1, **SIDES)
-    return LnTranslation.setup_task(cfg), LnMaskedLm.setup_task(blocks), TranslationTask.setup_task(cfg)
+    ours = translation(folder)
+    blocks = MaskedLmConfig(data=str(folder), block_tokens=9, seed=1, source_lang="de", target_lang="en")
+    return ours, LnMaskedLm.setup_task(blocks), TranslationTask.setup_task(ours.cfg)
 
 
 def corpus(folder, pairs):
     """Write a binarised training set of random tokens; lengths do not depend on those of the other side."""
     draw = np.random.default_rng(pairs)
     folder.mkdir()
-    for side in SIDES.values():
+    for side in ("de", "en"):
         Dictionary().save(str(folder / f"dict.{side}.txt"))
         sizes = draw.integers(1, 40, pairs)
         draw.integers(4, 1000, sizes.sum(), dtype=np.uint16).tofile(folder / f"train.de-en.{side}.bin")
