@@ -40,8 +40,7 @@ def decode(arguments: list[str], stop: StopRequest) -> int:
         lines = translate(task, model, request["split"], search, device, stop)
         if stop:
             break
-        report = {"sentences": len(lines), "words": sum(map(len, map(str.split, lines)))}
-        print(json.dumps({**report, "seconds": round(time.monotonic() - began, 3)}), flush=True)
+        print(json.dumps({"sentences": len(lines), "seconds": round(time.monotonic() - began, 3)}), flush=True)
         part = Path(f"{request['out']}.part")
         part.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         part.replace(request["out"])

@@ -40,9 +40,7 @@ def main() -> int:
 
         getattr(baselines, job)(arguments)
         return 0
-    if job in ("train", "follow", "release"):
-        return train_together(arguments if job == "train" else None, stop)
-    raise SystemExit(f"unknown job {job!r}")
+    return train_together(arguments if job == "train" else None, stop)
 
 
 def train_together(arguments: list[str] | None, stop: StopRequest) -> int:
