@@ -7,7 +7,6 @@ import argparse
 import dataclasses
 import sys
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 INSTALL = "pip install --no-deps fairseq==0.12.2"
@@ -48,8 +47,7 @@ def import_with_hashable_dataclasses() -> None:
 
         return wrap if cls is None else wrap(cls)
 
-    replaced: Callable[..., Any] = hashable
-    dataclasses.dataclass = replaced
+    dataclasses.dataclass = hashable
     try:
         import fairseq  # noqa: F401
     finally:

@@ -20,15 +20,12 @@ SCORES_PER_STEP = 2**27
 
 
 def decode(arguments: list[str], stop: StopRequest) -> int:
-    """Serve decoding requests until a stop; ``arguments``: BEAM LENPEN A B -- TRAINING ARGUMENTS.
+    """Serve decoding requests until a stop; ``arguments`` are the beam search as JSON, and those of `train`.
 
     A request is a JSON object on a line of standard input: decode ``split`` with the mean of the files ``weights``, and
     write the hypotheses to ``out``, tokenised but without BPE, in corpus order.
     """
-    ours, training = arguments[: (cut := arguments.index("--"))], arguments[cut + 1 :]
-    beam, lenpen, max_len_a, max_len_b = ours
-    search = Namespace(beam=int(beam), lenpen=float(lenpen), max_len_a=float(max_len_a), max_len_b=int(max_len_b))
-    cfg = configuration(training)
+    search, cfg = Namespace(**json.loads(arguments[0])), configuration(arguments[1:])
     task = tasks.setup_task(cfg.task)
     device = "cuda" if torch.cuda.is_available() and not cfg.common.cpu else "cpu"
     model = task.build_model(cfg.model).eval().to(device)
@@ -43,8 +40,7 @@ def decode(arguments: list[str], stop: StopRequest) -> int:
         lines = translate(task, model, request["split"], search, device, stop)
         if stop:
             break
-        report = {"sentences": len(lines), "words": sum(map(len, map(str.split, lines)))}
-        print(json.dumps({**report, "seconds": round(time.monotonic() - began, 3)}), flush=True)
+        print(json.dumps({"sentences": len(lines), "seconds": round(time.monotonic() - began, 3)}), flush=True)
         part = Path(f"{request['out']}.part")
         part.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         part.replace(request["out"])

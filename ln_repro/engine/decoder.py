@@ -23,18 +23,12 @@ class Decoder:
     """
 
     def __init__(self, search: Evaluation, training: Sequence[str], log: Path, inherit: int) -> None:
-        options = (search.beam, search.lenpen, search.max_len_a, search.max_len_b)
-        self.arguments = [*map(str, options), "--", *training]
+        self.arguments = [search.model_dump_json(include={"beam", "lenpen", "max_len_a", "max_len_b"}), *training]
         self.log = log
         self.inherit = inherit
         self.worker: Worker | None = None
-        self._awaited: list[Path] = []
+        self._awaited: list[Path] = []  # until `done` has returned True
         self._since = 0.0
-
-    @property
-    def busy(self) -> bool:
-        """Return whether `done` has not yet returned True for the last request."""
-        return bool(self._awaited)
 
     def request(self, split: str, weights: Mapping[Path, Sequence[Path]]) -> None:
         """Request the hypotheses of ``split`` for the mean of each list of weights, by output file."""
@@ -52,7 +46,7 @@ class Decoder:
         Raises:
             Interrupted, LnReproError: the process ended early.
         """
-        if not self.busy or self.worker is None:
+        if not self._awaited or self.worker is None:
             return False
         if not all(out.exists() for out in self._awaited):
             self.worker.check()
@@ -62,11 +56,10 @@ class Decoder:
 
     def stop_if_idle(self) -> None:
         """Stop the process, which occupies memory, if it has been idle for `KEEP_SECONDS`."""
-        if not self.busy and time.monotonic() - self._since > KEEP_SECONDS:
+        if not self._awaited and time.monotonic() - self._since > KEEP_SECONDS:
             self.stop()
 
     def stop(self) -> None:
-        """Stop the process."""
         if self.worker is not None:
             self.worker.stop()
             self.worker = None

@@ -23,11 +23,11 @@ SCALER_STATE = ("loss_scale", "_iter", "_last_overflow_iter", "_last_rescale_ite
 STREAMS_APART = 2**32 + 2_654_435_769
 """Difference between the dropout seeds of an update's mini-batches, larger than any seed plus update. Only the low 32
 bits, 2^32 times the golden ratio, matter to a CPU's generator: multiples up to 1000 differ by over 10^6 modulo 2^32."""
+UNDERFLOW = (
+    "fp16: the loss scale has fallen to its minimum at update {update}, a limit of fp16 and not a divergence; "
+    "use precision=bf16 or precision=fp32"
+)
 logger = logging.getLogger(__name__)
-
-
-class Underflow(Exception):
-    """fp16's loss scale has fallen to its minimum."""
 
 
 def add_over_processes(tensors: list[torch.Tensor]) -> None:
@@ -50,6 +50,21 @@ def sums_over_processes(logs: Sequence[Mapping[str, Any]], device: torch.device)
     return dict(zip(logs[0], sums, strict=True))
 
 
+def seeded(samples: list[Any], seed: int, rank: int, processes: int) -> list[Any]:
+    """Return the mini-batches of one process for an update, each with its own dropout seed.
+
+    The first mini-batch of the update has ``seed``, as in fairseq. The others are numbered in the order in which a
+    single process would use them, so that a run is the same on any number of GPUs. Empty mini-batches, which fairseq
+    adds to shorter shares, are dropped unless there are no others.
+    """
+    own = [
+        {**sample, "seed": seed + (number * processes + rank) * STREAMS_APART}
+        for number, sample in enumerate(samples)
+        if sample
+    ]
+    return own or samples[:1]
+
+
 def counted(log: Mapping[str, Any], ignored: bool) -> dict[str, Any]:
     """Return the log of a mini-batch, with zeros if it only pads the shorter share of a process."""
     return {name: value * 0 if ignored else value for name, value in log.items()}
@@ -63,12 +78,6 @@ class StrictTrainer(Trainer):
         """Return False: `update` adds up the gradients, not a wrapper of the model."""
         return False
 
-    def begin_epoch(self, epoch: int) -> None:
-        """Begin an epoch with dropout, which the preceding validation has turned off."""
-        super().begin_epoch(epoch)
-        self.model.train()
-        self.criterion.train()
-
     def update(self, samples: list[Any]) -> Update | None:
         """Update the parameters from mini-batches, like fairseq's ``train_step``, but without reading losses and norm.
 
@@ -79,11 +88,12 @@ class StrictTrainer(Trainer):
             The metrics, to be read later, or None if the gradient overflowed in fp16 and the update was skipped.
 
         Raises:
-            Underflow: the loss scale of fp16 is at its minimum.
+            LnReproError: the loss scale of fp16 is at its minimum.
         """
-        lr = self.get_lr()
+        lr, seed = self.get_lr(), self.cfg.common.seed + self.get_num_updates()
         self.zero_grad()
-        logs, per_token = self._add_up_gradients(self.seed_microbatches(samples))
+        samples = seeded(samples, seed, self.data_parallel_rank, self.data_parallel_world_size)
+        logs, per_token = self._add_up_gradients(samples)
         self.optimizer.multiply_grads(per_token)
         try:
             gnorm = self.clip_grad_norm(self.cfg.optimization.clip_norm)
@@ -91,7 +101,7 @@ class StrictTrainer(Trainer):
             logger.info(f"gradient overflow, skipping this update: {error}")
             return None
         except FloatingPointError as error:
-            raise Underflow(str(error)) from error
+            raise LnReproError(UNDERFLOW.format(update=self.get_num_updates())) from error
         self.optimizer.step()
         model = self.get_model()
         model.stacks["encoder"].scheme.constrain(model.modules())
@@ -121,8 +131,6 @@ class StrictTrainer(Trainer):
 
     def valid_step(self, sample: Any, raise_oom: bool = False) -> dict[str, Any]:
         """Return the log of a validation mini-batch of this process without reading it from the device."""
-        self.model.eval()
-        self.criterion.eval()
         sample, ignored = self._prepare_sample(sample)
         with torch.no_grad():
             _, _, log = self.criterion(self.model, sample)
@@ -166,21 +174,6 @@ class StrictTrainer(Trainer):
         if self.cuda:
             return torch.cuda.max_memory_allocated() // 2**20
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-
-    def seed_microbatches(self, samples: list[Any]) -> list[Any]:
-        """Return the mini-batches of this process for one update, each with its own dropout seed.
-
-        The first mini-batch of an update has fairseq's seed. The others are numbered in the order in which a single
-        process would use them, so that a run is the same on any number of GPUs. Empty mini-batches, which fairseq adds
-        to shorter shares, are dropped unless there are no others.
-        """
-        seed, processes = self.cfg.common.seed + self.get_num_updates(), self.data_parallel_world_size
-        own = [
-            {**sample, "seed": seed + (number * processes + self.data_parallel_rank) * STREAMS_APART}
-            for number, sample in enumerate(samples)
-            if sample
-        ]
-        return own or samples[:1]
 
     def _build_optimizer(self) -> None:
         super()._build_optimizer()

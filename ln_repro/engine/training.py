@@ -21,7 +21,7 @@ from ln_repro.engine.plugin.layers import measure
 from ln_repro.engine.plugin.task import per_token
 from ln_repro.engine.probing import Probing, chosen_batches
 from ln_repro.engine.stop import INTERRUPTED, StopRequest
-from ln_repro.engine.trainer import StrictTrainer, Underflow
+from ln_repro.engine.trainer import StrictTrainer
 from ln_repro.experiment.divergence import NOT_FINITE, RULES, Diverged, never
 from ln_repro.records import provenance
 from ln_repro.records.events import Events
@@ -31,10 +31,6 @@ PLUGINS = ("classification", "encoder_only", "loss", "masked_lm", "model", "opti
 KEPT_STATES = 2
 ENTROPY_SENTENCES = 50_000
 """Sentences from which the unigram entropy is estimated."""
-UNDERFLOW = (
-    "fp16: the loss scale has fallen to its minimum at update {update}, a limit of fp16 and not a divergence; "
-    "use precision=bf16 or precision=fp32"
-)
 logger = logging.getLogger(__name__)
 
 
@@ -54,8 +50,6 @@ def train(arguments: list[str], stop: StopRequest, group: Group) -> int:
     loop = Loop(cfg, stop, group)
     try:
         loop.run()
-    except Underflow as error:
-        raise SystemExit(UNDERFLOW.format(update=loop.update)) from error
     except FloatingPointError as error:
         loop.diverged(Diverged(NOT_FINITE, str(error)))
     except Diverged as error:
@@ -100,15 +94,17 @@ class Loop:
         self.task.load_dataset("valid")
         self.trainer = StrictTrainer(cfg, self.task, model, self.task.build_criterion(cfg.criterion))
         saved, self.batches = checkpoint_utils.load_checkpoint(cfg.checkpoint, self.trainer)
-        known = self.update, (saved or {}).get("tokens"), self.checkpoints.weights()
+        saved = saved or {}
+        known = self.update, saved.get("tokens"), self.checkpoints.weights()
         self.tokens = self.events.tokens_until(*known) if group.rank.leads else 0
         self.trainer.get_valid_iterator("valid")  # an invalid validation set must fail now
         self.updates_per_epoch = -(-len(self.batches) // cfg.optimization.update_freq[0])
-        self.trainer.lr_scheduler.plan(self.updates_per_epoch, self._total())
-        self.metrics = MetricBuffer(self.update, (saved or {}).get("last_loss"))
+        ends = cfg.optimization.max_update, cfg.optimization.max_epoch * self.updates_per_epoch
+        self.trainer.lr_scheduler.plan(self.updates_per_epoch, int(min(end for end in ends if end)))
+        self.metrics = MetricBuffer(self.update, saved.get("last_loss"))
         self.rule = RULES[cfg.task.divergence_rule]
         self.entropy = unigram_entropy(self.task.targets("train")) if self.rule is not never else 0.0
-        ended = (saved or {}).get("ended")
+        ended = saved.get("ended")
         self.epoch: int = ended or self.batches.epoch
         self.owed: bool = group.share(ended is not None and ended not in self.checkpoints.weights())
         """Whether an earlier session completed an epoch without validating it and saving its weights."""
@@ -126,7 +122,7 @@ class Loop:
         )
         self.probing = Probing(cfg, self.trainer, self.batches)
         if self.update == 0:
-            if not self.task.start:  # a pre-trained model keeps its values
+            if not cfg.task.start:  # a pre-trained model keeps its values
                 given = self.batches, 1, cfg.common.seed, self.trainer.cuda
                 measure(model, lambda: model(**chosen_batches(*given)[0]["net_input"]))
             if self.probing.due(0):
@@ -138,11 +134,6 @@ class Loop:
     def update(self) -> int:
         """The number of updates so far."""
         return self.trainer.get_num_updates()
-
-    def _total(self) -> int:
-        """Return the number of updates of a complete run."""
-        ends = [self.cfg.optimization.max_update, self.cfg.optimization.max_epoch * self.updates_per_epoch]
-        return int(min(end for end in ends if end))
 
     @property
     def finished(self) -> bool:
@@ -234,12 +225,13 @@ class Loop:
 
     def _validate(self) -> bool:
         """Report the validation loss; return False if a stop was requested before the end."""
-        began, logs = time.monotonic(), []
+        began, logs, model = time.monotonic(), [], self.trainer.get_model().eval()
         for sample in self.trainer.get_valid_iterator("valid").next_epoch_itr(shuffle=False):
             if self.group.any(bool(self.stop)):
                 self.stopped = True
                 return False
             logs.append(self.trainer.valid_step(sample))
+        model.train()
         values = self.task.metrics(on_host(self.trainer.over_processes(logs)))
         self._write("valid", **values, ppl=2 ** min(values["nll_loss"], 1000.0))
         if not math.isfinite(values["loss"]):

@@ -35,17 +35,12 @@ def main() -> int:
 
         stop.catch_signals()
         return decode(arguments, stop)
-    if job == "generate":
-        from ln_repro.engine.stock_decoding import generate
-
-        return generate(arguments)
-    if job in ("stock", "bare", "count"):
+    if job in ("stock", "generate", "bare", "count"):
         from ln_repro.engine import baselines
 
-        return int(getattr(baselines, job)(arguments))
-    if job in ("train", "follow", "release"):
-        return train_together(arguments if job == "train" else None, stop)
-    raise SystemExit(f"unknown job {job!r}")
+        getattr(baselines, job)(arguments)
+        return 0
+    return train_together(arguments if job == "train" else None, stop)
 
 
 def train_together(arguments: list[str] | None, stop: StopRequest) -> int:

@@ -20,7 +20,8 @@ hidden = [name for name in ("wandb", "tensorboardX") if name not in sys.modules]
 compat.apply()
 for name in hidden:  # only the engine's own process does without them for good
     del sys.modules[name]
-for name in ("classification", "encoder_only", "loss", "masked_lm", "model", "optimizers", "schedules", "task"):
+training = importlib.import_module("ln_repro.engine.training")
+for name in training.PLUGINS:
     importlib.import_module(f"ln_repro.engine.plugin.{name}")
 store.repo = ours  # fairseq fills Hydra's store with its own settings, which other tests in this process would meet
 torch.set_num_threads(1)
@@ -56,13 +57,10 @@ def letters(tmp_path_factory):
     draw = random.Random(1)
     (folder / "bpe").mkdir()
     for split, size in (("train", 1500), ("valid", 20), ("test", 20)):
-        pairs = [
-            [draw.choice("abcdefghijklmnop") * draw.randint(1, 3) for _ in range(draw.randint(3, 12))]
-            for _ in range(size)
-        ]
-        (folder / "bpe" / f"{split}.de").write_text("".join(" ".join(words) + "\n" for words in pairs))
-        (folder / "bpe" / f"{split}.en").write_text(
-            "".join(" ".join(reversed(words)).upper() + "\n" for words in pairs)
-        )
+        with (folder / "bpe" / f"{split}.de").open("w") as source, (folder / "bpe" / f"{split}.en").open("w") as target:
+            for _ in range(size):
+                words = [draw.choice("abcdefghijklmnop") * draw.randint(1, 3) for _ in range(draw.randint(3, 12))]
+                print(*words, file=source)
+                print(*(word.upper() for word in reversed(words)), file=target)
     binarise(folder / "bpe", folder / "bin", "de", "en")
     return folder / "bin"

@@ -1,4 +1,4 @@
-"""Dictionaries, losses and mini-batches that several tests of the engine are made of."""
+"""Dictionaries, losses, mini-batches and trainings that several tests of the engine are made of."""
 
 from types import SimpleNamespace
 
@@ -6,8 +6,11 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary
 
+from ln_repro.bench.trainings import Workload
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
 from ln_repro.engine.plugin.model import LnTransformerConfig
+from ln_repro.engine.plugin.task import LnTranslation, LnTranslationConfig
+from tests.examples import experiment
 
 
 class Sentences(list):
@@ -38,7 +41,7 @@ def encoder_only(kind, words, norm="preln", start="", seed=1):
     """Return a small model of a class with an encoder alone."""
     torch.manual_seed(seed)
     cfg = LnTransformerConfig(norm=norm, layers=2, width=32, ffn=48, heads=4, share_embeddings=True)
-    return kind.build_model(cfg, SimpleNamespace(source_dictionary=words, start=start))
+    return kind.build_model(cfg, SimpleNamespace(source_dictionary=words, cfg=SimpleNamespace(start=start)))
 
 
 def sample(seed, sentences=3, length=6):
@@ -46,3 +49,21 @@ def sample(seed, sentences=3, length=6):
     tokens = torch.randint(4, 40, (sentences, length), generator=torch.Generator().manual_seed(seed))
     inputs = {"src_tokens": tokens, "src_lengths": torch.tensor([length] * sentences), "prev_output_tokens": tokens}
     return {"net_input": inputs, "target": tokens.roll(-1, 1), "ntokens": tokens.numel()}
+
+
+def translation(folder):
+    """Return the translation task of a binarised corpus."""
+    cfg = LnTranslationConfig(
+        data=str(folder), source_lang="de", target_lang="en", dataset_impl="mmap", required_seq_len_multiple=1
+    )
+    return LnTranslation.setup_task(cfg)
+
+
+def workload(corpus, **changes):
+    """Return a small model to be trained for some updates, and a binarised corpus."""
+    small = {
+        "norm": "preln", "lr": 5e-3, "schedule__warmup_updates": 50, "model__layers": 2, "model__width": 32,
+        "model__ffn": 64, "model__heads": 2, "train__max_update": 150, "train__max_tokens": 400,
+        "train__log_every": 1, "train__device": "cpu",
+    }  # fmt: skip
+    return Workload(experiment(**{**small, **changes}), corpus)

@@ -3,8 +3,8 @@
     python -m tests.engine.side_by_side CORPUS UPDATES [key=value ...]
 
 CORPUS is binarised (the folder `bin` of a prepared one); the settings are those of `ln-repro run`, such as
-``exp=multi30k_preln_nowarm_anchored``. Both start from the same parameters and have the same dropout. One JSON object
-an update, all losses in bits per token:
+``exp=multi30k_preln_nowarm_anchored``. Both have the same dropout, and start from the same parameters: stock fairseq's,
+which with ``init=fairseq`` are also ours from the same seed. One JSON object an update, all losses in bits per token:
 
 - ``loss``: stock fairseq's;
 - ``free``: how far ours is from it, each on its own way;
@@ -39,8 +39,8 @@ compat.apply()
 from fairseq import checkpoint_utils, tasks, utils  # noqa: E402
 from fairseq.trainer import Trainer  # noqa: E402
 
+from ln_repro.engine.baselines import stock_names  # noqa: E402
 from ln_repro.engine.metric_buffer import on_host  # noqa: E402
-from ln_repro.engine.stock_decoding import stock_names  # noqa: E402
 from ln_repro.engine.trainer import StrictTrainer  # noqa: E402
 from ln_repro.engine.training import configuration  # noqa: E402
 
@@ -53,6 +53,7 @@ class Side:
     def __init__(self, kind, arguments):
         cfg = configuration(arguments)
         task = tasks.setup_task(cfg.task)
+        utils.set_torch_seed(cfg.common.seed)
         self.trainer = kind(cfg, task, task.build_model(cfg.model), task.build_criterion(cfg.criterion))
         self.trainer.model.train()
         own = dict(self.trainer.model.named_parameters())
@@ -100,7 +101,8 @@ def main():
         side.trainer.lr_scheduler.plan(len(batches), int(updates))
     assert step.parameters.keys() <= stock.parameters.keys()  # which has idle copies of some
     utils.set_torch_seed(1)
-    free.follow(stock)
+    if experiment.init != "fairseq":
+        free.follow(stock)
     nudged.follow(stock, rounding=ONE_ROUNDING)
     epochs = (batches.next_epoch_itr(shuffle=True) for _ in count())
     for sample in islice(chain.from_iterable(epochs), int(updates)):

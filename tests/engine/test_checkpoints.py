@@ -23,7 +23,7 @@ def test_only_the_newest_states_are_kept_and_all_weights(saved):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("content", [b"", CONTENT[:-1], CONTENT[:5000] + b"!" + CONTENT[5001:] + bytes([30])])
+@pytest.mark.parametrize("content", [b"", CONTENT, CONTENT[:5000] + b"!" + CONTENT[5001:] + bytes([30])])
 def test_a_damaged_state_is_renamed_and_the_one_before_is_used(saved, content):
     (saved.folder / "update30.pt").write_bytes(content)
     said = []
@@ -52,11 +52,7 @@ def test_a_crash_while_writing_leaves_the_ones_before(saved):
 
     with pytest.raises(KeyboardInterrupt):
         saved.save("state", 40, 2, crash, keep=2)
-    assert saved.resume_point(lambda _: None).update == 30
-
-
-def test_a_file_that_is_not_listed_does_not_exist(saved):
-    (saved.folder / "update99.pt").write_bytes(CONTENT)
+    (saved.folder / "update99.pt").write_bytes(CONTENT)  # renamed, but not yet listed
     assert saved.resume_point(lambda _: None).update == 30
 
 

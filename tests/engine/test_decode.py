@@ -10,28 +10,22 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from ln_repro.bench.decodings import trained
-from ln_repro.bench.trainings import Workload
 from ln_repro.engine.decode import mean_weights, translate
 from ln_repro.engine.memory import SEARCH_BYTES, hypothesis_bytes, run_bytes
 from ln_repro.engine.plugin.model import LnTransformer, LnTransformerConfig
-from ln_repro.engine.plugin.task import LnTranslation, LnTranslationConfig
 from ln_repro.engine.stop import StopRequest
+from tests.engine.made import translation, workload
 from tests.examples import experiment
 
 SMALL = {"layers": 1, "width": 16, "ffn": 24, "heads": 2, "norm": "preln"}
 
 
-def saved(folder, *models):
-    files = [folder / f"{number}.pt" for number in range(len(models))]
-    for file, model in zip(files, models, strict=True):
-        torch.save({"model": model.state_dict()}, file)
-    return files
-
-
 def test_the_mean_of_weights_is_their_mean(build_model, tmp_path):
     models = [build_model(seed=seed, share_embeddings=True, **SMALL) for seed in (1, 2, 3)]
-    mean = mean_weights(saved(tmp_path, *models))
     states = [model.state_dict() for model in models]
+    for number, state in enumerate(states):
+        torch.save({"model": state}, tmp_path / f"{number}.pt")
+    mean = mean_weights([tmp_path / f"{number}.pt" for number in range(3)])
     assert list(mean) == list(states[0])
     for name, values in mean.items():
         expected = torch.stack([state[name].double() for state in states]).mean(0)
@@ -43,10 +37,7 @@ def test_the_mean_of_weights_is_their_mean(build_model, tmp_path):
 @pytest.mark.parametrize("norm", ["preln", pytest.param("postln", marks=pytest.mark.slow)])
 def test_every_hypothesis_is_fairseqs_own(letters, norm):
     """Stock `fairseq-generate` with stock fairseq's Transformer, given what a short training of ours has learnt."""
-    model = {"model__layers": 2, "model__width": 32, "model__ffn": 64, "model__heads": 2}
-    train = {"train__max_update": 150, "train__max_tokens": 400, "train__log_every": 50, "train__device": "cpu"}
-    made_for = experiment(norm=norm, lr=5e-3, schedule__warmup_updates=50, **model, **train)
-    with trained(Workload(made_for, letters)) as made:
+    with trained(workload(letters, norm=norm)) as made:
         with made.decoder() as decode:
             first, again = decode()[1], decode()[1]
         stock = made.stock()[1]
@@ -93,11 +84,7 @@ def test_the_live_memory_of_the_search_is_what_is_estimated(build_model, layers,
 
 
 def test_a_batch_that_needs_too_much_memory_is_decoded_in_parts_with_the_same_hypotheses(letters, build_model, capsys):
-    task = LnTranslation.setup_task(
-        LnTranslationConfig(
-            data=str(letters), source_lang="de", target_lang="en", dataset_impl="mmap", required_seq_len_multiple=1
-        )
-    )
+    task = translation(letters)
     task.load_dataset("test")
     model = LnTransformer.build_model(LnTransformerConfig(share_embeddings=True, **SMALL), task).eval()
     search = Namespace(beam=3, lenpen=1.2, max_len_a=1.2, max_len_b=10)

@@ -38,9 +38,8 @@ def test_precision_is_settled(monkeypatch, gpu, wanted, asked, settled):
 )
 def test_what_the_machine_lacks_is_one_line(monkeypatch, gpu, wanted, asked, message):
     monkeypatch.setattr(device, "gpu", lambda: gpu)
-    with pytest.raises(UserError, match=message) as caught:
+    with pytest.raises(UserError, match=rf"^{message}[^\n]*$"):
         resolve_precision(experiment(train__device=wanted, precision=asked))
-    assert "\n" not in str(caught.value)
 
 
 def test_a_gpu_that_torch_cannot_use_is_one_line_and_not_the_cpu_in_silence(monkeypatch, tmp_path):
@@ -51,11 +50,8 @@ def test_a_gpu_that_torch_cannot_use_is_one_line_and_not_the_cpu_in_silence(monk
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
     monkeypatch.setattr(device, "gpu", device.gpu.__wrapped__)
     assert resolve_precision(experiment(train__device="cpu")).precision == "fp32"
-    with pytest.raises(
-        UserError, match=r"nvidia0 exists, but .*; install a torch .* or use train.device=cpu$"
-    ) as caught:
+    with pytest.raises(UserError, match=r"nvidia0 exists, but [^\n]*; install a torch .* or use train.device=cpu$"):
         resolve_precision(experiment())
-    assert "\n" not in str(caught.value)
 
 
 def test_a_process_without_a_gpu_of_its_own_is_one_line(monkeypatch):

@@ -7,10 +7,6 @@ WIDTH, FFN = 256, 512
 SHAPE = {"norm": "preln", "layers": 2, "width": WIDTH, "ffn": FFN, "heads": 4}
 
 
-def std_of_uniform(bound):
-    return bound / 3**0.5
-
-
 def xavier_std(fan_in, fan_out, gain=1.0):
     return gain * (2 / (fan_in + fan_out)) ** 0.5
 
@@ -20,7 +16,7 @@ def xavier_std(fan_in, fan_out, gain=1.0):
     [
         ("xavier_legacy", xavier_std(WIDTH, WIDTH, 2**-0.5), xavier_std(WIDTH, FFN), True),
         ("xavier", xavier_std(WIDTH, WIDTH), xavier_std(WIDTH, FFN), False),
-        ("fairseq", xavier_std(WIDTH, WIDTH, 2**-0.5), std_of_uniform(WIDTH**-0.5), True),
+        ("fairseq", xavier_std(WIDTH, WIDTH, 2**-0.5), (3 * WIDTH) ** -0.5, True),
     ],
 )
 def test_scales_and_shapes_of_the_distributions(build_model, name, inner, ffn1, uniform):
@@ -49,16 +45,12 @@ def test_theory_starts_with_uniform_attention(build_model):
 @pytest.mark.parametrize("shared", [True, False])
 def test_embeddings(build_model, name, shared):
     model = build_model(400, init=name, share_embeddings=shared, **SHAPE)
-    matrices = [
-        model.encoder.embed.embedding.weight,
-        model.decoder.embed.embedding.weight,
-        model.decoder.projection.weight,
-    ]
+    source, target = model.encoder.embed.embedding.weight, model.decoder.embed.embedding.weight
+    matrices = [source, target, model.decoder.projection.weight]
     assert len({id(matrix) for matrix in matrices}) == (1 if shared else 3)
     for matrix in matrices:
         assert matrix[4:].std().item() == pytest.approx(WIDTH**-0.5, rel=0.03)
-    assert not matrices[0][1].any()
-    assert not matrices[1][1].any()
+    assert not source[1].any() and not target[1].any()
 
 
 def test_a_seed_is_a_model(build_model):

@@ -1,34 +1,34 @@
-"""What a training set costs at the start of a run and of an epoch, by its size; the mini-batches are fairseq's."""
+"""What a training set costs by its size, and that its mini-batches are fairseq's."""
 
 import sys
 import tracemalloc
 
 import numpy as np
 import pytest
+import torch
 from fairseq.data import Dictionary
 from fairseq.data.data_utils import batch_by_size
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.tasks.translation import TranslationTask
 
 from ln_repro.engine.plugin.masked_lm import LnMaskedLm, MaskedLmConfig
-from ln_repro.engine.plugin.task import LnTranslation, LnTranslationConfig
+from tests.engine.made import translation
 
 CALLS, MOST, KEPT = range(3)
-SIDES = {"source_lang": "de", "target_lang": "en"}
 
 
 def tasks(folder):
     """Return our translation task, our masked language model, and fairseq's translation task."""
-    cfg = LnTranslationConfig(data=str(folder), dataset_impl="mmap", required_seq_len_multiple=1, **SIDES)
-    blocks = MaskedLmConfig(data=str(folder), block_tokens=9, seed=1, **SIDES)
-    return LnTranslation.setup_task(cfg), LnMaskedLm.setup_task(blocks), TranslationTask.setup_task(cfg)
+    ours = translation(folder)
+    blocks = MaskedLmConfig(data=str(folder), block_tokens=9, seed=1, source_lang="de", target_lang="en")
+    return ours, LnMaskedLm.setup_task(blocks), TranslationTask.setup_task(ours.cfg)
 
 
 def corpus(folder, pairs):
     """Write a binarised training set of random tokens; lengths do not depend on those of the other side."""
     draw = np.random.default_rng(pairs)
     folder.mkdir()
-    for side in SIDES.values():
+    for side in ("de", "en"):
         Dictionary().save(str(folder / f"dict.{side}.txt"))
         sizes = draw.integers(1, 40, pairs)
         draw.integers(4, 1000, sizes.sum(), dtype=np.uint16).tofile(folder / f"train.de-en.{side}.bin")
@@ -90,3 +90,19 @@ def test_mini_batches_are_fairseqs_in_the_same_order(tmp_path):
     one_by_one = batch_by_size(dataset.ordered_indices(), dataset.num_tokens, max_tokens=512)
     pairs = zip(batches_of(blocks).frozen_batches, one_by_one, strict=True)
     assert all(np.array_equal(one, other) for one, other in pairs) and len(one_by_one) > 100
+
+
+@pytest.mark.parametrize("left", [True, False], ids=["padded on the left", "on the right"])
+def test_a_mini_batch_is_fairseqs_number_by_number(tmp_path, left):
+    ours, _, theirs = tasks(corpus(tmp_path / "corpus", 400))
+    for task in (ours, theirs):
+        task.cfg.left_pad_source = left
+        task.load_dataset("train")
+    found, expected = ours.dataset("train"), theirs.dataset("train")
+    order = np.random.default_rng(1).permutation(400).tolist()
+    for size in (1, 2, 7, 100):
+        for first in range(0, 400 - size, size):
+            batch, same = (data.collater([data[index] for index in order[first : first + size]])
+                           for data in (found, expected))  # fmt: skip
+            torch.testing.assert_close(batch, same, rtol=0, atol=0)
+    assert found.collater([]) == expected.collater([]) == {}

@@ -121,11 +121,9 @@ class Written:
         return self.norm(x, "norm")
 
     def mixln(self, x):
-        for layer, kind in self.each():
-            if layer == 0:  # a quarter of four
-                x = self.own(x + self.branch(x, layer, kind), layer, kind)
-            else:
-                x = x + self.branch(self.own(x, layer, kind), layer, kind)
+        for where in self.each():
+            post = where[0] == 0  # the first quarter of four layers
+            x = self.own(x + self.branch(x, *where), *where) if post else x + self.branch(self.own(x, *where), *where)
         return self.norm(x, "norm")
 
     def normformer(self, x):
@@ -173,21 +171,18 @@ class Written:
         return x
 
 
-def stack(norm, kind=EncoderLayer, layers=LAYERS, width=WIDTH, ffn=FFN, heads=HEADS, seed=1):
-    """Return a new stack without dropout and an embedding, initialised by Xavier."""
-    torch.manual_seed(seed)
-    made = Stack(kind, Shape(norm, layers, width, ffn, heads, 0.0))
-    embedding = nn.Embedding(40, width, 1)
-    with torch.no_grad():
-        init.initialise([embedding], [made], made.scheme.projection(width, 40), "xavier")
-    return made, embedding
+def stack(norm, kind=EncoderLayer):
+    """Return a new stack without dropout, initialised by Xavier."""
+    made = Stack(kind, Shape(norm, LAYERS, WIDTH, FFN, HEADS, 0.0))
+    init.initialise([nn.Embedding(40, WIDTH, 1)], [made], made.scheme.projection(WIDTH, 40), "xavier")
+    return made
 
 
 @pytest.mark.parametrize("norm", SCHEMES)
 @pytest.mark.parametrize("kind", [EncoderLayer, DecoderLayer])
 @torch.no_grad()
 def test_a_stack_is_its_papers_formula(norm, kind):
-    made, _ = stack(norm, kind)
+    made = stack(norm, kind)
     for parameter in made.parameters():  # biases, norms and factors are not told from nothing when new
         parameter += 0.2 * torch.randn_like(parameter)
     x, memory = torch.randn(TIME, BATCH, WIDTH), torch.randn(TIME + 2, BATCH, WIDTH)
@@ -198,6 +193,11 @@ def test_a_stack_is_its_papers_formula(norm, kind):
 
 def place(layers, decoder=False, layer=0, alone=False):
     return Place(decoder, layers, 0 if alone else layers, layer, "ffn")
+
+
+def places(layers):
+    """Return places in the encoder, in the decoder, and in an encoder alone."""
+    return place(layers), place(layers, decoder=True), place(layers, alone=True)
 
 
 @pytest.mark.parametrize(
@@ -211,21 +211,21 @@ def place(layers, decoder=False, layer=0, alone=False):
     ],
 )
 def test_the_gains_are_those_of_the_papers(norm, layers, encoder, decoder, alone):
-    gains = [SCHEMES[norm].gain(each) for each in (place(layers), place(layers, True), place(layers, alone=True))]
+    gains = [SCHEMES[norm].gain(each) for each in places(layers)]
     assert gains == pytest.approx([encoder, decoder, alone], abs=1e-3)
 
 
 @pytest.mark.parametrize(("layers", "encoder", "decoder"), [(6, 1.4179, 2.0598), (100, 3.4157, 4.1618)])
 def test_the_weights_of_deepnorm_are_those_of_its_paper(layers, encoder, decoder):
-    alphas = [DeepNorm.constants(each)[0] for each in (place(layers), place(layers, True), place(layers, alone=True))]
+    alphas = [DeepNorm.constants(each)[0] for each in places(layers)]
     assert alphas == pytest.approx([encoder, decoder, (2 * layers) ** 0.25], abs=1e-4)
 
 
 @torch.no_grad()
 def test_learnt_weights_start_as_in_the_papers():
     x = torch.randn(TIME, BATCH, WIDTH)
-    assert torch.equal(stack("rezero")[0](x, None), x)
-    torch.testing.assert_close(stack("dyt")[0].norm(x), torch.tanh(0.5 * x))
+    assert torch.equal(stack("rezero")(x, None), x)
+    torch.testing.assert_close(stack("dyt").norm(x), torch.tanh(0.5 * x))
     omegas = [SCHEMES["admin_closed"](WIDTH, 0.0, place(6, decoder)).omega for decoder in (False, True)]
     assert [omega.unique().item() for omega in omegas] == pytest.approx([2.017, 2.335], abs=1e-3)
 
@@ -233,10 +233,9 @@ def test_learnt_weights_start_as_in_the_papers():
 @pytest.mark.parametrize(("layers", "post"), [(2, 1), (6, 1), (12, 3)])
 def test_at_least_one_layer_and_the_first_quarter_of_mixln_is_post_ln(layers, post):
     x = torch.randn(TIME, BATCH, WIDTH)
-    made = [SCHEMES["mixln"](WIDTH, 0.0, place(layers, layer=layer)) for layer in range(layers)]
-    assert [torch.equal(each(x, torch.sin), each.norm(x + x.sin())) for each in made] == [
-        layer < post for layer in range(layers)
-    ]
+    for layer in range(layers):
+        made = SCHEMES["mixln"](WIDTH, 0.0, place(layers, layer=layer))
+        assert torch.equal(made(x, torch.sin), made.norm(x + x.sin())) == (layer < post)
 
 
 SMALL = {"layers": 2, "width": 32, "ffn": 48, "heads": 4, "init": "xavier"}
@@ -259,23 +258,17 @@ def test_a_gain_multiplies_what_its_paper_says_and_nothing_else(build_model, nor
         torch.testing.assert_close(values, factor * plain[name])
 
 
-def lengths(model):
-    """Return the lengths of all vectors that nGPT normalises, and those of the states of a mini-batch."""
-    found = []
-    for name, parameter in model.named_parameters():
-        if parameter.dim() == 2 and not name.endswith("_norm.weight"):
-            found.append(parameter.norm(dim=0 if name.endswith(("out_proj.weight", "fc2.weight")) else 1))
-    tokens = torch.randint(4, 40, (3, 6))
-    memory = model.encoder(tokens)
-    states = model.decoder.stack(model.decoder.embed(tokens).transpose(0, 1), memory["x"], memory["mask"], None)
-    embeddings, *others = found
-    assert embeddings[1] == 0  # padding
-    return torch.cat([embeddings[2:], *others, memory["x"].norm(dim=-1).flatten(), states.norm(dim=-1).flatten()])
-
-
 def test_the_weights_and_states_of_ngpt_are_unit_vectors_when_new(build_model):
     model = build_model(norm="ngpt", share_embeddings=True, **SMALL).eval()
-    torch.testing.assert_close(lengths(model), torch.ones(()).expand(lengths(model).shape))
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 2 and not name.endswith("_norm.weight"):
+            found = parameter.norm(dim=0 if name.endswith(("out_proj.weight", "fc2.weight")) else 1)
+            expected = torch.ones_like(found)
+            if "embed" in name:
+                expected[1] = 0  # padding
+            torch.testing.assert_close(found, expected)
+    states = model.encoder(torch.randint(4, 40, (3, 6)))["x"].norm(dim=-1)
+    torch.testing.assert_close(states, torch.ones_like(states))
     rates = [module.rate for module in model.modules() if hasattr(module, "rate")]
     assert len(rates) == 10 and all((rate.value - FIRST_RATE).abs().max() < 1e-9 for rate in rates)
 

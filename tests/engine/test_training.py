@@ -64,13 +64,10 @@ def test_a_worker_on_the_cpu_does_not_see_a_gpu(tmp_path):
 
 def test_an_update_leaves_the_weights_of_ngpt_unit_vectors(trained, tmp_path):
     assert trained(tmp_path / "run", extra=["--norm", "ngpt"]) == 0
-    path = tmp_path / "run" / "checkpoints" / "epoch2.pt"
-    weights = torch.load(path, weights_only=True)["model"]
-    columns = [weight for name, weight in weights.items() if name.endswith(("out_proj.weight", "fc2.weight"))]
-    rows = [w for name, w in weights.items() if name.endswith(("q_proj.weight", "fc1.weight", "projection.weight"))]
-    assert len(columns) == 5 and len(rows) == 6
-    lengths = torch.cat([*(weight.norm(dim=0) for weight in columns), *(weight.norm(dim=1) for weight in rows)])
-    torch.testing.assert_close(lengths, torch.ones_like(lengths))
+    weights = torch.load(tmp_path / "run" / "checkpoints" / "epoch2.pt", weights_only=True)["model"]
+    for name, dim in (("self_attn.out_proj", 0), ("self_attn.q_proj", 1), ("ffn.fc1", 1), ("ffn.fc2", 0)):
+        lengths = weights[f"encoder.stack.layers.0.{name}.weight"].norm(dim=dim)
+        torch.testing.assert_close(lengths, torch.ones_like(lengths))
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
@@ -111,9 +108,8 @@ def test_a_checkpoint_that_torch_cannot_load_is_named(trained, tmp_path):
     assert trained(folder, "kill", "valid_step", 1) == -9
     point = Checkpoints(folder / "checkpoints").resume_point(pytest.fail)
     Checkpoints(folder / "checkpoints").save("state", point.update, 1, lambda path: path.write_bytes(b"not torch's"))
-    assert (
-        trained(folder, fails=f"{point.file} cannot be loaded (UnpicklingError); delete it, and the run resumes") == 1
-    )
+    words = f"{point.file} cannot be loaded (UnpicklingError); delete it, and the run resumes"
+    assert trained(folder, fails=words) == 1
 
 
 @pytest.mark.slow
@@ -138,11 +134,10 @@ def test_a_stop_or_a_kill_in_a_validation_changes_and_costs_nothing(trained, tmp
 
 def test_the_time_of_saving_counts_as_training_and_a_state_is_also_saved_by_time(trained, tmp_path):
     assert trained(tmp_path / "slow", "sleep", "save_checkpoint", 2, ["--save-interval-updates", 7]) == 0
-    windows = [event for event in Events(tmp_path / "slow" / "events.jsonl").read() if event["kind"] == "train"]
-    (slow,) = [window for window in windows if window["saving"] > 1]
-    assert slow["seconds"] > slow["saving"] and slow["tokens_per_s"] == pytest.approx(
-        slow["tokens"] / slow["seconds"], rel=0.01
-    )
+    events = Events(tmp_path / "slow" / "events.jsonl").read()
+    (slow,) = [event for event in events if event["kind"] == "train" and event["saving"] > 1]
+    assert slow["seconds"] > slow["saving"]
+    assert slow["tokens_per_s"] == pytest.approx(slow["tokens"] / slow["seconds"], rel=0.01)
     often = ["--save-interval-updates", 0, "--save-minutes", 1e-9]
     assert trained(tmp_path / "killed", "kill", "update", 12, often) == -9
     assert Checkpoints(tmp_path / "killed" / "checkpoints").resume_point(pytest.fail).update == 11

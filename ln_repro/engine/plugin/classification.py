@@ -1,7 +1,6 @@
 """Classification of sentence pairs, each in one block, with the accuracy on the whole validation set."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +29,10 @@ class LabelledPairs(Blocks):
     def __getitem__(self, index: int) -> Item:
         return index, torch.cat([self.bos, self.first[index], self.second[index]]), self.classes[index]
 
-    def merge(self, samples: Sequence[Item]) -> dict[str, Any]:
-        """Merge pairs into a mini-batch; its ``ntokens`` is the number of pairs."""
+    def collater(self, samples: Sequence[Item]) -> dict[str, Any]:
+        """Return a mini-batch, whose ``ntokens`` is the number of pairs; {} for no pairs."""
+        if not samples:
+            return {}
         indices, blocks, classes = zip(*samples, strict=True)
         return {
             "id": torch.tensor(indices),
@@ -46,22 +47,11 @@ class LabelledPairs(Blocks):
         return np.random.RandomState(self.seed).permutation(len(self))
 
 
-@dataclass
-class ClassificationConfig(EncoderTaskConfig):
-    """The corpus, and the weights to start from."""
-
-    start: str = field(default="", metadata={"help": "file of pre-trained weights; empty: random initialisation"})
-
-
-@register_task("ln_classification", dataclass=ClassificationConfig)
+@register_task("ln_classification", dataclass=EncoderTaskConfig)
 class LnClassification(EncoderTask):
     """Classification of sentence pairs with the dictionary of a masked language model."""
 
     target_dictionary = None  # the targets are classes, none of which is padding
-
-    def __init__(self, cfg: ClassificationConfig, dictionary: Dictionary) -> None:
-        super().__init__(cfg, dictionary)
-        self.start = cfg.start
 
     def load_dataset(self, split: str, **_: Any) -> None:
         """Load the sentence pairs and the classes of a split."""
@@ -77,7 +67,6 @@ class LnClassification(EncoderTask):
         return {**per_token(logs), "accuracy": correct / max(pairs, 1)}
 
     def targets(self, split: str) -> Any:
-        """Return the classes."""
         return [torch.tensor([label]) for label in self.dataset(split).classes]
 
 
@@ -86,5 +75,4 @@ class Classified(LabelSmoothedCrossEntropy):
     """Cross-entropy over classes; correct answers are counted."""
 
     def counted(self, logits: Tensor, target: Tensor) -> dict[str, Tensor]:
-        """Return the number of correct answers."""
         return {"correct": logits.argmax(dim=1).eq(target).sum()}

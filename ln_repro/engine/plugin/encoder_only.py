@@ -3,30 +3,22 @@
 from typing import Any
 
 import torch
-from fairseq.models import BaseFairseqModel, register_model
+from fairseq.models import FairseqEncoderModel, register_model
 from torch import Tensor, nn
 
 from ln_repro.engine.plugin import init
 from ln_repro.engine.plugin.layers import EncoderLayer, Shape, Stack, TokenEmbedding
-from ln_repro.engine.plugin.model import MAX_POSITIONS, Encoder, LnTransformerConfig
+from ln_repro.engine.plugin.model import Encoder, LnTransformerConfig
 from ln_repro.experiment.tasks import TASKS
 
 
-class EncoderOnly(BaseFairseqModel):
+class EncoderOnly(FairseqEncoderModel):
     """An encoder and its output layer."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        super().__init__()
-        self.encoder = encoder
 
     @property
     def stacks(self) -> dict[str, Stack]:
         """Return the stacks of layers by name."""
         return {"encoder": self.encoder.stack}
-
-    def max_positions(self) -> int:
-        """Return the maximum length of an input, in tokens."""
-        return MAX_POSITIONS
 
 
 @register_model("ln_encoder", dataclass=LnTransformerConfig)
@@ -45,8 +37,7 @@ class LnEncoder(EncoderOnly):
         projection = encoder.stack.scheme.projection(cfg.width, embedding.num_embeddings)
         if cfg.share_embeddings:
             projection.weight = embedding.weight
-        with torch.no_grad():
-            init.initialise([embedding], [encoder.stack], projection, cfg.init, cfg.branch_gain)
+        init.initialise([embedding], [encoder.stack], projection, cfg.init, cfg.branch_gain)
         return cls(encoder, projection)
 
     def forward(self, src_tokens: Tensor, positions: Tensor) -> tuple[Tensor, None]:
@@ -72,11 +63,10 @@ class LnClassifier(EncoderOnly):
         """Build and initialise the model, and load the pre-trained encoder that ``task`` starts from, if any."""
         encoder = build_encoder(cfg, task.source_dictionary)
         classifier = nn.Linear(cfg.width, TASKS["classification"].classes)
-        with torch.no_grad():
-            init.initialise([encoder.embed.embedding], [encoder.stack], classifier, cfg.init, cfg.branch_gain)
-            nn.init.zeros_(classifier.bias)
-        if task.start:
-            saved = torch.load(task.start, map_location="cpu", weights_only=True)["model"].items()
+        init.initialise([encoder.embed.embedding], [encoder.stack], classifier, cfg.init, cfg.branch_gain)
+        nn.init.zeros_(classifier.bias)
+        if task.cfg.start:
+            saved = torch.load(task.cfg.start, map_location="cpu", weights_only=True)["model"].items()
             prefix = "encoder."
             encoder.load_state_dict({name[len(prefix) :]: weight for name, weight in saved if name.startswith(prefix)})
         return cls(encoder, classifier)

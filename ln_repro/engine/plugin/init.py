@@ -25,9 +25,8 @@ from itertools import chain
 import torch
 from torch import nn
 
-from ln_repro.engine.plugin.attention import Attention
-from ln_repro.engine.plugin.feed_forward import FeedForward
 from ln_repro.engine.plugin.layers import Stack
+from ln_repro.engine.plugin.sub_layers import Attention, FeedForward
 
 SQRT_HALF = 2**-0.5
 
@@ -75,6 +74,7 @@ SCHEMES: dict[str, Callable[[nn.Module], None]] = {
 }
 
 
+@torch.no_grad()
 def initialise(
     embeddings: list[nn.Embedding], stacks: list[Stack], projection: nn.Linear, name: str, branch_gain: float = 1.0
 ) -> None:

@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ln_repro.engine.plugin.attention import Attention, State
-from ln_repro.engine.plugin.feed_forward import FeedForward
 from ln_repro.engine.plugin.residual import Kind, Place, Residual
 from ln_repro.engine.plugin.schemes.registry import scheme_of
+from ln_repro.engine.plugin.schemes.weighted import Admin, measuring
+from ln_repro.engine.plugin.sub_layers import Attention, FeedForward, State, SubLayer
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Shape:
         """Return the place of a residual connection in the encoder or decoder."""
         return Place(decoder, self.layers, 0 if self.alone else self.layers, layer, kind)
 
-    def residual(self, sub_layer: Attention | FeedForward, place: Place) -> Residual:
+    def residual(self, sub_layer: SubLayer, place: Place) -> Residual:
         """Return a new residual connection around a new sub-layer, in which it may change modules."""
         residual = self.scheme(self.width, self.dropout, place)
         residual.inside(sub_layer)
@@ -106,21 +106,19 @@ class Stack(nn.Module):
 
 @torch.no_grad()
 def measure(model: nn.Module, forward: Callable[[], object]) -> None:
-    """Initialise the residual connections of a new model from a mini-batch without dropout, if its scheme requires it.
+    """Initialise `Admin` in a new model from a mini-batch without dropout, which ``forward`` passes through the model.
 
-    ``forward`` passes a mini-batch through the model, whose mode (training or evaluation) does not change.
+    Other schemes do not need it.
     """
-    stacks = [module for module in model.modules() if isinstance(module, Stack) and module.scheme.measured]
+    stacks = [module for module in model.modules() if isinstance(module, Stack) and issubclass(module.scheme, Admin)]
     if not stacks:
         return
-    was_training = model.training
     model.eval()
     with ExitStack() as contexts:
         for stack in stacks:
-            residuals = [module for module in stack.modules() if isinstance(module, Residual)]
-            contexts.enter_context(stack.scheme.measuring(residuals))
+            contexts.enter_context(measuring(stack))
         forward()
-    model.train(was_training)
+    model.train()
 
 
 class TokenEmbedding(nn.Module):

@@ -1,7 +1,5 @@
 """Label-smoothed cross-entropy with fairseq's formula."""
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,8 +32,7 @@ def label_smoothed_nll(logits: Tensor, target: Tensor, epsilon: float, pad: int)
         epsilon: label smoothing.
         pad: target index that is ignored.
     """
-    apply: Callable[..., tuple[Tensor, Tensor]] = SmoothedNll.apply
-    return apply(logits, target, epsilon, pad)
+    return SmoothedNll.apply(logits, target, epsilon, pad)  # type: ignore[no-untyped-call]
 
 
 class SmoothedNll(torch.autograd.Function):
@@ -59,7 +56,6 @@ class SmoothedNll(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, of_loss: Tensor, of_nll: Tensor) -> tuple[Tensor, None, None, None]:
-        """Return the gradient of the logits."""
         logits, target, real = ctx.saved_tensors
         gradient = F.softmax(logits, dim=-1, dtype=torch.float32).sub_(ctx.wrong)
         gradient.scatter_add_(1, target[:, None], gradient.new_full((target.numel(), 1), -ctx.right))
@@ -89,13 +85,3 @@ class LabelSmoothedCrossEntropy(FairseqCriterion):
     def counted(self, logits: Tensor, target: Tensor) -> dict[str, Tensor]:
         """Return additional entries of the log."""
         return {}
-
-    @staticmethod
-    def logging_outputs_can_be_summed() -> bool:
-        """Return True: all entries of the log are sums."""
-        return True
-
-
-def bits(nats: float) -> float:
-    """Convert nats to bits, fairseq's unit for every reported loss."""
-    return nats / math.log(2)

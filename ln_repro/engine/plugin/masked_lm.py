@@ -69,8 +69,10 @@ class MaskedBlocks(Blocks):
             self.inputs.set_epoch(epoch)
             self.targets.set_epoch(epoch)
 
-    def merge(self, samples: Sequence[Item]) -> dict[str, Any]:
-        """Merge blocks into a mini-batch, whose ``target`` and ``ntokens`` count only the tokens to predict."""
+    def collater(self, samples: Sequence[Item]) -> dict[str, Any]:
+        """Return a mini-batch, whose ``target`` and ``ntokens`` are the tokens to predict alone; {} for no blocks."""
+        if not samples:
+            return {}
         indices, inputs, targets = zip(*samples, strict=True)
         target = data_utils.collate_tokens(targets, self.pad).flatten()
         positions = target.ne(self.pad).nonzero().squeeze(1)
@@ -101,7 +103,6 @@ class LnMaskedLm(EncoderTask):
 
     @property
     def target_dictionary(self) -> Dictionary:
-        """Return the dictionary."""
         return self.dictionary
 
     def load_dataset(self, split: str, **_: Any) -> None:

@@ -3,18 +3,18 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder, register_model
 from torch import Tensor, nn
 
 from ln_repro.engine.plugin import init
-from ln_repro.engine.plugin.attention import State
 from ln_repro.engine.plugin.layers import DecoderLayer, EncoderLayer, Shape, Stack, TokenEmbedding
+from ln_repro.engine.plugin.sub_layers import State
 
 Memory = dict[str, Tensor]
 
 MAX_POSITIONS = 1024
+"""Maximum length of a sentence or block, in tokens."""
 
 
 @dataclass
@@ -51,8 +51,7 @@ class LnTransformer(FairseqEncoderDecoderModel):
             projection.weight = embeddings[0].weight
         encoder = Encoder(source, TokenEmbedding(embeddings[0], cfg.dropout), Stack(EncoderLayer, shape))
         decoder = Decoder(target, TokenEmbedding(embeddings[-1], cfg.dropout), Stack(DecoderLayer, shape), projection)
-        with torch.no_grad():
-            init.initialise(embeddings, [encoder.stack, decoder.stack], projection, cfg.init, cfg.branch_gain)
+        init.initialise(embeddings, [encoder.stack, decoder.stack], projection, cfg.init, cfg.branch_gain)
         return cls(encoder, decoder)
 
     @property
@@ -92,7 +91,6 @@ class Encoder(FairseqEncoder):
         return {"x": x.index_select(1, new_order), "mask": mask.index_select(0, new_order)}
 
     def max_positions(self) -> int:
-        """Return the maximum length of a source sentence, in tokens."""
         return MAX_POSITIONS
 
 
@@ -122,5 +120,4 @@ class Decoder(FairseqIncrementalDecoder):
             attention.reorder_incremental_state(incremental_state, new_order)
 
     def max_positions(self) -> int:
-        """Return the maximum length of a target sentence, in tokens."""
         return MAX_POSITIONS

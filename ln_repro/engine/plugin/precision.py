@@ -4,7 +4,7 @@ torch's autocast computes the same, but casts each weight, its gradient and the 
 operation: 560 per update of a Transformer with 6+6 layers.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,13 +20,11 @@ class CastTogether(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, dtype: torch.dtype, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """Return the tensors in ``dtype``."""
         return tuple(_cast(tensors, dtype))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients in fp32."""
         return None, *_cast(gradients, torch.float32)
 
 
@@ -47,11 +45,10 @@ def weights_in(dtype: torch.dtype | None, model: nn.Module) -> Iterator[None]:
         return
     linears = [module._parameters for module in model.modules() if isinstance(module, nn.Linear)]
     weights = [(of, name, weight) for of in linears for name, weight in of.items() if weight is not None]
-    cast: Callable[..., tuple[Tensor, ...]] = CastTogether.apply
-    low = cast(dtype, *(weight for _, _, weight in weights))
+    low = CastTogether.apply(dtype, *(weight for _, _, weight in weights))  # type: ignore[no-untyped-call]
     try:
         for (of, name, _), weight in zip(weights, low, strict=True):
-            of[name] = weight  # type: ignore[assignment]  # not a parameter
+            of[name] = weight
         yield
     finally:
         for of, name, weight in weights:

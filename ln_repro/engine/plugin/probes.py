@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from ln_repro.engine.plugin.layers import Stack
 
 ATTENTION = {
-    f"{kind}.{name}": f"{kind}_attn.{name}_proj" for kind in ("self", "cross") for name in ("q", "k", "v", "out")
+    f"{kind}.{name}": f"{kind}_attn.{name}_proj.weight" for kind in ("self", "cross") for name in ("q", "k", "v", "out")
 }
-MATRICES = {"w1": "ffn.fc1", "w2": "ffn.fc2", **ATTENTION}
+MATRICES = {"w1": "ffn.fc1.weight", "w2": "ffn.fc2.weight", **ATTENTION}
 """The weights of a layer by their names in events: the paper's W1 and W2, and those of attention."""
 
 Weights = dict[str, list[nn.Parameter]]
@@ -26,12 +26,10 @@ def layer_weights(encoder: Stack, decoder: Stack | None = None) -> Weights:
     stacks = {"encoder": encoder} if decoder is None else {"encoder": encoder, "decoder": decoder}
     for name, stack in stacks.items():
         for layer in stack.layers:
-            modules = dict(layer.named_modules())
+            parameters = dict(layer.named_parameters())
             for kind, path in MATRICES.items():
-                if path in modules:
-                    weight = modules[path].weight
-                    assert isinstance(weight, nn.Parameter)
-                    found.setdefault(f"{name}.{kind}", []).append(weight)
+                if path in parameters:
+                    found.setdefault(f"{name}.{kind}", []).append(parameters[path])
     return found
 
 
@@ -88,8 +86,7 @@ def probe(
     def loss(number: int, sample: dict[str, Any]) -> Tensor:
         torch.manual_seed(number)
         total, tokens, _ = criterion(model, sample)
-        scaled: Tensor = total * loss_scale if loss_scale else total / max(tokens, 1)
-        return scaled
+        return total * loss_scale if loss_scale else total / max(tokens, 1)
 
     scales = [loss_scale * max(sample["ntokens"], 1) for sample in samples] if loss_scale else []
     device = next(model.parameters()).device

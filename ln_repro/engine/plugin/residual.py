@@ -3,15 +3,13 @@
 `Residual` is the interface of all schemes, of which the paper's two are here; the later ones are in `schemes`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
-from ln_repro.engine.plugin.attention import Attention
-from ln_repro.engine.plugin.feed_forward import FeedForward
+from ln_repro.engine.plugin.sub_layers import SubLayer
 
 Branch = Callable[[Tensor], Tensor]
 Kind = Literal["self_attn", "cross_attn", "ffn"]
@@ -78,8 +76,6 @@ class Residual(nn.Module):
 
     final_norm: ClassVar[bool] = False
     """Whether a stack of such layers ends with a norm."""
-    measured: ClassVar[bool] = False
-    """Whether a forward pass initialises the connections (see `measuring`)."""
 
     def __init__(self, width: int, dropout: float, place: Place) -> None:
         super().__init__()
@@ -100,7 +96,7 @@ class Residual(nn.Module):
         """Return a new norm of ``width`` features."""
         return LayerNorm(width)
 
-    def inside(self, sub_layer: Attention | FeedForward) -> None:
+    def inside(self, sub_layer: SubLayer) -> None:
         """Replace modules in a new sub-layer: ``inner`` and, in attention, ``q_norm``, ``k_norm`` and ``v_norm``."""
 
     @staticmethod
@@ -121,11 +117,6 @@ class Residual(nn.Module):
     @staticmethod
     def constrain(modules: Iterable[nn.Module]) -> None:
         """Impose constraints on the weights of a model; called after initialisation and after every update."""
-
-    @classmethod
-    def measuring(cls, residuals: Sequence["Residual"]) -> AbstractContextManager[None]:
-        """Return a context in which a forward pass initialises the residual connections of a stack, given in order."""
-        raise NotImplementedError
 
 
 class PostLN(Residual):

@@ -1,5 +1,6 @@
 """The base of all tasks, with settings and loss sums, that of tasks for an encoder alone, and the translation task."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,6 @@ from fairseq.tasks import FairseqTask, register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import II
 
-from ln_repro.engine.plugin.loss import bits
 from ln_repro.engine.plugin.pairs import Pairs
 
 MASK = "<mask>"
@@ -24,30 +24,26 @@ class LnTaskConfig(FairseqDataclass):
 
     precision: str = field(default="fp32", metadata={"help": "fp32, or bf16, fp16 with fp32 parameters"})
     divergence_rule: str = field(default="never", metadata={"help": "when a run counts as diverged"})
-    divergence_updates: int = field(
-        default=2000, metadata={"help": "updates between the validations that the rule compares"}
-    )
+    divergence_updates: int = field(default=2000, metadata={"help": "updates between compared validations"})
     save_minutes: float = field(default=10.0, metadata={"help": "maximum minutes between two checkpoints"})
     probe: str = field(default="gradients", metadata={"help": "gradients, updates, curvature or all"})
     probe_every: int = field(default=0, metadata={"help": "updates between two probes; 0: none"})
     probe_batches: int = field(default=5, metadata={"help": "mini-batches per probe"})
+    start: str = field(default="", metadata={"help": "file of pre-trained weights to start from; empty: none"})
 
 
 def per_token(logs: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """Return both losses of some mini-batches, given by their logs in nats, in bits per target token."""
-    loss, nll_loss, tokens = 0.0, 0.0, 0
+    sums = {"loss": 0.0, "nll_loss": 0.0, "sample_size": 0.0}
     for log in logs:
-        loss += float(log["loss"])
-        nll_loss += float(log["nll_loss"])
-        tokens += int(log["sample_size"])
-    return {"loss": bits(loss / max(tokens, 1)), "nll_loss": bits(nll_loss / max(tokens, 1))}
+        for name in sums:
+            sums[name] += float(log[name])
+    tokens = max(sums.pop("sample_size"), 1)
+    return {name: nats / tokens / math.log(2) for name, nats in sums.items()}
 
 
 class LnTask(FairseqTask):
     """A task with its own validation metrics, because fairseq's meters round to three digits."""
-
-    start = ""
-    """The file of the pre-trained weights that the model starts from; empty: none."""
 
     def metrics(self, logs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         """Return the metrics of a validation, given by the logs of its mini-batches."""
@@ -83,7 +79,6 @@ class EncoderTask(LnTask):
 
     @property
     def source_dictionary(self) -> Dictionary:
-        """Return the dictionary."""
         return self.dictionary
 
 
@@ -91,14 +86,6 @@ class Blocks(FairseqDataset):
     """Blocks of tokens with known sizes."""
 
     sizes: np.ndarray[Any, np.dtype[Any]]
-
-    def collater(self, samples: Sequence[Any]) -> dict[str, Any]:
-        """Return a mini-batch; it is empty where fairseq fills up the shorter share of a process."""
-        return self.merge(samples) if samples else {}
-
-    def merge(self, samples: Sequence[Any]) -> dict[str, Any]:
-        """Merge one or more blocks into a mini-batch."""
-        raise NotImplementedError
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -129,5 +116,4 @@ class LnTranslation(LnTask, TranslationTask):
         self.datasets[split] = Pairs(self.datasets[split])
 
     def targets(self, split: str) -> Any:
-        """Return the target sentences."""
         return self.dataset(split).tgt

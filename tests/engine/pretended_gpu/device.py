@@ -42,9 +42,6 @@ class OnDevice(torch.Tensor):
         made.host = host
         return made
 
-    def __repr__(self):
-        return f"OnDevice({self.host})"
-
     @classmethod
     def __torch_dispatch__(cls, operation, types, args=(), kwargs=None):
         return run(operation, args, kwargs or {})

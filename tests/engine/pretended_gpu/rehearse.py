@@ -27,7 +27,7 @@ from fairseq import utils  # noqa: E402
 from ln_repro.engine import decode as decoding  # noqa: E402
 from ln_repro.engine import trainer, training  # noqa: E402
 from ln_repro.engine.group import Group  # noqa: E402
-from ln_repro.engine.plugin import attention, layers, model, optimizers  # noqa: E402
+from ln_repro.engine.plugin import layers, model, optimizers, sub_layers  # noqa: E402
 from ln_repro.engine.stop import StopRequest  # noqa: E402
 from ln_repro.records.events import Events  # noqa: E402
 from ln_repro.system.distributed import Rank  # noqa: E402
@@ -73,7 +73,7 @@ class CountingLoop(training.Loop):
 
 
 def train(arguments):
-    """Train; return losses by update, and what each update waited for."""
+    """Train; return losses by kind and update, and what each update waited for."""
     CountingLoop.found = {"waits": {}, "operations": {}}
     folder = Path(arguments[arguments.index("--save-dir") + 1]).parent
     if "--restore-file" in arguments:  # a run is resumed with its events
@@ -82,13 +82,14 @@ def train(arguments):
     with mock.patch.object(training, "Loop", CountingLoop):
         training.train(arguments, StopRequest(), Group(Rank()))
     events = Events(folder / "events.jsonl").read()
-    losses = [(event["kind"], event["update"], event["loss"]) for event in events if "loss" in event]
+    losses = {f"{event['kind']} {event['update']}": event["loss"] for event in events if "loss" in event}
     return {"losses": losses, "device": events[0]["device"], **CountingLoop.found}
 
 
 def decode(request, arguments):
     """Decode; return the hypotheses."""
-    decoding.decode(["2", "1.0", "1.2", "10", "--", *arguments], OneRequest(request))
+    search = {"beam": 2, "lenpen": 1.0, "max_len_a": 1.2, "max_len_b": 10}
+    decoding.decode([json.dumps(search), *arguments], OneRequest(request))
     return {"hypotheses": Path(request["out"]).read_text()}
 
 
@@ -110,7 +111,7 @@ def run(case):
     gpu = case["device"] == "cuda"
     arguments = [*case["arguments"], *([] if gpu else ["--cpu"])]
     plant = mock.patch.object(*PLANTS[case["plant"]]) if "plant" in case else nullcontext()
-    kernel = mock.patch.object(attention, "scaled_dot_product_attention", device.attend) if gpu else nullcontext()
+    kernel = mock.patch.object(sub_layers, "scaled_dot_product_attention", device.attend) if gpu else nullcontext()
     with device.PretendedGpu() if gpu else nullcontext(), kernel, plant:
         try:
             if "add up" in case:

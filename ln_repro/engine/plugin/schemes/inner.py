@@ -5,9 +5,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ln_repro.engine.plugin.attention import Attention
-from ln_repro.engine.plugin.feed_forward import FeedForward
 from ln_repro.engine.plugin.residual import Branch, Place, PreLN, Residual
+from ln_repro.engine.plugin.sub_layers import Attention, FeedForward, SubLayer
 
 
 class HeadScale(nn.Module):
@@ -35,7 +34,7 @@ class NormFormer(PreLN):
     def forward(self, x: Tensor, branch: Branch) -> Tensor:
         return x + self.drop(self.after(branch(self.norm(x))))
 
-    def inside(self, sub_layer: Attention | FeedForward) -> None:
+    def inside(self, sub_layer: SubLayer) -> None:
         if isinstance(sub_layer, Attention):
             sub_layer.inner = HeadScale(sub_layer.heads)
         else:
@@ -48,7 +47,7 @@ class SubLN(PreLN):
     As in the authors' code (torchscale), attention to the encoder has neither.
     """
 
-    def inside(self, sub_layer: Attention | FeedForward) -> None:
+    def inside(self, sub_layer: SubLayer) -> None:
         if isinstance(sub_layer, FeedForward):
             sub_layer.inner = self.new_norm(sub_layer.fc1.out_features)
         elif not sub_layer.cross:
@@ -82,7 +81,7 @@ class HybridNorm(Residual):
         x = self.norm(x)
         return x + self.drop(branch(x))
 
-    def inside(self, sub_layer: Attention | FeedForward) -> None:
+    def inside(self, sub_layer: SubLayer) -> None:
         if isinstance(sub_layer, Attention):
             width = sub_layer.out_proj.in_features // sub_layer.heads
             sub_layer.q_norm, sub_layer.k_norm, sub_layer.v_norm = (self.new_norm(width) for _ in range(3))

@@ -7,9 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ln_repro.engine.plugin.attention import Attention
-from ln_repro.engine.plugin.feed_forward import FeedForward
 from ln_repro.engine.plugin.residual import Branch, Place, Residual
+from ln_repro.engine.plugin.sub_layers import Attention, FeedForward, SubLayer
 
 FIRST_RATE = 0.05
 """Initial share of the branch in the stream."""
@@ -32,7 +31,6 @@ class Factor(nn.Module):
 
     @property
     def value(self) -> Tensor:
-        """The factors."""
         return self.ratio * self.weight
 
     def forward(self, x: Tensor) -> Tensor:
@@ -76,7 +74,7 @@ class NGPT(Residual):
         out = F.normalize(self.drop(branch(x)).to(x.dtype), dim=-1)
         return F.normalize(x + self.rate.value.abs() * (out - x), dim=-1)
 
-    def inside(self, sub_layer: Attention | FeedForward) -> None:
+    def inside(self, sub_layer: SubLayer) -> None:
         if isinstance(sub_layer, Attention):
             width, heads = sub_layer.out_proj.in_features, sub_layer.heads
             sub_layer.q_norm = sub_layer.k_norm = UnitHeads(heads, width // heads, stored=width**-0.5)

@@ -1,7 +1,7 @@
 """Schemes with a weight on the stream or on the branch, learnt or as part of the initialisation."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
@@ -65,26 +65,22 @@ class AdminClosed(Residual):
 class Admin(AdminClosed):
     """The same, where omega is initially the standard deviation of all earlier outputs on a mini-batch."""
 
-    measured = True
 
-    @classmethod
-    @contextmanager
-    def measuring(cls, residuals: Sequence[Residual]) -> Iterator[None]:
-        deviation = 1.0
+@contextmanager
+def measuring(stack: nn.Module) -> Iterator[None]:
+    """Return a context in which a forward pass initialises every `Admin` of a stack."""
+    deviation = 1.0
 
-        def measure(residual: nn.Module, given: tuple[Tensor, Branch]) -> None:
-            nonlocal deviation
-            x, branch = given
-            omega = residual.get_parameter("omega")
-            omega.fill_(deviation)
-            deviation = math.sqrt((omega * x).var() + branch(x).var())
+    def measure(admin: Admin, given: tuple[Tensor, Branch]) -> None:
+        nonlocal deviation
+        x, branch = given
+        admin.omega.fill_(deviation)
+        deviation = math.sqrt((admin.omega * x).var() + branch(x).var())
 
-        hooks = [residual.register_forward_pre_hook(measure) for residual in residuals]
-        try:
-            yield
-        finally:
-            for hook in hooks:
-                hook.remove()
+    hooks = [module.register_forward_pre_hook(measure) for module in stack.modules() if isinstance(module, Admin)]
+    yield
+    for hook in hooks:
+        hook.remove()
 
 
 class TFixup(Residual):

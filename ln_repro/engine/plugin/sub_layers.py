@@ -1,9 +1,10 @@
-"""Multi-head attention with PyTorch's scaled dot product, and a cache for decoding."""
+"""The sub-layers: multi-head attention with a cache for decoding, and the feed-forward."""
 
 from collections.abc import MutableMapping
 from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -71,3 +72,26 @@ class Attention(nn.Module):
         if self.cross and k.size(0) == order.numel():
             return  # all hypotheses of a sentence share keys and values
         state[self] = k.index_select(0, order), v.index_select(0, order)
+
+
+class FeedForward(nn.Module):
+    """Two linear maps with a ReLU in between: width -> ffn -> width.
+
+    A norm placement may replace ``inner``, applied after the ReLU (`Residual.inside`). ``gain`` is that of the initial
+    weights.
+    """
+
+    gain = 1.0
+
+    def __init__(self, width: int, ffn: int) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(width, ffn)
+        self.fc2 = nn.Linear(ffn, width)
+        self.inner: nn.Module = nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        dtype = self.fc1.weight.dtype
+        return self.fc2(self.inner(F.relu(self.fc1(x.to(dtype)))).to(dtype))
+
+
+SubLayer = Attention | FeedForward
