@@ -8,8 +8,8 @@ try:
     from importlib import import_module
     from pathlib import Path
 
-    from ln_repro.commands.messages import OneLineParser, own_folder, report_error
-    from ln_repro.errors import Interrupted, UserError
+    from ln_repro.commands.messages import OneLineParser, own_folder, report_error, report_interruption
+    from ln_repro.errors import UserError
     from ln_repro.system.signals import raise_on_stop_signals
     from ln_repro.version import __version__
 except KeyboardInterrupt:  # Ctrl-C before `main`
@@ -29,9 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _run_command(arguments)
         finally:
             sys.stdout.flush()  # raises BrokenPipeError here if the reader has closed the pipe
-    except KeyboardInterrupt:
-        print("ln-repro: interrupted; the state is saved, and the same command resumes", file=sys.stderr)
-        return Interrupted.exit_code
+    except KeyboardInterrupt as interrupt:
+        return report_interruption(interrupt)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

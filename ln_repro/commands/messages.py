@@ -7,7 +7,7 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ln_repro.errors import LnReproError, UserError
+from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.system.distributed import this_rank
 
 
@@ -51,3 +51,14 @@ def report_error(error: Exception) -> int:
     with tempfile.NamedTemporaryFile("w", prefix="ln-repro-", suffix=".log", delete=False) as log:
         traceback.print_exception(error, file=log)
     return complain(LnReproError(f"unexpected {type(error).__name__}: {error} (see {log.name})"))
+
+
+def report_interruption(interrupt: KeyboardInterrupt) -> int:
+    """Report a stop signal or, if the command was already ending because of an error, that error; return the exit code.
+
+    If a process of a run fails, torchrun stops the others, in which the signal must not hide the failure.
+    """
+    error = interrupt.__context__
+    while error is not None and not isinstance(error, LnReproError):
+        error = error.__context__
+    return complain(error or Interrupted("interrupted; the state is saved, and the same command resumes"))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -107,6 +108,17 @@ def test_what_ends_a_run_has_its_exit_code_and_only_an_interruption_ends_those_a
         status, out, err = call("run", *words)
         assert (status, out) == (code, last) and err.startswith(said)
     assert list(empty_place.iterdir()) == []  # and Hydra leaves nothing behind
+
+
+def test_a_stop_signal_does_not_hide_the_error_that_ends_the_command(monkeypatch, call):
+    def fail_slowly(*_):
+        try:
+            raise LnReproError("process 2 of 2 failed")
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)  # torchrun stops the other processes
+
+    monkeypatch.setattr("ln_repro.runner.run.run", fail_slowly)
+    assert call("run", TOY) == (1, "", "ln-repro: process 2 of 2 failed\n")
 
 
 def test_a_multirun_prints_and_runs_every_combination(runs, call):
