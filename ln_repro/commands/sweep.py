@@ -13,6 +13,7 @@ from ln_repro.commands.messages import complain, say
 from ln_repro.corpus.prepare import fingerprint, prepare
 from ln_repro.engine import device
 from ln_repro.engine.memory import run_bytes
+from ln_repro.engine.trial import try_own_scheme
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.compose import compose, experiments, grid, launcher, search_also
 from ln_repro.experiment.learning_rate import LearningRate
@@ -38,6 +39,7 @@ def sweep_command(options: argparse.Namespace) -> int:
         raise UserError("torchrun: a sweep starts its runs by itself; leave out torchrun")
     request = parse_request(options.words)
     composed = compose_runs(request, options)
+    try_own_scheme(composed[0][1])
     runs = composed[0][1].paths.runs
     cancellations = Cancellations(runs)  # created early: requests count while the corpus is prepared, too
     if options.detach and options.fail_fast and not request.local:

@@ -208,7 +208,8 @@ def _one_line(error: Exception) -> str:
         return f"expected key=value, got {error.override!r} (special characters need quotes inside quotes)"
     if isinstance(error, MissingConfigException) and error.options:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
-        return f"{group}: there is no {choice!r}{_nearest(choice, error.options)}"
+        own = " (norm.file=PATH gives a file of your own)" if group == "norm" else ""
+        return f"{group}: there is no {choice!r}{_nearest(choice, error.options)}{own}"
     if unknown := re.search(r"Could not override '([^']+)'", text):
         return f"{unknown[1]}: no such setting{_nearest(unknown[1], _keys())}"
     if text.startswith("Config group override must be"):

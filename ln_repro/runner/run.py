@@ -14,6 +14,7 @@ from ln_repro.corpus.text import stored_lines
 from ln_repro.engine import command, process
 from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
 from ln_repro.engine.decoder import Decoder
+from ln_repro.engine.trial import try_own_scheme
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.settings import Experiment, Training
 from ln_repro.experiment.tasks import TASKS
@@ -57,11 +58,7 @@ def run(experiment: Experiment, say: Callable[[str], None], queued: Mapping[str,
             f"train.batches_per_update: {experiment.train.batches_per_update} cannot be spread over {rank.size} "
             f"processes; give a multiple of {rank.size}"
         )
-    if experiment.norm_file is not None:
-        from ln_repro.engine.plugin.schemes.registry import own_scheme  # imports torch
-
-        own = experiment.norm_file
-        own_scheme(own.text, own.class_name, str(own.path or own.name))
+    try_own_scheme(experiment)
     experiment = with_pretrained(experiment)
     corpus = prepare(experiment.data, experiment.paths.data, say)
     run_id = experiment.id(corpus.fingerprint)

@@ -59,11 +59,31 @@ def test_a_scheme_of_ones_own_trains_and_decodes_and_is_known_by_its_content(com
     [
         (OWN, "norm=Mine norm.file=none.py", "norm.file: {here}/none.py is not a Python file that can be read"),
         (OWN, "norm.file=mine.py", "norm.file: give norm=NAME norm.file=PATH"),
-        (OWN, "norm=Yours norm.file=mine.py", "norm.file: {here}/mine.py defines no subclass 'Yours' of"),
-        ("import nothing_such", "norm=Mine norm.file=mine.py", "norm.file: {here}/mine.py fails with ModuleNotFound"),
+        (OWN, "norm=Mine", "(norm.file=PATH gives a file of your own)"),
+        (OWN, "norm=Yours norm.file=mine.py", "norm.file: {here}/mine.py defines no class 'Yours'; it defines Mine"),
     ],
 )
-def test_a_file_without_the_scheme_is_one_line(text, overrides, message, empty_place, refused):
+@pytest.mark.parametrize("command", ["run exp=toy_preln_nowarm", "sweep grid=design --only *_preln_warm --dry-run"])
+def test_a_file_without_the_scheme_is_one_line(command, text, overrides, message, empty_place, refused):
     (empty_place / "mine.py").write_text(text)
-    refused(f"run exp=toy_preln_nowarm {overrides}", message.format(here=empty_place))
+    assert message.format(here=empty_place) in refused(f"{command} {overrides}")
+    assert [path.name for path in empty_place.iterdir()] == ["mine.py"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("class Mine: pass", "Mine in {file} is no subclass of ln_repro.engine.plugin.residual.Residual"),
+        ("import nothing_such", "{file}, line 1, fails with ModuleNotFoundError: No module named 'nothing_such'"),
+        (OWN.replace("x + ", "x +* "), "{file} fails with SyntaxError: "),
+        (OWN.replace("self.drop", "math.sqrt"), "{file}, line 8, fails with NameError: name 'math' is not defined"),
+        (OWN.replace("return", "y ="), "Mine.forward in {file} returns a NoneType for self_attn of layer 0;"),
+        (OWN.replace("x + self", "x[0]  # "), "{file} returns a tensor of shape (2, 64) for self_attn of layer 0;"),
+        (OWN.replace("x + ", "(x[0] if isinstance(x, tuple) else x,)  # "), "returns a tuple for ffn of layer 5;"),
+    ],
+)
+def test_a_mistake_in_a_scheme_is_found_before_anything_is_prepared(text, message, empty_place, refused):
+    (empty_place / "mine.py").write_text(text)
+    error = refused("run exp=toy_preln_nowarm norm=Mine norm.file=mine.py", "norm.file: ")
+    assert message.format(file=empty_place / "mine.py") in error
     assert [path.name for path in empty_place.iterdir()] == ["mine.py"]

@@ -3,6 +3,7 @@
 import sys
 from functools import cache
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
 
 from ln_repro.engine.plugin.residual import PostLN, PreLN, Residual
@@ -54,12 +55,18 @@ def own_scheme(text: str, name: str, path: str) -> type[Residual]:
     try:
         exec(compile(text, path, "exec"), vars(module))
     except Exception as error:
-        raise UserError(f"norm.file: {path} fails with {type(error).__name__}: {error}") from error
+        raise failure(error, path) from error
     found = getattr(module, name, None)
-    if not (isinstance(found, type) and issubclass(found, Residual)):
+    if found is None:
         own = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
-        raise UserError(
-            f"norm.file: {path} defines no subclass {name!r} of ln_repro.engine.plugin.residual.Residual; "
-            f"it defines {', '.join(own) or 'nothing'}"
-        )
+        raise UserError(f"norm.file: {path} defines no class {name!r}; it defines {', '.join(own) or 'nothing'}")
+    if not (isinstance(found, type) and issubclass(found, Residual)):
+        raise UserError(f"norm.file: {name} in {path} is no subclass of {Residual.__module__}.Residual")
     return found
+
+
+def failure(error: Exception, path: str) -> UserError:
+    """Return the error to raise when a user's file fails, with the line where it does."""
+    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == path]
+    at = f", line {lines[-1]}," if lines else ""
+    return UserError(f"norm.file: {path}{at} fails with {type(error).__name__}: {' '.join(str(error).split())}")

@@ -1,0 +1,47 @@
+"""A trial of a user's own scheme: a mistake in its file is reported before anything is prepared or trained."""
+
+from ln_repro.errors import LnReproError, UserError
+from ln_repro.experiment.settings import Experiment
+
+
+def try_own_scheme(experiment: Experiment) -> None:
+    """Pass random numbers through the stacks of a model with the experiment's own scheme, if it has one.
+
+    Raises:
+        UserError: the scheme fails, or returns something else than its input's shape; the message has the file's line.
+    """
+    own, model = experiment.norm_file, experiment.model
+    if own is None or own.path is None:  # without a path, the text is that of an earlier run
+        return
+    import torch
+    from torch import Tensor
+
+    from ln_repro.engine.plugin.layers import DecoderLayer, EncoderLayer, Shape, Stack
+    from ln_repro.engine.plugin.residual import Residual
+    from ln_repro.engine.plugin.schemes.registry import failure
+
+    alone = experiment.task != "translation"
+    x = torch.randn(5, 2, model.width)
+
+    def check(residual: Residual, _: object, output: object) -> None:
+        shape = tuple(output.shape) if isinstance(output, Tensor) else None
+        if shape == x.shape or (isinstance(output, tuple) and not residual.place.last_in_stack):
+            return
+        raise UserError(
+            f"norm.file: {own.class_name}.forward in {own.path} returns "
+            f"{f'a tensor of shape {shape}' if shape else f'a {type(output).__name__}'} for {residual.place.kind} of "
+            f"layer {residual.place.layer}; expected a tensor of the input's shape {tuple(x.shape)}"
+        )
+
+    try:
+        shape = Shape(f"{own.path}:{own.class_name}", model.layers, model.width, model.ffn, model.heads, 0.1, alone)
+        for kind, context in ((EncoderLayer, [None]), (DecoderLayer, [x, None, None]))[: 1 if alone else 2]:
+            stack = Stack(kind, shape)
+            for module in stack.modules():
+                if isinstance(module, Residual):
+                    module.register_forward_hook(check)
+            stack(x, *context)
+    except LnReproError:
+        raise
+    except Exception as error:
+        raise failure(error, str(own.path)) from error
