@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 CAMPAIGN = Path(__file__).resolve().parents[1] / "scripts" / "gpu_campaign.sh"
-STAND_IN = """#!/bin/bash
-echo "${LN_REPRO_RUNS-} $*" >> "$CALLS"
+STAND_IN = """echo "${LN_REPRO_RUNS-} $*" >> "$CALLS"
 case "$*" in
     *precision=bf16*) exit "$BF16" ;;
     *ln_repro.bench*)
@@ -27,18 +26,16 @@ def out(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def campaign(tmp_path: Path, out: Path):
+def campaign(tmp_path: Path, out: Path, tool):
     """Return a function that runs a campaign and returns the exit code and the calls."""
     if not shutil.which("timeout"):
         pytest.skip("no timeout")
-    stand_in = tmp_path / "python"
-    stand_in.write_text(STAND_IN)
-    stand_in.chmod(0o755)
+    tool("stand-in", STAND_IN)
 
     def go(minutes: int = 60, bf16: int = 0, bench: int = 0, *words: str) -> tuple[int, list[str]]:
         calls = tmp_path / "calls"
         calls.write_text("")
-        settings = {"PYTHON": stand_in, "CALLS": calls, "BF16": bf16, "BENCH": bench, "LN_REPRO_RUNS": "the-runs"}
+        settings = {"PYTHON": "stand-in", "CALLS": calls, "BF16": bf16, "BENCH": bench, "LN_REPRO_RUNS": "the-runs"}
         done = subprocess.run(
             [CAMPAIGN, str(minutes), out, *words], capture_output=True, text=True, check=False,
             env={**os.environ, **{name: str(value) for name, value in settings.items()}},

@@ -152,17 +152,16 @@ NO_HEADERS = 'case "$2" in *Python.h*) exit 1;; esac'
     ],
     ids=lambda value: ", ".join(value) or "everything",
 )
-def test_setup_says_in_one_line_what_a_machine_lacks(tools, words, tmp_path):
+def test_setup_says_in_one_line_what_a_machine_lacks(tools, words, tmp_path, tool):
     found = {name: shutil.which(name) for name in ("bash", "sh", "basename", "readlink")}
     if not all(found.values()):
         pytest.skip("not a Unix")
     for name, program in found.items():
-        (tmp_path / name).symlink_to(program)
+        (tmp_path / "tools" / name).symlink_to(program)
     for name, script in tools.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
-        (tmp_path / name).chmod(0o755)
+        tool(name, script)
     done = subprocess.run(["bash", ROOT / "scripts" / "check_machine.sh", "python3"], capture_output=True, text=True,
-                          env={"PATH": str(tmp_path)}, check=False)  # fmt: skip
+                          env={"PATH": str(tmp_path / "tools")}, check=False)  # fmt: skip
     said = done.stderr.splitlines()
     assert (done.returncode, done.stdout, len(said)) == ((2, "", 1) if words else (0, "", 0))
     assert all(line.startswith("setup: ") and word in line for line in said for word in words)

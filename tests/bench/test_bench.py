@@ -5,6 +5,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from ln_repro.bench.__main__ import main
 from ln_repro.bench.rows import ROWS, probe_ratios, saved_ratio
 from ln_repro.bench.trainings import Window, Workload, speed
 from ln_repro.errors import LnReproError
+from ln_repro.experiment.settings import Experiment
 from tests.e2e.conftest import made_up_corpus
 from tests.examples import experiment
 from tests.stock_binariser import binarise
@@ -27,17 +29,19 @@ def test_what_a_probe_costs_at_the_usual_cadence() -> None:
     assert probe_ratios(windows, 40, 200) == pytest.approx([200 / 206] * 3)
 
 
+def small(**changes: Any) -> Experiment:
+    """Return a small model."""
+    given = {"model__layers": 1, "model__width": 16, "model__ffn": 32, "model__heads": 2, "train__max_update": 30,
+             "train__max_tokens": 120, "train__log_every": 10, "train__device": "cpu"}  # fmt: skip
+    return experiment(norm="preln", **given | changes)
+
+
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Workload:
     """Return a small model and a small corpus."""
     folder = tmp_path_factory.mktemp("bench")
     binarise(made_up_corpus(folder / "text"), folder / "bin", "de", "en")
-    some = experiment(norm="preln")
-    model = some.model.model_copy(update={"layers": 1, "width": 16, "ffn": 32, "heads": 2})
-    train = some.train.model_copy(
-        update={"max_update": 30, "max_epoch": None, "max_tokens": 120, "log_every": 10, "device": "cpu"}
-    )
-    return Workload(some.model_copy(update={"model": model, "train": train, "precision": "fp32"}), folder / "bin")
+    return Workload(small(), folder / "bin")
 
 
 @pytest.mark.parametrize(
@@ -56,11 +60,8 @@ def test_every_row_gives_a_ratio_a_round(work: Workload, row: str) -> None:
 
 @pytest.mark.slow
 def test_operations_of_an_update_depend_on_the_layers_and_bytes_on_the_width(work: Workload) -> None:
-    model = work.experiment.model
-    found = [
-        Workload(work.experiment.model_copy(update={"model": model.model_copy(update=changed)}), work.corpus).update()
-        for changed in ({}, {"width": 32}, {"layers": 2})
-    ]
+    changes: tuple[dict[str, int], ...] = ({}, {"model__width": 32}, {"model__layers": 2})
+    found = [Workload(small(**changed), work.corpus).update() for changed in changes]
     assert found[0]["operations"] == found[1]["operations"] < found[2]["operations"]
     assert found[0]["bytes"] < found[1]["bytes"]
 
@@ -78,7 +79,7 @@ def test_all_train_on_the_same_batches(work: Workload, monkeypatch: pytest.Monke
     )
     work.bare()
     assert seen == [[window.tokens for window in windows] for windows in work.our_windows()]
-    assert len(seen[0]) == 3 and Path(work.corpus).exists()
+    assert len(seen[0]) == 3
 
 
 @pytest.mark.slow

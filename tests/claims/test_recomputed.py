@@ -1,35 +1,26 @@
 """What the verdicts on the committed records rest on is what numpy finds in their files (`tests.claims.recomputed`)."""
 
 import math
-from collections.abc import Mapping
 
 import pytest
 
-from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import fisher_exact, interval
-from ln_repro.claims.judge import CLAIMS, arms_of_rules, evidence_of
+from ln_repro.claims.judge import CLAIMS, arms_of_rules
 from ln_repro.claims.rates import BestRates, TrainsWhereFails
 from ln_repro.claims.rates import ceiling as our_ceiling
-from ln_repro.commands.report import arms_beside
 from ln_repro.experiment.compose import CONF
 from ln_repro.experiment.named import registered
-from ln_repro.records.archive import read_kept, records_folder
 from tests.claims import recomputed
+from tests.committed import evidence
 
 SETTINGS = ("toy", "multi30k", "multi30k6")
 RATIOS = {"rel": 1e-9, "abs": 0.0}
 MT_4, MT_5 = (next(claim for claim in CLAIMS if claim.id == id) for id in ("MT-4", "MT-5"))
 
 
-@pytest.fixture(scope="module")
-def evidence() -> Mapping[str, Evidence]:
-    kept = read_kept(records_folder())
-    return evidence_of(kept.runs, arms_beside(records_folder()), kept.corpora)
-
-
 @pytest.fixture(params=SETTINGS)
-def setting(request: pytest.FixtureRequest, evidence: Mapping[str, Evidence]) -> str:
-    if request.param not in evidence:
+def setting(request: pytest.FixtureRequest) -> str:
+    if request.param not in evidence():
         pytest.skip(f"no records of {request.param}")
     return str(request.param)
 
@@ -39,10 +30,8 @@ def known(setting: str) -> frozenset[str]:
     return frozenset(arm for owner, arm in registered(CONF).values() if owner == setting)
 
 
-def test_every_arm_has_the_same_runs_of_which_as_many_train_and_fail(
-    setting: str, evidence: Mapping[str, Evidence]
-) -> None:
-    ours, arms = evidence[setting], known(setting)
+def test_every_arm_has_the_same_runs_of_which_as_many_train_and_fail(setting: str) -> None:
+    ours, arms = evidence()[setting], known(setting)
     assert {arm for arm in arms_of_rules() if arm in arms and recomputed.by_rate(setting, arm)} <= {*ours.rates} <= arms
     for arm in ours.rates:
         theirs = recomputed.by_rate(setting, arm)
@@ -58,8 +47,8 @@ def test_every_arm_has_the_same_runs_of_which_as_many_train_and_fail(
         assert (found.rate, found.above) == recomputed.ceiling(setting, arm, arms), arm
 
 
-def test_fishers_p_values_are_the_same(setting: str, evidence: Mapping[str, Evidence]) -> None:
-    ours, arms = evidence[setting], known(setting)
+def test_fishers_p_values_are_the_same(setting: str) -> None:
+    ours, arms = evidence()[setting], known(setting)
     pairs = [("postln_warm", "postln_nowarm"), ("postln_warm", "postln_nowarm_literal"),
              ("preln_nowarm_anchored", "postln_nowarm"), ("postln_warm_sgd", "postln_nowarm_sgd")]  # fmt: skip
     for one, other in pairs:
@@ -73,7 +62,7 @@ def test_fishers_p_values_are_the_same(setting: str, evidence: Mapping[str, Evid
             assert p_value == pytest.approx(recomputed.fisher(*theirs), **RATIOS)
 
 
-def test_the_intervals_of_mt_4_are_the_same(setting: str, evidence: Mapping[str, Evidence]) -> None:
+def test_the_intervals_of_mt_4_are_the_same(setting: str) -> None:
     assert MT_4.others
     where, best = MT_4.others.criteria
     assert isinstance(where, TrainsWhereFails) and isinstance(best, BestRates)
@@ -85,20 +74,21 @@ def test_the_intervals_of_mt_4_are_the_same(setting: str, evidence: Mapping[str,
     gaps = [recomputed.bleu(first[seed]) - recomputed.bleu(second[seed]) for seed in sorted({*first} & {*second})]
     low, high = recomputed.student(gaps)
     told = f"{sum(gaps) / len(gaps):.3g} [{low:.3g}, {high:.3g}] (at {rates[0]:g} and {rates[1]:g})"
-    assert best.judge(evidence[setting]).words.endswith(told)
-    curves = [evidence[setting].curve(arm)[rate] for arm, rate in zip(arms, rates, strict=True)]
+    assert best.judge(evidence()[setting]).words.endswith(told)
+    curves = [evidence()[setting].curve(arm)[rate] for arm, rate in zip(arms, rates, strict=True)]
     ours = [best.metric.of(one) - best.metric.of(other) for one, other in zip(*curves, strict=True)]
     assert interval(ours) == pytest.approx((low, high), **RATIOS)
 
 
-def test_the_intervals_of_mt_5_are_the_same(setting: str, evidence: Mapping[str, Evidence]) -> None:
+def test_the_intervals_of_mt_5_are_the_same(setting: str) -> None:
     assert MT_5.others
+    found = evidence()[setting]
     for one in MT_5.others.criteria:
-        slow, fast = (evidence[setting].arms.get(arm, {}) for arm in one.arms)
+        slow, fast = (found.arms.get(arm, {}) for arm in one.arms)
         if len({*slow} & {*fast}) < 2:
             continue
         ratios = [recomputed.speed(slow[seed].record, fast[seed].record) for seed in sorted({*slow} & {*fast})]
         low, high = map(math.exp, recomputed.student(map(math.log, ratios)))
         metric = one.metric  # type: ignore[attr-defined]
-        ours = interval(evidence[setting].values(one.arms, metric.of), metric.scale)
+        ours = interval(found.values(one.arms, metric.of), metric.scale)
         assert ours == pytest.approx((low, high), **RATIOS), one.arms

@@ -22,13 +22,12 @@ class Mine(Residual):
 
 
 @pytest.mark.slow
-def test_the_document_leads_to_a_run_and_a_plan(tmp_path):
+def test_the_document_leads_to_a_run_and_a_plan(tmp_path, tool):
     text = (ROOT / "docs" / "add-a-scheme.md").read_text()
     (name,), (code,) = re.findall(r"Save this as `(.+?)`", text), re.findall(r"```python\n(.+?)```", text, re.DOTALL)
     (tmp_path / name).write_text(code)
-    (tmp_path / "ln-repro").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ln_repro.cli "$@"\n')
-    (tmp_path / "ln-repro").chmod(0o755)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    tool("ln-repro", f'exec "{sys.executable}" -m ln_repro.cli "$@"')
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     run, plan = (
         subprocess.run(["sh", "-ec", line], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         for line in re.findall(r"```sh\n(.+?)```", text, re.DOTALL)

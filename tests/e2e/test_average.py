@@ -11,11 +11,6 @@ MANY = 40
 KEYS = {"test", "test_tokenised", "test_average", "test_average_tokenised"}
 
 
-def wait_for_the_average(run):
-    """Return once the average is being decoded."""
-    until(lambda: any("test_average" in log.read_text() for log in run.runs.glob("*/decode.log")))
-
-
 @pytest.fixture(scope="module")
 def settings(sentences):
     """Return settings with an average, and a test set large enough to be interrupted during its decoding."""
@@ -61,7 +56,7 @@ def test_an_average_is_scored_beside_the_single_epochs(averaged, undisturbed):
 def test_an_interrupted_average_is_finished_by_the_same_command(command, averaged, settings, how, damaged):
     run = command("runs", *settings)
     process = run.start()
-    wait_for_the_average(run)
+    until(lambda: any("test_average" in log.read_text() for log in run.runs.glob("*/decode.log")))
     process.send_signal(how)
     process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode != 0

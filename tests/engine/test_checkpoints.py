@@ -23,13 +23,15 @@ def test_only_the_newest_states_are_kept_and_all_weights(saved):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("content", [b"", CONTENT, CONTENT[:5000] + b"!" + CONTENT[5001:] + bytes([30])])
-def test_a_damaged_state_is_renamed_and_the_one_before_is_used(saved, content):
-    (saved.folder / "update30.pt").write_bytes(content)
+@pytest.mark.parametrize("content", [None, b"", CONTENT, CONTENT[:5000] + b"!" + CONTENT[5001:] + bytes([30])])
+def test_a_damaged_state_is_renamed_or_a_missing_one_reported_and_the_one_before_is_used(saved, content):
+    (saved.folder / "update30.pt").unlink()
+    if content is not None:
+        (saved.folder / "update30.pt").write_bytes(content)
     said = []
     assert saved.resume_point(said.append).update == 20
-    assert (saved.folder / "update30.pt.damaged").exists()
-    assert "update30.pt" in said[0]
+    assert (saved.folder / "update30.pt.damaged").exists() == (content is not None)
+    assert ("update30.pt" if content is not None else "update30.pt is missing") in said[0]
 
 
 @pytest.mark.parametrize("manifest", ["[{}]", "{}", '["update10.pt"]'])
@@ -37,12 +39,6 @@ def test_a_manifest_that_is_no_list_of_checkpoints_is_named_and_left_out(saved, 
     (saved.folder / "manifest.json").write_text(manifest)
     assert saved.entries() == []
     assert "manifest.json is left out: " in capsys.readouterr().err
-
-
-def test_a_missing_state_is_reported_and_the_one_before_is_used(saved):
-    (saved.folder / "update30.pt").unlink()
-    said = []
-    assert saved.resume_point(said.append).update == 20 and "update30.pt is missing" in said[0]
 
 
 def test_a_crash_while_writing_leaves_the_ones_before(saved):
@@ -54,12 +50,6 @@ def test_a_crash_while_writing_leaves_the_ones_before(saved):
         saved.save("state", 40, 2, crash, keep=2)
     (saved.folder / "update99.pt").write_bytes(CONTENT)  # renamed, but not yet listed
     assert saved.resume_point(lambda _: None).update == 30
-
-
-def test_nothing_to_resume_in_an_empty_folder(tmp_path):
-    assert Checkpoints(tmp_path / "none").resume_point(lambda _: None) is None
-    Checkpoints(tmp_path / "none").forget_after(-1)
-    assert not (tmp_path / "none").exists()
 
 
 def test_forgetting_what_lies_after_a_point(saved):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from ln_repro.engine.group import Group
-from ln_repro.engine.metric_buffer import MetricBuffer, Update, on_host
+from ln_repro.engine.metric_buffer import MetricBuffer, Update
 from ln_repro.engine.plugin.task import per_token
 from ln_repro.system.distributed import Rank
 
@@ -42,9 +42,3 @@ def test_the_end_of_a_run_does_not_depend_on_when_it_is_read(updates, last, coun
     assert metrics.last.number == last and len(metrics.logs) == counted
     assert metrics.last_loss == pytest.approx(2)
     assert per_token(metrics.logs)["loss"] == pytest.approx((3, 5 / 2, 2, 2)[counted - 1])
-
-
-def test_numbers_of_any_kind_are_read_where_they_are():
-    nested = [{"a": torch.tensor(1.5), "b": [torch.tensor(2), 3]}, {"a": torch.tensor(4.0, dtype=torch.double)}]
-    assert on_host(nested) == [{"a": 1.5, "b": [2, 3]}, {"a": 4.0}]
-    assert on_host([]) == []

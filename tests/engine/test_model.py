@@ -47,21 +47,6 @@ def test_decoding_step_by_step_equals_all_at_once(build_model, norm):
         torch.testing.assert_close(logits[:, 0], whole[:, step])
 
 
-@torch.no_grad()
-def test_the_cache_follows_the_beam(build_model):
-    model = build_model(40, norm="preln", **SMALL).eval()
-    source, target = torch.randint(4, 40, (3, 5)), torch.randint(4, 40, (3, 4))
-    memory = model.encoder(source)
-    state = {}
-    for step in range(3):
-        model.decoder(target[:, : step + 1], memory, incremental_state=state)
-    order = torch.tensor([2, 0])  # sentence 1 is finished, the others trade places
-    model.decoder.reorder_incremental_state_scripting(state, order)
-    got, _ = model.decoder(target[order], model.encoder.reorder_encoder_out(memory, order), incremental_state=state)
-    expected, _ = model.decoder(target, memory)
-    torch.testing.assert_close(got[:, 0], expected[order, 3])
-
-
 @pytest.mark.parametrize("tied", [True, False])
 def test_the_theorys_model_is_this_one(build_model, tied):
     """`ln_repro.theory.real` builds the model without fairseq; parameters and loss have to be the same."""

@@ -43,8 +43,8 @@ def parameters():
     return [torch.nn.Parameter(torch.randn(shape, dtype=torch.float64)) for shape in ((20, 30), (7,))]
 
 
-def steps(optimizer, params, scale, of=range(50)):
-    for step in of:
+def steps(optimizer, params, scale):
+    for step in range(50):
         generator = torch.Generator().manual_seed(step)
         for param in params:
             param.grad = torch.randn(param.shape, generator=generator, dtype=param.dtype) * scale
@@ -63,14 +63,6 @@ def test_adam_is_fairseqs_on_any_gradients(scale, weight_decay):
     theirs = FairseqAdam(b, lr=1e-3, betas=BETAS, eps=1e-8, weight_decay=weight_decay)
     difference = steps(adam(a, weight_decay=weight_decay), a, scale) - steps(theirs, b, scale)
     assert difference.abs().max() < 1e-9
-
-
-def test_adam_goes_on_from_a_checkpoint_bit_for_bit():
-    a, b = parameters(), parameters()
-    first, second = adam(b), adam(b)
-    steps(first, b, 1e-6, range(10))
-    second.load_state_dict(first.state_dict())
-    assert torch.equal(steps(adam(a), a, 1e-6, range(20)), steps(second, b, 1e-6, range(10, 20)))
 
 
 def test_schedule_gives_each_update_its_own_rate_also_where_a_checkpoint_stopped():

@@ -3,21 +3,20 @@
 import json
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ln_repro.claims.judge import OTHER_CORPORA, TESTED, claim_rows, evidence_of
+from ln_repro.claims.judge import OTHER_CORPORA, TESTED
 from ln_repro.claims.words import CORPORA, corpus_order, named
-from ln_repro.commands.archive import arms_beside
-from ln_repro.records.archive import Run, read_kept
+from ln_repro.records.archive import Run
 from ln_repro.report import figure_rates
 from ln_repro.report.page import page
+from tests import committed
+from tests.committed import RESULTS
 from tests.examples import diverged, record
 from tests.report.claims import claim, claims
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
 NOTHING: dict[str, Any] = {"findings": [], "figures": {}}
 EMPTY = {"area", "base", "br", "circle", "col", "hr", "img", "input", "line", "link", "meta", "path", "use"}
 
@@ -45,17 +44,10 @@ class Reader(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def theory() -> dict[str, Any]:
-    return json.loads((RESULTS / "theory.json").read_text())  # type: ignore[no-any-return]
-
-
-@pytest.fixture(scope="module")
-def text(theory: dict[str, Any]) -> str:
+def text() -> str:
     """Return the page of the committed records."""
-    kept = read_kept(RESULTS / "records")
-    evidence = evidence_of(kept.runs, arms_beside(RESULTS / "records"), kept.corpora)
     picture = (RESULTS / "figures" / f"{figure_rates.NAME}.svg").read_text(encoding="utf-8")
-    return page(kept.runs, claim_rows(evidence, theory["findings"]), theory, picture)
+    return page(committed.kept().runs, committed.rows(), committed.theory(), picture)
 
 
 def test_what_is_committed_is_what_the_records_give(text: str) -> None:

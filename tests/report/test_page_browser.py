@@ -1,20 +1,17 @@
 """The page in a real browser: it complains of nothing, filters and points, and fits wide and narrow, light and dark."""
 
-import json
 import os
 from collections.abc import Iterator
-from functools import cache
 
 import pytest
 
 from ln_repro.claims.judge import theory_row
-from ln_repro.records.archive import Kept, read_kept, records_folder
 from ln_repro.report.page import page
 from ln_repro.report.page_runs import arms_of
+from tests import committed
 from tests.report.browser import Browser, browser, find_browser
 from tests.report.claims import claims
 
-THEORY = json.loads((records_folder().parent / "theory.json").read_text())
 LEAST_CONTRAST = """(() => {
     const light = text => {
         const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map(v => v / 255)
@@ -32,12 +29,6 @@ LEAST_CONTRAST = """(() => {
 """The least contrast of text on the page's background, by WCAG's formula."""
 
 
-@cache
-def kept() -> Kept:
-    """Return the committed records."""
-    return read_kept(records_folder())
-
-
 @pytest.fixture(scope="module")
 def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """Return a tab with the page of the committed records."""
@@ -47,8 +38,9 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
             pytest.fail("CI_BROWSER=required, and there is no chromium or chrome on the PATH")
         pytest.skip("no chromium or chrome on the PATH")
     folder = tmp_path_factory.mktemp("page")
-    every = [*claims(), *map(theory_row, THEORY["findings"])]
-    (folder / "report.html").write_text(page(kept().runs, every, THEORY))
+    theory = committed.theory()
+    every = [*claims(), *map(theory_row, theory["findings"])]
+    (folder / "report.html").write_text(page(committed.kept().runs, every, theory))
     with browser(program, folder / "profile") as found:
         found.look(1280)
         found.open(folder / "report.html")
@@ -82,7 +74,7 @@ def clicked(tab: Browser, name: str, value: str) -> tuple[int, set[int]]:
 
 
 def test_every_claim_has_a_row_and_every_chart_is_drawn(tab: Browser) -> None:
-    number = len(claims()) + len(THEORY["findings"])
+    number = len(claims()) + len(committed.theory()["findings"])
     assert count(tab, ".verdict-table .claim-row") == number == count(tab, "article.claim")
     for at in range(number):
         tab.run(f"document.querySelectorAll('article.claim')[{at}].scrollIntoView()")
@@ -97,7 +89,7 @@ def passing(**wanted: list[object]) -> tuple[int, set[int]]:
 
     A run that diverged in its first epoch has one of the training loss alone.
     """
-    records = kept().records
+    records = committed.kept().records
     validated = {record["id"] for record in records if record["epochs"]}
     found = [arm for arm in arms_of(records) if all(arm[axis] in values for axis, values in wanted.items())]
     ids = {name for arm in found for name in arm["ids"]}
@@ -110,7 +102,7 @@ def test_filters_choose_the_runs_that_are_drawn(tab: Browser) -> None:
     assert clicked(tab, "warm", "true") == passing(data=["toy"], optimizer=["adam"], warm=[False]) < first
     both: list[object] = ["adam", "sgd"]
     assert clicked(tab, "optimizer", "sgd") == passing(data=["toy"], optimizer=both, warm=[False])
-    others: list[object] = sorted({arm["norm"] for arm in arms_of(kept().records)} - {"postln"})
+    others: list[object] = sorted({arm["norm"] for arm in arms_of(committed.kept().records)} - {"postln"})
     left = passing(data=["toy"], optimizer=both, warm=[False], norm=others)
     assert clicked(tab, "norm", "postln") == left
     of_left, of_toy = max(left[1]), max(passing(data=["toy"])[1])

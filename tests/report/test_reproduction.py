@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from ln_repro import cli
 from ln_repro.commands.reproduce import again
 from ln_repro.errors import UserError
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.experiment.settings import build
-from ln_repro.records.archive import Run, read_kept, records_folder
+from ln_repro.records.archive import Run
 from ln_repro.report.reproduction import DIFFERENT, EQUAL, ROUNDING, SAME, arm_of, compare, differences, flat
+from tests import committed
 
 OLD, ALONE, LINEAR, LOST = "8ba132bb58", "fc87acbec0", "multi30k_preln_nowarm_radam", "toy_postln_nowarm_sgd_literal"
 """Of seed 1, from before four other seeds and many settings; of the only seed; experiments."""
@@ -21,7 +21,7 @@ OLD, ALONE, LINEAR, LOST = "8ba132bb58", "fc87acbec0", "multi30k_preln_nowarm_ra
 
 @pytest.fixture(scope="module")
 def kept() -> list[Run]:
-    return list(read_kept(records_folder()).runs)
+    return list(committed.kept().runs)
 
 
 @pytest.fixture
@@ -149,7 +149,5 @@ def test_the_code_of_a_record_is_executed_only_if_the_user_has_it(one: Callable[
     assert again(record, [f"norm.file={tmp_path / 'same.py'}"])["norm_file"]["text"] == "code"
 
 
-def test_an_unknown_id_is_one_line_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["reproduce", f"{OLD[:-1]}x"]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1 and f"nearest: {OLD}" in error
+def test_an_unknown_id_is_one_line_with_the_nearest(refused: Callable[[str], str]) -> None:
+    assert f"nearest: {OLD}" in refused(f"reproduce {OLD[:-1]}x")

@@ -1,12 +1,10 @@
 """Records to tables in every form."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from ln_repro import cli
 from ln_repro.report.tables import latex, render, run_tables, runs_table, signatures
 from tests.claims.made import made
 from tests.examples import SIGNATURE, diverged, record
@@ -57,6 +55,7 @@ def test_a_task_without_scores_has_a_table_of_its_own_without_them() -> None:
 
 
 def test_csv_has_the_table_in_its_first_column() -> None:
+    assert TABLES["runs-toy"]["rows"] == [DIVERGED_ROW, FINISHED_ROW]
     lines = render(TABLES, "csv").splitlines()
     assert lines[0] == ",".join(["table", *COLUMNS])
     assert lines[2] == ",".join(["runs-toy", *map(str, FINISHED_ROW)])
@@ -80,10 +79,11 @@ def test_latex_escapes_what_latex_would_read_as_code() -> None:
     assert text.splitlines()[-2:] == [r"\bottomrule", r"\end{tabular}"]
 
 
-def test_the_command_prints_columns_and_rows_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_columns_and_rows_as_json(tmp_path: Path, call: Callable[..., tuple[int, str, str]]) -> None:
     one = record(experiment=made().record["experiment"])
     (tmp_path / f"{one['id']}.json").write_text(json.dumps(one))
-    assert cli.main(["tables", "--format", "json", "--records", str(tmp_path)]) == 0
-    table = json.loads(capsys.readouterr().out)["runs-toy"]
+    code, out, _ = call("tables", "--format", "json", "--records", tmp_path)
+    table = json.loads(out)["runs-toy"]
+    assert code == 0
     (row,) = (dict(zip(table["columns"], row, strict=True)) for row in table["rows"])
     assert row.items() >= dict(zip(COLUMNS, FINISHED_ROW, strict=True)).items()

@@ -23,34 +23,25 @@ def typed_run(*overrides: str) -> PlannedRun:
     return planned(resolve_precision(build(compose(overrides))))
 
 
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        ["exp=iwslt_postln_nowarm_sgd", 'data.source="it\'s here"', "lr=0.1234567890123", "eval.average=5", "seed=3"],
-        ["exp=bert_preln_nowarm_linear", "data.train=a", "data.valid=b", "paths.runs=some where"],
-    ],
-)
-def test_an_experiment_comes_back_as_it_was_queued(overrides, tmp_path):
-    typed = typed_run(*overrides)
-    (file,) = queued.write([typed], tmp_path)
-    found, code = queued.read(file)
-    assert found == typed.experiment and found.id("data") == typed.id
-    assert code == provenance.code()
-    assert queued.listed(tmp_path) == {0: file} and queued.name(file) == typed.name
-
-
-def test_a_file_that_was_edited_meanwhile_changes_nothing(tmp_path, monkeypatch):
+def test_an_experiment_is_run_as_it_was_queued_whatever_was_edited_meanwhile(tmp_path, monkeypatch):
     conf, ran = tmp_path / "conf", list[tuple[Experiment, Any]]()
     shutil.copytree(CONF, conf)
     monkeypatch.setattr("ln_repro.experiment.compose.CONF", conf)
     monkeypatch.setattr("ln_repro.runner.run.run", lambda experiment, say, code: ran.append((experiment, code)))
-    typed = typed_run("exp=toy_postln_warm")
-    (file,) = queued.write([typed], tmp_path)
+    typed = [
+        typed_run("exp=toy_postln_warm"),
+        typed_run("exp=iwslt_postln_nowarm_sgd", 'data.source="it\'s here"', "lr=0.1234567890123", "eval.average=5"),
+        typed_run("exp=bert_preln_nowarm_linear", "data.train=a", "data.valid=b", "paths.runs=some where", "seed=3"),
+    ]
+    files = queued.write(typed, tmp_path / "queue")
+    assert queued.listed(tmp_path / "queue") == dict(enumerate(files))
+    assert [*map(queued.name, files)] == [one.name for one in typed]
     setting = conf / "setting" / "toy.yaml"
     setting.write_text(setting.read_text().replace("  lr: 2e-3\n", "  lr: 9e-3\n"))
     assert typed_run("exp=toy_postln_warm").experiment.lr == 9e-3
-    assert cli.main(["run", "--queued", str(file)]) == 0
-    assert ran == [(typed.experiment, provenance.code())]
+    assert [cli.main(["run", "--queued", str(file)]) for file in files] == [0] * 3
+    assert ran == [(one.experiment, provenance.code()) for one in typed]
+    assert [experiment.id("data") for experiment, _ in ran] == [one.id for one in typed]
 
 
 def test_other_code_than_it_was_queued_with_is_told():

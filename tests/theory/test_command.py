@@ -6,11 +6,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ln_repro import cli
 from ln_repro.theory import plan
 from ln_repro.theory.checks import CLAIMS
 from ln_repro.theory.plan import Scale
@@ -19,62 +19,57 @@ KEYS = ["id", "statement", "paper", "values", "quantity", "interval", "rule", "v
         "place"]  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("LN_REPRO_RUNS", str(tmp_path / "runs"))
-    return tmp_path
+Call = Callable[..., tuple[int, str, str]]
 
 
-def test_json_holds_the_findings_that_were_asked_for(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["theory", "--only", "TH-4", "TH-1", "--json"]) == 0
-    findings = json.loads(capsys.readouterr().out)
-    assert [list(finding) for finding in findings] == [KEYS, KEYS]
+def test_json_holds_the_findings_that_were_asked_for(empty_place: Path, call: Call) -> None:
+    code, out, _ = call("theory", "--only", "TH-4", "TH-1", "--json")
+    findings = json.loads(out)
+    assert code == 0 and [list(finding) for finding in findings] == [KEYS, KEYS]
     assert [(finding["id"], finding["verdict"], finding["seeds"]) for finding in findings] == [
         ("TH-1", "reproduced", 10),
         ("TH-4", "reproduced", 10),
     ]
-    kept = place / "runs" / "theory" / "measurements.jsonl"
+    kept = empty_place / "runs" / "theory" / "measurements.jsonl"
     before = kept.read_bytes()
-    assert cli.main(["theory", "--only", "TH-1", "--out", str(place / "out")]) == 0
-    assert kept.read_bytes() == before, "nothing is measured twice"
-    out, progress = capsys.readouterr()
+    code, out, progress = call("theory", "--only", "TH-1", "--out", "out")
+    assert code == 0 and kept.read_bytes() == before, "nothing is measured twice"
     table = out.splitlines()
     assert progress == "measured 60 of 60\n", "plain lines where there is no terminal"
     assert table[0].split() == ["claim", "statement", "paper", "ours,", "95", "%"]
     assert table[3].startswith("reproduced") and max(map(len, table)) <= 80
-    assert [found["id"] for found in json.loads((place / "out" / "theory.json").read_text())["findings"]] == ["TH-1"]
+    assert [found["id"] for found in json.loads(Path("out", "theory.json").read_text())["findings"]] == ["TH-1"]
 
 
 @pytest.mark.slow
 def test_everything_is_measured_judged_and_drawn(
-    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    empty_place: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of it, at a small scale."""
     monkeypatch.setattr(plan, "QUICK", Scale({16: (32,)}, (1,), (16,), (2, 3), (6, 7), ()))
     monkeypatch.setattr(plan, "HIDDEN_DRAWS", 0)
     monkeypatch.setattr(plan, "GRADIENT_DRAWS", 0)
     monkeypatch.setattr(plan, "REAL", {"width": 16, "ffn": 32, "vocabulary": 100})
-    assert cli.main(["theory", "--json", "--out", str(place)]) == 0
-    findings = json.loads(capsys.readouterr().out)
-    assert [finding["id"] for finding in findings] == list(CLAIMS)
-    written = json.loads((place / "theory.json").read_text())
+    code, out, _ = call("theory", "--json", "--out", empty_place)
+    findings = json.loads(out)
+    assert code == 0 and [finding["id"] for finding in findings] == list(CLAIMS)
+    written = json.loads((empty_place / "theory.json").read_text())
     assert written["findings"] == findings
     for name in ("figure_3", "attention_gradients", "hidden_states"):
-        assert (place / "figures" / f"{name}.png").stat().st_size > 10_000
-        assert (place / "figures" / f"{name}.svg").read_text().startswith("<?xml")
+        assert (empty_place / "figures" / f"{name}.png").stat().st_size > 10_000
+        assert (empty_place / "figures" / f"{name}.svg").read_text().startswith("<?xml")
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (place / "runs").touch()
-    assert cli.main(["theory", "--only", "TH-1"]) == 2
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1 and str(place / "runs") in err and "LN_REPRO_RUNS" in err
+def test_a_folder_that_cannot_be_written_is_one_line(empty_place: Path, refused: Callable[[str], str]) -> None:
+    (empty_place / "runs").touch()
+    said = refused("theory --only TH-1")
+    assert "runs" in said and "LN_REPRO_RUNS" in said
 
 
 @pytest.mark.slow
-def test_ctrl_c_is_one_line_and_what_was_measured_is_kept(place: Path) -> None:
+def test_ctrl_c_is_one_line_and_what_was_measured_is_kept(empty_place: Path) -> None:
     command = [sys.executable, "-m", "ln_repro.cli", "theory", "--only", "TH-6"]
-    kept = place / "runs" / "theory" / "measurements.jsonl"
+    kept = empty_place / "runs" / "theory" / "measurements.jsonl"
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           start_new_session=True) as running:  # fmt: skip
         while not (kept.exists() and kept.read_text().count("\n")):
