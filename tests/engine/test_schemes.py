@@ -7,11 +7,11 @@ import torch
 from torch import nn
 
 from ln_repro.engine.plugin import init
-from ln_repro.engine.plugin.layers import DecoderLayer, EncoderLayer, Shape, Stack, measure
+from ln_repro.engine.plugin.layers import DecoderLayer, EncoderLayer, Shape, Stack
 from ln_repro.engine.plugin.residual import Place
 from ln_repro.engine.plugin.schemes.ngpt import FIRST_RATE
 from ln_repro.engine.plugin.schemes.registry import SCHEMES
-from ln_repro.engine.plugin.schemes.weighted import Admin, DeepNorm
+from ln_repro.engine.plugin.schemes.weighted import Admin, DeepNorm, measure
 from tests.examples import norm_parameters
 
 pytestmark = pytest.mark.usefixtures("double")
