@@ -10,6 +10,7 @@ from typing import Any
 
 from ln_repro.claims.intervals import mean_interval
 from ln_repro.theory import judge, lemmas
+from ln_repro.theory.checks import STACKS
 from ln_repro.theory.plan import NORMS
 from ln_repro.theory.quantities import ATTENTIONS as ADDING
 from ln_repro.theory.quantities import by_depth, gradients, numbered
@@ -18,7 +19,6 @@ from ln_repro.theory.unit import Measured, grouped, select
 Series = dict[str, list[float]]
 """The mean and both ends of its interval, by layer or depth; the keys are text, for JSON."""
 Panels = dict[str, dict[str, Series]]
-STACKS = ("decoder", "encoder")
 ATTENTIONS = ("encoder.self", "decoder.self", "decoder.cross")
 PROJECTIONS = ("q", "k", "v", "out")
 POSITIONS = 32
@@ -27,7 +27,7 @@ POSITIONS = 32
 
 def figures(measured: Measured) -> dict[str, Any]:
     """Return the panels of every figure for which there are measurements of both norms, by name of the figure."""
-    of_norm = [{unit.what for unit, _ in measured if dict(unit.settings).get("norm") == norm} for norm in NORMS]
+    of_norm = [{unit.what for unit, _ in measured if unit.settings.get("norm") == norm} for norm in NORMS]
     available = set.intersection(*of_norm)
     wanted = {
         figure_3: {"real_gradients", "real_last_gradient"},
