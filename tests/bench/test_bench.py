@@ -78,7 +78,7 @@ def test_all_train_on_the_same_batches(work: Workload, monkeypatch: pytest.Monke
     )
     work.bare()
     assert seen == [[window.tokens for window in windows] for windows in work.our_windows()]
-    assert len(seen[0]) == 3 and Path(work.corpus).exists()
+    assert len(seen[0]) == 3
 
 
 @pytest.mark.slow
