@@ -20,7 +20,7 @@ from ln_repro.errors import Interrupted, LnReproError
 from ln_repro.experiment.compose import compose
 from ln_repro.experiment.settings import build
 from ln_repro.records import provenance
-from ln_repro.system.files import write_atomically
+from ln_repro.system.files import read_json, write_atomically
 from ln_repro.system.signals import raise_on_stop_signals
 from ln_repro.system.subprocesses import cores
 
@@ -82,10 +82,7 @@ def main() -> int:
 
 def unfinished(path: Path, command: dict[str, Any], machine: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the rows that an incomplete run of the same command on this machine has measured."""
-    try:
-        kept = json.loads(path.read_text())
-    except (FileNotFoundError, ValueError):
-        return []
+    kept = read_json(path, dict) or {}
     same = kept.get("command") == command and kept["machine"] == machine
     return kept["rows"] if same and len(kept["rows"]) < len(command["rows"]) else []
 

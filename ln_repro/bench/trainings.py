@@ -10,6 +10,7 @@ from typing import Any
 from ln_repro.engine.command import training_arguments
 from ln_repro.engine.process import Worker
 from ln_repro.experiment.settings import Experiment
+from ln_repro.records.events import Events
 
 WARM_UP = 10
 """Number of updates at the start that are not timed, and length of a window."""
@@ -44,11 +45,14 @@ class Workload:
         with tempfile.TemporaryDirectory() as name:
             folders = [Path(name) / str(number) for number in range(runs)]
             _finish([self._start_ours(folder, threads) for folder in folders])
-            events = [map(json.loads, _lines(folder / "events.jsonl")) for folder in folders]
-        return [
-            [Window(e["update"], e["tokens"], e["seconds"] - e["saving"]) for e in of_run if e["kind"] == "train"]
-            for of_run in events
-        ]
+            return [
+                [
+                    Window(event["update"], event["tokens"], event["seconds"] - event["saving"])
+                    for event in Events(folder / "events.jsonl").new()
+                    if event["kind"] == "train"
+                ]
+                for folder in folders
+            ]
 
     def train(self, folder: Path) -> None:
         """Train once, in ``folder``."""
@@ -60,7 +64,7 @@ class Workload:
             log = Path(name) / "stock.log"
             arguments = stock_arguments(self.experiment, self.corpus, Path(name))
             _finish([Worker("stock", arguments, log, threads, settings={})])
-            reports = [_json(line) for line in _lines(log) if "| train_inner |" in line]
+            reports = [_json(line) for line in log.read_text().splitlines() if "| train_inner |" in line]
         return speed(
             Window(int(report["num_updates"]), float(report["wpb"]) * WARM_UP,
                    float(report["wpb"]) * WARM_UP / float(report["wps"]))
@@ -85,7 +89,7 @@ class Workload:
         with tempfile.TemporaryDirectory() as name:
             log = Path(name) / "log"
             _finish([Worker(worker, training_arguments(self.experiment, self.corpus, Path(name) / "checkpoints"), log)])
-            return _lines(log)
+            return log.read_text().splitlines()
 
 
 def speed(windows: Iterable[Window]) -> float:
@@ -127,10 +131,6 @@ def _finish(workers: Sequence[Worker]) -> None:
     finally:
         for worker in workers:
             worker.stop()
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text().splitlines()
 
 
 def _json(line: str) -> Mapping[str, Any]:

@@ -26,6 +26,7 @@ from ln_repro.system.distributed import Rank
 UNUSED = re.compile(r"(_(weight|bias)|\.version|embed_positions\._float_tensor)$")
 """Additional entries in fairseq's checkpoint: a second copy of each encoder weight, and buffers."""
 RENAMED = {
+    ".stack.norm.": ".layer_norm.",
     ".stack.": ".",
     ".embed.embedding.": ".embed_tokens.",
     ".projection.": ".output_projection.",
@@ -93,7 +94,7 @@ def stock_names(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     for name, values in weights.items():
         for ours, theirs in RENAMED.items():
             name = name.replace(ours, theirs)
-        found[re.sub(r"^(encoder|decoder)\.norm\.", r"\1.layer_norm.", name)] = values
+        found[name] = values
     return found
 
 

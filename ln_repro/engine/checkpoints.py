@@ -25,11 +25,11 @@ class Checkpoint:
     bytes: int
 
 
+@dataclass(frozen=True)
 class Checkpoints:
     """The checkpoints of one run."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    folder: Path
 
     def entries(self) -> list[Checkpoint]:
         """Return the entries of the manifest, oldest first."""

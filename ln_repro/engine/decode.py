@@ -11,8 +11,9 @@ import torch
 from fairseq import tasks, utils
 
 from ln_repro.engine.memory import SEARCH_BYTES, TOKENS_PER_BATCH, hypothesis_bytes
-from ln_repro.engine.stop import INTERRUPTED, StopRequest
+from ln_repro.engine.stop import StopRequest
 from ln_repro.engine.training import configuration
+from ln_repro.errors import Interrupted
 
 BPE = "@@ "
 SCORES_PER_STEP = 2**27
@@ -46,7 +47,7 @@ def decode(arguments: list[str], stop: StopRequest) -> int:
         part.replace(request["out"])
         if device == "cuda":
             torch.cuda.empty_cache()  # the trainer uses the same GPU
-    return INTERRUPTED
+    return Interrupted.exit_code
 
 
 def mean_weights(files: Sequence[Path | str]) -> dict[str, torch.Tensor]:

@@ -14,9 +14,6 @@ GRACE_SECONDS = 5.0
 """Time that a worker has to save its state after its command has ended."""
 POLL_SECONDS = 0.2
 
-INTERRUPTED = Interrupted.exit_code
-"""Exit status after a stop request; the state is saved."""
-
 
 class StopRequest:
     """True once the worker should save its state and stop: after a signal, or when its command has ended."""
@@ -44,10 +41,7 @@ class StopRequest:
                 yield self._lines.get(timeout=POLL_SECONDS)
 
     def _watch_input(self) -> None:
-        partial = b""
-        while more := os.read(sys.stdin.fileno(), 65536):
-            *lines, partial = (partial + more).split(b"\n")
-            for line in lines:
-                self._lines.put(line.decode())
+        for line in sys.stdin.buffer:
+            self._lines.put(line.decode())
         self.requested.set()
-        threading.Timer(GRACE_SECONDS, os._exit, [INTERRUPTED]).start()
+        threading.Timer(GRACE_SECONDS, os._exit, [Interrupted.exit_code]).start()

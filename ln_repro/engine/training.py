@@ -17,11 +17,12 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.group import Group
 from ln_repro.engine.metric_buffer import MetricBuffer, on_host
-from ln_repro.engine.plugin.layers import measure
+from ln_repro.engine.plugin.schemes.weighted import measure
 from ln_repro.engine.plugin.task import per_token
 from ln_repro.engine.probing import Probing, chosen_batches
-from ln_repro.engine.stop import INTERRUPTED, StopRequest
+from ln_repro.engine.stop import StopRequest
 from ln_repro.engine.trainer import StrictTrainer
+from ln_repro.errors import Interrupted
 from ln_repro.experiment.divergence import NOT_FINITE, RULES, Diverged, never
 from ln_repro.records import provenance
 from ln_repro.records.events import Events
@@ -54,7 +55,7 @@ def train(arguments: list[str], stop: StopRequest, group: Group) -> int:
         loop.diverged(Diverged(NOT_FINITE, str(error)))
     except Diverged as error:
         loop.diverged(error)
-    return INTERRUPTED if loop.stopped else 0
+    return Interrupted.exit_code if loop.stopped else 0
 
 
 def distribute(cfg: Any, rank: Rank) -> Any:

@@ -69,19 +69,14 @@ def train_together(arguments: list[str] | None, stop: StopRequest) -> int:
     return status if group.rank.leads else 0
 
 
-def run() -> int:
-    """Run the job; an exception is printed and becomes the exit status."""
+if __name__ == "__main__":
+    status = 1
     try:
-        return main()
+        status = main()
     except (SystemExit, LnReproError) as end:
         print(end, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
-    return 1
-
-
-if __name__ == "__main__":
-    status = run()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)  # an ordinary exit may abort in the threads of fairseq's loader

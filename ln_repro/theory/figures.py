@@ -3,22 +3,20 @@
 A panel maps the label of a series (norm placement and, if there are two, stack) to its points.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import product
 from statistics import fmean
 from typing import Any
 
-from ln_repro.claims.intervals import mean_interval
 from ln_repro.theory import judge, lemmas
+from ln_repro.theory.checks import STACKS
+from ln_repro.theory.judge import Series, series
 from ln_repro.theory.plan import NORMS
 from ln_repro.theory.quantities import ATTENTIONS as ADDING
 from ln_repro.theory.quantities import by_depth, gradients, numbered
 from ln_repro.theory.unit import Measured, grouped, select
 
-Series = dict[str, list[float]]
-"""The mean and both ends of its interval, by layer or depth; the keys are text, for JSON."""
 Panels = dict[str, dict[str, Series]]
-STACKS = ("decoder", "encoder")
 ATTENTIONS = ("encoder.self", "decoder.self", "decoder.cross")
 PROJECTIONS = ("q", "k", "v", "out")
 POSITIONS = 32
@@ -27,7 +25,7 @@ POSITIONS = 32
 
 def figures(measured: Measured) -> dict[str, Any]:
     """Return the panels of every figure for which there are measurements of both norms, by name of the figure."""
-    of_norm = [{unit.what for unit, _ in measured if dict(unit.settings).get("norm") == norm} for norm in NORMS]
+    of_norm = [{unit.what for unit, _ in measured if unit.settings.get("norm") == norm} for norm in NORMS]
     available = set.intersection(*of_norm)
     wanted = {
         figure_3: {"real_gradients", "real_last_gradient"},
@@ -116,12 +114,3 @@ def bounds(norm: str, layers: Iterable[str], d: int, d_ff: int, *more: Any) -> S
     """Return Lemma 2's bounds by layer; ``more`` as in `lemmas.pre_bounds`."""
     post = [lemmas.post_square(d, d_ff)] * 2
     return {layer: post if norm == "postln" else [*lemmas.pre_bounds(int(layer), d, d_ff, *more)] for layer in layers}
-
-
-def series(curves: Iterable[Mapping[int, float]]) -> Series:
-    """Return the mean and the interval over curves at every layer or depth."""
-    values: dict[int, list[float]] = {}
-    for curve in curves:
-        for place, value in curve.items():
-            values.setdefault(place, []).append(value)
-    return {str(place): [fmean(of_place), *mean_interval(of_place)] for place, of_place in sorted(values.items())}

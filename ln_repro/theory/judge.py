@@ -1,7 +1,7 @@
 """Judge measurements by the table of checks."""
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
@@ -16,6 +16,8 @@ from ln_repro.theory.unit import Measured, grouped, select
 
 WITHOUT = "reported"
 """The verdict of checks that are only reported."""
+Series = dict[str, list[float]]
+"""The mean and both ends of its interval, by layer or depth; the keys are text, for JSON."""
 
 
 @dataclass(frozen=True)
@@ -48,17 +50,18 @@ def finding(id: str, measured: Measured) -> dict[str, Any]:
     judged = [part for part in parts if part.verdict != WITHOUT]
     result = all_of(part.verdict for part in judged)
     missing = list(dict.fromkeys(check.part for check in checks if not any(p.part == check.part for p in parts)))
-    values: dict[str, Any] = {f"{part.part}: {part.quantity}: {part.rule}": part.settings for part in parts}
+    settings = {f"{part.part}: {part.quantity}: {part.rule}": part.settings for part in parts}
+    means = {place: mean for place, (mean, *_) in series(CURVES[id](measured)).items()} if id in CURVES else None
     notes = [f"{part.part}: {part.why}" for part in judged if part.why] if result == INCONCLUSIVE else []
     notes += [f"not measured: {', '.join(missing)} (--full)"] if missing else []
     return {
         "id": id,
         "statement": CLAIMS[id].statement,
         "paper": CLAIMS[id].paper,
-        "values": means(CURVES[id](measured)) if id in CURVES else values,
+        "values": settings if means is None else means,
         "quantity": checks[0].quantity,
         "interval": parts[0].interval if parts else (-math.inf, math.inf),
-        "rule": "; ".join(values),
+        "rule": "; ".join(settings),
         "verdict": result,
         "seeds": min((part.seeds for part in judged), default=0),
         "parts": [vars(part) for part in parts],
@@ -145,6 +148,10 @@ CURVES: dict[str, Callable[[Measured], list[dict[int, float]]]] = {
 """The curves of claims about a curve: the gradient of W2 by depth or by layer."""
 
 
-def means(curves: Sequence[dict[int, float]]) -> dict[str, float]:
-    """Return the mean over seeds by depth or layer, as text because they are keys in JSON."""
-    return {str(place): fmean(curve[place] for curve in curves) for place in (curves[0] if curves else ())}
+def series(curves: Iterable[Mapping[int, float]]) -> Series:
+    """Return the mean and the interval over curves at every layer or depth."""
+    values: dict[int, list[float]] = {}
+    for curve in curves:
+        for place, value in curve.items():
+            values.setdefault(place, []).append(value)
+    return {str(place): [fmean(of_place), *mean_interval(of_place)] for place, of_place in sorted(values.items())}

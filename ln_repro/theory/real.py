@@ -97,19 +97,19 @@ def zipf_batches(setting: Setting, seed: int) -> Iterator[tuple[Tensor, Tensor]]
 
 def model_of(unit: Unit) -> Transformer:
     """Return the initialised model of a unit."""
-    return Transformer(Setting(**dict(unit.settings)), unit.seed)
+    return Transformer(Setting(**unit.settings), unit.seed)
 
 
 def real_gradients(unit: Unit) -> Measurement:
     """Return `gradient_norms` of all layers at initialisation, with dropout (paper section 3.4, figure 3)."""
     model = model_of(unit).train()
-    return norms(unit, model, layer_weights(model.encoder, model.decoder))
+    return norms(unit, model, layer_weights(encoder=model.encoder, decoder=model.decoder))
 
 
 def real_last_gradient(unit: Unit) -> Measurement:
     """Return `gradient_norms` of ``decoder.w2`` of the last layer only, at a third of the cost."""
     model = model_of(unit).train().requires_grad_(False)
-    last = layer_weights(model.encoder, model.decoder)["decoder.w2"][-1]
+    last = layer_weights(decoder=model.decoder)["decoder.w2"][-1]
     last.requires_grad_()
     return norms(unit, model, {"decoder.w2": [last]})
 

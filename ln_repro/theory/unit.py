@@ -16,21 +16,21 @@ class Unit:
     """One call of a measuring function."""
 
     what: str  # name of the function
-    settings: tuple[tuple[str, Any], ...]  # sorted pairs of name and value
+    settings: Mapping[str, Any]  # sorted by name
     seed: int
 
     @classmethod
     def of(cls, what: str, seed: int, **settings: Any) -> "Unit":
         """Return a unit with these settings."""
-        return cls(what, tuple(sorted(settings.items())), seed)
+        return cls(what, dict(sorted(settings.items())), seed)
 
     def __getitem__(self, name: str) -> Any:
-        return dict(self.settings)[name]
+        return self.settings[name]
 
     @property
     def key(self) -> str:
         """The unit as text."""
-        return " ".join([self.what, *(f"{name}={value}" for name, value in self.settings), f"seed={self.seed}"])
+        return " ".join([self.what, *(f"{name}={value}" for name, value in self.settings.items()), f"seed={self.seed}"])
 
     def generator(self) -> torch.Generator:
         """Return the unit's random generator; units that differ in any setting draw independently."""
@@ -43,7 +43,7 @@ Measured = Sequence[tuple[Unit, Measurement]]
 
 def among(unit: Unit, what: Collection[str], where: Mapping[str, Any]) -> bool:
     """Return whether a unit is one of the measurements ``what`` with the settings ``where``."""
-    return unit.what in what and where.items() <= dict(unit.settings).items()
+    return unit.what in what and where.items() <= unit.settings.items()
 
 
 def select(measured: Measured, what: Collection[str], where: Mapping[str, Any]) -> Measured:

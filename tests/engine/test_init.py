@@ -4,41 +4,31 @@ import pytest
 import torch
 
 WIDTH, FFN = 256, 512
+XAVIER = (2 / (WIDTH + FFN)) ** 0.5
 SHAPE = {"norm": "preln", "layers": 2, "width": WIDTH, "ffn": FFN, "heads": 4}
 
 
-def xavier_std(fan_in, fan_out, gain=1.0):
-    return gain * (2 / (fan_in + fan_out)) ** 0.5
-
-
 @pytest.mark.parametrize(
-    ("name", "inner", "ffn1", "uniform"),
+    ("name", "query", "value", "ffn1", "uniform"),
     [
-        ("xavier_legacy", xavier_std(WIDTH, WIDTH, 2**-0.5), xavier_std(WIDTH, FFN), True),
-        ("xavier", xavier_std(WIDTH, WIDTH), xavier_std(WIDTH, FFN), False),
-        ("fairseq", xavier_std(WIDTH, WIDTH, 2**-0.5), (3 * WIDTH) ** -0.5, True),
+        ("xavier_legacy", WIDTH**-0.5 / 2**0.5, WIDTH**-0.5 / 2**0.5, XAVIER, True),
+        ("xavier", WIDTH**-0.5, WIDTH**-0.5, XAVIER, False),
+        ("theory", 0.0, WIDTH**-0.5, XAVIER, False),
+        ("fairseq", WIDTH**-0.5 / 2**0.5, WIDTH**-0.5 / 2**0.5, (3 * WIDTH) ** -0.5, True),
     ],
 )
-def test_scales_and_shapes_of_the_distributions(build_model, name, inner, ffn1, uniform):
+def test_scales_and_shapes_of_the_distributions(build_model, name, query, value, ffn1, uniform):
     layer = build_model(100, init=name, **SHAPE).decoder.stack.layers[1]
     for attention in (layer.self_attn, layer.cross_attn):
-        for linear in (attention.q_proj, attention.k_proj, attention.v_proj):
-            assert linear.weight.std().item() == pytest.approx(inner, rel=0.03)
-        assert attention.out_proj.weight.std().item() == pytest.approx(xavier_std(WIDTH, WIDTH), rel=0.03)
+        projections = (attention.q_proj, attention.k_proj, attention.v_proj, attention.out_proj)
+        deviations = [linear.weight.std().item() for linear in projections]
+        assert deviations == pytest.approx([query, query, value, WIDTH**-0.5], rel=0.03)
         assert not attention.out_proj.bias.any()
         assert attention.q_proj.bias.any() == (name == "fairseq")
     fc1 = layer.ffn.fc1.weight
     assert fc1.std().item() == pytest.approx(ffn1, rel=0.03)
     assert (fc1.abs().max() <= 3**0.5 * ffn1 * 1.001) == uniform  # a Gaussian has tails
     assert layer.ffn.fc1.bias.any() == (name == "fairseq")
-
-
-def test_theory_starts_with_uniform_attention(build_model):
-    model = build_model(100, init="theory", **SHAPE)
-    layer = model.encoder.stack.layers[0]
-    assert not layer.self_attn.q_proj.weight.any()
-    assert not layer.self_attn.k_proj.weight.any()
-    assert layer.self_attn.v_proj.weight.std().item() == pytest.approx(WIDTH**-0.5, rel=0.03)
 
 
 @pytest.mark.parametrize("name", ["xavier_legacy", "xavier", "theory", "fairseq"])

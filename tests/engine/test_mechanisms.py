@@ -152,12 +152,3 @@ def test_a_second_moment_started_at_the_gradient_shortens_the_first_steps():
         if t == 2:  # a resumed run does not start the second moment again
             state, optimizer = optimizer.state_dict(), adam([x], second_moment="gradient")
             optimizer.load_state_dict(state)
-
-
-def test_initial_branches_are_smaller_by_the_square_of_their_gain(build_model):
-    plain, small = (build_model(norm="postln", branch_gain=gain, **SIZE) for gain in (1.0, 0.5))
-    for one, other in zip(plain.parameters(), small.parameters(), strict=True):
-        assert torch.equal(one, other) or torch.equal(one * 0.5, other)
-    x = torch.randn(5, 2, 16)
-    for path in ("encoder.stack.layers.0.ffn", "decoder.stack.layers.1.ffn"):
-        torch.testing.assert_close(small.get_submodule(path)(x), plain.get_submodule(path)(x) / 4)

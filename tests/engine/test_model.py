@@ -50,7 +50,7 @@ def test_decoding_step_by_step_equals_all_at_once(build_model, norm):
 @pytest.mark.parametrize("tied", [True, False])
 def test_the_theorys_model_is_this_one(build_model, tied):
     """`ln_repro.theory.real` builds the model without fairseq; parameters and loss have to be the same."""
-    from ln_repro.engine.plugin.loss import label_smoothed_nll
+    from ln_repro.engine.plugin.loss import SmoothedNll
     from ln_repro.theory.real import Setting, Transformer, zipf_batches
 
     size = {"layers": 2, "width": 32, "ffn": 64, "heads": 2}
@@ -62,7 +62,7 @@ def test_the_theorys_model_is_this_one(build_model, tied):
     ((source, target),) = zipf_batches(setting, 1)
     before = torch.nn.functional.pad(target[:, :-1], (1, 0), value=2)
     logits = ours(source, torch.full((3,), 5), before)[0]
-    loss, _ = label_smoothed_nll(logits.flatten(0, 1), target.flatten(), 0.1, pad=1)
+    loss, _ = SmoothedNll.apply(logits.flatten(0, 1), target.flatten(), 0.1, 1)
     torch.testing.assert_close(
         theirs(source, target).float(), loss / target.numel(), rtol=1e-5, atol=0
     )  # the loss is in fp32

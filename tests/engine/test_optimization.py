@@ -8,7 +8,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_l
 from fairseq.optim.adam import Adam as FairseqAdam
 from torch.nn import functional
 
-from ln_repro.engine.plugin.loss import label_smoothed_nll
+from ln_repro.engine.plugin.loss import SmoothedNll
 from ln_repro.engine.plugin.optimizers import Adam, AdamConfig, RAdam, Sgd, SgdConfig
 from ln_repro.engine.plugin.schedules import RampAndTail, RampAndTailConfig
 
@@ -25,7 +25,7 @@ def test_loss_and_gradient_are_fairseqs(epsilon, kind, tolerance):
     theirs = ours.detach().float().requires_grad_()
     target = torch.randint(2, WORDS, (TOKENS,))
     target[::7] = 1
-    loss, nll = label_smoothed_nll(ours, target, epsilon, pad=1)
+    loss, nll = SmoothedNll.apply(ours, target, epsilon, 1)
     (loss / 12).backward()
     log_p = functional.log_softmax(theirs, -1)
     their_loss, their_nll = label_smoothed_nll_loss(log_p, target[:, None], epsilon, ignore_index=1)

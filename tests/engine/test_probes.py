@@ -9,26 +9,22 @@ from tests.engine.made import criterion, sample
 SIZE = {"norm": "postln", "layers": 3, "width": 16, "ffn": 32, "heads": 2}
 
 
-def weights_of(model):
-    return layer_weights(model.encoder.stack, model.decoder.stack)
-
-
 def test_every_weight_matrix_of_every_layer_has_a_name(build_model):
     model = build_model(**SIZE)
-    weights = weights_of(model)
+    weights = layer_weights(**model.stacks)
     assert all(len(of_kind) == 3 for of_kind in weights.values())
     assert weights["decoder.w2"][2] is model.decoder.stack.layers[2].ffn.fc2.weight
     assert weights["encoder.w1"][0] is model.encoder.stack.layers[0].ffn.fc1.weight
     assert weights["decoder.cross.q"][1] is model.decoder.stack.layers[1].cross_attn.q_proj.weight
     assert "encoder.cross.q" not in weights
-    matrices = [p for s in (model.encoder.stack, model.decoder.stack) for p in s.parameters() if p.dim() == 2]
+    matrices = [p for s in model.stacks.values() for p in s.parameters() if p.dim() == 2]
     assert sum(len(of_kind) for of_kind in weights.values()) == len(matrices)
 
 
 @pytest.mark.usefixtures("double")
 def test_the_norm_is_that_of_the_mean_and_not_the_mean_of_norms(build_model):
     model = build_model(**SIZE).eval()
-    weights = weights_of(model)
+    weights = layer_weights(**model.stacks)
     tokens = [torch.randint(4, 40, (2, 5), generator=torch.Generator().manual_seed(n)) for n in range(3)]
 
     def loss(batch):

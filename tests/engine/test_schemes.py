@@ -7,11 +7,11 @@ import torch
 from torch import nn
 
 from ln_repro.engine.plugin import init
-from ln_repro.engine.plugin.layers import DecoderLayer, EncoderLayer, Shape, Stack, measure
+from ln_repro.engine.plugin.layers import DecoderLayer, EncoderLayer, Shape, Stack
 from ln_repro.engine.plugin.residual import Place
 from ln_repro.engine.plugin.schemes.ngpt import FIRST_RATE
 from ln_repro.engine.plugin.schemes.registry import SCHEMES
-from ln_repro.engine.plugin.schemes.weighted import Admin, DeepNorm
+from ln_repro.engine.plugin.schemes.weighted import Admin, DeepNorm, measure
 from tests.examples import norm_parameters
 
 pytestmark = pytest.mark.usefixtures("double")
@@ -239,20 +239,21 @@ def test_at_least_one_layer_and_the_first_quarter_of_mixln_is_post_ln(layers, po
 
 
 SMALL = {"layers": 2, "width": 32, "ffn": 48, "heads": 4, "init": "xavier"}
-"""The matrices that determine the size of a sub-layer's output: all except those of queries and keys."""
 OUTWARD = ("v_proj.weight", "out_proj.weight", "fc1.weight", "fc2.weight")
+"""The matrices that determine the size of a sub-layer's output: all except those of queries and keys."""
 
 
 @pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("norm", ["deepnorm", "tfixup", "subln"])
-def test_a_gain_multiplies_what_its_paper_says_and_nothing_else(build_model, norm, shared):
+@pytest.mark.parametrize(("norm", "given"), [("deepnorm", 1), ("tfixup", 1), ("subln", 1), ("postln", 0.5)])
+def test_a_gain_multiplies_what_its_paper_says_and_nothing_else(build_model, norm, given, shared):
+    """Also a gain that is given as a setting."""
     plain = build_model(norm="postln", share_embeddings=shared, **SMALL).state_dict()
-    model = build_model(norm=norm, share_embeddings=shared, **SMALL)
+    model = build_model(norm=norm, branch_gain=given, share_embeddings=shared, **SMALL)
     for name, values in model.state_dict().items():
         if "norm" in name or "inner" in name:
             continue
         scaled = name.endswith(OUTWARD) and not (norm == "subln" and "cross_attn" in name)
-        factor = SCHEMES[norm].gain(place(2, name.startswith("decoder"))) if scaled else 1.0
+        factor = given * SCHEMES[norm].gain(place(2, name.startswith("decoder"))) if scaled else 1.0
         if norm == "tfixup" and ("embed" in name or (shared and "projection" in name)):
             factor = 18**-0.25
         torch.testing.assert_close(values, factor * plain[name])

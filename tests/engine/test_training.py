@@ -10,7 +10,7 @@ import torch
 
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.process import Worker
-from ln_repro.engine.stop import INTERRUPTED
+from ln_repro.errors import Interrupted
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.records.events import Events
 from ln_repro.records.record import results_of
@@ -118,12 +118,12 @@ def test_a_stop_or_a_kill_in_a_validation_changes_and_costs_nothing(trained, tmp
     ends = [event["update"] for event in Events(tmp_path / "whole" / "events.jsonl").read() if event["kind"] == "valid"]
     folder, points = tmp_path / "disturbed", []
     for disturbance, status in (
-        (("stop", "update", ends[0]), INTERRUPTED),
-        (("stop", "valid_step", 1), INTERRUPTED),
+        (("stop", "update", ends[0]), Interrupted.exit_code),
+        (("stop", "valid_step", 1), Interrupted.exit_code),
         (("kill", "valid_step", 2), -9),
         (("kill", "_write_weights", 1), -9),
         (("kill", "_write_weights", 2), -9),
-        (("stop", "valid_step", 1), INTERRUPTED),
+        (("stop", "valid_step", 1), Interrupted.exit_code),
         (("stop", "valid_step", 0), 0),
     ):
         assert trained(folder, *disturbance) == status

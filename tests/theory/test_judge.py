@@ -23,8 +23,7 @@ PAPER = dict.fromkeys(CLAIMS, "reproduced") | {"TH-11": "contradicted"}
 def fabricated(unit: Unit) -> Measurement:
     """Return a measurement as the paper predicts it, with a little noise."""
     noise = 1 + 0.001 * (unit.seed % 7 - 3)
-    settings = dict(unit.settings)
-    post, layers = settings.get("norm") == "postln", settings.get("layers", 1)
+    post, layers = unit.settings.get("norm") == "postln", unit.settings.get("layers", 1)
     if unit.what == "relu":
         return {"ratio": noise}
     if unit.what == "jacobian":
@@ -117,6 +116,6 @@ def test_the_figures_of_one_claim_have_points_in_every_panel(id: str) -> None:
 
 
 def test_what_was_not_measured_is_named() -> None:
-    made = [one for one in measured() if dict(one[0].settings).get("init") != "fairseq"]
+    made = [one for one in measured() if one[0].settings.get("init") != "fairseq"]
     note = found("TH-6", made)["note"]
     assert note == "not measured: Transformers of 6 to 14 layers, fairseq's initialisation (--full)"

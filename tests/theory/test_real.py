@@ -42,7 +42,7 @@ def test_tokens_are_words_and_fall_off_as_zipf_has_it() -> None:
 def test_gradients_are_those_of_the_mean_over_mini_batches() -> None:
     wanted = Unit.of("real_gradients", 1, norm="postln", layers=3, width=32, ffn=64, **{**SMALL, "dropout": 0.0})
     measured = real_gradients(wanted)
-    setting = Setting(**dict(wanted.settings))
+    setting = Setting(**wanted.settings)
     model = Transformer(setting, 1)
     sum(model(*batch) / setting.batches for batch in zipf_batches(setting, 1)).backward()  # type: ignore[union-attr]
     for number, layer in enumerate(model.decoder.layers):
@@ -69,7 +69,7 @@ def streams(init: str = "xavier", called: str = "xavier") -> Mapping[str, str]:
     verdicts = {}
     for id, norm in (("TH-2", "postln"), ("TH-3", "preln")):
         made = measure("real_hidden_states", 10, norm=norm, init=init, tied=False, **HIDDEN)
-        renamed = [(Unit.of(unit.what, unit.seed, **{**dict(unit.settings), "init": called}), m) for unit, m in made]
+        renamed = [(Unit.of(unit.what, unit.seed, **{**unit.settings, "init": called}), m) for unit, m in made]
         verdicts[id] = verdict_of(id, renamed)
     return verdicts
 

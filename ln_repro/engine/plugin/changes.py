@@ -7,10 +7,11 @@ the change of its input (Liu et al. 2020, section 4). Relative changes of the ou
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ln_repro.engine.plugin.layers import Stack
 from ln_repro.engine.plugin.probes import by_layer, layer_weights
@@ -24,14 +25,15 @@ def recorded(stacks: Mapping[str, Stack]) -> Iterator[dict[str, list[Tensor]]]:
     Of connections with several streams, it is the first one.
     """
     outputs: dict[str, list[Tensor]] = {name: [] for name in stacks}
+
+    def keep(name: str, module: nn.Module, given: Any, y: Any) -> None:
+        outputs[name].append(y if torch.is_tensor(y) else y[0])
+
     with ExitStack() as hooks:
         for name, stack in stacks.items():
             for module in stack.modules():
                 if isinstance(module, Residual):
-                    hook = module.register_forward_hook(
-                        lambda _module, _given, y, into=outputs[name]: into.append(y if torch.is_tensor(y) else y[0])
-                    )
-                    hooks.callback(hook.remove)
+                    hooks.enter_context(module.register_forward_hook(partial(keep, name)))
         yield outputs
 
 

@@ -26,47 +26,46 @@ import torch
 from torch import nn
 
 from ln_repro.engine.plugin.layers import Stack
-from ln_repro.engine.plugin.sub_layers import Attention, FeedForward
+from ln_repro.engine.plugin.sub_layers import Attention, FeedForward, SubLayer
 
 SQRT_HALF = 2**-0.5
 
 
-def xavier(module: nn.Module, draw: Callable[..., object] = nn.init.xavier_normal_, inner_gain: float = 1.0) -> None:
+def xavier(part: SubLayer, draw: Callable[..., object] = nn.init.xavier_normal_, inner_gain: float = 1.0) -> None:
     """Initialise a sub-layer: weights by ``draw``, those of queries, keys and values with a gain, and biases with 0."""
-    gains: dict[nn.Linear, float] = {}
-    if isinstance(module, Attention):
-        gains = {module.k_proj: inner_gain, module.v_proj: inner_gain, module.q_proj: inner_gain, module.out_proj: 1.0}
-    elif isinstance(module, FeedForward):
-        gains = {module.fc1: 1.0, module.fc2: 1.0}
+    if isinstance(part, Attention):
+        gains = {part.k_proj: inner_gain, part.v_proj: inner_gain, part.q_proj: inner_gain, part.out_proj: 1.0}
+    else:
+        gains = {part.fc1: 1.0, part.fc2: 1.0}
     for linear, gain in gains.items():
         draw(linear.weight, gain=gain)
         nn.init.zeros_(linear.bias)
 
 
-def theory(module: nn.Module) -> None:
+def theory(part: SubLayer) -> None:
     """Initialise as in the analysis: attention starts as the mean over positions (paper section 3.3)."""
-    xavier(module)
-    if isinstance(module, Attention):
-        nn.init.zeros_(module.q_proj.weight)
-        nn.init.zeros_(module.k_proj.weight)
+    xavier(part)
+    if isinstance(part, Attention):
+        nn.init.zeros_(part.q_proj.weight)
+        nn.init.zeros_(part.k_proj.weight)
 
 
-def fairseq(module: nn.Module) -> None:
+def fairseq(part: SubLayer) -> None:
     """Initialise as fairseq 0.12.2 does: torch's default for the feed-forward, and biases that are not zero."""
-    if isinstance(module, Attention):
-        inner = (module.k_proj, module.v_proj, module.q_proj)
-        for linear in (*inner, module.out_proj):
+    if isinstance(part, Attention):
+        inner = (part.k_proj, part.v_proj, part.q_proj)
+        for linear in (*inner, part.out_proj):
             linear.reset_parameters()
         for linear in inner:
             nn.init.xavier_uniform_(linear.weight, gain=SQRT_HALF)
-        nn.init.xavier_uniform_(module.out_proj.weight)
-        nn.init.zeros_(module.out_proj.bias)
-    elif isinstance(module, FeedForward):
-        module.fc1.reset_parameters()
-        module.fc2.reset_parameters()
+        nn.init.xavier_uniform_(part.out_proj.weight)
+        nn.init.zeros_(part.out_proj.bias)
+    else:
+        part.fc1.reset_parameters()
+        part.fc2.reset_parameters()
 
 
-SCHEMES: dict[str, Callable[[nn.Module], None]] = {
+SCHEMES: dict[str, Callable[[SubLayer], None]] = {
     "xavier_legacy": partial(xavier, draw=nn.init.xavier_uniform_, inner_gain=SQRT_HALF),
     "xavier": xavier,
     "theory": theory,
@@ -95,22 +94,13 @@ def initialise(
         nn.init.normal_(embedding.weight, std=stack.embedding_gain * embedding.embedding_dim**-0.5)
         nn.init.zeros_(embedding.weight[embedding.padding_idx])
     for stack in stacks:
-        for module in stack.modules():
-            SCHEMES[name](module)
-            _scale_branches(module, branch_gain)
+        for part in stack.modules():
+            if isinstance(part, Attention | FeedForward):
+                SCHEMES[name](part)
+                outward = (part.v_proj, part.out_proj) if isinstance(part, Attention) else (part.fc1, part.fc2)
+                for linear in outward:  # which determine the size of the output, unlike those of queries and keys
+                    linear.weight.mul_(branch_gain * part.gain)
     if all(projection.weight is not embedding.weight for embedding in embeddings):
         projection.reset_parameters()
         nn.init.normal_(projection.weight, std=projection.in_features**-0.5)
     stacks[0].scheme.constrain(chain(embeddings, *(stack.modules() for stack in stacks), [projection]))
-
-
-def _scale_branches(module: nn.Module, gain: float) -> None:
-    """Multiply the matrices that determine the size of a sub-layer's output: all except those of queries and keys."""
-    if isinstance(module, Attention):
-        matrices = [module.v_proj.weight, module.out_proj.weight]
-    elif isinstance(module, FeedForward):
-        matrices = [module.fc1.weight, module.fc2.weight]
-    else:
-        return
-    for matrix in matrices:
-        matrix.mul_(gain * module.gain)

@@ -1,8 +1,6 @@
 """Encoder and decoder layers, stacks of layers, and embeddings."""
 
 import math
-from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 import torch
@@ -11,7 +9,6 @@ from torch import Tensor, nn
 
 from ln_repro.engine.plugin.residual import Kind, Place, Residual
 from ln_repro.engine.plugin.schemes.registry import scheme_of
-from ln_repro.engine.plugin.schemes.weighted import Admin, measuring
 from ln_repro.engine.plugin.sub_layers import Attention, FeedForward, State, SubLayer
 
 
@@ -102,23 +99,6 @@ class Stack(nn.Module):
         for layer in self.layers:
             x = layer(x, *context)
         return self.norm(x)
-
-
-@torch.no_grad()
-def measure(model: nn.Module, forward: Callable[[], object]) -> None:
-    """Initialise `Admin` in a new model from a mini-batch without dropout, which ``forward`` passes through the model.
-
-    Other schemes do not need it.
-    """
-    stacks = [module for module in model.modules() if isinstance(module, Stack) and issubclass(module.scheme, Admin)]
-    if not stacks:
-        return
-    model.eval()
-    with ExitStack() as contexts:
-        for stack in stacks:
-            contexts.enter_context(measuring(stack))
-        forward()
-    model.train()
 
 
 class TokenEmbedding(nn.Module):

@@ -1,6 +1,6 @@
 """Label-smoothed cross-entropy with fairseq's formula."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,33 +17,28 @@ from ln_repro.engine.plugin.precision import LOW_PRECISION, weights_in
 class LabelSmoothedConfig(FairseqDataclass):
     """Label smoothing."""
 
-    label_smoothing: float = field(default=0.1, metadata={"help": "epsilon, spread over the wrong labels"})
-
-
-def label_smoothed_nll(logits: Tensor, target: Tensor, epsilon: float, pad: int) -> tuple[Tensor, Tensor]:
-    """Return the negative log-likelihood with and without label smoothing, summed over tokens, in nats.
-
-    Epsilon is spread over the V-1 wrong labels, as in fairseq (torch spreads it over all V):
-    ``(1 - eps - eps/(V-1)) * nll + eps/(V-1) * sum_v -log p_v``. The second value has no gradient.
-
-    Args:
-        logits: (tokens, vocabulary).
-        target: (tokens).
-        epsilon: label smoothing.
-        pad: target index that is ignored.
-    """
-    return SmoothedNll.apply(logits, target, epsilon, pad)  # type: ignore[no-untyped-call]
+    label_smoothing: float = 0.1  # epsilon, spread over the wrong labels
 
 
 class SmoothedNll(torch.autograd.Function):
-    """The loss with its gradient in closed form, ``p_v - (1 - eps - each) [v = target] - each``; ``each``: eps/(V-1).
+    """The negative log-likelihood with label smoothing, as in fairseq; torch spreads epsilon over all V labels.
 
+    Epsilon is spread over the V-1 wrong ones, each with ``each = eps/(V-1)``: the loss is
+    ``(1 - eps - each) * nll + each * sum_v -log p_v``, its gradient ``p_v - (1 - eps - each) [v = target] - each``.
     Autograd would need more passes over (tokens, vocabulary) numbers, which matters on a GPU, but hardly on a CPU.
     """
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, target: Tensor, epsilon: float, pad: int) -> tuple[Tensor, Tensor]:
-        """Return both sums; the logits are saved in their own precision."""
+        """Return the loss and, without a gradient, the negative log-likelihood, both summed over tokens, in nats.
+
+        Args:
+            ctx: what the gradient needs; the logits are saved in their own precision.
+            logits: (tokens, vocabulary).
+            target: (tokens).
+            epsilon: label smoothing.
+            pad: target index that is ignored.
+        """
         real, each = target.ne(pad), epsilon / (logits.size(-1) - 1)
         log_p = F.log_softmax(logits, dim=-1, dtype=torch.float32)
         nll = -log_p.gather(1, target[:, None]).squeeze(1).masked_fill(~real, 0.0).sum()
@@ -77,7 +72,8 @@ class LabelSmoothedCrossEntropy(FairseqCriterion):
         target = sample["target"].reshape(-1)
         with weights_in(self.low_precision, model):
             logits, _ = model(**sample["net_input"])
-        loss, nll = label_smoothed_nll(logits.flatten(0, -2), target, self.label_smoothing, self.padding_idx)
+        given = logits.flatten(0, -2), target, self.label_smoothing, self.padding_idx
+        loss, nll = SmoothedNll.apply(*given)  # type: ignore[no-untyped-call]
         tokens = sample["ntokens"]
         log = {"loss": loss.detach(), "nll_loss": nll.detach(), "ntokens": tokens, "sample_size": tokens}
         return loss, tokens, {**log, **self.counted(logits, target)}

@@ -1,7 +1,7 @@
 """Masked language modelling on the target side of a corpus, cut into blocks (BERT, paper section 4.1)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -94,7 +94,7 @@ class MaskedBlocks(Blocks):
 class MaskedLmConfig(EncoderTaskConfig):
     """The corpus and the size of blocks."""
 
-    block_tokens: int = field(default=512, metadata={"help": "tokens per block, including the first one, <s>"})
+    block_tokens: int = 512  # tokens per block, including the first one, <s>
 
 
 @register_task("ln_masked_lm", dataclass=MaskedLmConfig)

@@ -1,6 +1,6 @@
 """The encoder-decoder Transformer as a fairseq model."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from fairseq.dataclass import FairseqDataclass
@@ -21,15 +21,15 @@ MAX_POSITIONS = 1024
 class LnTransformerConfig(FairseqDataclass):
     """Dimensions, norm placement and initialisation."""
 
-    norm: str = field(default="postln", metadata={"help": "norm placement"})
-    init: str = field(default="xavier_legacy", metadata={"help": "initialisation"})
-    branch_gain: float = field(default=1.0, metadata={"help": "factor of the initial matrices of branches"})
-    layers: int = field(default=6, metadata={"help": "encoder layers, and as many decoder layers"})
-    width: int = field(default=512, metadata={"help": "residual stream"})
-    ffn: int = field(default=1024, metadata={"help": "inner width of the feed-forward"})
-    heads: int = field(default=4, metadata={"help": "attention heads"})
-    dropout: float = field(default=0.1, metadata={"help": "on embeddings and branches"})
-    share_embeddings: bool = field(default=False, metadata={"help": "one matrix: source, target, softmax"})
+    norm: str = "postln"  # norm placement
+    init: str = "xavier_legacy"  # initialisation
+    branch_gain: float = 1.0  # factor of the initial matrices of branches
+    layers: int = 6  # encoder layers, and as many decoder layers
+    width: int = 512  # residual stream
+    ffn: int = 1024  # inner width of the feed-forward
+    heads: int = 4  # attention heads
+    dropout: float = 0.1  # on embeddings and branches
+    share_embeddings: bool = False  # one matrix: source, target, softmax
 
 
 @register_model("ln_transformer", dataclass=LnTransformerConfig)

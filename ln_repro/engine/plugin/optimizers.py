@@ -3,7 +3,7 @@
 import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, List  # noqa: UP035 - fairseq reads the annotation as text
 
 import torch
@@ -19,9 +19,9 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 class SgdConfig(FairseqDataclass):
     """Settings of an optimizer without moments."""
 
-    weight_decay: float = field(default=0.0, metadata={"help": "decoupled, except in SGD"})
-    equal_layer_norms: bool = field(default=False, metadata={"help": "scale layers' gradients to one norm"})
-    max_relative_update: float = field(default=0.0, metadata={"help": "maximum ||dW|| / ||W|| of a step; 0: none"})
+    weight_decay: float = 0.0  # decoupled, except in SGD
+    equal_layer_norms: bool = False  # scale layers' gradients to one norm
+    max_relative_update: float = 0.0  # maximum ||dW|| / ||W|| of a step; 0: none
     lr: List[float] = II("optimization.lr")  # noqa: UP006 - see the import
 
 
@@ -29,10 +29,10 @@ class SgdConfig(FairseqDataclass):
 class AdamConfig(SgdConfig):
     """Settings of an optimizer with two moments."""
 
-    beta1: float = field(default=0.9, metadata={"help": "decay of the first moment"})
-    beta2: float = field(default=0.98, metadata={"help": "decay of the second moment"})
-    adam_eps: float = field(default=1e-8, metadata={"help": "added to the root of the second moment"})
-    second_moment: str = field(default="zero", metadata={"help": "its initial value: zero, or the gradient squared"})
+    beta1: float = 0.9  # decay of the first moment
+    beta2: float = 0.98  # decay of the second moment
+    adam_eps: float = 1e-8  # added to the root of the second moment
+    second_moment: str = "zero"  # its initial value: zero, or the gradient squared
 
 
 def gradients(parameters: Iterable[Tensor]) -> list[Tensor]:

@@ -20,10 +20,9 @@ Weights = dict[str, list[nn.Parameter]]
 Norms = dict[str, list[float]]
 
 
-def layer_weights(encoder: Stack, decoder: Stack | None = None) -> Weights:
+def layer_weights(**stacks: Stack) -> Weights:
     """Return the weights of all layers by names such as ``decoder.w2``."""
     found: Weights = {}
-    stacks = {"encoder": encoder} if decoder is None else {"encoder": encoder, "decoder": decoder}
     for name, stack in stacks.items():
         for layer in stack.layers:
             parameters = dict(layer.named_parameters())

@@ -1,6 +1,6 @@
 """The learning-rate schedule of `ln_repro.experiment.learning_rate`, registered with fairseq."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, List  # noqa: UP035 - fairseq reads the annotation as text
 
 from fairseq.dataclass import FairseqDataclass
@@ -14,10 +14,10 @@ from ln_repro.experiment.learning_rate import LearningRate
 class RampAndTailConfig(FairseqDataclass):
     """Warm-up ramp and tail."""
 
-    warmup_updates: int = field(default=0, metadata={"help": "length of the linear ramp; 0: none"})
-    decay: str = field(default="constant", metadata={"help": "the tail, see ln_repro.experiment.learning_rate"})
-    anchor: int = field(default=4000, metadata={"help": "anchor of the anchored tail"})
-    step_epoch: int = field(default=0, metadata={"help": "last epoch before the step; 0: no step"})
+    warmup_updates: int = 0  # length of the linear ramp; 0: none
+    decay: str = "constant"  # the tail, see ln_repro.experiment.learning_rate
+    anchor: int = 4000  # anchor of the anchored tail
+    step_epoch: int = 0  # last epoch before the step; 0: no step
     lr: List[float] = II("optimization.lr")  # noqa: UP006 - see the import
 
 

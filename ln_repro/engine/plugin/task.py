@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,14 @@ MASK = "<mask>"
 class LnTaskConfig(FairseqDataclass):
     """Precision, divergence rule, checkpoints and probes."""
 
-    precision: str = field(default="fp32", metadata={"help": "fp32, or bf16, fp16 with fp32 parameters"})
-    divergence_rule: str = field(default="never", metadata={"help": "when a run counts as diverged"})
-    divergence_updates: int = field(default=2000, metadata={"help": "updates between compared validations"})
-    save_minutes: float = field(default=10.0, metadata={"help": "maximum minutes between two checkpoints"})
-    probe: str = field(default="gradients", metadata={"help": "gradients, updates, curvature or all"})
-    probe_every: int = field(default=0, metadata={"help": "updates between two probes; 0: none"})
-    probe_batches: int = field(default=5, metadata={"help": "mini-batches per probe"})
-    start: str = field(default="", metadata={"help": "file of pre-trained weights to start from; empty: none"})
+    precision: str = "fp32"  # fp32, or bf16, fp16 with fp32 parameters
+    divergence_rule: str = "never"  # when a run counts as diverged
+    divergence_updates: int = 2000  # updates between compared validations
+    save_minutes: float = 10.0  # maximum minutes between two checkpoints
+    probe: str = "gradients"  # gradients, updates, curvature or all
+    probe_every: int = 0  # updates between two probes; 0: none
+    probe_batches: int = 5  # mini-batches per probe
+    start: str = ""  # file of pre-trained weights to start from; empty: none
 
 
 def per_token(logs: Iterable[Mapping[str, Any]]) -> dict[str, float]:
@@ -58,9 +58,9 @@ class LnTask(FairseqTask):
 class EncoderTaskConfig(LnTaskConfig):
     """The corpus."""
 
-    data: str = field(default="", metadata={"help": "folder of the binarised corpus"})
-    source_lang: str = field(default="", metadata={"help": "first side of the corpus"})
-    target_lang: str = field(default="", metadata={"help": "second side of the corpus"})
+    data: str = ""  # folder of the binarised corpus
+    source_lang: str = ""  # first side of the corpus
+    target_lang: str = ""  # second side of the corpus
     seed: int = II("common.seed")
 
 

@@ -1,8 +1,7 @@
 """Schemes with a weight on the stream or on the branch, learnt or as part of the initialisation."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -66,19 +65,25 @@ class Admin(AdminClosed):
     """The same, where omega is initially the standard deviation of all earlier outputs on a mini-batch."""
 
 
-@contextmanager
-def measuring(stack: nn.Module) -> Iterator[None]:
-    """Return a context in which a forward pass initialises every `Admin` of a stack."""
-    deviation = 1.0
+@torch.no_grad()
+def measure(model: nn.Module, forward: Callable[[], object]) -> None:
+    """Initialise `Admin` in a new model from a mini-batch without dropout, which ``forward`` passes through the model.
 
-    def measure(admin: Admin, given: tuple[Tensor, Branch]) -> None:
-        nonlocal deviation
+    Other schemes do not need it.
+    """
+    deviations = {"encoder": 1.0, "decoder": 1.0}
+
+    def initialise(admin: Admin, given: tuple[Tensor, Branch]) -> None:
         x, branch = given
-        admin.omega.fill_(deviation)
-        deviation = math.sqrt((admin.omega * x).var() + branch(x).var())
+        stack = "decoder" if admin.place.decoder else "encoder"
+        admin.omega.fill_(deviations[stack])
+        deviations[stack] = math.sqrt((admin.omega * x).var() + branch(x).var())
 
-    hooks = [module.register_forward_pre_hook(measure) for module in stack.modules() if isinstance(module, Admin)]
-    yield
+    hooks = [module.register_forward_pre_hook(initialise) for module in model.modules() if isinstance(module, Admin)]
+    if hooks:
+        model.eval()
+        forward()
+        model.train()
     for hook in hooks:
         hook.remove()
 
