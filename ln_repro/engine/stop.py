@@ -41,7 +41,10 @@ class StopRequest:
                 yield self._lines.get(timeout=POLL_SECONDS)
 
     def _watch_input(self) -> None:
-        for line in sys.stdin.buffer:
-            self._lines.put(line.decode())
+        partial = b""
+        while more := os.read(sys.stdin.fileno(), 65536):  # sys.stdin would hold its lock while another thread forks
+            *lines, partial = (partial + more).split(b"\n")
+            for line in lines:
+                self._lines.put(line.decode())
         self.requested.set()
         threading.Timer(GRACE_SECONDS, os._exit, [Interrupted.exit_code]).start()
