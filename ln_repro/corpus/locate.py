@@ -46,14 +46,12 @@ def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> Found:
         UserError: a file is missing and cannot be downloaded, or is not the published one.
     """
     inputs = corpus.inputs(data)
-    with locked(root / "raw" / corpus.name):
-        absent = [raw for raw in inputs if raw.name not in present(corpus, data, root)]
-        if absent:
-            _obtain(corpus, data, root, absent, report)
+    with locked(_store(corpus, root)):
         here = present(corpus, data, root)
+        if absent := [raw for raw in inputs if raw.name not in here]:
+            _obtain(corpus, data, root, absent, report)
+            here = present(corpus, data, root)
         for raw in inputs:
-            if raw.name not in here:
-                raise UserError(f"{corpus.name}: {raw.path or raw.name}: not found; {corpus.by_hand}")
             if raw.digest is None or data.checksum == "record":
                 continue
             if (found := cached_digest(here[raw.name], raw.digest.split(":")[0])) != raw.digest:
@@ -66,13 +64,15 @@ def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> Found:
 
 def present(corpus: Corpus, data: Data, root: Path) -> dict[str, Path]:
     """Return the raw files that exist, by name."""
+    inputs, archive = corpus.inputs(data), _archive(corpus, data, root)
+    folders = [data.source / folder for folder in corpus.folders] if data.source else [_store(corpus, root)]
+    if archive is not None and archive.is_file():
+        folders.append(_unpack_folder(archive, corpus, root))
     found: dict[str, Path] = {}
-    inputs = corpus.inputs(data)
-    folders = _folders(corpus, data, root)
     for raw in inputs:
         names = filter(None, (raw.name, raw.alias))
         places = [raw.path] if raw.path else [folder / name for name in names for folder in folders]
-        if data.source is not None and data.source.is_file() and corpus.archive is None and len(inputs) == 1:
+        if data.source is not None and data.source.is_file() and archive is None and len(inputs) == 1:
             places = [data.source]  # a single raw file may have any name
         if place := next((place for place in places if place.is_file()), None):
             found[raw.name] = place
@@ -91,15 +91,6 @@ def require_source(data: Data) -> None:
         raise UserError(
             f"data.source: {data.source}: cannot be read ({error.strerror}); give an existing file or folder"
         ) from None
-
-
-def _folders(corpus: Corpus, data: Data, root: Path) -> list[Path]:
-    """Return the folders to search for raw files, in order."""
-    archive = _archive(corpus, data, root)
-    unpacked = [_unpack_folder(archive, corpus, root)] if archive is not None and archive.is_file() else []
-    if data.source is None:
-        return [_store(corpus, root), *unpacked]
-    return [*(data.source / folder for folder in corpus.folders), *unpacked]
 
 
 def _archive(corpus: Corpus, data: Data, root: Path) -> Path | None:
