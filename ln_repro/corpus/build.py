@@ -39,19 +39,14 @@ def build(
     folder: Path,
     identity: Mapping[str, Any],
     report: Report,
-    learnt: Prepared | None = None,
+    learnt: Prepared | None,
 ) -> None:
-    """Prepare a corpus in a staging folder and rename it to ``folder`` when it is complete.
+    """Prepare a corpus in a staging folder and rename it to ``folder``, which must be locked, when it is complete.
 
-    The caller must hold the lock of ``folder``. The shards in an existing staging folder are used.
+    The shards in an existing staging folder are used.
 
     Args:
-        corpus: the corpus.
-        data: its settings.
-        found: its raw files.
-        folder: the destination.
         identity: the first part of the manifest.
-        report: receives messages for the user.
         learnt: a prepared corpus whose merges and dictionary are used instead of new ones.
     """
     staging = folder.with_name(f".{folder.name}.staging")
@@ -77,7 +72,7 @@ def build(
 
 @dataclass
 class Build:
-    """A preparation; ``work`` is the folder of its shards, for the others see `build`."""
+    """A preparation with its settings and raw files; ``work`` is the folder of its shards, ``learnt`` as in `build`."""
 
     corpus: Corpus
     data: Data
