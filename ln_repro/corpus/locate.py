@@ -64,15 +64,15 @@ def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> Found:
 
 def present(corpus: Corpus, data: Data, root: Path) -> dict[str, Path]:
     """Return the raw files that exist, by name."""
-    inputs, archive = corpus.inputs(data), _archive(corpus, data, root)
+    inputs = corpus.inputs(data)
     folders = [data.source / folder for folder in corpus.folders] if data.source else [_store(corpus, root)]
-    if archive is not None and archive.is_file():
+    if archive := _archive(corpus, data, root):
         folders.append(_unpack_folder(archive, corpus, root))
     found: dict[str, Path] = {}
     for raw in inputs:
         names = filter(None, (raw.name, raw.alias))
         places = [raw.path] if raw.path else [folder / name for name in names for folder in folders]
-        if data.source is not None and data.source.is_file() and archive is None and len(inputs) == 1:
+        if data.source is not None and data.source.is_file() and corpus.archive is None and len(inputs) == 1:
             places = [data.source]  # a single raw file may have any name
         if place := next((place for place in places if place.is_file()), None):
             found[raw.name] = place
@@ -94,12 +94,12 @@ def require_source(data: Data) -> None:
 
 
 def _archive(corpus: Corpus, data: Data, root: Path) -> Path | None:
-    """Return the path of the archive with all raw files; it may not exist."""
+    """Return the archive with all raw files; None if there is none."""
     if corpus.archive is None:
         return None
-    if data.source is None:
-        return _store(corpus, root) / corpus.archive.name
-    return data.source / corpus.archive.name if data.source.is_dir() else data.source
+    place = data.source or _store(corpus, root)
+    path = place / corpus.archive.name if place.is_dir() else place
+    return path if path.is_file() else None
 
 
 def _store(corpus: Corpus, root: Path) -> Path:
@@ -116,15 +116,14 @@ def _unpack_folder(archive: Path, corpus: Corpus, root: Path) -> Path:
 
 def _obtain(corpus: Corpus, data: Data, root: Path, absent: list[Raw], report: Report) -> None:
     """Unpack or download the missing files."""
-    archive, names = _archive(corpus, data, root), ", ".join(raw.name for raw in absent)
-    if archive is not None and corpus.archive is not None:
-        if data.source is None and not archive.is_file():
-            fetch(corpus.archive.urls, archive, corpus.archive.digest, corpus.by_hand, report)
-        if archive.is_file():
-            _unpack(archive, _unpack_folder(archive, corpus, root), [raw.name for raw in absent], corpus)
-            return
+    names = [raw.name for raw in absent]
+    if (whole := corpus.archive) and data.source is None and not _archive(corpus, data, root):
+        fetch(whole.urls, _store(corpus, root) / whole.name, whole.digest, corpus.by_hand, report)
+    if archive := _archive(corpus, data, root):
+        _unpack(archive, _unpack_folder(archive, corpus, root), names, corpus)
+        return
     if data.source is not None:
-        raise UserError(f"data.source: {data.source}: {names}: not found there; {corpus.by_hand}")
+        raise UserError(f"data.source: {data.source}: {', '.join(names)}: not found there; {corpus.by_hand}")
     if not all(raw.urls for raw in absent):
         missing = ", ".join(str(raw.path or raw.name) for raw in absent)
         raise UserError(f"{corpus.name}: {missing}: not found; {corpus.by_hand}")
