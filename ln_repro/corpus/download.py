@@ -47,16 +47,15 @@ def _from_address(url: str, target: Path, expected: str | None, report: Report) 
     part = target.with_name(target.name + ".part")
     if expected is None:  # a part could not be checked
         part.unlink(missing_ok=True)
-    resumed = part.exists()
-    _transfer(url, part, report)
-    if expected is not None and digest(part, expected.split(":")[0]) != expected and resumed:
-        # The part may have been downloaded from another address or from another version of the file.
-        part.unlink()
+    while True:
+        resumed = part.exists()
         _transfer(url, part, report)
-    if expected is not None and (found := digest(part, expected.split(":")[0])) != expected:
+        if expected is None or (found := digest(part, expected.split(":")[0])) == expected:
+            part.replace(target)
+            return
         part.unlink()
-        raise FailedError(f"the content differs, expected {expected}, found {found}")
-    part.replace(target)
+        if not resumed:  # otherwise, the part may have come from another address or from another version of the file
+            raise FailedError(f"the content differs, expected {expected}, found {found}")
 
 
 def _transfer(url: str, part: Path, report: Report) -> None:
