@@ -48,6 +48,7 @@ class Style:
     apostrophes: bool = False
 
 
+LANGUAGES = ("de", "en")
 Found = Mapping[str, Path]
 """Raw files by name."""
 Splits = Mapping[str, Iterable[Pair]]
@@ -65,8 +66,8 @@ class Corpus(ABC):
     """What to download by hand and which option to give; the end of an error message."""
     revision: ClassVar[int] = 1
     """Increased whenever a change of code changes the prepared text."""
-    languages: ClassVar[frozenset[str] | None] = frozenset({"de", "en"})
-    """The languages of the corpus; None if the settings choose them."""
+    languages: ClassVar[tuple[str, ...]] = LANGUAGES
+    """The languages of the corpus; none if the settings choose them."""
     pairs: ClassVar[Mapping[str, int]] = {}
     """Expected number of pairs of each split, where known."""
     folders: ClassVar[tuple[str, ...]] = (".",)
@@ -93,13 +94,9 @@ class Corpus(ABC):
             UserError: also while they are read, if a file is damaged or not as expected.
         """
 
-    def sides(self, data: Data) -> tuple[str, ...]:
-        """Return the names of the sides of a pair."""
-        return ("de", "en")
-
-    def language(self, side: str) -> str:
-        """Return the language whose tokenisation rules apply to a side; by default, the name of the side."""
-        return side
+    def sides(self, data: Data) -> Mapping[str, str]:
+        """Return the language whose tokenisation rules apply to each side of a pair, by the name of the side."""
+        return {lang: lang for lang in self.languages or (data.source_lang, data.target_lang)}
 
     def style(self, split: str) -> Style:
         """Return the tokenisation style for a split from `read`."""
@@ -138,7 +135,7 @@ class Corpus(ABC):
         pair = (data.source_lang, data.target_lang)
         if pair[0] == pair[1]:
             raise UserError(f"data.source_lang, data.target_lang: must differ, both are {pair[0]!r}")
-        if self.languages is not None and frozenset(pair) != self.languages:
+        if self.languages and {*pair} != {*self.languages}:
             accepted = " and ".join(sorted(self.languages))
             raise UserError(
                 f"data.source_lang, data.target_lang: {self.name} is in {accepted}, got {' and '.join(pair)}"

@@ -39,19 +39,14 @@ def build(
     folder: Path,
     identity: Mapping[str, Any],
     report: Report,
-    learnt: Prepared | None = None,
+    learnt: Prepared | None,
 ) -> None:
-    """Prepare a corpus in a staging folder and rename it to ``folder`` when it is complete.
+    """Prepare a corpus in a staging folder and rename it to ``folder``, which must be locked, when it is complete.
 
-    The caller must hold the lock of ``folder``. The shards in an existing staging folder are used.
+    The shards in an existing staging folder are used.
 
     Args:
-        corpus: the corpus.
-        data: its settings.
-        found: its raw files.
-        folder: the destination.
         identity: the first part of the manifest.
-        report: receives messages for the user.
         learnt: a prepared corpus whose merges and dictionary are used instead of new ones.
     """
     staging = folder.with_name(f".{folder.name}.staging")
@@ -77,7 +72,7 @@ def build(
 
 @dataclass
 class Build:
-    """A preparation; ``work`` is the folder of its shards, for the others see `build`."""
+    """A preparation with its settings and raw files; ``work`` is the folder of its shards, ``learnt`` as in `build`."""
 
     corpus: Corpus
     data: Data
@@ -89,13 +84,18 @@ class Build:
     def run(self, staging: Path) -> dict[str, Any]:
         """Write raw/, text/, bpe/ and bin/; return the part of the manifest that describes them."""
         self.counts = {split: sum(1 for _ in pairs) for split, pairs in self._read().items()}  # checks the raw text
-        for _ in self._over(shards.tokenise, self._raw_shards(), "tokenising"):
+        self.shards = [
+            Shard(self.corpus, self.data, self.found, self.work, split, first, min(shards.SIZE, count - first))
+            for split, count in self.counts.items()
+            for first in range(0, count, shards.SIZE)
+        ]
+        for _ in self._over(shards.tokenise, self._raw(), "tokenising"):
             pass
         if not self.data.only:
             self._codes()
         remarks: list[str] = []
         numbers, left_out = shards.Numbers(), list[int]()
-        for found, without in self._over(shards.segment, self._shards(remarks.append), "cleaning and segmenting"):
+        for found, without in self._over(shards.segment, self._routed(remarks.append), "cleaning and segmenting"):
             numbers.update(found)
             left_out += without[: NAMED + 1 - len(left_out)]
         for remark in remarks:
@@ -130,35 +130,34 @@ class Build:
     def _over(self, function: Callable[[Shard], Result], items: Iterator[Shard], step: str) -> Iterator[Result]:
         """Apply a function to shards, in several processes if there is much text, and show the progress."""
         total = sum(self.counts.values())
-        sizes = [min(shards.SIZE, count - first)
-                 for count in self.counts.values() for first in range(0, count, shards.SIZE)]  # fmt: skip
         with progress(step, total, self.report) as advance:
-            for size, result in zip(sizes, shards.apply(function, items, total >= WORTH_IT), strict=True):
+            results = shards.apply(function, items, total >= WORTH_IT)
+            for shard, result in zip(self.shards, results, strict=True):
                 yield result
-                advance(size)
+                advance(shard.size)
 
-    def _raw_shards(self) -> Iterator[Shard]:
+    def _raw(self) -> Iterator[Shard]:
         """Yield the shards with their raw pairs."""
-        for split, pairs in self._read().items():
-            for first in range(0, self.counts[split], shards.SIZE):
-                chosen = tuple(itertools.islice(pairs, shards.SIZE))
-                yield Shard(self.corpus, self.data, self.found, self.work, split, first, chosen)
+        pairs = self._read()
+        for shard in self.shards:
+            yield replace(shard, pairs=tuple(itertools.islice(pairs[shard.split], shard.size)))
 
-    def _shards(self, note: Callable[[str], None] = lambda remark: None) -> Iterator[Shard]:
+    def _routed(self, note: Callable[[str], None]) -> Iterator[Shard]:
         """Yield the tokenised shards with the splits of their pairs; ``note`` receives the remarks of the corpus."""
-        for split, count in self.counts.items():
-            of_split = [Shard(self.corpus, self.data, self.found, self.work, split, first)
-                        for first in range(0, count, shards.SIZE)]  # fmt: skip
+        routes = self.corpus.assign(self._training_pairs, note) if "train" in self.counts else None
+        for shard in self.shards:
+            if routes and shard.split == "train":
+                yield replace(shard, routes=tuple(itertools.islice(routes, shard.size)))
+            else:
+                yield shard
+        if routes:
+            next(routes, None)  # its remarks come at its end
 
-            def pairs(chosen: list[Shard] = of_split) -> Iterator[Pair]:
-                return itertools.chain.from_iterable(zip(*shard.tokenised()[1], strict=True) for shard in chosen)
-
-            routes = self.corpus.assign(pairs, note) if split == "train" else None
-            for shard in of_split:
-                size = min(shards.SIZE, count - shard.first)
-                yield replace(shard, routes=tuple(itertools.islice(routes, size)) if routes else None)
-            if routes:
-                next(routes, None)  # its remarks come at its end
+    def _training_pairs(self) -> Iterator[Pair]:
+        """Yield the tokenised pairs of the training set."""
+        for shard in self.shards:
+            if shard.split == "train":
+                yield from zip(*shard.tokenised()[1], strict=True)
 
     def _codes(self) -> None:
         """Write the merge table, which is learnt on both training sides unless given; no file without segmentation."""
@@ -168,7 +167,7 @@ class Build:
         codes = self.learnt.codes if self.learnt else ""
         if not self.learnt and self.data.bpe_merges:
             words: Counter[str] = Counter()
-            for found in self._over(shards.count_words, self._shards(), "counting words of"):
+            for found in self._over(shards.count_words, self._routed(lambda remark: None), "counting words of"):
                 words.update(found)
             self.report(f"learning {self.data.bpe_merges} byte-pair merges from {len(words)} types of words")
             codes = learn(words, self.data.bpe_merges)
@@ -207,7 +206,7 @@ class Build:
                 for split in self.counts:
                     prefix = staging / "bin" / f"{split}.{self.data.source_lang}-{self.data.target_lang}.{side}"
                     writers[split, side] = Writer(prefix, numbers["pairs", split], words.count("\n") + SPECIAL)
-        for text, binary in self._over(shards.output, self._shards(), "binarising"):
+        for text, binary in self._over(shards.output, iter(self.shards), "binarising"):
             for name, content in text.items():
                 with (staging / name).open("ab") as file:
                     file.write(content)
@@ -225,8 +224,6 @@ class Build:
         for lang, expected in self.corpus.reference_tokens(self.data).items():
             found = facts["tokens"]["train"][lang] + facts["pairs"]["train"]
             if found != expected:
-                remark = (
-                    f"{self.corpus.name}: {lang}: {found} training tokens, the reference preparation has {expected}"
-                )
-                facts["remarks"].append(remark)
-                self.report(remark)
+                remark = f"{lang}: {found} training tokens, the reference preparation has {expected}"
+                facts["remarks"].append(f"{self.corpus.name}: {remark}")
+                self.report(facts["remarks"][-1])

@@ -23,8 +23,8 @@ class FailedError(Exception):
     """The download from one address failed."""
 
 
-def fetch(urls: Sequence[str], target: Path, expected: str | None, by_hand: str, report: Report) -> Path:
-    """Download ``target`` from the first address that provides the expected content, and return it.
+def fetch(urls: Sequence[str], target: Path, expected: str | None, by_hand: str, report: Report) -> None:
+    """Download ``target`` from the first address that provides the expected content.
 
     An interrupted transfer leaves ``<target>.part``, which the next call resumes.
 
@@ -36,7 +36,7 @@ def fetch(urls: Sequence[str], target: Path, expected: str | None, by_hand: str,
     for url in urls:
         try:
             _from_address(url, target, expected, report)
-            return target
+            return
         except FailedError as reason:
             reasons.append(f"{url}: {reason}")
     raise UserError(f"{target.name} could not be downloaded ({'; '.join(reasons)}); {by_hand}")
@@ -47,16 +47,15 @@ def _from_address(url: str, target: Path, expected: str | None, report: Report) 
     part = target.with_name(target.name + ".part")
     if expected is None:  # a part could not be checked
         part.unlink(missing_ok=True)
-    resumed = part.exists()
-    _transfer(url, part, report)
-    if expected is not None and digest(part, expected.split(":")[0]) != expected and resumed:
-        # The part may have been downloaded from another address or from another version of the file.
-        part.unlink()
+    while True:
+        resumed = part.exists()
         _transfer(url, part, report)
-    if expected is not None and (found := digest(part, expected.split(":")[0])) != expected:
+        if expected is None or (found := digest(part, expected.split(":")[0])) == expected:
+            part.replace(target)
+            return
         part.unlink()
-        raise FailedError(f"the content differs, expected {expected}, found {found}")
-    part.replace(target)
+        if not resumed:  # otherwise, the part may have come from another address or from another version of the file
+            raise FailedError(f"the content differs, expected {expected}, found {found}")
 
 
 def _transfer(url: str, part: Path, report: Report) -> None:
@@ -80,7 +79,7 @@ def _transfer(url: str, part: Path, report: Report) -> None:
 
 def _request(url: str, part: Path, offset: int, report: Report) -> None:
     """Append the bytes from ``offset`` on; if the server sends the whole file, start over."""
-    request = urllib.request.Request(url, headers={**HEADERS, **({"Range": f"bytes={offset}-"} if offset else {})})
+    request = urllib.request.Request(url, headers=HEADERS | ({"Range": f"bytes={offset}-"} if offset else {}))
     with urllib.request.urlopen(request, timeout=TIMEOUT) as reply:
         resumed = reply.status == 206
         left = int(reply.headers.get("Content-Length") or 0)  # 0: unknown

@@ -19,7 +19,7 @@ class Files(Corpus):
         "give data.train=PREFIX data.valid=PREFIX data.test=PREFIX, with the sides at "
         "PREFIX.<data.source_lang> and PREFIX.<data.target_lang> (.gz and .xz are accepted)"
     )
-    languages = None
+    languages = ()
     numbered = True
 
     def inputs(self, data: Data) -> list[Raw]:
@@ -29,9 +29,6 @@ class Files(Corpus):
             for split in wanted(data)
             for lang in (data.source_lang, data.target_lang)
         ]
-
-    def sides(self, data: Data) -> tuple[str, ...]:
-        return (data.source_lang, data.target_lang)
 
     def read(self, data: Data, found: Found) -> Splits:
         """Return the splits; a blank line in valid or test is an error."""

@@ -18,7 +18,7 @@ class Glue(Corpus):
     """A task with ``train.tsv`` and ``dev.tsv``, whose first line has the column names; test sets have no labels."""
 
     origin = "https://gluebenchmark.com"
-    languages = frozenset(SIDES)
+    languages = SIDES
     revision = 2
     columns: ClassVar[tuple[str, str, str]]
     """Names of the columns of the two sentences and of the label."""
@@ -35,11 +35,8 @@ class Glue(Corpus):
         """Return the training and the validation set, with the labels as a third side."""
         return {split: self._rows(found[name]) for split, name in (("train", "train.tsv"), ("valid", "dev.tsv"))}
 
-    def sides(self, data: Data) -> tuple[str, ...]:
-        return (*SIDES, LABEL)
-
-    def language(self, side: str) -> str:
-        return "en"
+    def sides(self, data: Data) -> Mapping[str, str]:
+        return dict.fromkeys((*SIDES, LABEL), "en")
 
     def check(self, data: Data) -> None:
         """Check the sides, and that no test set is requested."""

@@ -6,39 +6,27 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from ln_repro.corpus.base import Corpus, Found, Raw, Splits, Style, wanted
+from ln_repro.corpus.base import LANGUAGES, Corpus, Found, Raw, Splits, Style, wanted
 from ln_repro.corpus.text import Pair, parallel, read_lines, well_matched
 from ln_repro.experiment.data import Data
 
-TRAIN = {
+DIGESTS = {
     "train.tags.de-en.de": "git:41272b9c39682b4203f9026013568659e43c4944",
     "train.tags.de-en.en": "git:d2f9bcf958aa81517677e1468fd35a3240229808",
+    "IWSLT14.TED.dev2010.de-en.de.xml": "sha256:6bb2e8272bc49a4f19df2150a482a1b856fa6a2d6b289d3a80ac6b4ff66070fe",
+    "IWSLT14.TED.dev2010.de-en.en.xml": "sha256:5c860ebb64d4ecdc65800c7ba59732d27cff8b296fa7eeafbcd4614a2c572700",
+    "IWSLT14.TEDX.dev2012.de-en.de.xml": "sha256:e818a77a43e18ec4726a698e5aa9c438e0cd4b82d4edd27286163bee44e85604",
+    "IWSLT14.TEDX.dev2012.de-en.en.xml": "sha256:a5de03e0e18cf5ad4b2b4ba66f11510a8576fa1a7c172190860cabfd17bff99a",
+    "IWSLT14.TED.tst2010.de-en.de.xml": "sha256:5648c0a3a6e5eb3ab6fbdfbdeca69a20a1637a37361e337ab47418d71972880d",
+    "IWSLT14.TED.tst2010.de-en.en.xml": "sha256:fa9ce190959320cb5a5a68358ad793e5863621f87a28e9f4312110ac5b842efc",
+    "IWSLT14.TED.tst2011.de-en.de.xml": "sha256:a70163216273ab5622cbbb19fea6dfde42ab6d3ad70374444323e65f71837735",
+    "IWSLT14.TED.tst2011.de-en.en.xml": "sha256:d350eac4cb6f0cf3e787c9e82b8074bdc7e58c4ca7d650c9b97de8a677068695",
+    "IWSLT14.TED.tst2012.de-en.de.xml": "sha256:edf69bd9e41acd93e13d01f55a2906b7be0f69cd90a46e343294dfd3190db952",
+    "IWSLT14.TED.tst2012.de-en.en.xml": "sha256:cd73e997ce078699863278daef06b9a226d1adbec4c3cac91a0894d7eab5c1f8",
 }
+TESTS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
+"""The evaluation sets, in the order in which the test set concatenates them."""
 
-TEST = {  # in the order in which the test set concatenates them
-    "IWSLT14.TED.dev2010.de-en": {
-        "de": "6bb2e8272bc49a4f19df2150a482a1b856fa6a2d6b289d3a80ac6b4ff66070fe",
-        "en": "5c860ebb64d4ecdc65800c7ba59732d27cff8b296fa7eeafbcd4614a2c572700",
-    },
-    "IWSLT14.TEDX.dev2012.de-en": {
-        "de": "e818a77a43e18ec4726a698e5aa9c438e0cd4b82d4edd27286163bee44e85604",
-        "en": "a5de03e0e18cf5ad4b2b4ba66f11510a8576fa1a7c172190860cabfd17bff99a",
-    },
-    "IWSLT14.TED.tst2010.de-en": {
-        "de": "5648c0a3a6e5eb3ab6fbdfbdeca69a20a1637a37361e337ab47418d71972880d",
-        "en": "fa9ce190959320cb5a5a68358ad793e5863621f87a28e9f4312110ac5b842efc",
-    },
-    "IWSLT14.TED.tst2011.de-en": {
-        "de": "a70163216273ab5622cbbb19fea6dfde42ab6d3ad70374444323e65f71837735",
-        "en": "d350eac4cb6f0cf3e787c9e82b8074bdc7e58c4ca7d650c9b97de8a677068695",
-    },
-    "IWSLT14.TED.tst2012.de-en": {
-        "de": "edf69bd9e41acd93e13d01f55a2906b7be0f69cd90a46e343294dfd3190db952",
-        "en": "cd73e997ce078699863278daef06b9a226d1adbec4c3cac91a0894d7eab5c1f8",
-    },
-}
-
-LANGUAGES = ("de", "en")
 LEFT_OUT = ("<url>", "<talkid>", "<keywords>")
 """Tags of lines in the training text that are not translated."""
 TAGS = re.compile(r"</?(?:title|description)>")
@@ -72,10 +60,8 @@ class Iwslt14(Corpus):
 
     def inputs(self, data: Data) -> list[Raw]:
         """Return the training text with tags, and the evaluation sets in XML."""
-        tests = [
-            Raw(f"{name}.{lang}.xml", f"sha256:{sha}") for name, sides in TEST.items() for lang, sha in sides.items()
-        ]
-        return [Raw(name, digest) for name, digest in TRAIN.items() if "train" in wanted(data)] + tests
+        train = "train" in wanted(data)
+        return [Raw(name, digest) for name, digest in DIGESTS.items() if train or not name.startswith("train")]
 
     def reference_tokens(self, data: Data) -> Mapping[str, int]:
         """Return the number of training tokens of the reference script, if the settings are the same."""
@@ -86,7 +72,7 @@ class Iwslt14(Corpus):
 
     def read(self, data: Data, found: Found) -> Splits:
         """Return the test set, and the training text including the validation set."""
-        sets = [_segments([found[f"{name}.{lang}.xml"] for lang in LANGUAGES]) for name in TEST]
+        sets = [_segments([found[f"IWSLT14.{name}.de-en.{lang}.xml"] for lang in LANGUAGES]) for name in TESTS]
         test = itertools.chain.from_iterable(sets)
         if data.only:
             return {"test": test}

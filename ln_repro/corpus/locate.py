@@ -46,14 +46,12 @@ def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> Found:
         UserError: a file is missing and cannot be downloaded, or is not the published one.
     """
     inputs = corpus.inputs(data)
-    with locked(root / "raw" / corpus.name):
-        absent = [raw for raw in inputs if raw.name not in present(corpus, data, root)]
-        if absent:
-            _obtain(corpus, data, root, absent, report)
+    with locked(_store(corpus, root)):
         here = present(corpus, data, root)
+        if absent := [raw for raw in inputs if raw.name not in here]:
+            _obtain(corpus, data, root, absent, report)
+            here = present(corpus, data, root)
         for raw in inputs:
-            if raw.name not in here:
-                raise UserError(f"{corpus.name}: {raw.path or raw.name}: not found; {corpus.by_hand}")
             if raw.digest is None or data.checksum == "record":
                 continue
             if (found := cached_digest(here[raw.name], raw.digest.split(":")[0])) != raw.digest:
@@ -66,9 +64,11 @@ def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> Found:
 
 def present(corpus: Corpus, data: Data, root: Path) -> dict[str, Path]:
     """Return the raw files that exist, by name."""
-    found: dict[str, Path] = {}
     inputs = corpus.inputs(data)
-    folders = _folders(corpus, data, root)
+    folders = [data.source / folder for folder in corpus.folders] if data.source else [_store(corpus, root)]
+    if archive := _archive(corpus, data, root):
+        folders.append(_unpack_folder(archive, corpus, root))
+    found: dict[str, Path] = {}
     for raw in inputs:
         names = filter(None, (raw.name, raw.alias))
         places = [raw.path] if raw.path else [folder / name for name in names for folder in folders]
@@ -93,22 +93,13 @@ def require_source(data: Data) -> None:
         ) from None
 
 
-def _folders(corpus: Corpus, data: Data, root: Path) -> list[Path]:
-    """Return the folders to search for raw files, in order."""
-    archive = _archive(corpus, data, root)
-    unpacked = [_unpack_folder(archive, corpus, root)] if archive is not None and archive.is_file() else []
-    if data.source is None:
-        return [_store(corpus, root), *unpacked]
-    return [*(data.source / folder for folder in corpus.folders), *unpacked]
-
-
 def _archive(corpus: Corpus, data: Data, root: Path) -> Path | None:
-    """Return the path of the archive with all raw files; it may not exist."""
+    """Return the archive with all raw files; None if there is none."""
     if corpus.archive is None:
         return None
-    if data.source is None:
-        return _store(corpus, root) / corpus.archive.name
-    return data.source / corpus.archive.name if data.source.is_dir() else data.source
+    place = data.source or _store(corpus, root)
+    path = place / corpus.archive.name if place.is_dir() else place
+    return path if path.is_file() else None
 
 
 def _store(corpus: Corpus, root: Path) -> Path:
@@ -125,15 +116,14 @@ def _unpack_folder(archive: Path, corpus: Corpus, root: Path) -> Path:
 
 def _obtain(corpus: Corpus, data: Data, root: Path, absent: list[Raw], report: Report) -> None:
     """Unpack or download the missing files."""
-    archive, names = _archive(corpus, data, root), ", ".join(raw.name for raw in absent)
-    if archive is not None and corpus.archive is not None:
-        if data.source is None and not archive.is_file():
-            fetch(corpus.archive.urls, archive, corpus.archive.digest, corpus.by_hand, report)
-        if archive.is_file():
-            _unpack(archive, _unpack_folder(archive, corpus, root), [raw.name for raw in absent], corpus)
-            return
+    names = [raw.name for raw in absent]
+    if (whole := corpus.archive) and data.source is None and not _archive(corpus, data, root):
+        fetch(whole.urls, _store(corpus, root) / whole.name, whole.digest, corpus.by_hand, report)
+    if archive := _archive(corpus, data, root):
+        _unpack(archive, _unpack_folder(archive, corpus, root), names, corpus)
+        return
     if data.source is not None:
-        raise UserError(f"data.source: {data.source}: {names}: not found there; {corpus.by_hand}")
+        raise UserError(f"data.source: {data.source}: {', '.join(names)}: not found there; {corpus.by_hand}")
     if not all(raw.urls for raw in absent):
         missing = ", ".join(str(raw.path or raw.name) for raw in absent)
         raise UserError(f"{corpus.name}: {missing}: not found; {corpus.by_hand}")

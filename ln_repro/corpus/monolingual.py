@@ -26,7 +26,7 @@ class Monolingual(Corpus):
         "give data.train=FILE, and data.valid=FILE and data.test=FILE if you have them, with one sentence per line "
         "and blank lines between documents (.gz and .xz are accepted)"
     )
-    languages = None
+    languages = ()
     longest = math.inf
     cleaning = "without printable text"
 
@@ -37,9 +37,6 @@ class Monolingual(Corpus):
             raise UserError(f"data.{needed}: is not given; {self.by_hand}")
         places = {split: data.source / path if data.source else path for split, path in paths.items() if path}
         return [Raw(f"{split}.{data.target_lang}", path=find_text(place)) for split, place in places.items()]
-
-    def sides(self, data: Data) -> tuple[str, ...]:
-        return (data.target_lang,)
 
     def read(self, data: Data, found: Found) -> Splits:
         """Return the splits; without a validation file, every 200th document of the training text is for validation."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from ln_repro.corpus.base import Corpus, Found, Raw, Splits, Style, wanted
+from ln_repro.corpus.base import LANGUAGES, Corpus, Found, Raw, Splits, Style, wanted
 from ln_repro.corpus.text import read_pairs
 from ln_repro.experiment.data import Data
 
@@ -46,4 +46,4 @@ class Multi30k(Corpus):
 
 def _sides(split: str) -> list[str]:
     """Return the names of the German and the English file of a split."""
-    return [f"{FILES[split]}.{lang}.gz" for lang in ("de", "en")]
+    return [f"{FILES[split]}.{lang}.gz" for lang in LANGUAGES]

@@ -45,6 +45,7 @@ class Shard:
         folder: of intermediate files, which are kept if the preparation is interrupted.
         split: their split.
         first: the number of pairs before them.
+        size: the number of pairs.
         pairs: the raw pairs; empty if they are tokenised already.
         routes: the split of each prepared pair, or None to leave it out; None if all remain in ``split``.
     """
@@ -55,13 +56,14 @@ class Shard:
     folder: Path
     split: str
     first: int
+    size: int
     pairs: tuple[Pair, ...] = ()
     routes: tuple[str | None, ...] | None = None
 
     @property
     def sides(self) -> tuple[str, ...]:
         """Return the names of the sides."""
-        return self.corpus.sides(self.data)
+        return tuple(self.corpus.sides(self.data))
 
     def path(self, step: str) -> Path:
         """Return the file with the result of a step."""
@@ -76,9 +78,9 @@ class Shard:
         """Return the lines in lower case, if the settings say so."""
         return [[lower(line) for line in lines] for lines in text] if self.data.lowercase else text
 
-    def routed(self, count: int) -> Iterator[tuple[int, str]]:
-        """Yield index and prepared split of each of the ``count`` pairs that is not left out."""
-        for index, split in enumerate(self.routes or (self.split,) * count):
+    def routed(self) -> Iterator[tuple[int, str]]:
+        """Yield index and prepared split of each pair that is not left out."""
+        for index, split in enumerate(self.routes or (self.split,) * self.size):
             if split is not None:
                 yield index, split
 
@@ -89,7 +91,7 @@ def tokenise(shard: Shard) -> None:
         return
     style = shard.corpus.style(shard.split)
     raw = [list(lines) for lines in zip(*shard.pairs, strict=True)]
-    languages = [shard.corpus.language(side) for side in shard.sides]
+    languages = shard.corpus.sides(shard.data).values()
     text = [list(map(cached_tokeniser(lang, style), lines)) for lang, lines in zip(languages, raw, strict=True)]
     write_atomically(shard.path("text"), pickle.dumps((raw, text)))
 
@@ -97,7 +99,7 @@ def tokenise(shard: Shard) -> None:
 def count_words(shard: Shard) -> Counter[str]:
     """Return the number of each word in the training pairs, of the source and target side."""
     _, text = shard.tokenised()
-    train = [index for index, split in shard.routed(len(text[0])) if split == "train"]
+    train = [index for index, split in shard.routed() if split == "train"]
     words: Counter[str] = Counter()
     for side, lines in zip(shard.sides, shard.cased(text), strict=True):
         if side in (shard.data.source_lang, shard.data.target_lang):
@@ -126,7 +128,7 @@ def segment(shard: Shard) -> tuple[Numbers, list[int]]:
     bpe = [list(map(_segmenter(codes), lines)) for lines in text] if codes.exists() else text
     rows: dict[str, list[int]] = {}
     left_out = []
-    for index, split in shard.routed(len(text[0])):
+    for index, split in shard.routed():
         pair = tuple(lines[index] for lines in bpe)
         misfits = [side for side, line in enumerate(pair) if not 0 < len(line.split()) <= shard.corpus.longest]
         if split != "train" and misfits:

@@ -35,14 +35,9 @@ class Verb:
     prefix: str
     infinitive: str
     participle: str
-    base: str
-    third: str
+    english: Forms
     english_participle: str
     objects: tuple[str, ...]
-
-    def english(self, person: str) -> str:
-        """Return the English present."""
-        return self.third if person == "3" else self.base
 
 
 def _forms(first: str, third: str, plural: str) -> Forms:
@@ -53,7 +48,8 @@ def _verb(present: str, prefix: str, participle: str, english: str, objects: str
     """Return a verb from German forms, 'first third plural', and English ones, 'base third participle [+particle]'."""
     forms, (words, _, particle) = present.split(), english.partition("+")
     base, third, done = (f"{word} {particle}".strip() for word in words.split())
-    return Verb(_forms(*forms), prefix, prefix + forms[2], participle, base, third, done, tuple(objects.split()))
+    translation = _forms(base, third, base)
+    return Verb(_forms(*forms), prefix, prefix + forms[2], participle, translation, done, tuple(objects.split()))
 
 
 NOUNS = (
@@ -169,21 +165,20 @@ class Toy(Corpus):
 
     def read(self, data: Data, found: Found) -> Splits:
         """Return the generated splits, which share no source and no target sentence."""
-        pairs = generate(sum(self.pairs.values()))
+        pairs = generate()
         # The test set comes first, so that it does not depend on the size of train.
         splits = {name: [next(pairs) for _ in range(self.pairs[name])] for name in ("test", "valid", "train")}
         return {name: chosen for name, chosen in splits.items() if name in wanted(data)}
 
 
-def generate(count: int) -> Iterator[tuple[str, str]]:
-    """Yield ``count`` pairs without repeated source or target sentences."""
+def generate() -> Iterator[tuple[str, str]]:
+    """Yield pairs without repeated source or target sentences."""
     rng = random.Random(SEED)
     seen: set[str] = set()
-    while count:
+    while True:
         german, english = _sentence(rng)
         if german not in seen and english not in seen:
             seen |= {german, english}
-            count -= 1
             yield german, english
 
 
@@ -221,7 +216,7 @@ def _clause(rng: random.Random) -> tuple[str, str, str]:
     kind = rng.random()
     if kind < 0.4:
         finite, final = verb.present[subject.person], verb.prefix
-        verbs, english_verb = verb.prefix + finite, verb.english(subject.person)
+        verbs, english_verb = verb.prefix + finite, verb.english[subject.person]
     elif kind < 0.7:
         finite, have_english = HAVE[subject.person]
         final = verb.participle
@@ -229,7 +224,7 @@ def _clause(rng: random.Random) -> tuple[str, str, str]:
     else:
         modal, modal_english = rng.choice(MODALS)
         finite, final = modal[subject.person], verb.infinitive
-        verbs, english_verb = f"{final} {finite}", f"{modal_english[subject.person]} {verb.base}"
+        verbs, english_verb = f"{final} {finite}", f"{modal_english[subject.person]} {verb.english['p']}"
     time = rng.choice(ADVERBS) if rng.random() < 0.45 else ("", "")
     place = rng.choice(PLACES) if rng.random() < 0.35 else ("", "")
     front = time[0] if time[0] and rng.random() < 0.5 else ""

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from ln_repro.corpus.base import Corpus, Found, Raw, Splits, Style, wanted
+from ln_repro.corpus.base import LANGUAGES, Corpus, Found, Raw, Splits, Style, wanted
 from ln_repro.corpus.text import SUFFIXES, Pair, find_text, parallel, read_lines, read_member, well_matched
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 
 TESTS = {"valid": "newstest2013", "test": "newstest2014"}
-LANGUAGES = ("de", "en")
 RATIO, LONGEST = 1.5, 250
 """Limits of prepare-wmt14en2de.sh: ratio of the lengths, and length in subwords."""
 
@@ -71,8 +70,7 @@ class Wmt14(Corpus):
             elif NEWSTESTS not in inputs:
                 inputs.append(NEWSTESTS)
         if "train" in wanted(data):
-            shards = [(folder, name) for name in _shards(folder)] if folder else []
-            inputs += itertools.chain.from_iterable(_plain(*shard) for shard in shards) if shards else TRAIN.values()
+            inputs += (_shards(folder) if folder else []) or TRAIN.values()
         return inputs
 
     def style(self, split: str) -> Style:
@@ -81,13 +79,11 @@ class Wmt14(Corpus):
 
     def read(self, data: Data, found: Found) -> Splits:
         """Return the splits, with the shards in alphabetical order."""
-        splits = {split: _pairs(found, TESTS[split], NEWSTESTS) for split in wanted(data) if split in TESTS}
+        splits = {split: _pairs(found, TESTS[split]) for split in wanted(data) if split in TESTS}
         if data.only:
             return splits
-        plain = sorted({name.rpartition(".")[0] for name in found} - {NEWSTESTS.name, *TESTS.values()})
-        archives = {name: raw for name, raw in TRAIN.items() if raw.name in found}
-        shards = archives or dict.fromkeys(plain)
-        train = itertools.chain.from_iterable(_pairs(found, name, raw) for name, raw in shards.items())
+        plain = {name.removesuffix(".de") for name in found if name.endswith(".de")} - {*TESTS.values()}
+        train = itertools.chain.from_iterable(_pairs(found, name) for name in sorted(plain) or TRAIN)
         return {**splits, "train": train}
 
     def keep(self, pair: Pair) -> bool:
@@ -95,8 +91,8 @@ class Wmt14(Corpus):
         return well_matched(pair, RATIO, LONGEST)
 
 
-def _shards(folder: Path) -> list[str]:
-    """Return the names of the training shards: every ``NAME.de`` except newstests.
+def _shards(folder: Path) -> list[Raw]:
+    """Return both sides of the training shards: every ``NAME.de`` except newstests.
 
     Raises:
         UserError: a shard has only one side.
@@ -109,7 +105,7 @@ def _shards(folder: Path) -> list[str]:
             sides[lang].add(stem)
     for stem in sorted(sides["de"] ^ sides["en"]):
         raise UserError(f"{folder / stem}: has only one of .de and .en; add the other side or remove this one")
-    return sorted(sides["de"])
+    return [raw for stem in sorted(sides["de"]) for raw in _plain(folder, stem)]
 
 
 def _names(name: str, lang: str) -> list[str]:
@@ -128,15 +124,15 @@ def _side(folder: Path, name: str, lang: str) -> Path:
     return next((path for path in (find_text(plain), *sgm) if path.is_file()), plain)
 
 
-def _pairs(found: Found, name: str, archive: Raw | None) -> Iterator[Pair]:
+def _pairs(found: Found, name: str) -> Iterator[Pair]:
     """Return the pairs of a shard or a newstest, from its files or from its archive."""
     if f"{name}.de" in found:
         paths = [found[f"{name}.{lang}"] for lang in LANGUAGES]
         sides = [read_lines(path) for path in paths]
     else:
-        assert archive is not None
-        paths = [found[archive.name] / f"{name}.{lang}" for lang in LANGUAGES]
-        sides = [read_member(found[archive.name], _names(name, lang)) for lang in LANGUAGES]
+        archive = found[TRAIN.get(name, NEWSTESTS).name]
+        paths = [archive / f"{name}.{lang}" for lang in LANGUAGES]
+        sides = [read_member(archive, _names(name, lang)) for lang in LANGUAGES]
     if name in TESTS.values():
         sides = [_segments(list(side)) for side in sides]
     return parallel(paths, sides)

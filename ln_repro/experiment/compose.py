@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ln_repro.errors import UserError
 from ln_repro.experiment.named import register, registered
@@ -109,15 +109,12 @@ def launcher(name: str, options: Sequence[str]) -> dict[str, Any]:
 
     try:
         files = [CONF / "hydra" / "launcher" / "slurm.yaml", *([] if name == "slurm" else [Path(name)])]
-        merged = OmegaConf.merge(*map(OmegaConf.load, files), OmegaConf.from_dotlist(list(options)))
-        content = OmegaConf.to_container(merged, resolve=True)
+        content = _plain(OmegaConf.merge(*map(OmegaConf.load, files), OmegaConf.from_dotlist(list(options))))
     except FileNotFoundError:
         raise UserError(f"launcher: there is no file {name}") from None
     except _complaints() as error:
         raise UserError(f"launcher: {_one_line(error)}") from None
-    if not isinstance(content, dict):
-        raise UserError(f"launcher: expected KEY: VALUE lines in {name}")
-    return {str(key): value for key, value in content.items() if key != "defaults"}
+    return {key: value for key, value in content.items() if key != "defaults"}
 
 
 @cache
@@ -135,12 +132,18 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
         UserError: an override is invalid; the message names it and the closest valid names.
     """
     from hydra import compose as hydra_compose
-    from omegaconf import OmegaConf
 
     with hydra_app():
-        settings = OmegaConf.to_container(hydra_compose(PRIMARY, with_own_norm(overrides)), resolve=True)
-    assert isinstance(settings, dict)
-    return {str(key): value for key, value in settings.items()}
+        return _plain(hydra_compose(PRIMARY, with_own_norm(overrides)))
+
+
+def _plain(config: Any) -> dict[str, Any]:
+    """Return a configuration as a dictionary, with interpolations resolved."""
+    from omegaconf import OmegaConf
+
+    content = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(content, dict)
+    return {str(key): value for key, value in content.items()}
 
 
 def with_own_norm(overrides: Sequence[str]) -> list[str]:
@@ -178,13 +181,12 @@ def launch(overrides: Sequence[str], job: Callable[[dict[str, Any]], None]) -> b
     ``job`` runs the given settings, possibly in another process or on another machine; its exceptions are raised here.
     """
     from hydra.types import RunMode
-    from omegaconf import OmegaConf
 
     with hydra_app() as app:
         given = [*overrides, "hydra.mode=MULTIRUN"]
         if app.compose_config(PRIMARY, given, RunMode.MULTIRUN).hydra.runtime.choices["hydra/launcher"] == "basic":
             return False
-        app.multirun(PRIMARY, lambda cfg: job(cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True))), given)
+        app.multirun(PRIMARY, lambda cfg: job(_plain(cfg)), given)
     return True
 
 
@@ -211,7 +213,8 @@ def _one_line(error: Exception) -> str:
         own = " (norm.file=PATH gives a file of your own)" if group == "norm" else ""
         return f"{group}: there is no {choice!r}{_nearest(choice, error.options)}{own}"
     if unknown := re.search(r"Could not override '([^']+)'", text):
-        return f"{unknown[1]}: no such setting{_nearest(unknown[1], _keys())}"
+        settings = compose([f"exp={next(iter(registered(CONF)))}"])
+        return f"{unknown[1]}: no such setting{_nearest(unknown[1], list(_keys(settings)))}"
     if text.startswith("Config group override must be"):
         return "a group (data, exp, model, norm, ...) expects the name of one of its files, not null or a number"
     if "You must specify 'exp'" in text:
@@ -219,18 +222,12 @@ def _one_line(error: Exception) -> str:
     return text.partition(" Config search path:")[0]
 
 
-def _keys() -> list[str]:
-    """Return all keys of an experiment."""
-
-    def flatten(node: dict[str, Any], prefix: str = "") -> list[str]:
-        keys = []
-        for name, value in node.items():
-            keys.append(f"{prefix}{name}")
-            if isinstance(value, dict):
-                keys += flatten(value, f"{prefix}{name}.")
-        return keys
-
-    return flatten(compose([f"exp={next(iter(registered(CONF)))}"]))
+def _keys(settings: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield all keys of nested settings, with dots between the levels."""
+    for name, value in settings.items():
+        yield f"{prefix}{name}"
+        if isinstance(value, dict):
+            yield from _keys(value, f"{prefix}{name}.")
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:

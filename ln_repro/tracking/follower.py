@@ -14,7 +14,7 @@ import shutil
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ def _locked(log: Path, wait: bool) -> Iterator[None]:
 def _mirror(folder: RunFolder, place: Path, mode: str) -> None:
     """Send each event as soon as it is written, then the record if the run has finished."""
     run = _open_run(folder, place, mode)
-    for step, values in enumerate(rows(until(folder.events, _command_ended))):
+    for step, values in enumerate(rows(_followed(folder.events))):
         if values and step >= run.starting_step:
             run.log(values, step=step, commit=True)
     sent = contents(folder)
@@ -136,16 +136,11 @@ def refuse_secrets(config: Mapping[str, Any]) -> None:
             raise ValueError(f"the setting {key!r} is named like a secret, and is not sent")
 
 
-def _command_ended() -> bool:
-    """Wait briefly for the end of standard input; return whether the command has closed it."""
-    return bool(select.select([sys.stdin], [], [], POLL_SECONDS)[0])
-
-
-def until(events: Events, ended: Callable[[], bool]) -> Iterator[Event]:
-    """Yield the events of a growing file until ``ended``, including those written until then."""
-    last = False
-    while not last:
-        last = ended()  # checked before reading, so that events written before the end are read
+def _followed(events: Events) -> Iterator[Event]:
+    """Yield the events of a growing file until the command closes standard input, with those written until then."""
+    ended = False
+    while not ended:
+        ended = bool(select.select([sys.stdin], [], [], POLL_SECONDS)[0])  # checked before the last events are read
         yield from events.new()
 
 

@@ -42,7 +42,7 @@ class Follower:
         run_dir: a run directory with `experiment.json`.
         place: the folder for wandb's own files.
         mode: see `ln_repro.tracking.follower.main`.
-        warn: called at most once, with the reason if mirroring fails.
+        warn: called once with the reason if mirroring fails.
     """
 
     def __init__(self, run_dir: Path, place: Path, mode: str, warn: Callable[[str], None]) -> None:
@@ -61,7 +61,7 @@ class Follower:
                     stderr=log, start_new_session=True,  # out of reach of the terminal's signals
                 )  # fmt: skip
         except OSError as error:
-            self._fail(str(error))
+            warn(str(error))
 
     def check(self) -> None:
         """Warn if the process has ended."""
@@ -77,16 +77,12 @@ class Follower:
         process.stdin.close()
         try:
             if process.wait(seconds):
-                self._fail(last_line(self._log, self._begin)[:300] or "its process was killed")
+                self._warn(last_line(self._log, self._begin)[:300] or "its process was killed")
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            self._fail(f"not everything was sent within {seconds:g} s")
+            self._warn(f"not everything was sent within {seconds:g} s")
         shutil.rmtree(self._scratch, ignore_errors=True)
-
-    def _fail(self, reason: str) -> None:
-        self._warn(reason)
-        self._warn = lambda reason: None
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from ln_repro.corpus import iwslt14
 from ln_repro.corpus.prepare import CORPORA, Prepared, fingerprint, verify
 from ln_repro.corpus.text import stored_lines
 from ln_repro.errors import UserError
+from ln_repro.system.files import digest
 
 TOY = "55313d439a1a03467ea1dba02d029a520a57d385a011f066a369a642d38649dd"
 """SHA-256 of the generated pairs."""
@@ -125,18 +126,12 @@ def iwslt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             f"<title>A Title {lang}</title>", f"<description>TED: What {lang}.</description>",
             *body, "", "a b c d e f" if lang == "de" else "a b c", " ".join("x" * 176), " Tail ",
         )  # fmt: skip
-        for number, name in enumerate(iwslt14.TEST):
+        for number, name in enumerate(iwslt14.TESTS):
             write(
-                folder / f"{name}.{lang}.xml",
+                folder / f"IWSLT14.{name}.de-en.{lang}.xml",
                 "<doc>", f"<title>not this {lang}</title>", f'<seg id="1"> It\u2019s {lang} {number}. </seg>', "</doc>",
             )  # fmt: skip
-
-    def checksum(name: str) -> str:
-        return hashlib.sha256((folder / name).read_bytes()).hexdigest()
-
-    tests = {name: {lang: checksum(f"{name}.{lang}.xml") for lang in ("de", "en")} for name in iwslt14.TEST}
-    monkeypatch.setattr(iwslt14, "TEST", tests)
-    monkeypatch.setattr(iwslt14, "TRAIN", {name: f"sha256:{checksum(name)}" for name in iwslt14.TRAIN})
+    monkeypatch.setattr(iwslt14, "DIGESTS", {name: digest(folder / name) for name in iwslt14.DIGESTS})
     # 46 sentences, title, description, speaker and tail are kept; each 23rd of them is for validation
     monkeypatch.setattr(iwslt14.Iwslt14, "pairs", {"train": 48, "valid": 2, "test": 5})
     return folder

@@ -116,6 +116,10 @@ def test_a_download_gives_what_plain_files_give(made, archives, root, tmp_path):
             if text != "no":
                 write(plain / Path(member).name, text.removesuffix("\n"))
     assert made("wmt14", source=plain).content == prepared.content
+    for path in plain.glob("newstest*"):
+        path.unlink()
+    (plain / "dev.tgz").write_bytes(archives["dev.tgz"])
+    assert made("wmt14", source=plain).content == prepared.content
     assert fingerprint(settings("wmt14", source=folder), root / "other") == expected
     assert prepare(settings("wmt14", source=folder), root / "other", print).content == prepared.content
     assert not list((root / "raw" / "wmt14").glob("unpacked*"))
