@@ -237,5 +237,5 @@ def _nearest(name: str, names: Sequence[str]) -> str:
 
 def sources() -> list[Path]:
     """Return the files on which the settings of named experiments depend: YAML files and code."""
-    modules = ("data", "model", "named", "settings")
+    modules = ("data", "model", "named", "optimizer", "settings")
     return [*CONF.rglob("*.yaml"), *(PACKAGE / "experiment" / f"{name}.py" for name in modules)]
