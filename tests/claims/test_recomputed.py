@@ -7,13 +7,13 @@ import pytest
 
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import fisher_exact, interval
-from ln_repro.claims.judge import CLAIMS, arms_of_rules, evidence_of
+from ln_repro.claims.judge import CLAIMS, arms_of_rules
 from ln_repro.claims.rates import BestRates, TrainsWhereFails
 from ln_repro.claims.rates import ceiling as our_ceiling
-from ln_repro.commands.report import arms_beside
+from ln_repro.commands.archive import read_archive
 from ln_repro.experiment.compose import CONF
 from ln_repro.experiment.named import registered
-from ln_repro.records.archive import read_kept, records_folder
+from ln_repro.records.archive import records_folder
 from tests.claims import recomputed
 
 SETTINGS = ("toy", "multi30k", "multi30k6")
@@ -23,8 +23,7 @@ MT_4, MT_5 = (next(claim for claim in CLAIMS if claim.id == id) for id in ("MT-4
 
 @pytest.fixture(scope="module")
 def evidence() -> Mapping[str, Evidence]:
-    kept = read_kept(records_folder())
-    return evidence_of(kept.runs, arms_beside(records_folder()), kept.corpora)
+    return read_archive(records_folder()).evidence
 
 
 @pytest.fixture(params=SETTINGS)

@@ -1,15 +1,12 @@
 """Committed tables are what the committed records give; and what the tables of arms and of rates say."""
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
-from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.judge import claim_rows, evidence_of
-from ln_repro.commands.archive import arms_beside
-from ln_repro.records.archive import Kept, read_kept, read_theory, records_folder
+from ln_repro.claims.judge import Row, claim_rows
+from ln_repro.commands.archive import Archive, read_archive
+from ln_repro.records.archive import read_theory, records_folder
 from ln_repro.report.export import all_tables, arms_table, export, rates_table
 from ln_repro.report.readme_table import BEGIN, END, headlines, with_verdicts
 from ln_repro.system.paths import CHECKOUT
@@ -17,31 +14,31 @@ from ln_repro.theory.checks import CLAIMS
 from tests.claims.made import gathered, made, made_runs, on_rates
 from tests.report.claims import claims
 
-Committed = tuple[Kept, list[dict[str, Any]], Mapping[str, Evidence], list[dict[str, Any]]]
+
+@pytest.fixture(scope="module")
+def archive() -> Archive:
+    return read_archive(records_folder())
 
 
 @pytest.fixture(scope="module")
-def committed() -> Committed:
-    """Return the committed records, the claims, the evidence and the findings of the theory."""
-    folder = records_folder()
-    kept, findings = read_kept(folder), read_theory(folder)
-    evidence = evidence_of(kept.runs, arms_beside(folder), kept.corpora)
-    return kept, claim_rows(evidence, findings), evidence, findings
+def rows(archive: Archive) -> list[Row]:
+    """Return the claims."""
+    return claim_rows(archive.evidence, read_theory(records_folder()))
 
 
-def test_what_is_committed_is_what_the_records_give(committed: Committed) -> None:
-    kept, rows, evidence, findings = committed
-    files = export(all_tables(kept, rows, evidence, findings, arms_beside(records_folder())))
+def test_what_is_committed_is_what_the_records_give(archive: Archive, rows: list[Row]) -> None:
+    findings = read_theory(records_folder())
+    files = export(all_tables(archive.kept, rows, archive.evidence, findings, archive.arms))
     folder = records_folder().parent / "tables"
     assert {path.name for path in folder.iterdir()} == {*files}
     for name, text in files.items():
         assert (folder / name).read_text() == text, f"{name} is stale: make reproduce-tables"
 
 
-def test_the_readme_shows_the_verdicts_that_the_records_give(committed: Committed) -> None:
+def test_the_readme_shows_the_verdicts_that_the_records_give(rows: list[Row]) -> None:
     text = (CHECKOUT / "README.md").read_text()
     assert BEGIN in text and END in text
-    assert with_verdicts(text, committed[1]) == text, "README.md is stale: make reproduce-tables"
+    assert with_verdicts(text, rows) == text, "README.md is stale: make reproduce-tables"
 
 
 def test_the_committed_theory_has_every_finding_decided_and_every_figure() -> None:

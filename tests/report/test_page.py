@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ln_repro.claims.judge import OTHER_CORPORA, TESTED, claim_rows, evidence_of
+from ln_repro.claims.judge import OTHER_CORPORA, TESTED, claim_rows
 from ln_repro.claims.words import CORPORA, corpus_order, named
-from ln_repro.commands.archive import arms_beside
-from ln_repro.records.archive import Run, read_kept
+from ln_repro.commands.archive import read_archive
+from ln_repro.records.archive import Run
 from ln_repro.report import figure_rates
 from ln_repro.report.page import page
 from tests.examples import diverged, record
@@ -52,8 +52,7 @@ def theory() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def text(theory: dict[str, Any]) -> str:
     """Return the page of the committed records."""
-    kept = read_kept(RESULTS / "records")
-    evidence = evidence_of(kept.runs, arms_beside(RESULTS / "records"), kept.corpora)
+    kept, _, evidence = read_archive(RESULTS / "records")
     picture = (RESULTS / "figures" / f"{figure_rates.NAME}.svg").read_text(encoding="utf-8")
     return page(kept.runs, claim_rows(evidence, theory["findings"]), theory, picture)
 
