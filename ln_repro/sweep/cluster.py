@@ -40,8 +40,8 @@ def submitted(runs: Path) -> dict[str, slurm.Job]:
     """
     ours = {folder.name: folder for folder in arrays(runs).glob("*")}
     jobs = [job for job in slurm.queue() if job.tag in ours] if ours else []
-    runs_of = {tag: files.listed(ours[tag]) for tag in {job.tag for job in jobs}}
-    return {files.name(file): job for job in jobs if (file := runs_of[job.tag].get(job.index))}
+    names = {tag: files.listed(ours[tag]) for tag in {job.tag for job in jobs}}
+    return {name: job for job in jobs if (name := names[job.tag].get(job.index))}
 
 
 def submitted_experiment(runs: Path, name: str) -> Experiment | None:
