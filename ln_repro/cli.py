@@ -67,10 +67,6 @@ def parser() -> argparse.ArgumentParser:
         added.set_defaults(module=module or name, name=name)
         return added
 
-    def add_records(*parsers: argparse.ArgumentParser) -> None:
-        for each in parsers:
-            each.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
-
     def commas(text: str) -> list[str]:
         return text.split(",")
 
@@ -152,7 +148,8 @@ def parser() -> argparse.ArgumentParser:
         metavar="key=value",
         help="data.source=PATH, paths.runs=DIR; train.max_epoch=N or train.max_update=N to cut it short",
     )
-    add_records(tables, figures, claims, ranked, verify, collect, compare, reproduce)
+    for each in (tables, figures, claims, ranked, verify, collect, compare, reproduce):
+        each.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
     sync = command("sync", "upload the events of runs to wandb; can be repeated safely")
     sync.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     sync.add_argument("--follow", action="store_true", help="keep sending until the runs have ended")

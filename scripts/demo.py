@@ -1,6 +1,5 @@
 """Train the four arms <Post-LN, Pre-LN> x <warm-up, no warm-up> on the toy corpus; print the table, draw the curves."""
 
-import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +8,7 @@ from pathlib import Path
 from ln_repro.records.run_dir import RunFolder
 from ln_repro.report.curves import draw_losses
 from ln_repro.report.tables import markdown, signatures
+from ln_repro.system.subprocesses import cores
 
 OUT = Path("demo")
 EPOCHS = 2
@@ -36,16 +36,13 @@ def train(experiment: str) -> RunFolder:
 def main() -> None:
     """Train as many arms at once as there are cores, then show what came out."""
     OUT.mkdir(exist_ok=True)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    print(
-        f"training {len(ARMS)} arms, {min(cores, len(ARMS))} at a time, about a minute each (logs in {OUT}/)",
-        flush=True,
-    )
+    jobs = min(cores(), len(ARMS))
+    print(f"training {len(ARMS)} arms, {jobs} at a time, about a minute each (logs in {OUT}/)", flush=True)
     subprocess.run(
         [sys.executable, "-m", "ln_repro.cli", "data", "prepare", "data=toy", f"paths.data={OUT}/data"],
         check=True, stdout=subprocess.DEVNULL,
     )  # fmt: skip
-    with ThreadPoolExecutor(cores) as pool:
+    with ThreadPoolExecutor(jobs) as pool:
         folders = dict(zip(ARMS, pool.map(train, ARMS.values()), strict=True))
     records = {label: folder.record for label, folder in folders.items()}
     rows = [
