@@ -35,8 +35,7 @@ def arrays(runs: Path) -> Path:
 def submitted(runs: Path) -> dict[str, slurm.Job]:
     """Return the jobs of the pending and running runs in Slurm's queue, by the names of the runs' directories.
 
-    Raises:
-        LnReproError: Slurm does not respond; it is only queried if runs were submitted before.
+    Slurm is only queried if runs were submitted before; raise `LnReproError` if it does not respond.
     """
     ours = {folder.name: folder for folder in arrays(runs).glob("*")}
     jobs = [job for job in slurm.queue() if job.tag in ours] if ours else []

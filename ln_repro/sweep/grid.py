@@ -139,14 +139,11 @@ def along(axis: str, runs: Sequence[GridRun], values: Sequence[float]) -> list[G
 def grid_runs(
     grid: Mapping[str, Any], corpus: str, seeds: int, settings: Sequence[str], known: Sequence[str]
 ) -> list[GridRun]:
-    """Return the runs of a grid, with all arms of a seed before those of the next seed.
+    """Return the runs of a grid, with all arms of a seed, from 1 to ``seeds``, before those of the next seed.
 
-    Args:
-        grid: ``arms`` and, optionally, ``overrides``: lists of settings, for each of which every arm is run.
-        corpus: the first part of the experiments' names.
-        seeds: number of seeds, which start at 1.
-        settings: overrides for every run.
-        known: the names of all experiments.
+    ``grid`` has ``arms`` and, optionally, ``overrides``: lists of settings, for each of which every arm is run.
+    ``corpus`` is the first part of the experiments' names, ``settings`` are overrides for every run, and ``known`` are
+    the names of all experiments.
     """
     corpora = sorted({name.partition("_")[0] for name in known})
     if corpus not in corpora:

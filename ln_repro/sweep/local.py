@@ -54,8 +54,7 @@ class Pool:
     def run(self, plan: Sequence[PlannedRun]) -> None:
         """Run all unfinished runs; return when each has ended, here or in another sweep.
 
-        Raises:
-            Interrupted: after SIGINT or SIGTERM; every run has saved its state.
+        After SIGINT or SIGTERM, let every run save its state and raise `Interrupted`.
         """
         unfinished = [planned for planned in plan if not planned.done]
         self.logs.mkdir(parents=True, exist_ok=True)

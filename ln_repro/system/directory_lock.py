@@ -81,11 +81,7 @@ class DirectoryLock:
         self._heart.start()
 
     def check(self) -> None:
-        """Check that this process still holds the lock.
-
-        Raises:
-            LnReproError: the process was suspended for so long that another machine took over.
-        """
+        """Raise `LnReproError` if this process was suspended for so long that another machine took over."""
         if self.taken_over or newest(self.folder)[0] != self.number:
             raise LnReproError(
                 f"{self.folder} was taken over by {newest(self.folder)[1]} while this process did not respond"

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from ln_repro import cli
 from ln_repro.claims.arena import arena
 from ln_repro.report.arena import arena_data, arena_tables
 from ln_repro.report.figure_arena import draw_arena
@@ -103,8 +102,7 @@ def test_as_data_unknown_and_infinite_numbers_are_null(entries):
     assert (one["epochs"], one["improvement"], one["unevenness"]) == (None, None, [1.5, None])
 
 
-def test_the_command_prints_the_ranking_as_json(capsys):
-    assert cli.main(["arena", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+def test_the_command_prints_the_ranking_as_json(call):
+    found = json.loads(call("arena", "--json")[1])
     means = [sum(one["bleu"]) / len(one["bleu"]) for one in found]
     assert found[0].keys() >= {"scheme", "sensitivity", "epochs"} and means == sorted(means, reverse=True)

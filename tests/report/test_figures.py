@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ln_repro import cli
 from ln_repro.experiment import compose
 from ln_repro.paper.figures import FIGURES, Panel
 from ln_repro.records.archive import Run
@@ -113,16 +112,15 @@ def test_a_figure_is_the_same_whenever_it_is_drawn(tmp_path: Path) -> None:
     assert "<!-- iwslt, 1 to 2 seeds: mean and 95 % interval -->" in text and "<!-- BLEU: nrefs:1|" in text
 
 
-def test_the_command_prints_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_what_it_wrote(tmp_path: Path, call) -> None:
     records, out = tmp_path / "my records", tmp_path / "out"
     records.mkdir()
     for arm in ARMS:
         one, real = made(f"multi30k_{arm}", bleus=[10.0, 20.0]).record, compose.named(f"multi30k_{arm}")
         assert real
         (records / f"{one['id']}.json").write_text(json.dumps(one | {"experiment": real.settings()}))
-    assert cli.main(["figures", "--records", str(records), "--out", str(out)]) == 0
-    printed, said = capsys.readouterr()
-    assert sorted(map(Path, printed.splitlines())) == sorted(out.rglob("*.*"))
+    code, printed, said = call("figures", "--records", records, "--out", out)
+    assert code == 0 and sorted(map(Path, printed.splitlines())) == sorted(out.rglob("*.*"))
     assert "not drawn: multi30k/figure_2: " in said
 
 

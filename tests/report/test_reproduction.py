@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ln_repro import cli
 from ln_repro.commands.reproduce import again
 from ln_repro.errors import UserError
 from ln_repro.experiment.divergence import NOT_FINITE
@@ -149,7 +148,5 @@ def test_the_code_of_a_record_is_executed_only_if_the_user_has_it(one: Callable[
     assert again(record, [f"norm.file={tmp_path / 'same.py'}"])["norm_file"]["text"] == "code"
 
 
-def test_an_unknown_id_is_one_line_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["reproduce", f"{OLD[:-1]}x"]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1 and f"nearest: {OLD}" in error
+def test_an_unknown_id_is_one_line_with_the_nearest(refused: Callable[..., str]) -> None:
+    assert f"nearest: {OLD}" in refused(f"reproduce {OLD[:-1]}x")

@@ -4,9 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from ln_repro import cli
 from ln_repro.report.tables import latex, render, run_tables, runs_table, signatures
 from tests.claims.made import made
 from tests.examples import SIGNATURE, diverged, record
@@ -80,10 +77,9 @@ def test_latex_escapes_what_latex_would_read_as_code() -> None:
     assert text.splitlines()[-2:] == [r"\bottomrule", r"\end{tabular}"]
 
 
-def test_the_command_prints_columns_and_rows_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_columns_and_rows_as_json(tmp_path: Path, call) -> None:
     one = record(experiment=made().record["experiment"])
     (tmp_path / f"{one['id']}.json").write_text(json.dumps(one))
-    assert cli.main(["tables", "--format", "json", "--records", str(tmp_path)]) == 0
-    table = json.loads(capsys.readouterr().out)["runs-toy"]
+    table = json.loads(call("tables", "--format", "json", "--records", tmp_path)[1])["runs-toy"]
     (row,) = (dict(zip(table["columns"], row, strict=True)) for row in table["rows"])
     assert row.items() >= dict(zip(COLUMNS, FINISHED_ROW, strict=True)).items()
