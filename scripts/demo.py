@@ -44,17 +44,14 @@ def main() -> None:
     )  # fmt: skip
     with ThreadPoolExecutor(jobs) as pool:
         folders = dict(zip(ARMS, pool.map(train, ARMS.values()), strict=True))
-    records = {label: folder.record for label, folder in folders.items()}
-    rows = [
-        [label, f"{record['epochs'][-1]['valid_loss']:.2f}", f"{record['epochs'][-1]['test_bleu']:.1f}"]
-        for label, record in records.items()
-        if record is not None
-    ]
+    records = {label: record for label, folder in folders.items() if (record := folder.record)}
+    ends = {label: record["epochs"][-1] for label, record in records.items()}
+    rows = [[label, f"{end['valid_loss']:.2f}", f"{end['test_bleu']:.1f}"] for label, end in ends.items()]
     columns = ["toy corpus, 6+6 layers, Adam at 2e-3", "valid loss (bits)", "test BLEU"]
-    notes = [note for note in signatures([r for r in records.values() if r]) if note.startswith("BLEU:")]
+    notes = [note for note in signatures([*records.values()]) if note.startswith("BLEU:")]
     print("\n" + markdown("Does the Transformer need warm-up?", {"columns": columns, "rows": rows, "notes": notes}))
     picture = OUT / "curves.png"
-    events = {label: (records[label]["axes"], folder.events.read()) for label, folder in folders.items()}  # type: ignore[index]
+    events = {label: (record["axes"], folders[label].events.read()) for label, record in records.items()}
     draw_losses(events, picture, "Toy corpus, 6+6 layers, Adam at 2e-3")
     print(f"curves: {picture}")
 
