@@ -7,6 +7,7 @@ try:
     from collections.abc import Callable, Sequence
     from importlib import import_module
     from pathlib import Path
+    from typing import Any
 
     from ln_repro.commands.messages import OneLineParser, own_folder, report_error, report_interruption
     from ln_repro.errors import UserError
@@ -67,50 +68,40 @@ def parser() -> argparse.ArgumentParser:
         added.set_defaults(module=module or name, name=name)
         return added
 
-    def add_records(*parsers: argparse.ArgumentParser) -> None:
-        for each in parsers:
-            each.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
-
-    def commas(text: str) -> list[str]:
-        return text.split(",")
-
-    command("run", "train, score and record one experiment: run exp=NAME [key=value ...]")
-    for name, module, text, others in (
-        ("sweep", "sweep", "run every unfinished experiment of a grid, on this machine or on a Slurm cluster", ""),
-        ("status", "status", "show one row per run: state, update, loss, BLEU", "; default: all runs"),
-        ("cancel", "status", "stop runs, running or queued; each saves its state first", ", or run directories"),
-    ):
-        grid = command(name, text, module)
-        grid.add_argument(
+    def grid_command(name: str, text: str, others: str = "", module: str | None = None) -> argparse.ArgumentParser:
+        added = command(name, text, module)
+        added.add_argument(
             "words",
             nargs="*",
             metavar="key=value",
             help="grid=NAME [corpus=NAME] [seeds=N] [arms=A,B] [rates=X,Y] [launcher=slurm] [key=value ...]" + others,
         )
-        grid.add_argument(
-            "--only", action="extend", default=[], type=commas, metavar="PATTERN[,...]",
-            help="only runs that match a pattern: '*sgd*,postln_warm-s2,*-lr0.001*'",
-        )  # fmt: skip
-        grid.add_argument(
-            "--except", action="extend", default=[], type=commas, metavar="PATTERN[,...]", dest="but",
-            help="all runs except those that match a pattern",
-        )  # fmt: skip
-        own_folder(grid)
-        if name == "sweep":
-            grid.add_argument(
-                "--skip-recorded", action="store_true", help="leave out runs whose record is in results/records"
-            )
-            grid.add_argument("--dry-run", action="store_true", help="print one row per run and start nothing")
-            grid.add_argument(
-                "--fail-fast", action="store_true",
-                help="start no further runs once one has failed (divergence is not a failure); running ones continue",
-            )  # fmt: skip
-            grid.add_argument("--detach", action="store_true", help="run in the background; see status and cancel")
-        elif name == "status":
-            grid.add_argument("--json", action="store_true", help="print JSON")
-            grid.add_argument("--watch", action="store_true", help="refresh every two seconds, until Ctrl-C")
-        else:
-            grid.add_argument("--all", action="store_true", help="stop all runs of all grids")
+        patterns: dict[str, Any] = {
+            "action": "extend", "default": [], "type": lambda text: text.split(","), "metavar": "PATTERN[,...]"
+        }  # fmt: skip
+        added.add_argument(
+            "--only", **patterns, help="only runs that match a pattern: '*sgd*,postln_warm-s2,*-lr0.001*'"
+        )
+        added.add_argument("--except", **patterns, dest="but", help="all runs except those that match a pattern")
+        own_folder(added)
+        return added
+
+    command("run", "train, score and record one experiment: run exp=NAME [key=value ...]")
+    sweep = grid_command("sweep", "run every unfinished experiment of a grid, on this machine or on a Slurm cluster")
+    sweep.add_argument("--skip-recorded", action="store_true", help="leave out runs whose record is in results/records")
+    sweep.add_argument("--dry-run", action="store_true", help="print one row per run and start nothing")
+    sweep.add_argument(
+        "--fail-fast", action="store_true",
+        help="start no further runs once one has failed (divergence is not a failure); running ones continue",
+    )  # fmt: skip
+    sweep.add_argument("--detach", action="store_true", help="run in the background; see status and cancel")
+    status = grid_command("status", "show one row per run: state, update, loss, BLEU", "; default: all runs")
+    status.add_argument("--json", action="store_true", help="print JSON")
+    status.add_argument("--watch", action="store_true", help="refresh every two seconds, until Ctrl-C")
+    cancel = grid_command(
+        "cancel", "stop runs, running or queued; each saves its state first", ", or run directories", module="status"
+    )
+    cancel.add_argument("--all", action="store_true", help="stop all runs of all grids")
     data = command("data", "list corpora, prepare one, or verify its checksums and counts")
     data.add_argument("action", choices=["list", "prepare", "verify"])
     data.add_argument("overrides", nargs="*", metavar="key=value", help="data=NAME [data.source=PATH ...]")
@@ -152,7 +143,8 @@ def parser() -> argparse.ArgumentParser:
         metavar="key=value",
         help="data.source=PATH, paths.runs=DIR; train.max_epoch=N or train.max_update=N to cut it short",
     )
-    add_records(tables, figures, claims, ranked, verify, collect, compare, reproduce)
+    for each in (tables, figures, claims, ranked, verify, collect, compare, reproduce):
+        each.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
     sync = command("sync", "upload the events of runs to wandb; can be repeated safely")
     sync.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     sync.add_argument("--follow", action="store_true", help="keep sending until the runs have ended")

@@ -1,6 +1,5 @@
 """Train the four arms <Post-LN, Pre-LN> x <warm-up, no warm-up> on the toy corpus; print the table, draw the curves."""
 
-import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +8,7 @@ from pathlib import Path
 from ln_repro.records.run_dir import RunFolder
 from ln_repro.report.curves import draw_losses
 from ln_repro.report.tables import markdown, signatures
+from ln_repro.system.subprocesses import cores
 
 OUT = Path("demo")
 EPOCHS = 2
@@ -36,28 +36,22 @@ def train(experiment: str) -> RunFolder:
 def main() -> None:
     """Train as many arms at once as there are cores, then show what came out."""
     OUT.mkdir(exist_ok=True)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    print(
-        f"training {len(ARMS)} arms, {min(cores, len(ARMS))} at a time, about a minute each (logs in {OUT}/)",
-        flush=True,
-    )
+    jobs = min(cores(), len(ARMS))
+    print(f"training {len(ARMS)} arms, {jobs} at a time, about a minute each (logs in {OUT}/)", flush=True)
     subprocess.run(
         [sys.executable, "-m", "ln_repro.cli", "data", "prepare", "data=toy", f"paths.data={OUT}/data"],
         check=True, stdout=subprocess.DEVNULL,
     )  # fmt: skip
-    with ThreadPoolExecutor(cores) as pool:
+    with ThreadPoolExecutor(jobs) as pool:
         folders = dict(zip(ARMS, pool.map(train, ARMS.values()), strict=True))
-    records = {label: folder.record for label, folder in folders.items()}
-    rows = [
-        [label, f"{record['epochs'][-1]['valid_loss']:.2f}", f"{record['epochs'][-1]['test_bleu']:.1f}"]
-        for label, record in records.items()
-        if record is not None
-    ]
+    records = {label: record for label, folder in folders.items() if (record := folder.record)}
+    ends = {label: record["epochs"][-1] for label, record in records.items()}
+    rows = [[label, f"{end['valid_loss']:.2f}", f"{end['test_bleu']:.1f}"] for label, end in ends.items()]
     columns = ["toy corpus, 6+6 layers, Adam at 2e-3", "valid loss (bits)", "test BLEU"]
-    notes = [note for note in signatures([r for r in records.values() if r]) if note.startswith("BLEU:")]
+    notes = [note for note in signatures([*records.values()]) if note.startswith("BLEU:")]
     print("\n" + markdown("Does the Transformer need warm-up?", {"columns": columns, "rows": rows, "notes": notes}))
     picture = OUT / "curves.png"
-    events = {label: (records[label]["axes"], folder.events.read()) for label, folder in folders.items()}  # type: ignore[index]
+    events = {label: (record["axes"], folders[label].events.read()) for label, record in records.items()}
     draw_losses(events, picture, "Toy corpus, 6+6 layers, Adam at 2e-3")
     print(f"curves: {picture}")
 

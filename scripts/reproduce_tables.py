@@ -3,9 +3,9 @@
 import json
 import sys
 
-from ln_repro.claims.judge import claim_rows, evidence_of
-from ln_repro.commands.archive import arms_beside, complaints
-from ln_repro.records.archive import read_kept, records_folder
+from ln_repro.claims.judge import claim_rows
+from ln_repro.commands.archive import complaints, read_archive
+from ln_repro.records.archive import records_folder
 from ln_repro.report import figure_rates
 from ln_repro.report.export import all_tables, export
 from ln_repro.report.figures import draw_all
@@ -17,9 +17,8 @@ from ln_repro.system.paths import CHECKOUT
 def main() -> int:
     """Write the tables, the README's verdicts, the figures and the page; return the exit code."""
     results, readme = records_folder().parent, CHECKOUT / "README.md"
-    kept, theory = read_kept(records_folder()), json.loads((results / "theory.json").read_text())
-    arms = arms_beside(records_folder())
-    evidence = evidence_of(kept.runs, arms, kept.corpora)
+    theory = json.loads((results / "theory.json").read_text())
+    kept, arms, evidence = read_archive(records_folder())
     arms.save()
     rows = claim_rows(evidence, theory["findings"])
     (results / "tables").mkdir(exist_ok=True)

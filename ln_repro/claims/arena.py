@@ -96,9 +96,7 @@ def _epochs(runs: Sequence[Run], reference: Sequence[Run]) -> float:
         return math.nan
     curves = [[one.curve(VALID_LOSS) for one in group] for group in (runs, reference)]
     target = fmean(at(curve, PART * max(curve)) for curve in curves[1] if curve)
-    own, others = (
-        fmean(reached({epoch: -loss for epoch, loss in curve.items()}, -target) for curve in group) for group in curves
-    )
+    own, others = (fmean(reached(curve, target, falling=True) for curve in group) for group in curves)
     return own / others
 
 

@@ -2,12 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import astuple
 from pathlib import Path
 
 from ln_repro.claims.evidence import Arm
-from ln_repro.experiment.settings import Experiment
+from ln_repro.experiment.compose import named, sources
 from ln_repro.system.files import write_atomically
 
 LOCK = "experiments.lock.json"
@@ -17,16 +16,16 @@ LOCK = "experiments.lock.json"
 class Arms:
     """Look up arms by experiment name: in the lock file if it is up to date, otherwise by composing the experiment.
 
-    ``sources`` are the files that experiments are composed from, and the code that defines the defaults of settings.
+    The lock file is beside the folder ``records``.
     """
 
-    def __init__(self, compose: Callable[[str], Experiment | None], sources: list[Path], lock: Path) -> None:
-        self.compose, self.lock = compose, lock
+    def __init__(self, records: Path) -> None:
+        self.lock = records.parent / LOCK
         digest = hashlib.sha256()
-        for path in sorted(sources):
+        for path in sorted(sources()):
             digest.update(f"{path.name}\n".encode() + path.read_bytes())
         self.digest = digest.hexdigest()
-        locked = json.loads(lock.read_text()) if lock.is_file() else {}
+        locked = json.loads(self.lock.read_text()) if self.lock.is_file() else {}
         self.known: dict[str, Arm | None] = {}
         if locked.get("sources") == self.digest:
             self.known = {exp: arm and Arm(*arm) for exp, arm in locked["experiments"].items()}
@@ -34,7 +33,7 @@ class Arms:
     def __call__(self, exp: str) -> Arm | None:
         """Return the arm of a named experiment; None if there is no such name."""
         if exp not in self.known:
-            experiment = self.compose(exp)
+            experiment = named(exp)
             self.known[exp] = Arm.of(experiment) if experiment else None
         return self.known[exp]
 

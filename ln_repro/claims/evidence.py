@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from statistics import fmean
 from typing import Any
 
@@ -64,6 +63,7 @@ class Evidence:
     starts: Mapping[int, "Evidence"] = field(default_factory=dict)
     entropies: Mapping[str, float] = field(default_factory=dict)  # bits per token: unigram, and blind to the source
     others: Mapping[str, "Evidence"] = field(default_factory=dict)  # by the setting that differs ("init=fairseq")
+    _bests: dict[tuple[Any, ...], tuple[float, float]] = field(default_factory=dict, init=False, compare=False)
 
     def missing(self, arms: Sequence[str]) -> list[str]:
         """Return the arms without a run."""
@@ -85,10 +85,6 @@ class Evidence:
     def curve(self, arm: str) -> dict[Rate, list[Run]]:
         """Return the runs of an arm by learning rate, in ascending order."""
         return {rate: [runs[seed] for seed in sorted(runs)] for rate, runs in sorted(self.rates.get(arm, {}).items())}
-
-    @cached_property
-    def _bests(self) -> dict[tuple[tuple[int, ...], float], tuple[float, float]]:
-        return {}
 
     def best(self, run: Run) -> tuple[float, float]:
         """Return the highest mean BLEU and the lowest mean NLL of any arm and rate, including variations.

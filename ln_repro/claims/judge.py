@@ -17,7 +17,6 @@ from ln_repro.claims.words import CORPORA, PARTS, ends_words
 from ln_repro.records.archive import Run
 
 Row = dict[str, Any]
-Findings = Sequence[Mapping[str, Any]]
 CLAIMS = (*TRANSLATION, *PRETRAINING, *FINE_TUNING, *SCHEMES)
 OTHER_CORPORA: Mapping[str, Mapping[str, Sequence[str]]] = {
     "iwslt": {"toy": ("toy",), "multi30k": ("multi30k6", "multi30k"), "tatoeba": ("tatoeba",)},
@@ -100,7 +99,7 @@ def result_of(
     }  # fmt: skip
 
 
-def claim_rows(evidence: Mapping[str, Evidence], findings: Findings) -> list[Row]:
+def claim_rows(evidence: Mapping[str, Evidence], findings: Sequence[Mapping[str, Any]]) -> list[Row]:
     """Return every claim with its verdicts, its rules, and what would resolve it."""
     rows = [row_of(claim, evidence) for claim in CLAIMS] + [theory_row(finding) for finding in findings]
     return sorted(rows, key=lambda row: order(row["id"]))
@@ -120,9 +119,10 @@ def row_of(claim: Claim, evidence: Mapping[str, Evidence]) -> Row:
         for corpus, settings in OTHER_CORPORA[claim.setting].items():
             results = ((name, judge(claim.others, evidence[name])) for name in settings if name in evidence)
             for setting, result in [pair for pair in results if pair[1]["evidence"]][:1]:
+                on_rates = f"ln-repro sweep grid={claim.grid} corpus={setting} seeds={SEEDS}"
                 others.append({
                     "data": corpus, "setting": setting, "class": "toy" if corpus == "toy" else "adapted",
-                    **result, "command": sweep_command(claim, claim.others, setting),
+                    **result, "command": on_rates if claim.grid else run_command(claim, claim.others, setting),
                 })  # fmt: skip
     runs = claim.rule.seeds * (len(claim.rule.arms) + len(claim.controls) + sum(map(AtDepth.cost, deep(claim.rule))))
     row = {
@@ -138,13 +138,6 @@ def row_of(claim: Claim, evidence: Mapping[str, Evidence]) -> Row:
 def deep(rule: Rule) -> list[AtDepth]:
     """Return the criteria of a rule that compare depths."""
     return [one for one in rule.criteria if isinstance(one, AtDepth)]
-
-
-def sweep_command(claim: Claim, rule: Rule, setting: str) -> str:
-    """Return the command that starts the runs of a claim on other data, a grid of learning rates if it needs one."""
-    if claim.grid:
-        return f"ln-repro sweep grid={claim.grid} corpus={setting} seeds={SEEDS}"
-    return run_command(claim, rule, setting)
 
 
 def run_command(claim: Claim, rule: Rule, setting: str) -> str:

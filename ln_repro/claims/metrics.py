@@ -18,11 +18,11 @@ EARLY_EPOCH, LAST_EPOCH = 9, 15
 TOKENISED, VALID_LOSS = "test_bleu_tokenised", "valid_loss"
 
 
-def reached(curve: dict[int, float], target: float) -> float:
-    """Return where a rising curve first reaches the target, interpolated linearly; infinite if it never does."""
+def reached(curve: dict[int, float], target: float, falling: bool = False) -> float:
+    """Return where a rising or falling curve first reaches the target, interpolated linearly; infinite if never."""
     before: tuple[int, float] | None = None
     for at, value in sorted(curve.items()):
-        if value >= target:
+        if value <= target if falling else value >= target:
             if before is None:
                 return float(at)
             share = (target - before[1]) / (value - before[1])
@@ -31,10 +31,9 @@ def reached(curve: dict[int, float], target: float) -> float:
     return math.inf
 
 
-def _epochs_to(column: str, sign: int, post: Run, pre: Run) -> float:
-    slow, fast = ({epoch: sign * value for epoch, value in run.curve(column).items()} for run in (post, pre))
-    target = fast.get(EARLY_EPOCH)  # None: Pre-LN diverged before
-    return reached(slow, target) / EARLY_EPOCH if target is not None else 0.0
+def _epochs_to(column: str, falling: bool, post: Run, pre: Run) -> float:
+    target = pre.curve(column).get(EARLY_EPOCH)  # None: Pre-LN diverged before
+    return reached(post.curve(column), target, falling) / EARLY_EPOCH if target is not None else 0.0
 
 
 def _late_minus_early(post: Run, pre: Run) -> float:
@@ -43,25 +42,25 @@ def _late_minus_early(post: Run, pre: Run) -> float:
 
 def _updates_to_fall(post: Run, pre: Run) -> float:
     slow, fast = (
-        {e["update"]: -float(e["loss"]) for e in run.events if e["kind"] == "train" and e["loss"] is not None}
+        {e["update"]: float(e["loss"]) for e in run.events if e["kind"] == "train" and e["loss"] is not None}
         for run in (post, pre)
     )
     if not slow:
         return math.inf if post.diverged else math.nan  # NaN: the record has no events
     values = [*slow.values()]
-    target = values[0] + PART_OF_FALL * (max(values) - values[0])
-    return reached(slow, target) / reached(fast, target)
+    target = values[0] - PART_OF_FALL * (values[0] - min(values))
+    return reached(slow, target, falling=True) / reached(fast, target, falling=True)
 
 
 def _updates_to_pretraining_loss(post: Run, pre: Run) -> float:
     slow, fast = (
-        {row["update"]: -float(row["valid_loss"]) for row in run.record["epochs"] if row["valid_loss"] is not None}
+        {row["update"]: float(row["valid_loss"]) for row in run.record["epochs"] if row["valid_loss"] is not None}
         for run in (post, pre)
     )
     if not slow:
         return math.inf
     target = at(slow, PART_OF_RUN * max(slow))
-    return reached(slow, target) / reached(fast, target)
+    return reached(slow, target, falling=True) / reached(fast, target, falling=True)
 
 
 def at(curve: dict[int, float], place: float) -> float:
@@ -70,16 +69,14 @@ def at(curve: dict[int, float], place: float) -> float:
     return float(np.interp(place, points, [curve[point] for point in points]))
 
 
-def _at_equal_length(*runs: Run) -> list[float]:
-    """Return the validation loss of each run after the last epoch that all of them have; infinite if it diverged."""
-    curves = [run.curve(VALID_LOSS) if run.finite else {} for run in runs]
-    lasts = [max(curve) for curve in curves if curve]
-    return [curve.get(min(lasts), math.inf) if curve else math.inf for curve in curves]
-
-
 def _loss_gap(*runs: Run) -> float:
-    """Return the loss of the first run minus the lowest of the others', after equally many epochs."""
-    loss, *others = _at_equal_length(*runs)
+    """Return the loss of the first run minus the lowest of the others', after the last epoch that all of them have.
+
+    The loss of a run that diverged is infinite.
+    """
+    curves = [run.curve(VALID_LOSS) if run.finite else {} for run in runs]
+    last = min((max(curve) for curve in curves if curve), default=0)
+    loss, *others = (curve.get(last, math.inf) for curve in curves)
     return loss - min(others)
 
 
@@ -108,8 +105,8 @@ FINAL_LOSS = Metric("final loss of {}", lambda run: run.final_loss)
 FINAL_NLL = Metric("final NLL of {}", lambda run: run.final_nll)
 EPOCHS_TO_BLEU, EPOCHS_TO_LOSS = (
     Metric(f"epochs of {{}} over those of {{}} to the latter's {name} at epoch {EARLY_EPOCH}",
-           partial(_epochs_to, column, sign), LOG)
-    for name, column, sign in (("BLEU", TOKENISED, 1), ("loss", VALID_LOSS, -1))
+           partial(_epochs_to, column, falling), LOG)
+    for name, column, falling in (("BLEU", TOKENISED, False), ("loss", VALID_LOSS, True))
 )  # fmt: skip
 LATE_MINUS_EARLY = Metric(
     f"BLEU of {{}} at epoch {LAST_EPOCH} minus that of {{}} at epoch {EARLY_EPOCH}", _late_minus_early

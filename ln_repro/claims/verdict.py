@@ -18,9 +18,9 @@ def verdict(interval: Interval, region: Interval) -> str:
     return CONTRADICTED if high < least or most < low else INCONCLUSIVE
 
 
-def near(values: Sequence[float], region: Interval, errors: float = 4.0) -> str:
-    """Return whether the mean lies within ``errors`` standard errors of the region."""
-    tolerance, mean = errors * standard_error(values), fmean(values)
+def near(values: Sequence[float], region: Interval) -> str:
+    """Return whether the mean lies within four standard errors of the region."""
+    tolerance, mean = 4 * standard_error(values), fmean(values)
     return REPRODUCED if region[0] - tolerance <= mean <= region[1] + tolerance else CONTRADICTED
 
 

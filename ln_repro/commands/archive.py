@@ -3,19 +3,29 @@
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ln_repro.claims.arms import LOCK, Arms
+from ln_repro.claims.arms import Arms
+from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.judge import evidence_of
 from ln_repro.corpus.prepared import Prepared, opened
-from ln_repro.experiment.compose import named, sources
-from ln_repro.records.archive import find
+from ln_repro.records.archive import Kept, find, read_kept
 from ln_repro.records.integrity import HYPOTHESES, beside, text_of
 from ln_repro.system.paths import data_folder
 
 
-def arms_beside(folder: Path) -> Arms:
-    """Return the arms of the named experiments, with the lock file beside the records as cache."""
-    return Arms(named, sources(), folder.parent / LOCK)
+class Archive(NamedTuple):
+    """The records in a folder, the arms of the named experiments, and the evidence by setting."""
+
+    kept: Kept
+    arms: Arms
+    evidence: dict[str, Evidence]
+
+
+def read_archive(folder: Path) -> Archive:
+    """Return the records in a folder and the evidence from them."""
+    kept, arms = read_kept(folder), Arms(folder)
+    return Archive(kept, arms, evidence_of(kept.runs, arms, kept.corpora))
 
 
 def complaints(problems: Sequence[str]) -> int:

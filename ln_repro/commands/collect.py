@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ln_repro.claims.arms import Arms
 from ln_repro.claims.deviations import deviates
-from ln_repro.commands.archive import arms_beside, prepared_corpus
+from ln_repro.commands.archive import prepared_corpus
 from ln_repro.corpus.locate import locked
 from ln_repro.errors import UserError
 from ln_repro.records.archive import Run, corpora_file, find, read_corpora, read_kept, records_folder
@@ -32,7 +33,7 @@ def collect_command(options: argparse.Namespace) -> int:
     finished = [(folder, record) for folder in folders if (record := folder.record) is not None]
     chosen = finished
     if not (options.runs or options.records or options.all):
-        arms = arms_beside(archive)
+        arms = Arms(archive)
         chosen = [(folder, record) for folder, record in finished if not deviates(Run(record), arms)]
     with explained(archive, "--records"):
         archive.mkdir(parents=True, exist_ok=True)
@@ -54,11 +55,10 @@ def keep(folder: RunFolder, record: dict[str, Any], archive: Path, replace: bool
     if target.exists() and target.read_bytes() != content and not replace:
         return f"not kept: another record of {id} exists (--replace overwrites it)"
     target.parent.mkdir(exist_ok=True)
-    sources = {EVENTS: folder.path / "events.jsonl"}
+    copies = {target.with_name(f"{id}{EVENTS}.gz"): folder.path / "events.jsonl"}
     if best := record["bleu"]["test"]:
-        sources[HYPOTHESES] = folder.hypotheses("test", best["epoch"])
-    copies = [target.with_name(f"{id}{ending}.gz") for ending in sources]
-    for copy, source in zip(copies, sources.values(), strict=True):
+        copies[target.with_name(f"{id}{HYPOTHESES}.gz")] = folder.hypotheses("test", best["epoch"])
+    for copy, source in copies.items():
         write_atomically(copy, gzip.compress(source.read_bytes(), mtime=0))
     write_atomically(target, content)
     write_checksums(target.parent, [target.name, *(copy.name for copy in copies)])

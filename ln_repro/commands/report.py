@@ -2,19 +2,17 @@
 
 import argparse
 import json
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from ln_repro.claims.arena import arena
 from ln_repro.claims.deviations import uncounted
-from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.judge import claim_rows, evidence_of
-from ln_repro.commands.archive import arms_beside, complaints
+from ln_repro.claims.judge import claim_rows
+from ln_repro.commands.archive import complaints, read_archive
 from ln_repro.commands.messages import say
 from ln_repro.errors import UserError
-from ln_repro.records.archive import Kept, read_kept, read_theory, records_folder
+from ln_repro.records.archive import read_theory, records_folder
 from ln_repro.report.arena import arena_data, arena_tables
 from ln_repro.report.claims_text import details, overview
 from ln_repro.report.export import all_tables
@@ -25,21 +23,22 @@ from ln_repro.system.files import explained
 
 def tables_command(options: argparse.Namespace) -> int:
     """Run `tables`."""
-    folder, kept, evidence = _kept(options)
+    folder = options.records or records_folder()
+    kept, arms, evidence = read_archive(folder)
     findings = read_theory(folder)
-    files = all_tables(kept, claim_rows(evidence, findings), evidence, findings, arms_beside(folder))
+    files = all_tables(kept, claim_rows(evidence, findings), evidence, findings, arms)
     print(render({name: table for tables in files.values() for name, table in tables.items()}, options.format))
     return complaints(kept.problems)
 
 
 def figures_command(options: argparse.Namespace) -> int:
     """Run `figures`."""
-    folder, kept, evidence = _kept(options)
-    results = folder.parent
-    out = options.out or results / "figures"
+    folder = options.records or records_folder()
+    kept, arms, evidence = read_archive(folder)
+    out = options.out or folder.parent / "figures"
     with explained(out, "--out"):
-        drawn = draw_all(evidence, results / "theory.json", out)
-    for line in (*uncounted(kept.runs, arms_beside(folder)), *drawn.left_out):
+        drawn = draw_all(evidence, folder.parent / "theory.json", out)
+    for line in (*uncounted(kept.runs, arms), *drawn.left_out):
         say(f"not drawn: {line}")
     print(*drawn.paths, sep="\n")
     return complaints(kept.problems)
@@ -47,7 +46,8 @@ def figures_command(options: argparse.Namespace) -> int:
 
 def claims_command(options: argparse.Namespace) -> int:
     """Run `claims`."""
-    folder, kept, evidence = _kept(options)
+    folder = options.records or records_folder()
+    kept, _, evidence = read_archive(folder)
     rows = claim_rows(evidence, read_theory(folder))
     known = [row["id"] for row in rows]
     if unknown := [name for name in options.ids if name not in known]:
@@ -67,7 +67,7 @@ def claims_command(options: argparse.Namespace) -> int:
 
 def arena_command(options: argparse.Namespace) -> int:
     """Run `arena`."""
-    _, kept, evidence = _kept(options)
+    kept, _, evidence = read_archive(options.records or records_folder())
     entries = {name: found for name, one in sorted(evidence.items()) if not one.starts and (found := arena(one))}
     if options.setting not in entries:
         raise UserError(
@@ -84,10 +84,3 @@ def arena_command(options: argparse.Namespace) -> int:
             table.add_row(*row)
         console.print(*[""] * number, table, *content["notes"], sep="\n", soft_wrap=True)
     return complaints(kept.problems)
-
-
-def _kept(options: argparse.Namespace) -> tuple[Path, Kept, dict[str, Evidence]]:
-    """Return the folder of records, its content, and the evidence from it."""
-    folder = options.records or records_folder()
-    kept = read_kept(folder)
-    return folder, kept, evidence_of(kept.runs, arms_beside(folder), kept.corpora)

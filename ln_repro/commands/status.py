@@ -13,8 +13,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from ln_repro.claims.arms import Arms
 from ln_repro.claims.deviations import own_settings
-from ln_repro.commands.archive import arms_beside
 from ln_repro.commands.messages import say
 from ln_repro.commands.sweep import compose_runs, plan_runs, queue_of
 from ln_repro.errors import UserError
@@ -72,7 +72,7 @@ def cancel_command(options: argparse.Namespace) -> int:
 
 def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the rows with the settings in which each run differs from the experiment that it is named after."""
-    found, arms = _plain_rows(options), arms_beside(records_folder())
+    found, arms = _plain_rows(options), Arms(records_folder())
     for one in found:
         settings = RunFolder(Path(one["dir"])).experiment
         with contextlib.suppress(UserError):  # of a version with other settings

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ln_repro.errors import LnReproError
-from ln_repro.system.files import warn
+from ln_repro.system.files import sync, warn
 
 Event = dict[str, Any]
 
@@ -87,8 +87,7 @@ class Events:
     def sync(self) -> None:
         """Flush the file to disk."""
         if self.path.exists():
-            with self.path.open("rb") as file:
-                os.fsync(file.fileno())
+            sync(self.path)
 
 
 def _stays_valid(event: Event, resumed: Event) -> bool:

@@ -26,11 +26,7 @@ class Unsound(Exception):
 
 
 def checksums(folder: Path) -> dict[str, str] | None:
-    """Return the checksums of a folder by file name; None if it has none.
-
-    Raises:
-        Unsound: the file is damaged.
-    """
+    """Return the checksums of a folder by file name, None if it has none, or raise `Unsound` if they are damaged."""
     kept = folder / CHECKSUMS
     if not kept.exists():
         return None
@@ -66,11 +62,7 @@ def write_checksums(folder: Path, copied: Iterable[str]) -> None:
 
 
 def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Event]]:
-    """Read and check a record; return it with its events.
-
-    Args:
-        path: the file of the record, named after its id.
-        kept: the checksums of its folder.
+    """Read and check a record; return it with its events. ``kept`` are the checksums of its folder.
 
     Raises:
         Unsound: the record is damaged, of another schema, changed, a duplicate, or inconsistent with its events.

@@ -4,7 +4,6 @@ import platform
 import subprocess
 from collections.abc import Mapping, Sequence
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from ln_repro.system.paths import CHECKOUT
@@ -41,9 +40,7 @@ def version_of(package: str) -> str | None:
 
 def code() -> dict[str, Any]:
     """Return the version and, in a checkout, the commit and whether files were modified; None where git fails."""
-    checkout = (CHECKOUT / ".git").exists()
-    commit = _git(CHECKOUT, "rev-parse", "HEAD") if checkout else None
-    changes = _git(CHECKOUT, "status", "--porcelain", "ln_repro", "conf") if checkout else None
+    commit, changes = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "ln_repro", "conf")
     return {"version": __version__, "git": commit, "dirty": None if changes is None else bool(changes)}
 
 
@@ -63,11 +60,12 @@ def code_of(sessions: Sequence[Mapping[str, Any]], queued: Mapping[str, Any] | N
     }
 
 
-def _git(root: Path, *arguments: str) -> str | None:
+def _git(*arguments: str) -> str | None:
+    if not (CHECKOUT / ".git").exists():
+        return None
+    command = ["git", "-C", str(CHECKOUT), *arguments]
     try:
-        result = subprocess.run(
-            ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True, timeout=20
-        )
+        result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
     except (OSError, subprocess.SubprocessError):
         return None
     return result.stdout.strip()

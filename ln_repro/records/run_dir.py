@@ -65,11 +65,7 @@ class RunFolder:
         return read_json(self.path / "experiment.json", dict)
 
     def lock(self) -> AbstractContextManager[DirectoryLock]:
-        """Lock the directory.
-
-        Raises:
-            InUseError: another process has locked it.
-        """
+        """Lock the directory, or raise `InUseError` if another process has locked it."""
         return acquire(self.path)
 
     @property

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ln_repro.claims.judge import Row
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
 from ln_repro.claims.words import corpus_order, ends_words, named
 from ln_repro.records.archive import Run
@@ -28,10 +29,6 @@ GROUPS = {
     "X": "Beyond the paper",
 }
 """Headings by the first part of a claim's id."""
-Claim = Mapping[str, Any]
-"""``id``, ``claim``, ``paper``, ``ours``, ``verdict``, ``class``, ``rule``, ``evidence`` (ids of records), ``command``,
-``cost_gpu_hours``, ``needs``, and ``other_corpora``: verdicts on other corpora, each with ``data``, ``ours``,
-``verdict``, ``seeds``, ``evidence``, ``rule`` and ``needs``."""
 Finding = Mapping[str, Any]
 OTHERS = ("other", "preln-sgd", "postln-radam")
 """Colours of series that do not belong to a norm placement."""
@@ -49,7 +46,7 @@ PANELS: dict[str, Sequence[str]] = {
 """The panels of each finding; findings that are not listed have one of their intervals by width of the model."""
 
 
-def page(runs: Sequence[Run], claims: Sequence[Claim], theory: Mapping[str, Any], figure: str = "") -> str:
+def page(runs: Sequence[Run], claims: Sequence[Row], theory: Mapping[str, Any], figure: str = "") -> str:
     """Return the page as HTML; it depends only on the arguments.
 
     ``theory`` has the ``findings`` and ``figures`` of `ln-repro theory`; a finding is shown with the claim of its id.
@@ -89,9 +86,7 @@ def page(runs: Sequence[Run], claims: Sequence[Claim], theory: Mapping[str, Any]
     )
 
 
-def _shown(
-    claim: Claim, arms: Sequence[Arm], finding: Mapping[str, Any] | None, panels: Sequence[Any]
-) -> dict[str, Any]:
+def _shown(claim: Row, arms: Sequence[Arm], finding: Finding | None, panels: Sequence[Any]) -> dict[str, Any]:
     """Return a claim with its arms, its runs by corpus, its numbers and its panels."""
     evidence = {*claim["evidence"], *(name for other in claim["other_corpora"] for name in other["evidence"])}
     used = [arm for arm in arms if evidence & {*arm["ids"]}]

@@ -35,13 +35,12 @@ def arrays(runs: Path) -> Path:
 def submitted(runs: Path) -> dict[str, slurm.Job]:
     """Return the jobs of the pending and running runs in Slurm's queue, by the names of the runs' directories.
 
-    Raises:
-        LnReproError: Slurm does not respond; it is only queried if runs were submitted before.
+    Slurm is only queried if runs were submitted before; raise `LnReproError` if it does not respond.
     """
     ours = {folder.name: folder for folder in arrays(runs).glob("*")}
     jobs = [job for job in slurm.queue() if job.tag in ours] if ours else []
-    runs_of = {tag: files.listed(ours[tag]) for tag in {job.tag for job in jobs}}
-    return {files.name(file): job for job in jobs if (file := runs_of[job.tag].get(job.index))}
+    names = {tag: files.listed(ours[tag]) for tag in {job.tag for job in jobs}}
+    return {name: job for job in jobs if (name := names[job.tag].get(job.index))}
 
 
 def submitted_experiment(runs: Path, name: str) -> Experiment | None:

@@ -36,12 +36,9 @@ def cpu_device(threads: int, jobs: int | None) -> Device:
 
 
 def gpu_devices(uuids: Sequence[str], jobs_per_gpu: int, need: float) -> list[Device]:
-    """Return the GPUs of this machine.
+    """Return the GPUs that torch finds, given by their ``uuids``.
 
-    Args:
-        uuids: of the GPUs that torch finds.
-        jobs_per_gpu: runs at a time on each GPU, as far as the memory that is free now allows.
-        need: estimated GPU memory of a run, in bytes.
+    Each takes up to ``jobs_per_gpu`` runs at a time, of ``need`` bytes of GPU memory, as far as memory is free now.
     """
     listed, devices = nvidia_smi(), []
     slots = max(1, min(jobs_per_gpu, int(host_free() / RUN_BYTES / max(1, len(uuids)))))

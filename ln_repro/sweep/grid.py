@@ -17,8 +17,7 @@ class GridRun:
     exp: str
     seed: int
     settings: tuple[str, ...] = ()
-    axes: tuple[tuple[str, float], ...] = ()
-    """The values of the settings that are axes of the grid."""
+    axes: tuple[tuple[str, float], ...] = ()  # the settings that are axes of the grid, with their values
 
     @property
     def overrides(self) -> list[str]:
@@ -47,24 +46,17 @@ class SweepRequest:
     """The arguments of `sweep`."""
 
     grid: str = ""
-    corpus: str | None = None
-    """None: the grid's default."""
+    corpus: str | None = None  # None: the grid's default
     seeds: int = 1
-    launcher: str = "local"
-    """`local`, `slurm`, or a YAML file with options for Slurm."""
-    launcher_options: tuple[str, ...] = ()
-    """Options for Slurm, each ``KEY=VALUE``."""
+    launcher: str = "local"  # or "slurm", or a YAML file with options for Slurm
+    launcher_options: tuple[str, ...] = ()  # for Slurm, each ``KEY=VALUE``
     jobs: int | None = None
     jobs_per_gpu: int = 1
     retries: int = 2
-    budget_minutes: int | None = None
-    """Kept for compatibility; `timeout -s TERM 25m ln-repro sweep ...` does the same."""
-    arms: tuple[str, ...] = ()
-    """Arms to use instead of the grid's."""
-    axes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """Values to use instead of the setting's, by axis (a key of `AXES`)."""
-    settings: tuple[str, ...] = ()
-    """Overrides for every run."""
+    budget_minutes: int | None = None  # kept for compatibility; `timeout -s TERM 25m ln-repro sweep ...` does the same
+    arms: tuple[str, ...] = ()  # instead of the grid's
+    axes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # instead of the setting's, by key of `AXES`
+    settings: tuple[str, ...] = ()  # overrides for every run
 
     @property
     def local(self) -> bool:
@@ -147,14 +139,11 @@ def along(axis: str, runs: Sequence[GridRun], values: Sequence[float]) -> list[G
 def grid_runs(
     grid: Mapping[str, Any], corpus: str, seeds: int, settings: Sequence[str], known: Sequence[str]
 ) -> list[GridRun]:
-    """Return the runs of a grid, with all arms of a seed before those of the next seed.
+    """Return the runs of a grid, with all arms of a seed, from 1 to ``seeds``, before those of the next seed.
 
-    Args:
-        grid: ``arms`` and, optionally, ``overrides``: lists of settings, for each of which every arm is run.
-        corpus: the first part of the experiments' names.
-        seeds: number of seeds, which start at 1.
-        settings: overrides for every run.
-        known: the names of all experiments.
+    ``grid`` has ``arms`` and, optionally, ``overrides``: lists of settings, for each of which every arm is run.
+    ``corpus`` is the first part of the experiments' names, ``settings`` are overrides for every run, and ``known`` are
+    the names of all experiments.
     """
     corpora = sorted({name.partition("_")[0] for name in known})
     if corpus not in corpora:

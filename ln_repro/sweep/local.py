@@ -3,8 +3,9 @@
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from ln_repro.errors import Interrupted
@@ -23,11 +24,9 @@ class Waiting:
     """A run that has not been started yet."""
 
     planned: PlannedRun
-    file: Path
-    """The file with its experiment."""
+    file: Path  # with its experiment
     failures: int = 0
-    not_before: float = 0.0
-    """Time of the next check, by the monotonic clock, if another process runs it."""
+    not_before: float = 0.0  # time of the next check, by the monotonic clock, if another process runs it
 
 
 @dataclass
@@ -41,31 +40,21 @@ class Running:
 
 @dataclass
 class Pool:
-    """Runs experiments in parallel and retries those that fail.
-
-    Args:
-        devices: the devices to run on.
-        retries: number of retries of a run that fails, unless its input is invalid.
-        logs: the folder for the output of the runs.
-        cancellations: requests to stop runs, from this or another machine.
-        progress: the display.
-        fail_fast: start no further runs once one has failed after all retries.
-    """
+    """Runs experiments in parallel and retries those that fail."""
 
     devices: Sequence[Device]
-    retries: int
-    logs: Path
+    retries: int  # of a run that fails, unless its input is invalid
+    logs: Path  # the folder for the output of the runs
     cancellations: queued.Cancellations
     progress: Progress
-    fail_fast: bool = False
+    fail_fast: bool = False  # start no further runs once one has failed after all retries
     waiting: list[Waiting] = field(default_factory=list)
     running: list[Running] = field(default_factory=list)
 
     def run(self, plan: Sequence[PlannedRun]) -> None:
         """Run all unfinished runs; return when each has ended, here or in another sweep.
 
-        Raises:
-            Interrupted: after SIGINT or SIGTERM; every run has saved its state.
+        After SIGINT or SIGTERM, let every run save its state and raise `Interrupted`.
         """
         unfinished = [planned for planned in plan if not planned.done]
         self.logs.mkdir(parents=True, exist_ok=True)
@@ -79,8 +68,7 @@ class Pool:
             while self.waiting or self.running:
                 self._collect()
                 self._apply_cancellations()
-                while self._start_one():
-                    pass
+                self._start()
                 self.progress.show()
                 time.sleep(POLL_SECONDS)
         except KeyboardInterrupt:
@@ -91,18 +79,17 @@ class Pool:
             self._stop()
             raise
 
-    def _start_one(self) -> bool:
-        """Start the next run if a device has capacity; return whether one was started."""
+    def _start(self) -> None:
+        """Start as many runs as the devices have capacity for."""
         for device in self.devices:
-            here = sum(running.device is device for running in self.running)
-            if self.waiting and here < device.slots and (waiting := self._next()):
+            free = device.slots - sum(running.device is device for running in self.running)
+            for waiting in islice(self._ready(), free):
                 self.waiting.remove(waiting)
                 process = queued.start(waiting.file.absolute(), self._log(waiting), device.environment)
                 self.running.append(Running(waiting, device, process))
-                return True
-        return False
 
-    def _next(self) -> Waiting | None:
+    def _ready(self) -> Iterator[Waiting]:
+        """Yield the waiting runs that can be started; those that another sweep has ended no longer wait."""
         now = time.monotonic()
         for waiting in list(self.waiting):
             if waiting.not_before > now:
@@ -113,8 +100,7 @@ class Pool:
             elif waiting.planned.folder.holder:
                 waiting.not_before = now + OTHER_SWEEP_SECONDS
             else:
-                return waiting
-        return None
+                yield waiting
 
     def _collect(self) -> None:
         """Handle the runs that have ended: report them, or queue them again."""

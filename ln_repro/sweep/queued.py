@@ -32,14 +32,10 @@ def write(plan: Iterable[PlannedRun], folder: Path) -> list[Path]:
     return files
 
 
-def listed(folder: Path) -> dict[int, Path]:
-    """Return the files in ``folder`` by their position in the plan."""
-    return {int(path.name.partition("-")[0]): path for path in folder.glob("*-*.json")}
-
-
-def name(file: Path) -> str:
-    """Return the name of the run's directory that belongs to a file."""
-    return file.stem.partition("-")[2]
+def listed(folder: Path) -> dict[int, str]:
+    """Return the runs with a file in ``folder``, by the names of their directories, by their position in the plan."""
+    parts = (path.stem.partition("-") for path in folder.glob("*-*.json"))
+    return {int(position): name for position, _, name in parts}
 
 
 def read(file: Path) -> tuple[Experiment, dict[str, Any]]:

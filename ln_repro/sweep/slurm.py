@@ -28,19 +28,12 @@ WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT")
 
 @dataclass
 class RunJob:
-    """A job that starts a run; on Slurm's warning, it lets the run save its state and requests to be requeued.
+    """A job that starts a run; on Slurm's warning, it lets the run save its state and requests to be requeued."""
 
-    Args:
-        name: the name of the run's directory.
-        file: the file with the experiment.
-        runs: the runs folder.
-        retries: number of retries of a run that fails.
-    """
-
-    name: str
-    file: Path
-    runs: Path
-    retries: int
+    name: str  # of the run's directory
+    file: Path  # with the experiment
+    runs: Path  # the runs folder
+    retries: int  # of a run that fails
     process: subprocess.Popen[bytes] | None = None
 
     def __call__(self) -> int:
@@ -106,11 +99,8 @@ def asks_for_gpus(options: Mapping[str, Any]) -> bool:
 def submit(jobs: Sequence[RunJob], tag: str, options: Mapping[str, Any], folder: Path) -> None:
     """Submit jobs as one array, in their order, of which ``array_parallelism`` run at a time.
 
-    Args:
-        jobs: the jobs.
-        tag: identifies the array in Slurm's queue.
-        options: those of `conf/hydra/launcher/slurm.yaml`.
-        folder: for the job scripts and submitit's logs.
+    ``tag`` identifies the array in Slurm's queue, ``options`` are those of `conf/hydra/launcher/slurm.yaml`, and
+    ``folder`` is for the job scripts and submitit's logs.
     """
     import submitit
 

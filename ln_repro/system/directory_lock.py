@@ -19,11 +19,11 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from ln_repro.errors import LnReproError
 from ln_repro.system.files import write_atomically
@@ -42,25 +42,15 @@ class InUseError(LnReproError):
 
 @dataclass(frozen=True)
 class Holder:
-    """The process that acquired a lock.
+    """The process that acquired a lock."""
 
-    Args:
-        host: name of its machine.
-        boot: identifies the machine and its last start.
-        pid: its process id.
-        job: its Slurm job, or None.
-        since: when it acquired the lock, in ISO format.
-        released: whether it released the lock.
-        created: when the process started, in seconds since the epoch; None in lock files of older versions.
-    """
-
-    host: str
-    boot: str
+    host: str  # name of its machine
+    boot: str  # identifies the machine and its last start
     pid: int
-    job: str | None
-    since: str
+    job: str | None  # its Slurm job
+    since: str  # when it acquired the lock, in ISO format
     released: bool = False
-    created: float | None = None
+    created: float | None = None  # when it started, in seconds since the epoch; None in lock files of older versions
 
     @property
     def is_local(self) -> bool:
@@ -70,6 +60,10 @@ class Holder:
     def __str__(self) -> str:
         where = "" if self.is_local else f" on {self.host}"
         return f"process {self.pid}{where}" + (f" (job {self.job})" if self.job else "")
+
+
+UNKNOWN = Holder("an unknown machine", "", 0, None, "")
+"""Stands for a holder whose lock file is damaged or not written yet."""
 
 
 class DirectoryLock:
@@ -87,11 +81,7 @@ class DirectoryLock:
         self._heart.start()
 
     def check(self) -> None:
-        """Check that this process still holds the lock.
-
-        Raises:
-            LnReproError: the process was suspended for so long that another machine took over.
-        """
+        """Raise `LnReproError` if this process was suspended for so long that another machine took over."""
         if self.taken_over or newest(self.folder)[0] != self.number:
             raise LnReproError(
                 f"{self.folder} was taken over by {newest(self.folder)[1]} while this process did not respond"
@@ -102,7 +92,7 @@ class DirectoryLock:
         self._ended.set()
         self._heart.join()
         with contextlib.suppress(OSError):  # for example a full disk: then the lock expires
-            write_atomically(_file(self.folder, self.number), _text(self.holder, released=True))
+            write_atomically(_file(self.folder, self.number), _text(replace(self.holder, released=True)))
         self._lock.close()
 
     def _beat(self) -> None:
@@ -131,7 +121,7 @@ def holder(folder: Path) -> Holder | None:
     """Return the process that holds the lock, here or (by its heartbeat) on another machine; None if it is free."""
     number, last = newest(folder)
     if is_locked(_lock_file(folder)):  # by a command or one of its workers
-        return last or _unknown(folder)
+        return last or UNKNOWN
     if last is None or last.is_local or last.released:
         return None
     try:
@@ -191,7 +181,7 @@ def _acquire(folder: Path, patience: float) -> DirectoryLock:
             lock.close()
         waited = time.monotonic() - start
         if waited > patience and (not lock or watch.heard):
-            raise InUseError(f"{folder} is in use by {last or _unknown(folder)}; wait for it or stop it")
+            raise InUseError(f"{folder} is in use by {last or UNKNOWN}; wait for it or stop it")
         time.sleep(POLL_SECONDS)
 
 
@@ -276,17 +266,13 @@ def _file(folder: Path, number: int) -> Path:
     return folder / "sessions" / f"{number}.json"
 
 
-def _text(holder: Holder, **changed: Any) -> str:
-    return json.dumps({**vars(holder), **changed}) + "\n"
+def _text(holder: Holder) -> str:
+    return json.dumps(vars(holder)) + "\n"
 
 
 def _read(folder: Path, number: int) -> Holder:
-    """Return the holder of a lock; if the file is damaged, an unknown process on another machine."""
+    """Return the holder of a lock; `UNKNOWN`, which is not on this machine, if the file is damaged."""
     try:
         return Holder(**json.loads(_file(folder, number).read_text()))
     except (OSError, ValueError, TypeError):
-        return _unknown(folder)
-
-
-def _unknown(folder: Path) -> Holder:
-    return Holder("an unknown machine", "", 0, None, "")
+        return UNKNOWN

@@ -7,11 +7,9 @@ from rich.live import Live
 
 
 class Screen:
-    """A console and, as a context manager on a terminal, a live view.
+    """A console, standard error by default, and on a terminal, as a context manager, a live view.
 
-    Args:
-        console: standard error by default.
-        view: arguments of rich's `Live`.
+    ``view`` are arguments of rich's `Live`.
     """
 
     def __init__(self, console: Console | None = None, **view: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ln_repro.claims.arms import Arms
+from ln_repro.claims.arms import LOCK, Arms
 from ln_repro.claims.deviations import uncounted
 from ln_repro.claims.evidence import Arm, Evidence, gather
 from ln_repro.claims.judge import evidence_of
@@ -78,17 +78,20 @@ def test_progress_and_skill_are_known_where_the_entropies_of_the_corpus_are() ->
     assert not gather(runs, named)["toybert"].trained(best)
 
 
-def test_the_lock_file_is_read_if_it_is_up_to_date_and_written_the_same_twice(tmp_path: Path) -> None:
+def test_the_lock_file_is_read_if_it_is_up_to_date_and_written_the_same_twice(tmp_path: Path, monkeypatch) -> None:
     asked: list[str] = []
-    source, lock = tmp_path / "arm.yaml", tmp_path / "lock.json"
+    source, lock = tmp_path / "arm.yaml", tmp_path / LOCK
     source.write_text("lr: 1")
 
     def compose(exp: str) -> Any:
         asked.append(exp)
         return made_experiment(exp) if exp == "toy_postln_warm" else None
 
+    monkeypatch.setattr("ln_repro.claims.arms.named", compose)
+    monkeypatch.setattr("ln_repro.claims.arms.sources", lambda: [source])
+
     def arms() -> Arms:
-        found = Arms(compose, [source], lock)
+        found = Arms(tmp_path / "records")
         assert found("toy_postln_warm") == named("toy_postln_warm") and found("toy_nothing") is None
         return found
 

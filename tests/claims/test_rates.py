@@ -27,6 +27,11 @@ def curve(*hits: int, seeds: int = 5, lowest: float = 1.0) -> Curve:
     return {lowest * 2.0**at: of(number, seeds) for at, number in enumerate(hits)}
 
 
+def ceilings(high: Curve, low: Curve) -> Finding:
+    """Return whether the ceiling of Post-LN with warm-up is above the one without."""
+    return Ceilings("postln_warm", "postln_nowarm").judge(held({"postln_warm": high, "postln_nowarm": low}))
+
+
 @pytest.mark.parametrize(
     ("high", "low", "verdict", "needs"),
     [
@@ -48,16 +53,14 @@ def curve(*hits: int, seeds: int = 5, lowest: float = 1.0) -> Curve:
     ],
 )
 def test_ceilings(high: Curve, low: Curve, verdict: str, needs: str | None) -> None:
-    found = Ceilings("postln_warm", "postln_nowarm").judge(held({"postln_warm": high, "postln_nowarm": low}))
+    found = ceilings(high, low)
     assert found.verdict == verdict, found.words
     assert found.needs == needs if needs is None else needs in (found.needs or "")
     assert len(found.runs) == sum(map(len, [*high.values(), *low.values()]))
 
 
 def test_a_difference_that_may_be_chance_is_not_denied() -> None:
-    found = Ceilings("postln_warm", "postln_nowarm").judge(
-        held({"postln_warm": curve(5, 4, 0), "postln_nowarm": curve(5, 1, 0)})
-    )
+    found = ceilings(curve(5, 4, 0), curve(5, 1, 0))
     assert found.words.endswith("no rate at which significantly more of the former's seeds train")
 
 
@@ -69,7 +72,7 @@ def test_a_difference_that_may_be_chance_is_not_denied() -> None:
     ],
 )
 def test_ceilings_in_plain_words(low: Curve, words: str) -> None:
-    found = Ceilings("postln_warm", "postln_nowarm").judge(held({"postln_warm": curve(5, 5, 0), "postln_nowarm": low}))
+    found = ceilings(curve(5, 5, 0), low)
     assert found.plain == f"Post-LN with warm-up trains at learning rates up to 2, {words} warm-up (p = 0.008)"
 
 
@@ -83,7 +86,7 @@ def test_ceilings_in_plain_words(low: Curve, words: str) -> None:
     ],
 )  # fmt: skip
 def test_too_few_seeds_for_a_ceiling_are_counted_at_the_rate_with_the_most(high: Curve, low: Curve, words: str) -> None:
-    found = Ceilings("postln_warm", "postln_nowarm").judge(held({"postln_warm": high, "postln_nowarm": low}))
+    found = ceilings(high, low)
     assert (found.verdict, found.plain) == (INCONCLUSIVE, words)
 
 

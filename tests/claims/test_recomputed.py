@@ -11,7 +11,7 @@ from ln_repro.claims.rates import ceiling as our_ceiling
 from ln_repro.experiment.compose import CONF
 from ln_repro.experiment.named import registered
 from tests.claims import recomputed
-from tests.committed import evidence
+from tests.committed import archive
 
 SETTINGS = ("toy", "multi30k", "multi30k6")
 RATIOS = {"rel": 1e-9, "abs": 0.0}
@@ -20,7 +20,7 @@ MT_4, MT_5 = (next(claim for claim in CLAIMS if claim.id == id) for id in ("MT-4
 
 @pytest.fixture(params=SETTINGS)
 def setting(request: pytest.FixtureRequest) -> str:
-    if request.param not in evidence():
+    if request.param not in archive().evidence:
         pytest.skip(f"no records of {request.param}")
     return str(request.param)
 
@@ -31,7 +31,7 @@ def known(setting: str) -> frozenset[str]:
 
 
 def test_every_arm_has_the_same_runs_of_which_as_many_train_and_fail(setting: str) -> None:
-    ours, arms = evidence()[setting], known(setting)
+    ours, arms = archive().evidence[setting], known(setting)
     assert {arm for arm in arms_of_rules() if arm in arms and recomputed.by_rate(setting, arm)} <= {*ours.rates} <= arms
     for arm in ours.rates:
         theirs = recomputed.by_rate(setting, arm)
@@ -48,7 +48,7 @@ def test_every_arm_has_the_same_runs_of_which_as_many_train_and_fail(setting: st
 
 
 def test_fishers_p_values_are_the_same(setting: str) -> None:
-    ours, arms = evidence()[setting], known(setting)
+    ours, arms = archive().evidence[setting], known(setting)
     pairs = [("postln_warm", "postln_nowarm"), ("postln_warm", "postln_nowarm_literal"),
              ("preln_nowarm_anchored", "postln_nowarm"), ("postln_warm_sgd", "postln_nowarm_sgd")]  # fmt: skip
     for one, other in pairs:
@@ -74,15 +74,15 @@ def test_the_intervals_of_mt_4_are_the_same(setting: str) -> None:
     gaps = [recomputed.bleu(first[seed]) - recomputed.bleu(second[seed]) for seed in sorted({*first} & {*second})]
     low, high = recomputed.student(gaps)
     told = f"{sum(gaps) / len(gaps):.3g} [{low:.3g}, {high:.3g}] (at {rates[0]:g} and {rates[1]:g})"
-    assert best.judge(evidence()[setting]).words.endswith(told)
-    curves = [evidence()[setting].curve(arm)[rate] for arm, rate in zip(arms, rates, strict=True)]
+    assert best.judge(archive().evidence[setting]).words.endswith(told)
+    curves = [archive().evidence[setting].curve(arm)[rate] for arm, rate in zip(arms, rates, strict=True)]
     ours = [best.metric.of(one) - best.metric.of(other) for one, other in zip(*curves, strict=True)]
     assert interval(ours) == pytest.approx((low, high), **RATIOS)
 
 
 def test_the_intervals_of_mt_5_are_the_same(setting: str) -> None:
     assert MT_5.others
-    found = evidence()[setting]
+    found = archive().evidence[setting]
     for one in MT_5.others.criteria:
         slow, fast = (found.arms.get(arm, {}) for arm in one.arms)
         if len({*slow} & {*fast}) < 2:

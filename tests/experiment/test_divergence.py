@@ -50,7 +50,7 @@ def test_a_run_is_stuck_once_its_loss_has_stayed_above_the_entropy_and_does_not_
 
 def test_committed_runs_of_adam_that_end_above_the_entropy_are_stuck_and_those_of_slow_sgd_are_not():
     """Post-LN's loss without warm-up rises to 6.4 bits or more with Adam; with SGD at 0.02 or less it still falls."""
-    kept, found = committed.kept(), Counter()
+    kept, found = committed.archive().kept, Counter()
     for record in kept.records:
         entropy = kept.corpora[record["data"]["fingerprint"]]["unigram_bits"]
         validations = [(row["update"], row["valid_nll_loss"]) for row in record["epochs"]]

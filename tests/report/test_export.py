@@ -1,6 +1,5 @@
 """Committed tables are what the committed records give; and what the tables of arms and of rates say."""
 
-from ln_repro.commands.archive import arms_beside
 from ln_repro.report.export import all_tables, arms_table, export, rates_table
 from ln_repro.report.readme_table import BEGIN, END, headlines, with_verdicts
 from ln_repro.system.paths import CHECKOUT
@@ -11,8 +10,8 @@ from tests.report.claims import claims
 
 
 def test_what_is_committed_is_what_the_records_give() -> None:
-    kept, rows, evidence, theory = committed.kept(), committed.rows(), committed.evidence(), committed.theory()
-    files = export(all_tables(kept, rows, evidence, theory["findings"], arms_beside(committed.RECORDS)))
+    kept, arms, evidence = committed.archive()
+    files = export(all_tables(kept, committed.rows(), evidence, committed.theory()["findings"], arms))
     folder = committed.RESULTS / "tables"
     assert {path.name for path in folder.iterdir()} == {*files}
     for name, text in files.items():

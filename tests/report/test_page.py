@@ -47,7 +47,7 @@ class Reader(HTMLParser):
 def text() -> str:
     """Return the page of the committed records."""
     picture = (RESULTS / "figures" / f"{figure_rates.NAME}.svg").read_text(encoding="utf-8")
-    return page(committed.kept().runs, committed.rows(), committed.theory(), picture)
+    return page(committed.archive().kept.runs, committed.rows(), committed.theory(), picture)
 
 
 def test_what_is_committed_is_what_the_records_give(text: str) -> None:

@@ -21,7 +21,7 @@ OLD, ALONE, LINEAR, LOST = "8ba132bb58", "fc87acbec0", "multi30k_preln_nowarm_ra
 
 @pytest.fixture(scope="module")
 def kept() -> list[Run]:
-    return list(committed.kept().runs)
+    return list(committed.archive().kept.runs)
 
 
 @pytest.fixture
