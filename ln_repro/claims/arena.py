@@ -10,7 +10,7 @@ from ln_repro.claims.evidence import Evidence, Rate
 from ln_repro.claims.intervals import Interval
 from ln_repro.claims.metrics import VALID_LOSS, at, reached
 from ln_repro.claims.probes import uneven_gradients
-from ln_repro.claims.rates import SAMPLES, Ceiling, arm_sensitivity, best_rate, ceiling
+from ln_repro.claims.rates import SAMPLES, Ceiling, arm_sensitivity, best_rate, ceiling, shared_rates
 from ln_repro.records.archive import Run
 
 LEAST_SCHEMES = 3
@@ -40,7 +40,7 @@ class Entry:
     epochs: float
     without: Ceiling  # without warm-up
     with_ramp: Ceiling
-    sensitivity: float | None  # to the learning rate, without warm-up, in bits; None if unknown
+    sensitivity: float | None  # over the rates that all schemes share, without warm-up, in bits; None if unknown
     unevenness: tuple[float, float] | None  # before training and the largest during it; geometric means over runs
 
     @property
@@ -63,10 +63,11 @@ def arena(evidence: Evidence) -> list[Entry]:
             bests[scheme] = min(arms, key=lambda one: fmean(run.loss for run in one[2]))
     ranks = _ranks({scheme: [run.bleu for run in runs] for scheme, (_, _, runs) in bests.items()})
     reference = bests[REFERENCE][2] if REFERENCE in bests else []
+    rates = shared_rates(evidence, [arms_of(scheme)[0] for scheme in bests])
     entries = []
     for scheme, (arm, rate, runs) in bests.items():
         without, with_ramp = arms_of(scheme)
-        sensitivity, _ = arm_sensitivity(evidence, without) or (None, None)
+        sensitivity, _ = arm_sensitivity(evidence, without, rates) or (None, None)
         entries.append(Entry(
             scheme, arm, rate, runs, ranks[scheme], _improvement(runs, reference), _epochs(runs, reference),
             ceiling(evidence, without), ceiling(evidence, with_ramp), sensitivity, _unevenness(runs),
@@ -75,13 +76,15 @@ def arena(evidence: Evidence) -> list[Entry]:
 
 
 def _ranks(scores: Mapping[str, Sequence[float]]) -> dict[str, Interval]:
-    """Return the 95 % bootstrap interval of each rank, from seeds drawn with replacement."""
+    """Return the 95 % bootstrap interval of each rank, from seeds drawn with replacement; ties share their mean."""
     draw = Random(0)
-    drawn: dict[str, list[int]] = {name: [] for name in scores}
+    drawn: dict[str, list[float]] = {name: [] for name in scores}
     for _ in range(SAMPLES):
         means = {name: fmean(draw.choices(values, k=len(values))) for name, values in scores.items()}
-        for rank, name in enumerate(sorted(means, key=lambda one: -means[one]), 1):
-            drawn[name].append(rank)
+        for name, mean in means.items():
+            better = sum(other > mean for other in means.values())
+            equal = sum(other == mean for other in means.values())
+            drawn[name].append(better + (equal + 1) / 2)
     cuts = {name: quantiles(ranks, n=40) for name, ranks in drawn.items()}
     return {name: (cut[0], cut[-1]) for name, cut in cuts.items()}
 

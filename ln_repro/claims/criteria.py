@@ -7,13 +7,14 @@ from typing import NamedTuple, Protocol
 
 from ln_repro.claims.evidence import TRAINS, Evidence
 from ln_repro.claims.intervals import LEVEL, LINEAR, LOG, Interval, Scale, interval
-from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, all_of, any_of, verdict
+from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, all_of, any_of, outside, verdict
 from ln_repro.claims.words import arm_words, region_words, rounded_mean, spoken
 from ln_repro.records.archive import Run
 
 SEEDS = 5
 """Number of seeds needed for a verdict on training."""
 MORE_SEEDS = "more seeds: the interval crosses the edge"
+MIXED = "more seeds: some train and some do not"
 SHARE = 0.8
 """Minimum share of the seeds that must train (fail) for an arm to count as trained (failed)."""
 
@@ -58,6 +59,7 @@ class Finding:
     needs: str | None = None  # what would resolve an inconclusive verdict
     runs: Sequence[Run] = ()  # those used in addition to the runs of the claim's arms
     plain: str = ""  # the most important of the values in a clause for a headline
+    answer: str = ""  # if more seeds would not change an inconclusive verdict: what was found instead
 
 
 class Criterion(Protocol):
@@ -96,6 +98,19 @@ class Metric:
         return Metric(f"{self.words} over that of {{}}", lambda one, other: self.of(one) / self.of(other), LOG)
 
 
+def judge_interval(bounds: Interval, region: Interval, contradicted: Interval | None) -> tuple[str, str | None]:
+    """Return the verdict on an interval and what would resolve it, if more seeds can (see `verdict`)."""
+    result = verdict(bounds, region, contradicted)
+    between = contradicted is not None and outside(bounds, region) and outside(bounds, contradicted)
+    return result, MORE_SEEDS if result == INCONCLUSIVE and not between else None
+
+
+def limits_words(region: Interval, contradicted: Interval | None) -> str:
+    """Return a region, and the one that contradicts the claim, as text."""
+    words = region_words(*region)
+    return f"{words} (contradicted: {region_words(*contradicted)})" if contradicted else words
+
+
 @dataclass(frozen=True)
 class Within:
     """The confidence interval of a metric's mean over seeds lies between ``low`` and ``high``."""
@@ -105,12 +120,11 @@ class Within:
     low: float = -math.inf
     high: float = math.inf
     contradicted: Interval | None = None  # the region that contradicts the claim; None: all outside ``low`` to ``high``
+    neither: str = ""  # the answer if the interval lies in neither region
     level: float = LEVEL
 
     def sentence(self) -> str:
-        words = f"{self.metric.name(self.arms)}: {region_words(self.low, self.high)}"
-        if self.contradicted:
-            words += f" (contradicted: {region_words(*self.contradicted)})"
+        words = f"{self.metric.name(self.arms)}: {limits_words((self.low, self.high), self.contradicted)}"
         return words + (f" ({100 * self.level:g} % interval)" if self.level != LEVEL else "")
 
     def judge(self, evidence: Evidence) -> Finding:
@@ -120,13 +134,12 @@ class Within:
         if any(map(math.isnan, values)):
             return Finding(INCONCLUSIVE, "", f"{', '.join(self.arms)}: measured in every seed (probes, events)")
         bounds = interval(values, self.metric.scale, self.level)
-        result = verdict(bounds, (self.low, self.high))
-        if self.contradicted and result != REPRODUCED:
-            result = CONTRADICTED if verdict(bounds, self.contradicted) == REPRODUCED else INCONCLUSIVE
+        result, needs = judge_interval(bounds, (self.low, self.high), self.contradicted)
+        answer = self.neither if result == INCONCLUSIVE and not needs else ""
         words = f"{self.metric.name(self.arms)} {spoken(values, self.metric.scale)}"
         mean, within = rounded_mean(values, self.metric.scale)
         clause = self.metric.plain and self.metric.plain.format(*map(arm_words, self.arms), value=mean) + within
-        return Finding(result, words, MORE_SEEDS if result == INCONCLUSIVE else None, plain=clause)
+        return Finding(result, words, needs, plain=clause, answer=answer)
 
 
 @dataclass(frozen=True)
@@ -162,15 +175,20 @@ class Trains:
     def sentence(self) -> str:
         bleu = f"{TRAINS} of the best arm's" if self.bleu is None else f"{self.bleu:g}"
         share = "all" if self.least == 1 else f"at least {self.least:.0%}" if self.least else f"at most {self.most:.0%}"
-        return f"{arm_words(self.arm)} trains (BLEU at least {bleu}) in {share} of its seeds"
+        mixed = f" (contradicted: at most {1 - SHARE:.0%})" if self.least == SHARE else ""
+        return f"{arm_words(self.arm)} trains (BLEU at least {bleu}) in {share} of its seeds{mixed}"
 
     def judge(self, evidence: Evidence) -> Finding:
         def trained(run: Run) -> bool:
             return evidence.trained(run) if self.bleu is None else run.finite and run.bleu >= self.bleu
 
         count = Count.of(trained, evidence.arms[self.arm].values())
-        holds = self.least <= count.share <= self.most
-        return Finding(REPRODUCED if holds else CONTRADICTED, f"{arm_words(self.arm)} trains in {count}")
+        words = f"{arm_words(self.arm)} trains in {count}"
+        if self.least <= count.share <= self.most:
+            return Finding(REPRODUCED, words)
+        if self.least == SHARE and not count.few:
+            return Finding(INCONCLUSIVE, words, MIXED)
+        return Finding(CONTRADICTED, words)
 
 
 @dataclass(frozen=True)

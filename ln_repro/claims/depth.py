@@ -63,5 +63,6 @@ class AtDepth:
         result = any_of(verdicts)
         if result == CONTRADICTED and len(verdicts) < (len(self.layers) or LEAST_DEPTHS):
             result = INCONCLUSIVE
-        needs = f"{SEEDS} seeds at every depth" if result == INCONCLUSIVE else None
+        depths = len(self.layers) or LEAST_DEPTHS
+        needs = f"{SEEDS} seeds at each of {depths} depths" if result == INCONCLUSIVE else None
         return Finding(result, "; ".join(words), needs, runs)

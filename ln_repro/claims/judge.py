@@ -69,25 +69,27 @@ def judge(rule: Rule, evidence: Evidence) -> Row:
     runs |= {run.record["id"]: run for one in evidence.by_start for arm in arms
              for _, run in sorted(one.arms.get(arm, {}).items())}  # fmt: skip
     seeds = len(evidence.seeds(rule.arms)) if rule.arms else len({run.seed for run in runs.values()})
-    result, needs = all_of(finding.verdict for finding in findings), None
+    result, needs, answer = all_of(finding.verdict for finding in findings), None, ""
     if rule.arms and seeds < rule.seeds:
         result, needs = INCONCLUSIVE, f"{rule.seeds - seeds} more seed{'s' * (rule.seeds - seeds > 1)}"
     elif result == INCONCLUSIVE:
-        needs = "; ".join(dict.fromkeys(finding.needs for finding in findings if finding.needs))
+        needs = "; ".join(dict.fromkeys(finding.needs for finding in findings if finding.needs)) or None
+        answer = "" if needs else next((finding.answer for finding in findings if finding.answer), "")
     ours = "; ".join(finding.words for finding in findings if finding.words)
     plain = "; ".join(finding.plain for finding in findings if finding.plain).replace(f" {PARTS['anchored']}", "")
-    return result_of(rule, result, needs, ours, seeds, [*runs.values()], plain)
+    return result_of(rule, result, needs, ours, seeds, [*runs.values()], plain, answer)
 
 
 def result_of(
     rule: Rule, verdict: str, needs: str | None, ours: str = "", seeds: int = 0, runs: Sequence[Run] = (),
-    plain: str = "",
+    plain: str = "", answer: str = "",
 ) -> Row:  # fmt: skip
     """Return the result of a rule on one setting, as part of a row.
 
     ``needs`` is what would resolve the claim, ``ours`` the measured values as text, ``plain`` the most important of
-    them as clauses for a headline, ``written`` the date of the rule, ``older`` the number of records made before it,
-    ``code`` the versions of the code that made the records, and ``evidence`` their ids.
+    them as clauses for a headline, ``answer`` what was found instead if more seeds would not resolve it, ``written``
+    the date of the rule, ``older`` the number of records made before it, ``code`` the versions of the code that made
+    the records, and ``evidence`` their ids.
     """
     written = datetime.fromisoformat(rule.written)
     began = [datetime.fromisoformat(run.events[0]["time"]) for run in runs if run.events and "time" in run.events[0]]
@@ -96,6 +98,7 @@ def result_of(
         "written": rule.written[:10], "source": rule.source, "older": sum(time < written for time in began),
         "code": sorted({str(run.record["code"].get("git") or "unknown")[:7] for run in runs}),
         "evidence": [run.record["id"] for run in runs], "needs": needs, "plain": plain,
+        "answer": answer,
     }  # fmt: skip
 
 

@@ -1,17 +1,17 @@
 """Ceilings, best rates and sensitivities of arms over a grid of learning rates, and criteria that compare them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from statistics import fmean, quantiles
 from typing import NamedTuple
 
-from ln_repro.claims.criteria import MORE_SEEDS, SEEDS, SHARE, Count, Finding, Metric
+from ln_repro.claims.criteria import SEEDS, SHARE, Count, Finding, Metric, judge_interval, limits_words
 from ln_repro.claims.evidence import FAILS, PRETRAINED_TRAINS, TRAINS, Evidence, Rate
 from ln_repro.claims.intervals import Interval, fisher_exact, interval
-from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, verdict
-from ln_repro.claims.words import arm_words, contrast_words, region_words, rounded_mean, spoken
+from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
+from ln_repro.claims.words import arm_words, contrast_words, rounded_mean, spoken
 from ln_repro.records.archive import Run
 
 CURVE_SEEDS = 3
@@ -89,12 +89,25 @@ def sensitivity_interval(curve: Mapping[float, Sequence[float]], most: float) ->
     return cut[0], cut[-1]
 
 
-def arm_sensitivity(evidence: Evidence, arm: str) -> tuple[float, Interval] | None:
-    """Return the sensitivity of an arm with its interval; None if too few rates were run, or the entropy is unknown."""
-    curve = {rate: [run.nll for run in runs] for rate, runs in evidence.curve(arm).items()}
+def shared_rates(evidence: Evidence, arms: Sequence[str]) -> set[Rate]:
+    """Return the rates that all of the arms with at least `LEAST_RATES` were run at."""
+    curves = [{*curve} for arm in arms if len(curve := evidence.curve(arm)) >= LEAST_RATES]
+    return set.intersection(*curves) if curves else set()
+
+
+def arm_sensitivity(evidence: Evidence, arm: str, rates: Collection[Rate]) -> tuple[float, Interval] | None:
+    """Return the sensitivity of an arm over some rates, with its interval.
+
+    Return None if it was run at fewer than `LEAST_RATES` of them or not at all of them, if no run trains there, or if
+    the entropy is unknown.
+    """
+    runs = {rate: runs for rate, runs in evidence.curve(arm).items() if rate in rates}
     most = evidence.entropies.get("source_blind_bits")
-    if len(curve) < LEAST_RATES or most is None:
+    if len(runs) < max(LEAST_RATES, len(rates)) or most is None:
         return None
+    if not any(evidence.trained(run) for of_rate in runs.values() for run in of_rate):
+        return None
+    curve = {rate: [run.nll for run in of_rate] for rate, of_rate in runs.items()}
     return sensitivity(curve, most), sensitivity_interval(curve, most)
 
 
@@ -108,12 +121,15 @@ class Difference(NamedTuple):
 
 
 def significant(evidence: Evidence, first: str, second: str) -> Difference | None:
-    """Return the most significant difference among the rates at which more of the first arm's seeds train, if any."""
+    """Return the most significant difference among the rates at which more of the first arm's seeds train, if any.
+
+    Rates at which one of them has fewer than `SEEDS` do not count.
+    """
     curves = evidence.curve(first), evidence.curve(second)
     differences = []
     for rate in curves[0].keys() & curves[1].keys():
         one, other = (Count.of(evidence.trained, curve[rate]) for curve in curves)
-        if one.share > other.share:
+        if one.share > other.share and min(one.runs, other.runs) >= SEEDS:
             differences.append(Difference(fisher_exact(*one, *other), rate, one, other))
     return min((found for found in differences if found.p_value < SIGNIFICANT), default=None)
 
@@ -153,6 +169,8 @@ class Ceilings(OverRates):
         )
 
     def judge(self, evidence: Evidence) -> Finding:
+        if missing := [arm for arm in self.compared if not evidence.curve(arm)]:
+            return Finding(INCONCLUSIVE, "", f"runs of {', '.join(missing)}")
         high, low = ceiling(evidence, self.first), ceiling(evidence, self.second)
         runs = [run for arm in self.compared for of_rate in evidence.curve(arm).values() for run in of_rate]
         words = f"ceiling {high.words()} for {arm_words(self.first)}, {low.words()} for {arm_words(self.second)}"
@@ -180,8 +198,10 @@ class Ceilings(OverRates):
         if high.above is not None and low.rate is not None and (high.rate or 0.0) <= low.rate:
             return Finding(CONTRADICTED, words, None, runs, self._plain(high, low, difference))
         needs = "higher rates" if None in (high.above, low.above) else "rates between the two ceilings"
-        if apart:
-            needs = f"more seeds at {high.rate:g}: how many train may differ by chance"
+        if apart and high.rate is not None:
+            fewest = min(len(evidence.curve(arm).get(high.rate, ())) for arm in self.compared)
+            needs = (f"{SEEDS} seeds of both at {high.rate:g}" if fewest < SEEDS
+                     else f"more seeds at {high.rate:g}: how many train may differ by chance")  # fmt: skip
         return Finding(INCONCLUSIVE, words, needs, runs, so_far)
 
     def _so_far(self, evidence: Evidence) -> str:
@@ -228,14 +248,16 @@ class TrainsWhereFails(OverRates):
         for rate in shared:
             trained, others_trained = (Count.of(evidence.trained, curve[rate]) for curve in (one, other))
             failed = Count.of(evidence.failed, other[rate])
-            apart = fisher_exact(*trained, *others_trained) < SIGNIFICANT
-            if trained.share >= SHARE and failed.share >= SHARE and apart:
+            if trained.most and failed.most and fisher_exact(*trained, *others_trained) < SIGNIFICANT:
                 words = f"at {rate:g} {first} trains in {trained}, {second} fails in {failed}"
                 plain = f"at {rate:g}, {first} trains on {trained} seeds and {second} fails on {failed}"
                 return Finding(REPRODUCED, words, None, runs, plain)
-        whole = all(len(curve[rate]) >= SEEDS for curve in (one, other) for rate in shared)
-        found, needs = (CONTRADICTED, None) if whole else (INCONCLUSIVE, f"{SEEDS} seeds at every rate")
-        return Finding(found, f"{first} trains and {second} fails at none of {len(shared)} rates", needs, runs)
+        words = f"{first} trains and {second} fails at none of {len(shared)} rates"
+        if any(len(curve[rate]) < SEEDS for curve in (one, other) for rate in shared):
+            return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds at every rate", runs)
+        if Count.of(evidence.trained, other[max(shared)]).most:
+            return Finding(INCONCLUSIVE, words, "higher rates", runs)
+        return Finding(CONTRADICTED, words, None, runs)
 
 
 @dataclass(frozen=True)
@@ -248,10 +270,13 @@ class BestRates(OverRates):
     metric: Metric
     low: float = -math.inf
     high: float = math.inf
+    contradicted: Interval | None = None  # the region that contradicts the claim; None: all outside ``low`` to ``high``
+    neither: str = ""  # the answer if the interval lies in neither region
 
     def sentence(self) -> str:
         words = self.metric.minus().name(self.compared)
-        return f"{words}, each at its rate of lowest validation loss: {region_words(self.low, self.high)}"
+        limits = limits_words((self.low, self.high), self.contradicted)
+        return f"{words}, each at its rate of lowest validation loss: {limits}"
 
     def judge(self, evidence: Evidence) -> Finding:
         best, other_best = (best_rate(evidence, arm) for arm in self.compared)
@@ -259,14 +284,17 @@ class BestRates(OverRates):
             return Finding(INCONCLUSIVE, "", f"{SEEDS} seeds at the best rate of both arms")
         (rate, one), (other_rate, other) = best, other_best
         shared = sorted({*one} & {*other})
-        needs = f"{SEEDS} seeds at {rate:g} and {other_rate:g}" if len(shared) < SEEDS else None
+        rates = " and ".join(f"{one:g}" for one in dict.fromkeys((rate, other_rate)))
         if not shared:
-            return Finding(INCONCLUSIVE, "", needs)
+            return Finding(INCONCLUSIVE, "", f"{SEEDS} seeds at {rates}")
         name = self.metric.minus().name(self.compared)
         values = [self.metric.of(one[seed]) - self.metric.of(other[seed]) for seed in shared]
-        result = INCONCLUSIVE if needs else verdict(interval(values), (self.low, self.high))
-        if result == INCONCLUSIVE:
-            needs = needs or MORE_SEEDS
-        words = f"{name} {spoken(values)} (at {rate:g} and {other_rate:g})"
-        plain = f"at the best rate of each, {name} is {''.join(rounded_mean(values))}"
-        return Finding(result, words, needs, [*one.values(), *other.values()], plain)
+        result, needs = judge_interval(interval(values), (self.low, self.high), self.contradicted)
+        if len(shared) < SEEDS:
+            result, needs = INCONCLUSIVE, f"{SEEDS} seeds at {rates}"
+        answer = self.neither if result == INCONCLUSIVE and not needs else ""
+        alone = all(len(usable_curve(evidence, arm)) == 1 for arm in self.compared)
+        place = f"at {rates}, the only rate run for both" if alone else "at the best rate of each"
+        words = f"{name} {spoken(values)} (at {rates})"
+        plain = f"{place}, {name} is {''.join(rounded_mean(values))}"
+        return Finding(result, words, needs, [*one.values(), *other.values()], plain, answer)

@@ -10,12 +10,26 @@ NOT_RUN = "not-run"
 """There are no runs."""
 
 
-def verdict(interval: Interval, region: Interval) -> str:
-    """Return the verdict on an interval: inside the region, entirely outside, or partly inside (inconclusive)."""
-    (low, high), (least, most) = interval, region
-    if least <= low and high <= most:
+def verdict(interval: Interval, region: Interval, contradicted: Interval | None = None) -> str:
+    """Return the verdict on an interval.
+
+    Reproduced inside the region; contradicted inside the region ``contradicted``, or if there is none, entirely outside
+    the first; otherwise inconclusive.
+    """
+    if inside(interval, region):
         return REPRODUCED
-    return CONTRADICTED if high < least or most < low else INCONCLUSIVE
+    denied = inside(interval, contradicted) if contradicted else outside(interval, region)
+    return CONTRADICTED if denied else INCONCLUSIVE
+
+
+def inside(interval: Interval, region: Interval) -> bool:
+    """Return whether an interval lies in a region, its ends included."""
+    return region[0] <= interval[0] and interval[1] <= region[1]
+
+
+def outside(interval: Interval, region: Interval) -> bool:
+    """Return whether an interval and a region have no value in common."""
+    return interval[1] < region[0] or region[1] < interval[0]
 
 
 def near(values: Sequence[float], region: Interval) -> str:

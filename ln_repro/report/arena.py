@@ -19,7 +19,7 @@ NOTES = (
     "P: probability that a seed beats one of Pre-LN",
     "epochs: to the loss that Pre-LN has after half of its training, over those of Pre-LN",
     "w/o, w/: largest rate at which 4 of 5 seeds train, without and with a ramp; +: or larger",
-    "sens.: mean NLL over all rates minus that of the best, without a ramp, in bits",
+    "sens.: mean NLL over the rates all were run at minus the best, without a ramp, in bits",
 )
 COST_COLUMNS = ("scheme", "uneven at start", "uneven later", "time", "memory")
 COST_NOTES = (

@@ -165,8 +165,10 @@ def _skill(evidence: Evidence, runs: Sequence[Run]) -> str | None:
 
 
 def _sensitivity(evidence: Evidence, arm: str) -> str | None:
-    """Return the learning-rate sensitivity in bits with its interval; None if it is unknown."""
-    if (found := arm_sensitivity(evidence, arm)) is None:
+    """Return the learning-rate sensitivity in bits with its interval, and the rates; None if it is unknown."""
+    rates = evidence.curve(arm).keys()
+    if (found := arm_sensitivity(evidence, arm, rates)) is None:
         return None
     value, (low, high) = found
-    return f"{value:.2f}" + (f" [{low:.2f}, {high:.2f}]" if math.isfinite(low) else "")
+    interval = f" [{low:.2f}, {high:.2f}]" if math.isfinite(low) else ""
+    return f"{value:.2f}{interval} over {min(rates):g} to {max(rates):g}"

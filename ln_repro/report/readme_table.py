@@ -10,7 +10,7 @@ from ln_repro.report.tables import Table, markdown
 
 BEGIN, END = "<!-- verdicts: written by `make reproduce-tables` -->\n", "<!-- /verdicts -->\n"
 QUESTIONS = {
-    "MT-1.anchored": "Does Post-LN need warm-up?", "MT-4": "Is Pre-LN without warm-up as good as Post-LN with it?",
+    "MT-1.anchored": "Does Post-LN need warm-up?", "MT-4": "Is Pre-LN without warm-up comparable to Post-LN with it?",
     "MT-5": "Does Pre-LN train faster, with the same schedule?",
 }  # fmt: skip
 """The question that each of these claims answers."""
@@ -60,7 +60,8 @@ def headlines(rows: Sequence[Mapping[str, Any]]) -> list[Headline]:
 
 def _answer(other: Mapping[str, Any]) -> str:
     """Return the verdict on another corpus as the answer to a question."""
-    found = f"{named(other['data'])}{SMALL.get(other['setting'], '')}: {ANSWERS[other['verdict']]}."
+    answer = other["answer"] or ANSWERS[other["verdict"]]
+    found = f"{named(other['data'])}{SMALL.get(other['setting'], '')}: {answer}."
     if other["plain"]:
         found += f" {other['plain'][:1].upper()}{other['plain'][1:]}."
     return found + f" A verdict needs {other['needs']}." * bool(other["needs"])
@@ -82,6 +83,10 @@ def judged_corpora(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _verdict(other: Mapping[str, Any]) -> str:
-    """Return a verdict on another corpus with the number of seeds, and the model's size unless it is 6+6 layers."""
+    """Return a verdict on another corpus with the number of seeds, and the model's size unless it is 6+6 layers.
+
+    What was found instead of the claim is added to a verdict that more seeds would not change.
+    """
     seeds = other["seeds"]
-    return f"{other['verdict']} ({seeds} seed{'s' * (seeds > 1)}{SMALL.get(other['setting'], '')})"
+    found = ": ".join(filter(None, (other["verdict"], other["answer"])))
+    return f"{found} ({seeds} seed{'s' * (seeds > 1)}{SMALL.get(other['setting'], '')})"

@@ -18,6 +18,7 @@ RATES = {
     "postln_nowarm": {1e-3: [1.0, 2.0, 1.0], 2e-3: [1.0, 1.0, 1.0]},
     "postln_warm": {1e-3: [29.0, 30.1, 29.5], 2e-3: [29.0, 29.0, 29.0]},
 }
+WORSE = {"postln_warm": {1e-3: [20.0] * 3}}
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +38,12 @@ def test_schemes_are_ranked_by_bleu_at_their_best_rate_with_or_without_warm_up(e
     assert (entries["postln"].arm, entries["postln"].rate) == ("postln_warm", 1e-3)
     assert entries["deepnorm"].rank == (1, 1) and entries["preln"].rank[0] >= 2
     assert entries["postln"].rank == (2, 3) == entries["preln"].rank  # their seeds overlap
+
+
+def test_schemes_with_the_same_mean_share_their_rank():
+    arms = {"preln_nowarm_anchored": {1e-3: [30.0] * 3}, "rezero_nowarm": {1e-3: [30.0] * 3}, **WORSE}
+    ranks = {entry.scheme: entry.rank for entry in arena(gathered(on_rates("toy", arms))["toy"])}
+    assert ranks == {"preln": (1.5, 1.5), "rezero": (1.5, 1.5), "postln": (3, 3)}
 
 
 def test_the_probability_of_improvement_counts_pairs_of_seeds(entries):

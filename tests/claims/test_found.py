@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ln_repro.claims.bert import FINE_TUNING
-from ln_repro.claims.criteria import SEEDS
+from ln_repro.claims.criteria import SEEDS, SHARE, Trains
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import CLAIMS as ALL
 from ln_repro.claims.judge import arms_of_rules, claim_rows, deep, judge, row_of
@@ -89,6 +89,14 @@ def test_gradients_that_are_uneven_at_one_checkpoint_are_so_whatever_the_others_
 def test_where_an_interval_holds_the_edge_more_seeds_are_asked_for() -> None:
     row = judged("MT-4", {"preln_nowarm": {"bleu": 32.05}, "postln_warm": {"bleu": 32.6}})
     assert (row["verdict"], row["needs"]) == ("inconclusive", "more seeds: the interval crosses the edge")
+
+
+@pytest.mark.parametrize(("hits", "verdict"), [(4, "reproduced"), (3, "inconclusive"), (1, "contradicted")])
+def test_an_arm_of_which_some_seeds_train_neither_trains_nor_fails(hits: int, verdict: str) -> None:
+    runs = {seed: made(seed=seed, bleu=30.0 if seed <= hits else 1.0) for seed in range(1, 6)}
+    evidence = Evidence({"postln_nowarm_radam": runs}, {"preln_warm": {1e-3: {1: made(bleu=30.0)}}})
+    found = Trains("postln_nowarm_radam", least=SHARE).judge(evidence)
+    assert (found.verdict, bool(found.needs)) == (verdict, verdict == "inconclusive")
 
 
 @pytest.mark.parametrize("kept", [0, 3])

@@ -48,6 +48,7 @@ def ceilings(high: Curve, low: Curve) -> Finding:
         (curve(5, 5, 0, seeds=2), curve(5, 0, 0), INCONCLUSIVE, "3 seeds at every rate"),
         (curve(5, 3, 0), curve(5, 0, 0), CONTRADICTED, None),  # mixed is not trained
         (curve(5, 5, 0), curve(5, 1, 0), REPRODUCED, None),  # p = 0.048
+        (curve(5, 5, lowest=2.0), {1.0: of(0), 2.0: of(0, 4), 4.0: of(0, 4)}, INCONCLUSIVE, "5 seeds of both at 4"),
         (curve(5, 4, 0), curve(5, 1, 0), INCONCLUSIVE, "more seeds at 2"),  # p = 0.21
         (curve(5, 5, 0), {1.0: of(5), 1.5: of(2, 2), 2.0: of(0)}, REPRODUCED, None),  # two seeds are no rate
     ],
@@ -116,6 +117,8 @@ ONE, OTHER = "preln_nowarm_anchored", "postln_nowarm"
         (curve(5, 5), curve(5, 1), REPRODUCED),
         (curve(5, 5), {1.0: of(5), 2.0: of(0, fails=60.0)}, CONTRADICTED),  # partial is not failed
         (curve(5, 5), curve(5, 0, lowest=0.3), INCONCLUSIVE),  # no rate that both were run at
+        (curve(5, 5), curve(5, 5), INCONCLUSIVE),  # both train at the highest rate that was run
+        (curve(5, 5), {1.0: of(5), 2.0: of(0, 4)}, INCONCLUSIVE),
     ],
 )
 def test_one_arm_trains_at_a_rate_where_another_fails(trains: Curve, fails: Curve, verdict: str) -> None:
@@ -138,7 +141,24 @@ def test_the_best_rate_has_the_lowest_validation_loss_and_not_the_highest_bleu()
     assert found.verdict == REPRODUCED and "(at 2 and 1)" in found.words and len(found.runs) == 10
     assert at_best({1.0: (30.2, 3.0), 2.0: (40.0, 2.0)}).verdict == CONTRADICTED
     assert at_best({1.0: (30.5, 3.0)}, noise=1.0).verdict == INCONCLUSIVE
-    assert at_best({1.0: (30.2, 3.0)}, seeds=4).needs == "5 seeds at 1 and 1"
+    assert at_best({1.0: (30.2, 3.0)}, seeds=4).needs == "5 seeds at 1"
+
+
+def test_a_best_rate_without_others_is_not_called_the_best() -> None:
+    assert at_best({1.0: (30.2, 3.0)}).plain.startswith("at 1, the only rate run for both, BLEU of")
+    assert at_best({1.0: (30.2, 3.0), 2.0: (30.2, 4.0)}).plain.startswith("at the best rate of each, BLEU of")
+
+
+@pytest.mark.parametrize(
+    ("bleu", "verdict", "answer"),
+    [(30.5, REPRODUCED, ""), (32.0, INCONCLUSIVE, "better"), (28.0, CONTRADICTED, ""), (31.05, INCONCLUSIVE, "")],
+)
+def test_more_than_comparable_is_neither_reproduced_nor_contradicted(bleu: float, verdict: str, answer: str) -> None:
+    arms = {arm: {1.0: {seed: made(seed=seed, bleu=at + 0.1 * (-1) ** seed * (arm == ONE)) for seed in range(1, 6)}}
+            for arm, at in ((ONE, bleu), (OTHER, 30.0))}  # fmt: skip
+    found = BestRates(ONE, OTHER, BLEU, -1, 1, (-math.inf, -1), "better").judge(Evidence({}, arms))
+    assert (found.verdict, found.answer) == (verdict, answer)
+    assert bool(found.needs) == (verdict == INCONCLUSIVE and not answer)  # more seeds help where an edge is crossed
 
 
 def test_sensitivity_is_how_much_worse_the_other_rates_are_on_the_mean() -> None:

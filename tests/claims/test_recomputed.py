@@ -73,7 +73,8 @@ def test_the_intervals_of_mt_4_are_the_same(setting: str) -> None:
     first, second = (recomputed.by_rate(setting, arm)[rate] for arm, rate in zip(arms, rates, strict=True))
     gaps = [recomputed.bleu(first[seed]) - recomputed.bleu(second[seed]) for seed in sorted({*first} & {*second})]
     low, high = recomputed.student(gaps)
-    told = f"{sum(gaps) / len(gaps):.3g} [{low:.3g}, {high:.3g}] (at {rates[0]:g} and {rates[1]:g})"
+    at = f"{rates[0]:g}" if rates[0] == rates[1] else f"{rates[0]:g} and {rates[1]:g}"
+    told = f"{sum(gaps) / len(gaps):.3g} [{low:.3g}, {high:.3g}] (at {at})"
     assert best.judge(archive().evidence[setting]).words.endswith(told)
     curves = [archive().evidence[setting].curve(arm)[rate] for arm, rate in zip(arms, rates, strict=True)]
     ours = [best.metric.of(one) - best.metric.of(other) for one, other in zip(*curves, strict=True)]

@@ -104,7 +104,9 @@ def within_edge(one: Within, name: str) -> Edge:
     if name == "contradicted":
         assert one.contradicted
         low, high = one.contradicted
-        return given(*[beside(high, -EDGE)] * 5), CONTRADICTED, (low, beside(high, -2 * EDGE))
+        if math.isinf(low):
+            return given(*[beside(high, -EDGE)] * 5), CONTRADICTED, (low, beside(high, -2 * EDGE))
+        return given(*[beside(low, EDGE)] * 5), CONTRADICTED, (beside(low, 2 * EDGE), high)
     bound, sign = (one.low, 1) if math.isfinite(one.low) else (one.high, -1)
     if name == "level":
         noise = [EDGE / 10 * value for value in SPREAD]
@@ -141,24 +143,25 @@ def ceilings_edge(one: Ceilings, name: str) -> Edge:
 
 
 def where_edge(one: TrainsWhereFails, name: str) -> Edge:
-    best, edge = [100.0] * 5, 100 * evidence.FAILS - 1
+    best, partial, edge = [100.0] * 5, [60.0] * 5, 100 * evidence.FAILS - 1
     first, second = {
         "TRAINS": ([100 * evidence.TRAINS + 1] * 5, [0.0] * 5), "FAILS": (best, [edge] * 5),
         "SHARE": ([*best[:4], 0.0], [0.0] * 5), "SIGNIFICANT": (best, [100.0, *[0.0] * 4]),
-        "CURVE_SEEDS": (best[:3], [0.0] * 5), "SEEDS": (best, best),
+        "CURVE_SEEDS": (best, partial), "SEEDS": (best, partial),
     }[name]  # fmt: skip
-    found = held({one.first: {1.0: first}, one.second: {1.0: second}, "best": {9.0: [100.0]}})
-    return found, CONTRADICTED if name == "SEEDS" else REPRODUCED, None
+    few = {2.0: partial[:3]} if name == "CURVE_SEEDS" else {}  # a rate that counts, but has too few seeds for a verdict
+    found = held({one.first: {1.0: first} | few, one.second: {1.0: second} | few, "best": {9.0: [100.0]}})
+    return found, {"CURVE_SEEDS": INCONCLUSIVE, "SEEDS": CONTRADICTED}.get(name, REPRODUCED), None
 
 
 def best_edge(one: BestRates, name: str) -> Edge:
-    gap = {"low": one.low + 0.05, "high": one.high - 0.05}.get(name, 0.0)
+    gap = {"low": one.low + 0.05, "high": one.high - 0.05, "contradicted": one.low - 0.05}.get(name, 0.0)
     found = held({one.first: {1.0: [30 + gap] * 5}, one.second: {1.0: [30.0] * 5}})
     if name == "CURVE_SEEDS":
         lower = held({one.first: {2.0: [30.0] * 3}}, loss=3.0)
         found = Evidence({}, {**found.rates, one.first: {**found.rates[one.first], **lower.rates[one.first]}})
-    past = {"low": one.low + 0.1, "high": one.high - 0.1}.get(name)
-    return found, INCONCLUSIVE if name == "CURVE_SEEDS" else REPRODUCED, past
+    past = {"low": one.low + 0.1, "high": one.high - 0.1, "contradicted": (-math.inf, one.low - 0.1)}.get(name)
+    return found, {"CURVE_SEEDS": INCONCLUSIVE, "contradicted": CONTRADICTED}.get(name, REPRODUCED), past
 
 
 def lost_edge(one: NotTrained, _: str) -> Edge:

@@ -1,7 +1,7 @@
 """Committed tables are what the committed records give; and what the tables of arms and of rates say."""
 
 from ln_repro.report.export import all_tables, arms_table, export, rates_table
-from ln_repro.report.readme_table import BEGIN, END, headlines, with_verdicts
+from ln_repro.report.readme_table import BEGIN, END, headlines, verdict_table, with_verdicts
 from ln_repro.system.paths import CHECKOUT
 from ln_repro.theory.checks import CLAIMS
 from tests import committed
@@ -43,6 +43,9 @@ def test_a_headline_answers_by_yes_no_or_what_is_needed() -> None:
         "Toy: yes. It needs it on 5 of 5 seeds. Toy: yes. It needs it on 5 of 5 seeds. A verdict needs two more seeds."
     )
     assert headlines(rows)[1].answer == "Multi30k, 3+3 layers: open. A verdict needs two more seeds."
+    rows[1]["other_corpora"] = [other | {"verdict": "inconclusive", "answer": "Pre-LN is better"}]
+    assert headlines(rows)[1].answer == "Toy: Pre-LN is better. It needs it on 5 of 5 seeds."
+    assert verdict_table(rows[1:2])["rows"][0][2] == "inconclusive: Pre-LN is better (3 seeds)"
 
 
 def test_an_arm_has_mean_and_interval_over_its_seeds_and_how_many_train() -> None:
@@ -70,4 +73,6 @@ def test_an_arm_at_three_rates_has_a_row_for_each_and_a_ceiling_and_a_sensitivit
     ]  # fmt: skip
     arms = arms_table(found)
     first = dict(zip(arms["columns"], arms["rows"][0], strict=True))
-    assert (first["arm"], first["ceiling"], first["LR sensitivity"]) == ("postln_warm", "0.002", "0.00 [0.00, 0.00]")
+    assert (first["arm"], first["ceiling"], first["LR sensitivity"]) == (
+        "postln_warm", "0.002", "0.00 [0.00, 0.00] over 0.001 to 0.004"
+    )  # fmt: skip
