@@ -33,7 +33,7 @@ demo: $(READY)  ## train four small models on the CPU; show scores and curves
 test: $(READY)  ## run all tests except the slow ones
 	$(PYTEST) -m "not slow"
 
-check: $(READY)  ## run lint, types and all tests, as CI does (twice as long)
+check: $(READY)  ## run lint, type checks and all tests, as CI does (twice as long)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
