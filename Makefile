@@ -1,4 +1,4 @@
-# The commands of this project; `make help` lists them. All but `help` and `clean` set up .venv first.
+# The commands of this project; `make help` lists them. All except `help` and `clean` set up .venv first.
 
 SHELL := /bin/bash
 VENV := .venv
@@ -27,22 +27,22 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install -q --no-deps $(FAIRSEQ)
 	@touch $@
 
-demo: $(READY)  ## train four small arms on the CPU and print the table that is the paper's point
+demo: $(READY)  ## train four small models on the CPU; show scores and curves
 	$(BIN)/python scripts/demo.py
 
-test: $(READY)  ## run the tests, all but the slow ones
+test: $(READY)  ## run all tests except the slow ones
 	$(PYTEST) -m "not slow"
 
-check: $(READY)  ## lint, types and all tests, in twice the time: what CI runs
+check: $(READY)  ## run lint, type checks and all tests, as CI does (twice as long)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(PYTEST) --durations 15
 
-bench: $(READY)  ## training speed beside stock fairseq and a bare loop, in pairs (ARGS=...)
+bench: $(READY)  ## compare training speed with stock fairseq and a bare loop (ARGS=...)
 	$(BIN)/python -m ln_repro.bench --json results/bench/$(if $(wildcard /dev/nvidia0),gpu,cpu).json $(ARGS)
 
-torture: $(READY)  ## kill the processes of a sweep 50 times at random, and compare (SEED=N)
+torture: $(READY)  ## kill processes of a sweep 50 times at random; compare the records (SEED=N)
 	SEED=$(or $(SEED),$$RANDOM) KILLS=50 $(BIN)/python -m pytest -s tests/e2e/test_torture.py
 
 reproduce-tables: $(READY)  ## rebuild results/tables and results/figures from the committed records

@@ -99,7 +99,10 @@ def parser() -> argparse.ArgumentParser:
     status.add_argument("--json", action="store_true", help="print JSON")
     status.add_argument("--watch", action="store_true", help="refresh every two seconds, until Ctrl-C")
     cancel = grid_command(
-        "cancel", "stop runs, running or queued; each saves its state first", ", or run directories", module="status"
+        "cancel",
+        "stop queued and running runs; a running one saves its state first",
+        ", or run directories",
+        module="status",
     )
     cancel.add_argument("--all", action="store_true", help="stop all runs of all grids")
     data = command("data", "list corpora, prepare one, or verify its checksums and counts")
@@ -131,7 +134,7 @@ def parser() -> argparse.ArgumentParser:
     collect.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     collect.add_argument("--replace", action="store_true", help="replace records with the same id")
     collect.add_argument(
-        "--all", action="store_true", help="also copy runs that differ from the experiment of their name"
+        "--all", action="store_true", help="also copy runs that differ from the experiment they are named after"
     )
     compare = command("compare", "test whether the difference in BLEU between two records is significant")
     compare.add_argument("ids", nargs=2, metavar="ID", help="ids of records")

@@ -111,8 +111,8 @@ MORE_ACCURATE = Rule(
 PRETRAINING = (
     Claim(
         "BERT-1", "Pre-LN reaches the same loss earlier in pre-training", "section 4.2, figure 5(a)",
-        "1.69 nats (2.44 bits) after 500k updates (Pre-LN) and 700k (Post-LN): 1.4 times; the paper's sentence has the "
-        "two names swapped, its figure has not",
+        "1.69 nats (2.44 bits) after 500k updates (Pre-LN) and 700k (Post-LN): 1.4 times; the paper's sentence "
+        "swaps the two names, its figure does not",
         _faster(1.15, 1.7), _faster(1), setting="bert",
     ),
     Claim(

@@ -42,7 +42,7 @@ def collect_command(options: argparse.Namespace) -> int:
                 print(f"{folder.path}: {keep(folder, record, archive, options.replace)}")
             keep_corpora(archive)
     if left_out := len(finished) - len(chosen):
-        print(f"left out: {left_out} that differ from the experiment of their name (--all includes them)")
+        print(f"left out: {left_out} that differ from the experiment they are named after (--all includes them)")
     print(f"the records are in {archive}")
     return 0
 

@@ -48,7 +48,7 @@ def status_command(options: argparse.Namespace) -> None:
 
 
 def cancel_command(options: argparse.Namespace) -> int:
-    """Run `cancel`: stop runs, whether running or queued; each saves its state first."""
+    """Run `cancel`: stop queued and running runs; a running one saves its state first."""
     chosen: dict[Path, list[str] | None] = {}
     if options.all and (options.words or options.only or options.but):
         raise UserError("--all: stops every run; leave out --all, or all other arguments")

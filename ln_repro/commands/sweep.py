@@ -161,7 +161,7 @@ def _detach(runs: Path, own: Path | None) -> int:
 
 
 def queue_of(runs: Path) -> dict[str, str]:
-    """Return the state of each run in the cluster's queue; if Slurm does not answer, report it and return none."""
+    """Return the state of each run in the cluster's queue; if Slurm does not respond, report it and return none."""
     try:
         return queued(runs)
     except LnReproError as error:

@@ -16,8 +16,8 @@ COLUMNS = ("scheme", "BLEU", "seeds", "rate", "ramp", "rank", "P", "epochs", "w/
 NOTES = (
     "BLEU: mean at the rate of lowest validation loss, with or without a ramp (warm-up)",
     "rank: 95 % bootstrap interval over seeds",
-    "P: probability that a seed beats one of Pre-LN",
-    "epochs: to the loss that Pre-LN has after half of its training, over those of Pre-LN",
+    "P: probability that a run has a higher BLEU than one of Pre-LN",
+    "epochs: those until the loss that Pre-LN has halfway through training, relative to Pre-LN",
     "w/o, w/: largest rate at which 4 of 5 seeds train, without and with a ramp; +: or larger",
     "sens.: mean NLL over the rates all were run at minus the best, without a ramp, in bits",
 )
@@ -25,7 +25,7 @@ COST_COLUMNS = ("scheme", "uneven at start", "uneven later", "time", "memory")
 COST_NOTES = (
     "uneven: largest over smallest gradient of W2 in a decoder layer, in the same",
     "runs; geometric mean over seeds",
-    "time, memory: of an update beside Pre-LN's, on Multi30k (results/bench/schemes.json);",
+    "time, memory: of an update, relative to Pre-LN's, on Multi30k (results/bench/schemes.json);",
     "memory is what the forward pass keeps for the backward pass",
 )
 

@@ -42,7 +42,7 @@ def read(file: Path) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment in a file and the version of its code, or raise `UserError` if it is gone or damaged."""
     content = read_json(file, dict)
     if content is None or not content.keys() >= {"experiment", "code"}:
-        raise UserError(f"{file}: the queued experiment does not exist any more; start the sweep again")
+        raise UserError(f"{file}: the queued experiment no longer exists; start the sweep again")
     return build(content["experiment"]), content["code"]
 
 

@@ -105,7 +105,7 @@ def submit(jobs: Sequence[RunJob], tag: str, options: Mapping[str, Any], folder:
     import submitit
 
     if "\n" in str(folder):
-        raise UserError("paths.runs: Slurm takes no folder with a line break in its name; choose another one")
+        raise UserError("paths.runs: Slurm does not accept a folder with a line break in its name; choose another one")
     folder.mkdir(parents=True, exist_ok=True)
     given = {key: value for key, value in options.items() if value is not None} | {"comment": tag}
     executor = submitit.AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=given.pop("max_num_timeout", 3))
@@ -141,7 +141,7 @@ def _call(command: Sequence[str]) -> str:
     except FileNotFoundError:
         raise LnReproError(f"{command[0]} not found: this machine is not part of the cluster") from None
     except subprocess.TimeoutExpired:
-        raise LnReproError(f"{command[0]} does not answer; try again later") from None
+        raise LnReproError(f"{command[0]} did not respond; try again later") from None
     if result.returncode:
         raise LnReproError(f"{command[0]} failed: {' '.join(result.stderr.split()) or f'exit {result.returncode}'}")
     return result.stdout

@@ -67,7 +67,7 @@ def test_where_git_fails_it_is_not_known_whether_files_were_modified(tool):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--queued=gone.json"], "gone.json: the queued experiment does not exist any more; start the sweep again"),
+        (["--queued=gone.json"], "gone.json: the queued experiment no longer exists; start the sweep again"),
         (["--queued=gone.json", "seed=2"], "--queued: takes no overrides; leave out seed=2"),
     ],
 )

@@ -61,7 +61,7 @@ def own_scheme(text: str, name: str, path: str) -> type[Residual]:
         own = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
         raise UserError(f"norm.file: {path} defines no class {name!r}; it defines {', '.join(own) or 'nothing'}")
     if not (isinstance(found, type) and issubclass(found, Residual)):
-        raise UserError(f"norm.file: {name} in {path} is no subclass of {Residual.__module__}.Residual")
+        raise UserError(f"norm.file: {name} in {path} is not a subclass of {Residual.__module__}.Residual")
     return found
 
 
