@@ -10,6 +10,8 @@ from scipy.special import stdtrit
 
 Interval = tuple[float, float]
 LEVEL = 0.95
+SAMPLES = 1000
+"""Number of bootstrap samples."""
 MAX_EXPONENT = 700.0
 """`math.exp` overflows above about 709."""
 

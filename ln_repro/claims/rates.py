@@ -1,10 +1,8 @@
-"""Ceilings, best rates and sensitivities of arms over a grid of learning rates, and criteria that compare them."""
+"""Ceilings and best rates of arms over a grid of learning rates, and criteria that compare them."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from random import Random
-from statistics import fmean, quantiles
+from statistics import fmean
 from typing import NamedTuple
 
 from ln_repro.claims.criteria import SEEDS, SHARE, Count, Finding, Metric, judge_interval, limits_words
@@ -16,10 +14,6 @@ from ln_repro.records.archive import Run
 
 CURVE_SEEDS = 3
 """Minimum number of seeds for a rate to count; a verdict needs `SEEDS` at the rates next to the ceiling."""
-LEAST_RATES = 3
-"""Minimum number of rates for which a sensitivity is reported."""
-SAMPLES = 1000
-"""Number of bootstrap samples."""
 FACTOR = 2.0
 """Minimum ratio of two ceilings that are said to differ."""
 SIGNIFICANT = 0.05
@@ -43,6 +37,14 @@ class Ceiling:
             return f"below {min(self.rates):g}, the lowest rate run,"
         return f"{'at least ' if self.above is None else ''}{self.rate:g}"
 
+    def plain(self, rate: str) -> str:
+        """Return where the arm trains as a clause, given the words for a learning rate."""
+        if len(self.rates) == 1:
+            return f"{'not ' if self.rate is None else ''}at {min(self.rates):g}, the only {rate} run"
+        if self.rate is None:
+            return f"at none of the {rate}s run, {min(self.rates):g} to {max(self.rates):g}"
+        return f"at {rate}s up to {self.words()}"
+
 
 def usable_curve(evidence: Evidence, arm: str) -> dict[Rate, list[Run]]:
     """Return the runs of an arm by learning rate, without rates that have fewer than `CURVE_SEEDS`."""
@@ -65,50 +67,6 @@ def best_rate(evidence: Evidence, arm: str) -> tuple[Rate, dict[int, Run]] | Non
         return None
     rate = min(curve, key=lambda rate: fmean(run.loss for run in curve[rate]))
     return rate, {run.seed: run for run in curve[rate]}
-
-
-def sensitivity(curve: Mapping[float, Sequence[float]], most: float) -> float:
-    """Return the learning-rate sensitivity in bits (after Wortsman et al. 2023).
-
-    It is the mean loss over the rates minus that of the best rate, with losses clipped to ``most``, the entropy of
-    a model that ignores the source.
-    """
-    means = [fmean(min(value, most) for value in values) for values in curve.values()]
-    return fmean(means) - min(means)
-
-
-def sensitivity_interval(curve: Mapping[float, Sequence[float]], most: float) -> Interval:
-    """Return the 95 % bootstrap percentile interval over seeds; unbounded if some rate has only one seed."""
-    if any(len(values) < 2 for values in curve.values()):
-        return -math.inf, math.inf
-    draw = Random(0)
-    cut = quantiles(
-        (sensitivity({rate: draw.choices(values, k=len(values)) for rate, values in curve.items()}, most)
-         for _ in range(SAMPLES)), n=40,
-    )  # fmt: skip
-    return cut[0], cut[-1]
-
-
-def shared_rates(evidence: Evidence, arms: Sequence[str]) -> set[Rate]:
-    """Return the rates that all of the arms with at least `LEAST_RATES` were run at."""
-    curves = [{*curve} for arm in arms if len(curve := evidence.curve(arm)) >= LEAST_RATES]
-    return set.intersection(*curves) if curves else set()
-
-
-def arm_sensitivity(evidence: Evidence, arm: str, rates: Collection[Rate]) -> tuple[float, Interval] | None:
-    """Return the sensitivity of an arm over some rates, with its interval.
-
-    Return None if it was run at fewer than `LEAST_RATES` of them or not at all of them, if no run trains there, or if
-    the entropy is unknown.
-    """
-    runs = {rate: runs for rate, runs in evidence.curve(arm).items() if rate in rates}
-    most = evidence.entropies.get("source_blind_bits")
-    if len(runs) < max(LEAST_RATES, len(rates)) or most is None:
-        return None
-    if not any(evidence.trained(run) for of_rate in runs.values() for run in of_rate):
-        return None
-    curve = {rate: [run.nll for run in of_rate] for rate, of_rate in runs.items()}
-    return sensitivity(curve, most), sensitivity_interval(curve, most)
 
 
 class Difference(NamedTuple):
@@ -219,8 +177,7 @@ class Ceilings(OverRates):
 
     def _plain(self, high: Ceiling, low: Ceiling, difference: Difference | None) -> str:
         one, other = contrast_words(*self.compared)
-        limits = ["at no rate" if found.rate is None else f"at rates up to {found.words()}" for found in (high, low)]
-        plain = f"{arm_words(self.first)} trains {limits[0].replace('rate', 'learning rate')}, {other} {limits[1]}"
+        plain = f"{arm_words(self.first)} trains {high.plain('learning rate')}, {other} {low.plain('rate')}"
         if not difference:
             return plain
         seeds = f"{difference.first} seeds train {one}, {difference.second} {other}"

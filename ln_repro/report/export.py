@@ -13,7 +13,8 @@ from ln_repro.claims.evidence import Evidence, Named
 from ln_repro.claims.intervals import NOT_NEGATIVE, PERCENT, Scale
 from ln_repro.claims.judge import Row
 from ln_repro.claims.mechanisms import assess
-from ln_repro.claims.rates import LEAST_RATES, arm_sensitivity, ceiling
+from ln_repro.claims.rates import ceiling
+from ln_repro.claims.sensitivity import LEAST_RATES, arm_sensitivity
 from ln_repro.claims.words import ends_words, spoken
 from ln_repro.records.archive import Kept, Run
 from ln_repro.records.record import decoded

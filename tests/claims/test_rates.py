@@ -10,7 +10,8 @@ from ln_repro.claims.criteria import Finding
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import prediction_interval
 from ln_repro.claims.metrics import BLEU
-from ln_repro.claims.rates import BestRates, Ceilings, TrainsWhereFails, ceiling, sensitivity, sensitivity_interval
+from ln_repro.claims.rates import BestRates, Ceilings, TrainsWhereFails, ceiling
+from ln_repro.claims.sensitivity import sensitivity, sensitivity_interval
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
 from tests.claims.made import held, made
 
@@ -69,12 +70,19 @@ def test_a_difference_that_may_be_chance_is_not_denied() -> None:
     ("low", "words"),
     [
         (curve(5, 0, 0), "without warm-up at rates up to 1; at 2, 5 of 5 seeds train with warm-up, 0 of 5 without"),
-        (curve(0, 0, 0), "without warm-up at no rate; at 1, 5 of 5 seeds train with warm-up, 0 of 5 without"),
+        (curve(0, 0, 0), "without warm-up at none of the rates run, 1 to 4; at 1, 5 of 5 seeds train with warm-up, 0 of "
+         "5 without"),
     ],
-)
+)  # fmt: skip
 def test_ceilings_in_plain_words(low: Curve, words: str) -> None:
     found = ceilings(curve(5, 5, 0), low)
     assert found.plain == f"Post-LN with warm-up trains at learning rates up to 2, {words} warm-up (p = 0.008)"
+
+
+def test_a_single_rate_is_not_said_to_be_a_limit() -> None:
+    found = ceilings({2.0: of(5)}, {1.0: of(0), 2.0: of(0)})
+    assert found.verdict == REPRODUCED
+    assert found.plain.startswith("Post-LN with warm-up trains at 2, the only learning rate run, without")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,56 @@
+"""The learning-rate sensitivity of arms (after Wortsman et al. 2023)."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from random import Random
+from statistics import fmean, quantiles
+
+from ln_repro.claims.evidence import Evidence, Rate
+from ln_repro.claims.intervals import SAMPLES, Interval
+
+LEAST_RATES = 3
+"""Minimum number of rates for which a sensitivity is reported."""
+
+
+def sensitivity(curve: Mapping[float, Sequence[float]], most: float) -> float:
+    """Return the learning-rate sensitivity in bits.
+
+    It is the mean loss over the rates minus that of the best rate, with losses clipped to ``most``, the entropy of
+    a model that ignores the source.
+    """
+    means = [fmean(min(value, most) for value in values) for values in curve.values()]
+    return fmean(means) - min(means)
+
+
+def sensitivity_interval(curve: Mapping[float, Sequence[float]], most: float) -> Interval:
+    """Return the 95 % bootstrap percentile interval over seeds; unbounded if some rate has only one seed."""
+    if any(len(values) < 2 for values in curve.values()):
+        return -math.inf, math.inf
+    draw = Random(0)
+    cut = quantiles(
+        (sensitivity({rate: draw.choices(values, k=len(values)) for rate, values in curve.items()}, most)
+         for _ in range(SAMPLES)), n=40,
+    )  # fmt: skip
+    return cut[0], cut[-1]
+
+
+def shared_rates(evidence: Evidence, arms: Sequence[str]) -> set[Rate]:
+    """Return the rates that all of the arms with at least `LEAST_RATES` were run at."""
+    curves = [{*curve} for arm in arms if len(curve := evidence.curve(arm)) >= LEAST_RATES]
+    return set.intersection(*curves) if curves else set()
+
+
+def arm_sensitivity(evidence: Evidence, arm: str, rates: Collection[Rate]) -> tuple[float, Interval] | None:
+    """Return the sensitivity of an arm over some rates, with its interval.
+
+    Return None if it was run at fewer than `LEAST_RATES` of them or not at all of them, if no run trains there, or if
+    the entropy is unknown.
+    """
+    runs = {rate: runs for rate, runs in evidence.curve(arm).items() if rate in rates}
+    most = evidence.entropies.get("source_blind_bits")
+    if len(runs) < max(LEAST_RATES, len(rates)) or most is None:
+        return None
+    if not any(evidence.trained(run) for of_rate in runs.values() for run in of_rate):
+        return None
+    curve = {rate: [run.nll for run in of_rate] for rate, of_rate in runs.items()}
+    return sensitivity(curve, most), sensitivity_interval(curve, most)
