@@ -82,5 +82,6 @@ def arena_command(options: argparse.Namespace) -> int:
         table = Table(*content["columns"], box=None, padding=(0, 2, 0, 0), pad_edge=False)
         for row in content["rows"]:
             table.add_row(*row)
-        console.print(*[""] * number, table, *content["notes"], sep="\n", soft_wrap=True)
+        console.print(*[""] * number, table, sep="\n", soft_wrap=True)
+        console.print(*content["notes"], sep="\n", highlight=False)
     return complaints(kept.problems)

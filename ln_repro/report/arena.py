@@ -19,14 +19,13 @@ NOTES = (
     "P: probability that a run has a higher BLEU than one of Pre-LN",
     "epochs: those until the loss that Pre-LN has halfway through training, relative to Pre-LN",
     "w/o, w/: largest rate at which 4 of 5 seeds train, without and with a ramp; +: or larger",
-    "sens.: mean NLL over the rates all were run at minus the best, without a ramp, in bits",
+    "sens.: mean NLL over the rates that all schemes were run at minus that of the best rate, without a ramp, in bits",
 )
 COST_COLUMNS = ("scheme", "uneven at start", "uneven later", "time", "memory")
 COST_NOTES = (
-    "uneven: largest over smallest gradient of W2 in a decoder layer, in the same",
-    "runs; geometric mean over seeds",
-    "time, memory: of an update, relative to Pre-LN's, on Multi30k (results/bench/schemes.json);",
-    "memory is what the forward pass keeps for the backward pass",
+    "uneven: largest over smallest gradient of W2 in a decoder layer, in the same runs; geometric mean over seeds",
+    "time, memory: of an update, relative to Pre-LN's, on Multi30k (results/bench/schemes.json); memory is what the "
+    "forward pass keeps for the backward pass",
 )
 
 
