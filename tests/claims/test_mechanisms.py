@@ -1,6 +1,7 @@
 """What probes and interventions say about a possible cause of Post-LN's need for warm-up, on made-up runs."""
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -95,7 +96,7 @@ def test_the_vanishing_gradients_that_the_documents_report() -> None:
         lines = text_of(files()[f"{record['id']}.events.jsonl"]).splitlines() if record["exp"].startswith("toy") else []
         layers = [event["values"]["norm_of_mean"]["decoder.w2"] for event in map(json.loads, lines)
                   if event["kind"] == "probe" and event["name"] == "gradients" and event["update"] <= 64]  # fmt: skip
-        if len(layers) > 2:
+        if len(layers) > 2 and record["axes"]["seed"] <= 5:
             scaled = record["experiment"]["optimizer"].get("equal_layer_norms", False)
             vanished = min(norms[0] / norms[-1] for norms in layers) < 0.01
             found[scaled, vanished, record["bleu"]["test_tokenised"]["score"] >= 88] += 1
@@ -103,4 +104,4 @@ def test_the_vanishing_gradients_that_the_documents_report() -> None:
     assert unscaled == {(True, False): 12, (False, True): 18}
     for page in ("README.md", "docs/fidelity.md"):
         text = " ".join((ROOT / page).read_text("utf-8").split())
-        assert "12 runs" in text and "18 others" in text, page
+        assert re.search("12 (of 30 )?runs", text) and "18 others" in text, page
