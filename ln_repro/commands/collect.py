@@ -2,16 +2,14 @@
 
 import argparse
 import gzip
-import json
 from pathlib import Path
 from typing import Any
 
 from ln_repro.claims.arms import Arms
 from ln_repro.claims.deviations import deviates
-from ln_repro.commands.archive import prepared_corpus
 from ln_repro.corpus.locate import locked
 from ln_repro.errors import UserError
-from ln_repro.records.archive import Run, corpora_file, find, read_corpora, read_kept, records_folder
+from ln_repro.records.archive import Run, find, records_folder
 from ln_repro.records.integrity import EVENTS, HYPOTHESES, write_checksums
 from ln_repro.records.run_dir import RunFolder, runs_under
 from ln_repro.system.files import explained, write_atomically
@@ -19,7 +17,7 @@ from ln_repro.system.paths import CHECKOUT, runs_folder
 
 
 def collect_command(options: argparse.Namespace) -> int:
-    """Run `collect`: archive record, events and scored hypotheses of finished runs, and the entropies of corpora.
+    """Run `collect`: archive record, events and scored hypotheses of finished runs.
 
     Unfinished runs are skipped unless they are named on the command line. The committed records only get runs of
     registered experiments, at any rate or initialisation, unless others are asked for.
@@ -40,7 +38,6 @@ def collect_command(options: argparse.Namespace) -> int:
         with locked(archive):
             for folder, record in chosen:
                 print(f"{folder.path}: {keep(folder, record, archive, options.replace)}")
-            keep_corpora(archive)
     if left_out := len(finished) - len(chosen):
         print(f"left out: {left_out} that differ from the experiment they are named after (--all includes them)")
     print(f"the records are in {archive}")
@@ -63,19 +60,3 @@ def keep(folder: RunFolder, record: dict[str, Any], archive: Path, replace: bool
     write_atomically(target, content)
     write_checksums(target.parent, [target.name, *(copy.name for copy in copies)])
     return f"kept as {id}"
-
-
-def keep_corpora(archive: Path) -> None:
-    """Write the entropies of all archived records' corpora; entries of corpora that are not prepared here are kept."""
-    known = read_corpora(archive)
-    needed = {record["data"]["fingerprint"]: record["data"] for record in read_kept(archive).records}
-    for fingerprint, data in needed.items():
-        corpus = prepared_corpus(data)
-        if corpus and corpus.entropy:
-            entropy = {key: corpus.entropy[key] for key in ("unigram_bits", "source_blind_bits", "order")}
-            known[fingerprint] = {"name": corpus.name, **entropy}
-        elif not corpus and fingerprint not in known:
-            advice = f"run `ln-repro data prepare data={data['name']}`, then collect again"
-            print(f"{corpora_file(archive)}: {data['name']} is not prepared here and left out; {advice}")
-    if known:
-        write_atomically(corpora_file(archive), json.dumps(known, indent=1, sort_keys=True) + "\n")

@@ -155,27 +155,17 @@ def read_kept(folder: Path) -> Kept:
         gone = sorted(name for name in kept or {} if not (place / name).exists())
         problems += [f"{place / name}: is missing; restore it, or remove its line from {CHECKSUMS}" for name in gone]
     runs.sort(key=lambda run: (run.record["exp"], run.seed, run.record["id"]))
-    return Kept(runs, problems, corpora(folder, runs), read_costs(folder))
+    return Kept(runs, problems, corpora(runs), read_costs(folder))
 
 
-def corpora(folder: Path, runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
-    """Return the entropies of corpora by fingerprint: from the records or, for old records, from a separate file."""
-    entropies = read_corpora(folder)
+def corpora(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
+    """Return the entropies of corpora by fingerprint, from the records that contain them, as all except old ones do."""
+    entropies: dict[str, dict[str, Any]] = {}
     for data in (run.record["data"] for run in runs):
-        own = {key: data[key] for key in ("unigram_bits", "source_blind_bits") if data.get(key) is not None}
-        if own:
-            entropies[data["fingerprint"]] = {**entropies.get(data["fingerprint"], {}), "name": data["name"], **own}
+        known = {key: data[key] for key in ("name", "unigram_bits", "source_blind_bits") if data.get(key) is not None}
+        if len(known) > 1:
+            entropies.setdefault(data["fingerprint"], {}).update(known)
     return entropies
-
-
-def corpora_file(folder: Path) -> Path:
-    """Return the path of the file with the entropies of corpora, which is beside a folder of records."""
-    return folder.parent / "corpora.json"
-
-
-def read_corpora(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the collected entropies of corpora by fingerprint; empty without the file."""
-    return read_json(corpora_file(folder), dict) or {}
 
 
 def read_costs(folder: Path) -> Costs:

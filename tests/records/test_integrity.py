@@ -195,30 +195,11 @@ def test_what_is_collected_can_be_verified(score, hypotheses, complaint, tmp_pat
     assert ("BLEU recomputed for 1" in out) == (not complaint)
 
 
-def test_the_entropies_of_a_records_corpus_are_collected_beside_it(tmp_path, collect):
-    place, fingerprint = tmp_path / "kept", "sha256:" + "0" * 64
-    assert "tiny is not prepared here" in collect()[1]
-    assert read_kept(place).corpora == {}
-    bpe = tiny_corpus(tmp_path) / "bpe"
-    bpe.mkdir()
-    (bpe / "train.en").write_text("a b\na c\n")
-    (bpe / "valid.en").write_text("a b\n")
-    assert collect()[0] == 0
-    found = read_kept(place).corpora[fingerprint]
-    assert found["name"] == "tiny" and found["unigram_bits"] == pytest.approx(1.918, abs=1e-3)
-    assert 0 < found["source_blind_bits"] < found["unigram_bits"]
-    shutil.rmtree(tmp_path / "data")
-    assert collect()[0] == 0
-    assert read_kept(place).corpora == {fingerprint: found}  # what is not prepared here any more is kept
-
-
-def test_what_a_record_says_of_its_corpus_goes_before_what_was_collected(folder):
+def test_the_entropies_of_a_corpus_come_from_any_of_its_records(folder):
     corpus = json.loads((folder / f"{BROKEN}.json").read_text())["data"]["fingerprint"]
-    collected = {corpus: {"name": "toy", "unigram_bits": 6.0, "source_blind_bits": 3.0, "order": 4}}
-    (folder.parent / "corpora.json").write_text(json.dumps(collected))
-    assert read_kept(folder).corpora == collected
+    assert read_kept(folder).corpora == {}
     edited(lambda record: record["data"].update(unigram_bits=5.0, source_blind_bits=None))(folder)
-    assert read_kept(folder).corpora == {corpus: {**collected[corpus], "unigram_bits": 5.0}}
+    assert read_kept(folder).corpora == {corpus: {"name": "toy", "unigram_bits": 5.0}}
 
 
 def test_another_record_of_the_same_id_is_not_overwritten(tmp_path, collect, call):
