@@ -7,6 +7,7 @@ its number of word types.
 
 import importlib.metadata
 import itertools
+import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -18,12 +19,14 @@ from ln_repro.corpus import shards
 from ln_repro.corpus.base import Corpus, Found
 from ln_repro.corpus.binary import SPECIAL, Writer, dictionary
 from ln_repro.corpus.bpe import learn
-from ln_repro.corpus.prepared import MANIFEST, Prepared, as_text, describe, measure
+from ln_repro.corpus.ngram import entropies
+from ln_repro.corpus.prepared import MANIFEST, Prepared, describe
 from ln_repro.corpus.progress import Report, progress
 from ln_repro.corpus.shards import Result, Shard
 from ln_repro.corpus.text import Pair
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
+from ln_repro.experiment.tasks import LABELLED
 from ln_repro.system.files import write_atomically
 
 WORTH_IT = 60_000
@@ -61,10 +64,11 @@ def build(
         shutil.rmtree(staging)  # the same command cannot succeed with these raw files
         raise
     shutil.rmtree(work)
-    entropy = measure(staging, data.name, data.target_lang)
+    sides = (staging / "bpe" / f"{split}.{data.target_lang}" for split in ("train", "valid"))
+    entropy = {} if data.only or data.name in LABELLED else entropies(*sides)
     versions = {name: importlib.metadata.version(name) for name in ("sacremoses", "subword-nmt")}
     manifest = {**identity, **facts, "entropy": entropy, "versions": versions, "files": describe(staging)}
-    write_atomically(staging / MANIFEST, as_text(manifest))
+    write_atomically(staging / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
     if folder.exists():  # damaged, or it would have been used
         shutil.rmtree(folder)
     staging.rename(folder)

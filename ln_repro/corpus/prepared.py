@@ -1,6 +1,5 @@
 """Prepared corpora on disk: a folder whose manifest is written last."""
 
-import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
@@ -9,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.corpus.text import stored_lines
-from ln_repro.experiment.tasks import LABELLED
-from ln_repro.system.files import read_json, sha256, warn, write_atomically
+from ln_repro.system.files import read_json, sha256, warn
 
 MANIFEST = "manifest.json"
-FIELDS = ("name", "fingerprint", "source_lang", "target_lang", "pairs", "vocabulary")
+FIELDS = ("name", "fingerprint", "source_lang", "target_lang", "pairs", "vocabulary", "entropy")
 """The fields of `Prepared` in a manifest."""
 
 
@@ -25,6 +23,7 @@ class Prepared:
         fingerprint: digest of recipe and raw files.
         pairs: number of sentence pairs by split.
         vocabulary: number of types of the joint dictionary; 0 if only the test split was prepared.
+        entropy: `ngram.entropies` of the segmented target side; empty for classification or without training text.
         content: ``sha256:<hex>`` of the resulting text.
     """
 
@@ -35,6 +34,7 @@ class Prepared:
     target_lang: str
     pairs: Mapping[str, int]
     vocabulary: int
+    entropy: Mapping[str, Any]
     content: str
 
     @property
@@ -58,16 +58,6 @@ class Prepared:
         """Return the number of subwords on the target side of the training set; 0 if there is none."""
         counts = (read_manifest(self.folder) or {}).get("tokens", {})
         return int(counts.get("train", {}).get(self.target_lang, 0))
-
-    @property
-    def entropy(self) -> Mapping[str, Any]:
-        """Return the result of `measure`, from the manifest or computed now."""
-        manifest = read_manifest(self.folder) or {}
-        if "entropy" not in manifest:
-            manifest["entropy"] = measure(self.folder, self.name, self.target_lang)
-            with contextlib.suppress(OSError):  # read-only folder
-                write_atomically(self.folder / MANIFEST, as_text(manifest))
-        return dict(manifest["entropy"])
 
     def references(self, split: str) -> list[str]:
         """Return the untokenised target lines of valid or test."""
@@ -100,19 +90,6 @@ def opened(folder: Path, fingerprint: str, check: bool = False) -> Prepared | No
     text = {name: entry["sha256"] for name, entry in manifest["files"].items() if not name.startswith("bin/")}
     content = hashlib.sha256(json.dumps(text, sort_keys=True).encode()).hexdigest()
     return Prepared(folder=folder, content=f"sha256:{content}", **fields)
-
-
-def measure(folder: Path, name: str, target_lang: str) -> dict[str, Any]:
-    """Return `ngram.entropies` of the segmented target side; empty for classification or without training text."""
-    from ln_repro.corpus.ngram import entropies  # imports NumPy
-
-    train, valid = (folder / "bpe" / f"{split}.{target_lang}" for split in ("train", "valid"))
-    return {} if name in LABELLED or not train.is_file() else entropies(train, valid)
-
-
-def as_text(manifest: Mapping[str, Any]) -> str:
-    """Return a manifest as JSON text."""
-    return json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
