@@ -19,8 +19,6 @@ class Raw:
         digest: ``sha256:...`` or ``git:...`` of the published file, if known.
         urls: where it can be downloaded.
         path: its location, if the settings give it.
-        size: its size in bytes, if it is published.
-        share: the share of its content that is used.
         alias: another name that the file may have.
     """
 
@@ -28,8 +26,6 @@ class Raw:
     digest: str | None = None
     urls: tuple[str, ...] = ()
     path: Path | None = None
-    size: int = 0
-    share: float = 1.0
     alias: str | None = None
 
 

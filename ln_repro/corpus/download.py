@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ln_repro.corpus.progress import Report, progress
 from ln_repro.errors import UserError
-from ln_repro.system.files import FULL, REFUSED, digest, require_room
+from ln_repro.system.files import FULL, REFUSED, digest
 
 ATTEMPTS = 3
 """Attempts per address; each resumes the previous one."""
@@ -83,7 +83,6 @@ def _request(url: str, part: Path, offset: int, report: Report) -> None:
     with urllib.request.urlopen(request, timeout=TIMEOUT) as reply:
         resumed = reply.status == 206
         left = int(reply.headers.get("Content-Length") or 0)  # 0: unknown
-        require_room(part.parent, left, "paths.data")
         step = f"{'resuming' if resumed else 'downloading'} {url}:"
         with part.open("ab" if resumed else "wb") as file, progress(step, left, report, "bytes") as advance:
             done = 0

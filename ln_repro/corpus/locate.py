@@ -17,7 +17,7 @@ from ln_repro.corpus.text import DAMAGE
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 from ln_repro.system.directory_lock import DirectoryLock, acquire
-from ln_repro.system.files import MEGABYTE, digest, require_room
+from ln_repro.system.files import MEGABYTE, digest
 
 MOST_UNPACKED = 20
 """Maximum size of the text in an archive relative to that of the archive."""
@@ -127,7 +127,6 @@ def _obtain(corpus: Corpus, data: Data, root: Path, absent: list[Raw], report: R
     if not all(raw.urls for raw in absent):
         missing = ", ".join(str(raw.path or raw.name) for raw in absent)
         raise UserError(f"{corpus.name}: {missing}: not found; {corpus.by_hand}")
-    require_room(root, float(sum(raw.size for raw in absent)), "paths.data")
     for raw in absent:
         expected = raw.digest if data.checksum == "strict" else None
         fetch(raw.urls, _store(corpus, root) / raw.name, expected, corpus.by_hand, report)

@@ -20,7 +20,7 @@ from ln_repro.corpus.toy import Toy
 from ln_repro.corpus.wmt14 import Wmt14
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
-from ln_repro.system.files import MEGABYTE, explained, require_room
+from ln_repro.system.files import explained
 
 CORPORA: dict[str, Corpus] = {
     corpus.name: corpus
@@ -28,10 +28,6 @@ CORPORA: dict[str, Corpus] = {
 }
 STEPS = 1
 """Increased whenever a change to the shared steps changes the prepared text of any corpus."""
-UNPACKED = {".gz": 3.5, ".tgz": 3.5, ".xz": 4.5, ".zip": 4.0}
-"""Approximate size of text relative to its archive."""
-COPIES = 7
-"""Copies of the text: raw, tokenised, and twice tokenised, segmented and binarised, in shards and as a whole."""
 
 
 def fingerprint(data: Data, root: Path) -> str | None:
@@ -76,9 +72,6 @@ def prepare(data: Data, root: Path, report: Report) -> Prepared:
                 return ready
             if folder.exists():
                 report(f"{folder}: its content has changed; preparing {data.name} again")
-            files = [(found[raw.name], raw.share) for raw in corpus.inputs(data)]
-            text = sum(path.stat().st_size * UNPACKED.get(path.suffix, 1.0) * share for path, share in files)
-            require_room(root, 16 * MEGABYTE + COPIES * text, "paths.data")
             from ln_repro.corpus.build import build  # slow to import
 
             build(corpus, data, found, folder, _identity(data, known, found), report, _learnt(data, root))

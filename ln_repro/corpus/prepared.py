@@ -53,12 +53,6 @@ class Prepared:
         path = self.folder / "bpe" / "codes"
         return path.read_text(encoding="utf-8") if path.is_file() else ""
 
-    @property
-    def target_tokens(self) -> int:
-        """Return the number of subwords on the target side of the training set; 0 if there is none."""
-        counts = (read_manifest(self.folder) or {}).get("tokens", {})
-        return int(counts.get("train", {}).get(self.target_lang, 0))
-
     def references(self, split: str) -> list[str]:
         """Return the untokenised target lines of valid or test."""
         return stored_lines(self.folder / "raw" / f"{split}.{self.target_lang}")

@@ -16,27 +16,26 @@ RATIO, LONGEST = 1.5, 250
 """Limits of prepare-wmt14en2de.sh: ratio of the lengths, and length in subwords."""
 
 
-def _archive(name: str, folder: str, size: int, sha256: str) -> Raw:
-    """Return an archive, of whose text about a third is German-English."""
-    return Raw(name, f"sha256:{sha256}", (f"https://{folder}/{name}",), size=size, share=0.35)
+def _archive(name: str, folder: str, sha256: str) -> Raw:
+    return Raw(name, f"sha256:{sha256}", (f"https://{folder}/{name}",))
 
 
 TRAIN = {  # shard of the training text: its archive; in alphabetical order, like a user's shards
     "commoncrawl.de-en": _archive(
-        "training-parallel-commoncrawl.tgz", "www.statmt.org/wmt13", 918_311_367,
+        "training-parallel-commoncrawl.tgz", "www.statmt.org/wmt13",
         "c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5",
     ),
     "europarl-v7.de-en": _archive(
-        "training-parallel-europarl-v7.tgz", "www.statmt.org/wmt13", 657_632_379,
+        "training-parallel-europarl-v7.tgz", "www.statmt.org/wmt13",
         "0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7",
     ),
     "news-commentary-v9.de-en": _archive(
-        "training-parallel-nc-v9.tgz", "www.statmt.org/wmt14", 80_418_416,
+        "training-parallel-nc-v9.tgz", "www.statmt.org/wmt14",
         "cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485",
     ),
 }  # fmt: skip
 NEWSTESTS = _archive(
-    "dev.tgz", "data.statmt.org/wmt19/translation-task", 38_654_961,
+    "dev.tgz", "data.statmt.org/wmt19/translation-task",
     "7a7deccf82ebb05ba508dba5eb21356492224e8f630ec4f992132b029b4b25e7",
 )  # fmt: skip
 SGM = re.compile(r"<seg[^>]*>(.*?)</seg>", re.DOTALL)

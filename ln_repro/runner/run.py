@@ -1,7 +1,6 @@
 """Run an experiment: prepare the corpus, train, decode, score, and write the record."""
 
 import json
-import math
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,8 +15,7 @@ from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
 from ln_repro.engine.decoder import Decoder
 from ln_repro.engine.trial import try_own_scheme
 from ln_repro.errors import Interrupted, LnReproError, UserError
-from ln_repro.experiment.settings import Experiment, Training
-from ln_repro.experiment.tasks import TASKS
+from ln_repro.experiment.settings import Experiment
 from ln_repro.records.record import AVERAGE, Record, record_of, unprobed
 from ln_repro.records.run_dir import RunFolder, write_json
 from ln_repro.runner import bleu
@@ -25,7 +23,7 @@ from ln_repro.runner.pretrained import with_pretrained
 from ln_repro.runner.progress import Display
 from ln_repro.system.directory_lock import DirectoryLock
 from ln_repro.system.distributed import this_rank
-from ln_repro.system.files import MEGABYTE, explained, require_room, write_atomically
+from ln_repro.system.files import explained, write_atomically
 from ln_repro.system.signals import record_stop_signals
 from ln_repro.tracking.follower import SAMPLES
 from ln_repro.tracking.mirror import mirrored
@@ -73,7 +71,6 @@ def run(experiment: Experiment, say: Callable[[str], None], queued: Mapping[str,
             if rank.size > 1:
                 process.release_ranks(folder.log)
             return folder.path
-        require_room(experiment.paths.runs, room_for(experiment, corpus), "paths.runs")
         with folder.lock() as lock:
             if folder.record is None:
                 folder.begin(say)
@@ -260,16 +257,3 @@ class Run:
 def corpus_split(split: str) -> str:
     """Return the split of the corpus that is decoded for a score; the average is scored on the test set."""
     return "test" if split == AVERAGE else split
-
-
-def room_for(experiment: Experiment, corpus: Prepared) -> float:
-    """Return the size of a run's checkpoints in bytes: weights of each epoch, and three states with Adam's moments."""
-    weights = 4 * experiment.model.parameters(corpus.vocabulary, TASKS[experiment.task])
-    return 10 * MEGABYTE + weights * (most_epochs(experiment.train, corpus.target_tokens) + 3 * 3)
-
-
-def most_epochs(train: Training, target_tokens: int) -> int:
-    """Return the maximum number of epochs of a run, assuming that all mini-batches are full."""
-    updates_per_epoch = max(target_tokens / (train.max_tokens * train.batches_per_update), 1)
-    ends = (train.max_epoch, train.max_update and math.ceil(train.max_update / updates_per_epoch))
-    return min(end for end in ends if end)

@@ -107,13 +107,3 @@ def free_at(path: Path) -> int:
     while not existing.exists():
         existing = existing.parent
     return shutil.disk_usage(existing).free
-
-
-def require_room(root: Path, needed: float, setting: str) -> None:
-    """Raise `UserError` unless there are ``needed`` bytes of free space on the disk of ``root``."""
-    free = free_at(root)
-    if free < needed:
-        raise UserError(
-            f"{root}: about {needed / MEGABYTE:.0f} MB are needed and {free / MEGABYTE:.0f} MB are free; "
-            f"free some space or set {setting} to a larger disk"
-        )

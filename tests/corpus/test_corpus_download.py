@@ -63,12 +63,6 @@ def test_every_address_is_tried_and_the_reasons_are_named(server, target):
     assert target.read_bytes() == CONTENT
 
 
-def test_a_full_disk_is_noticed_before(server, target, monkeypatch):
-    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10})())
-    with pytest.raises(UserError, match=r"1 MB are needed and 0 MB are free.*paths\.data"):
-        get([f"{server}/good"], target)
-
-
 def test_the_checksum_of_another_file_than_the_known_one_decides_the_fingerprint(server, root, monkeypatch):
     raw = Raw("deu-eng.zip", f"sha256:{'0' * 64}", (f"{server}/good",))
     monkeypatch.setattr(type(CORPORA["tatoeba"]), "inputs", lambda self, data: [raw])

@@ -67,7 +67,6 @@ def test_the_whole_folder(made, root, small_toy):
     assert manifest["files"]["text/test.de"]["lines"] == 20
     assert manifest["vocabulary"] > 100
     assert manifest["tokens"]["train"]["de"] > 1000
-    assert prepared.target_tokens == manifest["tokens"]["train"]["en"]
     assert prepared.sources("test")[0][0].isupper()
     assert prepared.tokenised("test")[0] == prepared.references("test")[0].lower().replace(".", " .")
     assert not (prepared.folder / "raw" / "train.de").exists()
@@ -88,7 +87,7 @@ def test_settings_that_decide_the_text_decide_the_fingerprint(root):
 
 def test_only_the_test_side(made, root, small_toy):
     full, test = made("toy"), made("toy", only="test")
-    assert dict(test.pairs) == {"test": 20} and test.target_tokens == 0 and test.entropy == {}
+    assert dict(test.pairs) == {"test": 20} and test.entropy == {}
     assert test.folder != full.folder
     assert test.references("test") == full.references("test")
     assert sorted(path.name for path in test.folder.iterdir()) == ["manifest.json", "raw", "text"]
