@@ -3,21 +3,18 @@
 import argparse
 import json
 import platform
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from ln_repro.commands.messages import say
 from ln_repro.errors import UserError
 from ln_repro.records import provenance
 from ln_repro.report.claims_text import terminal_table
 from ln_repro.report.theory_figures import draw
 from ln_repro.system.files import explained, write_atomically
 from ln_repro.system.paths import runs_folder
-from ln_repro.system.subprocesses import cores
+from ln_repro.system.progress import progress
 from ln_repro.theory import plan
 from ln_repro.theory.checks import CLAIMS
 from ln_repro.theory.figures import figures
@@ -26,8 +23,6 @@ from ln_repro.theory.measure import instructions, measure
 
 LEAST_SEEDS = 10
 """Minimum number of seeds for an interval."""
-LINES = 10
-"""Number of progress lines printed where there is no terminal."""
 
 
 def theory_command(options: argparse.Namespace) -> int:
@@ -45,8 +40,10 @@ def theory_command(options: argparse.Namespace) -> int:
             options.out.mkdir(parents=True, exist_ok=True)
     planned, code = plan.units(scale, ids), provenance.code()
     runs = runs_folder()
-    with explained(runs, "LN_REPRO_RUNS"), shown() as progress:
-        measured = measure(planned, runs / "theory" / "measurements.jsonl", cores(), progress)
+    with explained(runs, "LN_REPRO_RUNS"):
+        (runs / "theory").mkdir(parents=True, exist_ok=True)
+        with progress("measuring", len(planned), say, "quantities") as advance:
+            measured = measure(planned, runs / "theory" / "measurements.jsonl", advance)
     findings = judge(measured, ids)
     if options.out:
         drawn = figures(measured)
@@ -62,18 +59,3 @@ def theory_command(options: argparse.Namespace) -> int:
             if finding["note"]:
                 print(f"{finding['id']}: {finding['note']}")
     return 0
-
-
-@contextmanager
-def shown() -> Iterator[Callable[[int, int], None]]:
-    """Yield a function that shows the progress of measurements: as a bar on a terminal, otherwise in a few lines."""
-    columns = (TextColumn("measuring"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=(console := Console(stderr=True)), disable=not console.is_terminal) as progress:
-        task = progress.add_task("")
-
-        def show(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
-            if progress.disable and done * LINES // max(total, 1) > (done - 1) * LINES // max(total, 1):
-                print(f"measured {done} of {total}", file=sys.stderr, flush=True)
-
-        yield show

@@ -21,13 +21,14 @@ from ln_repro.corpus.binary import SPECIAL, Writer, dictionary
 from ln_repro.corpus.bpe import learn
 from ln_repro.corpus.ngram import entropies
 from ln_repro.corpus.prepared import MANIFEST, Prepared, describe
-from ln_repro.corpus.progress import Report, progress
-from ln_repro.corpus.shards import Result, Shard
+from ln_repro.corpus.shards import Shard
 from ln_repro.corpus.text import Pair
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 from ln_repro.experiment.tasks import LABELLED
 from ln_repro.system.files import write_atomically
+from ln_repro.system.pool import Result, apply
+from ln_repro.system.progress import Report, progress
 
 WORTH_IT = 60_000
 """Minimum number of pairs for which starting worker processes saves time."""
@@ -135,7 +136,7 @@ class Build:
         """Apply a function to shards, in several processes if there is much text, and show the progress."""
         total = sum(self.counts.values())
         with progress(step, total, self.report) as advance:
-            results = shards.apply(function, items, total >= WORTH_IT)
+            results = apply(function, items, total >= WORTH_IT)
             for shard, result in zip(self.shards, results, strict=True):
                 yield result
                 advance(shard.size)

@@ -6,9 +6,9 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
-from ln_repro.corpus.progress import Report, progress
 from ln_repro.errors import UserError
 from ln_repro.system.files import FULL, REFUSED, digest
+from ln_repro.system.progress import Report, progress
 
 ATTEMPTS = 3
 """Attempts per address; each resumes the previous one."""

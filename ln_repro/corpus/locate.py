@@ -12,12 +12,12 @@ from pathlib import Path
 
 from ln_repro.corpus.base import Corpus, Found, Raw
 from ln_repro.corpus.download import fetch
-from ln_repro.corpus.progress import Report
 from ln_repro.corpus.text import DAMAGE
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 from ln_repro.system.directory_lock import DirectoryLock, acquire
 from ln_repro.system.files import MEGABYTE, digest
+from ln_repro.system.progress import Report
 
 MOST_UNPACKED = 20
 """Maximum size of the text in an archive relative to that of the archive."""

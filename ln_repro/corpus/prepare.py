@@ -14,13 +14,13 @@ from ln_repro.corpus.locate import cached_digest, locate, locked, present, requi
 from ln_repro.corpus.monolingual import Monolingual, Wikinews
 from ln_repro.corpus.multi30k import Multi30k
 from ln_repro.corpus.prepared import Prepared, mismatches, opened, read_manifest
-from ln_repro.corpus.progress import Report
 from ln_repro.corpus.tatoeba import Tatoeba
 from ln_repro.corpus.toy import Toy
 from ln_repro.corpus.wmt14 import Wmt14
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 from ln_repro.system.files import explained
+from ln_repro.system.progress import Report
 
 CORPORA: dict[str, Corpus] = {
     corpus.name: corpus

@@ -1,32 +1,21 @@
 """The work on the shards of a corpus, in one or several processes: tokenise, count words, segment and encode."""
 
-import multiprocessing
-import os
 import pickle
-import signal
-import threading
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from multiprocessing.connection import wait
 from pathlib import Path
-from typing import TypeVar
 
 from ln_repro.corpus.base import Corpus, Found
 from ln_repro.corpus.binary import Sentences, encode, token_ids
 from ln_repro.corpus.bpe import segmenter
 from ln_repro.corpus.text import Pair, lower
 from ln_repro.corpus.tokenise import tokeniser
-from ln_repro.errors import LnReproError, UserError
+from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 from ln_repro.system.files import write_atomically
-from ln_repro.system.subprocesses import cores
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 SIZE = 10_000
 """Number of pairs in a shard."""
 Columns = list[list[str]]
@@ -186,45 +175,3 @@ def _segmenter(codes: Path) -> Callable[[str], str]:
 @lru_cache(1)
 def _ids(dictionary: Path) -> dict[str, int]:
     return token_ids(dictionary.read_text(encoding="utf-8"))
-
-
-def apply(function: Callable[[Item], Result], items: Iterable[Item], several: bool) -> Iterator[Result]:
-    """Yield ``function(item)`` for every item, in order; only a few items and results are in memory at once.
-
-    Args:
-        function: importable by name, so that it can be sent to other processes.
-        several: use all cores, which takes about a second to start.
-
-    Raises:
-        LnReproError: a process was killed.
-    """
-    if not several or cores() == 1:
-        yield from map(function, items)
-        return
-    # "spawn": a fork of a process in which torch has started threads may deadlock.
-    pool = ProcessPoolExecutor(cores(), multiprocessing.get_context("spawn"), _prepare_worker)
-    others = multiprocessing.active_children()
-    pending: deque[Future[Result]] = deque()
-    try:
-        for item in items:
-            pending.append(pool.submit(function, item))
-            if len(pending) > 2 * cores():
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    except BaseException as error:
-        for child in set(multiprocessing.active_children()) - set(others):
-            child.terminate()
-        if isinstance(error, BrokenProcessPool):
-            raise LnReproError("a process was killed, possibly out of memory; the same command continues") from None
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _prepare_worker() -> None:
-    """Initialise a worker: ignore Ctrl-C, and exit when the parent dies; otherwise, it would wait for tasks forever."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    threading.Thread(target=lambda: (wait([parent.sentinel]), os._exit(1)), daemon=True).start()

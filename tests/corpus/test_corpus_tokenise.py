@@ -10,12 +10,12 @@ import psutil
 import pytest
 from corpus_helpers import settings, write
 
-from ln_repro.corpus import shards
 from ln_repro.corpus.base import Style
 from ln_repro.corpus.prepare import prepare
 from ln_repro.corpus.text import lower
 from ln_repro.corpus.tokenise import tokeniser
 from ln_repro.errors import LnReproError
+from ln_repro.system import pool
 from ln_repro.system.subprocesses import environment
 from tests.waiting import until
 
@@ -66,7 +66,7 @@ def test_lower_case_is_perls():
 
 WORKERS = """
 from multiprocessing import active_children
-from ln_repro.corpus import shards
+from ln_repro.system import pool
 
 def wait(item):
     import time
@@ -74,8 +74,8 @@ def wait(item):
     return item
 
 if __name__ == "__main__":
-    shards.cores = lambda: 2
-    results = shards.apply(wait, range(1000), True)
+    pool.cores = lambda: 2
+    results = pool.apply(wait, range(1000), True)
     assert [next(results) for _ in range(10)] == list(range(10))
     print(*[child.pid for child in active_children()], flush=True)
     list(results)
@@ -100,6 +100,6 @@ def test_workers_keep_the_order_and_do_not_outlive_a_killed_parent(tmp_path):
 
 
 def test_a_killed_worker_is_reported(monkeypatch):
-    monkeypatch.setattr(shards, "cores", lambda: 2)
+    monkeypatch.setattr(pool, "cores", lambda: 2)
     with pytest.raises(LnReproError, match="a process was killed, possibly out of memory; the same command continues"):
-        list(shards.apply(signal.raise_signal, [signal.SIGKILL] * 9, True))
+        list(pool.apply(signal.raise_signal, [signal.SIGKILL] * 9, True))

@@ -35,7 +35,7 @@ def test_json_holds_the_findings_that_were_asked_for(empty_place: Path, call: Ca
     code, out, progress = call("theory", "--only", "TH-1", "--out", "out")
     assert code == 0 and kept.read_bytes() == before, "nothing is measured twice"
     table = out.splitlines()
-    assert progress == "measured 60 of 60\n", "plain lines where there is no terminal"
+    assert progress == "measuring 60 quantities\n", "plain lines where there is no terminal"
     assert table[0].split() == ["claim", "statement", "paper", "ours,", "95", "%"]
     assert table[3].startswith("reproduced") and max(map(len, table)) <= 80
     assert [found["id"] for found in json.loads(Path("out", "theory.json").read_text())["findings"]] == ["TH-1"]
@@ -79,5 +79,5 @@ def test_ctrl_c_is_one_line_and_what_was_measured_is_kept(empty_place: Path) -> 
         out, err = running.communicate(timeout=60)
     last = err.splitlines()[-1]
     assert (running.returncode, out) == (130, "") and last.startswith("ln-repro: interrupted"), err
-    assert all(line.startswith("measured ") for line in err.splitlines()[:-1])
+    assert all(line.startswith("measuring ") for line in err.splitlines()[:-1])
     assert all(json.loads(line) for line in kept.read_text().splitlines())

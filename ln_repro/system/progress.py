@@ -24,7 +24,7 @@ def progress(step: str, total: int, report: Report, unit: str = "pairs") -> Iter
     def line() -> str:
         rate = done / max(time.monotonic() - begin, 1e-3)
         left = timedelta(seconds=round(max(total - done, 0) / rate)) if done else "?"
-        return f"{step} {done:,} of {total:,} {unit}, {rate:,.0f}/s, {left} left"
+        return f"{step} {done:,} of {total:,} {unit}, {rate:,.1f}/s, {left} left"
 
     with console.status(line()) as status:  # nothing unless it is a terminal
 
