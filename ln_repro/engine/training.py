@@ -23,7 +23,7 @@ from ln_repro.engine.probing import Probing, chosen_batches
 from ln_repro.engine.stop import StopRequest
 from ln_repro.engine.trainer import StrictTrainer
 from ln_repro.errors import Interrupted
-from ln_repro.experiment.divergence import NOT_FINITE, RULES, Diverged, never
+from ln_repro.experiment.divergence import NOT_FINITE, Diverged, stuck
 from ln_repro.records import provenance
 from ln_repro.records.events import Events
 from ln_repro.system.distributed import Rank
@@ -103,8 +103,7 @@ class Loop:
         ends = cfg.optimization.max_update, cfg.optimization.max_epoch * self.updates_per_epoch
         self.trainer.lr_scheduler.plan(self.updates_per_epoch, int(min(end for end in ends if end)))
         self.metrics = MetricBuffer(self.update, saved.get("last_loss"))
-        self.rule = RULES[cfg.task.divergence_rule]
-        self.entropy = unigram_entropy(self.task.targets("train")) if self.rule is not never else 0.0
+        self.entropy = unigram_entropy(self.task.targets("train")) if cfg.task.divergence_updates else 0.0
         ended = saved.get("ended")
         self.epoch: int = ended or self.batches.epoch
         self.owed: bool = group.share(ended is not None and ended not in self.checkpoints.weights())
@@ -216,13 +215,12 @@ class Loop:
 
     def _check_divergence(self) -> None:
         """Raise `Diverged` if the run has diverged by the rule, given its validations so far."""
-        reason = None
-        if self.group.rank.leads:  # only this process has the events
+        reason, updates = None, self.cfg.task.divergence_updates
+        if updates and self.group.rank.leads:  # only this process has the events
             validations = [(each["update"], each["nll_loss"]) for each in self.events.read() if each["kind"] == "valid"]
-            ramp, updates = self.cfg.lr_scheduler.warmup_updates, self.cfg.task.divergence_updates
-            reason = self.rule(validations, self.entropy, ramp, updates)
+            reason = stuck(validations, self.entropy, self.cfg.lr_scheduler.warmup_updates, updates)
         if reason := self.group.share(reason):
-            raise Diverged(self.cfg.task.divergence_rule, reason)
+            raise Diverged("stuck", reason)
 
     def _validate(self) -> bool:
         """Report the validation loss; return False if a stop was requested before the end."""

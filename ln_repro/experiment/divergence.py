@@ -1,13 +1,13 @@
-"""Rules that decide from the validation losses whether a run has diverged.
+"""The rule that decides from the validation losses whether a run has diverged.
 
-A loss or gradient that is not finite always ends a run. A rule detects divergence with finite numbers: Post-LN without
-warm-up ends as a poor model, not with NaN (paper section 3.2). A new rule is a function with an entry in `RULES`.
+A loss or gradient that is not finite always ends a run. The rule detects divergence with finite numbers: Post-LN
+without warm-up ends as a poor model, not with NaN (paper section 3.2).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 NOT_FINITE = "not_finite"
-"""The kind of divergence that needs no rule."""
+"""The kind of divergence that needs no rule; the other one is `stuck`."""
 MARGIN = 0.05
 """Tolerance, in bits, for random differences between validations of a model that no longer improves."""
 Validation = tuple[int, float]
@@ -15,7 +15,7 @@ Validation = tuple[int, float]
 
 
 class Diverged(Exception):
-    """A run has diverged, which is a result and not an error. ``kind`` is `NOT_FINITE` or the name of a rule."""
+    """A run has diverged, which is a result and not an error. ``kind`` is `NOT_FINITE` or ``stuck``."""
 
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)
@@ -50,11 +50,3 @@ def stuck(validations: Sequence[Validation], entropy: float, ramp: int, updates:
         f"the validation loss has stayed above the unigram entropy of {entropy:.2f} bits for {end - begin} updates "
         f"after the ramp ({last:.2f} bits), and does not fall"
     )
-
-
-def never(validations: Sequence[Validation], entropy: float, ramp: int, updates: int) -> None:
-    """Return None, so that no run counts as stuck."""
-
-
-Rule = Callable[[Sequence[Validation], float, int, int], str | None]
-RULES: dict[str, Rule] = {"stuck": stuck, "never": never}

@@ -45,7 +45,7 @@ CHANGES_NOTHING = [
     {"tracker__name": "wandb"}, {"tracker__mode": "offline"}, {"tracker__project": "mine"},
     {"train__log_every": 1}, {"train__save_every": 5}, {"train__save_minutes": 1},
     {"train__threads": 2}, {"train__device": "cpu"}, {"model__name": "another_name"},
-    {"divergence__rule": "never"}, {"divergence__updates": 5},
+    {"divergence__rule": "stuck"}, {"divergence__updates": 5},
     {"stop_on_divergence": True}, {"probe": "gradients"}, {"every": 7}, {"probe_batches": 9},
 ]  # fmt: skip
 
@@ -131,7 +131,7 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy():
         ({"eval__average": 1}, "eval.average: the average of 1 epoch is that epoch; give 2 or more, or 0 for none"),
         ({"eval__average": 4, "train__max_epoch": 3}, "eval.average: 4 epochs cannot be averaged, train.max_epoch is"),
         ({"optimizer__name": "sgd", "optimizer__betas": [0.9, 0.98]}, "optimizer.betas: sgd has neither betas nor eps"),
-        ({"divergence__rule": "luck"}, "divergence.rule: there is no 'luck'; known: stuck, never"),
+        ({"divergence__rule": "luck"}, "divergence.rule: input should be 'stuck', got 'luck'"),
         ({"start": "run@1"}, "start: only task=classification takes it, this is task=translation"),
         ({"task": "masked_lm", "data__name": "rte"}, "data.name: task=classification takes mrpc or rte, which have"),
         ({"data__name": "text"}, "data.name: text has one language, for task=masked_lm; translation needs two"),

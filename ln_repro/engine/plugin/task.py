@@ -23,8 +23,7 @@ class LnTaskConfig(FairseqDataclass):
     """Precision, divergence rule, checkpoints and probes."""
 
     precision: str = "fp32"  # fp32, or bf16, fp16 with fp32 parameters
-    divergence_rule: str = "never"  # when a run counts as diverged
-    divergence_updates: int = 2000  # updates between compared validations
+    divergence_updates: int = 0  # updates between the validations that the rule compares; 0: no rule
     save_minutes: float = 10.0  # maximum minutes between two checkpoints
     probe: str = "gradients"  # gradients, updates, curvature or all
     probe_every: int = 0  # updates between two probes; 0: none
