@@ -173,7 +173,22 @@ FIGURE_5 = Figure(
     ((Panel("", "accuracy", curves(FIGURE_5_ARMS)),),),
     corpora=("mrpc", "rte", "minimrpc", "minirte"),
 )
-"""Figure 5(a), pre-training, is drawn by `ln_repro.report.grids`."""
+FIGURE_5A_ARMS = {
+    "lower rate": {
+        "preln_warm_linear": "Pre-LN w/ warm-up", "preln_nowarm_linear": "Pre-LN w/o warm-up",
+        "postln_warm_linear": "Post-LN w/ warm-up", "postln_nowarm_linear": "Post-LN w/o warm-up",
+    },
+    "higher rate": {
+        "preln_nowarm_linear_high": "Pre-LN w/o warm-up", "postln_warm_linear_high": "Post-LN w/ warm-up",
+    },
+}  # fmt: skip
+FIGURE_5A = Figure(
+    "Figure 5(a): BERT pre-training by rate and warm-up",
+    (tuple(Panel(rate, "loss", curves(arms)) for rate, arms in FIGURE_5A_ARMS.items()),),
+    about="preln_nowarm_linear_high",
+    corpora=("toybert", "minibert", "wikinews", "bert"),
+)
+"""The paper's figure compares Pre-LN without warm-up and Post-LN with it."""
 
 FIGURE_6_ARMS = {
     "postln_nowarm_fixed": "Post-LN, small fixed rate",
@@ -191,4 +206,6 @@ FIGURE_6 = Figure(
 )
 """The paper does not state which runs its other two curves are; here they are the last two, one of them its "best"."""
 
-FIGURES = {"figure_2": FIGURE_2, "figure_4": FIGURE_4, "figure_5": FIGURE_5, "figure_6": FIGURE_6}
+FIGURES = {
+    "figure_2": FIGURE_2, "figure_4": FIGURE_4, "figure_5": FIGURE_5, "figure_5a": FIGURE_5A, "figure_6": FIGURE_6
+}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Figures of runs: the paper's figures 2, 4, 5(b, c) and 6, and figures of our grids."""
+"""Figures of runs: the paper's figures 2, 4, 5 and 6, and our own."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,13 +10,11 @@ from typing import Any
 
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import Interval, mean_interval
-from ln_repro.errors import UserError
 from ln_repro.paper.figures import FIGURES, Figure, Panel, Quantity, Reading
 from ln_repro.records.record import Record, accuracy, started
 from ln_repro.report.figure_arena import draw_arena
 from ln_repro.report.figure_mechanisms import draw_mechanisms
 from ln_repro.report.figure_rates import draw_rates
-from ln_repro.report.grids import GRIDS
 from ln_repro.report.plotting import COLOURS, GREY, draw_once, legend_below, place, tidy
 from ln_repro.report.theory_figures import draw as draw_theory
 from ln_repro.system.files import read_json
@@ -28,15 +26,11 @@ FIELDS: dict[Quantity, str] = {"loss": "valid_loss", "bleu": "test_bleu_tokenise
 """Fields of a record's epochs; the paper's BLEU is the tokenised one."""
 RAMPS = {"literal": ":", "short": "-.", "nowarm": "--", "warm": "-"}
 """Line styles, by the first of these words that is part of an arm's name."""
-MARKS = {
-    "RAdam": "D", "higher rate": "^", "lower rate": "v", "fixed rate": "s", "closed form": "*", "step": "p",
-    "DeepNorm": "P", "ReZero": "d", "Admin": "h",
-}  # fmt: skip
+MARKS = {"RAdam": "D", "higher rate": "^", "lower rate": "v", "fixed rate": "s"}
 """Markers, by words in the label; the default is a circle. Those of Pre-LN are open, for printing without colours."""
 THE_PAPERS = "the paper's, same marks in grey"
-ALL = {**FIGURES, **{f"grid_{name}": grid for name, grid in GRIDS.items()}}
-NOT_TRANSLATED = {corpus for figure in ALL.values() for corpus in figure.corpora}
-WIDTHS = {1: 6.0, 2: 2.9, 3: 2.6, 4: 2.0, 5: 2.0}
+NOT_TRANSLATED = {corpus for figure in FIGURES.values() for corpus in figure.corpora}
+WIDTHS = {1: 6.0, 2: 2.9}
 """Width of a panel in inches, by the number of columns."""
 Arms = Mapping[str, Sequence[Record]]
 """The records of each arm: one per seed or, for fine-tuning, one per seed and checkpoint."""
@@ -64,13 +58,7 @@ class Curve:
 
 
 def draw_all(evidence: Mapping[str, Evidence], theory: Path, out: Path) -> Drawn:
-    """Draw the figures of runs, and those of the theory if the file ``theory`` exists.
-
-    Raises:
-        UserError: ``out`` is not a folder.
-    """
-    if out.exists() and not out.is_dir():
-        raise UserError(f"{out}: not a folder; give a folder for the figures")
+    """Draw the figures of runs, and those of the theory if the file ``theory`` exists."""
     content = read_json(theory, dict) or {}
     runs = draw_runs(evidence, out)
     ours = [path for draw in (draw_rates, draw_mechanisms, draw_arena) for path in draw(evidence, out)]
@@ -107,7 +95,7 @@ def figures_of(corpus: str) -> dict[str, Figure]:
     """Return the figures for a corpus by name: those about translation, or those about BERT."""
     return {
         name: figure
-        for name, figure in ALL.items()
+        for name, figure in FIGURES.items()
         if (corpus in figure.corpora if figure.corpora else corpus not in NOT_TRANSLATED)
     }
 

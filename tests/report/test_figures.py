@@ -11,8 +11,7 @@ from ln_repro.experiment import compose
 from ln_repro.paper.figures import FIGURES, Panel
 from ln_repro.records.archive import Run
 from ln_repro.report.curves import draw_losses
-from ln_repro.report.figures import ALL, curve, draw_all, draw_panel, draw_runs, figures_of, records_by_arm, style
-from ln_repro.report.grids import GRIDS
+from ln_repro.report.figures import curve, draw_all, draw_panel, draw_runs, figures_of, records_by_arm, style
 from ln_repro.report.plotting import COLOURS, GREY, figure_style
 from tests.claims.made import KNOWN, gathered, made
 from tests.claims.test_bert import POST, PRE, runs_of, tuned
@@ -68,9 +67,9 @@ def test_a_diverged_run_is_marked_where_it_ended_and_the_mean_goes_on_without_it
     assert found and found.ends == [(1, 9.0)] and found.means == {1: 7.0, 2: 3.0} and list(found.intervals) == [1]
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", FIGURES)
 def test_curves_of_a_panel_are_arms_that_look_different_even_without_colours(name: str) -> None:
-    for panel in (panel for row in ALL[name].rows for panel in row):
+    for panel in (panel for row in FIGURES[name].rows for panel in row):
         arms = {series.arm for series in panel.series}
         assert arms <= KNOWN and len(arms) == len(panel.series) == len({series.label for series in panel.series})
         looks = [style(series.arm, series.label) for series in panel.series]
@@ -78,26 +77,16 @@ def test_curves_of_a_panel_are_arms_that_look_different_even_without_colours(nam
         assert len(grey) == len(looks)
 
 
-@pytest.mark.parametrize("name", GRIDS)
-def test_the_figure_of_a_grid_has_its_arms_and_labels_mean_one_look(name: str) -> None:
-    for row in GRIDS[name].rows:
-        assert {series.arm for panel in row for series in panel.series} == set(compose.grid(name)["arms"])
-    looks: dict[str, set[str]] = {}
-    for series in (series for row in GRIDS[name].rows for panel in row for series in panel.series):
-        looks.setdefault(series.label, set()).add(str(style(series.arm, series.label)))
-    assert all(len(of_label) == 1 for of_label in looks.values())
-
-
 def test_figures_are_drawn_by_corpus_and_the_others_are_listed(tmp_path: Path) -> None:
     records = [made(f"multi30k_{arm}", bleus=[1.0, 2.0]) for arm in ARMS]
     evidence = gathered([*records, made("toy_postln_warm"), made("toy_preln_warm", init="fairseq"),
                          made("tatoeba_postln_warm"), made("tatoeba_preln_nowarm")])  # fmt: skip
     found = draw_runs(evidence, tmp_path / "a b")
-    names = ["figure_4", "figure_6", "grid_section3_2", "grid_section4"]
+    names = ["figure_4", "figure_6"]
     expected = [tmp_path / "a b" / "multi30k" / f"{name}.{kind}" for name in names for kind in ("png", "svg")]
     for text in (path.read_text() for path in expected[1::2]):
         assert "ln-repro reproduce ID" in text and any(run.record["id"] in text for run in records)
-    assert found.paths[:8] == expected and all(path.stat().st_size > 5000 for path in expected)
+    assert found.paths[:4] == expected and all(path.stat().st_size > 5000 for path in expected)
     assert "tatoeba/figure_6: its main arm, postln_nowarm_fixed, has not been run" in found.left_out
     assert found.left_out[0] == "multi30k/figure_2: only 1 of its 14 arms have been run"
     others = [line.split(":")[0] for line in found.left_out if line.startswith("toy/")]
