@@ -1,14 +1,14 @@
 """What the commands that read archived records share."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ln_repro.claims.arms import Arms
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import evidence_of
-from ln_repro.corpus.prepared import Prepared, opened
+from ln_repro.corpus.prepared import opened
 from ln_repro.records.archive import Kept, find, read_kept
 from ln_repro.records.integrity import HYPOTHESES, beside, text_of
 from ln_repro.system.paths import data_folder
@@ -35,15 +35,11 @@ def complaints(problems: Sequence[str]) -> int:
     return 1 if problems else 0
 
 
-def prepared_corpus(data: Mapping[str, Any]) -> Prepared | None:
-    """Return the corpus described by a record's ``data``; None if it is not prepared on this machine."""
-    short = f"{data['name']}-{data['fingerprint'].removeprefix('sha256:')[:12]}"
-    return opened(data_folder() / "prepared" / short, data["fingerprint"])
-
-
 def translations(folder: Path, record: dict[str, Any]) -> tuple[list[str], list[str]] | None:
     """Return the hypotheses of a record and their references; None if either is not available."""
-    corpus, kept = prepared_corpus(record["data"]), find(folder, record["id"])
+    data, kept = record["data"], find(folder, record["id"])
+    short = f"{data['name']}-{data['fingerprint'].removeprefix('sha256:')[:12]}"
+    corpus = opened(data_folder() / "prepared" / short, data["fingerprint"])
     if corpus is None or kept is None or not (hypotheses := beside(kept, HYPOTHESES)).exists():
         return None
     return text_of(hypotheses).split("\n")[:-1], corpus.references("test")

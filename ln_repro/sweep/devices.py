@@ -43,15 +43,16 @@ def gpu_devices(uuids: Sequence[str], jobs_per_gpu: int, need: float) -> list[De
     listed, devices = nvidia_smi(), []
     slots = max(1, min(jobs_per_gpu, int(host_free() / RUN_BYTES / max(1, len(uuids)))))
     for uuid in uuids:
-        if (found := listed.get(f"GPU-{uuid}")) is None:
+        if f"GPU-{uuid}" not in listed:
             continue
-        if found.mode == "Exclusive_Process" and jobs_per_gpu > 1 and not MPS.exists():
+        index, mode, free = listed[f"GPU-{uuid}"]
+        if mode == "Exclusive_Process" and jobs_per_gpu > 1 and not MPS.exists():
             raise UserError(
-                f"jobs_per_gpu: GPU {found.index} is in exclusive compute mode and takes one process, found "
+                f"jobs_per_gpu: GPU {index} is in exclusive compute mode and takes one process, found "
                 f"jobs_per_gpu={jobs_per_gpu}; use jobs_per_gpu=1, or have the mode set to Default (nvidia-smi -c 0)"
             )
-        fitting = slots if found.free is None else max(1, min(slots, int(found.free / (MARGIN * need))))
-        devices.append(Device(f"gpu {found.index}", fitting, {"CUDA_VISIBLE_DEVICES": f"GPU-{uuid}"}))
+        fitting = slots if free is None else max(1, min(slots, int(free / (MARGIN * need))))
+        devices.append(Device(f"gpu {index}", fitting, {"CUDA_VISIBLE_DEVICES": f"GPU-{uuid}"}))
     return devices or [Device("gpu", slots)]  # a part of a GPU, or one that is not NVIDIA's
 
 
@@ -66,23 +67,14 @@ def host_free() -> float:
         return free
 
 
-@dataclass(frozen=True)
-class SmiRow:
-    """What `nvidia-smi` reports of a GPU: its index, compute mode, and free memory in bytes, None if not known."""
-
-    index: str
-    mode: str
-    free: float | None
-
-
-def nvidia_smi() -> dict[str, SmiRow]:
-    """Return the rows of `nvidia-smi` by UUID; none without it."""
+def nvidia_smi() -> dict[str, tuple[str, str, float | None]]:
+    """Return index, compute mode and free memory (bytes, or None) of each GPU by UUID; none without `nvidia-smi`."""
     if not shutil.which("nvidia-smi"):
         return {}
     command = ["nvidia-smi", "--query-gpu=uuid,index,compute_mode,memory.free", "--format=csv,noheader,nounits"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     rows = [[part.strip() for part in line.split(",")] for line in answer.stdout.splitlines()]
     return {
-        uuid: SmiRow(index, mode, float(free) * 2**20 if free.isdecimal() else None)
+        uuid: (index, mode, float(free) * 2**20 if free.isdecimal() else None)
         for uuid, index, mode, free in (row for row in rows if len(row) == 4)
     }
