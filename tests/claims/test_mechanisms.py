@@ -1,7 +1,6 @@
 """What probes and interventions say about a possible cause of Post-LN's need for warm-up, on made-up runs."""
 
 import json
-import re
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 
 from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.intervals import fisher_exact
 from ln_repro.claims.mechanisms import CAUSE, MECHANISMS, NO_CAUSE, OPEN, START, assess
 from ln_repro.records.archive import Run
 from ln_repro.report.export import mechanisms_table
@@ -90,18 +90,24 @@ def test_the_figure_has_a_panel_for_each_probed_intervention(tmp_path):
 
 
 def test_the_vanishing_gradients_that_the_documents_report() -> None:
-    """Of the committed runs with probes, how many train if the lowest decoder layer's gradient vanishes, and if not."""
+    """Of the committed runs with probes, how many train if the lowest decoder layer's gradient vanishes, and if not.
+
+    The hypothesis was made on seeds 1 to 5 and tested on others.
+    """
     found: Counter[tuple[bool, bool, bool]] = Counter()
     for record in records():
         lines = text_of(files()[f"{record['id']}.events.jsonl"]).splitlines() if record["exp"].startswith("toy") else []
         layers = [event["values"]["norm_of_mean"]["decoder.w2"] for event in map(json.loads, lines)
                   if event["kind"] == "probe" and event["name"] == "gradients" and event["update"] <= 64]  # fmt: skip
-        if len(layers) > 2 and record["axes"]["seed"] <= 5:
-            scaled = record["experiment"]["optimizer"].get("equal_layer_norms", False)
+        if len(layers) > 2 and not record["experiment"]["optimizer"].get("equal_layer_norms", False):
             vanished = min(norms[0] / norms[-1] for norms in layers) < 0.01
-            found[scaled, vanished, record["bleu"]["test_tokenised"]["score"] >= 88] += 1
-    unscaled = {(vanished, trained): count for (scaled, vanished, trained), count in found.items() if not scaled}
-    assert unscaled == {(True, False): 12, (False, True): 18}
-    for page in ("README.md", "docs/fidelity.md"):
-        text = " ".join((ROOT / page).read_text("utf-8").split())
-        assert re.search("12 (of 30 )?runs", text) and "18 others" in text, page
+            found[record["axes"]["seed"] > 5, vanished, record["bleu"]["test_tokenised"]["score"] >= 88] += 1
+    assert found == {
+        (False, True, False): 12, (False, False, True): 18,
+        (True, True, False): 4, (True, True, True): 4, (True, False, True): 7,
+    }  # fmt: skip
+    assert fisher_exact(4, 8, 7, 7) == pytest.approx(0.077, abs=5e-4)
+    pages = ("README.md", "docs/fidelity.md")
+    readme, fidelity = (" ".join((ROOT / page).read_text("utf-8").split()) for page in pages)
+    assert "the 12 runs" in readme and "all 18 others" in readme and "4 of the 8" in readme
+    assert "In 12 runs" in fidelity and "all 18 others" in fidelity and "11 of the 15 predictions" in fidelity
