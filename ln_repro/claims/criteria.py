@@ -98,11 +98,19 @@ class Metric:
         return Metric(f"{self.words} over that of {{}}", lambda one, other: self.of(one) / self.of(other), LOG)
 
 
-def judge_interval(bounds: Interval, region: Interval, contradicted: Interval | None) -> tuple[str, str | None]:
-    """Return the verdict on an interval and what would resolve it, if more seeds can (see `verdict`)."""
+def judge_interval(
+    bounds: Interval, region: Interval, contradicted: Interval | None, neither: str
+) -> tuple[str, str | None, str]:
+    """Return the verdict on an interval (see `verdict`), what would resolve it, and its answer.
+
+    More seeds resolve an inconclusive verdict, unless the interval is outside both regions: then ``neither`` answers.
+    """
     result = verdict(bounds, region, contradicted)
-    between = contradicted is not None and outside(bounds, region) and outside(bounds, contradicted)
-    return result, MORE_SEEDS if result == INCONCLUSIVE and not between else None
+    if result != INCONCLUSIVE:
+        return result, None, ""
+    if contradicted and outside(bounds, region) and outside(bounds, contradicted):
+        return result, None, neither
+    return result, MORE_SEEDS, ""
 
 
 def limits_words(region: Interval, contradicted: Interval | None) -> str:
@@ -134,8 +142,7 @@ class Within:
         if any(map(math.isnan, values)):
             return Finding(INCONCLUSIVE, "", f"{', '.join(self.arms)}: measured in every seed (probes, events)")
         bounds = interval(values, self.metric.scale, self.level)
-        result, needs = judge_interval(bounds, (self.low, self.high), self.contradicted)
-        answer = self.neither if result == INCONCLUSIVE and not needs else ""
+        result, needs, answer = judge_interval(bounds, (self.low, self.high), self.contradicted, self.neither)
         words = f"{self.metric.name(self.arms)} {spoken(values, self.metric.scale)}"
         mean, within = rounded_mean(values, self.metric.scale)
         clause = self.metric.plain and self.metric.plain.format(*map(arm_words, self.arms), value=mean) + within

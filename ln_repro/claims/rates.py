@@ -246,10 +246,10 @@ class BestRates(OverRates):
             return Finding(INCONCLUSIVE, "", f"{SEEDS} seeds at {rates}")
         name = self.metric.minus().name(self.compared)
         values = [self.metric.of(one[seed]) - self.metric.of(other[seed]) for seed in shared]
-        result, needs = judge_interval(interval(values), (self.low, self.high), self.contradicted)
+        region = self.low, self.high
+        result, needs, answer = judge_interval(interval(values), region, self.contradicted, self.neither)
         if len(shared) < SEEDS:
-            result, needs = INCONCLUSIVE, f"{SEEDS} seeds at {rates}"
-        answer = self.neither if result == INCONCLUSIVE and not needs else ""
+            result, needs, answer = INCONCLUSIVE, f"{SEEDS} seeds at {rates}", ""
         alone = all(len(usable_curve(evidence, arm)) == 1 for arm in self.compared)
         place = f"at {rates}, the only rate run for both" if alone else "at the best rate of each"
         words = f"{name} {spoken(values)} (at {rates})"
