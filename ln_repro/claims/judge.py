@@ -1,7 +1,8 @@
 """Verdicts on every claim, on the paper's own data and on other data."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -68,7 +69,7 @@ def judge(rule: Rule, evidence: Evidence) -> Row:
     arms = dict.fromkeys(arm for one in rule.criteria for arm in one.arms)
     runs |= {run.record["id"]: run for one in evidence.by_start for arm in arms
              for _, run in sorted(one.arms.get(arm, {}).items())}  # fmt: skip
-    seeds = len(evidence.seeds(rule.arms)) if rule.arms else len({run.seed for run in runs.values()})
+    seeds = len(evidence.seeds(rule.arms)) if rule.arms else most_seeds(runs.values())
     result, needs, answer = all_of(finding.verdict for finding in findings), None, ""
     if rule.arms and seeds < rule.seeds:
         result, needs = INCONCLUSIVE, f"{rule.seeds - seeds} more seed{'s' * (rule.seeds - seeds > 1)}"
@@ -78,6 +79,11 @@ def judge(rule: Rule, evidence: Evidence) -> Row:
     ours = "; ".join(finding.words for finding in findings if finding.words)
     plain = "; ".join(finding.plain for finding in findings if finding.plain).replace(f" {PARTS['anchored']}", "")
     return result_of(rule, result, needs, ours, seeds, [*runs.values()], plain, answer)
+
+
+def most_seeds(runs: Iterable[Run]) -> int:
+    """Return the largest number of seeds that an arm was run with at one rate and size."""
+    return max(Counter((run.experiment.arm_key(), run.experiment.lr, run.size) for run in runs).values(), default=0)
 
 
 def result_of(

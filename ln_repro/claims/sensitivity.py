@@ -5,6 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from random import Random
 from statistics import fmean, quantiles
 
+import numpy as np
+
 from ln_repro.claims.evidence import Evidence, Rate
 from ln_repro.claims.intervals import SAMPLES, Interval
 
@@ -15,11 +17,13 @@ LEAST_RATES = 3
 def sensitivity(curve: Mapping[float, Sequence[float]], most: float) -> float:
     """Return the learning-rate sensitivity in bits.
 
-    It is the mean loss over the rates minus that of the best rate, with losses clipped to ``most``, the entropy of
-    a model that ignores the source.
+    It is the mean loss over the logarithm of the rate (trapezoidal rule, so that it does not depend on how densely the
+    rates were chosen) minus the loss at the best rate, with losses clipped to ``most``, the entropy of a model that
+    ignores the source.
     """
-    means = [fmean(min(value, most) for value in values) for values in curve.values()]
-    return fmean(means) - min(means)
+    rates = sorted(curve)
+    losses = np.array([fmean(min(value, most) for value in curve[rate]) for rate in rates])
+    return float(np.trapezoid(losses - min(losses), np.log(rates)) / np.log(rates[-1] / rates[0]))
 
 
 def sensitivity_interval(curve: Mapping[float, Sequence[float]], most: float) -> Interval:

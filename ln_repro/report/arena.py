@@ -18,8 +18,9 @@ NOTES = (
     "rank: 95 % bootstrap interval over seeds",
     "P: probability that a run has a higher BLEU than one of Pre-LN",
     "epochs: those until the loss that Pre-LN has halfway through training, relative to Pre-LN",
-    "w/o, w/: largest rate at which 4 of 5 seeds train, without and with a ramp; +: or larger",
-    "sens.: mean NLL over the rates that all schemes were run at minus that of the best rate, without a ramp, in bits",
+    "w/o, w/: largest rate at which four fifths of at least three seeds train, without and with a ramp; +: or larger",
+    "sens.: mean NLL (at most that of a model that ignores the source) over the rates shared by the schemes that were "
+    "run at three or more, minus that of the best rate, without a ramp, in bits",
 )
 COST_COLUMNS = ("scheme", "uneven at start", "uneven later", "time", "memory")
 COST_NOTES = (

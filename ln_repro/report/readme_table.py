@@ -41,7 +41,7 @@ def verdict_block(rows: Sequence[Row]) -> str:
     bullets = [f"* **{question}** {answer} ({len(records)} records: `ln-repro claims {claim}`)"
                for claim, question, answer, records in headlines(rows)]  # fmt: skip
     counted = ", ".join(f"{n} {verdict}" for verdict, n in Counter(row["verdict"] for row in proved).most_common())
-    summary = f"The theory, checked without training (TH-1 to TH-11): {counted}."
+    summary = f"The findings of the theory, checked without training: {counted}."
     exceptions = [f"* {row['id']} ({row['verdict']}): {row['claim']}." for row in proved
                   if row["verdict"] != "reproduced"]  # fmt: skip
     table = markdown("", verdict_table(trained)).split("\n", 2)[2]

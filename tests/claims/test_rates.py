@@ -171,9 +171,11 @@ def test_more_than_comparable_is_neither_reproduced_nor_contradicted(bleu: float
 
 def test_sensitivity_is_how_much_worse_the_other_rates_are_on_the_mean() -> None:
     found = {1e-3: [2.0, 4.0], 2e-3: [5.0, math.inf]}  # means 3 and, with at most 6 bits, 5.5
-    assert sensitivity(found, most=6.0) == 4.25 - 3.0
+    assert sensitivity(found, most=6.0) == pytest.approx(4.25 - 3.0)
+    dense = {1e-3: [3.0], 2e-3: [4.0], 8e-3: [6.0]}  # one bit for each doubling
+    assert sensitivity(dense, 9.0) == pytest.approx(1.5) == pytest.approx(sensitivity({1e-3: [3.0], 8e-3: [6.0]}, 9.0))
     low, high = sensitivity_interval(found, 6.0)
-    assert 0 <= low < 1.25 < high <= 2.0 and sensitivity_interval(found, 6.0) == (low, high)
+    assert 0 <= low < 1.25 < high < 2.1 and sensitivity_interval(found, 6.0) == (low, high)
     assert sensitivity_interval({1e-3: [2.0], 2e-3: [5.0, 5.0]}, 6.0) == (-math.inf, math.inf)
 
 
