@@ -4,9 +4,9 @@ import errno
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,16 +18,22 @@ from ln_repro.errors import UserError
 from ln_repro.system.subprocesses import environment
 
 PREPARE = """
+import signal
 import sys
 from pathlib import Path
 from ln_repro.corpus import shards
 from ln_repro.corpus.prepare import prepare
 from ln_repro.experiment.data import Data
 
+def report(line):
+    print(line.split()[0], flush=True)
+    if line.split()[0] == sys.argv[3]:
+        signal.setitimer(signal.ITIMER_PROF, float(sys.argv[4]))  # which ends the process
+
 if __name__ == "__main__":
     folder, root, shards.SIZE = Path(sys.argv[1]), Path(sys.argv[2]), 125
     files = {split: folder / split for split in ("train", "valid", "test")}
-    prepare(Data(name="files", bpe_merges=500, **files), root, lambda line: print(line.split()[0], flush=True))
+    prepare(Data(name="files", bpe_merges=500, **files), root, report)
 """
 
 
@@ -43,13 +49,12 @@ def write_text(folder: Path) -> None:
                     file.write(" ".join(draw.choices(words, weights, k=draw.randint(1, 30))) + ".\n")
 
 
-def start(folder: Path, root: Path) -> "subprocess.Popen[str]":
-    """Start to prepare the text in ``folder`` in eight shards."""
+def start(folder: Path, root: Path, step: str = "none", seconds: float = 0.0) -> "subprocess.Popen[str]":
+    """Start to prepare the text in ``folder`` in eight shards; it dies after so many seconds of CPU time of a step."""
     script = folder / "prepare.py"
     script.write_text(PREPARE)
-    return subprocess.Popen(
-        [sys.executable, script, folder, root], stdout=subprocess.PIPE, text=True, env=environment()
-    )
+    command = [sys.executable, str(script), str(folder), str(root), step, str(seconds)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
 
 
 def content(root: Path) -> dict[str, bytes]:
@@ -166,15 +171,11 @@ def test_what_was_done_before_the_disk_was_full_is_kept(root, small_toy, monkeyp
 
 def test_a_preparation_that_is_killed_six_times_ends_with_the_same_files(tmp_path):
     write_text(tmp_path)
-    begin = time.monotonic()
     assert start(tmp_path, tmp_path / "undisturbed").wait() == 0
-    pause, draw = (time.monotonic() - begin) / 50, random.Random(2)  # shorter than any step
+    draw = random.Random(2)
     for step in ("tokenising", "learning", "cleaning", "cleaning", "binarising", "binarising"):
-        process = start(tmp_path, tmp_path / "killed")
-        assert process.stdout is not None and any(line.startswith(step) for line in process.stdout), step
-        time.sleep(draw.uniform(0, pause))
-        process.kill()
-        assert process.wait() < 0, step
+        process = start(tmp_path, tmp_path / "killed", step, draw.uniform(0.001, 0.02))  # shorter than any step
+        assert process.wait() == -signal.SIGPROF, step
     assert start(tmp_path, tmp_path / "killed").wait() == 0
     assert content(tmp_path / "killed") == content(tmp_path / "undisturbed")
 

@@ -123,7 +123,7 @@ class Command:
         """Start it, and kill -9 the command, the trainer or both of them once it has reported ``update``."""
         process = self.start(*extra)
         self.wait_for_update(update)
-        assert self.workers()
+        until(self.workers)  # the update may be one of an earlier session
         if victim != "trainer":
             process.kill()
         if victim != "command":

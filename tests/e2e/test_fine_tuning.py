@@ -70,7 +70,7 @@ def test_it_learns_and_the_record_has_its_accuracy(whole, pretrained):
 def test_killed_and_resumed_with_another_name_of_the_start_it_is_the_same_run(whole, pretrained, tuning, tmp_path):
     copied = tmp_path / "runs" / pretrained.folder.name
     run = tuning(f"start='{pretrained.folder}@2'")
-    run.kill_at(45)
+    run.kill_at(10)
     shutil.copytree(pretrained.folder, copied)
     status, _, error = run.finish(f"start={copied.name.rpartition('-')[2]}@2")
     assert status == 0 and "resuming after update" in error, error

@@ -26,8 +26,9 @@ def test_kill_9_changes_nothing(command, expected, victim, update):
 def test_a_killed_run_with_a_damaged_checkpoint_resumes_from_the_one_before(command, expected):
     run = command()
     run.kill_at(60, "command")
-    states = sorted((run.folder / "checkpoints").glob("update*.pt"), key=lambda path: path.stat().st_mtime)
-    states[-1].write_bytes(states[-1].read_bytes()[:1000])
+    states = (run.folder / "checkpoints").glob("update*.pt")
+    latest = max(states, key=lambda path: int(path.stem.removeprefix("update")))
+    latest.write_bytes(latest.read_bytes()[:1000])
     error = run.complete()
     assert "renamed to" in error
     assert outcome(run.folder) == expected

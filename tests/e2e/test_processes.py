@@ -92,7 +92,7 @@ def test_a_run_of_two_processes_is_resumed_in_one(command):
     whole, stopped, nudged = (command(name, *SETTINGS, "train.max_epoch=6") for name in ("whole", "stopped", "nudged"))
     assert whole.finish()[0] == nudged.finish(NUDGE)[0] == 0
     process = torchrun(stopped, 2)
-    stopped.wait_for_update(25)
+    stopped.wait_for_update(10)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode != 0

@@ -78,11 +78,11 @@ def told_to_end(run, name) -> bool:
 def test_six_runs_survive_a_preemption_a_cancellation_and_a_dead_node(run, command, cluster):
     status, _, error = run.call(*SWEEP, "launcher=slurm", "--detach", *ASKED, *run.settings, WANDB_API_KEY=CANARY)
     assert status == 0 and "6 submitted to Slurm, 0 already in its queue" in error
-    assert sorted(set(states(run).values())) in (["queued"], ["queued", "running"], ["running"])
+    until(lambda: hold_what_trains(run) == 4)
+    assert sorted(states(run).values()) == ["queued"] * 2 + ["running"] * 4
     status, _, error = run.call(*SWEEP, "launcher=slurm", "--detach", *ASKED, *run.settings)
     assert status == 0 and "0 submitted to Slurm" in error
 
-    until(lambda: hold_what_trains(run) == 4)
     preempted, lost = on_node(cluster, run, "node1"), on_node(cluster, run, "node2")
     assert len(preempted) == len(lost) == 2
     both = ("-p", "urgent", "-w", "node1", "-n", "1", "--gres=gpu:2")

@@ -27,6 +27,12 @@ store.repo = ours  # fairseq fills Hydra's store with its own settings, which ot
 torch.set_num_threads(1)
 
 
+@pytest.fixture(autouse=True)
+def seeded():
+    """Start every test from the same random numbers, whichever tests this process has run before."""
+    torch.manual_seed(0)
+
+
 @pytest.fixture
 def build_model():
     """Return a function that builds the model for a vocabulary of a given size."""

@@ -135,8 +135,8 @@ def test_a_stop_or_a_kill_in_a_validation_changes_and_costs_nothing(trained, tmp
 def test_the_time_of_saving_counts_as_training_and_a_state_is_also_saved_by_time(trained, tmp_path):
     assert trained(tmp_path / "slow", "sleep", "save_checkpoint", 2, ["--save-interval-updates", 7]) == 0
     events = Events(tmp_path / "slow" / "events.jsonl").read()
-    (slow,) = [event for event in events if event["kind"] == "train" and event["saving"] > 1]
-    assert slow["seconds"] > slow["saving"]
+    slow = max((event for event in events if event["kind"] == "train"), key=lambda event: event["saving"])
+    assert slow["seconds"] > slow["saving"] > 1
     assert slow["tokens_per_s"] == pytest.approx(slow["tokens"] / slow["seconds"], rel=0.01)
     often = ["--save-interval-updates", 0, "--save-minutes", 1e-9]
     assert trained(tmp_path / "killed", "kill", "update", 12, often) == -9

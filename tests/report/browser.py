@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import HANGS_SECONDS
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
          "--disable-background-networking", "--hide-scrollbars", "--remote-debugging-pipe")  # fmt: skip
@@ -101,4 +103,4 @@ def browser(program: str, profile: Path) -> Iterator[Browser]:
             yield Browser(commands, answers)
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(HANGS_SECONDS)

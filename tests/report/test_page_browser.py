@@ -116,6 +116,7 @@ def test_filters_choose_the_runs_that_are_drawn(tab: Browser) -> None:
 
 def test_pointing_at_a_curve_says_which_it_is_and_marks_its_arm(tab: Browser) -> None:
     tab.run("document.querySelector('[data-explore=loss]').scrollIntoView({block: 'center'})")
+    tab.settle()
     place = tab.run("""(() => {
         const chart = [...charts].find(one => document.querySelector('[data-explore=loss]').contains(one.root));
         const at = chart.series.findIndex(one => one.source?.label === 'Post-LN, Adam, no warm-up, anchored, seed 1');

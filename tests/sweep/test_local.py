@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -27,9 +28,9 @@ RUN = (
     + """
 import pathlib, sys, time
 folder, kind, tries = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[1] + ".tries")
+folder.mkdir(parents=True, exist_ok=True)
 with tries.open("a") as file:
     file.write("x")
-folder.mkdir(parents=True, exist_ok=True)
 count = len(tries.read_text())
 if kind == "slow":
     time.sleep(3600)
@@ -119,7 +120,7 @@ def test_a_request_stops_a_run_that_is_running_and_one_that_waits(pool):
     thread.start()
     until(lambda: tries(plan[0]))
     made.retries = 0  # the stand-in dies of the signal, where a run saves and exits with 130
-    Cancellations(made.cancellations.folder.parents[1]).request([plan[0].name, plan[1].name])
+    Cancellations(made.cancellations.folder.parents[1]).request([plan[1].name, plan[0].name])
     thread.join(HANGS_SECONDS)
     assert not thread.is_alive()
     assert [one.state for one in plan] == ["interrupted", "planned", "finished"]
@@ -139,11 +140,19 @@ def test_requests_made_before_the_sweep_are_ignored(tmp_path):
 
 def test_a_run_that_always_dies_is_not_tried_for_ever_though_its_workers_hold_the_lock(pool, monkeypatch):
     made, plan, _ = pool("bad", retries=1)
+    started, start = list["subprocess.Popen[bytes]"](), queued.start
+
+    def remembered(*given: Any) -> "subprocess.Popen[bytes]":
+        started.append(start(*given))
+        return started[-1]
 
     def lingering(_: object) -> Holder | None:
-        """Return the holder as it is just after a run died whose trainer has not ended yet."""
-        ended = [running.process for running in made.running if running.process.poll() is not None]
+        """Return, once, the holder as it is just after a run died whose trainer has not ended yet."""
+        ended = [process for process in started if process.poll() is not None]
+        started[:] = [process for process in started if process not in ended]
         return Holder("here", machine(), ended[0].pid, None, "") if ended else None
+
+    monkeypatch.setattr(queued, "start", remembered)
 
     monkeypatch.setattr(type(plan[0].folder), "holder", property(lingering))
     made.run(plan)

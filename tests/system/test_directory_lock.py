@@ -10,6 +10,7 @@ from collections.abc import Callable
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
+import psutil
 import pytest
 
 from ln_repro.errors import LnReproError
@@ -71,6 +72,7 @@ def test_a_holder_on_this_machine_keeps_others_out_until_it_is_killed(holding):
 def test_a_process_that_was_suspended_too_long_notices_the_takeover(holding, expire):
     folder, process, taken_over = holding
     os.kill(process.pid, signal.SIGSTOP)
+    until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
     expire()
     with acquire(folder) as ours:
         os.kill(process.pid, signal.SIGCONT)

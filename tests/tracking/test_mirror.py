@@ -21,7 +21,7 @@ from ln_repro.system.directory_lock import acquire
 from ln_repro.tracking import mirror as tracking
 from ln_repro.tracking.follower import LOG, SAMPLES, row
 from tests.examples import experiment, record
-from tests.waiting import processes, until
+from tests.waiting import HANGS_SECONDS, processes, until
 
 ID = "0123456789"
 CANARY = "c0ffee" * 6 + "cafe"
@@ -32,8 +32,11 @@ RECORD = record(id=ID, parameters=1234, bleu={
 
 
 @pytest.fixture(autouse=True)
-def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Hide whatever account and settings this machine has for wandb."""
+def no_account_and_time_enough(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Hide whatever account and settings this machine has for wandb, and give it all the time it needs."""
+    monkeypatch.setattr(tracking, "CLOSE_SECONDS", HANGS_SECONDS)
+    monkeypatch.setattr(tracking, "FINISH_SECONDS", HANGS_SECONDS)
+    monkeypatch.setitem(tracking.SETTINGS, "INIT_TIMEOUT", str(HANGS_SECONDS))
     for name in [name for name in os.environ if name.startswith("WANDB_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
