@@ -13,7 +13,7 @@ from ln_repro.records.archive import Run
 
 SEEDS = 5
 """Number of seeds needed for a verdict on training."""
-MORE_SEEDS = "more seeds: the interval crosses the edge"
+MORE_SEEDS = "more seeds: the interval includes the limit"
 MIXED = "more seeds: some train and some do not"
 SHARE = 0.8
 """Minimum share of the seeds that must train (fail) for an arm to count as trained (failed)."""

@@ -157,7 +157,7 @@ def _of_setting(
     groups: dict[tuple[str, int | None], dict[str, dict[Rate, dict[Seed, Run]]]] = {}
     for run in runs:
         for name in by_key.get(run.experiment.arm_key(), []):
-            group = groups.setdefault((variation(run.experiment, arms[name]), run.started), {})
+            group = groups.setdefault((variation(run.experiment, arms[name]), run.pretraining_updates), {})
             group.setdefault(name, {}).setdefault(run.experiment.lr, {}).setdefault(run.seed, run)
     known = next((entropies[key] for run in runs if (key := run.record["data"].get("fingerprint")) in entropies), {})
 
@@ -181,11 +181,14 @@ def variation(experiment: Experiment, arm: Arm) -> str:
     """Return the settings in which an experiment with the arm's key differs from the arm, apart from rate and seed."""
     differing = [f"init={experiment.init}"] if experiment.init != arm.init else []
     differing += [f"{LAYERS}{experiment.model.layers}"] if experiment.model.layers != arm.layers else []
-    for section, name, default in INTERVENTIONS:
-        value = getattr(getattr(experiment, section), name)
-        if value != default:
-            differing.append(f"{section}.{name}={str(value).lower()}")
-    return ", ".join(differing)
+    return ", ".join(differing + interventions(experiment))
+
+
+def interventions(experiment: Experiment) -> list[str]:
+    """Return the settings of `INTERVENTIONS` that an experiment changes."""
+    values = [(f"{section}.{name}", getattr(getattr(experiment, section), name), default)
+              for section, name, default in INTERVENTIONS]  # fmt: skip
+    return [f"{key}={str(value).lower()}" for key, value, default in values if value != default]
 
 
 def foreign_start(run: Run) -> bool:

@@ -34,7 +34,7 @@ class Ceiling:
         if not self.rates:
             return "not known"
         if self.rate is None:
-            return f"below {min(self.rates):g}, the lowest rate run,"
+            return f"below {min(self.rates):g} (the lowest rate run)"
         return f"{'at least ' if self.above is None else ''}{self.rate:g}"
 
     def plain(self, rate: str) -> str:

@@ -81,7 +81,8 @@ def experiments() -> dict[str, str]:
     files = {name: arms[arm] for name, (_, arm) in registered(CONF).items()} | _files("exp")
     descriptions = {}
     for name, path in sorted(files.items()):
-        comments = [line[2:] for line in path.read_text().splitlines() if line.startswith("# ")]
+        lines = path.read_text().splitlines()
+        comments = [line[2:] for line in lines if line.startswith("# ") and not line.startswith("# @package")]
         descriptions[name] = comments[-1] if comments else ""
     return descriptions
 
@@ -237,5 +238,5 @@ def _nearest(name: str, names: Sequence[str]) -> str:
 
 def sources() -> list[Path]:
     """Return the files on which the settings of named experiments depend: YAML files and code."""
-    modules = ("data", "model", "named", "optimizer", "settings")
+    modules = ("data", "model", "named", "optimizer", "settings", "validation")
     return [*CONF.rglob("*.yaml"), *(PACKAGE / "experiment" / f"{name}.py" for name in modules)]

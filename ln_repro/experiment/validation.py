@@ -12,18 +12,18 @@ from ln_repro.errors import UserError
 T = TypeVar("T", bound=BaseModel)
 
 
-def _no_switch(value: Any) -> Any:
+def _no_boolean(value: Any) -> Any:
     """Reject a boolean where a number is expected; pydantic would convert it."""
     if isinstance(value, bool):
         raise PydanticCustomError("switch", "input should be a number")
     return value
 
 
-Number = Annotated[float, BeforeValidator(_no_switch), Field(allow_inf_nan=False)]
+Number = Annotated[float, BeforeValidator(_no_boolean), Field(allow_inf_nan=False)]
 Positive = Annotated[Number, Field(gt=0)]
 NotNegative = Annotated[Number, Field(ge=0)]
 Fraction = Annotated[Number, Field(ge=0, lt=1)]
-Whole = Annotated[int, BeforeValidator(_no_switch)]
+Whole = Annotated[int, BeforeValidator(_no_boolean)]
 Count = Annotated[Whole, Field(ge=1)]
 Natural = Annotated[Whole, Field(ge=0)]
 

@@ -12,7 +12,7 @@ from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.events import Event
 from ln_repro.records.integrity import CHECKSUMS, DAMAGE, Unsound, checksums, sound
-from ln_repro.records.record import Record, accuracy, experiment_of, started
+from ln_repro.records.record import Record, accuracy, experiment_of, pretraining_updates
 from ln_repro.system.files import read_json
 from ln_repro.system.paths import CHECKOUT
 
@@ -49,7 +49,7 @@ class Run:
 
     @property
     def bleu(self) -> float:
-        """BLEU at the epoch with the lowest validation loss, as in the paper; 0 if there is none."""
+        """BLEU at the epoch with the lowest validation loss, as in the paper; 0 without one, or if not `finite`."""
         best = self.record["bleu"]["test_tokenised"]
         return float(best["score"]) if best and self.finite else 0.0
 
@@ -84,9 +84,9 @@ class Run:
         return accuracy(self.record) or 0.0
 
     @property
-    def started(self) -> int | None:
+    def pretraining_updates(self) -> int | None:
         """Number of updates of pre-training; None without pre-training."""
-        return started(self.record)
+        return pretraining_updates(self.record)
 
     @property
     def size(self) -> tuple[int, ...]:
@@ -106,7 +106,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Kept:
-    """The content of a folder of records: the valid ones by experiment, seed and id, and the problems of the others."""
+    """A folder of records: the valid ones, sorted by experiment, seed and id, and the problems of the others."""
 
     runs: Sequence[Run]
     problems: Sequence[str]
@@ -142,13 +142,13 @@ def read_kept(folder: Path) -> Kept:
         try:
             kept = checksums(place)
         except Unsound as error:
-            problems.append(f"{place / CHECKSUMS}: {error}")
+            problems.append(str(error))
         for path in sorted(place.glob("*.json")):
             try:
                 run = Run(*sound(path, kept))
                 _ = run.experiment, run.seed, run.record["data"]["fingerprint"]  # must be there, too
                 runs.append(run)
-            except (Unsound, LnReproError) as error:
+            except LnReproError as error:
                 problems.append(f"{path}: {error}; left out")
             except (*DAMAGE, LookupError, TypeError, AttributeError) as error:
                 problems.append(f"{path}: damaged ({type(error).__name__}: {error}); left out")

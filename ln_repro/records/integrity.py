@@ -21,7 +21,7 @@ DAMAGE = (OSError, EOFError, zlib.error, ValueError)
 """Errors of reading damaged files, compressed or not."""
 
 
-class Unsound(Exception):
+class Unsound(LnReproError):
     """A record is invalid, for the reason in the message."""
 
 
@@ -32,7 +32,7 @@ def checksums(folder: Path) -> dict[str, str] | None:
         return None
     lines = [re.fullmatch("([0-9a-f]{64})  (.+)", line) for line in kept.read_text(errors="replace").splitlines()]
     if None in lines:
-        raise Unsound("not a list of checksums as from sha256sum; restore it")
+        raise Unsound(f"{kept}: not a list of checksums as from sha256sum; restore it")
     return {line[2]: line[1] for line in lines if line}
 
 
@@ -65,20 +65,20 @@ def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Even
     """Read and check a record; return it with its events. ``kept`` are the checksums of its folder.
 
     Raises:
-        Unsound: the record is damaged, of another schema, changed, a duplicate, or inconsistent with its events.
+        Unsound: the record is damaged, of another schema, changed, misnamed, or inconsistent with its events.
     """
     try:
         record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
     except ValueError as error:
-        raise Unsound(f"no whole JSON ({error})") from None
+        raise Unsound(f"not valid JSON ({error})") from None
     if not isinstance(record, dict):
-        raise Unsound("no record")
+        raise Unsound("not a JSON object")
     if record.get("schema") != SCHEMA:
         raise Unsound(f"schema {record.get('schema')} is not {SCHEMA}")
     if problem := incomplete(record):
         raise Unsound(problem)
     if path.stem != record["id"]:
-        raise Unsound(f"a duplicate of {record['id']}, which is its id")
+        raise Unsound(f"its id, {record['id']}, is not its file name")
     files = [path, *(beside(path, ending) for ending in (EVENTS, HYPOTHESES))]
     for file in files:
         if kept is not None and file.exists() and kept.get(file.name) != sha256(file):

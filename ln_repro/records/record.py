@@ -71,7 +71,7 @@ def accuracy(record: Record) -> float | None:
     return record["epochs"][-1].get("valid_accuracy") if record["epochs"] else None
 
 
-def started(record: Record) -> int | None:
+def pretraining_updates(record: Record) -> int | None:
     """Return the number of updates of pre-training; None without pre-training."""
     start = record.get("experiment", {}).get("start")
     return int(start["update"]) if start else None

@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from ln_repro.claims.criteria import SHARE
 from ln_repro.claims.evidence import FAILS, TRAINS, Evidence
 from ln_repro.claims.rates import ceiling
 from ln_repro.records.archive import Run
@@ -28,9 +29,10 @@ def draw_rates(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
                 and any(len(evidence[name].curve(arm)) > 1 for arm in ARMS)]  # fmt: skip
     if not settings:
         return []
-    runs = {run.record["id"]: [run.bleu, run.nll, evidence[name].entropies] for name in settings for arm in ARMS
+    runs = {run.record["id"]: [run.bleu, run.nll, evidence[name].best(run), evidence[name].entropies]
+            for name in settings for arm in ARMS
             for of_rate in evidence[name].curve(arm).values() for run in of_rate}  # fmt: skip
-    return draw_once(out / NAME, runs, runs, partial(_draw, evidence, settings))
+    return draw_once(out / NAME, runs, [runs, TRAINS, FAILS, SHARE], partial(_draw, evidence, settings))
 
 
 def _draw(evidence: Mapping[str, Evidence], settings: Sequence[str], pyplot: Any) -> Any:

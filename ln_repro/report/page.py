@@ -55,9 +55,9 @@ def page(runs: Sequence[Run], claims: Sequence[Row], theory: Mapping[str, Any], 
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     records = [run.record for run in runs]
-    arms = arms_of(records)
+    arms = arms_of(runs)
     findings = {finding["id"]: finding for finding in theory["findings"]}
-    panels = {name: theory_panels(finding, theory["figures"]) for name, finding in findings.items()}
+    panels = {name: finding_panels(finding, theory["figures"]) for name, finding in findings.items()}
     groups: dict[str, list[dict[str, Any]]] = {}
     for claim in claims:
         kind = claim["id"].partition("-")[0]
@@ -114,7 +114,7 @@ def _filters(arms: Sequence[Arm]) -> dict[str, Any]:
     }
 
 
-def theory_panels(finding: Finding, figures: Mapping[str, Any]) -> list[Panel]:
+def finding_panels(finding: Finding, figures: Mapping[str, Any]) -> list[Panel]:
     """Return the panels of a finding, with numbers of five digits."""
     panels = []
     for name in PANELS.get(finding["id"], ()):

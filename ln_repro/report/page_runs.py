@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from ln_repro.claims.evidence import interventions
 from ln_repro.claims.words import corpus_order, named
 from ln_repro.records.archive import Run
-from ln_repro.records.record import Record, decoded, lowest_loss, task_of
+from ln_repro.records.record import decoded, lowest_loss, task_of
 
 POINTS = 100
 """Maximum number of points of a training curve."""
@@ -28,30 +29,33 @@ def thinned(events: Sequence[Mapping[str, Any]]) -> Curve:
     }
 
 
-def arms_of(records: Sequence[Record]) -> list[Arm]:
-    """Return the records grouped into arms, whose runs differ only in the seed."""
-    groups: dict[str, list[Record]] = {}
-    for record in records:
-        axes = {key: value for key, value in record["axes"].items() if key != "seed"}
-        groups.setdefault(json.dumps([record["exp"], axes, record.get("parameters")]), []).append(record)
+def arms_of(runs: Sequence[Run]) -> list[Arm]:
+    """Return the runs grouped into arms, whose runs differ only in the seed."""
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        axes = {key: value for key, value in run.record["axes"].items() if key != "seed"}
+        key = [run.record["exp"], axes, run.record.get("parameters"), *interventions(run.experiment)]
+        groups.setdefault(json.dumps(key), []).append(run)
     arms = [_arm(members) for members in groups.values()]
     return sorted(arms, key=lambda arm: (corpus_order(arm["data"]), -arm["bleu_mean"], arm["exp"], arm["lr"] or 0))
 
 
-def _arm(members: Sequence[Record]) -> Arm:
+def _arm(runs: Sequence[Run]) -> Arm:
     """Return an arm with its axes as text and its scores over seeds."""
+    members = [run.record for run in runs]
     axes = members[0]["axes"]
     tests = [record["bleu"]["test_tokenised"] for record in members]
     losses = [loss for record in members if (loss := lowest_loss(record)) is not None]
     bleus = [test["score"] for test in tests if test and test["score"] is not None]
     warmup = axes["warmup_updates"]
+    schedule = f"warm-up over {warmup} updates" if warmup else f"no warm-up, {axes['decay'].replace('_', ' ')}"
     return {
         "exp": members[0]["exp"],
         "data": axes["data"] if decoded(members[0]) else f"{axes['data']}, {task_of(members[0])}",
         "norm": axes["norm"],
         "optimizer": axes.get("optimizer", "adam"),
         "warm": warmup > 0,
-        "schedule": f"warm-up over {warmup} updates" if warmup else f"no warm-up, {axes['decay'].replace('_', ' ')}",
+        "schedule": ", ".join([schedule, *interventions(runs[0].experiment)]),
         "decay": axes["decay"],
         "lr": axes.get("lr"),
         "ids": [record["id"] for record in members],

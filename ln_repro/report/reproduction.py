@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ln_repro.claims.deviations import flat
+from ln_repro.claims.evidence import Arm, interventions
 from ln_repro.claims.intervals import LEVEL, Interval, prediction_interval
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.records.archive import Run
-from ln_repro.records.record import Record, decoded
+from ln_repro.records.record import Record, decoded, experiment_of
 from ln_repro.report.tables import Table
 
 EQUAL, ROUNDING, SAME, DIFFERENT = "equal bit for bit", "equal within rounding", "same verdict", "different"
@@ -24,7 +25,7 @@ SHOWN = 5
 """Number of training losses to show, from the first."""
 LOSS, NLL, BLEU, ACCURACY = "loss", "valid NLL", "test BLEU", "accuracy"
 COLUMNS = {NLL: "valid_nll_loss", BLEU: "test_bleu_tokenised", ACCURACY: "valid_accuracy"}
-WRITTEN = {BLEU: 0.1}
+LEAST_HALF_WIDTH = {BLEU: 0.1}
 """Minimum half-width of an interval: the last reported digit of a quantity; 0.01 for other quantities."""
 Key = tuple[str, int, int]
 """A quantity, the epoch and the update."""
@@ -50,7 +51,9 @@ def differences(record: Record, ours: Record) -> list[str]:
         if commit and commit != ours["code"]["git"]:
             there = f"../ln-repro-{commit[:10]}"
             lines.append(f"  to run that code: git worktree add {there} {commit[:10]}")
-            lines.append(f"  PYTHONPATH={there} ln-repro run exp={record['exp']} seed={record['axes']['seed']}")
+            one = experiment_of(record)
+            own = [f"lr={one.lr:g}", f"init={one.init}", f"model.layers={one.model.layers}", *interventions(one)]
+            lines.append(f"  PYTHONPATH={there} ln-repro run exp={one.exp} seed={one.seed} {' '.join(own)}")
     for name, part in (("corpus", "data"), ("environment", "environment"), ("setting", "experiment")):
         before, after = flat(record[part]), flat(ours[part])
         known = after.keys() if part == "environment" else after.keys() & before.keys() - NOT_COMPARED
@@ -62,7 +65,7 @@ def differences(record: Record, ours: Record) -> list[str]:
 def arm_of(run: Run) -> tuple[Any, ...]:
     """Return a key that is the same for all records of an arm: all settings except the seed, and the corpus."""
     start = (run.record["experiment"].get("start") or {}).get("exp")
-    return run.experiment.arm_key(), run.experiment.lr, run.experiment.init, start, run.record["data"]["fingerprint"]
+    return Arm.of(run.experiment), *interventions(run.experiment), start, run.record["data"]["fingerprint"]
 
 
 def series(run: Run) -> Series:
@@ -86,7 +89,7 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
     cut = shortened or theirs.record["updates"] < ours.record["updates"]  # one was stopped early
     diverged = [_diverged(run, ours.record["updates"] if cut else math.inf) for run in (theirs, ours)]
     first = next((_apart(then[key], now[key]) for key in shared if key[0] == LOSS), math.inf)
-    begins = f"the first loss is {first:.1e} of itself apart (rounding: up to {HALF_THE_DIGITS:.1e})"
+    begins = f"the first losses differ by {first:.1e}, relative to the record's (rounding: up to {HALF_THE_DIGITS:.1e})"
     alike = ROUNDING if first <= HALF_THE_DIGITS else SAME
     arm = {run.record["axes"]["seed"]: run for run in (*kept, theirs) if arm_of(run) == arm_of(theirs)}
     last = {key[0]: key for key in shared if then[key] is not None}
@@ -130,7 +133,7 @@ def _apart(then: float | None, now: float | None) -> float:
 
 def _expected(key: Key, recorded: float | None, arm: Iterable[Run], ends: int) -> Interval:
     """Return the prediction interval for a number in another run of the arm, simultaneous for ``ends`` numbers."""
-    value, least = _finite(recorded), WRITTEN.get(key[0], 0.01)
+    value, least = _finite(recorded), LEAST_HALF_WIDTH.get(key[0], 0.01)
     values = [number for run in arm if (number := series(run).get(key)) is not None]
     if len(values) < SEEDS:
         return value * (1 - LOOSE), value * (1 + LOOSE)
@@ -150,4 +153,4 @@ def _table(shared: Sequence[Key], then: Series, now: Series, intervals: Mapping[
         numbers = [None if value is None else f"{value:.6f}" for value in (then[key], now[key])]
         expected = " .. ".join(f"{end:.3f}" for end in intervals.get(key, ()))
         rows.append([_label(key), *numbers, f"{_apart(then[key], now[key]):.1e}".replace("0.0e+00", "0"), expected])
-    return {"columns": ["", "record", "now", "apart", "expected"], "rows": rows}
+    return {"columns": ["", "record", "now", "difference", "expected"], "rows": rows}

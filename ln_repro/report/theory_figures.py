@@ -30,7 +30,7 @@ def draw(figures: Mapping[str, Any], folder: Path) -> list[Path]:
 
 
 def draw_figure(name: str, panels: Mapping[str, Any], pyplot: Any) -> Any:
-    """Return the figure ``name`` with these panels; of more than two rows, the last alone has labels of its x axes."""
+    """Return the figure ``name`` with these panels; with more than two rows, only the last has labels on its x axes."""
     rows, columns, panel_size, gaps = LAYOUTS[name]
     figure, axes = pyplot.subplots(rows, columns, squeeze=False)
     for (part, content), axis in zip(panels.items(), axes.flat, strict=True):

@@ -77,7 +77,7 @@ def run(experiment: Experiment, say: Callable[[str], None], queued: Mapping[str,
                 try:
                     Run(experiment, corpus, folder, run_id, lock, say, queued).execute()
                 except Exception as error:
-                    if not isinstance(error, Interrupted):
+                    if not (isinstance(error, Interrupted) or lock.taken_over):  # then it is another process's run
                         folder.fail(str(error))
                     raise
             elif rank.size > 1:  # another process finished it in the meantime
@@ -151,7 +151,8 @@ class Run:
                     if trainer.poll() == 1:  # torchrun stops this process if another one is killed
                         self._check_others(trainer)
                         trainer.check()
-                    raise Interrupted(f"interrupted; the same command resumes the run in {self.folder.path}")
+                    again = "the same command without rerun=true" if self.experiment.rerun else "the same command"
+                    raise Interrupted(f"interrupted; {again} resumes the run in {self.folder.path}")
                 trainer.check()
                 if self.lock.taken_over:
                     trainer.kill()  # not terminate(): it must not save into a directory that another process uses
@@ -166,7 +167,7 @@ class Run:
             trainer.stop()
 
     def _check_others(self, trainer: process.Worker) -> None:
-        """Raise the failure of another process that torchrun has started, the cause of what happens to this one."""
+        """Raise the failure that another process of this run, started by torchrun, has recorded."""
         if failure := self.folder.failure:
             trainer.kill()  # it may wait for that process
             raise LnReproError(failure["error"])

@@ -80,14 +80,22 @@ def submit_unfinished(plan: Sequence[PlannedRun], runs: Path, options: Mapping[s
 def watch(plan: Sequence[PlannedRun], progress: Progress, runs: Path, fail_fast: bool = False) -> None:
     """Wait until no run is running or in the queue; an interruption does not stop the jobs.
 
-    With ``fail_fast``, pending runs are cancelled once a run has ended without a record.
+    With ``fail_fast``, pending runs are cancelled once a run has ended without a record, unless it was stopped by
+    `cancel`.
     """
-    ended: set[str] = set()
+    ended = {planned.name for planned in plan if planned.done}
+    cancellations = files.Cancellations(runs)
     try:
         while True:
             try:
                 states = progress.states()
                 progress.show()
+                if fail_fast and any(not p.done and states[p.name] not in ACTIVE and not cancellations.pending(p.name)
+                                     for p in plan):  # fmt: skip
+                    waiting = [job for name, job in submitted(runs).items() if name in states and job.state == "queued"]
+                    slurm.cancel(job.name for job in waiting)
+                    fail_fast = False
+                    progress.say(f"--fail-fast: not started: {len(waiting)}")
             except LnReproError as error:  # possibly temporary
                 progress.say(f"{error}; trying again")
                 states = {planned.name: "running" for planned in plan if not planned.done}
@@ -95,11 +103,6 @@ def watch(plan: Sequence[PlannedRun], progress: Progress, runs: Path, fail_fast:
                 if planned.name not in ended and planned.done:
                     ended.add(planned.name)
                     progress.ended(planned)
-            if fail_fast and any(not p.done and states[p.name] not in ACTIVE for p in plan):
-                fail_fast = False
-                waiting = [job for name, job in submitted(runs).items() if name in states and job.state == "queued"]
-                slurm.cancel(job.name for job in waiting)
-                progress.say(f"--fail-fast: {len(waiting)} runs are not started")
             if not any(state in ACTIVE for state in states.values()):
                 break
             time.sleep(WATCH_SECONDS)
@@ -129,13 +132,13 @@ def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
         if name in jobs:
             yield f"{name}: job {jobs[name].name} cancelled"
         elif holder and holder.is_local:
-            yield f"{name}: {holder} {'stopping' if stopped(holder) else 'could not be stopped'}"
+            yield f"{name}: {holder} {'stopping' if terminate(holder) else 'could not be stopped'}"
         elif holder:
             yield f"{name}: running on {holder.host}; its sweep stops it; stop a single `ln-repro run` there"
     yield "cancelled runs stay as they are until a sweep or `ln-repro run` is started again"
 
 
-def stopped(holder: Holder) -> bool:
+def terminate(holder: Holder) -> bool:
     """Send SIGTERM to a run on this machine, so that it saves its state; return whether its process was found."""
     try:
         process = psutil.Process(holder.pid)

@@ -154,7 +154,7 @@ def grid_runs(
         whole = [name for name in corpora if all(f"{name}_{arm}" in known for arm in grid["arms"])]
         raise UserError(
             f"grid: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not defined for {corpus}; "
-            f"the grid takes corpus={' or '.join(whole) or 'none'}"
+            + (f"the grid takes corpus={' or '.join(whole)}" if whole else "`ln-repro run --help` lists the arms")
         )
     return [
         GridRun(f"{corpus}_{arm}", seed, (*shared, *settings))
@@ -164,13 +164,14 @@ def grid_runs(
     ]
 
 
-def select(runs: Sequence[GridRun], only: Sequence[str], but: Sequence[str]) -> list[GridRun]:
-    """Return the runs that match a pattern of ``only`` (if it is not empty) and no pattern of ``but``."""
-    for pattern in (*only, *but):
+def select(runs: Sequence[GridRun], only: Sequence[str], excluded: Sequence[str]) -> list[GridRun]:
+    """Return the runs that match a pattern of ``only`` (if it is not empty) and no pattern of ``excluded``."""
+    for pattern in (*only, *excluded):
         if not any(run.matches(pattern) for run in runs):
             groups = ", ".join(sorted({run.group for run in runs}))
             raise UserError(f"{pattern!r} matches no run of the grid; its runs are {groups}")
-    selected = [run for run in runs if (not only or any(map(run.matches, only))) and not any(map(run.matches, but))]
+    chosen = [run for run in runs if not only or any(map(run.matches, only))]
+    selected = [run for run in chosen if not any(map(run.matches, excluded))]
     if not selected:
         raise UserError("--only and --except exclude every run")
     return selected

@@ -32,7 +32,7 @@ class PlannedRun:
     @property
     def name(self) -> str:
         """The name of the run's directory, which ends in the id."""
-        return f"{self.run.exp}-s{self.run.seed}-{self.id or '?'}"
+        return RunFolder.of(self.experiment, self.id or "?").path.name
 
     @property
     def label(self) -> str:

@@ -82,7 +82,8 @@ class DirectoryLock:
 
     def check(self) -> None:
         """Raise `LnReproError` if this process was suspended for so long that another machine took over."""
-        if self.taken_over or newest(self.folder)[0] != self.number:
+        self.taken_over = self.taken_over or newest(self.folder)[0] != self.number
+        if self.taken_over:
             raise LnReproError(
                 f"{self.folder} was taken over by {newest(self.folder)[1]} while this process did not respond"
             )

@@ -105,7 +105,7 @@ def test_a_ceiling_is_the_largest_rate_that_trains_and_may_be_censored() -> None
     assert found.rates == {1.0: (5, 5), 2.0: (3, 5), 4.0: (4, 5), 8.0: (0, 5)}
     assert ceiling(held({"preln_warm": curve(5, 5)}), "preln_warm").words() == "at least 2"
     none = held({"preln_warm": {1.0: of(0), 2.0: of(0)}, "best": {1.0: of(1, 1)}})
-    assert ceiling(none, "preln_warm").words() == "below 1, the lowest rate run,"
+    assert ceiling(none, "preln_warm").words() == "below 1 (the lowest rate run)"
 
 
 def test_a_run_that_is_not_finite_does_not_train_and_fails_whatever_its_bleu() -> None:
@@ -166,7 +166,7 @@ def test_more_than_comparable_is_neither_reproduced_nor_contradicted(bleu: float
             for arm, at in ((ONE, bleu), (OTHER, 30.0))}  # fmt: skip
     found = BestRates(ONE, OTHER, BLEU, -1, 1, (-math.inf, -1), "better").judge(Evidence({}, arms))
     assert (found.verdict, found.answer) == (verdict, answer)
-    assert bool(found.needs) == (verdict == INCONCLUSIVE and not answer)  # more seeds help where an edge is crossed
+    assert bool(found.needs) == (verdict == INCONCLUSIVE and not answer)  # more seeds help at a limit
 
 
 def test_sensitivity_is_how_much_worse_the_other_rates_are_on_the_mean() -> None:

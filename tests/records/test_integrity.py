@@ -77,7 +77,7 @@ def double(place: Path) -> None:
 
 
 DAMAGE = {
-    "a truncated file": (lambda place: os.truncate(file(place), 500), "no whole JSON"),
+    "a truncated file": (lambda place: os.truncate(file(place), 500), "not valid JSON"),
     "a changed file": (touch, f"was changed after it was collected ({CHECKSUMS})"),
     "a record of another schema": (edited(lambda r: r.update(schema=2)), "schema 2 is not 1"),
     "a NaN": (edited(lambda r: r.update(tokens_per_s=float("nan"))), "NaN is not a number"),
@@ -86,7 +86,7 @@ DAMAGE = {
     "an edited loss": (edited(lambda r: r["epochs"][0].update(valid_loss=1.0)), "epochs differs from its events"),
     "settings that are gone": (edited(lambda r: r.update(experiment={})), "damaged (KeyError: 'eval')"),
     "a seed that is missing": (edited(lambda r: r.update(axes={})), "damaged (KeyError: 'seed')"),
-    "a double": (double, f"a duplicate of {BROKEN}"),
+    "a double": (double, f"its id, {BROKEN}, is not its file name"),
     "a lost file": (lambda place: file(place).unlink(), f"{BROKEN}.json: is missing"),
     "lost events": (lambda place: file(place, ".events.jsonl.gz").unlink(), "its events are missing"),
     "changed hypotheses": (lambda place: file(place, ".test.txt.gz").write_bytes(b""), "test.txt.gz was changed"),

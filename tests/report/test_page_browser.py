@@ -89,9 +89,9 @@ def passing(**wanted: list[object]) -> tuple[int, set[int]]:
 
     A run that diverged in its first epoch has one of the training loss alone.
     """
-    records = committed.archive().kept.records
-    validated = {record["id"] for record in records if record["epochs"]}
-    found = [arm for arm in arms_of(records) if all(arm[axis] in values for axis, values in wanted.items())]
+    runs = committed.archive().kept.runs
+    validated = {run.record["id"] for run in runs if run.record["epochs"]}
+    found = [arm for arm in arms_of(runs) if all(arm[axis] in values for axis, values in wanted.items())]
     ids = {name for arm in found for name in arm["ids"]}
     return len(found), {len(ids), len(ids & validated)}
 
@@ -102,7 +102,7 @@ def test_filters_choose_the_runs_that_are_drawn(tab: Browser) -> None:
     assert clicked(tab, "warm", "true") == passing(data=["toy"], optimizer=["adam"], warm=[False]) < first
     both: list[object] = ["adam", "sgd"]
     assert clicked(tab, "optimizer", "sgd") == passing(data=["toy"], optimizer=both, warm=[False])
-    others: list[object] = sorted({arm["norm"] for arm in arms_of(committed.archive().kept.records)} - {"postln"})
+    others: list[object] = sorted({arm["norm"] for arm in arms_of(committed.archive().kept.runs)} - {"postln"})
     left = passing(data=["toy"], optimizer=both, warm=[False], norm=others)
     assert clicked(tab, "norm", "postln") == left
     of_left, of_toy = max(left[1]), max(passing(data=["toy"])[1])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ln_repro.claims.evidence import interventions
 from ln_repro.commands.reproduce import again
 from ln_repro.errors import UserError
 from ln_repro.experiment.divergence import NOT_FINITE
@@ -17,6 +18,8 @@ from tests import committed
 
 OLD, ALONE, LINEAR, LOST = "8ba132bb58", "fc87acbec0", "multi30k_preln_nowarm_radam", "toy_postln_nowarm_sgd_literal"
 """Of seed 1, from before four other seeds and many settings; of the only seed; experiments."""
+PLAIN, CAPPED = "957d1c4f28", "66bd8537bc"
+"""Of one experiment and seed, without and with a cap on the relative change of a matrix."""
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +106,17 @@ def test_a_run_that_is_lost_is_repeated_by_one_that_is(kept: list[Run], one: Cal
     later = {**theirs.record["divergence"], "update": theirs.record["divergence"]["update"] + 20}
     assert compare(theirs, changed(theirs, 1e-2, divergence=later), kept).grade == SAME
     assert compare(theirs, changed(theirs, status="finished", divergence=None), kept).grade == DIFFERENT
+
+
+def test_runs_with_an_intervention_are_not_runs_of_the_arm(kept: list[Run], one: Callable[[str], Run]) -> None:
+    same = [run.experiment for run in kept if arm_of(run) == arm_of(one(PLAIN))]
+    assert len(same) == 5 and not any(map(interventions, same))
+    record = one(CAPPED).record
+    said = differences(record, {**record, "code": {**record["code"], "git": "f" * 40}})
+    assert said[-1].endswith(
+        "ln-repro run exp=toy_postln_nowarm seed=1 lr=0.002 init=xavier_legacy model.layers=6 "
+        "optimizer.max_relative_update=0.0066"
+    )
 
 
 def test_what_was_different_is_said(one: Callable[[str], Run]) -> None:

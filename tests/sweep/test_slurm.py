@@ -73,7 +73,27 @@ def test_with_fail_fast_jobs_that_wait_are_cancelled_after_a_failure(queue, tool
     said: list[str] = []
     monkeypatch.setattr(board, "say", said.append)
     cluster.watch(plan, board, tmp_path, fail_fast=True)
-    assert cancelled.read_text() == "5_2\n" and "--fail-fast: 1 runs are not started" in said
+    assert cancelled.read_text() == "5_2\n" and "--fail-fast: not started: 1" in said
+
+
+def test_with_fail_fast_a_run_that_the_user_cancels_is_no_failure(queue, tool, tmp_path, monkeypatch):
+    answer, _ = queue
+    cancelled = tmp_path / "cancelled"
+    tool("scancel", f"echo $@ >> '{cancelled}'")
+    monkeypatch.setattr(cluster, "WATCH_SECONDS", 0.01)
+    plan = [planned(experiment(seed=seed, paths__runs=tmp_path)) for seed in (1, 2)]
+    queued.write(plan, cluster.arrays(tmp_path) / "ours")
+    answer("5_0|RUNNING|ours\n5_1|PENDING|ours\n")
+    board = Progress(plan, lambda: cluster.queued(tmp_path), console=Console(file=(tmp_path / "screen").open("w")))
+    turns = iter(["5_1|PENDING|ours\n", ""])
+
+    def show() -> None:
+        queued.Cancellations(tmp_path).request([plan[0].name])
+        answer(next(turns, ""))
+
+    monkeypatch.setattr(board, "show", show)
+    cluster.watch(plan, board, tmp_path, fail_fast=True)
+    assert not cancelled.exists()
 
 
 def test_without_slurm_there_is_one_line(monkeypatch, tmp_path):
@@ -149,8 +169,8 @@ def test_only_the_process_that_acquired_the_lock_is_stopped():
     process = subprocess.Popen(["sleep", "3600"])
     created = psutil.Process(process.pid).create_time()
     holder = Holder("here", machine(), process.pid, None, "", created=created)
-    assert not cluster.stopped(replace(holder, created=created - 60))
-    assert not cluster.stopped(replace(holder, created=None))  # a lock file of an older version
+    assert not cluster.terminate(replace(holder, created=created - 60))
+    assert not cluster.terminate(replace(holder, created=None))  # a lock file of an older version
     assert process.poll() is None
-    assert cluster.stopped(holder) and process.wait() == -signal.SIGTERM
-    assert not cluster.stopped(holder)
+    assert cluster.terminate(holder) and process.wait() == -signal.SIGTERM
+    assert not cluster.terminate(holder)
