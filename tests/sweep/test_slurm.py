@@ -85,7 +85,7 @@ def test_with_fail_fast_a_run_that_the_user_cancels_is_no_failure(queue, tool, t
     queued.write(plan, cluster.arrays(tmp_path) / "ours")
     answer("5_0|RUNNING|ours\n5_1|PENDING|ours\n")
     board = Progress(plan, lambda: cluster.queued(tmp_path), console=Console(file=(tmp_path / "screen").open("w")))
-    turns = iter(["5_1|PENDING|ours\n", ""])
+    turns = iter(["5_1|PENDING|ours\n"] * 2)  # then none
 
     def show() -> None:
         queued.Cancellations(tmp_path).request([plan[0].name])
