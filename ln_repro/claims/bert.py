@@ -6,7 +6,7 @@ from statistics import fmean
 
 import numpy as np
 
-from ln_repro.claims.criteria import Claim, Count, Finding, Report, Rule, Within
+from ln_repro.claims.criteria import MORE_SEEDS, Claim, Count, Finding, Report, Rule, Within
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import interval
 from ln_repro.claims.metrics import LOSS, UPDATES_TO_PRETRAINING_LOSS
@@ -75,7 +75,7 @@ class FineTunesFaster:
         )
 
     def judge(self, evidence: Evidence) -> Finding:
-        starts = [part for part in evidence.by_start if not part.missing(self.arms)]
+        starts = [part for part in evidence.starts.values() if not part.missing(self.arms)]
         seeds = sorted(set.intersection(*({*part.seeds(self.arms)} for part in starts))) if starts else []
         if len(seeds) < 2:
             return Finding(
@@ -89,9 +89,8 @@ class FineTunesFaster:
         result = all_of([most, verdict(interval(gaps), (0.0, math.inf))])
         words = f"above at {above.sum()} of {len(above)} checkpoints; points of accuracy {spoken(gaps)}"
         if len(seeds) < FINE_TUNING_SEEDS:
-            result = INCONCLUSIVE
-        needs = f"{FINE_TUNING_SEEDS} seeds or more of every checkpoint" if result == INCONCLUSIVE else None
-        return Finding(result, words, needs)
+            return Finding(INCONCLUSIVE, words, f"{FINE_TUNING_SEEDS} seeds or more of every checkpoint")
+        return Finding(result, words, MORE_SEEDS if result == INCONCLUSIVE else None)
 
 
 CONTROLS = tuple(

@@ -14,6 +14,7 @@ from ln_repro.records.archive import Run
 SEEDS = 5
 """Number of seeds needed for a verdict on training."""
 MORE_SEEDS = "more seeds: the interval includes the limit"
+RERUN = "; rerun=true repeats a run that is finished"
 MIXED = "more seeds: some train and some do not"
 SHARE = 0.8
 """Minimum share of the seeds that must train (fail) for an arm to count as trained (failed)."""
@@ -140,10 +141,12 @@ class Within:
         if not values:
             return Finding(INCONCLUSIVE, "", f"{', '.join(self.arms)} with the same seeds")
         if any(map(math.isnan, values)):
-            return Finding(INCONCLUSIVE, "", f"{', '.join(self.arms)}: measured in every seed (probes, events)")
+            if not all(evidence.arms[arm][seed].finite for arm in self.arms for seed in evidence.seeds(self.arms)):
+                return Finding(INCONCLUSIVE, "", answer="losses that are compared are infinite")
+            return Finding(INCONCLUSIVE, "", f"{', '.join(self.arms)}: measured in every seed (probes, events){RERUN}")
         bounds = interval(values, self.metric.scale, self.level)
         result, needs, answer = judge_interval(bounds, (self.low, self.high), self.contradicted, self.neither)
-        words = f"{self.metric.name(self.arms)} {spoken(values, self.metric.scale)}"
+        words = f"{self.metric.name(self.arms)} {spoken(values, self.metric.scale, level=self.level)}"
         mean, within = rounded_mean(values, self.metric.scale)
         clause = self.metric.plain and self.metric.plain.format(*map(arm_words, self.arms), value=mean) + within
         return Finding(result, words, needs, plain=clause, answer=answer)
@@ -265,5 +268,5 @@ class Claim:
     rule: Rule  # on the paper's data
     others: Rule | None = None  # on other data; None if the claim is not judged there
     setting: str = "iwslt"  # the one that uses the paper's data
-    grid: str = ""  # of `ln-repro sweep`, if the rule needs runs at several learning rates
+    grid: str = ""  # of `ln-repro sweep`, with its arms, if the rule needs runs at several learning rates
     controls: tuple[str, ...] = ()  # arms that discriminate between explanations but are not part of the rules

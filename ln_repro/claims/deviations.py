@@ -57,4 +57,6 @@ def _reason(run: Run, named: Named) -> str:
     """Return how a run differs from the experiment that it is named after."""
     if named(run.record["exp"]) and foreign_start(run):
         return f"start={run.record['axes']['start']}"
+    if run.experiment.task == "classification" and not run.experiment.start:
+        return "without pre-training"
     return ", ".join(own_settings(run.experiment, named)) or "a seed again"

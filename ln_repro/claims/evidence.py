@@ -108,14 +108,20 @@ class Evidence:
         return run.bleu / best if best else 0.0
 
     def progress(self, run: Run) -> float:
-        """Return the progress of a masked-LM run from the unigram entropy (0) to the best arm's loss (1)."""
+        """Return the progress of a masked-LM run from the unigram entropy (0) to the best arm's loss (1).
+
+        It is 0 if no arm is better than the unigram entropy.
+        """
         entropy, (_, best) = self.entropies.get("unigram_bits", math.nan), self.best(run)
-        return (entropy - run.nll) / (entropy - best) if run.finite else 0.0
+        return (entropy - run.nll) / (entropy - best) if run.finite and not best >= entropy else 0.0
 
     def skill(self, run: Run) -> float:
-        """Return a run's progress from a model that ignores the source (0) to the best arm (1); NaN if unknown."""
+        """Return a run's progress from a model that ignores the source (0) to the best arm (1).
+
+        It is NaN if the entropy is unknown or if no arm is better.
+        """
         entropy, (_, best) = self.entropies.get("source_blind_bits", math.nan), self.best(run)
-        return (entropy - run.nll) / (entropy - best)
+        return math.nan if best >= entropy else (entropy - run.nll) / (entropy - best)
 
     def trained(self, run: Run) -> bool:
         """Return whether a run counts as trained."""
@@ -124,7 +130,7 @@ class Evidence:
         return run.finite and self.relative_bleu(run) >= TRAINS
 
     def failed(self, run: Run) -> bool:
-        """Return whether a run counts as failed; a run that is neither trained nor failed is partially trained."""
+        """Return whether a translation run counts as failed; one that neither trained nor failed is partial."""
         return not run.finite or self.relative_bleu(run) < FAILS
 
 

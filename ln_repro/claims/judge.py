@@ -34,7 +34,7 @@ HOURS = {"iwslt": 1.0, "wmt": 22.0, "bert": 150.0, "mrpc": 0.3, "rte": 0.3}
 """Estimated GPU hours per run. IWSLT14 and WMT14: 16k updates of 4,096 tokens and 20k of 131k, at five mini-batches a
 second; BERT: 1M updates of 131k tokens at 250k tokens a second; fine-tuning: ten checkpoints, two minutes each."""
 PROBED, OWN_TEXT = f" probe=gradients probe_batches={PROBE_BATCHES}", " data.train=FILE data.valid=FILE"
-SETTINGS = {"TH-10": PROBED, "X-4": PROBED, "BERT-1": OWN_TEXT, "BERT-2": OWN_TEXT}
+SETTINGS = {"TH-10": PROBED, "X-4": PROBED}
 """Further overrides for the runs of a claim."""
 PLACEHOLDERS = {"preln_nowarm_linear": "PRELN", "postln_nowarm_linear": "POSTLN"}
 """Placeholder for the run of BERT-1 that fine-tuning starts from, by arm."""
@@ -46,7 +46,7 @@ FAMILIES = ("MT", "WMT", "BERT", "TH", "X")
 
 
 def arms_of_rules() -> list[str]:
-    """Return every arm that a rule uses, including those that it compares over learning rates."""
+    """Return every arm that a rule uses, including those that it compares over learning rates or depths."""
     arms = {arm for claim in CLAIMS for arm in claim.controls}
     for criterion in (one for claim in CLAIMS for rule in (claim.rule, claim.others) if rule for one in rule.criteria):
         arms |= {*criterion.arms, *(criterion.compared if isinstance(criterion, OverRates | AtDepth) else ())}
@@ -163,7 +163,8 @@ def run_command(claim: Claim, rule: Rule, setting: str) -> str:
             for arm in rule.arms
         )
     experiments = ",".join(f"{setting}_{arm}" for arm in dict.fromkeys((*rule.arms, *claim.controls)))
-    own = [f"ln-repro run -m exp={experiments} seed={seeds}{SETTINGS.get(claim.id, '')}"] if experiments else []
+    further = SETTINGS.get(claim.id, OWN_TEXT if setting == "bert" else "")
+    own = [f"ln-repro run -m exp={experiments} seed={seeds}{further}"] if experiments else []
     return " && ".join(own + [
         f"ln-repro sweep grid=depth corpus={setting} seeds={rule.seeds} arms={','.join(one.compared)}{one.axis}"
         for one in deep(rule)

@@ -45,8 +45,10 @@ def _updates_to_fall(post: Run, pre: Run) -> float:
         {e["update"]: float(e["loss"]) for e in run.events if e["kind"] == "train" and e["loss"] is not None}
         for run in (post, pre)
     )
+    if any(not curve and not run.diverged for curve, run in ((slow, post), (fast, pre))):
+        return math.nan  # the record has no events
     if not slow:
-        return math.inf if post.diverged else math.nan  # NaN: the record has no events
+        return math.inf
     values = [*slow.values()]
     target = values[0] - PART_OF_FALL * (values[0] - min(values))
     return reached(slow, target, falling=True) / reached(fast, target, falling=True)

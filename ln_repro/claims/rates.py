@@ -40,10 +40,15 @@ class Ceiling:
     def plain(self, rate: str) -> str:
         """Return where the arm trains as a clause, given the words for a learning rate."""
         if len(self.rates) == 1:
-            return f"{'not ' if self.rate is None else ''}at {min(self.rates):g}, the only {rate} run"
+            return f"{'not ' if self.rate is None else ''}at {min(self.rates):g}, {alone(rate)}"
         if self.rate is None:
             return f"at none of the {rate}s run, {min(self.rates):g} to {max(self.rates):g}"
         return f"at {rate}s up to {self.words()}"
+
+
+def alone(rate: str) -> str:
+    """Return the words for the only rate that counts."""
+    return f"the only {rate} run with {CURVE_SEEDS} seeds or more"
 
 
 def usable_curve(evidence: Evidence, arm: str) -> dict[Rate, list[Run]]:
@@ -155,12 +160,25 @@ class Ceilings(OverRates):
             return Finding(REPRODUCED, words, None, runs, self._plain(high, low, difference))
         if high.above is not None and low.rate is not None and (high.rate or 0.0) <= low.rate:
             return Finding(CONTRADICTED, words, None, runs, self._plain(high, low, difference))
-        needs = "higher rates" if None in (high.above, low.above) else "rates between the two ceilings"
         if apart and high.rate is not None:
             fewest = min(len(evidence.curve(arm).get(high.rate, ())) for arm in self.compared)
             needs = (f"{SEEDS} seeds of both at {high.rate:g}" if fewest < SEEDS
                      else f"more seeds at {high.rate:g}: how many train may differ by chance")  # fmt: skip
-        return Finding(INCONCLUSIVE, words, needs, runs, so_far)
+            return Finding(INCONCLUSIVE, words, needs, runs, so_far)
+        return Finding(INCONCLUSIVE, words, wanted := self._wanted(high, low), runs, so_far,
+                       "" if wanted else f"higher, but by less than {FACTOR:g} times")  # fmt: skip
+
+    def _wanted(self, high: Ceiling, low: Ceiling) -> str | None:
+        """Return the rates that could decide between two ceilings that are not far enough apart; None if none could."""
+        if high.above is None or low.above is None:
+            return "higher rates"
+        if low.rate is None or high.rate is None:
+            return "lower rates"
+        if high.above > FACTOR * low.rate:
+            return f"rates of {arm_words(self.first)} from {FACTOR * low.rate:g} to below {high.above:g}"
+        if low.above > high.rate:
+            return f"rates of {arm_words(self.second)} from {high.rate:g} to below {low.above:g}"
+        return None
 
     def _so_far(self, evidence: Evidence) -> str:
         """Return how many seeds of each arm train at the rate with the most seeds of both; empty if there is none."""
@@ -212,7 +230,7 @@ class TrainsWhereFails(OverRates):
         words = f"{first} trains and {second} fails at none of {len(shared)} rates"
         if any(len(curve[rate]) < SEEDS for curve in (one, other) for rate in shared):
             return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds at every rate", runs)
-        if Count.of(evidence.trained, other[max(shared)]).most:
+        if Count.of(evidence.trained, one[max(shared)]).most:
             return Finding(INCONCLUSIVE, words, "higher rates", runs)
         return Finding(CONTRADICTED, words, None, runs)
 
@@ -250,8 +268,8 @@ class BestRates(OverRates):
         result, needs, answer = judge_interval(interval(values), region, self.contradicted, self.neither)
         if len(shared) < SEEDS:
             result, needs, answer = INCONCLUSIVE, f"{SEEDS} seeds at {rates}", ""
-        alone = all(len(usable_curve(evidence, arm)) == 1 for arm in self.compared)
-        place = f"at {rates}, the only rate run for both" if alone else "at the best rate of each"
+        only = rate == other_rate and all(len(usable_curve(evidence, arm)) == 1 for arm in self.compared)
+        place = f"at {rates}, {alone('rate')}" if only else "at the best rate of each"
         words = f"{name} {spoken(values)} (at {rates})"
         plain = f"{place}, {name} is {''.join(rounded_mean(values))}"
         return Finding(result, words, needs, [*one.values(), *other.values()], plain, answer)

@@ -7,7 +7,7 @@ from functools import partial
 from operator import itemgetter
 from statistics import fmean
 
-from ln_repro.claims.criteria import MORE_SEEDS, AnyOf, Claim, Finding, Metric, Report, Rule, Trains, Within
+from ln_repro.claims.criteria import MORE_SEEDS, RERUN, AnyOf, Claim, Finding, Metric, Report, Rule, Trains, Within
 from ln_repro.claims.depth import AtDepth
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import LOG, interval
@@ -35,12 +35,12 @@ CHECKPOINTS = (0.0, 1 / 15, 1 / 3, 1.0)
 
 
 def gradients(run: Run, update: int, kind: str = "norm_of_mean") -> list[float]:
-    """Return the gradient norm of W2 by decoder layer at the probe nearest to an update.
+    """Return the gradient norm of W2 by decoder layer at the first probe at or after an update, or else the last.
 
     The list is empty if no probe averages over `PROBE_BATCHES`.
     """
     probes = layer_gradients(run, PROBE_BATCHES, kind)
-    return probes[min(probes, key=lambda at: abs(at - update))] if probes else []
+    return probes[min((at for at in probes if at >= update), default=max(probes))] if probes else []
 
 
 def _after_ramp(run: Run, kind: str = "norm_of_mean") -> list[float]:
@@ -88,7 +88,8 @@ class MatchesBest:
         return Within(FINAL_LOSS.over(), (self.arm, tuned), high=NON_INFERIOR_LOSS)
 
     def sentence(self) -> str:
-        return self._beside(self.tuned[0]).sentence().replace(arm_words(self.tuned[0]), "the best Post-LN with warm-up")
+        best = "the Post-LN with warm-up of lowest loss"
+        return self._beside(self.tuned[0]).sentence().replace(arm_words(self.tuned[0]), best)
 
     def judge(self, evidence: Evidence) -> Finding:
         best = min(self.tuned, key=lambda arm: fmean(evidence.values((arm,), lambda run: run.loss)))
@@ -115,8 +116,9 @@ class Even:
         values = [evidence.values(self.arms, partial(_unevenness_after, part=part)) for part in CHECKPOINTS]
         if any(math.isnan(value) for of_checkpoint in values for value in of_checkpoint):
             return Finding(
-                INCONCLUSIVE, "", f"{self.arm} with probe=gradients probe_batches={PROBE_BATCHES} in every seed"
-            )
+                INCONCLUSIVE, "",
+                f"{self.arm} with probe=gradients probe_batches={PROBE_BATCHES} in every seed{RERUN}",
+            )  # fmt: skip
         worst = max(values, key=lambda of_checkpoint: interval(of_checkpoint, LOG)[1])
         result = all_of(verdict(interval(of_checkpoint, LOG), (0.0, EVEN)) for of_checkpoint in values)
         words = f"gradients of {arm_words(self.arm)} {spoken(worst, LOG)} times apart"

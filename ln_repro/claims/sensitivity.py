@@ -39,7 +39,7 @@ def sensitivity_interval(curve: Mapping[float, Sequence[float]], most: float) ->
 
 
 def shared_rates(evidence: Evidence, arms: Sequence[str]) -> set[Rate]:
-    """Return the rates that all of the arms with at least `LEAST_RATES` were run at."""
+    """Return the rates shared by all arms that were run at `LEAST_RATES` rates or more."""
     curves = [{*curve} for arm in arms if len(curve := evidence.curve(arm)) >= LEAST_RATES]
     return set.intersection(*curves) if curves else set()
 
@@ -47,8 +47,8 @@ def shared_rates(evidence: Evidence, arms: Sequence[str]) -> set[Rate]:
 def arm_sensitivity(evidence: Evidence, arm: str, rates: Collection[Rate]) -> tuple[float, Interval] | None:
     """Return the sensitivity of an arm over some rates, with its interval.
 
-    Return None if it was run at fewer than `LEAST_RATES` of them or not at all of them, if no run trains there, or if
-    the entropy is unknown.
+    Return None if it was run at fewer than `LEAST_RATES`, if it lacks one of the given rates, if no run trains there,
+    or if the entropy is unknown.
     """
     runs = {rate: runs for rate, runs in evidence.curve(arm).items() if rate in rates}
     most = evidence.entropies.get("source_blind_bits")

@@ -63,7 +63,7 @@ def _needs_warm_up(id: str, reading: str, without: str, least: float, grid: str,
             *(Report(BLEU, (control,)) for control in controls),
         ),
         amended(Ceilings("postln_warm", without), *(Report(BLEU, (control,)) for control in controls)),
-        grid=grid, controls=controls,
+        grid=f"{grid} arms={','.join(('postln_warm', without, *controls))}", controls=controls,
     )  # fmt: skip
 
 
@@ -81,8 +81,8 @@ def _same_under_sgd(id: str, reading: str, suffix: str) -> Claim:
                 "at one of the two rates"),
             *(Within(BLEU.minus(), ("postln_warm", arm), 5) for arm in warm),
         ),
-        amended(Ceilings("postln_warm_sgd", none[0])),
-        grid="rates_sgd",
+        amended(Ceilings(warm[0], none[0])),
+        grid=f"rates_sgd arms={warm[0]},{none[0]}",
     )  # fmt: skip
 
 
@@ -125,7 +125,7 @@ TRANSLATION = (
             BestRates("preln_nowarm_anchored", "postln_warm", BLEU, -1, 1, LOWER_BLEU, BETTER),
             written=CORRECTED,
         ),
-        grid="rates",
+        grid="rates arms=preln_nowarm_anchored,postln_nowarm,postln_warm",
     ),
     Claim(
         "MT-5", "Pre-LN converges faster: its epoch 9 equals Post-LN's epoch 15", "section 4.2, figure 4",

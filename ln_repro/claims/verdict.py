@@ -7,7 +7,7 @@ from ln_repro.claims.intervals import Interval, standard_error
 
 REPRODUCED, CONTRADICTED, INCONCLUSIVE = "reproduced", "contradicted", "inconclusive"
 NOT_RUN = "not-run"
-"""There are no runs."""
+"""An arm that the rule needs has no run."""
 
 
 def verdict(interval: Interval, region: Interval, contradicted: Interval | None = None) -> str:
@@ -33,7 +33,7 @@ def outside(interval: Interval, region: Interval) -> bool:
 
 
 def near(values: Sequence[float], region: Interval) -> str:
-    """Return whether the mean lies within four standard errors of the region."""
+    """Return reproduced if the mean lies within four standard errors of the region, otherwise contradicted."""
     tolerance, mean = 4 * standard_error(values), fmean(values)
     return REPRODUCED if region[0] - tolerance <= mean <= region[1] + tolerance else CONTRADICTED
 

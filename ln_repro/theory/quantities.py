@@ -69,7 +69,7 @@ def order(curve: Curve) -> float:
 
 
 def upper_exponent(curve: Curve) -> float:
-    """Fit a power of the number of the layer, from 1, to the upper half of the layers; return the exponent."""
+    """Fit a power of the number of the layer, from 1, to the layers from L/2 up; return the exponent."""
     return exponent({layer: norm for layer, norm in numbered(curve).items() if 2 * layer >= len(curve)})
 
 

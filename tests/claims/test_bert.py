@@ -117,7 +117,17 @@ def test_only_equally_long_pre_training_is_compared() -> None:
     found = judged(apart)
     assert found["verdict"] == "inconclusive" and "from equally long pre-training" in found["needs"]
     without = [run for run in runs if (run.seed, run.record["id"][-3:]) != (6, "200")]
-    assert judged(without)["verdict"] == "inconclusive"
+    assert (judged(without)["verdict"], judged(without)["needs"][:15]) == ("inconclusive", "6 seeds or more")
+    noisy = judged(runs_of({100: 0.003, 200: 0.003}, noise=0.02))
+    assert noisy["needs"].startswith("more seeds: the interval includes the limit")
+
+
+def test_runs_without_pre_training_are_controls_and_no_evidence() -> None:
+    controls = [made(f"mrpc_{arm}", seed) for arm in (PRE, POST) for seed in SIX]
+    assert judged(controls)["verdict"] == "inconclusive"
+    runs = runs_of({100: 0.03})
+    assert judged([*controls, *runs])["ours"] == judged(runs)["ours"]
+    assert uncounted([*runs, controls[0]], named) == [f"mrpc_{PRE}: without pre-training (1 of its records)"]
 
 
 def test_runs_from_several_starts_are_no_doubles() -> None:

@@ -1,6 +1,7 @@
 """Which records are evidence, and for what; and the lock file of named arms."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,8 @@ def test_progress_and_skill_are_known_where_the_entropies_of_the_corpus_are() ->
     assert found.progress(best) == found.skill(best) == 1.0 and found.trained(best)
     assert (found.progress(other), found.skill(other)) == (5 / 8, 3 / 6) and not found.trained(other)
     assert found.progress(made("toybert_postln_warm_linear", rule="not_finite")) == 0.0
+    worse = gathered([one := made("toybert_postln_warm_linear", loss=10.5)])["toybert"]  # than the unigram entropy
+    assert worse.progress(one) == 0.0 and not worse.trained(one) and math.isnan(worse.skill(one))
     assert not gather(runs, named)["toybert"].trained(best)
 
 

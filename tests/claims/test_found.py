@@ -5,13 +5,15 @@ from typing import Any
 import pytest
 
 from ln_repro.claims.bert import FINE_TUNING
-from ln_repro.claims.criteria import SEEDS, SHARE, Trains
+from ln_repro.claims.criteria import SEEDS, SHARE, Claim, Trains
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import CLAIMS as ALL
 from ln_repro.claims.judge import arms_of_rules, claim_rows, deep, judge, row_of
-from ln_repro.claims.schemes import Even
-from ln_repro.experiment.compose import compose, expand
+from ln_repro.claims.rates import OverRates
+from ln_repro.claims.schemes import Even, gradients
+from ln_repro.experiment.compose import compose, expand, grid
 from ln_repro.experiment.settings import build
+from ln_repro.sweep.grid import parse_request
 from tests.claims.made import EPOCHS, KNOWN, Arms, gathered, line, made, made_runs, on_rates
 
 CLAIMS = {claim.id: claim for claim in ALL}
@@ -110,6 +112,39 @@ def test_every_rule_can_be_judged_when_a_run_of_any_arm_diverged(id: str, kept: 
             ended = made(f"{setting}_{arm}", 3, 0.0, losses=[4.0] * kept + [None], rule="not_finite")
             rule = getattr(CLAIMS[id], what)
             assert rule is None or judge(rule, gathered([*runs, ended])[setting])["verdict"] != "not-run"
+
+
+def test_two_infinite_losses_are_not_said_to_be_measured_incompletely() -> None:
+    lost = [made(f"toy_{arm}", 3, losses=[None], rule="not_finite") for arm in ("postln_nowarm", "postln_nowarm_high")]
+    rule = CLAIMS["MT-2"].others
+    arms: Arms = {arm: {} for arm in (rule.arms if rule else ())}
+    runs = [run for run in made_runs("toy", arms) if run.record["id"] not in {one.record["id"] for one in lost}]
+    (other,) = row_of(CLAIMS["MT-2"], gathered([*runs, *lost]))["other_corpora"]
+    assert (other["verdict"], other["needs"]) == ("inconclusive", None)
+    assert other["answer"] == "losses that are compared are infinite"
+
+
+def test_runs_without_events_say_nothing_about_the_speed() -> None:
+    runs = made_runs("toy", {"postln_warm": {}, "preln_warm": {}})
+    for run in runs:
+        if run.record["axes"]["norm"] == "postln":
+            events = [{"kind": "train", "update": at, "loss": 9.0 - at} for at in range(1, 8)]
+            object.__setattr__(run, "events", events)
+    (other,) = row_of(CLAIMS["MT-5"], gathered(runs))["other_corpora"]
+    assert other["verdict"] == "inconclusive" and "events" in other["needs"]
+
+
+@pytest.mark.parametrize("claim", [claim for claim in ALL if claim.grid], ids=lambda claim: claim.id)
+def test_the_sweep_that_a_claim_suggests_has_the_arms_that_it_compares(claim: Claim) -> None:
+    request = parse_request([f"grid={word}" if at == 0 else word for at, word in enumerate(claim.grid.split())])
+    arms = request.arms or grid(request.grid)["arms"]
+    for criterion in claim.others.criteria if claim.others else ():
+        assert {*arms} >= {*(criterion.compared if isinstance(criterion, OverRates) else ())}
+
+
+def test_the_gradient_after_the_ramp_is_not_one_within_it() -> None:
+    run = made(probes={0: [1.0], 400: [2.0], 600: [3.0]})
+    assert [gradients(run, at) for at in (0, 500, 601)] == [[1.0], [3.0], [3.0]]
 
 
 def test_ceilings_on_other_data_are_judged_without_the_named_experiments() -> None:

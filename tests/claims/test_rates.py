@@ -41,7 +41,10 @@ def ceilings(high: Curve, low: Curve) -> Finding:
         (curve(5, 5, 0), curve(5, 5, 0), CONTRADICTED, None),  # equal, and both known
         (curve(5, 5, 5), curve(5, 5, 5), INCONCLUSIVE, "higher rates"),  # the grid ends too early
         (curve(5, 5, 5, lowest=1.5), {1.0: of(5), 4.0: of(5), 6.5: of(0)}, INCONCLUSIVE, "higher rates"),
-        ({1.0: of(5), 1.5: of(5), 2.0: of(0)}, {1.0: of(5), 1.5: of(0), 2.0: of(0)}, INCONCLUSIVE, "rates between"),
+        ({1.0: of(5), 1.5: of(5), 4.0: of(0)}, {1.0: of(5), 1.5: of(0)}, INCONCLUSIVE, "up from 2 to below 4"),
+        ({1.0: of(5), 1.5: of(5), 2.0: of(0)}, {1.0: of(5), 2.0: of(0)}, INCONCLUSIVE, "-up from 1.5 to below 2"),
+        ({1.0: of(5), 1.5: of(5), 2.0: of(0)}, {1.0: of(5), 1.5: of(0), 2.0: of(0)}, INCONCLUSIVE, None),  # none helps
+        ({1.0: of(5), 1.5: of(5), 2.0: of(0)}, {1.0: of(0), 1.5: of(0)}, INCONCLUSIVE, "lower rates"),
         (curve(0, 0, 0), curve(0, 0, 0), INCONCLUSIVE, "rates at which one of them trains"),
         (curve(5, 5, 0), curve(0, 0, 0), REPRODUCED, None),  # twice the lowest rate that was run
         (curve(5, 5, 0), {1.0: of(5), 2.0: of(0, 4), 4.0: of(0)}, INCONCLUSIVE, "5 seeds at 2"),
@@ -59,6 +62,11 @@ def test_ceilings(high: Curve, low: Curve, verdict: str, needs: str | None) -> N
     assert found.verdict == verdict, found.words
     assert found.needs == needs if needs is None else needs in (found.needs or "")
     assert len(found.runs) == sum(map(len, [*high.values(), *low.values()]))
+
+
+def test_ceilings_that_no_rate_could_move_apart_have_an_answer() -> None:
+    found = ceilings({1.0: of(5), 1.5: of(5), 2.0: of(0)}, {1.0: of(5), 1.5: of(0)})
+    assert (found.needs, found.answer) == (None, "higher, but by less than 2 times")
 
 
 def test_a_difference_that_may_be_chance_is_not_denied() -> None:
@@ -82,7 +90,7 @@ def test_ceilings_in_plain_words(low: Curve, words: str) -> None:
 def test_a_single_rate_is_not_said_to_be_a_limit() -> None:
     found = ceilings({2.0: of(5)}, {1.0: of(0), 2.0: of(0)})
     assert found.verdict == REPRODUCED
-    assert found.plain.startswith("Post-LN with warm-up trains at 2, the only learning rate run, without")
+    assert found.plain.startswith("Post-LN with warm-up trains at 2, the only learning rate run with 3 seeds or more,")
 
 
 @pytest.mark.parametrize(
@@ -123,7 +131,9 @@ ONE, OTHER = "preln_nowarm_anchored", "postln_nowarm"
     ("trains", "fails", "verdict"),
     [
         (curve(5, 5), curve(5, 1), REPRODUCED),
-        (curve(5, 5), {1.0: of(5), 2.0: of(0, fails=60.0)}, CONTRADICTED),  # partial is not failed
+        (curve(5, 0), {1.0: of(5), 2.0: of(0, fails=60.0)}, CONTRADICTED),  # partial is not failed
+        (curve(5, 5), {1.0: of(5), 2.0: of(0, fails=60.0)}, INCONCLUSIVE),  # a higher rate may be the one
+        (curve(5, 0), curve(5, 5), CONTRADICTED),  # the wrong one fails first
         (curve(5, 5), curve(5, 0, lowest=0.3), INCONCLUSIVE),  # no rate that both were run at
         (curve(5, 5), curve(5, 5), INCONCLUSIVE),  # both train at the highest rate that was run
         (curve(5, 5), {1.0: of(5), 2.0: of(0, 4)}, INCONCLUSIVE),
@@ -153,7 +163,7 @@ def test_the_best_rate_has_the_lowest_validation_loss_and_not_the_highest_bleu()
 
 
 def test_a_best_rate_without_others_is_not_called_the_best() -> None:
-    assert at_best({1.0: (30.2, 3.0)}).plain.startswith("at 1, the only rate run for both, BLEU of")
+    assert at_best({1.0: (30.2, 3.0)}).plain.startswith("at 1, the only rate run with 3 seeds or more, BLEU of")
     assert at_best({1.0: (30.2, 3.0), 2.0: (30.2, 4.0)}).plain.startswith("at the best rate of each, BLEU of")
 
 

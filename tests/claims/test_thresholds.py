@@ -150,7 +150,8 @@ def where_edge(one: TrainsWhereFails, name: str) -> Edge:
         "CURVE_SEEDS": (best, partial), "SEEDS": (best, partial),
     }[name]  # fmt: skip
     few = {2.0: partial[:3]} if name == "CURVE_SEEDS" else {}  # a rate that counts, but has too few seeds for a verdict
-    found = held({one.first: {1.0: first} | few, one.second: {1.0: second} | few, "best": {9.0: [100.0]}})
+    curves = {one.first: {1.0: first, 1.5: [0.0] * 5} | few, one.second: {1.0: second, 1.5: partial} | few}
+    found = held({**curves, "best": {9.0: [100.0]}})  # at 1.5 the first arm does not train: no higher rate will help
     return found, {"CURVE_SEEDS": INCONCLUSIVE, "SEEDS": CONTRADICTED}.get(name, REPRODUCED), None
 
 
