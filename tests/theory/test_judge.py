@@ -88,8 +88,10 @@ def test_every_threshold_is_in_the_rule_and_in_the_verdict(check: Check) -> None
     for region in moved:
         if region != check.region:
             assert replace(check, region=region).rule != check.rule
-    elsewhere = examine(replace(check, region=(1e9, 1e9 if low == high else 2e9)), made)
-    assert elsewhere and elsewhere.verdict == "contradicted"
+    ends = [(1e9, math.inf)] * (low > -math.inf) + [(-math.inf, -1e9)] * (high < math.inf)
+    for region in [(1e9, 1e9)] if low == high else ends:
+        elsewhere = examine(replace(check, region=region), made)
+        assert elsewhere and elsewhere.verdict == "contradicted", region
 
 
 def test_what_is_undecided_says_why_and_what_decides_it() -> None:
