@@ -18,9 +18,12 @@ help:  ## list the targets
 
 setup: $(READY)  ## make .venv with everything in it (PYTHON=... TORCH=... choose other versions)
 
+ifneq ($(filter command,$(origin TORCH) $(origin PYTHON)),)
+.PHONY: $(READY)  # another version is wanted
+endif
 $(READY): pyproject.toml
 	@bash scripts/check_machine.sh "$(PYTHON)"
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install -q --upgrade pip
 	$(BIN)/python -m pip install -q '$(TORCH)'
 	$(BIN)/python -m pip install -q -e '.[dev]'

@@ -5,8 +5,8 @@
 #
 # First checks of 50 updates in fp32 and bf16, then the benchmark (a third of the time at most), then the grids, the most
 # decisive first; everything runs in fp32 if bf16 does not work. The same command with the same LN_REPRO_RUNS resumes,
-# also the benchmark, row by row. Records, events, hypotheses and the benchmark are collected in OUT. Without a GPU that
-# torch can use, it ends at once, unless train.device=cpu is given.
+# also the benchmark, row by row. Records, events, hypotheses and the benchmark are collected in OUT. If torch cannot
+# use the machine's GPU, it ends at once; a machine without a GPU runs it on the CPU. Relative paths are relative to the checkout.
 #
 # Corpora that are not prepared are read from DATA/tatoeba, DATA/multi30k and DATA/iwslt14 if DATA is set; those that are
 # not found are left out. PYTHON is the interpreter (default: .venv's), MODEL the model (default: the paper's, iwslt),

@@ -17,16 +17,16 @@ from ln_repro.system.paths import CHECKOUT
 def main() -> int:
     """Write the tables, the README's verdicts, the figures and the page; return the exit code."""
     results, readme = records_folder().parent, CHECKOUT / "README.md"
-    theory = json.loads((results / "theory.json").read_text())
+    theory = json.loads((results / "theory.json").read_text(encoding="utf-8"))
     kept, arms, evidence = read_archive(records_folder())
     arms.save()
     rows = claim_rows(evidence, theory["findings"])
     (results / "tables").mkdir(exist_ok=True)
     files = export(all_tables(kept, rows, evidence, theory["findings"], arms))
     for name, text in files.items():
-        (results / "tables" / name).write_text(text)
+        (results / "tables" / name).write_text(text, encoding="utf-8")
     print(f"{len(files)} files of tables written to results/tables")
-    readme.write_text(with_verdicts(readme.read_text(), rows))
+    readme.write_text(with_verdicts(readme.read_text(encoding="utf-8"), rows), encoding="utf-8")
     drawn = draw_all(evidence, results / "theory.json", results / "figures")
     print(f"{len(drawn.paths)} figures written to results/figures")
     picture = results / "figures" / f"{figure_rates.NAME}.svg"

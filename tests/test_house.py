@@ -142,8 +142,8 @@ NO_HEADERS = 'case "$2" in *Python.h*) exit 1;; esac'
 @pytest.mark.parametrize(
     ("tools", "words"),
     [
-        ({"c++": ""}, ["none called python3 was found", "apt-get install python3.11", "make setup PYTHON="]),
-        ({"python3": OLD_PYTHON, "c++": ""}, ["Python 3.9.2 was found", "apt-get install python3.11"]),
+        ({"c++": ""}, ["is needed; found: none", "apt-get install python3.11", "make setup PYTHON="]),
+        ({"python3": OLD_PYTHON, "c++": ""}, ["is needed; found: Python 3.9.2", "apt-get install python3.11"]),
         ({"python3": NO_VENV, "c++": ""}, ["no venv module", "apt-get install python3-venv"]),
         ({"python3": NO_HEADERS, "c++": ""}, ["no C headers", "apt-get install python3-dev"]),
         ({"python3": GOOD_PYTHON}, ["no C++ compiler", "apt-get install g++", "xcode-select --install"]),

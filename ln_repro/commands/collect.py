@@ -55,6 +55,8 @@ def keep(folder: RunFolder, record: dict[str, Any], archive: Path, replace: bool
     copies = {target.with_name(f"{id}{EVENTS}.gz"): folder.path / "events.jsonl"}
     if best := record["bleu"]["test"]:
         copies[target.with_name(f"{id}{HYPOTHESES}.gz")] = folder.hypotheses("test", best["epoch"])
+    if absent := [source for source in copies.values() if not source.is_file()]:
+        return f"not kept: {absent[0]} is missing"
     for copy, source in copies.items():
         write_atomically(copy, gzip.compress(source.read_bytes(), mtime=0))
     write_atomically(target, content)

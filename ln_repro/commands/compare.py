@@ -19,8 +19,9 @@ def compare_command(options: argparse.Namespace) -> int:
         raise UserError("compare: the two were trained on different corpora")
     texts = [translations(folder, record) for record in (first, second)]
     if not all(texts):
-        advice = f"`ln-repro data prepare data={first['data']['name']}`"
-        raise UserError(f"compare: needs the hypotheses of both records and their corpus, prepared ({advice})")
+        raise UserError(
+            "compare: needs the hypotheses of both, beside the records, and their corpus, prepared as for the runs"
+        )
     (one, references), (other, _) = (text for text in texts if text)
     *scores, p_value = bleu.paired_bootstrap(one, other, references, first["experiment"]["data"]["lowercase"])
     for record, score in zip((first, second), scores, strict=True):

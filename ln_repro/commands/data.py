@@ -29,8 +29,8 @@ def data_command(options: argparse.Namespace) -> int:
     elif options.action == "prepare":
         prepared = corpus.prepare(data, root, say)
         if data.only:
-            print(*(prepared.folder / "text" / f"{data.only}.{lang}" for lang in (data.source_lang, data.target_lang)),
-                  sep="\n")  # fmt: skip
+            languages = dict.fromkeys((data.source_lang, data.target_lang))
+            print(*(prepared.folder / "text" / f"{data.only}.{lang}" for lang in languages), sep="\n")
         else:
             print(prepared.folder)
     elif problems := corpus.verify(data, root):

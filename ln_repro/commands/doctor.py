@@ -1,8 +1,10 @@
 """The checks of `ln-repro doctor`: Python, packages, GPU, disk, corpora and wandb."""
 
 import argparse
+import contextlib
 import importlib.util
 import json
+import netrc
 import os
 import platform
 import subprocess
@@ -66,7 +68,7 @@ def run_checks() -> Iterator[Check]:
         yield checked("gpu", here.name is not None, found, advice, needed=bool(here.problem))
     version = provenance.version_of("fairseq") if importlib.util.find_spec("fairseq") else None
     yield checked("fairseq", version == "0.12.2", version or "not installed", INSTALL)
-    free = free_at(runs_folder()) / 2**30
+    free = min(map(free_at, (runs_folder(), data_folder()))) / 2**30
     advice = "set LN_REPRO_RUNS and LN_REPRO_DATA to a larger disk"
     yield checked("disk", free > FREE_GIB, f"{free:.0f} GiB free", advice)
     ready = [row["name"] for row in listing(data_folder()) if row["folders"]]
@@ -77,4 +79,13 @@ def run_checks() -> Iterator[Check]:
         yield Check("wandb", False, "not installed", "pip install wandb, or tracker=none", needed=False)
     else:
         advice = "without an API key, runs are mirrored offline; `wandb login` to mirror them online"
-        yield Check("wandb", True, version, "" if os.environ.get("WANDB_API_KEY") else advice, needed=False)
+        yield Check("wandb", True, version, "" if _wandb_key() else advice, needed=False)
+
+
+def _wandb_key() -> bool:
+    """Return whether there is a key in the environment or where `wandb login` writes it."""
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    with contextlib.suppress(OSError, netrc.NetrcParseError):
+        return netrc.netrc().authenticators("api.wandb.ai") is not None
+    return False

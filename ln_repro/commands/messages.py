@@ -45,7 +45,7 @@ def report_error(error: Exception) -> int:
     if isinstance(error, LnReproError):
         return complain(error)
     if isinstance(error, OSError):
-        message = f"{error.strerror or error}: {error.filename or 'no file named'}"
+        message = ": ".join(map(str, filter(None, (error.strerror or error, error.filename))))
         say(f"ln-repro: {LnReproError(message)}")
         return 1
     with tempfile.NamedTemporaryFile("w", prefix="ln-repro-", suffix=".log", delete=False) as log:
@@ -61,4 +61,4 @@ def report_interruption(interrupt: KeyboardInterrupt) -> int:
     error = interrupt.__context__
     while error is not None and not isinstance(error, LnReproError):
         error = error.__context__
-    return complain(error or Interrupted("interrupted; the state is saved, and the same command resumes"))
+    return complain(error or Interrupted("interrupted; run the same command again to continue"))

@@ -85,6 +85,8 @@ def with_checked_scheme(settings: dict[str, Any], id: str, overrides: list[str])
     """
     given = dict(override.partition("=")[::2] for override in overrides).get("norm.file")
     text = (settings["norm_file"] or {"text": None})["text"]
+    if given and not Path(given).is_file():
+        raise UserError(f"norm.file: {given}: no such file")
     if (Path(given).read_text(encoding="utf-8", errors="replace") if given else None) != text:
         raise UserError(
             "norm.file: the record has no scheme of its own; leave it out" if text is None else

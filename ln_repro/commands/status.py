@@ -32,7 +32,7 @@ WATCH_SECONDS = 2.0
 
 def status_command(options: argparse.Namespace) -> None:
     """Run `status`: show all runs, or the runs of a grid."""
-    if not options.watch or not sys.stdout.isatty():  # a pipe gets the table once
+    if options.json or not options.watch or not sys.stdout.isatty():  # a pipe gets the table once
         found, width = _rows(options), shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         print(json.dumps(found, indent=1) if options.json else table(found, width))
         return
@@ -54,7 +54,7 @@ def cancel_command(options: argparse.Namespace) -> int:
         raise UserError("--all: stops every run; leave out --all, or all other arguments")
     if options.all:
         chosen[runs_folder()] = None
-    elif any("=" in word for word in options.words):
+    elif any("=" in word and not Path(word).is_dir() for word in options.words):
         plan = _plan(options)
         chosen[plan[0].experiment.paths.runs] = [planned.name for planned in plan if not planned.done]
     else:

@@ -16,7 +16,7 @@ def sync_command(options: argparse.Namespace) -> int:
     """Run `sync`."""
     folders = [RunFolder(path) for path in options.runs] or runs_under(runs_folder())
     if options.follow and len(running := [folder for folder in folders if folder.holder]) > 1:
-        raise UserError(f"--follow: follows one run; give one of {', '.join(str(one.path) for one in running)}")
+        raise UserError(f"--follow takes a single run; give one of {', '.join(str(one.path) for one in running)}")
     failed = 0
     for folder in folders:
         if folder.experiment is None:
@@ -24,8 +24,8 @@ def sync_command(options: argparse.Namespace) -> int:
         try:
             if options.follow and folder.holder:
                 say(f"{folder.path}: following until the run ends; Ctrl-C does not stop the run")
-                with replayed_live(folder.path):
-                    while folder.holder:
+                with replayed_live(folder.path) as sending:
+                    while folder.holder and sending():
                         time.sleep(FOLLOW_SECONDS)
             print(f"{folder.path}: {sync(folder.path)}")
         except LnReproError as error:

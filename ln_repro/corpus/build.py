@@ -57,7 +57,9 @@ def build(
     work = staging / f"shards-{shards.SIZE}"
     work.mkdir(parents=True, exist_ok=True)
     for path in staging.iterdir():
-        if path != work:
+        if path.is_file():  # a manifest, complete or not
+            path.unlink()
+        elif path != work:
             shutil.rmtree(path)
     try:
         facts = Build(corpus, data, found, work, report, learnt).run(staging)
@@ -174,7 +176,7 @@ class Build:
             words: Counter[str] = Counter()
             for found in self._over(shards.count_words, self._routed(lambda remark: None), "counting words of"):
                 words.update(found)
-            self.report(f"learning {self.data.bpe_merges} byte-pair merges from {len(words)} types of words")
+            self.report(f"learning {self.data.bpe_merges} byte-pair merges from {len(words)} distinct words")
             codes = learn(words, self.data.bpe_merges)
         if codes:
             write_atomically(path, codes)

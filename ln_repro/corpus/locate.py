@@ -36,6 +36,7 @@ def _digest(path: Path, kind: str, size: int, modified: int) -> str:
 
 def locked(path: Path) -> AbstractContextManager[DirectoryLock]:
     """Lock ``path`` against other processes on all machines, waiting without a time limit."""
+    path = path.resolve()
     return acquire(path.with_name(f".{path.name}.lease"), patience=math.inf)
 
 

@@ -46,7 +46,7 @@ class Monolingual(Corpus):
         train = paths.pop("train")
         return {
             "train": _sentences(train, lambda number: number % EVERY != 0),
-            "valid": _sentences(train, lambda number: number % EVERY == 0),
+            "valid": _held_out(train),
             **{split: _sentences(path) for split, path in paths.items()},
         }
 
@@ -87,6 +87,19 @@ class Wikinews(Monolingual):
         super().check(data)
         if data.only is not None:
             raise UserError(f"data.only: wikinews has no {data.only} set; leave it out")
+
+
+def _held_out(path: Path) -> Iterator[Pair]:
+    """Yield the sentences of every 200th document, or raise `UserError` if there are fewer documents."""
+    none = True
+    for pair in _sentences(path, lambda number: number % EVERY == 0):
+        none = False
+        yield pair
+    if none:
+        raise UserError(
+            f"{path}: fewer than {EVERY} documents (separated by blank lines), so that none can be held out for "
+            "validation; give data.valid=FILE"
+        )
 
 
 def _sentences(path: Path, wanted: Callable[[int], bool] = lambda number: True) -> Iterator[Pair]:

@@ -94,7 +94,9 @@ def verify(data: Data, root: Path) -> list[str]:
     else:
         folders = [folder for folder in [_folder(data, root, known)] if (folder / "manifest.json").is_file()]
     if not folders:
-        raise UserError(f"{data.name}: not prepared under {root}; run `ln-repro data prepare data={data.name}` first")
+        raise UserError(
+            f"{data.name}: not prepared under {root}; run `ln-repro data prepare` with the same arguments first"
+        )
     return [problem for folder in folders for problem in mismatches(folder)]
 
 

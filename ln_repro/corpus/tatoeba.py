@@ -99,8 +99,8 @@ def _read(path: Path) -> Iterator[Pair]:
     except UnicodeDecodeError as error:
         number = error.object.count(b"\n", 0, error.start) + 1
         raise UserError(f"{path}: {MEMBER}:{number}: not valid UTF-8; {Tatoeba.by_hand}") from None
-    rows = [line.split("\t") for line in lines if line.strip()]
-    for number, row in enumerate(rows, 1):
+    rows = ((number, line.split("\t")) for number, line in enumerate(lines, 1) if line.strip())
+    for number, row in rows:
         if len(row) < 2 or not row[0].strip() or not row[1].strip():
             raise UserError(f"{path}: {MEMBER}:{number}: expected ENGLISH, a tab and GERMAN; {Tatoeba.by_hand}")
         yield row[1].strip(), row[0].strip()

@@ -215,8 +215,8 @@ def _create(folder: Path, number: int, lock: TextIO) -> DirectoryLock | None:
     now, created = datetime.now(UTC).isoformat(timespec="seconds"), psutil.Process().create_time()
     ours = Holder(socket.gethostname(), machine(), os.getpid(), job(), now, created=created)
     path = _file(folder, number)
-    path.parent.mkdir(exist_ok=True)
     try:
+        path.parent.mkdir(exist_ok=True)
         with path.open("x") as file:
             file.write(_text(ours))
     except (FileExistsError, FileNotFoundError):  # the latter if the directory was renamed

@@ -50,7 +50,7 @@ def apply(function: Callable[[Item], Result], items: Iterable[Item], several: bo
         for child in set(multiprocessing.active_children()) - set(others):
             child.terminate()
         if isinstance(error, BrokenProcessPool):
-            raise LnReproError("a process was killed, possibly out of memory; the same command continues") from None
+            raise LnReproError("a process was killed, possibly out of memory; run the command again") from None
         raise
     finally:
         pool.shutdown(cancel_futures=True)

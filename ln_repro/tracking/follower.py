@@ -117,11 +117,10 @@ def arguments(experiment: Experiment, run_id: str) -> dict[str, Any]:
     axes = experiment.axes
     warm = "warm" if axes["warmup_updates"] else "nowarm"
     tags = [axes[axis] for axis in ("data", "model", "norm", "init", "optimizer", "decay", "precision")]
-    config = experiment.model_dump(mode="json", exclude={"data", "tracker", "paths", "rerun"})
-    config["data"] = experiment.data.recipe()
     return {
         "project": experiment.tracker.project, "id": run_id, "name": f"{experiment.exp}-s{experiment.seed}",
-        "group": experiment.exp, "job_type": "train", "tags": list(dict.fromkeys([*tags, warm])), "config": config,
+        "group": experiment.exp, "job_type": "train", "tags": list(dict.fromkeys([*tags, warm])),
+        "config": experiment.settings(),
     }  # fmt: skip
 
 

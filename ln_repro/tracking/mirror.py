@@ -123,8 +123,11 @@ def sync(run_dir: Path) -> str:
 
 
 @contextlib.contextmanager
-def replayed_live(run_dir: Path) -> Iterator[None]:
+def replayed_live(run_dir: Path) -> Iterator[Callable[[], bool]]:
     """Send a run that is mirrored offline to the server for the duration of the block; `sync` must follow.
+
+    Yields:
+        A function that returns whether it is still being sent.
 
     Raises:
         LnReproError: its own command mirrors the run online, or sending failed.
@@ -133,8 +136,13 @@ def replayed_live(run_dir: Path) -> Iterator[None]:
         raise LnReproError(f"{run_dir.name} is already mirrored to wandb by its own command")
     place, failures = run_dir / "wandb" / "live", list[str]()
     follower = Follower(run_dir, place, "sync", failures.append)
+
+    def sending() -> bool:
+        follower.check()
+        return not failures
+
     try:
-        yield
+        yield sending
     finally:
         follower.close(SYNC_SECONDS)
         shutil.rmtree(place, ignore_errors=True)

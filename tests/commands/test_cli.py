@@ -96,7 +96,7 @@ def test_a_folder_to_write_into_that_is_a_file_is_one_line(line, empty_place, re
         (OSError(28, "No space left on device", "/a\nfile"), 1, "ln-repro: No space left on device: /a\\nfile\n"),
         (ValueError("bug"), 1, "ln-repro: unexpected ValueError: bug (see "),
         (Interrupted("saved"), 130, "ln-repro: saved\n"),
-        (KeyboardInterrupt(), 130, "ln-repro: interrupted; the state is saved, and the same command resumes\n"),
+        (KeyboardInterrupt(), 130, "ln-repro: interrupted; run the same command again to continue\n"),
     ],
     ids=repr,
 )

@@ -151,7 +151,7 @@ def test_every_200th_document_is_for_validation(made, tmp_path):
     assert prepared.references("valid") == [f"Document {n}, line {i}." for n in (200, 400) for i in range(n % 3 + 1)]
     assert prepared.pairs["train"] + prepared.pairs["valid"] == sum(sizes)
     (tmp_path / "text.txt").write_text("\n\n".join(documents[:199]))
-    with pytest.raises(UserError, match="text: valid: no sentence is left"):
+    with pytest.raises(UserError, match="fewer than 200 documents"):
         made("text", train=tmp_path / "text.txt", source_lang="en", target_lang="en")
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from corpus_helpers import settings, write
@@ -161,7 +162,7 @@ def test_what_was_done_before_the_disk_was_full_is_kept(root, small_toy, monkeyp
     with pytest.raises(UserError, match=r"the disk is full.*paths\.data"):
         prepare(settings("toy"), root, full)
     assert not [row for row in listing(root) if row["folders"]]
-    with pytest.raises(UserError, match=r"(?s)not prepared.*ln-repro data prepare data=toy"):
+    with pytest.raises(UserError, match=r"(?s)not prepared.*`ln-repro data prepare` with the same arguments"):
         verify(settings("toy"), root)
     monkeypatch.setattr(shards, "cached_tokeniser", lambda *_: pytest.fail("tokenised again"))
     prepare(settings("toy"), root, lambda line: None)
@@ -178,6 +179,16 @@ def test_a_preparation_that_is_killed_six_times_ends_with_the_same_files(tmp_pat
         assert process.wait() == -signal.SIGPROF, step
     assert start(tmp_path, tmp_path / "killed").wait() == 0
     assert content(tmp_path / "killed") == content(tmp_path / "undisturbed")
+
+
+def test_a_preparation_that_is_killed_before_its_last_step_goes_on(made, root, small_toy, monkeypatch):
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Path, "rename", Mock(side_effect=KeyboardInterrupt))
+        made("toy")
+    (manifest,) = (root / "prepared").glob(".*.staging/manifest.json")
+    manifest.with_name(".manifest.json.123").touch()  # of a write that a full disk ended
+    made("toy")
+    assert verify(settings("toy"), root) == []
 
 
 def test_a_folder_that_cannot_be_written(made, root):

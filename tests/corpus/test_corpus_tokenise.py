@@ -101,5 +101,5 @@ def test_workers_keep_the_order_and_do_not_outlive_a_killed_parent(tmp_path):
 
 def test_a_killed_worker_is_reported(monkeypatch):
     monkeypatch.setattr(pool, "cores", lambda: 2)
-    with pytest.raises(LnReproError, match="a process was killed, possibly out of memory; the same command continues"):
+    with pytest.raises(LnReproError, match="a process was killed, possibly out of memory; run the command again"):
         list(pool.apply(signal.raise_signal, [signal.SIGKILL] * 9, True))

@@ -160,6 +160,16 @@ def collect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call) -> Callable[.
     return lambda *flags: call("collect", run, "--records", tmp_path / "kept", *flags)
 
 
+def test_a_run_that_lacks_a_file_is_left_out_and_the_others_are_collected(tmp_path, collect, call, monkeypatch):
+    lacking = run_folder(tmp_path / "lacking")
+    (lacking / "hyps" / "test.epoch1.txt").unlink()
+    (tmp_path / "kept").mkdir()
+    monkeypatch.chdir(tmp_path / "kept")
+    code, out, _ = call("collect", lacking, tmp_path / "runs" / RUN, "--records", ".")
+    assert code == 0 and f"{lacking}: not kept: {lacking / 'hyps' / 'test.epoch1.txt'} is missing\n" in out
+    assert len(list((tmp_path / "kept").rglob("*.json"))) == 1 and (tmp_path / ".kept.lease").exists()
+
+
 def tiny_corpus(place: Path) -> Path:
     """Prepare the two sentences that the run translated; return the folder of the corpus."""
     folder = place / "data" / "prepared" / f"tiny-{'0' * 12}"

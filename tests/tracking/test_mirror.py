@@ -15,11 +15,11 @@ import pytest
 from wandb_server import Server
 
 from ln_repro.errors import LnReproError
-from ln_repro.experiment.settings import Tracker
+from ln_repro.experiment.settings import Start, Tracker
 from ln_repro.records.run_dir import write_json
 from ln_repro.system.directory_lock import acquire
 from ln_repro.tracking import mirror as tracking
-from ln_repro.tracking.follower import LOG, SAMPLES, row
+from ln_repro.tracking.follower import LOG, SAMPLES, arguments, row
 from tests.examples import experiment, record
 from tests.waiting import HANGS_SECONDS, processes, until
 
@@ -222,6 +222,20 @@ def test_an_offline_run_is_followed_while_it_runs(server, run_dir):
     assert server.runs[ID].column("update") == [1, 2, 3, 4]
     assert server.runs[ID].exit_code == 0 and server.runs[ID].summary["samples"]["nrows"] == 2
     assert not (run_dir / "wandb" / "live").exists()
+
+
+def test_following_ends_with_the_reason_as_soon_as_nothing_is_sent(run_dir):
+    with acquire(run_dir):
+        with mirrored(run_dir, "offline"):
+            _, error = follow(run_dir).communicate(timeout=HANGS_SECONDS)  # without a key
+        assert "was not mirrored to wandb while it ran" in error and "API key" in error
+
+
+def test_paths_are_not_part_of_what_wandb_is_told() -> None:
+    start = Start(given="/a/private/RUN@1", path="/a/private/epoch1.pt", run="0", exp="bert_preln", update=1, epoch=1,
+                  sha256="0")  # fmt: skip
+    told = arguments(experiment(task="classification", data__name="mrpc", data__vocabulary="sha256:0", start=start), ID)
+    assert "private" not in json.dumps(told) and told["config"]["start"]["run"] == "0"
 
 
 def test_a_run_that_is_mirrored_online_is_not_followed(server, run_dir):
