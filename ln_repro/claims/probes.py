@@ -11,10 +11,23 @@ WEIGHT = "decoder.w2"
 
 
 def probes(run: Run, name: str, batches: int = 1) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the update and the values of each probe of one kind that averages over at least so many mini-batches."""
+    """Yield the update and the values of each probe of one kind that averages over at least so many mini-batches.
+
+    Probes with a value that is not finite are left out.
+    """
     for event in run.events:
-        if event["kind"] == "probe" and event["name"] == name and event["batches"] >= batches:
+        wanted = event["kind"] == "probe" and event["name"] == name and event["batches"] >= batches
+        if wanted and None not in _numbers(event["values"]):
             yield event["update"], event["values"]
+
+
+def _numbers(values: Any) -> Iterator[float | None]:
+    """Yield the numbers in nested values; None stands for one that is not finite."""
+    if isinstance(values, dict | list):
+        for value in values.values() if isinstance(values, dict) else values:
+            yield from _numbers(value)
+    else:
+        yield values
 
 
 def layer_gradients(run: Run, batches: int = 1, kind: str = "norm_of_mean") -> dict[int, list[float]]:

@@ -82,7 +82,7 @@ class Checkpoints:
     def _intact(self, entry: Checkpoint, warn: Callable[[str], None]) -> bool:
         path = self.folder / entry.file
         if not path.is_file():
-            warn(f"checkpoint {entry.file} is missing; using the one before")
+            warn(f"checkpoint {entry.file} is missing: resuming from an earlier state")
             return False
         if path.stat().st_size == entry.bytes and sha256(path) == entry.sha256:
             return True

@@ -58,10 +58,10 @@ class MetricBuffer:
         for update, its in zip(updates, numbers, strict=True):
             if not math.isfinite(its["gnorm"]):
                 raise FloatingPointError("gradients are Nan/Inf")  # fairseq's message; it skips such a step
-            self.last = replace(update, **its)
             loss = per_token(its["logs"])["loss"]
             if not math.isfinite(loss):
                 raise FloatingPointError("the loss is not finite")
+            self.last = replace(update, **its)
             self.logs += its["logs"]
             self.last_loss = loss
 

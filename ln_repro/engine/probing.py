@@ -62,8 +62,13 @@ class Probing:
         return values
 
     def _curvature(self) -> dict[str, Any]:
-        """Return the sharpness for the next step, and its product with the learning rate beside the threshold."""
+        """Return the sharpness for the next step, and its product with the learning rate beside the threshold.
+
+        Nothing is measured if the gradients of the layers are scaled, which is not part of the preconditioner.
+        """
         trainer, optimizer = self.trainer, self.trainer.optimizer
+        if optimizer.layers:
+            return {}
         model = trainer.get_model().eval()
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         losses = [partial(mean_loss, trainer.get_criterion(), model, sample) for sample in self.samples]

@@ -187,7 +187,8 @@ class Loop:
         at_end = not self.updates_left.has_next() or self.finished
         due = self.group.any(bool(self.stop) or time.monotonic() - self.saved > 60 * self.cfg.task.save_minutes)
         stop = due and self.group.any(bool(self.stop))
-        save = due or self.update % (self.cfg.checkpoint.save_interval_updates or math.inf) == 0
+        every = self.cfg.checkpoint.save_interval_updates or math.inf
+        save = due or (update is not None and self.update % every == 0)
         report = save or at_end or self.update % self.cfg.common.log_interval == 0
         probe = update is not None and self.probing.due(self.update)
         if report or probe:

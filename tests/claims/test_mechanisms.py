@@ -9,7 +9,7 @@ import pytest
 
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import fisher_exact
-from ln_repro.claims.mechanisms import CAUSE, MECHANISMS, NO_CAUSE, OPEN, START, assess
+from ln_repro.claims.mechanisms import CAUSE, MECHANISMS, NO_CAUSE, OPEN, START, assess, instability
 from ln_repro.records.archive import Run
 from ln_repro.report.export import mechanisms_table
 from ln_repro.report.figure_mechanisms import draw_mechanisms
@@ -77,6 +77,13 @@ def test_the_table_has_a_row_for_each_mechanism_with_its_counts():
     assert [row[0] for row in table["rows"]] == [mechanism.name for mechanism in MECHANISMS]
     assert table["rows"][1][2:8] == ["1", "5 of 5", "0 of 5", MECHANISMS[1].option, "5 of 5", "5 of 5"]
     assert table["rows"][1][-1] == CAUSE and table["rows"][0][-1] == OPEN
+
+
+def test_a_probe_with_a_value_that_is_not_finite_is_left_out() -> None:
+    run = probed("postln_nowarm", 1, 1.0, 3.0)
+    lost = {"values": {"rate_times_sharpness": None, "threshold": 38.0}}
+    events = [event | lost if event.get("update") == 8 else event for event in run.events]
+    assert {*instability(run)} - {*instability(replace(run, events=events))} == {8}
 
 
 def test_the_figure_has_a_panel_for_each_probed_intervention(tmp_path):

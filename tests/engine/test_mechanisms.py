@@ -67,6 +67,13 @@ def test_the_sharpness_of_a_network_is_that_of_its_full_preconditioned_hessian()
     assert value == pytest.approx(expected, rel=0.02)
 
 
+def test_a_model_that_overflows_has_no_sharpness():
+    """The second derivative of a square root at 0 is not finite."""
+    x = nn.Parameter(torch.zeros(12))
+    value, products = Sharpness()([x], [lambda: (x**2).sum() + x.abs().sqrt().sum()], lambda _: torch.ones(12))
+    assert math.isnan(value) and products == 1
+
+
 @pytest.mark.parametrize("start", ["zero", "gradient"])
 def test_the_preconditioner_is_that_of_the_next_step_of_adam(start):
     """Without a first moment (beta1 = 0), a step is the learning rate times the gradient over P."""

@@ -107,3 +107,13 @@ def test_a_step_of_sgd_with_layers_of_one_norm_is_the_one_by_hand(on):
     factors = (5 / 7, 5) if on else (1, 1)
     assert layers[0][0].tolist() == pytest.approx([1 - 0.2 * factors[0], 1 - 0.3 * factors[0]])
     assert [layer[1].item() for layer in layers] == pytest.approx([1 - 0.6 * factors[0], 1 - 0.1 * factors[1], 1])
+
+
+def test_the_second_moment_starts_at_the_gradients_that_reach_adam():
+    first, second = (torch.nn.Parameter(torch.ones(1)) for _ in range(2))
+    first.grad, second.grad = torch.tensor([3.0]), torch.tensor([4.0])
+    optimizer = Adam(AdamConfig(lr=[0.1], second_moment="gradient"), [first, second])
+    optimizer.layers = [[first], [second]]
+    assert float(optimizer.clip_grad_norm(0.0)) == 5
+    optimizer.step()
+    assert [float(state["exp_avg_sq"]) for state in optimizer.optimizer.state.values()] == pytest.approx([12.5, 12.5])

@@ -1,8 +1,8 @@
 """How far one update changes the weights and the output of each sub-layer.
 
-Even a small change of the weights can change the output of a deep model much, because each residual branch amplifies
-the change of its input (Liu et al. 2020, section 4). Relative changes of the output are bounded in healthy training
-(Kosson et al. 2024, arXiv 2410.23922).
+Even a small change of the weights can change the output of a deep model a great deal, because each residual branch
+amplifies the change of its input (Liu et al. 2020, section 4). Relative changes of the output are bounded in healthy
+training (Kosson et al. 2024, arXiv 2410.23922).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ def relative_changes(
     """Return how much a model has changed since its parameters were ``before``.
 
     ``weights`` has ||dW|| / ||W|| by kind of weight and layer, and ``outputs`` has ||dy|| / ||y|| by stack and
-    sub-layer, where y are the outputs of the residual connection for all tokens of the mini-batches.
+    sub-layer, where y are the outputs of the residual connection for all tokens of the mini-batches, padding included.
 
     Args:
         model: a model in evaluation mode, which is not changed.

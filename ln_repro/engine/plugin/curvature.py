@@ -5,6 +5,7 @@ P^-1 H, H being the Hessian of the loss, is below a threshold: 2 for gradient de
 for Adam, i.e. 38 if beta1 is 0.9 (Cohen et al. 2022, "Adaptive gradient methods at the edge of stability", section 3).
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -61,7 +62,10 @@ def threshold(optimizer: TorchOptimizer) -> float:
 
 
 class Sharpness:
-    """The largest eigenvalue of P^-1 H, starting from the eigenvector of the last call."""
+    """The largest eigenvalue of P^-1 H, starting from the eigenvector of the last call.
+
+    A resumed run starts from a random vector, so that its values may differ within `TOLERANCE`.
+    """
 
     def __init__(self) -> None:
         self.vector: np.ndarray[Any, np.dtype[np.float32]] | None = None
@@ -72,7 +76,7 @@ class Sharpness:
         losses: Sequence[Callable[[], Tensor]],
         precondition: Callable[[Sequence[Tensor]], Tensor],
     ) -> tuple[float, int]:
-        """Return the eigenvalue and the number of products with the Hessian.
+        """Return the eigenvalue, NaN if the model overflows, and the number of products with the Hessian.
 
         The graphs of all losses are in memory at once.
 
@@ -96,11 +100,17 @@ class Sharpness:
             products += 1
             direction = scale * torch.from_numpy(vector.ravel()).to(scale)
             second = torch.autograd.grad(total, parameters, direction, retain_graph=True)
-            return (scale * parameters_to_vector(second)).cpu().numpy()
+            product = (scale * parameters_to_vector(second)).cpu().numpy()
+            if not np.isfinite(product).all():
+                raise FloatingPointError
+            return product
 
         if self.vector is None:
             self.vector = np.random.default_rng(0).standard_normal(scale.numel(), dtype=np.float32)
         operator = LinearOperator((scale.numel(),) * 2, matvec=multiply, dtype=np.float32)
-        (value,), vectors = eigsh(operator, k=1, which="LA", v0=self.vector, ncv=KRYLOV, tol=TOLERANCE)
+        try:
+            (value,), vectors = eigsh(operator, k=1, which="LA", v0=self.vector, ncv=KRYLOV, tol=TOLERANCE)
+        except FloatingPointError:  # the next update reports that the model overflows
+            return math.nan, products
         self.vector = vectors[:, 0]
         return float(value), products

@@ -77,7 +77,9 @@ SCHEMES: dict[str, Callable[[SubLayer], None]] = {
 def initialise(
     embeddings: list[nn.Embedding], stacks: list[Stack], projection: nn.Linear, name: str, branch_gain: float = 1.0
 ) -> None:
-    """Initialise every parameter by the scheme ``name``, from torch's last seed.
+    """Initialise embeddings, softmax and sub-layers by the scheme ``name``, from torch's last seed.
+
+    Norms and the parameters of a norm placement keep their values.
 
     The generator is reseeded, so that the result does not depend on random numbers that constructors have drawn.
 

@@ -80,7 +80,7 @@ class TorchOptimizer(FairseqOptimizer):
         torch._foreach_mul_(gradients(self.params), c)
 
     def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Any = None) -> Tensor:
-        """Undo the loss scale, clip the gradients (0: do not clip) and return their norm.
+        """Undo the loss scale, clip the gradients (0: do not clip) and return their norm; then equalise the layers.
 
         Raises:
             OverflowError: the loss scale was too large and has been reduced.
@@ -94,13 +94,13 @@ class TorchOptimizer(FairseqOptimizer):
         if self.scaler is not None:
             self.scaler.check_overflow(float(norm))
             self.scaler.update()
+        if self.layers:
+            equalise([gradients(layer) for layer in self.layers])
         return norm
 
     def step(self, closure: Any = None, scale: float = 1.0, groups: Any = None) -> None:
         """Call torch's step without its wrapper, which would import the compiler."""
         with torch.no_grad():
-            if self.layers:
-                equalise([gradients(layer) for layer in self.layers])
             most = self.cfg.max_relative_update
             matrices = [parameter for parameter in self.params if parameter.dim() > 1] if most else []
             before = [matrix.clone() for matrix in matrices]

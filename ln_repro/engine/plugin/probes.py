@@ -77,7 +77,8 @@ def probe(
 ) -> dict[str, Norms]:
     """Return the `gradient_norms` of a model over mini-batches, with dropout.
 
-    Neither the random numbers of training nor its parameters change. ``loss_scale`` is fp16's, in which the gradients
+    The parameters and their accumulated gradients do not change. The generator of random numbers is seeded, as every
+    mini-batch of training does. ``loss_scale`` is fp16's, in which the gradients
     of a mean would underflow; the norms are those of the unscaled loss.
     """
     weights = layer_weights(**model.stacks)
@@ -88,6 +89,4 @@ def probe(
         return total * loss_scale if loss_scale else total / max(tokens, 1)
 
     scales = [loss_scale * max(sample["ntokens"], 1) for sample in samples] if loss_scale else []
-    device = next(model.parameters()).device
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        return gradient_norms(weights, [partial(loss, *numbered) for numbered in enumerate(samples, 1)], scales)
+    return gradient_norms(weights, [partial(loss, *numbered) for numbered in enumerate(samples, 1)], scales)

@@ -59,8 +59,8 @@ class Logits(nn.Linear):
 class NGPT(Residual):
     """A step on the unit sphere from the stream towards the normalised output of the branch, without layer norms.
 
-    Unlike the authors' language models, this one has biases, which are not normalised, a ReLU in place of SwiGLU, whose
-    output is multiplied by the factors of the hidden features, and positions that are added to the embedding.
+    Unlike the authors' language models, this one has biases, which are not normalised, positions that are added to the
+    embedding, and, in place of SwiGLU, a ReLU whose output is multiplied by the factors of the hidden features.
     """
 
     def __init__(self, width: int, dropout: float, place: Place) -> None:

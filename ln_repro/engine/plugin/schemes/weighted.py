@@ -43,7 +43,7 @@ class ReZero(Residual):
         self.alpha = nn.Parameter(torch.zeros(()))
 
     def forward(self, x: Tensor, branch: Branch) -> Tensor:
-        return x + self.alpha * self.drop(branch(x))
+        return x + self.alpha * self.drop(branch(x)).to(x.dtype)
 
 
 class AdminClosed(Residual):
