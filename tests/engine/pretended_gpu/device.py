@@ -160,9 +160,10 @@ def pretend():
         "is_available": True, "is_bf16_supported": True, "current_device": CUDA, "device_count": 1, "set_device": None,
         "get_device_name": properties.name, "get_device_properties": properties, "get_device_capability": (9, 0),
         "max_memory_allocated": 0, "empty_cache": None, "synchronize": None, "manual_seed": None,
-        "manual_seed_all": None, "_lazy_init": None,
+        "manual_seed_all": None, "set_rng_state": None, "_lazy_init": None,
     }.items():  # fmt: skip
         setattr(cuda, name, lambda *args, value=value, **kwargs: value)
+    cuda.get_rng_state = lambda *args: torch.get_rng_state()
     _foreach_utils._foreach_supported_types.append(OnDevice)
     torch.Tensor.pin_memory = lambda tensor, *args: tensor
     torch._C._set_only_lift_cpu_tensors(True)  # `torch.tensor(..., device="cuda")` is made on the CPU and moved
