@@ -165,8 +165,9 @@ class Ceilings(OverRates):
             needs = (f"{SEEDS} seeds of both at {high.rate:g}" if fewest < SEEDS
                      else f"more seeds at {high.rate:g}: how many train may differ by chance")  # fmt: skip
             return Finding(INCONCLUSIVE, words, needs, runs, so_far)
-        return Finding(INCONCLUSIVE, words, wanted := self._wanted(high, low), runs, so_far,
-                       "" if wanted else f"higher, but by less than {FACTOR:g} times")  # fmt: skip
+        wanted = self._wanted(high, low)
+        answer = "" if wanted else f"higher, but by less than {FACTOR:g} times"
+        return Finding(INCONCLUSIVE, words, wanted, runs, so_far, answer)
 
     def _wanted(self, high: Ceiling, low: Ceiling) -> str | None:
         """Return the rates that could decide between two ceilings that are not far enough apart; None if none could."""
