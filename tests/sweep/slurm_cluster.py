@@ -20,7 +20,7 @@ SlurmctldPort={port}
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket,cred_expire=120
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
 CommunicationParameters=NoAddrCache
 SlurmctldPidFile={folder}/run/slurmctld.pid
 SlurmctldLogFile={folder}/run/slurmctld.log
@@ -28,7 +28,7 @@ StateSaveLocation={folder}/state
 SlurmdPidFile={folder}/run/slurmd-%n.pid
 SlurmdLogFile={folder}/run/slurmd-%n.log
 SlurmdSpoolDir={folder}/spool-%n
-SlurmdTimeout=120
+SlurmdTimeout=8
 MailProg=/bin/true
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
