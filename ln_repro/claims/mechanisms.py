@@ -48,7 +48,7 @@ def weight_changes(run: Run) -> dict[int, float]:
 
 
 def output_changes(run: Run) -> dict[int, float]:
-    """Return ||dy|| / ||y|| of the last sub-layer of the decoder by one update."""
+    """Return ||dy|| / ||y|| of the decoder's output, after its final norm if there is one, by one update."""
     return {update: values["outputs"]["decoder"][-1] for update, values in probes(run, "updates")}
 
 

@@ -106,23 +106,26 @@ def test_relative_changes_of_weights_and_outputs(build_model):
     model = build_model(norm="preln", **SIZE).eval()
     parameters, samples = list(model.parameters()), [sample(1), sample(2)]
     before = [parameter.detach().clone() for parameter in parameters]
-    streams = []
-    last = model.decoder.stack.layers[1].ffn_residual
+    stack = model.decoder.stack
+    last = [stack.layers[1].ffn_residual, stack.norm]  # the last connection, and the final norm of Pre-LN
+    outputs = {module: [] for module in last}
     for factor in (1.0, 1.02):
         with torch.no_grad():
-            model.decoder.stack.layers[1].ffn.fc2.weight.mul_(factor)
-        hook = last.register_forward_hook(lambda _module, _given, output: streams.append(output.detach()))
+            stack.layers[1].ffn.fc2.weight.mul_(factor)
+        hooks = [each.register_forward_hook(lambda module, _, y: outputs[module].append(y.detach())) for each in last]
         for each in samples:
             model(**each["net_input"])
-        hook.remove()
+        for hook in hooks:
+            hook.remove()
     changed = [parameter.detach().clone() for parameter in parameters]
     found = relative_changes(model, before, samples)
     assert all(torch.equal(*pair) for pair in zip(parameters, changed, strict=True))
     assert found["weights"]["decoder.w2"] == [0.0, pytest.approx(0.02)]
     assert found["weights"]["encoder.w1"] == [0.0, 0.0]
-    assert found["outputs"]["encoder"] == [0.0] * 4 and found["outputs"]["decoder"][:5] == [0.0] * 5
-    old, new = torch.cat(streams[:2], 1), torch.cat(streams[2:], 1)
-    assert found["outputs"]["decoder"][5] == pytest.approx(((new - old).norm() / old.norm()).item())
+    assert found["outputs"]["encoder"] == [0.0] * 5 and found["outputs"]["decoder"][:5] == [0.0] * 5
+    pairs = [(torch.cat(of_module[:2], 1), torch.cat(of_module[2:], 1)) for of_module in outputs.values()]
+    expected = [((new - old).norm() / old.norm()).item() for old, new in pairs]
+    assert found["outputs"]["decoder"][5:] == pytest.approx(expected)
 
 
 def test_a_capped_step_has_the_same_direction():

@@ -22,7 +22,8 @@ from ln_repro.engine.plugin.residual import Residual
 def recorded(stacks: Mapping[str, Stack]) -> Iterator[dict[str, list[Tensor]]]:
     """Return a context in which forward passes append the output of each residual connection, by stack.
 
-    Of connections with several streams, it is the first one.
+    The output of the stack's final norm is the last, if there is one. Of connections with several streams, it is the
+    first one.
     """
     outputs: dict[str, list[Tensor]] = {name: [] for name in stacks}
 
@@ -31,9 +32,9 @@ def recorded(stacks: Mapping[str, Stack]) -> Iterator[dict[str, list[Tensor]]]:
 
     with ExitStack() as hooks:
         for name, stack in stacks.items():
-            for module in stack.modules():
-                if isinstance(module, Residual):
-                    hooks.enter_context(module.register_forward_hook(partial(keep, name)))
+            connections = [module for module in stack.modules() if isinstance(module, Residual)]
+            for module in connections + [stack.norm] * stack.scheme.final_norm:
+                hooks.enter_context(module.register_forward_hook(partial(keep, name)))
         yield outputs
 
 
@@ -45,6 +46,7 @@ def relative_changes(
 
     ``weights`` has ||dW|| / ||W|| by kind of weight and layer, and ``outputs`` has ||dy|| / ||y|| by stack and
     sub-layer, where y are the outputs of the residual connection for all tokens of the mini-batches, padding included.
+    In stacks with a final norm, its output follows: the last value is always that of what the stack returns.
 
     Args:
         model: a model in evaluation mode, which is not changed.
