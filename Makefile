@@ -36,7 +36,7 @@ demo: $(READY)  ## train four small models on the CPU; show scores and curves
 test: $(READY)  ## run all tests except the slow ones
 	$(PYTEST) -m "not slow"
 
-check: $(READY)  ## run lint, type checks and all tests, as CI does (twice as long)
+check: $(READY)  ## run lint, type checks and all tests, as CI does (twice as long as test)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -48,7 +48,7 @@ bench: $(READY)  ## compare training speed with stock fairseq and a bare loop (A
 torture: $(READY)  ## kill processes of a sweep 50 times at random; compare the records (SEED=N)
 	SEED=$(or $(SEED),$$RANDOM) KILLS=50 $(BIN)/python -m pytest -s tests/e2e/test_torture.py
 
-reproduce-tables: $(READY)  ## rebuild results/tables and results/figures from the committed records
+reproduce-tables: $(READY)  ## rebuild tables, figures, page and README's verdicts from the records
 	$(BIN)/python scripts/reproduce_tables.py
 
 clean:  ## remove what can be rebuilt; runs/ and data/ stay

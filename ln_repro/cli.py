@@ -74,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
             "words",
             nargs="*",
             metavar="key=value",
-            help="grid=NAME [corpus=NAME] [seeds=N] [arms=A,B] [rates=X,Y] [launcher=slurm] [key=value ...]" + others,
+            help=f"grid=NAME [corpus=SETTING] [seeds=N] [arms=A,B] [rates=X,Y] [launcher=slurm] [key=value]{others}",
         )
         patterns: dict[str, Any] = {
             "action": "extend", "default": [], "type": lambda text: text.split(","), "metavar": "PATTERN[,...]"
@@ -127,7 +127,7 @@ def parser() -> argparse.ArgumentParser:
     claims.add_argument("ids", nargs="*", metavar="ID", help="only these claims, for example MT-4")
     claims.add_argument("--json", action="store_true", help="print JSON")
     ranked = command("arena", "rank the schemes of norm placement on one corpus", "report")
-    ranked.add_argument("setting", nargs="?", default="toy", metavar="CORPUS", help="default: toy")
+    ranked.add_argument("setting", nargs="?", default="toy", metavar="SETTING", help="default: toy")
     ranked.add_argument("--json", action="store_true", help="print JSON")
     verify = command("verify", "check every committed record: schema, checksums, events and BLEU")
     collect = command("collect", "copy the records of finished runs to results/records")

@@ -13,9 +13,10 @@ from ln_repro.records.archive import Run
 
 SEEDS = 5
 """Number of seeds needed for a verdict on training."""
-MORE_SEEDS = "more seeds: the interval includes the limit"
-RERUN = "; rerun=true repeats a run that is finished"
-MIXED = "more seeds: some train and some do not"
+MORE = "more seeds"
+MORE_SEEDS = f"{MORE}: the interval includes a limit of the rule"
+RERUN = "; add rerun=true to the command for runs that are finished"
+MIXED = f"{MORE}: some train and some do not"
 SHARE = 0.8
 """Minimum share of the seeds that must train (fail) for an arm to count as trained (failed)."""
 
@@ -143,7 +144,7 @@ class Within:
         if any(map(math.isnan, values)):
             if not all(evidence.arms[arm][seed].finite for arm in self.arms for seed in evidence.seeds(self.arms)):
                 return Finding(INCONCLUSIVE, "", answer="losses that are compared are infinite")
-            return Finding(INCONCLUSIVE, "", f"{', '.join(self.arms)}: measured in every seed (probes, events){RERUN}")
+            return Finding(INCONCLUSIVE, "", f"{', '.join(self.arms)} with probes and events in every seed{RERUN}")
         bounds = interval(values, self.metric.scale, self.level)
         result, needs, answer = judge_interval(bounds, (self.low, self.high), self.contradicted, self.neither)
         words = f"{self.metric.name(self.arms)} {spoken(values, self.metric.scale, level=self.level)}"

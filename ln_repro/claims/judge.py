@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from ln_repro.claims.bert import FINE_TUNING, PRETRAINING
-from ln_repro.claims.criteria import SEEDS, Claim, Rule
+from ln_repro.claims.criteria import MORE, Claim, Rule
 from ln_repro.claims.depth import AtDepth
 from ln_repro.claims.evidence import Evidence, Named, gather
 from ln_repro.claims.rates import OverRates
@@ -128,15 +128,14 @@ def row_of(claim: Claim, evidence: Mapping[str, Evidence]) -> Row:
         for corpus, settings in OTHER_CORPORA[claim.setting].items():
             results = ((name, judge(claim.others, evidence[name])) for name in settings if name in evidence)
             for setting, result in [pair for pair in results if pair[1]["evidence"]][:1]:
-                on_rates = f"ln-repro sweep grid={claim.grid} corpus={setting} seeds={SEEDS}"
                 others.append({
                     "data": corpus, "setting": setting, "class": "toy" if corpus == "toy" else "adapted",
-                    **result, "command": on_rates if claim.grid else run_command(claim, claim.others, setting),
+                    **result, "command": command_of(claim, claim.others, setting, result),
                 })  # fmt: skip
     runs = claim.rule.seeds * (len(claim.rule.arms) + len(claim.controls) + sum(map(AtDepth.cost, deep(claim.rule))))
     row = {
         "id": claim.id, "claim": claim.claim, "paper": claim.paper, "class": "paper", "place": claim.place,
-        **own, "other_corpora": others, "command": run_command(claim, claim.rule, claim.setting),
+        **own, "other_corpora": others, "command": command_of(claim, claim.rule, claim.setting, own),
         "cost_gpu_hours": round(runs * HOURS[claim.setting], 1),
     }  # fmt: skip
     if own["needs"] and claim in FINE_TUNING:
@@ -149,13 +148,17 @@ def deep(rule: Rule) -> list[AtDepth]:
     return [one for one in rule.criteria if isinstance(one, AtDepth)]
 
 
-def run_command(claim: Claim, rule: Rule, setting: str) -> str:
-    """Return the command that starts the runs of a claim in one setting at each arm's own learning rate.
+def command_of(claim: Claim, rule: Rule, setting: str, result: Row) -> str:
+    """Return the command that starts the runs a claim needs in one setting, given its result there so far.
 
+    Data other than the paper's have a grid over learning rates for some claims; other runs are at each arm's own rate.
     Depths have a grid of their own. Fine-tuning has one command per arm, because each starts from its own runs, which
     the user fills in.
     """
-    seeds = ",".join(map(str, range(1, rule.seeds + 1)))  # a choice sweep of Hydra
+    number = rule.seeds + (result["seeds"] if MORE in (result["needs"] or "") else 0)
+    if claim.grid and rule is claim.others:
+        return f"ln-repro sweep grid={claim.grid} corpus={setting} seeds={number}"
+    seeds = ",".join(map(str, range(1, number + 1)))  # a choice sweep of Hydra
     if claim in FINE_TUNING:
         return " && ".join(
             f"ln-repro run -m exp={setting}_{arm} seed={seeds} "
@@ -166,7 +169,7 @@ def run_command(claim: Claim, rule: Rule, setting: str) -> str:
     further = SETTINGS.get(claim.id, OWN_TEXT if setting == "bert" else "")
     own = [f"ln-repro run -m exp={experiments} seed={seeds}{further}"] if experiments else []
     return " && ".join(own + [
-        f"ln-repro sweep grid=depth corpus={setting} seeds={rule.seeds} arms={','.join(one.compared)}{one.axis}"
+        f"ln-repro sweep grid=depth corpus={setting} seeds={number} arms={','.join(one.compared)}{one.axis}"
         for one in deep(rule)
     ])  # fmt: skip
 

@@ -39,7 +39,7 @@ def collect_command(options: argparse.Namespace) -> int:
             for folder, record in chosen:
                 print(f"{folder.path}: {keep(folder, record, archive, options.replace)}")
     if left_out := len(finished) - len(chosen):
-        print(f"left out: {left_out} that differ from the experiment they are named after (--all includes them)")
+        print(f"left out: {left_out} runs with other settings than the experiment in their name (--all includes them)")
     print(f"the records are in {archive}")
     return 0
 

@@ -20,11 +20,11 @@ def compare_command(options: argparse.Namespace) -> int:
     texts = [translations(folder, record) for record in (first, second)]
     if not all(texts):
         raise UserError(
-            "compare: needs the hypotheses of both, beside the records, and their corpus, prepared as for the runs"
+            "compare: needs the hypotheses of both, beside the records, and their corpus (ln-repro data prepare)"
         )
     (one, references), (other, _) = (text for text in texts if text)
     *scores, p_value = bleu.paired_bootstrap(one, other, references, first["experiment"]["data"]["lowercase"])
     for record, score in zip((first, second), scores, strict=True):
         print(f"{record['id']}  {record['exp']}  seed {record['axes']['seed']}  BLEU {score:.2f}")
-    print(f"p = {p_value:.4f} ({bleu.SAMPLES} paired bootstrap samples of the test set; seeds differ by more)")
+    print(f"p = {p_value:.4f} ({bleu.SAMPLES} paired bootstrap samples of the test set; seeds vary in addition)")
     return 0

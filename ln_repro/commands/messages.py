@@ -24,7 +24,7 @@ class OneLineParser(argparse.ArgumentParser):
 def own_folder(parser: argparse.ArgumentParser) -> None:
     """Add the option for a folder with the user's own configuration files."""
     parser.add_argument(
-        "--config-dir", type=Path, metavar="DIR", help="a folder with exp/NAME.yaml (data/, setting/, ...) of your own"
+        "--config-dir", type=Path, metavar="DIR", help="your own experiments (exp/NAME.yaml) and files for them"
     )
 
 

@@ -123,6 +123,8 @@ def _run_help() -> int:
         for arm, text in arms[corpora[0]].items():
             print(f"  {arm}\n      {text}")
         print()
+    print("The same command resumes an interrupted run; rerun=true starts a finished one again.")
+    print("Common settings: seed=N lr=X norm=NAME train.max_epoch=N train.device=cpu tracker=none probe=all")
     print("--cfg job prints the whole configuration of an experiment; any value in it can be changed with key=value.")
     print("--config-dir DIR adds your own exp/NAME.yaml and files of other configuration groups; they take precedence.")
     return 0

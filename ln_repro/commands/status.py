@@ -63,7 +63,7 @@ def cancel_command(options: argparse.Namespace) -> int:
                 raise UserError(f"{folder}: not a run directory (it has no experiment.json)")
             chosen[folder.parent] = [*(chosen.get(folder.parent) or []), folder.name]
     if not chosen:
-        raise UserError("cancel: expected grid=NAME [corpus=NAME ...] as for the sweep, run directories, or --all")
+        raise UserError("cancel: expected grid=NAME [corpus=SETTING ...] as for the sweep, run directories, or --all")
     for runs, names in chosen.items():
         for line in cancel(runs, names):
             print(line)

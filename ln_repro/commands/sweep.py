@@ -61,7 +61,7 @@ def sweep_command(options: argparse.Namespace) -> int:
     say(
         f"{len(plan)} runs, {done - recorded} finished"
         + (f", {recorded} recorded" if options.skip_recorded else "")
-        + (f", {unprobed} without the requested probes" if unprobed else "")
+        + (f", {unprobed} without the requested probes (ln-repro run ... rerun=true repeats one)" if unprobed else "")
     )
     if request.local:
         progress = Progress(plan)
@@ -69,7 +69,7 @@ def sweep_command(options: argparse.Namespace) -> int:
     else:
         settings = launcher(request.launcher, request.launcher_options)
         number = submit_unfinished(plan, runs, settings, request.retries)
-        say(f"{number} submitted to Slurm, {len(plan) - done - number} already in its queue")
+        say(f"{number} submitted to Slurm, {len(plan) - done - number} already queued or running")
         if options.detach:
             print(runs)
             return 0
@@ -77,8 +77,10 @@ def sweep_command(options: argparse.Namespace) -> int:
         with progress:
             watch(plan, progress, runs, options.fail_fast)
     if progress.failures:
-        left = sum(not planned.done for planned in plan)
-        raise LnReproError(f"{left} of {len(plan)} runs have no record yet: {'; '.join(progress.failures)}")
+        left, causes = sum(not planned.done for planned in plan), "; ".join(progress.failures)
+        raise LnReproError(
+            f"{left} of {len(plan)} runs have no record yet; mend this and start the sweep again: {causes}"
+        )
     print(runs)
     return 0
 
@@ -155,7 +157,7 @@ def _detach(runs: Path, own: Path | None) -> int:
     again = [argument for argument in sys.argv[1:] if argument != "--detach"]
     again += [f"--config-dir={own.resolve()}"] if own else []  # the last one wins
     subprocesses.start_command(again, log)
-    say(f"started in the background; its output is in {log} (ln-repro status shows it, ln-repro cancel stops it)")
+    say(f"started in the background; its output is in {log} (ln-repro status, ln-repro cancel --all)")
     print(runs)
     return 0
 

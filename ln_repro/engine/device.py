@@ -26,7 +26,7 @@ NVIDIA, OTHERS = "nvidia[0-9]*", ("nvidiactl", "kfd", "dxg")
 also exist without a GPU that torch supports."""
 HIDDEN = ("", "-1", "NoDevFiles")
 """Values of CUDA_VISIBLE_DEVICES that hide all GPUs; the last one is set by Slurm."""
-REMEDY = "install a torch with CUDA for this driver, or use train.device=cpu"
+REMEDY = "install a torch built for this driver (make setup TORCH='torch==...'), or use train.device=cpu"
 
 
 @dataclass(frozen=True)

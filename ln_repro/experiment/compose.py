@@ -206,7 +206,7 @@ def _one_line(error: Exception) -> str:
 
     text = " ".join(str(error).split())
     if isinstance(error, RecursionError):
-        return "a file lists itself in its defaults; give it a name that no registered file has"
+        return "a file includes itself in its defaults; give it another name than the file it extends"
     if isinstance(error, OverrideParseException):
         return f"expected key=value, got {error.override!r} (special characters need quotes inside quotes)"
     if isinstance(error, MissingConfigException) and error.options:

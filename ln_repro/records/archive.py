@@ -128,14 +128,14 @@ def records_folder() -> Path:
 def ids(folder: Path) -> frozenset[str]:
     """Return the ids of the records in ``folder``, or raise `UserError` if it does not exist."""
     if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder of records (they are kept in a checkout)")
+        raise UserError(f"{folder}: no such folder of records; use a checkout of the repository")
     return frozenset(path.stem for path in folder.rglob("*.json"))
 
 
 def read_kept(folder: Path) -> Kept:
     """Return the records in ``folder`` and its subfolders; invalid ones are left out and reported."""
     if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder of records (they are kept in a checkout, or give --records DIR)")
+        raise UserError(f"{folder}: no such folder of records; use a checkout of the repository, or --records DIR")
     runs, problems = [], []
     for place in sorted({path.parent for path in (*folder.rglob("*.json"), *folder.rglob(CHECKSUMS))}):
         kept = None

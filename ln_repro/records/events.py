@@ -60,7 +60,9 @@ class Events:
         tokens = sum(event.get("tokens", 0) for event in events if event["kind"] == "train")
         epochs = {event["epoch"] for event in events if event["kind"] == "valid"}
         if known not in (None, tokens) or not epochs.issuperset(validated):
-            raise LnReproError(f"{self.path} lacks events up to update {update}; restore it, or give rerun=true")
+            raise LnReproError(
+                f"{self.path} lacks events up to update {update}; restore it, or start again with rerun=true"
+            )
         return tokens
 
     def new(self) -> Iterator[Event]:

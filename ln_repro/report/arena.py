@@ -19,8 +19,8 @@ NOTES = (
     "P: probability that a run has a higher BLEU than one of Pre-LN",
     "epochs: those until the loss that Pre-LN has halfway through training, relative to Pre-LN",
     "w/o, w/: largest rate at which four fifths of at least three seeds train, without and with a ramp; +: or larger",
-    "sens.: mean NLL (at most that of a model that ignores the source) over the rates shared by the schemes that were "
-    "run at three or more, minus that of the best rate, without a ramp, in bits",
+    "sens.: without a ramp, mean NLL over the rates that all schemes with three or more rates share, minus that at the "
+    "best of them, in bits; an NLL counts at most as much as that of a model that ignores the source",
 )
 COST_COLUMNS = ("scheme", "uneven at start", "uneven later", "time", "memory")
 COST_NOTES = (

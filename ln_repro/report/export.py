@@ -14,7 +14,7 @@ from ln_repro.claims.intervals import NOT_NEGATIVE, PERCENT, Scale
 from ln_repro.claims.judge import Row
 from ln_repro.claims.mechanisms import assess
 from ln_repro.claims.rates import ceiling
-from ln_repro.claims.sensitivity import LEAST_RATES, arm_sensitivity
+from ln_repro.claims.sensitivity import arm_sensitivity
 from ln_repro.claims.words import ends_words, spoken
 from ln_repro.records.archive import Kept, Run
 from ln_repro.records.record import decoded
@@ -74,7 +74,7 @@ def arms_table(evidence: Evidence) -> Table:
         limit = ceiling(evidence, arm)
         cells = {
             "arm": arm, **_statistics(evidence, [run for _, run in sorted(by_seed.items())]),
-            "ceiling": limit.words() if len(limit.rates) >= LEAST_RATES else None,
+            "ceiling": limit.words() if len(limit.rates) > 1 else None,
             "LR sensitivity": _sensitivity(evidence, arm),
         }  # fmt: skip
         rows.append([cells[column] for column in columns])
@@ -88,7 +88,7 @@ def rates_table(evidence: Evidence) -> Table:
     for arm in sorted(evidence.rates if _scored(evidence) else ()):
         curve = evidence.curve(arm)
         ids = tuple(run.record["id"] for runs in curve.values() for run in runs)
-        if len(curve) < LEAST_RATES or ids in seen:
+        if len(curve) < 2 or ids in seen:
             continue  # the same curve as that of an arm which differs only in its peak rate
         seen.add(ids)
         for rate, runs in curve.items():

@@ -18,7 +18,7 @@ ASSETS = Path(__file__).parent / "assets"
 VERDICTS = {
     REPRODUCED: "the claim's rule is met over the seeds, by a 95 % interval or Fisher's exact test",
     CONTRADICTED: "the opposite is shown by the same means",
-    INCONCLUSIVE: "neither is shown: too few seeds or rates so far",
+    INCONCLUSIVE: "neither is shown: there are too few seeds or rates so far, or the result lies between the two",
     NOT_RUN: "no run yet on the paper's data",
 }
 GROUPS = {

@@ -54,7 +54,7 @@ def run(experiment: Experiment, say: Callable[[str], None], queued: Mapping[str,
     if experiment.train.batches_per_update % rank.size:
         raise UserError(
             f"train.batches_per_update: {experiment.train.batches_per_update} cannot be spread over {rank.size} "
-            f"processes; give a multiple of {rank.size}"
+            f"processes; start a number of processes that divides it"
         )
     try_own_scheme(experiment)
     experiment = with_pretrained(experiment)
@@ -67,7 +67,7 @@ def run(experiment: Experiment, say: Callable[[str], None], queued: Mapping[str,
                 say(f"the previous run is renamed to {folder.set_aside()}")
         if folder.record is not None:
             lacking = f", without probe={experiment.probe}" if unprobed(experiment, folder.record) else ""
-            say(f"this experiment is finished already{lacking} (rerun=true runs it again)")
+            say(f"this experiment is already finished{lacking} (rerun=true runs it again)")
             if rank.size > 1:
                 process.release_ranks(folder.log)
             return folder.path

@@ -108,7 +108,7 @@ def watch(plan: Sequence[PlannedRun], progress: Progress, runs: Path, fail_fast:
             time.sleep(WATCH_SECONDS)
     except KeyboardInterrupt:
         raise Interrupted(
-            "the jobs stay in the queue; `ln-repro status` shows them, `ln-repro cancel` stops them"
+            "the jobs stay in the queue; `ln-repro status` shows them, `ln-repro cancel --all` stops them"
         ) from None
     for planned in plan:
         if not planned.done:
@@ -134,8 +134,8 @@ def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
         elif holder and holder.is_local:
             yield f"{name}: {holder} {'stopping' if terminate(holder) else 'could not be stopped'}"
         elif holder:
-            yield f"{name}: running on {holder.host}; its sweep stops it; stop a single `ln-repro run` there"
-    yield "cancelled runs stay as they are until a sweep or `ln-repro run` is started again"
+            yield f"{name}: running on {holder.host}; its sweep, if any, stops it; otherwise stop it there"
+    yield "cancelled runs keep their saved state; the same command resumes them"
 
 
 def terminate(holder: Holder) -> bool:

@@ -69,7 +69,7 @@ AXES = {"rates": "lr", "depths": "model.layers"}
 COUNTS = {"seeds": 1, "jobs": 1, "jobs_per_gpu": 1, "retries": 0, "budget_minutes": 1}
 """Arguments with an integer value, and the minimum."""
 REFUSED = {
-    "exp": "a grid names its experiments; --only PATTERN chooses some of them (--only '*_sgd')",
+    "exp": "the experiments are given by the grid; --only PATTERN selects some of them (--only '*_sgd')",
     "seed": "a grid numbers its seeds; seeds=N says how many, --only '*-s2' chooses one",
     "rerun": "a sweep resumes its runs; `ln-repro run exp=NAME rerun=true` starts one again",
 }
@@ -77,7 +77,7 @@ REFUSED = {
 
 
 def parse_request(words: Sequence[str]) -> SweepRequest:
-    """Parse ``grid=NAME corpus=NAME seeds=N arms=A,B rates=X,Y launcher=NAME launcher.KEY=VALUE key=value ...``."""
+    """Parse ``grid=NAME corpus=SETTING seeds=N arms=A,B rates=X,Y launcher=NAME launcher.KEY=VALUE key=value ...``."""
     own: dict[str, Any] = {}
     axes: dict[str, tuple[float, ...]] = {}
     options, settings = [], []
@@ -149,7 +149,7 @@ def grid_runs(
     if corpus not in corpora:
         close = difflib.get_close_matches(corpus, corpora, n=3, cutoff=0.5)
         nearest = f"nearest: {', '.join(close)}; " if close else ""
-        raise UserError(f"corpus: there is no {corpus!r}; {nearest}known: {', '.join(corpora)}")
+        raise UserError(f"corpus: there is no setting {corpus!r}; {nearest}known: {', '.join(corpora)}")
     if missing := [arm for arm in grid["arms"] if f"{corpus}_{arm}" not in known]:
         whole = [name for name in corpora if all(f"{name}_{arm}" in known for arm in grid["arms"])]
         raise UserError(

@@ -50,7 +50,7 @@ def test_a_scheme_of_ones_own_trains_and_decodes_and_is_known_by_its_content(com
 
     (tmp_path / "mine.py").rename(tmp_path / "moved.py")
     status, _, error = own.finish(f"norm.file={tmp_path / 'moved.py'}")
-    assert status == 0 and "finished already" in error
+    assert status == 0 and "already finished" in error
 
 
 @pytest.mark.parametrize(

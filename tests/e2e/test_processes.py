@@ -58,7 +58,7 @@ def test_four_processes_train_as_one_does_with_as_many_mini_batches(command):
     assert records[0]["target_tokens"] == records[1]["target_tokens"]
 
     again = torchrun(several, 4)  # every process ends, although there is nothing to train
-    assert "finished already" in again.communicate(timeout=HANGS_SECONDS)[1]
+    assert "already finished" in again.communicate(timeout=HANGS_SECONDS)[1]
     assert again.returncode == 0
 
 
@@ -108,4 +108,4 @@ def test_an_update_that_cannot_be_divided_among_the_processes_is_one_line(comman
     process = torchrun(command("odd", "train.batches_per_update=3"), 2)
     _, error = process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode != 0
-    assert "train.batches_per_update: 3 cannot be spread over 2 processes; give a multiple of 2" in error
+    assert "train.batches_per_update: 3 cannot be spread over 2 processes; start a number" in error

@@ -34,4 +34,4 @@ def test_a_record_is_reproduced(finished):
         path.write_bytes(gzip.compress("".join(json.dumps(event) + "\n" for event in events).encode()))
     next(kept.rglob("SHA256SUMS")).unlink()
     status, out, error = run.call_here(*words, "train.max_update=20")
-    assert status == 1 and f"{record['id']}: different" in out and "finished already" in error
+    assert status == 1 and f"{record['id']}: different" in out and "already finished" in error

@@ -36,7 +36,7 @@ def test_a_run_end_to_end(undisturbed):
 def test_a_finished_run_is_left_as_it_is_unless_rerun(finished):
     folder, record = finished.folder, finished.record
     status, out, error = finished.finish("probe=gradients")
-    assert status == 0 and "finished already, without probe=gradients" in error
+    assert status == 0 and "already finished, without probe=gradients" in error
     assert out.splitlines()[-1] == str(folder)
     assert json.loads((folder / "record.json").read_text()) == record
 
@@ -80,7 +80,7 @@ def test_a_run_that_learns_nothing_is_stopped_early(stuck):
     assert "above the unigram entropy of 5." in record["divergence"]["reason"]
     assert 5 < record["divergence"]["last_finite_loss"] < 10
     _, _, error = stuck.call_here("run", *stuck.arguments, "stop_on_divergence=false")
-    assert error.count("finished already") == 1  # the same run
+    assert error.count("already finished") == 1  # the same run
 
 
 @pytest.mark.slow

@@ -138,7 +138,7 @@ def test_a_file_of_ones_own_that_cannot_be_used_is_one_line(own):
     for name, defaults, message in (
         ("wrong_base", "[toy_prln_warm, _self_]", "In 'exp/wrong_base': Could not load 'exp/toy_prln_warm'."),
         ("wrong_group", "[/norm: prelm, _self_]", "norm: there is no 'prelm'; nearest: preln"),
-        ("toy_preln_warm", "[toy_preln_warm, _self_]", "a file lists itself in its defaults"),
+        ("toy_preln_warm", "[toy_preln_warm, _self_]", "a file includes itself in its defaults"),
         ("torn", "[", "while parsing a flow node"),
     ):
         write(own / "exp" / f"{name}.yaml", f"defaults: {defaults}")
