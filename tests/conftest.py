@@ -10,6 +10,9 @@ import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("WANDB_MODE", "offline")
+os.environ["COLUMNS"] = "80"
+for variable in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE"):
+    os.environ.pop(variable, None)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background, and children inherit that
 VISIBLE = "LN_REPRO_TESTS_VISIBLE_GPUS"
 os.environ.setdefault(VISIBLE, os.environ.get("CUDA_VISIBLE_DEVICES", "all"))

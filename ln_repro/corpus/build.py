@@ -66,9 +66,9 @@ def build(
     except UserError:
         shutil.rmtree(staging)  # the same command cannot succeed with these raw files
         raise
-    shutil.rmtree(work)
     sides = (staging / "bpe" / f"{split}.{data.target_lang}" for split in ("train", "valid"))
     entropy = {} if data.only or data.name in LABELLED else entropies(*sides)
+    shutil.rmtree(work)
     versions = {name: importlib.metadata.version(name) for name in ("sacremoses", "subword-nmt")}
     manifest = {**identity, **facts, "entropy": entropy, "versions": versions, "files": describe(staging)}
     write_atomically(staging / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")

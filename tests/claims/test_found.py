@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from ln_repro.claims import metrics
 from ln_repro.claims.bert import FINE_TUNING
 from ln_repro.claims.criteria import SEEDS, SHARE, Claim, Trains
 from ln_repro.claims.evidence import Evidence
@@ -13,6 +14,7 @@ from ln_repro.claims.rates import OverRates
 from ln_repro.claims.schemes import Even, gradients
 from ln_repro.experiment.compose import compose, expand, grid
 from ln_repro.experiment.settings import build
+from ln_repro.records.archive import Run
 from ln_repro.sweep.grid import parse_request
 from tests.claims.made import EPOCHS, KNOWN, Arms, gathered, line, made, made_runs, on_rates
 
@@ -46,6 +48,27 @@ PAPER: Arms = {  # what the paper found, by arm
     "postln_warm_linear": {"losses": FLAT, "loss": FLAT[-1]}, "postln_warm_linear_high": {"loss": 7.0},
     "preln_nowarm_linear_high": {"losses": STEEP, "loss": 3.0},
 }  # fmt: skip
+RISING = [made(bleus=line(0, end, EPOCHS + 1)[1:]) for end in (30, 45)]
+FALLING = [made(losses=[9 - bleu / 10 for bleu in line(0, end, EPOCHS + 1)[1:]]) for end in (30, 45)]
+UNEQUAL = [made(losses=losses) for losses in ((3.0, 2.5, 1.0), (4.0, 4.0), (2.0, 2.25))]
+"""Losses after every epoch of runs that are compared after the same number of epochs."""
+
+
+@pytest.mark.parametrize(
+    ("metric", "runs", "value"),
+    [
+        (metrics.EPOCHS_TO_BLEU, RISING, 1.5),  # 45 BLEU in 15 epochs has the other's 18 of epoch 9 after 6
+        (metrics.EPOCHS_TO_LOSS, FALLING, 1.5),
+        (metrics.LATE_MINUS_EARLY, RISING, 3.0),
+        (metrics.LOSS_GAP, [UNEQUAL[0], UNEQUAL[2]], 0.25),
+        (metrics.ABOVE_THE_BETTER, UNEQUAL, 0.25),
+        (metrics.DOMINANCE_BLEU, [made(bleu=bleu) for bleu in (30, 33, 35)], 1.0),
+        (metrics.DOMINANCE_LOSS, [made(loss=loss) for loss in (4, 3, 3.5)], 0.5),
+        (metrics.RAMP_BY_RATE, [made(loss=loss) for loss in (5, 4, 3, 8, 7, 5)], 1.0),
+    ],
+)  # fmt: skip
+def test_metrics_by_hand(metric: metrics.Metric, runs: list[Run], value: float) -> None:
+    assert metric.of(*runs) == pytest.approx(value)
 
 
 def of_paper(id: str, changed: Arms | None = None) -> Arms:

@@ -67,8 +67,8 @@ def test_the_intervals_of_mt_4_are_the_same(setting: str) -> None:
     where, best = MT_4.others.criteria
     assert isinstance(where, TrainsWhereFails) and isinstance(best, BestRates)
     arms = (best.first, best.second)
-    if any(len(runs) < 5 for arm in arms for runs in recomputed.by_rate(setting, arm).values()):
-        pytest.skip(f"fewer than five seeds on {setting}")
+    if any(max(map(len, recomputed.by_rate(setting, arm).values()), default=0) < 3 for arm in arms):
+        pytest.skip(f"no rate with three seeds on {setting}")
     rates = [recomputed.best_rate(setting, arm) for arm in arms]
     first, second = (recomputed.by_rate(setting, arm)[rate] for arm, rate in zip(arms, rates, strict=True))
     gaps = [recomputed.bleu(first[seed]) - recomputed.bleu(second[seed]) for seed in sorted({*first} & {*second})]

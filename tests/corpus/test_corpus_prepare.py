@@ -182,7 +182,7 @@ def test_a_preparation_that_is_killed_six_times_ends_with_the_same_files(tmp_pat
     assert content(tmp_path / "killed") == content(tmp_path / "undisturbed")
 
 
-def test_a_preparation_that_is_killed_before_its_last_step_goes_on(made, root, small_toy, monkeypatch):
+def test_a_preparation_that_is_killed_before_its_last_step_is_repeated(made, root, small_toy, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Path, "rename", Mock(side_effect=KeyboardInterrupt))
         made("toy")

@@ -5,6 +5,9 @@ import math
 
 import pytest
 
+from ln_repro.experiment.compose import compose
+from ln_repro.experiment.settings import build
+
 
 def test_a_run_end_to_end(undisturbed):
     folder = undisturbed.folder
@@ -28,7 +31,9 @@ def test_a_run_end_to_end(undisturbed):
     for epoch in range(1, 5):
         assert len((folder / "hyps" / f"test.epoch{epoch}.txt").read_text().splitlines()) == 25
     steps = undisturbed.events("train")
-    assert steps[0]["lr"] == 0.002  # no warm-up: the full rate from the start
+    rate = build(compose(undisturbed.arguments)).learning_rate(record["epochs"][0]["update"])
+    assert [step["lr"] for step in steps] == pytest.approx([rate.at(step["update"]) for step in steps])
+    assert steps[0]["lr"] == 0.002 and steps[-1]["lr"] == pytest.approx(0.0002)  # no warm-up, and a step after epoch 1
     assert all(math.isfinite(step["gnorm"]) and step["tokens_per_s"] > 0 for step in steps)
     assert all({"time", "update", "epoch"} <= set(event) for event in undisturbed.events())
 

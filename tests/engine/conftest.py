@@ -58,7 +58,7 @@ def corpus(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def letters(tmp_path_factory):
-    """Return a small binarised corpus: letters, to be reversed."""
+    """Return a small binarised corpus: letters, to be reversed; target words of three letters are two subwords."""
     folder = tmp_path_factory.mktemp("letters")
     draw = random.Random(1)
     (folder / "bpe").mkdir()
@@ -67,6 +67,7 @@ def letters(tmp_path_factory):
             for _ in range(size):
                 words = [draw.choice("abcdefghijklmnop") * draw.randint(1, 3) for _ in range(draw.randint(3, 12))]
                 print(*words, file=source)
-                print(*(word.upper() for word in reversed(words)), file=target)
+                print(*(word.upper().replace(3 * word[0].upper(), f"{2 * word[0].upper()}@@ {word[0].upper()}")
+                        for word in reversed(words)), file=target)  # fmt: skip
     binarise(folder / "bpe", folder / "bin", "de", "en")
     return folder / "bin"

@@ -47,7 +47,7 @@ def test_a_gpu_that_torch_cannot_use_is_one_line_and_not_the_cpu_in_silence(monk
     assert device.gpu.__wrapped__() == NONE  # without a driver
     (tmp_path / "nvidia0").touch()
     assert device.gpu.__wrapped__() == NONE  # CUDA_VISIBLE_DEVICES hides all GPUs
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "99")
     monkeypatch.setattr(device, "gpu", device.gpu.__wrapped__)
     assert resolve_precision(experiment(train__device="cpu")).precision == "fp32"
     with pytest.raises(UserError, match=r"nvidia0 exists, but [^\n]*; install a torch .* or use train.device=cpu$"):

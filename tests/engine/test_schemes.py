@@ -12,6 +12,7 @@ from ln_repro.engine.plugin.residual import Place
 from ln_repro.engine.plugin.schemes.ngpt import FIRST_RATE
 from ln_repro.engine.plugin.schemes.registry import SCHEMES
 from ln_repro.engine.plugin.schemes.weighted import Admin, DeepNorm, measure
+from ln_repro.engine.plugin.sub_layers import Attention, FeedForward
 from tests.examples import norm_parameters
 
 pytestmark = pytest.mark.usefixtures("double")
@@ -189,6 +190,24 @@ def test_a_stack_is_its_papers_formula(norm, kind):
     decodes = kind is DecoderLayer
     expected = getattr(Written(made, memory if decodes else None), norm)(x)
     torch.testing.assert_close(made(x, *((memory, None, None) if decodes else (None,))), expected)
+
+
+@pytest.mark.parametrize("norm", SCHEMES)
+@pytest.mark.parametrize("kind", [EncoderLayer, DecoderLayer])
+@torch.no_grad()
+def test_what_every_branch_adds_is_dropped(norm, kind):
+    """With dropout 1, the output does not depend on the sub-layers."""
+    made = Stack(kind, Shape(norm, LAYERS, WIDTH, FFN, HEADS, 1.0))
+    for parameter in made.parameters():
+        parameter += 0.2 * torch.randn_like(parameter)
+    memory = (torch.randn(TIME + 2, BATCH, WIDTH), None, None) if kind is DecoderLayer else (None,)
+    x = torch.randn(TIME, BATCH, WIDTH)
+    before = made(x, *memory)
+    for module in made.modules():
+        if isinstance(module, Attention | FeedForward):
+            for parameter in module.parameters():
+                parameter += torch.randn_like(parameter)
+    assert torch.equal(made(x, *memory), before)
 
 
 def place(layers, decoder=False, layer=0, alone=False):

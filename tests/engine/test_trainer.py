@@ -17,20 +17,18 @@ from ln_repro.engine.trainer import STREAMS_APART, StrictTrainer, seeded
 def sgd(scale):
     param = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
     optimizer = Sgd(SgdConfig(lr=[0.5]), [param])
-    if scale:
-        optimizer.scaler = DynamicLossScaler(scale, scale_window=2)
+    optimizer.scaler = DynamicLossScaler(scale, scale_window=2)
     return optimizer, param
 
 
-@pytest.mark.parametrize("scale", [None, 2.0**7])
-def test_the_loss_scale_leaves_norm_and_step_as_they_are(scale):
-    optimizer, param = sgd(scale)
+@pytest.mark.parametrize(("most", "stepped"), [(0, [1.5, 2.0]), (2.5, [2.25, 3.0])])
+def test_the_loss_scale_leaves_norm_clipping_and_step_as_they_are(most, stepped):
+    optimizer, param = sgd(2.0**7)
     optimizer.backward((param**2).sum() / 2)
-    if scale:
-        assert param.grad.tolist() == [3.0 * scale, 4.0 * scale]
-    assert float(optimizer.clip_grad_norm(0)) == 5.0
+    assert param.grad.tolist() == [3.0 * 2**7, 4.0 * 2**7]
+    assert float(optimizer.clip_grad_norm(most)) == 5.0
     optimizer.step()
-    assert param.tolist() == [1.5, 2.0]
+    assert param.tolist() == pytest.approx(stepped)
 
 
 def test_an_overflow_halves_the_scale_and_calm_doubles_it():

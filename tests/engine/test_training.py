@@ -70,6 +70,13 @@ def test_an_update_leaves_the_weights_of_ngpt_unit_vectors(trained, tmp_path):
         torch.testing.assert_close(lengths, torch.ones_like(lengths))
 
 
+def test_admin_is_profiled_before_the_first_update(trained, tmp_path):
+    """The first omega is the standard deviation of the embeddings, which is 1; in the closed form it is larger."""
+    assert trained(tmp_path / "run", extra=["--norm", "admin", "--max-update", "1"]) == 0
+    weights = torch.load(tmp_path / "run" / "checkpoints" / "epoch1.pt", weights_only=True)["model"]
+    assert (weights["encoder.stack.layers.0.self_attn_residual.omega"] - 1).abs().max() < 0.05
+
+
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_weights_that_are_lost_in_the_last_update_of_an_epoch_are_a_divergence(trained, tmp_path, precision):
     assert trained(tmp_path / "run", "spoil", "valid_step", 1, ["--precision", precision]) == 0

@@ -3,10 +3,12 @@
 import json
 import math
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ln_repro.engine.command import training_arguments
 from ln_repro.errors import UserError
 from ln_repro.experiment import settings as module
 from ln_repro.experiment.settings import build
@@ -54,6 +56,15 @@ def test_ids_differ_whenever_a_result_could():
     ids = [experiment(**change).id(DATA) for change in [{}, *CHANGES_THE_RESULT]]
     assert len(set(ids)) == len(ids)
     assert experiment().id(DATA) != experiment().id(DATA.replace("0", "1"))
+
+
+def test_what_changes_a_result_reaches_the_trainer_or_the_search():
+    def given(one):
+        return training_arguments(one, Path("corpus"), Path("run")), one.eval
+
+    for change in CHANGES_THE_RESULT:
+        plain = {"task": "masked_lm"} if "train__block_tokens" in change else {}
+        assert given(experiment(**plain, **change)) != given(experiment(**plain)), change
 
 
 def test_ids_are_equal_for_what_changes_no_result():

@@ -1,4 +1,4 @@
-"""A run that another machine has taken over."""
+"""A run that another machine has taken over, and the scores of hypotheses."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from ln_repro.engine.checkpoints import Checkpoint
 from ln_repro.errors import LnReproError
 from ln_repro.records.run_dir import RunFolder
+from ln_repro.runner import bleu
 from ln_repro.runner import run as runner
 from tests.examples import experiment
 
@@ -27,3 +29,24 @@ def test_a_run_that_was_taken_over_leaves_no_failure_to_its_new_holder(
     with pytest.raises(LnReproError, match=r"was taken over by process \d+ on node7"):
         runner.run(wanted, print)
     assert RunFolder.of(wanted, wanted.id("data")).failure is None
+
+
+def test_each_flavour_of_bleu_compares_its_own_text(tmp_path: Path) -> None:
+    """Tokenised hypotheses with tokenised references, detokenised ones with the untouched references."""
+    hypotheses = ["he said : it &apos;s all fine , now .", "two dogs run in the park ."]
+    tokenised = ["he said : it &apos;s nothing , really .", "two dogs are running in the park ."]
+    untouched = ["He said: it's nothing, really.", "Two dogs are running in the park."]
+    corpus = SimpleNamespace(target_lang="en", tokenised=lambda _: tokenised, references=lambda _: untouched)
+    folder = RunFolder(tmp_path)
+    one = runner.Run(experiment(), corpus, folder, "id", None, print, None)  # type: ignore[arg-type]
+    path = folder.hypotheses("test", 3, tokenised=True)
+    path.parent.mkdir()
+    path.write_text("".join(f"{line}\n" for line in hypotheses))
+    one._score("test", {3: [Checkpoint("epoch3.pt", "weights", 9, 3, "", 0)]})
+    found = {event["flavour"]: event["score"] for event in folder.events.read() if event["kind"] == "bleu"}
+    pairs = (hypotheses, tokenised), (bleu.detokenise(hypotheses, "en"), untouched)
+    expected = {
+        flavour: bleu.score(flavour, *pair, experiment(), "test", 1)[0]
+        for flavour, pair in zip(("tokenised", "detokenised"), pairs, strict=True)
+    }
+    assert found == pytest.approx(expected) and expected["tokenised"] > expected["detokenised"] > 30

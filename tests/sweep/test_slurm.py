@@ -14,11 +14,12 @@ from ln_repro.engine import device
 from ln_repro.engine.device import Gpu
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.compose import launcher
+from ln_repro.records.run_dir import write_json
 from ln_repro.sweep import cluster, queued, slurm
 from ln_repro.sweep.progress import Progress
 from ln_repro.sweep.slurm import RunJob, asks_for_gpus
-from ln_repro.system.directory_lock import Holder, machine
-from tests.examples import experiment, planned
+from ln_repro.system.directory_lock import Holder, acquire, machine
+from tests.examples import experiment, planned, record
 
 
 @pytest.mark.parametrize(
@@ -162,7 +163,36 @@ def test_a_refused_submission_leaves_nothing_that_status_would_ask_slurm_about(t
     monkeypatch.setattr(slurm, "submit", refuse)
     with pytest.raises(UserError, match="refused the jobs"):
         cluster.submit_unfinished([planned(experiment(paths__runs=tmp_path))], tmp_path, {}, 0)
-    assert cluster.queued(tmp_path) == {}  # squeue is not installed
+    assert not [*cluster.arrays(tmp_path).glob("*")]
+
+
+def test_only_runs_that_are_not_finished_queued_or_running_are_submitted(queue, tmp_path, monkeypatch):
+    answer, _ = queue
+    plan = [planned(experiment(seed=seed, paths__runs=tmp_path)) for seed in (1, 2, 3, 4)]
+    finished, waiting, held, missing = plan
+    finished.folder.path.mkdir()
+    write_json(finished.folder.path / "record.json", record())
+    queued.write([waiting], cluster.arrays(tmp_path) / "ours")
+    answer("5_0|PENDING|ours\n")
+    sent: list[RunJob] = []
+    monkeypatch.setattr(slurm, "submit", lambda jobs, *_: sent.extend(jobs))
+    with acquire(held.folder.path):
+        assert cluster.submit_unfinished(plan, tmp_path, {}, 0) == 1
+    assert [job.name for job in sent] == [missing.name]
+
+
+def test_cancelling_all_cancels_no_job_of_anybody_else(queue, tool, tmp_path):
+    answer, _ = queue
+    tool("scancel", f"echo $@ >> '{tmp_path / 'cancelled'}'")
+    plan = [planned(experiment(seed=seed, paths__runs=tmp_path)) for seed in (1, 2)]
+    queued.write(plan, cluster.arrays(tmp_path) / "ours")
+    answer("5_0|RUNNING|ours\n5_1|PENDING|ours\n7_1|RUNNING|somebody else's\n")
+    said = list(cluster.cancel(tmp_path, None))
+    assert [line for line in said if "cancelled" in line][:2] == [
+        f"{p.name}: job 5_{i} cancelled" for i, p in enumerate(plan)
+    ]
+    asked = (tmp_path / "cancelled").read_text().split()
+    assert {"5_0", "5_1"} <= {*asked} and not any(word.startswith("7") for word in asked)
 
 
 def test_only_the_process_that_acquired_the_lock_is_stopped():

@@ -91,7 +91,7 @@ def test_a_lock_that_was_taken_over_names_its_new_holder(tmp_path):
 
 
 @pytest.mark.parametrize("skew", [-86_400, 86_400])
-def test_only_a_dead_holder_holding_is_outlived_whatever_the_clocks_say(holding, expire, monkeypatch, skew):
+def test_only_a_dead_holder_is_replaced_whatever_the_clocks_say(holding, expire, monkeypatch, skew):
     folder, process, *_ = holding
     clock = time.time
     monkeypatch.setattr(time, "time", lambda: clock() + skew)

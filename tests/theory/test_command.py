@@ -14,6 +14,7 @@ import pytest
 from ln_repro.theory import plan
 from ln_repro.theory.checks import CLAIMS
 from ln_repro.theory.plan import Scale
+from tests.waiting import HANGS_SECONDS
 
 KEYS = ["id", "statement", "paper", "values", "quantity", "interval", "rule", "verdict", "seeds", "parts", "note",
         "place"]  # fmt: skip
@@ -81,7 +82,7 @@ def test_ctrl_c_is_one_line_and_what_was_measured_is_kept(empty_place: Path) -> 
             assert running.poll() is None
             time.sleep(0.2)
         os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to the workers, too
-        out, err = running.communicate(timeout=60)
+        out, err = running.communicate(timeout=HANGS_SECONDS)
     last = err.splitlines()[-1]
     assert (running.returncode, out) == (130, "") and last.startswith("ln-repro: interrupted"), err
     assert all(line.startswith("measuring ") for line in err.splitlines()[:-1])

@@ -217,7 +217,7 @@ def test_an_offline_run_is_followed_while_it_runs(server, run_dir):
             write(run_dir, train_event(4))
             finish(run_dir)
         assert list((run_dir / "wandb").glob("offline-run-*"))  # the run's own copy is left alone
-    out, _ = following.communicate(timeout=120)
+    out, _ = following.communicate(timeout=HANGS_SECONDS)
     assert following.returncode == 0 and out.endswith("4 events, mirrored now\n")
     assert server.runs[ID].column("update") == [1, 2, 3, 4]
     assert server.runs[ID].exit_code == 0 and server.runs[ID].summary["samples"]["nrows"] == 2
@@ -242,7 +242,7 @@ def test_a_run_that_is_mirrored_online_is_not_followed(server, run_dir):
     with acquire(run_dir), mirrored(run_dir, "online"):
         until(lambda: ID in server.runs)
         following = follow(run_dir)
-        _, error = following.communicate(timeout=120)
+        _, error = following.communicate(timeout=HANGS_SECONDS)
     assert following.returncode == 1 and "is already mirrored to wandb by its own command" in error
 
 
