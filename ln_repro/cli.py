@@ -29,7 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return _run_command(arguments)
         finally:
-            sys.stdout.flush()  # raises BrokenPipeError here if the reader has closed the pipe
+            if sys.stdout:  # None if it is closed
+                sys.stdout.flush()  # raises BrokenPipeError here if the reader has closed the pipe
     except KeyboardInterrupt as interrupt:
         return report_interruption(interrupt)
     except BrokenPipeError:

@@ -10,7 +10,7 @@ from ln_repro.claims.deviations import deviates
 from ln_repro.corpus.locate import locked
 from ln_repro.errors import UserError
 from ln_repro.records.archive import Run, find, records_folder
-from ln_repro.records.integrity import EVENTS, HYPOTHESES, write_checksums
+from ln_repro.records.integrity import EVENTS, HYPOTHESES, differing, write_checksums
 from ln_repro.records.run_dir import RunFolder, runs_under
 from ln_repro.system.files import explained, write_atomically
 from ln_repro.system.paths import CHECKOUT, runs_folder
@@ -57,6 +57,11 @@ def keep(folder: RunFolder, record: dict[str, Any], archive: Path, replace: bool
         copies[target.with_name(f"{id}{HYPOTHESES}.gz")] = folder.hypotheses("test", best["epoch"])
     if absent := [source for source in copies.values() if not source.is_file()]:
         return f"not kept: {absent[0]} is missing"
+    if name := differing(record, folder.events.read()):
+        return f"not kept: {folder.path / 'events.jsonl'} is damaged, {name} of the record differs from it"
+    lines = folder.hypotheses("test", best["epoch"]).read_bytes().count(b"\n") if best else 0
+    if best and lines != record["data"].get("test_pairs", lines):
+        return f"not kept: {folder.hypotheses('test', best['epoch'])} is damaged, it has {lines} lines"
     for copy, source in copies.items():
         write_atomically(copy, gzip.compress(source.read_bytes(), mtime=0))
     write_atomically(target, content)

@@ -86,6 +86,8 @@ def run_command(arguments: list[str]) -> int:
                 else:
                     app.show_info(options.info, PRIMARY, one)
     elif not options.multirun:
+        if any(override.startswith("hydra/launcher=") for override in overrides):
+            raise UserError("hydra/launcher: needs -m (--multirun), even for a single run")
         _run_one(built[0])
     elif not launch(overrides, lambda settings: _run_one(build(settings))):
         return max(map(_run_one_of_several, built))

@@ -54,7 +54,7 @@ def cancel_command(options: argparse.Namespace) -> int:
         raise UserError("--all: stops every run; leave out --all, or all other arguments")
     if options.all:
         chosen[runs_folder()] = None
-    elif any("=" in word and not Path(word).is_dir() for word in options.words):
+    elif _names_grid(options):
         plan = _plan(options)
         chosen[plan[0].experiment.paths.runs] = [planned.name for planned in plan if not planned.done]
     else:
@@ -68,6 +68,14 @@ def cancel_command(options: argparse.Namespace) -> int:
         for line in cancel(runs, names):
             print(line)
     return 0
+
+
+def _names_grid(options: argparse.Namespace) -> bool:
+    """Return whether the words name a grid, or raise `UserError` if only a grid could be filtered."""
+    grid = any("=" in word and not Path(word).is_dir() for word in options.words)
+    if not grid and (options.only or options.but):
+        raise UserError("--only, --except: select runs of a grid; give grid=NAME")
+    return grid
 
 
 def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -86,7 +94,7 @@ def _plan(options: argparse.Namespace) -> list[PlannedRun]:
 
 
 def _plain_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
-    if options.words:
+    if _names_grid(options) or options.words:
         plan = _plan(options)
         runs, exps = plan[0].experiment.paths.runs, {p.run.exp for p in plan}
         others = {run.path.name for run in runs_under(runs) if (run.experiment or {}).get("exp") in exps}

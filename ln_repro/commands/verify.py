@@ -20,6 +20,8 @@ def verify_command(options: argparse.Namespace) -> int:
     problems = [f"{place}: {CHECKSUMS} is missing; restore it" for place in places if not (place / CHECKSUMS).exists()]
     rescored = {record["id"]: bleu_problem(folder, record) for record in kept.records}
     problems += [*kept.problems, *(f"{find(folder, id)}: {problem}" for id, problem in rescored.items() if problem)]
+    if not kept.records and not problems:
+        problems = [f"{folder}: it has no records"]
     found = [*rescored.values()]
     print(f"{len(kept.runs)} records are sound; BLEU recomputed for {found.count('')}")
     print(f"not recomputed for {found.count(None)}: no hypotheses, or the corpus is not prepared here")

@@ -43,5 +43,5 @@ def try_own_scheme(experiment: Experiment) -> None:
             stack(x, *context)
     except LnReproError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise failure(error, str(own.path)) from error

@@ -81,7 +81,7 @@ def experiments() -> dict[str, str]:
     files = {name: arms[arm] for name, (_, arm) in registered(CONF).items()} | _files("exp")
     descriptions = {}
     for name, path in sorted(files.items()):
-        lines = path.read_text().splitlines()
+        lines = path.read_text("utf-8", errors="replace").splitlines()
         comments = [line[2:] for line in lines if line.startswith("# ") and not line.startswith("# @package")]
         descriptions[name] = comments[-1] if comments else ""
     return descriptions

@@ -1,17 +1,22 @@
 """The settings of a corpus."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from ln_repro.experiment.validation import Natural, Section
+
+Language = Annotated[str, Field(pattern=r"^[^/\s]+$")]
+"""The code of a language, the last part of a file's name."""
 
 
 class Data(Section):
     """A corpus and its preparation."""
 
     name: Literal["toy", "multi30k", "tatoeba", "iwslt14", "wmt14", "files", "text", "wikinews", "mrpc", "rte"]
-    source_lang: str = "de"
-    target_lang: str = "en"
+    source_lang: Language = "de"
+    target_lang: Language = "en"
     lowercase: bool = True
     bpe_merges: Natural
     """Number of joint byte-pair merges; 0: no segmentation."""

@@ -58,12 +58,12 @@ class Schedule(Section):
 class Training(Section):
     """Batches, length, logging and checkpoints."""
 
-    max_epoch: Count | None = None
-    max_update: Count | None = None
+    max_epoch: Annotated[Count, Field(le=10_000)] | None = None
+    max_update: Annotated[Count, Field(le=10_000_000)] | None = None
     max_tokens: Count = 4096
     max_sentences: Count | None = None
     """Maximum number of sentences per mini-batch; None: limited only by ``max_tokens``."""
-    block_tokens: Annotated[Count, Field(le=1024)] = 512
+    block_tokens: Annotated[Count, Field(ge=2, le=1024)] = 512
     """Tokens per block of text, for `masked_lm`."""
     batches_per_update: Count = 1
     """Mini-batches per update, accumulated on one GPU or distributed over several."""
@@ -141,7 +141,7 @@ class Paths(Section):
 class Experiment(Section):
     """All settings of one run. Fields that are not marked otherwise are part of both `id` and `arm_key`."""
 
-    exp: Annotated[str, NOT_IN_ID]
+    exp: Annotated[str, Field(pattern=r"^[^/.][^/]*$"), NOT_IN_ID]
     task: Literal["translation", "masked_lm", "classification"] = "translation"
     seed: Annotated[Count, Field(le=4000), NOT_IN_ARM]
     """The maximum keeps `torch_seed` below 2^32, the limit of NumPy."""

@@ -4,7 +4,7 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -86,11 +86,15 @@ def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Even
     events = Events(files[1]).read()
     if not events and {f"{path.stem}{EVENTS}", f"{path.stem}{EVENTS}.gz"} & {*(kept or {})}:
         raise Unsound("its events are missing")
-    results = results_of(events, bool(record["experiment"]["eval"].get("average"))) if events else {}
-    for name, value in results.items():
-        if record[name] != value:
-            raise Unsound(f"{name} differs from its events")
+    if events and (name := differing(record, events)):
+        raise Unsound(f"{name} differs from its events")
     return record, events
+
+
+def differing(record: Record, events: Sequence[Event]) -> str | None:
+    """Return the name of a field of a record that is not what the run's events give; None if there is none."""
+    results = results_of(events, bool(record["experiment"]["eval"].get("average")))
+    return next((name for name, value in results.items() if record[name] != value), None)
 
 
 def _no_number(name: str) -> NoReturn:

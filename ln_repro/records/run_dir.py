@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -113,7 +114,7 @@ class RunFolder:
 def runs_under(folder: Path) -> list[RunFolder]:
     """Return the run directories in ``folder``, without those that were renamed or have damaged settings."""
     runs = [RunFolder(path.parent) for path in sorted(folder.glob("*/experiment.json"))]
-    return [run for run in runs if ".old" not in run.path.name and run.experiment is not None]
+    return [run for run in runs if not re.search(r"\.old\d+$", run.path.name) and run.experiment is not None]
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

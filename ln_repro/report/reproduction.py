@@ -8,6 +8,7 @@ from typing import Any
 from ln_repro.claims.deviations import flat
 from ln_repro.claims.evidence import Arm, interventions
 from ln_repro.claims.intervals import LEVEL, Interval, prediction_interval
+from ln_repro.errors import UserError
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.records.archive import Run
 from ln_repro.records.record import Record, decoded, experiment_of
@@ -88,6 +89,9 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
     shortened = any(before[key] != after[key] for key in ("max_epoch", "max_update"))
     cut = shortened or theirs.record["updates"] < ours.record["updates"]  # one was stopped early
     diverged = [_diverged(run, ours.record["updates"] if cut else math.inf) for run in (theirs, ours)]
+    if then and now and not shared:
+        first_update = min(update for *_, update in then)
+        raise UserError(f"{theirs.record['id']}: nothing to compare; let the run have {first_update} updates or more")
     first = next((_apart(then[key], now[key]) for key in shared if key[0] == LOSS), math.inf)
     begins = f"the first losses differ by {first:.1e}, relative to the record's (rounding: up to {HALF_THE_DIGITS:.1e})"
     alike = ROUNDING if first <= HALF_THE_DIGITS else SAME

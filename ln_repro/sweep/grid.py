@@ -66,6 +66,8 @@ class SweepRequest:
 
 AXES = {"rates": "lr", "depths": "model.layers"}
 """The settings that a grid can vary, by the name of the axis."""
+MOST_SEEDS = 4000
+"""The largest seed of an experiment."""
 COUNTS = {"seeds": 1, "jobs": 1, "jobs_per_gpu": 1, "retries": 0, "budget_minutes": 1}
 """Arguments with an integer value, and the minimum."""
 REFUSED = {
@@ -90,9 +92,9 @@ def parse_request(words: Sequence[str]) -> SweepRequest:
         elif key in ("grid", "corpus", "launcher"):
             own[key] = value
         elif key == "arms":
-            own[key] = tuple(value.split(","))
+            own[key] = tuple(dict.fromkeys(value.split(",")))
         elif key in AXES:
-            axes[key] = tuple(_positive(key, part) for part in value.split(","))
+            axes[key] = tuple(dict.fromkeys(_positive(key, part) for part in value.split(",")))
         elif (name := key.lstrip("+~")) in REFUSED:
             raise UserError(f"{name}: {REFUSED[name]}")
         elif key.startswith("launcher."):
@@ -115,6 +117,8 @@ def parse_request(words: Sequence[str]) -> SweepRequest:
 def _count(key: str, value: str) -> int:
     if not value.isdecimal() or int(value) < COUNTS[key]:
         raise UserError(f"{key}: expected a whole number of at least {COUNTS[key]}, got {value!r}")
+    if key == "seeds" and int(value) > MOST_SEEDS:
+        raise UserError(f"seeds: at most {MOST_SEEDS}, got {value}")
     return int(value)
 
 

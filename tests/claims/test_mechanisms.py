@@ -116,5 +116,5 @@ def test_the_vanishing_gradients_that_the_documents_report() -> None:
     assert fisher_exact(4, 8, 7, 7) == pytest.approx(0.077, abs=5e-4)
     pages = ("README.md", "docs/fidelity.md")
     readme, fidelity = (" ".join((ROOT / page).read_text("utf-8").split()) for page in pages)
-    assert "the 12 runs" in readme and "all 18 others" in readme and "4 of the 8" in readme
+    assert "separated all 30 runs" in readme and "all 7 without" in readme and "4 of the 8" in readme
     assert "In 12 runs" in fidelity and "all 18 others" in fidelity and "11 of the 15 predictions" in fidelity

@@ -235,6 +235,11 @@ def test_status_of_no_runs(call):
     assert call("status", "--json") == (0, "[]\n", "")
 
 
+@pytest.mark.parametrize("command", ["status", "cancel toy_preln_warm-s1-0123456789"])
+def test_only_runs_of_a_grid_can_be_selected(command, refused):
+    refused(f"{command} --only nothing", "--only, --except: select runs of a grid; give grid=NAME")
+
+
 def test_status_marks_runs_with_settings_of_their_own(empty_place, monkeypatch, call):
     for number, overrides in enumerate([[], ["model.layers=2", "train.max_epoch=1"], ["init=fairseq", "lr=1e-3"]]):
         settings = build(compose([TOY, *overrides])).model_dump(mode="json")

@@ -63,7 +63,7 @@ def test_trial_runs_are_left_out_of_the_committed_records_and_counted(tmp_path):
     another(run, "cccccccccc", train__max_epoch=1)
     done = collect(place)
     assert done.returncode == 0, done.stderr
-    assert "left out: 1 that differ from the experiment" in done.stdout and "(--all includes them)" in done.stdout
+    assert "left out: 1 runs with other settings" in done.stdout and "(--all includes them)" in done.stdout
     records = place / "results" / "records"
     assert {path.stem for path in records.rglob("*.json")} == {"0123456789", "aaaaaaaaaa", "bbbbbbbbbb"}
     assert collect(place, "--all").returncode == 0

@@ -74,6 +74,7 @@ def test_a_file_without_the_scheme_is_one_line(command, text, overrides, message
     [
         ("class Mine: pass", "Mine in {file} is not a subclass of ln_repro.engine.plugin.residual.Residual"),
         ("import nothing_such", "{file}, line 1, fails with ModuleNotFoundError: No module named 'nothing_such'"),
+        ("import sys; sys.exit()", "{file}, line 1, fails with SystemExit"),
         (OWN.replace("x + ", "x +* "), "{file} fails with SyntaxError: "),
         (OWN.replace("self.drop", "math.sqrt"), "{file}, line 8, fails with NameError: name 'math' is not defined"),
         (OWN.replace("return", "y ="), "Mine.forward in {file} returns a NoneType for self_attn of layer 0;"),

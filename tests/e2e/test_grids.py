@@ -51,13 +51,13 @@ def test_a_detached_sweep_is_shown_cancelled_and_resumed(command):
     run = command("runs", "train.max_epoch=4", "eval.beam=1")
     words = ("grid=design", "--only", "p*_warm_sgd", *run.settings)
     status, out, error = run.call("sweep", *words, "jobs=1", "--detach")
-    assert status == 0 and out.strip() == str(run.runs) and "ln-repro cancel stops it" in error
+    assert status == 0 and out.strip() == str(run.runs) and "ln-repro cancel --all" in error
     run.wait_for_update(30)
     run.signal_workers(signal.SIGSTOP)
     assert sorted(states(run, *words)) == ["planned", "running"]
     status, out, _ = run.call_here("cancel", *words)
     run.signal_workers(signal.SIGCONT)
-    assert status == 0 and "stopping" in out and "until a sweep or `ln-repro run` is started again" in out
+    assert status == 0 and "stopping" in out and "the same command resumes them" in out
     until(lambda: "running" not in states(run, *words) and not run.workers())
     assert sorted(states(run, *words)) == ["interrupted", "planned"]
     log = next((run.runs / "sweep").glob("sweep-*.log"))

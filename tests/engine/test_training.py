@@ -3,14 +3,17 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import psutil
 import pytest
 import torch
 
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.process import Worker
-from ln_repro.errors import Interrupted
+from ln_repro.engine.training import require_room
+from ln_repro.errors import Interrupted, UserError
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.records.events import Events
 from ln_repro.records.record import results_of
@@ -68,6 +71,14 @@ def test_an_update_leaves_the_weights_of_ngpt_unit_vectors(trained, tmp_path):
     for name, dim in (("self_attn.out_proj", 0), ("self_attn.q_proj", 1), ("ffn.fc1", 1), ("ffn.fc2", 0)):
         lengths = weights[f"encoder.stack.layers.0.{name}.weight"].norm(dim=dim)
         torch.testing.assert_close(lengths, torch.ones_like(lengths))
+
+
+def test_training_examples_longer_than_a_mini_batch_are_not_left_out_in_silence():
+    dataset = SimpleNamespace(sizes=np.array([[3, 9], [12, 4]]))
+    require_room(dataset, None)
+    require_room(dataset, 12)
+    with pytest.raises(UserError, match=r"train\.max_tokens: 11 is less than the longest training example, 12 tokens"):
+        require_room(dataset, 11)
 
 
 def test_admin_is_profiled_before_the_first_update(trained, tmp_path):

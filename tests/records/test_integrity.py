@@ -171,6 +171,23 @@ def test_a_run_that_lacks_a_file_is_left_out_and_the_others_are_collected(tmp_pa
     assert len(list((tmp_path / "kept").rglob("*.json"))) == 1 and (tmp_path / ".kept.lease").exists()
 
 
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [("events.jsonl", "epochs of the record differs from it"), ("hyps/test.epoch1.txt", "is damaged, it has 0 lines")],
+)
+def test_files_that_were_damaged_since_replace_no_sound_ones(file, message, tmp_path, collect):
+    run = tmp_path / "runs" / RUN
+    record = json.loads((run / "record.json").read_text())
+    record["data"]["test_pairs"] = 2
+    (run / "record.json").write_text(json.dumps(record))
+    assert "kept as 0123456789" in collect()[1]
+    before = {path.name: path.read_bytes() for path in (tmp_path / "kept" / "toy").iterdir()}
+    (run / file).write_text("")
+    code, out, _ = collect()
+    assert code == 0 and "not kept" in out and message in out
+    assert {path.name: path.read_bytes() for path in (tmp_path / "kept" / "toy").iterdir()} == before
+
+
 def tiny_corpus(place: Path) -> Path:
     """Prepare the two sentences that the run translated; return the folder of the corpus."""
     folder = place / "data" / "prepared" / f"tiny-{'0' * 12}"

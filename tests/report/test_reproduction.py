@@ -98,6 +98,9 @@ def test_of_a_run_cut_short_only_what_both_have_counts(kept: list[Run], one: Cal
     assert found.grade == ROUNDING and "within 10% of the record, a loose bound (1 of the 3 seeds" in found.reason
     assert compare(theirs, changed(short, 1e-7, 0.11), kept).grade == DIFFERENT
     assert "setting: train.max_epoch 10 then, 1 now" in differences(theirs.record, short.record)
+    early = Run({**short.record, "epochs": [{**first, "update": 1}]}, [])
+    with pytest.raises(UserError, match=r"nothing to compare; let the run have \d+ updates or more"):
+        compare(theirs, early, kept)
 
 
 def test_a_run_that_is_lost_is_repeated_by_one_that_is(kept: list[Run], one: Callable[[str], Run]) -> None:

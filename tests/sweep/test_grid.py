@@ -81,6 +81,7 @@ def test_arms_and_rates_of_the_command_line_take_the_place_of_the_grids(planned)
         ("grid=bert corpus=bert", "data.train: is not given"),
         ("grid=bert task=classification data=mrpc start=run@1", "start: pre-trained weights do not fit"),
         ("grid=design seeds=0", "seeds: expected a whole number"),
+        ("grid=design seeds=99999", "seeds: at most 4000, got 99999"),
         ("grid=design fast", "expected key=value, got 'fast'"),
         ("grid=design launcher=pbs", "launcher: expected local, slurm or a YAML file"),
         ("grid=design launcher.partition=gpu", "launcher.partition=gpu: needs launcher=slurm"),

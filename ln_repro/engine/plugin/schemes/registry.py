@@ -54,7 +54,7 @@ def own_scheme(text: str, name: str, path: str) -> type[Residual]:
     sys.modules[module.__name__] = module  # for dataclasses
     try:
         exec(compile(text, path, "exec"), vars(module))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise failure(error, path) from error
     found = getattr(module, name, None)
     if found is None:
@@ -65,7 +65,7 @@ def own_scheme(text: str, name: str, path: str) -> type[Residual]:
     return found
 
 
-def failure(error: Exception, path: str) -> UserError:
+def failure(error: BaseException, path: str) -> UserError:
     """Return the error to raise when a user's file fails, with the line where it does."""
     lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == path]
     at = f", line {lines[-1]}," if lines else ""
