@@ -138,13 +138,16 @@ class Paths(Section):
         return value
 
 
+MOST_SEEDS = 4000
+"""The largest seed; it keeps `torch_seed` below 2^32, the limit of NumPy."""
+
+
 class Experiment(Section):
     """All settings of one run. Fields that are not marked otherwise are part of both `id` and `arm_key`."""
 
     exp: Annotated[str, Field(pattern=r"^[^/.][^/]*$"), NOT_IN_ID]
     task: Literal["translation", "masked_lm", "classification"] = "translation"
-    seed: Annotated[Count, Field(le=4000), NOT_IN_ARM]
-    """The maximum keeps `torch_seed` below 2^32, the limit of NumPy."""
+    seed: Annotated[Count, Field(le=MOST_SEEDS), NOT_IN_ARM]
     norm: str
     """The norm placement, the name of a file in `conf/norm` or of a class of the user's own."""
     norm_file: OwnNorm | None = None

@@ -54,7 +54,7 @@ def run(experiment: Experiment, say: Callable[[str], None], queued: Mapping[str,
     if experiment.train.batches_per_update % rank.size:
         raise UserError(
             f"train.batches_per_update: {experiment.train.batches_per_update} cannot be spread over {rank.size} "
-            f"processes; start a number of processes that divides it"
+            "processes; start a number of processes that divides it"
         )
     try_own_scheme(experiment)
     experiment = with_pretrained(experiment)

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from ln_repro.errors import UserError
+from ln_repro.experiment.settings import MOST_SEEDS
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,6 @@ class SweepRequest:
 
 AXES = {"rates": "lr", "depths": "model.layers"}
 """The settings that a grid can vary, by the name of the axis."""
-MOST_SEEDS = 4000
-"""The largest seed of an experiment."""
 COUNTS = {"seeds": 1, "jobs": 1, "jobs_per_gpu": 1, "retries": 0, "budget_minutes": 1}
 """Arguments with an integer value, and the minimum."""
 REFUSED = {

@@ -82,7 +82,7 @@ def test_training_examples_longer_than_a_mini_batch_are_not_left_out_in_silence(
 
 
 def test_admin_is_profiled_before_the_first_update(trained, tmp_path):
-    """The first omega is the standard deviation of the embeddings, which is 1; in the closed form it is larger."""
+    """The profile starts at 1; without it, the first omega is that of the closed form, 1.3."""
     assert trained(tmp_path / "run", extra=["--norm", "admin", "--max-update", "1"]) == 0
     weights = torch.load(tmp_path / "run" / "checkpoints" / "epoch1.pt", weights_only=True)["model"]
     assert (weights["encoder.stack.layers.0.self_attn_residual.omega"] - 1).abs().max() < 0.05
