@@ -56,23 +56,25 @@ def record(**changes: Any) -> dict[str, Any]:
         "test": {"score": 41.512, "signature": SIGNATURE, "epoch": 2},
         "test_tokenised": {"score": 43.25, "signature": SIGNATURE.replace("13a", "none"), "epoch": 2},
     }
+    trained = experiment(exp="toy_preln_nowarm", norm="preln", schedule__warmup_updates=0)
     return {
         "schema": 1, "id": "0123456789", "exp": "toy_preln_nowarm", "status": "finished", "divergence": None,
-        "axes": {"data": "toy", "norm": "preln", "warmup_updates": 0, "decay": "constant", "seed": 1},
+        "axes": trained.axes,
         "epochs": epochs, "bleu": bleu, "data": {"name": "toy", "fingerprint": "sha256:0"}, "parameters": 1000,
         "updates": 200, "target_tokens": 100_000, "environment": {}, "code": {},
-        "experiment": experiment().settings(), **changes,
+        "experiment": trained.settings(), **changes,
     }  # fmt: skip
 
 
 def diverged(**changes: Any) -> dict[str, Any]:
     """Return the record of a run that diverged before its first epoch ended."""
+    trained = experiment(exp="toy_postln_nowarm", norm="postln", schedule__warmup_updates=0, seed=2)
     return record(**{
         "exp": "toy_postln_nowarm", "id": "abcdef0123", "status": "diverged", "epochs": [],
         "bleu": {"test": None, "test_tokenised": None},
         "divergence": {"update": 7, "epoch": 1, "rule": "not_finite", "reason": "the loss is not finite",
                        "last_finite_loss": 12.5},
-        "axes": {"data": "toy", "norm": "postln", "warmup_updates": 0, "decay": "constant", "seed": 2}, **changes,
+        "axes": trained.axes, "experiment": trained.settings(), **changes,
     })  # fmt: skip
 
 

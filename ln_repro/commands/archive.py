@@ -9,6 +9,7 @@ from ln_repro.claims.arms import Arms
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import evidence_of
 from ln_repro.corpus.prepared import opened
+from ln_repro.errors import LnReproError
 from ln_repro.records.archive import Kept, find, read_kept
 from ln_repro.records.integrity import HYPOTHESES, beside, text_of
 from ln_repro.system.paths import data_folder
@@ -36,10 +37,17 @@ def complaints(problems: Sequence[str]) -> int:
 
 
 def translations(folder: Path, record: dict[str, Any]) -> tuple[list[str], list[str]] | None:
-    """Return the hypotheses of a record and their references; None if either is not available."""
+    """Return the hypotheses of a record and their references; None if either is not available.
+
+    Raises:
+        LnReproError: the hypotheses are damaged.
+    """
     data, kept = record["data"], find(folder, record["id"])
     short = f"{data['name']}-{data['fingerprint'].removeprefix('sha256:')[:12]}"
     corpus = opened(data_folder() / "prepared" / short, data["fingerprint"])
     if corpus is None or kept is None or not (hypotheses := beside(kept, HYPOTHESES)).exists():
         return None
-    return text_of(hypotheses).split("\n")[:-1], corpus.references("test")
+    found, references = text_of(hypotheses).split("\n")[:-1], corpus.references("test")
+    if len(found) != len(references):
+        raise LnReproError(f"{hypotheses} has {len(found)} lines, the test set {len(references)}")
+    return found, references

@@ -18,11 +18,12 @@ from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.compose import compose, experiments, grid, launcher, search_also
 from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.settings import Experiment, build
+from ln_repro.experiment.validation import validate
 from ln_repro.records import archive
 from ln_repro.sweep import slurm
 from ln_repro.sweep.cluster import queued, submit_unfinished, watch
 from ln_repro.sweep.devices import cpu_device, gpu_devices
-from ln_repro.sweep.grid import AXES, GridRun, SweepRequest, along, grid_runs, parse_request, select
+from ln_repro.sweep.grid import AXES, Grid, GridRun, SweepRequest, along, grid_runs, parse_request, select
 from ln_repro.sweep.local import Pool
 from ln_repro.sweep.plan import PlannedRun, table
 from ln_repro.sweep.progress import Progress
@@ -89,13 +90,14 @@ def compose_runs(request: SweepRequest, options: argparse.Namespace) -> list[Com
     """Return the selected runs of a grid, each with its experiment and learning rate."""
     search_also(options.config_dir)
     on_nodes = not request.local and slurm.asks_for_gpus(launcher(request.launcher, request.launcher_options))
-    described = grid(request.grid)
-    corpus = request.corpus or described.get("corpus", "toy")
-    described["arms"] = request.arms or described["arms"]
+    described = validate(Grid, grid(request.grid), f"grid/{request.grid}.yaml")
+    if request.arms:
+        described = described.model_copy(update={"arms": [*request.arms]})
+    corpus = request.corpus or described.corpus
     runs = grid_runs(described, corpus, request.seeds, request.settings, list(experiments()))
     for axis in AXES:
         values: Sequence[float] = request.axes.get(axis, ())
-        if not values and (key := described.get(axis)):
+        if not values and (key := getattr(described, axis)):
             values = compose(runs[0].overrides).get("reference", {}).get(key)
             if not values:
                 raise UserError(f"{axis}: the setting of {corpus} has no reference.{key}; give {axis}=A,B,C")

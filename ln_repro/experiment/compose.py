@@ -88,10 +88,7 @@ def experiments() -> dict[str, str]:
 
 
 def grid(name: str) -> dict[str, Any]:
-    """Return the content of a grid's file.
-
-    It has ``arms`` and, optionally, ``corpus``, ``rates`` (a key below the setting's ``reference``) and ``overrides``.
-    """
+    """Return the content of a grid's file, see `ln_repro.sweep.grid.Grid`."""
     from omegaconf import OmegaConf
 
     known = _files("grid")
@@ -99,9 +96,10 @@ def grid(name: str) -> dict[str, Any]:
         raise UserError(f"grid: no grid is given; use grid=NAME ({', '.join(known)})")
     if name not in known:
         raise UserError(f"grid: there is no {name!r}{_nearest(name, list(known))}")
-    content = OmegaConf.to_container(OmegaConf.load(known[name]))
-    assert isinstance(content, dict)
-    return {str(key): value for key, value in content.items()}
+    try:
+        return _plain(OmegaConf.load(known[name]))
+    except _complaints() as error:
+        raise UserError(f"{known[name]}: {_one_line(error)}") from None
 
 
 def launcher(name: str, options: Sequence[str]) -> dict[str, Any]:
@@ -143,7 +141,8 @@ def _plain(config: Any) -> dict[str, Any]:
     from omegaconf import OmegaConf
 
     content = OmegaConf.to_container(config, resolve=True)
-    assert isinstance(content, dict)
+    if not isinstance(content, dict):
+        raise ValueError("expected keys with values, found a list")
     return {str(key): value for key, value in content.items()}
 
 

@@ -145,12 +145,10 @@ def read_kept(folder: Path) -> Kept:
             problems.append(str(error))
         for path in sorted(place.glob("*.json")):
             try:
-                run = Run(*sound(path, kept))
-                _ = run.experiment, run.seed, run.record["data"]["fingerprint"]  # must be there, too
-                runs.append(run)
+                runs.append(Run(*sound(path, kept)))
             except LnReproError as error:
                 problems.append(f"{path}: {error}; left out")
-            except (*DAMAGE, LookupError, TypeError, AttributeError) as error:
+            except (*DAMAGE, LookupError, TypeError) as error:  # for example of its events
                 problems.append(f"{path}: damaged ({type(error).__name__}: {error}); left out")
         gone = sorted(name for name in kept or {} if not (place / name).exists())
         problems += [f"{place / name}: is missing; restore it, or remove its line from {CHECKSUMS}" for name in gone]

@@ -10,15 +10,15 @@ from typing import NoReturn
 
 from ln_repro.errors import LnReproError
 from ln_repro.records.events import Event, Events
-from ln_repro.records.record import SCHEMA, Record, incomplete, results_of
+from ln_repro.records.record import SCHEMA, Record, experiment_of, incomplete, results_of
 from ln_repro.system.files import sha256, write_atomically
 
 CHECKSUMS = "SHA256SUMS"
 """Name of the file of checksums in each folder, in the format of `sha256sum --check`."""
 EVENTS, HYPOTHESES = ".events.jsonl", ".test.txt"
 """Suffixes, after the id, of the files beside a record; compressed files also end in `.gz`."""
-DAMAGE = (OSError, EOFError, zlib.error, ValueError)
-"""Errors of reading damaged files, compressed or not."""
+DAMAGE = (OSError, EOFError, zlib.error, ValueError, RecursionError)
+"""Errors of reading damaged files, compressed or not; the last one of JSON that is nested too deeply."""
 
 
 class Unsound(LnReproError):
@@ -69,7 +69,7 @@ def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Even
     """
     try:
         record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Unsound(f"not valid JSON ({error})") from None
     if not isinstance(record, dict):
         raise Unsound("not a JSON object")
@@ -77,6 +77,7 @@ def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Even
         raise Unsound(f"schema {record.get('schema')} is not {SCHEMA}")
     if problem := incomplete(record):
         raise Unsound(problem)
+    experiment_of(record)  # raises an error
     if path.stem != record["id"]:
         raise Unsound(f"its id, {record['id']}, is not its file name")
     files = [path, *(beside(path, ending) for ending in (EVENTS, HYPOTHESES))]

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from ln_repro.errors import LnReproError
+from pydantic import AfterValidator, BaseModel
+
+from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.settings import Experiment
 from ln_repro.experiment.tasks import TASKS
 from ln_repro.experiment.validation import validate
@@ -15,19 +17,78 @@ SCHEMA = 1
 AVERAGE = "test_average"
 """Name of the test scores of averaged weights."""
 Record = dict[str, Any]
-FIELDS: Mapping[str, type] = {
-    "id": str, "exp": str, "status": str, "axes": dict, "epochs": list, "bleu": dict, "data": dict, "parameters": int,
-    "updates": int, "target_tokens": int, "environment": dict, "code": dict, "experiment": dict,
-}  # fmt: skip
+
+
+def _plain(name: str) -> str:
+    """Reject a name that leads out of its folder or is hidden."""
+    if not re.fullmatch("[^./][^/]*", name):
+        raise ValueError(f"{name!r} is not a plain file name")
+    return name
+
+
+FileName = Annotated[str, AfterValidator(_plain)]
+
+
+class _Axes(BaseModel):
+    data: str
+    norm: str
+    warmup_updates: int
+    decay: str
+    seed: int
+
+
+class _Epoch(BaseModel):
+    epoch: int
+    update: int
+    valid_loss: float | None
+    valid_nll_loss: float | None
+    test_bleu: float | None
+
+
+class _Score(BaseModel):
+    score: float
+    signature: str
+
+
+class _Best(_Score):
+    epoch: int
+
+
+class _Scores(BaseModel):
+    test: _Best | None
+    test_tokenised: _Score | None
+
+
+class _Corpus(BaseModel):
+    name: str
+    fingerprint: str
+
+
+class _Fields(BaseModel):
+    """The fields that every record has; others depend on the task and the version of the code."""
+
+    id: FileName
+    exp: FileName
+    status: Literal["finished", "diverged"]
+    axes: _Axes
+    epochs: list[_Epoch]
+    bleu: _Scores
+    data: _Corpus
+    parameters: int
+    updates: int
+    target_tokens: int
+    environment: dict[str, Any]
+    code: dict[str, Any]
+    experiment: dict[str, Any]
 
 
 def incomplete(record: Record) -> str | None:
-    """Return which field is missing or invalid, or None."""
-    for name, kind in FIELDS.items():
-        if not isinstance(record.get(name), kind):
-            return f"{name} is missing, or not of type {kind.__name__}"
-    odd = [name for name in ("id", "exp") if not re.fullmatch("[^./][^/]*", record[name])]  # both become file names
-    return f"{odd[0]} is not a plain file name" if odd else None
+    """Return which fields are missing or invalid, or None."""
+    try:
+        validate(_Fields, record)
+    except UserError as error:
+        return str(error)
+    return None
 
 
 def task_of(record: Record) -> str:
@@ -59,7 +120,7 @@ def unprobed(experiment: Experiment, record: Record) -> bool:
 
 def lowest_loss(record: Record) -> float | None:
     """Return the validation loss of the scored epoch, or the lowest one for a task without scores."""
-    test = record["bleu"]["test_tokenised"]
+    test = record["bleu"]["test"]
     if decoded(record) and test is None:
         return None
     losses = [row["valid_loss"] for row in record["epochs"] if test is None or row["epoch"] == test["epoch"]]
@@ -83,8 +144,7 @@ def record_of(
 ) -> Record:  # fmt: skip
     """Return the record of a finished run; ``data`` describes its corpus, ``queued`` is for `provenance.code_of`."""
     statuses = {event["state"]: event for event in events if event["kind"] == "status"}
-    steps = [event for event in events if event["kind"] == "train"]
-    seconds, tokens = sum(step["seconds"] for step in steps), sum(step["tokens"] for step in steps)
+    seconds = sum(event["seconds"] for event in events if event["kind"] == "train")
     sessions = [
         event.get("code", provenance.UNKNOWN) for event in events if event.get("state") in ("started", "resumed")
     ]
@@ -93,21 +153,19 @@ def record_of(
     ended = statuses.get("trained") or diverged
     if begun is None or ended is None:
         raise LnReproError("the events lack the start or the end of training; give the same command again")
+    results = results_of(events, bool(experiment.eval.average))
     return {
         "schema": SCHEMA,
         "id": run_id,
         "exp": experiment.exp,
-        "status": "finished" if "trained" in statuses else "diverged",
         "divergence": diverged
         and {key: diverged[key] for key in ("update", "epoch", "rule", "reason", "last_finite_loss")},
         "axes": experiment.axes,
-        **results_of(events, bool(experiment.eval.average)),
+        **results,
         "data": dict(data),
         "parameters": begun["parameters"],
-        "updates": ended["update"],
-        "target_tokens": tokens,
         "train_seconds": round(seconds, 3),
-        "tokens_per_s": round(tokens / seconds, 1) if seconds else None,
+        "tokens_per_s": round(results["target_tokens"] / seconds, 1) if seconds else None,
         "peak_memory_mb": ended["peak_memory_mb"],
         "environment": {
             **provenance.environment(begun["device"], begun.get("processes", 1), begun.get("instructions")),
@@ -119,9 +177,16 @@ def record_of(
 
 
 def results_of(events: Sequence[Event], average: bool) -> dict[str, Any]:
-    """Return the fields of a record that depend only on events: ``epochs`` and ``bleu``."""
-    epochs = _epochs(events)
-    return {"epochs": epochs, "bleu": _best_scores(events, epochs) | (_average_scores(events) if average else {})}
+    """Return the fields of a record that depend only on the events."""
+    ends = {event["state"]: event["update"] for event in events if event["kind"] == "status"}
+    trained, epochs = "trained" in ends, _epochs(events)
+    return {
+        "status": "finished" if trained else "diverged",
+        "updates": ends.get("trained" if trained else "diverged"),
+        "target_tokens": sum(event["tokens"] for event in events if event["kind"] == "train"),
+        "epochs": epochs,
+        "bleu": _best_scores(events, epochs) | (_average_scores(events) if average else {}),
+    }
 
 
 def _epochs(events: Sequence[Event]) -> list[dict[str, Any]]:

@@ -89,7 +89,7 @@ def chart_data(runs: Sequence[Run], arms: Sequence[Arm]) -> dict[str, Any]:
             "seed": record["axes"]["seed"],
             "epoch": [row["epoch"] for row in record["epochs"]],
             "loss": [_rounded(row["valid_loss"]) for row in record["epochs"]],
-            "bleu": [_rounded(row["test_bleu_tokenised"]) for row in record["epochs"]],
+            "bleu": [_rounded(row.get("test_bleu_tokenised")) for row in record["epochs"]],
             "grid": grids.index(curve["update"]),
             "train": curve["loss"],
         }

@@ -7,8 +7,23 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from pydantic import Field
+
 from ln_repro.errors import UserError
 from ln_repro.experiment.settings import MOST_SEEDS
+from ln_repro.experiment.validation import Section
+
+
+class Grid(Section):
+    """The content of a grid's file (`conf/grid`)."""
+
+    arms: list[str] = Field(min_length=1)
+    overrides: list[list[str]] = Field([[]], min_length=1)
+    """Lists of settings, for each of which every arm is run."""
+    corpus: str = "toy"
+    rates: str | None = None
+    depths: str | None = None
+    """For an axis of `AXES`, the key below the setting's ``reference`` that has its values."""
 
 
 @dataclass(frozen=True)
@@ -139,12 +154,9 @@ def along(axis: str, runs: Sequence[GridRun], values: Sequence[float]) -> list[G
     return [replace(run, axes=(*run.axes, (key, value))) for run in runs for value in values]
 
 
-def grid_runs(
-    grid: Mapping[str, Any], corpus: str, seeds: int, settings: Sequence[str], known: Sequence[str]
-) -> list[GridRun]:
+def grid_runs(grid: Grid, corpus: str, seeds: int, settings: Sequence[str], known: Sequence[str]) -> list[GridRun]:
     """Return the runs of a grid, with all arms of a seed, from 1 to ``seeds``, before those of the next seed.
 
-    ``grid`` has ``arms`` and, optionally, ``overrides``: lists of settings, for each of which every arm is run.
     ``corpus`` is the first part of the experiments' names, ``settings`` are overrides for every run, and ``known`` are
     the names of all experiments.
     """
@@ -153,8 +165,8 @@ def grid_runs(
         close = difflib.get_close_matches(corpus, corpora, n=3, cutoff=0.5)
         nearest = f"nearest: {', '.join(close)}; " if close else ""
         raise UserError(f"corpus: there is no setting {corpus!r}; {nearest}known: {', '.join(corpora)}")
-    if missing := [arm for arm in grid["arms"] if f"{corpus}_{arm}" not in known]:
-        whole = [name for name in corpora if all(f"{name}_{arm}" in known for arm in grid["arms"])]
+    if missing := [arm for arm in grid.arms if f"{corpus}_{arm}" not in known]:
+        whole = [name for name in corpora if all(f"{name}_{arm}" in known for arm in grid.arms)]
         raise UserError(
             f"grid: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not defined for {corpus}; "
             + (f"the grid takes corpus={' or '.join(whole)}" if whole else "`ln-repro run --help` lists the arms")
@@ -162,8 +174,8 @@ def grid_runs(
     return [
         GridRun(f"{corpus}_{arm}", seed, (*shared, *settings))
         for seed in range(1, seeds + 1)
-        for shared in grid.get("overrides", [[]])
-        for arm in grid["arms"]
+        for shared in grid.overrides
+        for arm in grid.arms
     ]
 
 

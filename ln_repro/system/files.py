@@ -49,7 +49,7 @@ def read_json(path: Path, kind: type[Content]) -> Content | None:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except ValueError as error:  # not JSON, or not text
+    except (ValueError, RecursionError) as error:  # not JSON or text, or nested too deeply
         warn(f"{path} is left out: not valid JSON ({error})")
         return None
     if isinstance(content, kind):

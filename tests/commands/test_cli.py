@@ -171,6 +171,24 @@ def test_experiments_of_ones_own_are_run_listed_shown_and_swept(own, runs, call)
     assert call("run", "exp=mine_postln_warm")[0] == 2  # found only where it is asked for
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "grid/mine.yaml.arms: is not set"),
+        (b"arms: []", "mine.yaml.arms: list should have at least 1 item"),
+        (b"arms: postln_warm", "mine.yaml.arms: input should be a valid list, got 'postln_warm'"),
+        (b"arms: [postln_warm]\noverrides: [lr=1]", "mine.yaml.overrides.0: input should be a valid list, got 'lr=1'"),
+        (b"arms: [postln_warm]\nseeds: 3", "mine.yaml.seeds: no such setting"),
+        (b"- postln_warm", "mine.yaml: expected keys with values, found a list"),
+        (b"arms: [\xff]", "mine.yaml: 'utf-8' codec can't decode"),
+    ],
+)
+def test_a_grid_of_ones_own_that_cannot_be_used_is_one_line(content, message, refused):
+    Path("own/grid").mkdir(parents=True)
+    Path("own/grid/mine.yaml").write_bytes(content)
+    assert message in refused("sweep grid=mine --dry-run --config-dir own")
+
+
 def test_hydras_other_flags_print_too(call):
     code, out, err = call("run", TOY, "--cfg", "job", "-p", "train")
     assert (code, err) == (0, "")

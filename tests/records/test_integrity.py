@@ -28,11 +28,14 @@ def scored(score: float = 100.0, **changes: Any) -> tuple[dict[str, Any], str]:
         {"kind": "valid", "update": 5, "epoch": 1, "loss": 2.0, "nll_loss": 1.0, "ppl": 2.0},
         *({"kind": "bleu", "update": 5, "epoch": 1, "split": "test", "flavour": flavour, "score": score,
            "signature": "s"} for flavour in ("tokenised", "detokenised")),
+        {"kind": "train", "update": 5, "epoch": 1, "tokens": 100},
+        {"kind": "status", "state": "trained", "update": 5, "epoch": 1},
     ]  # fmt: skip
     row = {"epoch": 1, "update": 5, "valid_loss": 2.0, "valid_nll_loss": 1.0, "valid_bleu": None, "test_bleu": score,
            "test_bleu_tokenised": score}  # fmt: skip
     best = {"score": score, "signature": "s", "epoch": 1}
-    made = record(epochs=[row], bleu={"test": best, "test_tokenised": best}, **changes)
+    bleu = {"test": best, "test_tokenised": best}
+    made = record(epochs=[row], bleu=bleu, updates=5, target_tokens=100, **changes)
     return made, "".join(json.dumps(event) + "\n" for event in events)
 
 
@@ -76,16 +79,27 @@ def double(place: Path) -> None:
     write_checksums(place, ["copy.json"])
 
 
+def nest(path: Path) -> None:
+    path.write_text("[" * 100_000)
+    write_checksums(path.parent, [path.name])
+
+
 DAMAGE = {
     "a truncated file": (lambda place: os.truncate(file(place), 500), "not valid JSON"),
     "a changed file": (touch, f"was changed after it was collected ({CHECKSUMS})"),
     "a record of another schema": (edited(lambda r: r.update(schema=2)), "schema 2 is not 1"),
     "a NaN": (edited(lambda r: r.update(tokens_per_s=float("nan"))), "NaN is not a number"),
-    "a lost field": (edited(lambda r: r.pop("bleu")), "bleu is missing"),
+    "a lost field": (edited(lambda r: r.pop("bleu")), "bleu: is not set"),
     "an edited BLEU": (edited(lambda r: r["bleu"]["test"].update(score=33.4)), "bleu differs from its events"),
     "an edited loss": (edited(lambda r: r["epochs"][0].update(valid_loss=1.0)), "epochs differs from its events"),
-    "settings that are gone": (edited(lambda r: r.update(experiment={})), "damaged (KeyError: 'eval')"),
-    "a seed that is missing": (edited(lambda r: r.update(axes={})), "damaged (KeyError: 'seed')"),
+    "an edited number of updates": (edited(lambda r: r.update(updates=6)), "updates differs from its events"),
+    "an edited status": (edited(lambda r: r.update(status="diverged")), "status differs from its events"),
+    "settings that are gone": (edited(lambda r: r.update(experiment={})), "norm: is not set"),
+    "a seed that is missing": (edited(lambda r: r["axes"].pop("seed")), "axes.seed: is not set"),
+    "a corpus without a name": (edited(lambda r: r["data"].pop("name")), "data.name: is not set"),
+    "scores that are no scores": (edited(lambda r: r["bleu"].update(test=7)), "bleu.test: input should be a valid"),
+    "epochs without numbers": (edited(lambda r: r.update(epochs=[{}])), "epochs.0.epoch: is not set"),
+    "nested too deeply": (lambda place: nest(file(place)), "not valid JSON"),
     "a double": (double, f"its id, {BROKEN}, is not its file name"),
     "a lost file": (lambda place: file(place).unlink(), f"{BROKEN}.json: is missing"),
     "lost events": (lambda place: file(place, ".events.jsonl.gz").unlink(), "its events are missing"),
@@ -173,7 +187,7 @@ def test_a_run_that_lacks_a_file_is_left_out_and_the_others_are_collected(tmp_pa
 
 @pytest.mark.parametrize(
     ("file", "message"),
-    [("events.jsonl", "epochs of the record differs from it"), ("hyps/test.epoch1.txt", "is damaged, it has 0 lines")],
+    [("events.jsonl", "status of the record differs from it"), ("hyps/test.epoch1.txt", "is damaged, it has 0 lines")],
 )
 def test_files_that_were_damaged_since_replace_no_sound_ones(file, message, tmp_path, collect):
     run = tmp_path / "runs" / RUN
@@ -206,6 +220,7 @@ def tiny_corpus(place: Path) -> Path:
         (100.0, None, ""),
         (99.0, None, "0123456789.json: BLEU is 99.0, its hypotheses score 100.0\n"),
         (100.0, "ein süßer Hund\nund\n".encode("latin-1"), "0123456789.test.txt.gz is damaged ('utf-8' codec"),
+        (100.0, b"the cat sat on the mat .\n", "0123456789.test.txt.gz has 1 lines, the test set 2\n"),
     ],
 )
 def test_what_is_collected_can_be_verified(score, hypotheses, complaint, tmp_path, collect, call):

@@ -6,7 +6,7 @@ from ln_repro.corpus.prepare import fingerprint
 from ln_repro.engine.device import resolve_precision
 from ln_repro.experiment.compose import CONF, compose, experiments, grid
 from ln_repro.experiment.settings import build
-from ln_repro.sweep.grid import grid_runs, select
+from ln_repro.sweep.grid import Grid, grid_runs, select
 
 GRIDS = {
     "design": 12, "section3_2": 15, "section4": 11, "init": 14, "schemes": 15, "bert": 6, "gradients": 4,
@@ -37,7 +37,7 @@ def test_every_run_of_every_grid_is_an_experiment_of_its_own_on_every_corpus(nam
     """What the experiments are composed to is told by their hashes (test_compose)."""
     assert {path.stem for path in (CONF / "grid").glob("*.yaml")} == set(GRIDS)
     for corpus in BERTS if name == "bert" else CORPORA:
-        found = grid_runs(grid(name), corpus, 2, ["tracker=none"], list(experiments()))
+        found = grid_runs(Grid(**grid(name)), corpus, 2, ["tracker=none"], list(experiments()))
         assert len({tuple(run.overrides) for run in found}) == len(found) == 2 * GRIDS[name]
         assert {run.exp for run in found} <= set(experiments()) and {run.seed for run in found} == {1, 2}
 
@@ -107,7 +107,9 @@ def test_runs_whose_record_is_kept_are_left_out_when_asked(tmp_path, monkeypatch
 
 
 def test_the_design_grid_is_a_full_factorial():
-    built = [build(compose(run.overrides)) for run in grid_runs(grid("design"), "iwslt", 1, [], list(experiments()))]
+    built = [
+        build(compose(run.overrides)) for run in grid_runs(Grid(**grid("design")), "iwslt", 1, [], list(experiments()))
+    ]
     axes = {(e.norm, e.schedule.warmup_updates > 0, e.optimizer.name) for e in built}
     assert len(axes) == 2 * 2 * 3
     for experiment in built:  # the ramp is the only difference between warm-up and none
@@ -128,5 +130,5 @@ def test_a_dry_run_prints_a_row_a_run_on_the_grids_own_corpus_and_starts_nothing
     [([], [], 24), (["postln_warm-s2"], [], 1), (["*-s1"], ["*radam*"], 8), (["postln_warm", "preln_warm"], [], 4)],
 )
 def test_patterns_choose_runs(only, but, left):
-    every = grid_runs(grid("design"), "toy", 2, [], list(experiments()))
+    every = grid_runs(Grid(**grid("design")), "toy", 2, [], list(experiments()))
     assert len(select(every, only, but)) == left
