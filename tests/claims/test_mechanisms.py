@@ -10,7 +10,8 @@ import pytest
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import fisher_exact
 from ln_repro.claims.mechanisms import CAUSE, MECHANISMS, NO_CAUSE, OPEN, START, assess, instability
-from ln_repro.records.archive import Run
+from ln_repro.commands.archive import read_archive
+from ln_repro.records.archive import Run, records_folder
 from ln_repro.report.export import mechanisms_table
 from ln_repro.report.figure_mechanisms import draw_mechanisms
 from tests.claims.made import gathered, made
@@ -96,6 +97,32 @@ def test_the_figure_has_a_panel_for_each_probed_intervention(tmp_path):
     assert MECHANISMS[0].name not in text
 
 
+def read(page: str) -> str:
+    """Return a document as one line."""
+    return " ".join((ROOT / page).read_text("utf-8").split())
+
+
+def test_the_changes_of_the_output_that_the_documents_report() -> None:
+    """The relative change of the decoder's output by an early update, in the committed runs at 0.002."""
+    toy = read_archive(records_folder()).evidence["toy"]
+
+    def between(evidence: Evidence, arm: str) -> tuple[str, str]:
+        changes = [MECHANISMS[-1].largest(run) for run in evidence.curve(arm)[0.002]]
+        return f"{min(changes):.2f}", f"{max(changes):.2f}"
+
+    low, high = between(toy, "postln_nowarm")
+    low_pre, high_pre = between(toy, "preln_nowarm_anchored")
+    warm = between(toy, "postln_warm")[1]
+    small = between(toy.others["model.branch_gain=0.343"], "postln_nowarm")
+    capped = between(toy.others["optimizer.max_relative_update=0.0066"], "postln_nowarm")
+    for page in ("README.md", "docs/fidelity.md"):
+        text = read(page)
+        assert f"by {low} to {high} times its norm where Post-LN fails, by {low_pre} to {high_pre} in Pre-LN" in text
+        assert f"less than {warm} during warm-up" in text or f"in a ramp it stays below {warm}" in text
+    assert f"with small initial branches by {small[0]} to {small[1]}" in text
+    assert f"with capped steps it is {capped[0]} to {capped[1]}" in text
+
+
 def test_the_vanishing_gradients_that_the_documents_report() -> None:
     """Of the committed runs with probes, how many train if the lowest decoder layer's gradient vanishes, and if not.
 
@@ -114,7 +141,6 @@ def test_the_vanishing_gradients_that_the_documents_report() -> None:
         (True, True, False): 4, (True, True, True): 4, (True, False, True): 7,
     }  # fmt: skip
     assert fisher_exact(4, 8, 7, 7) == pytest.approx(0.077, abs=5e-4)
-    pages = ("README.md", "docs/fidelity.md")
-    readme, fidelity = (" ".join((ROOT / page).read_text("utf-8").split()) for page in pages)
+    readme, fidelity = read("README.md"), read("docs/fidelity.md")
     assert "separated all 30 runs" in readme and "all 7 without" in readme and "4 of the 8" in readme
     assert "In 12 runs" in fidelity and "all 18 others" in fidelity and "11 of the 15 predictions" in fidelity
