@@ -30,10 +30,6 @@ from ln_repro.system.subprocesses import SELF, cores
 
 DOCS = Path(__file__).parents[1] / "docs"
 TABLE = DOCS / "scale.csv"
-COLUMNS = [
-    "pairs", "cores", "cpu_seconds", "pairs_per_cpu_second", "peak_megabytes", "largest_process_megabytes",
-    "sacremoses", "our_tokeniser", "subword_nmt", "our_segmenter", "learn_bpe_seconds", "our_learner_seconds",
-]  # fmt: skip
 MERGES = 40_000
 SAMPLE = 4_000
 """Number of lines on which functions are compared with those of the libraries, and on which merges are learnt."""
@@ -47,7 +43,7 @@ def main() -> None:
         print(row, flush=True)
         rows[int(row["pairs"])] = row
         with TABLE.open("w", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer = csv.DictWriter(file, [*row], lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows[pairs] for pairs in sorted(rows))
     write_page([rows[pairs] for pairs in sorted(rows)])

@@ -27,8 +27,8 @@ def main() -> int:
         (results / "tables" / name).write_text(text, encoding="utf-8")
     print(f"{len(files)} files of tables written to results/tables")
     readme.write_text(with_verdicts(readme.read_text(encoding="utf-8"), rows), encoding="utf-8")
-    drawn = draw_all(evidence, results / "theory.json", results / "figures")
-    print(f"{len(drawn.paths)} figures written to results/figures")
+    paths, _ = draw_all(evidence, results / "theory.json", results / "figures")
+    print(f"{len(paths)} figures written to results/figures")
     picture = results / "figures" / f"{figure_rates.NAME}.svg"
     svg = picture.read_text(encoding="utf-8") if picture.exists() else ""
     (results / "report.html").write_text(page(kept.runs, rows, theory, svg), encoding="utf-8")

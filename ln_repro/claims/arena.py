@@ -99,9 +99,11 @@ def _epochs(runs: Sequence[Run], reference: Sequence[Run]) -> float:
     if not reference:
         return math.nan
     curves = [[one.curve(VALID_LOSS) for one in group] for group in (runs, reference)]
-    target = fmean(at(curve, PART * max(curve)) for curve in curves[1] if curve)
+    if not all(curves[1]):
+        return math.nan
+    target = fmean(at(curve, PART * max(curve)) for curve in curves[1])
     own, others = (fmean(reached(curve, target, falling=True) for curve in group) for group in curves)
-    return own / others
+    return own / others if math.isfinite(others) else math.nan
 
 
 def _unevenness(runs: Sequence[Run]) -> tuple[float, float] | None:

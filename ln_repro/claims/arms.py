@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ln_repro.claims.evidence import Arm
 from ln_repro.experiment.compose import named, sources
-from ln_repro.system.files import write_atomically
+from ln_repro.system.files import read_json, write_atomically
 
 LOCK = "experiments.lock.json"
 """File beside the folder of records: the `Arm` of each experiment, and a digest of the files they depend on."""
@@ -25,7 +25,7 @@ class Arms:
         for path in sorted(sources()):
             digest.update(f"{path.name}\n".encode() + path.read_bytes())
         self.digest = digest.hexdigest()
-        locked = json.loads(self.lock.read_text()) if self.lock.is_file() else {}
+        locked = read_json(self.lock, dict) or {}
         self.known: dict[str, Arm | None] = {}
         if locked.get("sources") == self.digest:
             self.known = {exp: arm and Arm(*arm) for exp, arm in locked["experiments"].items()}

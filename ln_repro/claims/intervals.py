@@ -1,4 +1,4 @@
-"""Statistics over seeds: Student's 95 % intervals of means, ratios and exponents, Fisher's test, rank correlation."""
+"""Statistics over seeds: Student's 95 % intervals of means, ratios and exponents, and Fisher's exact test."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -91,10 +91,3 @@ def exponent(curve: Mapping[int, float]) -> float:
 def slope(values: Sequence[float]) -> float:
     """Return the slope of the line through values at 1, 2, ..."""
     return linear_regression(range(1, len(values) + 1), values).slope
-
-
-def spearman(x: Sequence[float], y: Sequence[float]) -> float:
-    """Return Spearman's rank correlation; ties share their mean rank. Return 0 if all values of x or of y are equal."""
-    from scipy.stats import spearmanr  # slow to import, and not needed for tables and figures of runs
-
-    return float(spearmanr(x, y).statistic) if len(set(x)) > 1 < len(set(y)) else 0.0

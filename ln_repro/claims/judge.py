@@ -155,7 +155,8 @@ def command_of(claim: Claim, rule: Rule, setting: str, result: Row) -> str:
     Depths have a grid of their own. Fine-tuning has one command per arm, because each starts from its own runs, which
     the user fills in.
     """
-    number = rule.seeds + (result["seeds"] if MORE in (result["needs"] or "") else 0)
+    unclear = any(part.startswith(MORE) for part in (result["needs"] or "").split("; "))
+    number = rule.seeds + (result["seeds"] if unclear else 0)
     if claim.grid and rule is claim.others:
         return f"ln-repro sweep grid={claim.grid} corpus={setting} seeds={number}"
     seeds = ",".join(map(str, range(1, number + 1)))  # a choice sweep of Hydra

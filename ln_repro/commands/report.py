@@ -37,10 +37,10 @@ def figures_command(options: argparse.Namespace) -> int:
     kept, arms, evidence = read_archive(folder)
     out = options.out or folder.parent / "figures"
     with explained(out, "--out"):
-        drawn = draw_all(evidence, folder.parent / "theory.json", out)
-    for line in (*uncounted(kept.runs, arms), *drawn.left_out):
+        paths, left_out = draw_all(evidence, folder.parent / "theory.json", out)
+    for line in (*uncounted(kept.runs, arms), *left_out):
         say(f"not drawn: {line}")
-    print(*drawn.paths, sep="\n")
+    print(*paths, sep="\n")
     return complaints(kept.problems)
 
 

@@ -5,7 +5,7 @@ figures 2, 3(c) and 6.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 Quantity = Literal["loss", "bleu", "accuracy"]
@@ -21,26 +21,14 @@ class Reading:
     uncertainty: float
 
 
-Readings = Mapping[str, tuple[Reading, ...]]
-"""The known values by arm."""
-
-
-@dataclass(frozen=True)
-class Series:
-    """A curve: its arm (`conf/arm`), its label in the legend, and its known values."""
-
-    arm: str
-    label: str
-    readings: tuple[Reading, ...] = ()
-
-
 @dataclass(frozen=True)
 class Panel:
     """One pair of axes; the x axis is the epoch or, for accuracy, the number of updates of pre-training."""
 
     title: str
     quantity: Quantity
-    series: tuple[Series, ...]
+    arms: Mapping[str, str]  # the label of each curve in the legend, by arm (`conf/arm`)
+    readings: Mapping[str, tuple[Reading, ...]] = field(default_factory=dict)  # the known values, by arm
     corpus: str = "iwslt"
 
 
@@ -52,12 +40,6 @@ class Figure:
     rows: tuple[tuple[Panel, ...], ...]
     about: str = ""  # the arm that is its subject, if there is one; without a run of it, the figure is not drawn
     corpora: tuple[str, ...] = ()  # those to draw it for; empty: all that are translated
-
-
-def curves(labels: Mapping[str, str], readings: Readings | None = None) -> tuple[Series, ...]:
-    """Return the curves of arms, given with their labels, and their known values."""
-    known = readings or {}
-    return tuple(Series(arm, label, known.get(arm, ())) for arm, label in labels.items())
 
 
 def by_epoch(*values: float) -> dict[int, float]:
@@ -93,8 +75,8 @@ FIGURE_2_BLEU = {
 FIGURE_2 = Figure(
     "Figure 2: Post-LN by length of the warm-up",
     (
-        (Panel("(a) Adam", "loss", curves(ADAM)), Panel("(b) SGD", "loss", curves(SGD))),
-        (Panel("", "bleu", curves(ADAM, FIGURE_2_BLEU)), Panel("", "bleu", curves(SGD))),
+        (Panel("(a) Adam", "loss", ADAM), Panel("(b) SGD", "loss", SGD)),
+        (Panel("", "bleu", ADAM, FIGURE_2_BLEU), Panel("", "bleu", SGD)),
     ),
 )
 
@@ -147,22 +129,22 @@ FIGURE_4_BLEU = {
     ),
 }
 """Digitised from the image of figure 4(b)."""
-FIGURE_4_WMT = curves({
+FIGURE_4_WMT = {
     "preln_nowarm": "Pre-LN (Adam w/o warm-up)",
     "preln_nowarm_high": "Pre-LN (Adam w/o, higher rate)",
     "postln_warm": "Post-LN (Adam w/ warm-up)",
     "postln_warm_high": "Post-LN (Adam w/, higher rate)",
-})  # fmt: skip
+}
 FIGURE_4 = Figure(
     "Figure 4: Pre-LN without warm-up beside Post-LN with it",
     (
         (
-            Panel("(a) validation loss", "loss", curves(FIGURE_4_ARMS, FIGURE_4_LOSS)),
-            Panel("(b) BLEU", "bleu", curves(FIGURE_4_ARMS, FIGURE_4_BLEU)),
+            Panel("(a) validation loss", "loss", FIGURE_4_ARMS, FIGURE_4_LOSS),
+            Panel("(b) BLEU", "bleu", FIGURE_4_ARMS, FIGURE_4_BLEU),
         ),
         (
-            Panel("(c) validation loss, two rates", "loss", FIGURE_4_WMT, "wmt"),
-            Panel("(d) BLEU, two rates", "bleu", FIGURE_4_WMT, "wmt"),
+            Panel("(c) validation loss, two rates", "loss", FIGURE_4_WMT, corpus="wmt"),
+            Panel("(d) BLEU, two rates", "bleu", FIGURE_4_WMT, corpus="wmt"),
         ),
     ),
 )
@@ -170,7 +152,7 @@ FIGURE_4 = Figure(
 FIGURE_5_ARMS = {"preln_nowarm_linear": "Pre-LN", "postln_nowarm_linear": "Post-LN"}
 FIGURE_5 = Figure(
     "Figure 5(b, c): fine-tuning by length of pre-training",
-    ((Panel("", "accuracy", curves(FIGURE_5_ARMS)),),),
+    ((Panel("", "accuracy", FIGURE_5_ARMS),),),
     corpora=("mrpc", "rte", "minimrpc", "minirte"),
 )
 FIGURE_5A_ARMS = {
@@ -184,7 +166,7 @@ FIGURE_5A_ARMS = {
 }  # fmt: skip
 FIGURE_5A = Figure(
     "Figure 5(a): BERT pre-training by rate and warm-up",
-    (tuple(Panel(rate, "loss", curves(arms)) for rate, arms in FIGURE_5A_ARMS.items()),),
+    (tuple(Panel(rate, "loss", arms) for rate, arms in FIGURE_5A_ARMS.items()),),
     about="preln_nowarm_linear_high",
     corpora=("toybert", "minibert", "wikinews", "bert"),
 )
@@ -201,7 +183,7 @@ FIGURE_6_LOSS = {"postln_nowarm_fixed": (Reading({27: 4.3}, 0.05),)}
 """Printed in appendix H: "around 4.3 at epoch 27"."""
 FIGURE_6 = Figure(
     "Figure 6: Post-LN at a small fixed rate",
-    ((Panel("", "loss", curves(FIGURE_6_ARMS, FIGURE_6_LOSS)),),),
+    ((Panel("", "loss", FIGURE_6_ARMS, FIGURE_6_LOSS),),),
     about="postln_nowarm_fixed",
 )
 """The paper does not state which runs its other two curves are; here they are the last two, one of them its "best"."""

@@ -77,7 +77,8 @@ def _draw_curve(axis: Any, curves: Sequence[Mapping[int, float]], label: str, st
     """Draw the geometric mean over the runs with the most probes, and their range as a band."""
     most = max(map(len, curves), default=0)
     curves = [curve for curve in curves if len(curve) == most]
-    columns = {update: [curve[update] for curve in curves] for update in sorted(curves[0] if curves else ())}
+    shared = sorted(set.intersection(*map(set, curves))) if curves else []
+    columns = {update: [curve[update] for curve in curves] for update in shared}
     known = {update: values for update, values in columns.items() if all(0 < v < math.inf for v in values)}
     if known:
         places = [max(update, BEFORE) for update in known]

@@ -87,6 +87,7 @@ def _draw_curve(
     """Draw the seeds as points and their means as a line."""
     points = [(rate, getattr(run, quantity)) for rate, runs in curve.items() for run in runs]
     finite = [(rate, value) for rate, value in points if math.isfinite(value)]
-    axis.plot(*zip(*finite, strict=True), ".", color=style["color"], alpha=0.5, markersize=4)
+    if finite:
+        axis.plot(*zip(*finite, strict=True), ".", color=style["color"], alpha=0.5, markersize=4)
     means = {rate: fmean(value for at, value in finite if at == rate) for rate in dict(finite)}
     axis.plot([*means], [*means.values()], label=label, linewidth=1.6, **style)

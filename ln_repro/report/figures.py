@@ -40,14 +40,6 @@ OF_THE_PAPER = "iwslt"
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """The files of the figures, and one message for each figure that was not drawn."""
-
-    paths: list[Path]
-    left_out: list[str]
-
-
-@dataclass(frozen=True)
 class Curve:
     """A quantity of an arm by epoch or, for accuracy, by updates of pre-training."""
 
@@ -57,26 +49,26 @@ class Curve:
     seeds: int  # number of seeds
 
 
-def draw_all(evidence: Mapping[str, Evidence], theory: Path, out: Path) -> Drawn:
-    """Draw the figures of runs, and those of the theory if the file ``theory`` exists."""
+def draw_all(evidence: Mapping[str, Evidence], theory: Path, out: Path) -> tuple[list[Path], list[str]]:
+    """Draw the figures of runs, and those of the theory if the file ``theory`` exists; return as `draw_runs`."""
     content = read_json(theory, dict) or {}
-    runs = draw_runs(evidence, out)
-    ours = [path for draw in (draw_rates, draw_mechanisms, draw_arena) for path in draw(evidence, out)]
-    of_theory = draw_theory(content["figures"], out) if "figures" in content else []
-    return Drawn([*runs.paths, *ours, *of_theory], runs.left_out)
+    paths, left_out = draw_runs(evidence, out)
+    paths += [path for draw in (draw_rates, draw_mechanisms, draw_arena) for path in draw(evidence, out)]
+    return paths + draw_theory(content.get("figures", {}), out), left_out
 
 
-def draw_runs(evidence: Mapping[str, Evidence], folder: Path) -> Drawn:
+def draw_runs(evidence: Mapping[str, Evidence], folder: Path) -> tuple[list[Path], list[str]]:
     """Draw every figure for which at least two arms were run, as PNG and SVG in one folder per corpus.
 
-    Figures that were already drawn from the same records are not drawn again.
+    Figures that were already drawn from the same records are not drawn again. Return the files, and a message for each
+    figure that was not drawn.
     """
-    paths, left_out = [], []
+    paths, left_out = list[Path](), list[str]()
     for corpus, of_corpus in sorted(evidence.items()):
         arms = records_by_arm(of_corpus)
         for name, figure in figures_of(corpus).items():
             rows = [row for row in figure.rows if row[0].corpus in (OF_THE_PAPER, corpus)]  # WMT14's for WMT14 alone
-            wanted = {series.arm for row in rows for panel in row for series in panel.series}
+            wanted = {arm for row in rows for panel in row for arm in panel.arms}
             run = sorted(wanted & arms.keys())
             if len(run) < 2:
                 left_out.append(f"{corpus}/{name}: only {len(run)} of its {len(wanted)} arms have been run")
@@ -88,7 +80,7 @@ def draw_runs(evidence: Mapping[str, Evidence], folder: Path) -> Drawn:
             data = [[record["epochs"], record["status"]] for record in records]
             draw = partial(draw_figure, figure.title, rows, corpus, arms)
             paths += draw_once(folder / corpus / name, [record["id"] for record in records], data, draw)
-    return Drawn(paths, left_out)
+    return paths, left_out
 
 
 def figures_of(corpus: str) -> dict[str, Figure]:
@@ -135,21 +127,21 @@ def draw_figure(title: str, rows: Sequence[Sequence[Panel]], corpus: str, arms: 
 
 def signature(rows: Sequence[Sequence[Panel]], arms: Arms) -> str:
     """Return the distinct signatures of the BLEU scores in the panels."""
-    series = (series for row in rows for panel in row if panel.quantity == "bleu" for series in panel.series)
-    scores = [record["bleu"].get("test_tokenised") for one in series for record in arms.get(one.arm, ())]
+    shown = (arm for row in rows for panel in row if panel.quantity == "bleu" for arm in panel.arms)
+    scores = [record["bleu"].get("test_tokenised") for arm in shown for record in arms.get(arm, ())]
     return "\n".join(sorted({f"BLEU: {score['signature']}" for score in scores if score}))
 
 
 def draw_panel(axis: Any, panel: Panel, corpus: str, arms: Arms) -> set[int]:
     """Draw the curves of a panel, or the text "not run"; return the numbers of seeds of its curves."""
     seeds = set()
-    for series in panel.series:
-        if line := curve(arms.get(series.arm, ()), panel.quantity):
-            look = style(series.arm, series.label)
-            draw_curve(axis, line, series.label, look)
+    for arm, label in panel.arms.items():
+        if line := curve(arms.get(arm, ()), panel.quantity):
+            look = style(arm, label)
+            draw_curve(axis, line, label, look)
             seeds.add(line.seeds)
             if corpus == OF_THE_PAPER == panel.corpus:
-                draw_readings(axis, series.readings, look)
+                draw_readings(axis, panel.readings.get(arm, ()), look)
     axis.set_title(panel.title, fontsize="medium")
     tidy(axis)
     if seeds:

@@ -116,11 +116,12 @@ def _filters(arms: Sequence[Arm]) -> dict[str, Any]:
 
 def finding_panels(finding: Finding, figures: Mapping[str, Any]) -> list[Panel]:
     """Return the panels of a finding, with numbers of five digits."""
-    panels = []
-    for name in PANELS.get(finding["id"], ()):
+    names = PANELS.get(finding["id"], ())
+    panels = [] if names else [_by_width(finding["values"])]
+    for name in names:
         figure, _, part = name.partition(" ")
-        panels.append(described(name, figures[figure][part] if part else figures[figure]))
-    panels = panels or [_by_width(finding["values"])]
+        if found := figures.get(figure):  # not if only some of the findings were computed
+            panels.append(described(name, found[part] if part else found))
     for series in (series for panel in panels for series in panel["series"]):
         series |= {key: [float(f"{y:.5g}") for y in series[key]] for key in ("y", "low", "high") if key in series}
     return panels

@@ -56,7 +56,7 @@ def legend_below(figure: Any, axes: Iterable[Any], columns: int = 4, last: Seque
     legends = [axis.get_legend_handles_labels() for axis in axes]
     named = {label: line for lines, labels in legends for line, label in zip(lines, labels, strict=True)}
     named |= {label: named.pop(label) for label in last if label in named}
-    columns = min(columns, len(named))
+    columns = max(1, min(columns, len(named)))
     figure.legend(named.values(), named, loc="lower center", ncols=columns, frameon=False, **more)
     return 0.25 + 0.22 * math.ceil(len(named) / columns)
 

@@ -112,5 +112,5 @@ def hidden(measured: Measured, norm: str) -> Measured:
 
 def bounds(norm: str, layers: Iterable[str], d: int, d_ff: int, *more: Any) -> Series:
     """Return Lemma 2's bounds by layer; ``more`` as in `lemmas.pre_bounds`."""
-    post = [lemmas.post_square(d, d_ff)] * 2
+    post = [1 + lemmas.feed_forward_share(d, d_ff)] * 2  # the same in every layer
     return {layer: post if norm == "postln" else [*lemmas.pre_bounds(int(layer), d, d_ff, *more)] for layer in layers}

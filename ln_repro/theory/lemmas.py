@@ -30,11 +30,6 @@ def feed_forward_share(d: int, d_ff: int) -> float:
     return 2 * d * d_ff / (d + d_ff) ** 2
 
 
-def post_square(d: int, d_ff: int) -> float:
-    """Return E norm^2 / d of x5 in Post-LN, which is the same in every layer (Lemma 2)."""
-    return 1 + feed_forward_share(d, d_ff)
-
-
 def pre_bounds(passed: int, d: int, d_ff: int, start: float = 1.0, attentions: int = 1) -> Interval:
     """Return bounds on E norm^2 / d of Pre-LN's stream after ``passed`` layers (Lemma 2); it is ``start`` before them.
 
@@ -42,11 +37,6 @@ def pre_bounds(passed: int, d: int, d_ff: int, start: float = 1.0, attentions: i
     """
     least = start + passed * feed_forward_share(d, d_ff)
     return least, least + passed * attentions
-
-
-def pre_first(d: int, d_ff: int, positions: int) -> float:
-    """Return E norm^2 / d after one layer of Pre-LN, where the mean of n independent positions has norm^2 d / n."""
-    return 1 + feed_forward_share(d, d_ff) + 1 / positions
 
 
 def last_gradient(d: int, d_ff: int, square: float, targets: int) -> float:
@@ -67,11 +57,6 @@ def norm_jacobian(x: Tensor) -> Tensor:
     return d**0.5 / y.norm() * (eye - torch.outer(y, y) / y.square().sum()) @ (eye - 1 / d)
 
 
-def measured_jacobian(x: Tensor) -> Tensor:
-    """Return the Jacobian (d, d) of the layer norm at x (d,), by autograd."""
-    return torch.func.jacrev(layer_norm)(x)
-
-
 def relu(unit: Unit) -> Measurement:
     """Measure ``ratio``, the mean norm^2 of ReLU(X) divided by that of Lemma 1, from ``numbers`` Gaussian numbers."""
     d, sigma = unit["d"], unit["sigma"]
@@ -88,11 +73,12 @@ def jacobian(unit: Unit) -> Measurement:
     """
     d = unit["d"]
     x = torch.randn(d, generator=unit.generator(), dtype=torch.double)
-    measured = measured_jacobian(x)
+    by_autograd = torch.func.jacrev(layer_norm)
+    measured = by_autograd(x)
     spectral = float(torch.linalg.matrix_norm(measured, 2)) / d**0.5
     return {
         "error": float((measured - norm_jacobian(x)).abs().max()),
         "exact": spectral * float((x - x.mean()).norm()),
         "bound": spectral * float(x.norm()),
-        "scaling": float((measured_jacobian(SCALE * x) * SCALE - measured).abs().max()),
+        "scaling": float((by_autograd(SCALE * x) * SCALE - measured).abs().max()),
     }

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from ln_repro.claims.intervals import exponent, slope, spearman
+from scipy.stats import spearmanr
+
+from ln_repro.claims.intervals import exponent, slope
 from ln_repro.theory import lemmas
 from ln_repro.theory.unit import Measured, Measurement, Unit
 
@@ -64,8 +66,8 @@ def spread(curve: Curve) -> float:
 
 
 def order(curve: Curve) -> float:
-    """Return the rank correlation with the number of the layer."""
-    return spearman(range(len(curve)), curve)
+    """Return Spearman's rank correlation with the number of the layer; 0 if all values are equal."""
+    return float(spearmanr(range(len(curve)), curve).statistic) if len(set(curve)) > 1 else 0.0
 
 
 def upper_exponent(curve: Curve) -> float:
@@ -132,5 +134,8 @@ def pre_slope(unit: Unit, result: Measurement, stack: str | None = None) -> Curv
 
 
 def pre_first(unit: Unit, result: Measurement) -> Curve:
-    """Read the ratio of norm^2 / d after the first layer of the simplified Pre-LN model to 1 + c + 1/n."""
-    return [result["square"][0] / lemmas.pre_first(unit["d"], unit["d_ff"], unit["positions"])]
+    """Read the ratio of norm^2 / d after the first layer of the simplified Pre-LN model to 1 + c + 1/n.
+
+    The mean of n independent positions has norm^2 d / n.
+    """
+    return [result["square"][0] / (1 + feed_forward_share(unit, None) + 1 / unit["positions"])]

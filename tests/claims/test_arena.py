@@ -9,7 +9,7 @@ import pytest
 from ln_repro.claims.arena import arena
 from ln_repro.report.arena import arena_data, arena_tables
 from ln_repro.report.figure_arena import draw_arena
-from tests.claims.made import gathered, on_rates
+from tests.claims.made import gathered, made, on_rates
 
 LOSSES = {"preln": [6.0, 5.0, 4.0], "deepnorm": [5.0, 4.0, 4.0], "postln": [7.0, 6.0, 5.0]}
 RATES = {
@@ -66,6 +66,14 @@ def test_a_scheme_that_never_reaches_the_loss_has_no_number_of_epochs():
     assert math.isinf(entry.epochs)
     (row,) = arena_tables([entry], {})[0]["rows"]
     assert row[:5] == ["ReZero", "5.0", "3", "0.001", "no"] and row[7] == "-"
+
+
+@pytest.mark.parametrize("lost", [[9.0] * 3, [None]])
+def test_no_number_of_epochs_is_relative_to_a_run_of_pre_ln_that_does_not_reach_the_loss(lost):
+    runs = on_rates("toy", {"rezero_nowarm": {1e-3: [30.0] * 3}}, losses=[5.0, 4.0, 3.0], bleus=[None] * 3)
+    for seed, losses in enumerate(([5.0, 4.0, 3.0], [5.0, 4.0, 3.0], lost), 1):
+        runs.append(made("toy_preln_nowarm_anchored", seed, losses=losses, bleus=[None] * len(losses)))
+    assert all(math.isnan(entry.epochs) for entry in arena(gathered(runs)["toy"]))
 
 
 def test_the_figure_names_the_schemes(tmp_path):

@@ -109,3 +109,5 @@ def test_the_lock_file_is_read_if_it_is_up_to_date_and_written_the_same_twice(tm
     source.write_text("lr: 2")
     arms().save()
     assert len(asked) == 4 and json.loads(lock.read_text())["sources"] != stale["sources"]
+    lock.write_text("<<<<<<< of a merge")
+    assert arms().known  # composed again

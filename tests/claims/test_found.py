@@ -209,6 +209,13 @@ def test_an_arm_that_is_judged_and_a_control_is_run_once() -> None:
     )
 
 
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_seeds_that_are_missing_are_not_asked_for_in_addition_to_five(seeds: int) -> None:
+    runs = [run for run in made_runs("toy", {arm: {} for arm in CLAIMS["MT-6"].others.arms}) if run.seed <= seeds]
+    (found,) = row_of(CLAIMS["MT-6"], gathered(runs))["other_corpora"]
+    assert f"{5 - seeds} more seeds" in found["needs"] and found["command"].endswith("seed=1,2,3,4,5")
+
+
 def test_a_rule_says_how_many_of_its_records_are_older() -> None:
     runs = made_runs("iwslt", of_paper("MT-1.anchored"))
     for run, time in zip(runs, ("2026-11-21T14:29:59Z", "2026-11-21T14:30:01Z"), strict=False):

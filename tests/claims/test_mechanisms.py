@@ -87,6 +87,15 @@ def test_a_probe_with_a_value_that_is_not_finite_is_left_out() -> None:
     assert {*instability(run)} - {*instability(replace(run, events=events))} == {8}
 
 
+def test_a_band_is_drawn_where_all_runs_were_probed(tmp_path):
+    """A probe with a value that is not finite is left out, at another update in each of two runs."""
+    runs = [probed("postln_nowarm", seed, 1.0, 3.0) for seed in (1, 2)]
+    lost = [replace(run, events=[event for event in run.events if event.get("update") != update])
+            for run, update in zip(runs, (8, START), strict=True)]  # fmt: skip
+    runs = [*lost, probed("postln_warm", 1, 30.0, 0.5), probed("postln_nowarm", 1, 28.0, 0.5, **GI_ADAM)]
+    assert draw_mechanisms(gathered(runs), tmp_path)
+
+
 def test_the_figure_has_a_panel_for_each_probed_intervention(tmp_path):
     runs = [probed("postln_nowarm", seed, 1.0, 3.0) for seed in range(1, 6)]
     assert draw_mechanisms(gathered(runs), tmp_path) == []

@@ -180,7 +180,7 @@ def fine_tuning_edge(one: FineTunesFaster, name: str) -> Edge:
         arms = {arm: {seed: made(seed=seed) for seed in range(1, 7)} for arm in one.arms}
         for arm, runs in arms.items():
             for run in runs.values():
-                run.record["epochs"][-1]["valid_accuracy"] = 0.7 + gain * (arm == one.first)
+                run.record["epochs"][-1]["valid_accuracy"] = 0.7 + gain * (arm == one.arms[0])
         starts[start] = Evidence(arms)
     return Evidence(starts[0].arms, starts=starts), REPRODUCED, None
 

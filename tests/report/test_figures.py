@@ -11,9 +11,10 @@ from ln_repro.experiment import compose
 from ln_repro.paper.figures import FIGURES, Panel
 from ln_repro.records.archive import Run
 from ln_repro.report.curves import draw_losses
+from ln_repro.report.figure_rates import draw_rates
 from ln_repro.report.figures import curve, draw_all, draw_panel, draw_runs, figures_of, records_by_arm, style
 from ln_repro.report.plotting import COLOURS, GREY, figure_style
-from tests.claims.made import KNOWN, gathered, made
+from tests.claims.made import KNOWN, gathered, made, on_rates
 from tests.claims.test_bert import POST, PRE, runs_of, tuned
 
 FIGURE_4_BLEU = FIGURES["figure_4"].rows[0][1]
@@ -70,9 +71,9 @@ def test_a_diverged_run_is_marked_where_it_ended_and_the_mean_goes_on_without_it
 @pytest.mark.parametrize("name", FIGURES)
 def test_curves_of_a_panel_are_arms_that_look_different_even_without_colours(name: str) -> None:
     for panel in (panel for row in FIGURES[name].rows for panel in row):
-        arms = {series.arm for series in panel.series}
-        assert arms <= KNOWN and len(arms) == len(panel.series) == len({series.label for series in panel.series})
-        looks = [style(series.arm, series.label) for series in panel.series]
+        assert {*panel.arms} <= KNOWN and len({*panel.arms.values()}) == len(panel.arms)
+        assert {*panel.readings} <= {*panel.arms}
+        looks = [style(arm, label) for arm, label in panel.arms.items()]
         grey = {(look["linestyle"], look["marker"], look["markerfacecolor"] == "white") for look in looks}
         assert len(grey) == len(looks)
 
@@ -81,24 +82,34 @@ def test_figures_are_drawn_by_corpus_and_the_others_are_listed(tmp_path: Path) -
     records = [made(f"multi30k_{arm}", bleus=[1.0, 2.0]) for arm in ARMS]
     evidence = gathered([*records, made("toy_postln_warm"), made("toy_preln_warm", init="fairseq"),
                          made("tatoeba_postln_warm"), made("tatoeba_preln_nowarm")])  # fmt: skip
-    found = draw_runs(evidence, tmp_path / "a b")
+    paths, left_out = draw_runs(evidence, tmp_path / "a b")
     names = ["figure_4", "figure_6"]
     expected = [tmp_path / "a b" / "multi30k" / f"{name}.{kind}" for name in names for kind in ("png", "svg")]
     for text in (path.read_text() for path in expected[1::2]):
         assert "ln-repro reproduce ID" in text and any(run.record["id"] in text for run in records)
-    assert found.paths[:4] == expected and all(path.stat().st_size > 5000 for path in expected)
-    assert "tatoeba/figure_6: its main arm, postln_nowarm_fixed, has not been run" in found.left_out
-    assert found.left_out[0] == "multi30k/figure_2: only 1 of its 14 arms have been run"
-    others = [line.split(":")[0] for line in found.left_out if line.startswith("toy/")]
+    assert paths[:4] == expected and all(path.stat().st_size > 5000 for path in expected)
+    assert "tatoeba/figure_6: its main arm, postln_nowarm_fixed, has not been run" in left_out
+    assert left_out[0] == "multi30k/figure_2: only 1 of its 14 arms have been run"
+    others = [line.split(":")[0] for line in left_out if line.startswith("toy/")]
     assert others == [f"toy/{name}" for name in figures_of("toy")]
 
 
 def test_a_figure_is_the_same_whenever_it_is_drawn(tmp_path: Path) -> None:
     records = [made("iwslt_postln_warm", seed, bleus=[seed, 9.0]) for seed in (1, 2)] + [made("iwslt_preln_nowarm")]
-    first, second = (draw_runs(gathered(records), tmp_path / name).paths for name in ("first", "second"))
+    first, second = (draw_runs(gathered(records), tmp_path / name)[0] for name in ("first", "second"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     text = first[1].read_text()  # every line of text is in a comment, too
     assert "<!-- iwslt, 1 to 2 seeds: mean and 95 % interval -->" in text and "<!-- BLEU: nrefs:1|" in text
+
+
+def test_arms_whose_runs_are_all_lost_leave_the_others_as_they_are(tmp_path: Path) -> None:
+    lost: dict[str, Any] = {"losses": [None], "bleus": [None], "rule": "not_finite"}
+    runs = on_rates("toy", {"postln_nowarm": {1e-3: [0.0] * 3, 2e-3: [0.0] * 3}}, **lost)
+    runs += on_rates("toy", {"preln_warm": {1e-3: [50.0] * 3, 2e-3: [60.0] * 3}})
+    svg = draw_rates(gathered(runs), tmp_path)[1].read_text()
+    assert "<!-- . -->" not in svg  # as a category of the axis
+    runs = [made(f"iwslt_postln_nowarm{rate}", **lost) for rate in ("", "_high")]
+    assert draw_runs(gathered(runs), tmp_path)[0]
 
 
 def test_the_command_prints_what_it_wrote(tmp_path: Path, call: Callable[..., tuple[int, str, str]]) -> None:
@@ -118,7 +129,7 @@ def test_the_theory_beside_the_records_is_drawn_too(tmp_path: Path) -> None:
     panels = {name: {"postln decoder": points} for name in "abcd"}
     theory = tmp_path / "theory.json"
     theory.write_text(json.dumps({"figures": {"figure_3": panels}}))
-    assert draw_all({}, theory, tmp_path).paths == [tmp_path / "figure_3.png", tmp_path / "figure_3.svg"]
+    assert draw_all({}, theory, tmp_path)[0] == [tmp_path / "figure_3.png", tmp_path / "figure_3.svg"]
 
 
 def test_the_figure_of_fine_tuning_is_accuracy_by_length_of_pre_training(tmp_path: Path) -> None:
@@ -127,7 +138,7 @@ def test_the_figure_of_fine_tuning_is_accuracy_by_length_of_pre_training(tmp_pat
     pre, post = (curve(arms[arm], "accuracy") for arm in (PRE, POST))
     assert pre and pre.seeds == 6 and pre.means == {100: pytest.approx(73.01), 200: pytest.approx(75.02)}
     assert post and post.means[300] == 50.0 and [*post.intervals] == [100, 200]
-    assert draw_runs(evidence, tmp_path).paths == [tmp_path / "mrpc" / f"figure_5.{kind}" for kind in ("png", "svg")]
+    assert draw_runs(evidence, tmp_path)[0] == [tmp_path / "mrpc" / f"figure_5.{kind}" for kind in ("png", "svg")]
     assert curve([tuned(PRE, 1, 100, 0.9).record | {"experiment": {"start": None}}], "accuracy") is None
 
 

@@ -85,6 +85,11 @@ def test_no_records_and_no_claims_are_a_page_too() -> None:
     Reader(page([], [], NOTHING))
 
 
+def test_findings_without_their_figures_are_a_page_too() -> None:
+    part = {"findings": [one for one in committed.theory()["findings"] if one["id"] == "TH-6"], "figures": {}}
+    Reader(page([], [], part))
+
+
 def test_every_corpus_has_a_name_and_a_place_in_the_order() -> None:
     assert {corpus for others in OTHER_CORPORA.values() for corpus in others} == {*TESTED} < {*CORPORA}
     assert named("wikinews, masked_lm") == "Wikinews, masked words"
