@@ -16,10 +16,6 @@ try:
 except KeyboardInterrupt:  # Ctrl-C before `main`
     raise SystemExit(130) from None
 
-EPILOG = """\
-exit codes: 0 done (divergence is a result), 1 failed, 2 invalid input, 130 interrupted (resumable)
-"""
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
@@ -58,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     main_parser = OneLineParser(
         prog="ln-repro",
         description="Reproduce 'On Layer Normalization in the Transformer Architecture' (Xiong et al., ICML 2020).",
-        epilog=EPILOG,
+        epilog="exit codes: 0 done (divergence is a result), 1 failed, 2 invalid input, 130 interrupted (resumable)",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     main_parser.add_argument("--version", action="version", version=f"ln-repro {__version__}")

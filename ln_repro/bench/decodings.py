@@ -13,7 +13,6 @@ from ln_repro.bench.trainings import Workload, stock_arguments
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.command import training_arguments
 from ln_repro.engine.decoder import Decoder
-from ln_repro.engine.process import Worker
 from ln_repro.system.files import last_line
 
 POLL_SECONDS = 0.05
@@ -55,16 +54,11 @@ class Trained:
 
     def stock(self) -> Decoded:
         """Decode the test set as `fairseq-generate` does."""
-        search, log = self.work.experiment.eval, self.folder / "generate.log"
-        log.unlink(missing_ok=True)
-        arguments = [
-            "test", search.beam, search.lenpen, search.max_len_a, search.max_len_b, self.weights,
-            self.folder / "stock.pt", "--", *stock_arguments(self.work.experiment, self.work.corpus, self.folder),
-        ]  # fmt: skip
-        worker = Worker("generate", [str(part) for part in arguments], log, settings={})
-        worker.wait()
-        worker.check()
-        text = log.read_text()
+        search = self.work.experiment.eval
+        ours = (search.beam, search.lenpen, search.max_len_a, search.max_len_b, self.weights, self.folder / "stock.pt")
+        text = self.work.printed_by(
+            "generate", lambda *given: ["test", *map(str, ours), "--", *stock_arguments(*given)], settings={}
+        )
         found = re.findall(r"^H-(\d+)\t\S+\t(.*)$", text, re.MULTILINE)
         (seconds,) = TRANSLATED.findall(text)
         return float(seconds), {int(number): line for number, line in found}

@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,15 +36,15 @@ class Workload:
         """Return the same workload with another norm placement."""
         return replace(self, experiment=self.experiment.model_copy(update={"norm": norm}))
 
-    def ours(self, runs: int = 1, threads: int = 1) -> float:
+    def ours(self, runs: int = 1) -> float:
         """Return our target tokens per second, summed over ``runs`` simultaneous runs."""
-        return sum(map(speed, self.our_windows(runs, threads)))
+        return sum(map(speed, self.our_windows(runs)))
 
-    def our_windows(self, runs: int = 1, threads: int = 1) -> list[list[Window]]:
+    def our_windows(self, runs: int = 1) -> list[list[Window]]:
         """Train ``runs`` times simultaneously; return the windows of each run, from its events."""
         with tempfile.TemporaryDirectory() as name:
             folders = [Path(name) / str(number) for number in range(runs)]
-            _finish([self._start_ours(folder, threads) for folder in folders])
+            self.train(*folders)
             return [
                 [
                     Window(event["update"], event["tokens"], event["seconds"] - event["saving"])
@@ -54,17 +54,19 @@ class Workload:
                 for folder in folders
             ]
 
-    def train(self, folder: Path) -> None:
-        """Train once, in ``folder``."""
-        _finish([self._start_ours(folder, 1)])
+    def train(self, *folders: Path) -> None:
+        """Train simultaneously, once in each folder."""
+        workers = []
+        for folder in folders:
+            folder.mkdir()
+            arguments = training_arguments(self.experiment, self.corpus, folder / "checkpoints")
+            workers.append(Worker("train", arguments, folder / "train.log"))
+        _finish(workers)
 
     def stock(self, threads: int = 1) -> float:
         """Return stock fairseq's target tokens per second."""
-        with tempfile.TemporaryDirectory() as name:
-            log = Path(name) / "stock.log"
-            arguments = stock_arguments(self.experiment, self.corpus, Path(name))
-            _finish([Worker("stock", arguments, log, threads, settings={})])
-            reports = [_json(line) for line in log.read_text().splitlines() if "| train_inner |" in line]
+        text = self.printed_by("stock", stock_arguments, threads=threads, settings={})
+        reports = [_json(line) for line in text.splitlines() if "| train_inner |" in line]
         return speed(
             Window(int(report["num_updates"]), float(report["wpb"]) * WARM_UP,
                    float(report["wpb"]) * WARM_UP / float(report["wps"]))
@@ -73,23 +75,18 @@ class Workload:
 
     def bare(self) -> float:
         """Return the target tokens per second of a plain loop around the model."""
-        return speed(Window(**_json(line)) for line in self._printed_by("bare") if line.startswith("{"))
+        return speed(Window(**_json(line)) for line in self.printed_by("bare").splitlines() if line.startswith("{"))
 
     def update(self) -> Mapping[str, Any]:
         """Return the operations of one of our updates, the bytes that they read and write, and the bytes saved."""
-        return _json(self._printed_by("count")[-1])
+        return _json(self.printed_by("count").splitlines()[-1])
 
-    def _start_ours(self, folder: Path, threads: int) -> Worker:
-        folder.mkdir()
-        arguments = training_arguments(self.experiment, self.corpus, folder / "checkpoints")
-        return Worker("train", arguments, folder / "train.log", threads)
-
-    def _printed_by(self, worker: str) -> list[str]:
-        """Return the lines that another kind of worker prints, for the same training."""
+    def printed_by(self, job: str, arguments: Callable[..., list[str]] = training_arguments, **how: Any) -> str:
+        """Return what another kind of worker prints, for the same training."""
         with tempfile.TemporaryDirectory() as name:
             log = Path(name) / "log"
-            _finish([Worker(worker, training_arguments(self.experiment, self.corpus, Path(name) / "checkpoints"), log)])
-            return log.read_text().splitlines()
+            _finish([Worker(job, arguments(self.experiment, self.corpus, Path(name) / "checkpoints"), log, **how)])
+            return log.read_text()
 
 
 def speed(windows: Iterable[Window]) -> float:
@@ -114,7 +111,8 @@ def stock_arguments(experiment: Experiment, corpus: Path, folder: Path) -> list[
         "--share-all-embeddings", "--criterion", "label_smoothed_cross_entropy",
         "--label-smoothing", train.label_smoothing, "--optimizer", "adam", "--adam-betas", str(optimizer.betas),
         "--lr", experiment.lr, "--lr-scheduler", "fixed", "--clip-norm", train.clip_norm,
-        "--seed", experiment.torch_seed, "--max-tokens", train.max_tokens, "--max-update", train.max_update,
+        "--seed", experiment.torch_seed, "--max-tokens", train.max_tokens,
+        "--update-freq", train.batches_per_update, "--max-update", train.max_update,
         "--num-workers", 0, "--distributed-world-size", 1, "--log-interval", WARM_UP, "--log-format", "json",
         "--save-dir", folder, "--no-save", "--disable-validation",
         *(["--cpu"] if train.device == "cpu" else []),

@@ -162,8 +162,9 @@ def _of_setting(
         by_key.setdefault(arm.key, []).append(name)
     groups: dict[tuple[str, int | None], dict[str, dict[Rate, dict[Seed, Run]]]] = {}
     for run in runs:
+        pretrained = run.experiment.start.update if run.experiment.start else None
         for name in by_key.get(run.experiment.arm_key(), []):
-            group = groups.setdefault((variation(run.experiment, arms[name]), run.pretraining_updates), {})
+            group = groups.setdefault((variation(run.experiment, arms[name]), pretrained), {})
             group.setdefault(name, {}).setdefault(run.experiment.lr, {}).setdefault(run.seed, run)
     known = next((entropies[key] for run in runs if (key := run.record["data"].get("fingerprint")) in entropies), {})
 

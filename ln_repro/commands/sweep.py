@@ -96,7 +96,7 @@ def compose_runs(request: SweepRequest, options: argparse.Namespace) -> list[Com
     corpus = request.corpus or described.corpus
     runs = grid_runs(described, corpus, request.seeds, request.settings, list(experiments()))
     for axis in AXES:
-        values: Sequence[float] = request.axes.get(axis, ())
+        values = getattr(request, axis)
         if not values and (key := getattr(described, axis)):
             values = compose(runs[0].overrides).get("reference", {}).get(key)
             if not values:

@@ -44,6 +44,8 @@ class Style:
     apostrophes: bool = False
 
 
+STEPS = 1
+"""Increased whenever a change to the shared steps changes the prepared text of any corpus."""
 LANGUAGES = ("de", "en")
 Found = Mapping[str, Path]
 """Raw files by name."""

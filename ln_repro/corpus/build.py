@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.corpus import shards
-from ln_repro.corpus.base import Corpus, Found
+from ln_repro.corpus.base import STEPS, Corpus, Found
 from ln_repro.corpus.binary import SPECIAL, Writer, dictionary
 from ln_repro.corpus.bpe import learn
+from ln_repro.corpus.locate import cached_digest
 from ln_repro.corpus.ngram import entropies
 from ln_repro.corpus.prepared import MANIFEST, Prepared, describe
 from ln_repro.corpus.shards import Shard
@@ -41,7 +42,7 @@ def build(
     data: Data,
     found: Found,
     folder: Path,
-    identity: Mapping[str, Any],
+    fingerprint: str,
     report: Report,
     learnt: Prepared | None,
 ) -> None:
@@ -50,7 +51,7 @@ def build(
     The shards in an existing staging folder are used.
 
     Args:
-        identity: the first part of the manifest.
+        fingerprint: of recipe and raw files.
         learnt: a prepared corpus whose merges and dictionary are used instead of new ones.
     """
     staging = folder.with_name(f".{folder.name}.staging")
@@ -70,7 +71,17 @@ def build(
     entropy = {} if data.only or data.name in LABELLED else entropies(*sides)
     shutil.rmtree(work)
     versions = {name: importlib.metadata.version(name) for name in ("sacremoses", "subword-nmt")}
-    manifest = {**identity, **facts, "entropy": entropy, "versions": versions, "files": describe(staging)}
+    manifest = {
+        "name": data.name,
+        "fingerprint": fingerprint,
+        "source_lang": data.source_lang,
+        "target_lang": data.target_lang,
+        "recipe": data.recipe() | {"only": data.only, "corpus_revision": corpus.revision, "steps_revision": STEPS},
+        "origin": corpus.origin,
+        "licence": corpus.licence,
+        "raw": {name: cached_digest(path) for name, path in found.items()},
+        **facts, "entropy": entropy, "versions": versions, "files": describe(staging),
+    }  # fmt: skip
     write_atomically(staging / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
     if folder.exists():  # damaged, or it would have been used
         shutil.rmtree(folder)

@@ -1,9 +1,7 @@
 """Find raw files in the user's folder, or unpack or download them; then verify them."""
 
-import hashlib
 import io
 import math
-import os
 import shutil
 import tarfile
 from contextlib import AbstractContextManager
@@ -110,9 +108,7 @@ def _store(corpus: Corpus, root: Path) -> Path:
 
 def _unpack_folder(archive: Path, corpus: Corpus, root: Path) -> Path:
     """Return the folder, below ``root``, that an archive is unpacked to."""
-    status = archive.stat()
-    key = f"{os.path.realpath(archive)} {status.st_size} {status.st_mtime_ns}".encode(errors="surrogateescape")
-    return _store(corpus, root) / f"unpacked-{hashlib.sha256(key).hexdigest()[:8]}"
+    return _store(corpus, root) / f"unpacked-{cached_digest(archive).removeprefix('sha256:')[:8]}"
 
 
 def _obtain(corpus: Corpus, data: Data, root: Path, absent: list[Raw], report: Report) -> None:

@@ -2,11 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ln_repro.corpus.base import Corpus, Found
+from ln_repro.corpus.base import STEPS, Corpus
 from ln_repro.corpus.files import Files
 from ln_repro.corpus.glue import Mrpc, Rte
 from ln_repro.corpus.iwslt14 import Iwslt14
@@ -26,8 +25,6 @@ CORPORA: dict[str, Corpus] = {
     corpus.name: corpus
     for corpus in (Toy(), Multi30k(), Tatoeba(), Iwslt14(), Wmt14(), Files(), Monolingual(), Wikinews(), Mrpc(), Rte())
 }
-STEPS = 1
-"""Increased whenever a change to the shared steps changes the prepared text of any corpus."""
 
 
 def fingerprint(data: Data, root: Path) -> str | None:
@@ -74,7 +71,7 @@ def prepare(data: Data, root: Path, report: Report) -> Prepared:
                 report(f"{folder}: its content has changed; preparing {data.name} again")
             from ln_repro.corpus.build import build  # slow to import
 
-            build(corpus, data, found, folder, _identity(data, known, found), report, _learnt(data, root))
+            build(corpus, data, found, folder, known, report, _learnt(data, root))
     ready = opened(folder, known)
     assert ready is not None
     return ready
@@ -140,18 +137,3 @@ def _prepared(root: Path, name: str, only: str | None = None) -> list[Path]:
     """Return the folders of every complete preparation of a corpus, or of its test set only."""
     folders = sorted(path.parent for path in root.glob(f"prepared/{name}-*/manifest.json"))
     return [folder for folder in folders if ("-test-" in folder.name) == (only == "test") and read_manifest(folder)]
-
-
-def _identity(data: Data, known: str, found: Found) -> Mapping[str, Any]:
-    """Return the part of the manifest that describes the recipe and the raw files."""
-    corpus = CORPORA[data.name]
-    return {
-        "name": data.name,
-        "fingerprint": known,
-        "source_lang": data.source_lang,
-        "target_lang": data.target_lang,
-        "recipe": data.recipe() | {"only": data.only, "corpus_revision": corpus.revision, "steps_revision": STEPS},
-        "origin": corpus.origin,
-        "licence": corpus.licence,
-        "raw": {name: cached_digest(path) for name, path in found.items()},
-    }

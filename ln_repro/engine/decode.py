@@ -45,8 +45,7 @@ def decode(arguments: list[str], stop: StopRequest) -> int:
         part = Path(f"{request['out']}.part")
         part.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         part.replace(request["out"])
-        if device == "cuda":
-            torch.cuda.empty_cache()  # the trainer uses the same GPU
+        torch.cuda.empty_cache()  # the trainer uses the same GPU, if there is one
     return Interrupted.exit_code
 
 
@@ -93,8 +92,14 @@ def translate(task: Any, model: Any, split: str, search: Namespace, device: str,
             size = min(sentences - done, max(1, int(limit / each)))
             rows = slice(done, done + size)  # padded like the batch, on which the maximum length of hypotheses depends
             part = utils.apply_to_sample(lambda tensor, rows=rows: tensor[rows], batch)
-            found = decoded(generator, model, part, device)
-            if found is None:
+            found = None
+            try:
+                found = generator.generate([model], utils.move_to_cuda(part) if device == "cuda" else part)
+            except torch.OutOfMemoryError:
+                if size == 1:
+                    raise
+            if found is None:  # here the exception no longer refers to the tensors of the search
+                torch.cuda.empty_cache()
                 limit = size * each / 2
                 print(f"out of GPU memory with {size} sentences of {source} tokens; trying half as many", flush=True)
                 continue
@@ -102,15 +107,3 @@ def translate(task: Any, model: Any, split: str, search: Namespace, device: str,
                 lines[index] = task.target_dictionary.string(beams[0]["tokens"].tolist(), BPE)
             done += size
     return lines
-
-
-def decoded(generator: Any, model: Any, batch: dict[str, Any], device: str) -> Any:
-    """Return the hypotheses of a batch, or None if it has several sentences and needs too much memory."""
-    try:
-        return generator.generate([model], utils.move_to_cuda(batch) if device == "cuda" else batch)
-    except torch.OutOfMemoryError:
-        if len(batch["id"]) == 1:
-            raise
-    if device == "cuda":
-        torch.cuda.empty_cache()
-    return None

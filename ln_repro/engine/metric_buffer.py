@@ -39,13 +39,10 @@ class MetricBuffer:
         self.logs: list[Mapping[str, float]] = []
         """The logs of mini-batches that were read since the last report."""
         self.unread: list[Update] = []
-
-    def add(self, update: Update) -> None:
-        """Add an update without reading its numbers."""
-        self.unread.append(update)
+        """The updates whose numbers have not been read."""
 
     def flush(self, group: Group) -> None:
-        """Read and check all updates that were added; those after a divergence are dropped.
+        """Read and check all unread updates; those after a divergence are dropped.
 
         Raises:
             FloatingPointError: a loss or a gradient is not finite; the update is not counted.

@@ -14,8 +14,8 @@ from ln_repro.engine.compat import INSTALL
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.system import subprocesses
 from ln_repro.system.files import MEGABYTE, last_line
+from ln_repro.system.signals import WARNINGS
 
-STRAY_SIGNALS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
 """Settings that let glibc keep large blocks of memory. Returning them to the system and allocating them again at every
 update would take a tenth of its time on a CPU."""
@@ -115,5 +115,5 @@ def release_ranks(log: Path) -> None:
 
 def _ignore_signals() -> None:
     """Ignore signals that only the command handles, such as a cluster's warning to all processes of a job."""
-    for name in STRAY_SIGNALS:
+    for name in WARNINGS:
         signal.signal(name, signal.SIG_IGN)

@@ -2,6 +2,7 @@
 
 import logging
 import resource
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,8 +19,6 @@ from ln_repro.errors import LnReproError
 FIRST_LOSS_SCALE = 2.0**7
 LOSS_SCALE_WINDOW = 2**14
 """Updates without an overflow after which fp16's loss scale doubles (both are fairseq's)."""
-SCALER_STATE = ("loss_scale", "_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_since_rescale")
-"""The state of fairseq's loss scaler."""
 STREAMS_APART = 2**32 + 2_654_435_769
 """Difference between the dropout seeds of an update's mini-batches, larger than any seed plus update. Only the low 32
 bits, 2^32 times the golden ratio, matter to a CPU's generator: multiples up to 1000 differ by over 10^6 modulo 2^32."""
@@ -142,9 +141,8 @@ class StrictTrainer(Trainer):
 
     def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
         """Save a checkpoint that includes the number of processes and the state of the loss scaler."""
-        scaler = self.optimizer.scaler
-        known = {name: getattr(scaler, name) for name in SCALER_STATE} if scaler is not None else {}
-        extra_state = {**extra_state, "processes": self.data_parallel_world_size, "scaler": known}
+        scaler = vars(self.optimizer.scaler) if self.optimizer.scaler else {}
+        extra_state = {**extra_state, "processes": self.data_parallel_world_size, "scaler": scaler}
         self.consolidate_optimizer()
         super().save_checkpoint(filename, extra_state)
 
@@ -164,8 +162,8 @@ class StrictTrainer(Trainer):
             position = extra["train_iterator"]
             batches = position["iterations_in_epoch"] * extra.get("processes", 1)
             position["iterations_in_epoch"] = batches // self.data_parallel_world_size
-            for name, value in extra.get("scaler", {}).items():
-                setattr(self.optimizer.scaler, name, value)
+            if self.optimizer.scaler:
+                vars(self.optimizer.scaler).update(extra.get("scaler", {}))
         return extra
 
     @property
@@ -173,7 +171,8 @@ class StrictTrainer(Trainer):
         """Maximum memory on the GPU or, without one, of this process so far, in MiB."""
         if self.cuda:
             return torch.cuda.max_memory_allocated() // 2**20
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        unit = 2**20 if sys.platform == "darwin" else 2**10  # macOS counts bytes, Linux KiB
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // unit
 
     def _build_optimizer(self) -> None:
         super()._build_optimizer()

@@ -1,6 +1,5 @@
 """The training loop: fairseq's data and tasks with our trainer, events, checkpoints and handling of stops."""
 
-import importlib
 import logging
 import math
 import time
@@ -28,7 +27,6 @@ from ln_repro.records import provenance
 from ln_repro.records.events import Events
 from ln_repro.system.distributed import Rank
 
-PLUGINS = ("classification", "encoder_only", "loss", "masked_lm", "model", "optimizers", "schedules", "task")
 KEPT_STATES = 2
 ENTROPY_SENTENCES = 50_000
 """Sentences from which the unigram entropy is estimated."""
@@ -38,8 +36,8 @@ logger = logging.getLogger(__name__)
 def configuration(arguments: list[str]) -> Any:
     """Register our plug-ins and parse fairseq's command line."""
     logging.basicConfig(format="%(asctime)s | %(levelname)s | %(name)s | %(message)s", level=logging.INFO)
-    for name in PLUGINS:
-        importlib.import_module(f"ln_repro.engine.plugin.{name}")
+    from ln_repro.engine.plugin import classification, encoder_only, masked_lm, schedules  # noqa: F401
+
     return convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), arguments))
 
 
@@ -191,7 +189,7 @@ class Loop:
         self.probing.begin_update(self.update + 1)
         update = self.trainer.update(samples)
         if update:  # None if it overflowed in fp16
-            self.metrics.add(update)
+            self.metrics.unread.append(update)
         at_end = not self.updates_left.has_next() or self.finished
         due = self.group.any(bool(self.stop) or time.monotonic() - self.saved > 60 * self.cfg.task.save_minutes)
         stop = due and self.group.any(bool(self.stop))

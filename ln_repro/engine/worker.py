@@ -46,7 +46,7 @@ def main() -> int:
 def train_together(arguments: list[str] | None, stop: StopRequest) -> int:
     """Train with the arguments of the first process; until all have joined, signals end this one immediately.
 
-    If another process than the first fails, its error is written to the run's directory, for the command to report.
+    If one of several processes fails, its error is written to the run's directory, for the command to report.
     """
     from ln_repro.engine.group import Group
     from ln_repro.engine.training import train
@@ -61,7 +61,7 @@ def train_together(arguments: list[str] | None, stop: StopRequest) -> int:
         status = train(agreed, stop, group) if agreed else 0
     except BaseException as error:
         folder = RunFolder(Path(agreed[agreed.index("--save-dir") + 1]).parent)
-        if not group.rank.leads and not folder.failure:  # the first failure is the cause of the others
+        if group.rank.size > 1 and not folder.failure:  # the first failure is the cause of the others
             reason = traceback.format_exception_only(error)[-1].strip()
             folder.fail(f"process {group.rank.index + 1} of {group.rank.size} failed: {reason}")
         raise

@@ -11,8 +11,8 @@ from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.events import Event
-from ln_repro.records.integrity import CHECKSUMS, DAMAGE, Unsound, checksums, sound
-from ln_repro.records.record import Record, accuracy, experiment_of, pretraining_updates
+from ln_repro.records.integrity import CHECKSUMS, DAMAGE, checksums, sound
+from ln_repro.records.record import Record, accuracy, experiment_of
 from ln_repro.system.files import read_json
 from ln_repro.system.paths import CHECKOUT
 
@@ -84,11 +84,6 @@ class Run:
         return accuracy(self.record) or 0.0
 
     @property
-    def pretraining_updates(self) -> int | None:
-        """Number of updates of pre-training; None without pre-training."""
-        return pretraining_updates(self.record)
-
-    @property
     def size(self) -> tuple[int, ...]:
         """Number of layers, width and feed-forward width."""
         model = self.record["experiment"]["model"]
@@ -141,7 +136,7 @@ def read_kept(folder: Path) -> Kept:
         kept = None
         try:
             kept = checksums(place)
-        except Unsound as error:
+        except LnReproError as error:
             problems.append(str(error))
         for path in sorted(place.glob("*.json")):
             try:

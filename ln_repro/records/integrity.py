@@ -21,18 +21,14 @@ DAMAGE = (OSError, EOFError, zlib.error, ValueError, RecursionError)
 """Errors of reading damaged files, compressed or not; the last one of JSON that is nested too deeply."""
 
 
-class Unsound(LnReproError):
-    """A record is invalid, for the reason in the message."""
-
-
 def checksums(folder: Path) -> dict[str, str] | None:
-    """Return the checksums of a folder by file name, None if it has none, or raise `Unsound` if they are damaged."""
+    """Return the checksums of a folder by file name, None if it has none; raise `LnReproError` if damaged."""
     kept = folder / CHECKSUMS
     if not kept.exists():
         return None
     lines = [re.fullmatch("([0-9a-f]{64})  (.+)", line) for line in kept.read_text(errors="replace").splitlines()]
     if None in lines:
-        raise Unsound(f"{kept}: not a list of checksums as from sha256sum; restore it")
+        raise LnReproError(f"{kept}: not a list of checksums as from sha256sum; restore it")
     return {line[2]: line[1] for line in lines if line}
 
 
@@ -65,36 +61,39 @@ def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Even
     """Read and check a record; return it with its events. ``kept`` are the checksums of its folder.
 
     Raises:
-        Unsound: the record is damaged, of another schema, changed, misnamed, or inconsistent with its events.
+        LnReproError: the record is damaged, of another schema, changed, misnamed, or inconsistent with its events.
     """
     try:
         record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise Unsound(f"not valid JSON ({error})") from None
+        raise LnReproError(f"not valid JSON ({error})") from None
     if not isinstance(record, dict):
-        raise Unsound("not a JSON object")
+        raise LnReproError("not a JSON object")
     if record.get("schema") != SCHEMA:
-        raise Unsound(f"schema {record.get('schema')} is not {SCHEMA}")
+        raise LnReproError(f"schema {record.get('schema')} is not {SCHEMA}")
     if problem := incomplete(record):
-        raise Unsound(problem)
+        raise LnReproError(problem)
     experiment_of(record)  # raises an error
     if path.stem != record["id"]:
-        raise Unsound(f"its id, {record['id']}, is not its file name")
+        raise LnReproError(f"its id, {record['id']}, is not its file name")
     files = [path, *(beside(path, ending) for ending in (EVENTS, HYPOTHESES))]
     for file in files:
         if kept is not None and file.exists() and kept.get(file.name) != sha256(file):
-            raise Unsound(f"{file.name} was changed after it was collected ({CHECKSUMS})")
+            raise LnReproError(f"{file.name} was changed after it was collected ({CHECKSUMS})")
     events = Events(files[1]).read()
     if not events and {f"{path.stem}{EVENTS}", f"{path.stem}{EVENTS}.gz"} & {*(kept or {})}:
-        raise Unsound("its events are missing")
+        raise LnReproError("its events are missing")
     if events and (name := differing(record, events)):
-        raise Unsound(f"{name} differs from its events")
+        raise LnReproError(f"{name} differs from its events")
     return record, events
 
 
 def differing(record: Record, events: Sequence[Event]) -> str | None:
     """Return the name of a field of a record that is not what the run's events give; None if there is none."""
-    results = results_of(events, bool(record["experiment"]["eval"].get("average")))
+    try:
+        results = results_of(events, bool(record["experiment"]["eval"].get("average")))
+    except LookupError:  # an event that others refer to is missing
+        return "epochs"
     return next((name for name, value in results.items() if record[name] != value), None)
 
 

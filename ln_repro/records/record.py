@@ -1,10 +1,9 @@
 """The record of a run: a small file from which tables, figures and verdicts are computed."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel
+from pydantic import BaseModel, Field
 
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.settings import Experiment
@@ -19,14 +18,8 @@ AVERAGE = "test_average"
 Record = dict[str, Any]
 
 
-def _plain(name: str) -> str:
-    """Reject a name that leads out of its folder or is hidden."""
-    if not re.fullmatch("[^./][^/]*", name):
-        raise ValueError(f"{name!r} is not a plain file name")
-    return name
-
-
-FileName = Annotated[str, AfterValidator(_plain)]
+FileName = Annotated[str, Field(pattern="^[^./][^/]*$")]
+"""A name that does not lead out of its folder and is not hidden."""
 
 
 class _Axes(BaseModel):
@@ -130,12 +123,6 @@ def lowest_loss(record: Record) -> float | None:
 def accuracy(record: Record) -> float | None:
     """Return the accuracy after the last epoch; None for tasks other than classification, or without epochs."""
     return record["epochs"][-1].get("valid_accuracy") if record["epochs"] else None
-
-
-def pretraining_updates(record: Record) -> int | None:
-    """Return the number of updates of pre-training; None without pre-training."""
-    start = record.get("experiment", {}).get("start")
-    return int(start["update"]) if start else None
 
 
 def record_of(

@@ -11,7 +11,7 @@ from typing import Any
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import Interval, mean_interval
 from ln_repro.paper.figures import FIGURES, Figure, Panel, Quantity, Reading
-from ln_repro.records.record import Record, accuracy, pretraining_updates
+from ln_repro.records.record import Record, accuracy
 from ln_repro.report.figure_arena import draw_arena
 from ln_repro.report.figure_mechanisms import draw_mechanisms
 from ln_repro.report.figure_rates import draw_rates
@@ -175,8 +175,8 @@ def curve(records: Sequence[Record], quantity: Quantity) -> Curve | None:
 def points(record: Record, quantity: Quantity) -> dict[int, float]:
     """Return the finite values of a run by epoch or, for accuracy, its value in per cent by updates of pre-training."""
     if quantity == "accuracy":
-        start, share = pretraining_updates(record), accuracy(record)
-        return {} if start is None or share is None else {start: 100 * share}
+        start, share = record["experiment"].get("start"), accuracy(record)
+        return {} if start is None or share is None else {start["update"]: 100 * share}
     values = {row["epoch"]: row.get(FIELDS[quantity]) for row in record["epochs"]}
     return {epoch: value for epoch, value in values.items() if value is not None}
 

@@ -167,8 +167,10 @@ class Run:
             trainer.stop()
 
     def _check_others(self, trainer: process.Worker) -> None:
-        """Raise the failure that another process of this run, started by torchrun, has recorded."""
+        """Raise the failure that a process of this run, if torchrun started several, has recorded."""
         if failure := self.folder.failure:
+            if (trainer.poll() or 0) < 0:  # killed, which is the cause of that failure
+                trainer.check()
             trainer.kill()  # it may wait for that process
             raise LnReproError(failure["error"])
 

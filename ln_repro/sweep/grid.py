@@ -1,17 +1,16 @@
 """Grids of runs: the product of arms, seeds and learning rates or depths on one corpus, with further settings."""
 
 import difflib
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from ln_repro.errors import UserError
 from ln_repro.experiment.settings import MOST_SEEDS
-from ln_repro.experiment.validation import Section
+from ln_repro.experiment.validation import Count, Natural, Positive, Section, validate
 
 
 class Grid(Section):
@@ -57,21 +56,21 @@ class GridRun:
         return any(fnmatchcase(name, pattern) or fnmatchcase(name.partition("_")[2], pattern) for name in names)
 
 
-@dataclass(frozen=True)
-class SweepRequest:
+class SweepRequest(Section):
     """The arguments of `sweep`."""
 
     grid: str = ""
     corpus: str | None = None  # None: the grid's default
-    seeds: int = 1
+    seeds: Annotated[Count, Field(le=MOST_SEEDS)] = 1
     launcher: str = "local"  # or "slurm", or a YAML file with options for Slurm
     launcher_options: tuple[str, ...] = ()  # for Slurm, each ``KEY=VALUE``
-    jobs: int | None = None
-    jobs_per_gpu: int = 1
-    retries: int = 2
-    budget_minutes: int | None = None  # kept for compatibility; `timeout -s TERM 25m ln-repro sweep ...` does the same
+    jobs: Count | None = None
+    jobs_per_gpu: Count = 1
+    retries: Natural = 2
+    budget_minutes: Count | None = None  # kept for compatibility, like `timeout -s TERM 25m ln-repro sweep ...`
     arms: tuple[str, ...] = ()  # instead of the grid's
-    axes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # instead of the setting's, by key of `AXES`
+    rates: tuple[Positive, ...] = ()  # instead of the setting's, like `depths`
+    depths: tuple[Positive, ...] = ()
     settings: tuple[str, ...] = ()  # overrides for every run
 
     @property
@@ -82,8 +81,8 @@ class SweepRequest:
 
 AXES = {"rates": "lr", "depths": "model.layers"}
 """The settings that a grid can vary, by the name of the axis."""
-COUNTS = {"seeds": 1, "jobs": 1, "jobs_per_gpu": 1, "retries": 0, "budget_minutes": 1}
-"""Arguments with an integer value, and the minimum."""
+LISTS = ("arms", *AXES)
+"""Arguments with several values."""
 REFUSED = {
     "exp": "the experiments are given by the grid; --only PATTERN selects some of them (--only '*_sgd')",
     "seed": "a grid numbers its seeds; seeds=N says how many, --only '*-s2' chooses one",
@@ -95,27 +94,20 @@ REFUSED = {
 def parse_request(words: Sequence[str]) -> SweepRequest:
     """Parse ``grid=NAME corpus=SETTING seeds=N arms=A,B rates=X,Y launcher=NAME launcher.KEY=VALUE key=value ...``."""
     own: dict[str, Any] = {}
-    axes: dict[str, tuple[float, ...]] = {}
     options, settings = [], []
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
             raise UserError(f"expected key=value, got {word!r}")
-        if key in COUNTS:
-            own[key] = _count(key, value)
-        elif key in ("grid", "corpus", "launcher"):
-            own[key] = value
-        elif key == "arms":
-            own[key] = tuple(dict.fromkeys(value.split(",")))
-        elif key in AXES:
-            axes[key] = tuple(dict.fromkeys(_positive(key, part) for part in value.split(",")))
+        if key in ("grid", "corpus", "launcher", "seeds", "jobs", "jobs_per_gpu", "retries", "budget_minutes", *LISTS):
+            own[key] = tuple(dict.fromkeys(value.split(","))) if key in LISTS else value
         elif (name := key.lstrip("+~")) in REFUSED:
             raise UserError(f"{name}: {REFUSED[name]}")
         elif key.startswith("launcher."):
             options.append(word.partition(".")[2])
         else:
             settings.append(word)
-    request = SweepRequest(**own, axes=axes, launcher_options=tuple(options), settings=tuple(settings))
+    request = validate(SweepRequest, {**own, "launcher_options": options, "settings": settings})
     if options and request.local:
         raise UserError(f"launcher.{options[0]}: needs launcher=slurm; on this machine use jobs=N or jobs_per_gpu=N")
     if not request.local and (own.keys() & {"jobs", "jobs_per_gpu", "budget_minutes"}):
@@ -128,30 +120,12 @@ def parse_request(words: Sequence[str]) -> SweepRequest:
     return request
 
 
-def _count(key: str, value: str) -> int:
-    if not value.isdecimal() or int(value) < COUNTS[key]:
-        raise UserError(f"{key}: expected a whole number of at least {COUNTS[key]}, got {value!r}")
-    if key == "seeds" and int(value) > MOST_SEEDS:
-        raise UserError(f"seeds: at most {MOST_SEEDS}, got {value}")
-    return int(value)
-
-
-def _positive(axis: str, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise UserError(f"{axis}: expected numbers above 0, separated by commas, got {text!r}")
-    return value
-
-
 def along(axis: str, runs: Sequence[GridRun], values: Sequence[float]) -> list[GridRun]:
     """Return each run at each value of an axis, or raise `UserError` if its setting is also given."""
     key = AXES[axis]
     if any(setting.lstrip("+").startswith(f"{key}=") for run in runs for setting in run.settings):
         raise UserError(f"{key}: is an axis of this grid; give {axis}=A,B,C, or {axis}=A for a single one")
-    return [replace(run, axes=(*run.axes, (key, value))) for run in runs for value in values]
+    return [replace(run, axes=(*run.axes, (key, value))) for run in runs for value in dict.fromkeys(values)]
 
 
 def grid_runs(grid: Grid, corpus: str, seeds: int, settings: Sequence[str], known: Sequence[str]) -> list[GridRun]:

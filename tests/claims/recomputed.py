@@ -137,11 +137,6 @@ def ceiling(setting: str, arm: str, arms: frozenset[str]) -> tuple[float | None,
     return top, min((rate for rate in found if top is None or rate > top), default=None)
 
 
-def fisher(one: tuple[int, int, int], other: tuple[int, int, int]) -> float:
-    table = [[hits, seeds - hits] for hits, _, seeds in (one, other)]
-    return float(stats.fisher_exact(table).pvalue)
-
-
 def student(values: Iterable[float]) -> tuple[float, float]:
     """Return the 95 % interval of the mean."""
     found = np.array([*values])

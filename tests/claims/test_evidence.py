@@ -64,9 +64,7 @@ def test_relative_bleu_is_of_the_best_arm_of_the_same_size_with_at_most_as_many_
     known["deepnorm_warm"] = Arm.of(made_experiment("toy_deepnorm_warm", model__width=128))
     found = evidence_of(runs, lambda exp: known.get(exp.partition("_")[2]), {})["toy"]
     relative = {arm: found.relative_bleu(found.arms[arm][3]) for arm in arms}
-    assert relative == {
-        "postln_warm": 20 / 40, "preln_warm": 25 / 40, "preln_nowarm": 1.0, "deepnorm_warm": 1.0
-    }  # fmt: skip
+    assert relative == {"postln_warm": 20 / 40, "preln_warm": 25 / 40, "preln_nowarm": 1.0, "deepnorm_warm": 1.0}
 
 
 def test_progress_and_skill_are_known_where_the_entropies_of_the_corpus_are() -> None:

@@ -1,6 +1,5 @@
 """What probes and interventions say about a possible cause of Post-LN's need for warm-up, on made-up runs."""
 
-import json
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -10,12 +9,13 @@ import pytest
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import fisher_exact
 from ln_repro.claims.mechanisms import CAUSE, MECHANISMS, NO_CAUSE, OPEN, START, assess, instability
-from ln_repro.commands.archive import read_archive
-from ln_repro.records.archive import Run, records_folder
+from ln_repro.claims.probes import layer_gradients
+from ln_repro.records.archive import Run
 from ln_repro.report.export import mechanisms_table
 from ln_repro.report.figure_mechanisms import draw_mechanisms
+from ln_repro.system.paths import CHECKOUT
 from tests.claims.made import gathered, made
-from tests.claims.recomputed import ROOT, files, records, text_of
+from tests.committed import archive
 
 GI_ADAM: dict[str, Any] = {"optimizer__second_moment": "gradient"}
 
@@ -108,12 +108,12 @@ def test_the_figure_has_a_panel_for_each_probed_intervention(tmp_path):
 
 def read(page: str) -> str:
     """Return a document as one line."""
-    return " ".join((ROOT / page).read_text("utf-8").split())
+    return " ".join((CHECKOUT / page).read_text("utf-8").split())
 
 
 def test_the_changes_of_the_output_that_the_documents_report() -> None:
     """The relative change of the decoder's output by an early update, in the committed runs at 0.002."""
-    toy = read_archive(records_folder()).evidence["toy"]
+    toy = archive().evidence["toy"]
 
     def between(evidence: Evidence, arm: str) -> tuple[str, str]:
         changes = [MECHANISMS[-1].largest(run) for run in evidence.curve(arm)[0.002]]
@@ -138,13 +138,11 @@ def test_the_vanishing_gradients_that_the_documents_report() -> None:
     The hypothesis was made on seeds 1 to 5 and tested on others.
     """
     found: Counter[tuple[bool, bool, bool]] = Counter()
-    for record in records():
-        lines = text_of(files()[f"{record['id']}.events.jsonl"]).splitlines() if record["exp"].startswith("toy") else []
-        layers = [event["values"]["norm_of_mean"]["decoder.w2"] for event in map(json.loads, lines)
-                  if event["kind"] == "probe" and event["name"] == "gradients" and event["update"] <= 64]  # fmt: skip
-        if len(layers) > 2 and not record["experiment"]["optimizer"].get("equal_layer_norms", False):
-            vanished = min(norms[0] / norms[-1] for norms in layers) < 0.01
-            found[record["axes"]["seed"] > 5, vanished, record["bleu"]["test_tokenised"]["score"] >= 88] += 1
+    for run in (run for run in archive().kept.runs if run.record["exp"].startswith("toy_")):
+        early = [norms for update, norms in layer_gradients(run).items() if update <= 64]
+        if len(early) > 2 and not run.experiment.optimizer.equal_layer_norms:
+            vanished = min(norms[0] / norms[-1] for norms in early) < 0.01
+            found[run.seed > 5, vanished, run.bleu >= 88] += 1
     assert found == {
         (False, True, False): 12, (False, False, True): 18,
         (True, True, False): 4, (True, True, True): 4, (True, False, True): 7,

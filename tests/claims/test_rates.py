@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import pytest
+from scipy import stats
 
 from ln_repro.claims.criteria import Finding
 from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.intervals import prediction_interval
+from ln_repro.claims.intervals import fisher_exact, prediction_interval
 from ln_repro.claims.metrics import BLEU
 from ln_repro.claims.rates import BestRates, Ceilings, TrainsWhereFails, ceiling
 from ln_repro.claims.sensitivity import sensitivity, sensitivity_interval
@@ -192,3 +194,10 @@ def test_the_prediction_interval_by_hand() -> None:
     """Student's quantile for 4 degrees of freedom, times the standard deviation, times (1 + 1/5)^1/2."""
     half = 2.13185 * 1.58114 * 1.2**0.5
     assert prediction_interval([1, 2, 3, 4, 5], 0.9) == pytest.approx((3 - half, 3 + half), rel=1e-4)
+
+
+def test_fishers_p_values_are_scipys_for_every_table_of_up_to_seven_seeds() -> None:
+    for one, other in product(range(1, 8), repeat=2):
+        for hits, others in product(range(one + 1), range(other + 1)):
+            theirs = stats.fisher_exact([[hits, one - hits], [others, other - others]]).pvalue
+            assert fisher_exact(hits, one, others, other) == pytest.approx(theirs, rel=1e-9)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from ln_repro.claims.intervals import fisher_exact, interval
+from ln_repro.claims.intervals import interval
 from ln_repro.claims.judge import CLAIMS, arms_of_rules
 from ln_repro.claims.rates import BestRates, TrainsWhereFails
 from ln_repro.claims.rates import ceiling as our_ceiling
@@ -45,21 +45,6 @@ def test_every_arm_has_the_same_runs_of_which_as_many_train_and_fail(setting: st
             assert counted == recomputed.counts(theirs[rate].values(), arms), (arm, rate)
         found = our_ceiling(ours, arm)
         assert (found.rate, found.above) == recomputed.ceiling(setting, arm, arms), arm
-
-
-def test_fishers_p_values_are_the_same(setting: str) -> None:
-    ours, arms = archive().evidence[setting], known(setting)
-    pairs = [("postln_warm", "postln_nowarm"), ("postln_warm", "postln_nowarm_literal"),
-             ("preln_nowarm_anchored", "postln_nowarm"), ("postln_warm_sgd", "postln_nowarm_sgd")]  # fmt: skip
-    for one, other in pairs:
-        curves = ours.curve(one), ours.curve(other)
-        for rate in curves[0].keys() & curves[1].keys():
-            first, second = (curve[rate] for curve in curves)
-            p_value = fisher_exact(
-                sum(map(ours.trained, first)), len(first), sum(map(ours.trained, second)), len(second)
-            )
-            theirs = (recomputed.counts(recomputed.by_rate(setting, arm)[rate].values(), arms) for arm in (one, other))
-            assert p_value == pytest.approx(recomputed.fisher(*theirs), **RATIOS)
 
 
 def test_the_intervals_of_mt_4_are_the_same(setting: str) -> None:

@@ -128,7 +128,7 @@ def test_a_multirun_prints_and_runs_every_combination(runs, call):
     assert (code, err, runs) == (0, "", [])
     assert [(one["exp"], one["norm"], one["seed"]) for one in yaml.safe_load_all(out)] == combinations
     assert "# ln-repro run exp=toy_postln_nowarm seed=2\n# total learning rate: " in out
-    assert call(*words)[0] == 0
+    assert call(*words)[:2] == (0, "".join(f"/runs/{exp}-s{seed}\n" for exp, _, seed in combinations))
     assert [(run.exp, run.norm, run.seed) for run in runs] == combinations
 
 
@@ -280,3 +280,9 @@ def test_under_torchrun_several_runs_are_refused_in_one_line(line):
     said = [command(*line.split(), **torchrun, RANK=rank, LOCAL_RANK=rank) for rank in "01"]
     assert [done.returncode for done in said] == [2, 2]
     assert [done.stderr.count("\n") for done in said] == [1, 0] and "torchrun" in said[0].stderr
+
+
+def test_an_update_that_cannot_be_divided_among_the_processes_is_one_line(monkeypatch, refused):
+    for name, value in {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"}.items():
+        monkeypatch.setenv(name, value)
+    refused(f"run {TOY} train.batches_per_update=3", "train.batches_per_update: 3 cannot be spread over 2 processes")

@@ -24,16 +24,14 @@ def made(root: Path):
 
 
 @pytest.fixture
-def small_toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def small_toy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the toy corpus small, for tests of the machinery around it."""
     monkeypatch.setattr(type(CORPORA["toy"]), "pairs", {"train": 200, "valid": 20, "test": 20})
-    yield
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def served() -> Iterator[str]:
     """Start a `FileServer` without files; return its address."""
-    monkeypatch.setenv("no_proxy", "*")
     FileServer.contents, FileServer.cut, FileServer.whole, FileServer.asked = {}, set(), set(), []
     with ThreadingHTTPServer(("127.0.0.1", 0), FileServer) as http:
         threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()

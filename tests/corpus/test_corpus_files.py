@@ -79,7 +79,7 @@ def test_text_that_is_refused(made, root, text, split, content, told):
     text[split].with_name(f"{split}.en").write_bytes(content)
     with pytest.raises(UserError, match=told) as error:
         made("files", **text)
-    assert "\n" not in str(error.value).replace(str(text[split].parent), "")
+    assert "\\n" not in str(error.value)
     assert [path.name for path in root.glob("prepared/*") if not path.name.endswith(".lease")] == []
 
 

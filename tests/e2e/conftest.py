@@ -110,18 +110,21 @@ class Command:
         """The run directory."""
         return next(path.parent for path in self.runs.glob("*/experiment.json"))
 
-    def wait_for_update(self, update: int) -> None:
-        """Return once training has reported ``update`` or more."""
-        until(lambda: any(
-            json.loads(line)["update"] >= update
+    def reached(self, update: int) -> list[str]:
+        """Return the names of the runs whose training has reported ``update`` or more."""
+        return [
+            path.parent.name
             for path in self.runs.glob("*/events.jsonl")
-            for line in path.read_text().splitlines()
-            if line.endswith("}")
-        ))  # fmt: skip
+            if any(json.loads(line)["update"] >= update for line in path.read_text().splitlines() if line.endswith("}"))
+        ]
 
-    def kill_at(self, update: int, victim: str = "both", *extra: str) -> None:
+    def wait_for_update(self, update: int) -> None:
+        """Return once the training of a run has reported ``update`` or more."""
+        until(lambda: self.reached(update))
+
+    def kill_at(self, update: int, victim: str = "both") -> None:
         """Start it, and kill -9 the command, the trainer or both of them once it has reported ``update``."""
-        process = self.start(*extra)
+        process = self.start()
         self.wait_for_update(update)
         until(self.workers)  # the update may be one of an earlier session
         if victim != "trainer":

@@ -49,7 +49,7 @@ def test_a_scheme_of_ones_own_trains_and_decodes_and_is_known_by_its_content(com
     assert (own.folder / "scheme.py").read_text() == OWN
 
     (tmp_path / "mine.py").rename(tmp_path / "moved.py")
-    status, _, error = own.finish(f"norm.file={tmp_path / 'moved.py'}")
+    status, _, error = own.call_here("run", *own.arguments, f"norm.file={tmp_path / 'moved.py'}")
     assert status == 0 and "already finished" in error
 
 

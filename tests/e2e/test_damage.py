@@ -16,7 +16,7 @@ def test_a_truncated_record_and_events_are_completed(finished, expected):
     record, events = run.folder / "record.json", run.folder / "events.jsonl"
     record.write_text(record.read_text()[:400])
     events.write_bytes(events.read_bytes()[:-60])
-    status, out, _ = run.call("status", "--json")
+    status, out, _ = run.call_here("status", "--json")
     assert status == 0 and json.loads(out)[0]["state"] == "failed"
     error = run.complete()
     assert "renamed to record.json.damaged" in error and "Traceback" not in error

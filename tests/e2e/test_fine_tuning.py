@@ -124,9 +124,3 @@ def test_damaged_or_unfinished_starts_are_refused(pretrained, tuning, tmp_path):
     status, _, error = run.call_here("run", *run.arguments)
     assert status == 2 and "is not a finished run" in error and error.count("\n") == 1
     assert not (tmp_path / "runs").exists()
-
-
-def test_it_can_be_trained_without_a_start(tuning):
-    run = tuning("train.max_epoch=1")
-    run.complete()
-    assert run.record["experiment"]["start"] is None and run.record["epochs"][0]["valid_accuracy"] > 0

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from ln_repro.records.events import Events
 from tests.waiting import HANGS_SECONDS
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--no-python"]
@@ -23,8 +24,6 @@ def torchrun(run, processes, *extra):
 
 def losses(run, kind="train"):
     """Return the losses that count, by update."""
-    from ln_repro.records.events import Events
-
     return {event["update"]: event["loss"] for event in Events(run.folder / "events.jsonl").read()
             if event["kind"] == kind}  # fmt: skip
 
@@ -102,10 +101,3 @@ def test_a_run_of_two_processes_is_resumed_in_one(command):
     error = stopped.complete()
     assert "resuming after update" in error
     assert losses(stopped) == pytest.approx(losses(whole), rel=0, abs=largest_change(whole, nudged))
-
-
-def test_an_update_that_cannot_be_divided_among_the_processes_is_one_line(command):
-    process = torchrun(command("odd", "train.batches_per_update=3"), 2)
-    _, error = process.communicate(timeout=HANGS_SECONDS)
-    assert process.returncode != 0
-    assert "train.batches_per_update: 3 cannot be spread over 2 processes; start a number" in error

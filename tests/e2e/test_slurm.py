@@ -51,17 +51,9 @@ def on_node(cluster, run, node):
     return [name for index, _, name in waiting if any(job.endswith(f"_{index}") for job in listed)]
 
 
-def training(run, name, update=20):
-    events = run.runs / name / "events.jsonl"
-    return events.exists() and any(
-        json.loads(line)["update"] >= update for line in events.read_text().splitlines() if line.endswith("}")
-    )
-
-
 def hold_what_trains(run) -> int:
     """Stop every trainer that has reached its twentieth update; return how many there are."""
-    names = [path.parent.name for path in run.runs.glob("*/events.jsonl") if training(run, path.parent.name)]
-    if names:
+    if names := run.reached(20):
         run.signal_workers(signal.SIGSTOP, *names)
     return len(names)
 

@@ -20,8 +20,7 @@ hidden = [name for name in ("wandb", "tensorboardX") if name not in sys.modules]
 compat.apply()
 for name in hidden:  # only the engine's own process does without them for good
     del sys.modules[name]
-training = importlib.import_module("ln_repro.engine.training")
-for name in training.PLUGINS:
+for name in ("classification", "encoder_only", "masked_lm", "schedules"):
     importlib.import_module(f"ln_repro.engine.plugin.{name}")
 store.repo = ours  # fairseq fills Hydra's store with its own settings, which other tests in this process would meet
 torch.set_num_threads(1)

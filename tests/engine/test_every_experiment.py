@@ -89,7 +89,7 @@ def test_a_translation_experiment_reaches_fairseq_as_the_tables_have_it(setting,
         optimizer=f"ln_{optimizer}", lr=[reference[rate]], clip_norm=0.0, weight_decay=0.0,
         lr_scheduler="ln_ramp_and_tail", warmup_updates=reference[ramp], decay=decay,
         max_epoch=longer if rate == "fixed" else epochs, max_update=0, max_tokens=max_tokens, update_freq=[batches],
-        fp16=False, bf16=False, amp=False,
+        fp16=False, bf16=False, amp=False, divergence_updates=0,
     )  # fmt: skip
     if optimizer != "sgd":
         check(given, beta1=0.9, beta2=0.98, adam_eps=1e-8)

@@ -32,7 +32,7 @@ def test_the_end_of_a_run_does_not_depend_on_when_it_is_read(updates, last, coun
     metrics, verdict = MetricBuffer(0, None), None
     try:
         for one in updates:
-            metrics.add(one)
+            metrics.unread.append(one)
             if not at_once:
                 metrics.flush(Group(Rank()))
         metrics.flush(Group(Rank()))

@@ -50,6 +50,7 @@ def test_the_norm_is_that_of_the_mean_and_not_the_mean_of_norms(build_model):
 
 
 def test_gradients_that_fp16_cannot_hold_are_scaled_on_the_way(build_model):
+    """They are then nearer to those in fp32 than those in bf16, which has three bits fewer."""
     model = build_model(**SIZE, dropout=0.0)
     batch = {**sample(1), "ntokens": 2**26}  # so that the mean's gradients are tiny
 
@@ -59,4 +60,5 @@ def test_gradients_that_fp16_cannot_hold_are_scaled_on_the_way(build_model):
 
     expected = norms("fp32")
     assert norms("fp16").min() == 0 < expected.min()
-    torch.testing.assert_close(norms("fp16", 2.0**7), expected, rtol=0.05, atol=0)
+    scaled, coarse = ((found / expected - 1).abs().max() for found in (norms("fp16", 2.0**7), norms("bf16")))
+    assert scaled < coarse < 1

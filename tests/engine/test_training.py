@@ -57,8 +57,9 @@ def came_to(folder):
     return events, {epoch: (entry.update, entry.sha256) for epoch, entry in weights.items()}
 
 
-def test_a_worker_on_the_cpu_does_not_see_a_gpu(tmp_path):
+def test_a_worker_on_the_cpu_does_not_see_a_gpu(tmp_path, monkeypatch):
     """fairseq pins its mini-batches, for which torch would occupy a GPU that it sees."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # tests hide all GPUs, which it would inherit
     worker = Worker("train", ["--cpu"], tmp_path / "log")
     assert psutil.Process(worker.pid).environ()["CUDA_VISIBLE_DEVICES"] == ""
     worker.kill()

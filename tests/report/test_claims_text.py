@@ -3,35 +3,20 @@
 import json
 import re
 
-import pytest
 
-from ln_repro import cli
-
-
-@pytest.fixture
-def claims(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def run(*words: str) -> str:
-        assert cli.main(["claims", *words]) == 0
-        return capsys.readouterr().out
-
-    return run
-
-
-def test_all_claims_fit_into_eighty_columns_with_their_verdicts(claims) -> None:
-    rows, text = json.loads(claims("--json")), claims()
-    assert max(map(len, text.splitlines())) <= 80
-    for row in rows:
+def test_all_claims_fit_into_eighty_columns_with_their_verdicts(call) -> None:
+    (_, rows, _), (code, text, _) = call("claims", "--json"), call("claims")
+    assert code == 0 and max(map(len, text.splitlines())) <= 80
+    for row in json.loads(rows):
         own = "paper's data" if row["written"] else "theory"
         verdicts = {other["data"]: other["verdict"] for other in row["other_corpora"]} | {own: row["verdict"]}
         line = ", ".join(f"{data}: {verdict}" for data, verdict in verdicts.items())
         assert re.search(rf"^{re.escape(row['id'])} .*\n(  .*\n)*? +{line} *$", text, re.MULTILINE), row["id"]
 
 
-def test_one_claim_has_its_rule_records_needs_and_command(claims) -> None:
-    (row,) = json.loads(claims("MT-4", "--json"))
-    text = claims("MT-4")
+def test_one_claim_has_its_rule_records_needs_and_command(call) -> None:
+    (row,) = json.loads(call("claims", "MT-4", "--json")[1])
+    text = call("claims", "MT-4")[1]
     words = " ".join(text.split())
     for part in (row, *row["other_corpora"]):
         assert f"{part['rule']} (written {part['written']}: {part['source']})" in words

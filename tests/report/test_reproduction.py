@@ -27,15 +27,10 @@ def kept() -> list[Run]:
     return list(committed.archive().kept.runs)
 
 
-@pytest.fixture
-def one(kept: list[Run]) -> Callable[[str], Run]:
-    """Return a function that returns a record by its id, or one of an experiment, diverged if any is."""
-
-    def find(name: str) -> Run:
-        found = [run for run in kept if name in (run.record["id"], run.record["exp"])]
-        return max(found, key=lambda run: bool(run.record["divergence"]))
-
-    return find
+def one(name: str) -> Run:
+    """Return a record by its id, or one of an experiment, diverged if any is."""
+    found = [run for run in committed.archive().kept.runs if name in (run.record["id"], run.record["exp"])]
+    return max(found, key=lambda run: bool(run.record["divergence"]))
 
 
 def changed(run: Run, loss: float = 0.0, nll: float = 0.0, **record: Any) -> Run:
@@ -69,13 +64,13 @@ def test_a_record_holds_its_settings_as_they_were(kept: list[Run]) -> None:
     ("loss", "nll", "grade"),
     [(0.0, 0.0, EQUAL), (1e-9, 0.0, ROUNDING), (1e-5, 1e-4, ROUNDING), (1e-2, 1e-4, SAME), (1e-9, 0.5, DIFFERENT)],
 )
-def test_four_grades(kept: list[Run], one: Callable[[str], Run], loss: float, nll: float, grade: str) -> None:
+def test_four_grades(kept: list[Run], loss: float, nll: float, grade: str) -> None:
     found = compare(one(OLD), changed(one(OLD), loss, nll), kept)
     assert found.grade == grade
     assert ("valid NLL, epoch 3: not where" in found.reason) == (grade == DIFFERENT)
 
 
-def test_an_arm_is_told_apart_by_all_but_its_seed_and_what_is_not_read(kept: list[Run], one: Callable[[str], Run]):
+def test_an_arm_is_told_apart_by_all_but_its_seed_and_what_is_not_read(kept: list[Run]):
     arm = [run.record for run in kept if arm_of(run) == arm_of(one(OLD))]
     assert {record["exp"] for record in arm} == {one(OLD).record["exp"]}
     assert sorted(record["axes"]["seed"] for record in arm) == [1, 2, 3, 4, 5]
@@ -85,7 +80,7 @@ def test_an_arm_is_told_apart_by_all_but_its_seed_and_what_is_not_read(kept: lis
     assert arm_of(Run(other)) != arm_of(one(OLD))
 
 
-def test_of_a_run_cut_short_only_what_both_have_counts(kept: list[Run], one: Callable[[str], Run]) -> None:
+def test_of_a_run_cut_short_only_what_both_have_counts(kept: list[Run]) -> None:
     theirs = one(ALONE)
     first = theirs.record["epochs"][0]
     experiment = copy.deepcopy(theirs.record["experiment"])
@@ -103,7 +98,7 @@ def test_of_a_run_cut_short_only_what_both_have_counts(kept: list[Run], one: Cal
         compare(theirs, early, kept)
 
 
-def test_a_run_that_is_lost_is_repeated_by_one_that_is(kept: list[Run], one: Callable[[str], Run]) -> None:
+def test_a_run_that_is_lost_is_repeated_by_one_that_is(kept: list[Run]) -> None:
     theirs = one(LOST)
     theirs = changed(theirs, divergence={**theirs.record["divergence"], "rule": NOT_FINITE})
     later = {**theirs.record["divergence"], "update": theirs.record["divergence"]["update"] + 20}
@@ -111,7 +106,7 @@ def test_a_run_that_is_lost_is_repeated_by_one_that_is(kept: list[Run], one: Cal
     assert compare(theirs, changed(theirs, status="finished", divergence=None), kept).grade == DIFFERENT
 
 
-def test_runs_with_an_intervention_are_not_runs_of_the_arm(kept: list[Run], one: Callable[[str], Run]) -> None:
+def test_runs_with_an_intervention_are_not_runs_of_the_arm(kept: list[Run]) -> None:
     same = [run.experiment for run in kept if arm_of(run) == arm_of(one(PLAIN))]
     assert len(same) == 5 and not any(map(interventions, same))
     record = one(CAPPED).record
@@ -122,7 +117,7 @@ def test_runs_with_an_intervention_are_not_runs_of_the_arm(kept: list[Run], one:
     )
 
 
-def test_what_was_different_is_said(one: Callable[[str], Run]) -> None:
+def test_what_was_different_is_said() -> None:
     record = one(OLD).record
     environment = {**record["environment"], "torch": "9.9", "instructions": "AVX2"}
     code, data = {**record["code"], "git": "f" * 40, "dirty": True}, {**record["data"], "fingerprint": "x"}
@@ -143,17 +138,17 @@ def test_what_was_different_is_said(one: Callable[[str], Run]) -> None:
         (["train.max_epoch=null"], "can only cut the run short, to 3 at most"),
     ],
 )
-def test_a_record_is_run_with_its_own_settings(one: Callable[[str], Run], words: list[str], said: str) -> None:
+def test_a_record_is_run_with_its_own_settings(words: list[str], said: str) -> None:
     with pytest.raises(UserError, match=said):
         again(one(OLD).record, words)
 
 
-def test_a_rate_that_falls_to_the_end_cannot_be_cut_short(one: Callable[[str], Run]) -> None:
+def test_a_rate_that_falls_to_the_end_cannot_be_cut_short() -> None:
     with pytest.raises(UserError, match="falls linearly to the end of training"):
         again(one(LINEAR).record, ["train.max_epoch=1"])
 
 
-def test_the_code_of_a_record_is_executed_only_if_the_user_has_it(one: Callable[[str], Run], tmp_path: Path) -> None:
+def test_the_code_of_a_record_is_executed_only_if_the_user_has_it(tmp_path: Path) -> None:
     record = copy.deepcopy(one(OLD).record)
     with pytest.raises(UserError, match="no scheme of its own"):
         again(record, [f"norm.file={__file__}"])

@@ -67,9 +67,7 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.environment = {
-            **os.environ, "PATH": _path(), "SLURM_CONF": str(folder / "slurm.conf"),
-        }  # fmt: skip
+        self.environment = {**os.environ, "PATH": _path(), "SLURM_CONF": str(folder / "slurm.conf")}
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> "Cluster":

@@ -84,9 +84,7 @@ def tries(one: PlannedRun) -> int:
 def test_everything_runs_and_failures_are_tried_again(pool):
     made, plan, said = pool("good", "flaky", "bad", "wrong", "diverging", "late")
     made.run(plan)
-    assert [one.state for one in plan] == [
-        "finished", "finished", "interrupted", "interrupted", "diverged", "finished",
-    ]  # fmt: skip
+    assert [one.state for one in plan] == ["finished", "finished", "interrupted", "interrupted", "diverged", "finished"]
     assert [tries(one) for one in plan] == [1, 3, 3, 1, 1, 1]  # invalid input and divergence are not tried again
     assert len(made.progress.failures) == 2
     assert any("toy_bad" in line and "failed, train failed (exit 9): the reason (see" in line for line in said)

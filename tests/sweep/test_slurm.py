@@ -23,8 +23,7 @@ from tests.examples import experiment, planned, record
 
 
 @pytest.mark.parametrize(
-    ("ends", "runs", "status"),
-    [([1, 1, 1], 3, 1), ([2], 1, 2), ([1, 130], 2, 130), ([-9, 0], 2, 0)],
+    ("ends", "runs", "status"), [([1, 1, 1], 3, 1), ([2], 1, 2), ([1, 130], 2, 130), ([-9, 0], 2, 0)]
 )
 def test_a_job_tries_again_what_may_succeed(ends, runs, status, tmp_path, monkeypatch):
     started = []
@@ -56,9 +55,7 @@ def test_the_queue_is_read_once_for_all_jobs_if_there_are_any(queue, tmp_path):
     queued.write(plan[:3], cluster.arrays(tmp_path) / "ours")
     queued.write(plan[3:], cluster.arrays(tmp_path) / "alone")
     answer("5_0|RUNNING|ours\n5_2|PENDING|ours\n6|COMPLETING|alone\n7_1|RUNNING|somebody else's\n8|PENDING|(null)\n")
-    assert cluster.queued(tmp_path) == {
-        plan[0].name: "running", plan[2].name: "queued", plan[3].name: "running",
-    }  # fmt: skip
+    assert cluster.queued(tmp_path) == {plan[0].name: "running", plan[2].name: "queued", plan[3].name: "running"}
     assert len(asked.read_text().splitlines()) == 1
 
 

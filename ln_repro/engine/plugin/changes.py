@@ -5,37 +5,36 @@ amplifies the change of its input (Liu et al. 2020, section 4). Relative changes
 training (Kosson et al. 2024, arXiv 2410.23922).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ln_repro.engine.plugin.layers import Stack
 from ln_repro.engine.plugin.probes import by_layer, layer_weights
 from ln_repro.engine.plugin.residual import Residual
 
 
-@contextmanager
-def recorded(stacks: Mapping[str, Stack]) -> Iterator[dict[str, list[Tensor]]]:
-    """Return a context in which forward passes append the output of each residual connection, by stack.
+def outputs_of(model: Any, sample: dict[str, Any]) -> dict[str, list[Tensor]]:
+    """Return the output of each residual connection for a mini-batch, by stack.
 
     The output of the stack's final norm is the last, if there is one. Of connections with several streams, it is the
     first one.
     """
-    outputs: dict[str, list[Tensor]] = {name: [] for name in stacks}
+    outputs: dict[str, list[Tensor]] = {name: [] for name in model.stacks}
 
     def keep(name: str, module: nn.Module, given: Any, y: Any) -> None:
         outputs[name].append(y if torch.is_tensor(y) else y[0])
 
     with ExitStack() as hooks:
-        for name, stack in stacks.items():
+        for name, stack in model.stacks.items():
             connections = [module for module in stack.modules() if isinstance(module, Residual)]
             for module in connections + [stack.norm] * stack.scheme.final_norm:
                 hooks.enter_context(module.register_forward_hook(partial(keep, name)))
-        yield outputs
+        model(**sample["net_input"])
+    return outputs
 
 
 @torch.no_grad()
@@ -57,11 +56,9 @@ def relative_changes(
     after = [parameter.clone() for parameter in parameters]
     outputs: dict[str, Tensor] = {}
     for sample in samples:
-        with recorded(model.stacks) as new:
-            model(**sample["net_input"])
+        new = outputs_of(model, sample)
         torch._foreach_copy_(parameters, before)
-        with recorded(model.stacks) as old:
-            model(**sample["net_input"])
+        old = outputs_of(model, sample)
         torch._foreach_copy_(parameters, after)
         for name in new:
             squares = torch.stack([_squares(*pair) for pair in zip(new[name], old[name], strict=True)])

@@ -36,16 +36,12 @@ SCHEMES: dict[str, type[Residual]] = {
 
 def scheme_of(norm: str) -> type[Residual]:
     """Return the scheme of a name, or of ``PATH:CLASS``."""
-    return _scheme_in_file(*norm.rpartition(":")[::2]) if ":" in norm else SCHEMES[norm]
+    return own_scheme(*norm.rpartition(":")[::2]) if ":" in norm else SCHEMES[norm]
 
 
 @cache
-def _scheme_in_file(path: str, name: str) -> type[Residual]:
-    return own_scheme(Path(path).read_text(encoding="utf-8"), name, path)
-
-
-def own_scheme(text: str, name: str, path: str) -> type[Residual]:
-    """Return the class ``name`` of a Python file with the content ``text``.
+def own_scheme(path: str, name: str) -> type[Residual]:
+    """Return the class ``name`` of a Python file.
 
     Raises:
         UserError: the file cannot be executed, or has no such subclass of `Residual`.
@@ -53,7 +49,7 @@ def own_scheme(text: str, name: str, path: str) -> type[Residual]:
     module = ModuleType("own_scheme")
     sys.modules[module.__name__] = module  # for dataclasses
     try:
-        exec(compile(text, path, "exec"), vars(module))
+        exec(compile(Path(path).read_text(encoding="utf-8"), path, "exec"), vars(module))
     except (Exception, SystemExit) as error:
         raise failure(error, path) from error
     found = getattr(module, name, None)
