@@ -14,6 +14,7 @@ def test_a_run_end_to_end(undisturbed):
     assert folder.name.startswith("toy_preln_nowarm-s1-")
     record = undisturbed.record
     assert record["status"] == "finished" and record["divergence"] is None
+    assert record.keys() >= {"schema", "train_seconds", "tokens_per_s", "peak_memory_mb", "environment", "code"}
     assert record["id"] == folder.name.rsplit("-", 1)[1]
     assert [epoch["epoch"] for epoch in record["epochs"]] == [1, 2, 3, 4]
     losses = [epoch["valid_loss"] for epoch in record["epochs"]]

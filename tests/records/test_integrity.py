@@ -155,6 +155,11 @@ def test_the_committed_records_are_sound(call, monkeypatch, tmp_path):
     assert code == 0 and f"{len(list(records_folder().glob('*/*.json')))} records are sound" in out
 
 
+def test_the_results_stay_small():
+    size = sum(path.stat().st_size for path in records_folder().parent.rglob("*") if path.is_file())
+    assert size < 25e6  # every clone downloads them
+
+
 def run_folder(place: Path, score: float = 100.0) -> Path:
     """Make the directory of a finished run on a corpus of two sentences."""
     run = place / "runs" / RUN
@@ -200,6 +205,14 @@ def test_files_that_were_damaged_since_replace_no_sound_ones(file, message, tmp_
     code, out, _ = collect()
     assert code == 0 and "not kept" in out and message in out
     assert {path.name: path.read_bytes() for path in (tmp_path / "kept" / "toy").iterdir()} == before
+
+
+@pytest.mark.parametrize("lost", ['"kind": "valid"', '"flavour": "detokenised"'])
+def test_a_run_whose_events_lack_one_that_others_refer_to_is_not_kept(lost, tmp_path, collect):
+    events = tmp_path / "runs" / RUN / "events.jsonl"
+    events.write_text("".join(line for line in events.read_text().splitlines(keepends=True) if lost not in line))
+    code, out, _ = collect()
+    assert code == 0 and "not kept: " in out and "epochs of the record differs from it" in out
 
 
 def tiny_corpus(place: Path) -> Path:
