@@ -39,10 +39,16 @@ def records() -> list[Record]:
                   key=lambda one: (one["exp"], one["axes"]["seed"], one["id"]))  # fmt: skip
 
 
+def values(setting: str) -> dict[str, Any]:
+    """Return the values of a setting that arms refer to and its limits of training, with those of what it extends."""
+    whole = yaml.safe_load((ROOT / "conf" / "setting" / f"{setting}.yaml").read_text())
+    bases = [base for base in whole["defaults"] if isinstance(base, str)]
+    return {**(values(*bases) if bases else {}), **whole["reference"], **whole.get("train", {})}
+
+
 def described(setting: str, arm: str) -> tuple[Any, ...]:
     """Return what an arm's name says: norm, optimizer, ramp, tail, epochs, and the usual initialisation."""
-    whole = yaml.safe_load((ROOT / "conf" / "setting" / f"{setting}.yaml").read_text())
-    reference, words = whole["reference"], arm.split("_")
+    reference, words = values(setting), arm.split("_")
     optimizer = next((word for word in words if word in ("sgd", "radam")), "adam")
     tail = next((word for word in words if word in ("literal", "step", "linear", "anchored")), None)
     if tail is None and "fixed" in words:
@@ -53,7 +59,7 @@ def described(setting: str, arm: str) -> tuple[Any, ...]:
     return (
         "admin_closed" if "closed" in words else words[0], optimizer, ramp,
         tail or ("anchored" if ramp == 0 else "inverse_sqrt"),
-        reference["fixed_epochs"] if "fixed" in words else whole["train"]["max_epoch"],
+        reference["fixed_epochs" if "fixed" in words else "max_epoch"],
         "xavier" if words[0] in ("deepnorm", "subln", "tfixup") else "xavier_legacy",
     )  # fmt: skip
 
