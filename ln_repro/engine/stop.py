@@ -19,16 +19,19 @@ class StopRequest:
     """True once the worker should save its state and stop: after a signal, or when its command has ended."""
 
     def __init__(self) -> None:
-        self.requested = threading.Event()
+        self._requested = False  # no event: a signal handler that interrupts a use of the same event waits for ever
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def __bool__(self) -> bool:
-        return self.requested.is_set()
+        return self._requested
 
     def catch_signals(self) -> None:
         """Treat SIGTERM and SIGINT as stop requests, instead of ending immediately."""
         for name in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(name, lambda *_: self.requested.set())
+            signal.signal(name, self._request)
+
+    def _request(self, *_: object) -> None:
+        self._requested = True
 
     def watch_input(self) -> None:
         """Read standard input; its end, when the command that started the worker has ended, is a stop request."""
@@ -46,5 +49,5 @@ class StopRequest:
             *lines, partial = (partial + more).split(b"\n")
             for line in lines:
                 self._lines.put(line.decode())
-        self.requested.set()
+        self._request()
         threading.Timer(GRACE_SECONDS, os._exit, [Interrupted.exit_code]).start()

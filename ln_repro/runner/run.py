@@ -1,8 +1,8 @@
 """Run an experiment: prepare the corpus, train, decode, score, and write the record."""
 
 import json
-import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -119,7 +119,7 @@ class Run:
                 write_atomically(self.folder.path / SAMPLES, json.dumps(samples, ensure_ascii=False))
             write_json(self.folder.path / "record.json", record)
 
-    def _train_and_decode(self, display: Display, check_mirror: Callable[[], None], stop: threading.Event) -> None:
+    def _train_and_decode(self, display: Display, check_mirror: Callable[[], None], stop: Sequence[int]) -> None:
         """Run the trainer and, in parallel, the decoder for completed epochs, until both have finished."""
         arguments = self._resume()
         follower = self.folder.events
@@ -143,9 +143,9 @@ class Run:
                 elif not requested and not training:
                     break
                 decoder.stop_if_idle()
-                stop.wait(POLL_SECONDS)
+                time.sleep(POLL_SECONDS)
                 self._check_others(trainer)
-                if stop.is_set():
+                if stop:
                     self.say("stopping: the trainer saves its state")
                     trainer.stop()
                     if trainer.poll() == 1:  # torchrun stops this process if another one is killed

@@ -1,7 +1,6 @@
 """The signals that make a command save its state and stop: Ctrl-C, SIGTERM, and the warnings of a cluster."""
 
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,12 +15,15 @@ def raise_on_stop_signals() -> None:
 
 
 @contextmanager
-def record_stop_signals() -> Iterator[threading.Event]:
-    """Yield an event that the signals set, instead of raising an exception."""
-    stop = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in _stop_signals()}
+def record_stop_signals() -> Iterator[list[int]]:
+    """Yield a list to which the signals are added, instead of raising an exception.
+
+    It is no `threading.Event`: setting one waits for ever if the signal has interrupted a use of the same event.
+    """
+    received: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: received.append(number)) for number in _stop_signals()}
     try:
-        yield stop
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
