@@ -28,9 +28,10 @@ class StopRequest:
     def catch_signals(self) -> None:
         """Treat SIGTERM and SIGINT as stop requests, instead of ending immediately."""
         for name in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(name, self._request)
+            signal.signal(name, self.request)
 
-    def _request(self, *_: object) -> None:
+    def request(self, *_: object) -> None:
+        """Request a stop, also as a signal handler."""
         self._requested = True
 
     def watch_input(self) -> None:
@@ -49,5 +50,5 @@ class StopRequest:
             *lines, partial = (partial + more).split(b"\n")
             for line in lines:
                 self._lines.put(line.decode())
-        self._request()
+        self.request()
         threading.Timer(GRACE_SECONDS, os._exit, [Interrupted.exit_code]).start()

@@ -32,7 +32,7 @@ original = getattr(owner, method)
 @torch.no_grad()
 def strike(disturbed):
     if what == "stop":
-        stop.requested.set()
+        stop.request()
     elif what == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     elif what == "sleep":
