@@ -73,7 +73,7 @@ def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Even
         raise LnReproError(f"schema {record.get('schema')} is not {SCHEMA}")
     if problem := incomplete(record):
         raise LnReproError(problem)
-    experiment_of(record)  # raises an error
+    experiment_of(record)  # raises an error if the settings are invalid
     if path.stem != record["id"]:
         raise LnReproError(f"its id, {record['id']}, is not its file name")
     files = [path, *(beside(path, ending) for ending in (EVENTS, HYPOTHESES))]
