@@ -17,6 +17,7 @@ from ln_repro.experiment.validation import (
     NOT_IN_ARM,
     NOT_IN_ID,
     Count,
+    FileName,
     Fraction,
     Natural,
     NotNegative,
@@ -145,7 +146,7 @@ MOST_SEEDS = 4000
 class Experiment(Section):
     """All settings of one run. Fields that are not marked otherwise are part of both `id` and `arm_key`."""
 
-    exp: Annotated[str, Field(pattern=r"^[^/.][^/]*$"), NOT_IN_ID]
+    exp: Annotated[FileName, NOT_IN_ID]
     task: Literal["translation", "masked_lm", "classification"] = "translation"
     seed: Annotated[Count, Field(le=MOST_SEEDS), NOT_IN_ARM]
     norm: str

@@ -1,14 +1,14 @@
 """The record of a run: a small file from which tables, figures and verdicts are computed."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.settings import Experiment
 from ln_repro.experiment.tasks import TASKS
-from ln_repro.experiment.validation import validate
+from ln_repro.experiment.validation import FileName, validate
 from ln_repro.records import provenance
 from ln_repro.records.events import Event
 
@@ -16,10 +16,6 @@ SCHEMA = 1
 AVERAGE = "test_average"
 """Name of the test scores of averaged weights."""
 Record = dict[str, Any]
-
-
-FileName = Annotated[str, Field(pattern="^[^./][^/]*$")]
-"""A name that does not lead out of its folder and is not hidden."""
 
 
 class _Axes(BaseModel):
