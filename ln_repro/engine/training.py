@@ -100,6 +100,8 @@ class Loop:
         self.task.load_dataset("valid")
         self.trainer = StrictTrainer(cfg, self.task, model, self.task.build_criterion(cfg.criterion))
         saved, self.batches = checkpoint_utils.load_checkpoint(cfg.checkpoint, self.trainer)
+        if not group.same([self.update]):
+            raise UserError(f"{cfg.checkpoint.restore_file}: not every process sees this file; use a shared disk")
         saved = saved or {}
         known = self.update, saved.get("tokens"), self.checkpoints.weights()
         self.tokens = self.events.tokens_until(*known) if group.rank.leads else 0

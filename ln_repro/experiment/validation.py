@@ -26,8 +26,8 @@ Fraction = Annotated[Number, Field(ge=0, lt=1)]
 Whole = Annotated[int, BeforeValidator(_no_boolean)]
 Count = Annotated[Whole, Field(ge=1)]
 Natural = Annotated[Whole, Field(ge=0)]
-FileName = Annotated[str, Field(pattern=r"^[^/.][^/]*$")]
-"""A name that does not lead out of its folder and is not hidden."""
+FileName = Annotated[str, Field(pattern=r"^[^/.\p{Cc}\p{Zl}\p{Zp}][^/\p{Cc}\p{Zl}\p{Zp}]*$")]
+"""A name on one line that does not lead out of its folder and is not hidden."""
 
 
 NOT_IN_ID, NOT_IN_ARM = "not in the id", "not in the arm key"

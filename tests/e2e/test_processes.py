@@ -73,12 +73,16 @@ def test_a_process_whose_share_of_an_epoch_is_shorter_trains_an_encoder_alone(co
     assert losses(two, "valid") == pytest.approx(losses(one, "valid"), rel=0, abs=largest_change(one, nudged, "valid"))
 
 
+def change_second_process(run, folder, statement):
+    """Let the second process of a run begin with a statement."""
+    text = f"import os, sys\nif os.environ.get('RANK') == '1': {statement}\n"
+    (folder / "sitecustomize.py").write_text(text)
+    run.environment["PYTHONPATH"] = os.pathsep.join([str(folder), run.environment.get("PYTHONPATH", "")])
+
+
 def test_the_failure_of_another_process_is_reported_instead_of_its_consequences(command, tmp_path):
-    (tmp_path / "sitecustomize.py").write_text(
-        "import os, sys\nif os.environ.get('RANK') == '1': sys.modules['ln_repro.engine.plugin.schedules'] = None\n"
-    )
     run = command("failing", "train.batches_per_update=2")
-    run.environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), run.environment.get("PYTHONPATH", "")])
+    change_second_process(run, tmp_path, "sys.modules['ln_repro.engine.plugin.schedules'] = None")
     process = torchrun(run, 2)
     _, error = process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode == 1
@@ -87,7 +91,7 @@ def test_the_failure_of_another_process_is_reported_instead_of_its_consequences(
 
 
 @pytest.mark.slow
-def test_a_run_of_two_processes_is_resumed_in_one(command):
+def test_a_run_of_two_processes_is_resumed_in_one(command, tmp_path):
     whole, stopped, nudged = (command(name, *SETTINGS, "train.max_epoch=6") for name in ("whole", "stopped", "nudged"))
     assert whole.finish()[0] == nudged.finish(NUDGE)[0] == 0
     process = torchrun(stopped, 2)
@@ -98,6 +102,11 @@ def test_a_run_of_two_processes_is_resumed_in_one(command):
     assert not stopped.workers()
     done = max(losses(stopped))
     assert done < max(losses(whole))
+    plain = stopped.environment.get("PYTHONPATH", "")
+    hide = "isfile = os.path.isfile; os.path.isfile = lambda path: not str(path).endswith('.pt') and isfile(path)"
+    change_second_process(stopped, tmp_path, hide)
+    assert "not every process sees this file" in torchrun(stopped, 2).communicate(timeout=HANGS_SECONDS)[1]
+    stopped.environment["PYTHONPATH"] = plain
     error = stopped.complete()
     assert "resuming after update" in error
     assert losses(stopped) == pytest.approx(losses(whole), rel=0, abs=largest_change(whole, nudged))
