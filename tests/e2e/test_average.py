@@ -3,6 +3,7 @@
 import signal
 
 import pytest
+from sacrebleu import corpus_bleu
 
 from tests.e2e.outcomes import outcome
 from tests.waiting import HANGS_SECONDS, until
@@ -13,10 +14,10 @@ KEYS = {"test", "test_tokenised", "test_average", "test_average_tokenised"}
 
 @pytest.fixture(scope="module")
 def settings(sentences):
-    """Return settings with an average, and a test set large enough to be interrupted during its decoding."""
+    """Return settings with an average, validation scores, and a test set whose decoding takes long."""
     for side in ("de", "en"):
         (sentences / f"many.{side}").write_text((sentences / f"test.{side}").read_text() * MANY)
-    return ["eval.average=2", f'data.test="{sentences / "many"}"']
+    return ["eval.average=2", "eval.valid=true", f'data.test="{sentences / "many"}"']
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def averaged(trained, settings):
 
 
 @pytest.mark.slow
-def test_an_average_is_scored_beside_the_single_epochs(averaged, undisturbed):
+def test_an_average_is_scored_beside_the_single_epochs(averaged, undisturbed, sentences):
     record = averaged.record
     bleu = record["bleu"]
     assert set(bleu) == KEYS
@@ -44,6 +45,10 @@ def test_an_average_is_scored_beside_the_single_epochs(averaged, undisturbed):
     hypotheses = averaged.folder / "hyps"
     assert len((hypotheses / "test_average.epoch4.txt").read_text().splitlines()) == 25 * MANY
     assert not list(hypotheses.glob("test_average.epoch[123].*"))
+
+    said = (hypotheses / "valid.epoch4.txt").read_text().splitlines()
+    meant = (sentences / "valid.en").read_text().splitlines()
+    assert record["epochs"][3]["valid_bleu"] == pytest.approx(corpus_bleu(said, [meant], lowercase=True).score)
 
     single = undisturbed.record
     assert single["id"] != record["id"]

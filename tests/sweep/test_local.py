@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +54,10 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(local, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(local, "OTHER_SWEEP_SECONDS", 0.1)
     plan: list[PlannedRun] = []
+    environments: list[Mapping[str, str]] = []
 
-    def start(file: Path, log: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    def start(file: Path, log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        environments.append(environment)
         mine = next(p for p in plan if p.experiment == queued.read(file)[0])
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
@@ -72,6 +75,7 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         pool = Pool([Device("cpu", slots)], retries, tmp_path / "sweep", Cancellations(tmp_path), progress)
         return pool, plan, said
 
+    make.environments = environments
     return make
 
 
@@ -88,6 +92,14 @@ def test_everything_runs_and_failures_are_tried_again(pool):
     assert [tries(one) for one in plan] == [1, 3, 3, 1, 1, 1]  # invalid input and divergence are not tried again
     assert len(made.progress.failures) == 2
     assert any("toy_bad" in line and "failed, train failed (exit 9): the reason (see" in line for line in said)
+
+
+def test_every_device_gets_runs(pool):
+    made, plan, _ = pool("good", "good", "good")
+    made.devices = [Device(name, 1, {"CUDA_VISIBLE_DEVICES": name}) for name in ("GPU-a", "GPU-b")]
+    made.run(plan)
+    assert [one.state for one in plan] == ["finished"] * 3
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in pool.environments[:2]] == ["GPU-a", "GPU-b"]
 
 
 def test_with_fail_fast_no_run_is_started_after_a_failure(pool):

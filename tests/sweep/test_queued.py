@@ -1,6 +1,8 @@
 """A queued run is the experiment of the time when the sweep was started, whatever has changed since."""
 
 import shutil
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from ln_repro.experiment.settings import Experiment, build
 from ln_repro.records import provenance
 from ln_repro.sweep import queued
 from ln_repro.sweep.plan import PlannedRun
+from ln_repro.system import subprocesses
 from tests.examples import planned
 
 
@@ -38,6 +41,13 @@ def test_an_experiment_is_run_as_it_was_queued_whatever_was_edited_meanwhile(tmp
     assert [cli.main(["run", "--queued", str(file)]) for file in files] == [0] * 3
     assert ran == [(one.experiment, provenance.code()) for one in typed]
     assert [experiment.id("data") for experiment, _ in ran] == [one.id for one in typed]
+
+
+def test_a_run_is_started_with_the_variables_of_its_device(tmp_path, monkeypatch):
+    script = "import os, sys; print(os.environ['CUDA_VISIBLE_DEVICES'], *sys.argv[3:])"
+    monkeypatch.setattr(subprocesses, "SELF", [sys.executable, "-c", script])
+    queued.start(Path("one.json"), tmp_path / "log", {"CUDA_VISIBLE_DEVICES": "GPU-7"}).wait()
+    assert (tmp_path / "log").read_text() == "GPU-7 run --queued=one.json\n"
 
 
 def test_other_code_than_it_was_queued_with_is_told():
