@@ -67,7 +67,7 @@ class Corpus(ABC):
     languages: ClassVar[tuple[str, ...]] = LANGUAGES
     """The languages of the corpus; none if the settings choose them."""
     pairs: ClassVar[Mapping[str, int]] = {}
-    """Expected number of pairs of each split, where known."""
+    """Number of pairs of each split of the published corpus, where known."""
     folders: ClassVar[tuple[str, ...]] = (".",)
     """Folders below ``data.source`` that may contain the raw files."""
     archive: ClassVar[Raw | None] = None
@@ -115,10 +115,6 @@ class Corpus(ABC):
     def keep(self, pair: Pair) -> bool:
         """Return whether to keep a segmented training pair."""
         return True
-
-    def expected(self, data: Data) -> Mapping[str, int]:
-        """Return the expected number of pairs of each prepared split, where known."""
-        return self.pairs
 
     def reference_tokens(self, data: Data) -> Mapping[str, int]:
         """Return the expected number of segmented training tokens by language, with end marks, where known."""

@@ -161,15 +161,17 @@ def test_iwslt14_from_the_original_layout_and_from_the_archive(made, root, iwslt
         assert made("iwslt14", source=source) == told
 
 
-def test_an_iwslt14_that_is_not_the_published_one_is_refused(made, iwslt, tmp_path, monkeypatch):
+def test_an_iwslt14_that_is_not_the_published_one_is_refused_unless_asked_for(made, iwslt, tmp_path, monkeypatch):
     monkeypatch.setattr(iwslt14.Iwslt14, "pairs", {"train": 160_239})
     with pytest.raises(UserError, match=r"train: expected 160239 pairs, found 48"):
-        made("iwslt14", source=iwslt, checksum="record")
-    path = iwslt / "train.tags.de-en.en"
-    write(path, *path.read_text("utf-8").split("\n")[:-2])
+        made("iwslt14", source=iwslt)
+    for path in (iwslt / f"train.tags.de-en.{lang}" for lang in ("de", "en")):
+        write(path, *path.read_text("utf-8").splitlines(), "One more")
+    assert dict(made("iwslt14", source=iwslt, checksum="record").pairs) == {"train": 49, "valid": 2, "test": 5}
+    write(path, *path.read_text("utf-8").splitlines()[:-1])
     with pytest.raises(UserError, match=r"not the published file of iwslt14, expected sha256:.*found sha256:"):
         made("iwslt14", source=iwslt)
-    with pytest.raises(UserError, match=r"\.de has 53 lines, .*\.en has 52 lines"):
+    with pytest.raises(UserError, match=r"\.de has 54 lines, .*\.en has 53 lines"):
         made("iwslt14", source=iwslt, checksum="record")
     path.unlink()
     archive = packed(iwslt, tmp_path / "other.tgz")
