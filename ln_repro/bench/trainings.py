@@ -108,7 +108,7 @@ def stock_arguments(experiment: Experiment, corpus: Path, folder: Path) -> list[
     return [str(part) for part in [
         corpus, "--task", "translation", "--source-lang", experiment.data.source_lang,
         "--target-lang", experiment.data.target_lang, "--arch", "transformer", *sizes, "--dropout", model.dropout,
-        "--share-all-embeddings", "--criterion", "label_smoothed_cross_entropy",
+        *(["--share-all-embeddings"] if model.share_embeddings else []), "--criterion", "label_smoothed_cross_entropy",
         "--label-smoothing", train.label_smoothing, "--optimizer", "adam", "--adam-betas", str(optimizer.betas),
         "--lr", experiment.lr, "--lr-scheduler", "fixed", "--clip-norm", train.clip_norm,
         "--seed", experiment.torch_seed, "--max-tokens", train.max_tokens,

@@ -11,7 +11,7 @@ import pytest
 
 from ln_repro.bench.__main__ import main
 from ln_repro.bench.rows import ROWS, probe_ratios, saved_ratio
-from ln_repro.bench.trainings import Window, Workload, speed
+from ln_repro.bench.trainings import Window, Workload, speed, stock_arguments
 from ln_repro.errors import LnReproError
 from ln_repro.experiment.settings import Experiment
 from tests.e2e.conftest import made_up_corpus
@@ -34,6 +34,12 @@ def small(**changes: Any) -> Experiment:
     given = {"model__layers": 1, "model__width": 16, "model__ffn": 32, "model__heads": 2, "train__max_update": 30,
              "train__max_tokens": 120, "train__log_every": 10, "train__device": "cpu"}  # fmt: skip
     return experiment(norm="preln", **given | changes)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_stock_fairseq_shares_embeddings_if_our_model_does(shared: bool, tmp_path: Path) -> None:
+    arguments = stock_arguments(small(model__share_embeddings=shared), tmp_path, tmp_path)
+    assert ("--share-all-embeddings" in arguments) == shared
 
 
 @pytest.fixture(scope="module")
