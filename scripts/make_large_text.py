@@ -22,7 +22,6 @@ SIGMA, MEDIAN = 0.6, 21.0
 
 
 def main() -> None:
-    """Write the text."""
     count, folder, prefixes = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
     lines = []
     for prefix in prefixes:

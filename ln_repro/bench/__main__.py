@@ -28,7 +28,6 @@ EXP = "multi30k_preln_nowarm_anchored"
 
 
 def main() -> int:
-    """Run `python -m ln_repro.bench`; return the exit status."""
     raise_on_stop_signals()
     parser = argparse.ArgumentParser(prog="python -m ln_repro.bench", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)

@@ -33,7 +33,6 @@ class Workload:
     corpus: Path
 
     def with_norm(self, norm: str) -> "Workload":
-        """Return the same workload with another norm placement."""
         return replace(self, experiment=self.experiment.model_copy(update={"norm": norm}))
 
     def ours(self, runs: int = 1) -> float:

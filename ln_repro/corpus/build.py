@@ -142,7 +142,6 @@ class Build:
         return facts
 
     def _read(self) -> dict[str, Iterator[Pair]]:
-        """Return the raw pairs of each split."""
         return {split: iter(pairs) for split, pairs in self.corpus.read(self.data, self.found).items()}
 
     def _over(self, function: Callable[[Shard], Result], items: Iterator[Shard], step: str) -> Iterator[Result]:

@@ -23,7 +23,6 @@ class Files(Corpus):
     numbered = True
 
     def inputs(self, data: Data) -> list[Raw]:
-        """Return the two sides of each split."""
         return [
             Raw(f"{split}.{lang}", path=find_text(_side(data, split, lang)))
             for split in wanted(data)

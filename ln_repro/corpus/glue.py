@@ -28,7 +28,6 @@ class Glue(Corpus):
     """The class, 0 or 1, of each label in the file."""
 
     def inputs(self, data: Data) -> list[Raw]:
-        """Return the files of both splits."""
         return [Raw(name, alias=self.aliases.get(name)) for name in ("train.tsv", "dev.tsv")]
 
     def read(self, data: Data, found: Found) -> Splits:

@@ -32,7 +32,6 @@ class Multi30k(Corpus):
     pairs: ClassVar[Mapping[str, int]] = {"train": 29_000, "valid": 1_014, "test": 1_000}
 
     def inputs(self, data: Data) -> list[Raw]:
-        """Return the two sides of each split."""
         return [
             Raw(name, f"sha256:{SHA256[name]}", (f"{URL}/{name}",)) for split in wanted(data) for name in _sides(split)
         ]

@@ -128,7 +128,6 @@ def _learnt(data: Data, root: Path) -> Prepared | None:
 
 
 def _folder(data: Data, root: Path, known: str) -> Path:
-    """Return the folder of a prepared corpus."""
     test = "-test" if data.only == "test" else ""
     return root / "prepared" / f"{data.name}{test}-{known.removeprefix('sha256:')[:12]}"
 

@@ -39,7 +39,6 @@ class Prepared:
 
     @property
     def bin(self) -> Path:
-        """Return the folder of binarised data."""
         return self.folder / "bin"
 
     @property

@@ -51,7 +51,6 @@ class Shard:
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """Return the names of the sides."""
         return tuple(self.corpus.sides(self.data))
 
     def path(self, step: str) -> Path:

@@ -62,7 +62,6 @@ class Tatoeba(Corpus):
 
 
 def _split_of(english: str) -> str:
-    """Return the split of an English sentence."""
     place = _hash(english) / 2**64
     if place < SHARE:
         return "test"
@@ -70,7 +69,6 @@ def _split_of(english: str) -> str:
 
 
 def _lower(pairs: Iterator[Pair]) -> Iterator[Pair]:
-    """Yield the pairs in lower case."""
     return (tuple(map(lower, pair)) for pair in pairs)
 
 

@@ -140,7 +140,6 @@ class Loop:
 
     @property
     def update(self) -> int:
-        """The number of updates so far."""
         return self.trainer.get_num_updates()
 
     @property

@@ -89,7 +89,6 @@ class DirectoryLock:
             )
 
     def release(self) -> None:
-        """Release the lock."""
         self._ended.set()
         self._heart.join()
         with contextlib.suppress(OSError):  # for example a full disk: then the lock expires

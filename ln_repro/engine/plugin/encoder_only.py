@@ -17,7 +17,6 @@ class EncoderOnly(FairseqEncoderModel):
 
     @property
     def stacks(self) -> dict[str, Stack]:
-        """Return the stacks of layers by name."""
         return {"encoder": self.encoder.stack}
 
 

@@ -26,11 +26,9 @@ class Shape:
 
     @property
     def scheme(self) -> type[Residual]:
-        """The class of the residual connections."""
         return scheme_of(self.norm)
 
     def place(self, decoder: bool, layer: int = 0, kind: Kind = "self_attn") -> Place:
-        """Return the place of a residual connection in the encoder or decoder."""
         return Place(decoder, self.layers, 0 if self.alone else self.layers, layer, kind)
 
     def residual(self, sub_layer: SubLayer, place: Place) -> Residual:

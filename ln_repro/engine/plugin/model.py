@@ -56,7 +56,6 @@ class LnTransformer(FairseqEncoderDecoderModel):
 
     @property
     def stacks(self) -> dict[str, Stack]:
-        """Return the stacks of layers by name."""
         return {"encoder": self.encoder.stack, "decoder": self.decoder.stack}
 
 

@@ -76,7 +76,6 @@ class TorchOptimizer(FairseqOptimizer):
         super().backward(loss if self.scaler is None else self.scaler.scale(loss))
 
     def multiply_grads(self, c: Tensor | float) -> None:
-        """Multiply all gradients by ``c``."""
         torch._foreach_mul_(gradients(self.params), c)
 
     def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Any = None) -> Tensor:

@@ -77,9 +77,9 @@ def probe(
 ) -> dict[str, Norms]:
     """Return the `gradient_norms` of a model over mini-batches, with dropout.
 
-    The parameters and their accumulated gradients do not change. The generator of random numbers is seeded, as every
-    mini-batch of training does. ``loss_scale`` is fp16's, in which the gradients
-    of a mean would underflow; the norms are those of the unscaled loss.
+    The parameters and their accumulated gradients do not change. The generator of random numbers is seeded, as it is
+    for every mini-batch of training. ``loss_scale`` is that of fp16, in which the gradients of a mean would underflow;
+    the norms are those of the unscaled loss.
     """
     weights = layer_weights(**model.stacks)
 

@@ -73,7 +73,6 @@ class EncoderTask(LnTask):
 
     @classmethod
     def setup_task(cls, cfg: EncoderTaskConfig, **_: Any) -> "EncoderTask":
-        """Load the dictionary."""
         return cls(cfg, Dictionary.load(str(Path(cfg.data) / f"dict.{cfg.target_lang}.txt")))
 
     @property
@@ -90,13 +89,11 @@ class Blocks(FairseqDataset):
         return len(self.sizes)
 
     def num_tokens(self, index: int) -> int:
-        """Return the number of tokens of a block."""
         return int(self.sizes[index])
 
     size = num_tokens
 
     def num_tokens_vec(self, indices: Any) -> Any:
-        """Return the numbers of tokens of blocks."""
         return self.sizes[indices]
 
 
@@ -110,7 +107,6 @@ class LnTranslation(LnTask, TranslationTask):
     """Translation, with fairseq's data and decoding."""
 
     def load_dataset(self, split: str, *given: Any, **settings: Any) -> None:
-        """Load the sentence pairs of ``split``."""
         super().load_dataset(split, *given, **settings)
         self.datasets[split] = Pairs(self.datasets[split])
 
