@@ -31,7 +31,7 @@ class Trained:
     @property
     def weights(self) -> Path:
         saved = Checkpoints(self.folder / "checkpoints")
-        return saved.folder / max(saved.weights().values(), key=lambda one: one.epoch).file
+        return saved.folder / saved.weights()[max(saved.weights())].file
 
     @contextmanager
     def decoder(self) -> Iterator[Callable[[], Decoded]]:
@@ -44,13 +44,12 @@ class Trained:
                 time.sleep(POLL_SECONDS)
             return float(json.loads(last_line(log))["seconds"]), dict(enumerate(out.read_text().splitlines()))
 
-        with (self.folder / "lock").open("w") as lock:
-            arguments = training_arguments(self.work.experiment, self.work.corpus, self.folder / "checkpoints")
-            process = Decoder(self.work.experiment.eval, arguments, log, lock.fileno())
-            try:
-                yield decode
-            finally:
-                process.stop()
+        arguments = training_arguments(self.work.experiment, self.work.corpus, self.folder / "checkpoints")
+        process = Decoder(self.work.experiment.eval, arguments, log)
+        try:
+            yield decode
+        finally:
+            process.stop()
 
     def stock(self) -> Decoded:
         """Decode the test set as `fairseq-generate` does."""

@@ -12,7 +12,7 @@ from ln_repro.corpus.iwslt14 import Iwslt14
 from ln_repro.corpus.locate import cached_digest, locate, locked, present, require_source
 from ln_repro.corpus.monolingual import Monolingual, Wikinews
 from ln_repro.corpus.multi30k import Multi30k
-from ln_repro.corpus.prepared import Prepared, mismatches, opened, read_manifest
+from ln_repro.corpus.prepared import MANIFEST, Prepared, mismatches, opened, read_manifest
 from ln_repro.corpus.tatoeba import Tatoeba
 from ln_repro.corpus.toy import Toy
 from ln_repro.corpus.wmt14 import Wmt14
@@ -89,7 +89,7 @@ def verify(data: Data, root: Path) -> list[str]:
     if known is None:  # without raw files, check every preparation of this corpus
         folders = _prepared(root, data.name, data.only)
     else:
-        folders = [folder for folder in [_folder(data, root, known)] if (folder / "manifest.json").is_file()]
+        folders = [folder for folder in [_folder(data, root, known)] if (folder / MANIFEST).is_file()]
     if not folders:
         raise UserError(
             f"{data.name}: not prepared under {root}; run `ln-repro data prepare` with the same arguments first"
@@ -134,5 +134,5 @@ def _folder(data: Data, root: Path, known: str) -> Path:
 
 def _prepared(root: Path, name: str, only: str | None = None) -> list[Path]:
     """Return the folders of every complete preparation of a corpus, or of its test set only."""
-    folders = sorted(path.parent for path in root.glob(f"prepared/{name}-*/manifest.json"))
+    folders = sorted(path.parent for path in root.glob(f"prepared/{name}-*/{MANIFEST}"))
     return [folder for folder in folders if ("-test-" in folder.name) == (only == "test") and read_manifest(folder)]

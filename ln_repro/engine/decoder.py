@@ -22,7 +22,7 @@ class Decoder:
         inherit: descriptor of an open file that stays locked while the process lives.
     """
 
-    def __init__(self, search: Evaluation, training: Sequence[str], log: Path, inherit: int) -> None:
+    def __init__(self, search: Evaluation, training: Sequence[str], log: Path, inherit: int | None = None) -> None:
         self.arguments = [search.model_dump_json(include={"beam", "lenpen", "max_len_a", "max_len_b"}), *training]
         self.log = log
         self.inherit = inherit

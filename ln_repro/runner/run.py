@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -96,11 +96,11 @@ class Run:
     lock: DirectoryLock
     say: Callable[[str], None]
     queued: Mapping[str, Any] | None
-    scored: set[tuple[str, int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.events, self.checkpoints = self.folder.events, Checkpoints(self.folder.checkpoints)
         self.splits = self.experiment.decoded_splits
+        self.scored: set[tuple[str, int]] = set()
 
     def execute(self) -> None:
         """Train and decode in parallel, then write the record."""

@@ -32,10 +32,9 @@ def decoder(tmp_path, monkeypatch):
     script = tmp_path / "worker.py"
     script.write_text(WORKER)
     monkeypatch.setattr(subprocesses, "SELF", [sys.executable, str(script)])
-    with (tmp_path / "lock").open("w") as lock:
-        made = Decoder(experiment().eval, [], tmp_path / "log", lock.fileno())
-        yield made
-        made.stop()
+    made = Decoder(experiment().eval, [], tmp_path / "log")
+    yield made
+    made.stop()
 
 
 def answers(decoder, split, outs):
