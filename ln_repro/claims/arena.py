@@ -96,10 +96,8 @@ def _improvement(runs: Sequence[Run], reference: Sequence[Run]) -> float:
 
 
 def _epochs(runs: Sequence[Run], reference: Sequence[Run]) -> float:
-    if not reference:
-        return math.nan
     curves = [[one.curve(VALID_LOSS) for one in group] for group in (runs, reference)]
-    if not all(curves[1]):
+    if not reference or not all(curves[1]):
         return math.nan
     target = fmean(at(curve, PART * max(curve)) for curve in curves[1])
     own, others = (fmean(reached(curve, target, falling=True) for curve in group) for group in curves)

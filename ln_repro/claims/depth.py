@@ -61,8 +61,8 @@ class AtDepth:
             words.append(f"{depth} layers: {', '.join(one.words for one in findings)}")
             runs += [run for of_arm in of_arms for run in of_arm]
         result = any_of(verdicts)
-        if result == CONTRADICTED and len(verdicts) < (len(self.layers) or LEAST_DEPTHS):
-            result = INCONCLUSIVE
         depths = len(self.layers) or LEAST_DEPTHS
+        if result == CONTRADICTED and len(verdicts) < depths:
+            result = INCONCLUSIVE
         needs = f"{SEEDS} seeds at each of {depths} depths" if result == INCONCLUSIVE else None
         return Finding(result, "; ".join(words), needs, runs)
