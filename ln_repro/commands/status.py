@@ -100,14 +100,13 @@ def _plain_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
         others = {run.path.name for run in runs_under(runs) if (run.experiment or {}).get("exp") in exps}
         if others := others - {p.name for p in plan}:
             say(f"not shown: {len(others)} runs with settings that this grid does not have (see `ln-repro status`)")
-        planned = [waiting_row(p.name, p.experiment, p.id, "planned") if p.state == "planned" else row(p.folder)
-                   for p in plan]  # fmt: skip
+        planned = [waiting_row(p.experiment, p.id, "planned") if p.state == "planned" else row(p.folder) for p in plan]
         return with_queue(planned, queue_of(runs))
     runs = runs_folder()
     started, queue = rows(runs), queue_of(runs)
     names = {Path(one["dir"]).name for one in started}
     waiting = [
-        waiting_row(name, experiment, name.rpartition("-")[2], "queued")
+        waiting_row(experiment, name.rpartition("-")[2], "queued")
         for name in queue
         if name not in names and (experiment := submitted_experiment(runs, name))
     ]

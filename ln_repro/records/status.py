@@ -39,11 +39,11 @@ def row(run: RunFolder) -> Row:
     }
 
 
-def waiting_row(name: str, experiment: Experiment, run_id: str | None, state: str) -> Row:
-    """Return the row of a run whose directory, with this ``name``, does not exist yet."""
+def waiting_row(experiment: Experiment, run_id: str | None, state: str) -> Row:
+    """Return the row of a run whose directory does not exist yet."""
     return {
         "id": run_id, "exp": experiment.exp, "seed": experiment.seed, "lr": experiment.lr, "state": state,
-        "update": 0, "loss": None, "bleu": None, "dir": name,
+        "update": 0, "loss": None, "bleu": None, "dir": str(RunFolder.of(experiment, run_id or "?").path),
     }  # fmt: skip
 
 

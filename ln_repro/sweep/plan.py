@@ -32,7 +32,7 @@ class PlannedRun:
     @property
     def name(self) -> str:
         """The name of the run's directory, which ends in the id."""
-        return RunFolder.of(self.experiment, self.id or "?").path.name
+        return self.folder.path.name
 
     @property
     def label(self) -> str:
@@ -41,16 +41,13 @@ class PlannedRun:
 
     @property
     def folder(self) -> RunFolder:
-        """The run's directory; its corpus must be prepared."""
-        assert self.data is not None
-        return RunFolder.of(self.experiment, self.experiment.id(self.data))
+        """The run's directory; it cannot exist if the id is not known."""
+        return RunFolder.of(self.experiment, self.id or "?")
 
     @property
     def state(self) -> str:
-        """``recorded``, ``planned``, or the state of the run's directory."""
-        if self.id in self.skipped:
-            return "recorded"
-        return self.folder.state if self.data else "planned"
+        """``recorded``, or the state of the run's directory."""
+        return "recorded" if self.id in self.skipped else self.folder.state
 
     @property
     def done(self) -> bool:

@@ -253,6 +253,11 @@ def test_status_of_no_runs(call):
     assert call("status", "--json") == (0, "[]\n", "")
 
 
+def test_a_planned_run_has_the_directory_that_it_will_have(empty_place, call):
+    (row,) = json.loads(call("status", "grid=design", "--only", "preln_warm", "--json")[1])
+    assert row["state"] == "planned" and row["dir"] == str(empty_place / "runs" / f"toy_preln_warm-s1-{row['id']}")
+
+
 @pytest.mark.parametrize("command", ["status", "cancel toy_preln_warm-s1-0123456789"])
 def test_only_runs_of_a_grid_can_be_selected(command, refused):
     refused(f"{command} --only nothing", "--only, --except: select runs of a grid; give grid=NAME")
