@@ -45,7 +45,7 @@ def translations(folder: Path, record: dict[str, Any]) -> tuple[list[str], list[
     data, kept = record["data"], find(folder, record["id"])
     short = f"{data['name']}-{data['fingerprint'].removeprefix('sha256:')[:12]}"
     corpus = opened(data_folder() / "prepared" / short, data["fingerprint"])
-    if corpus is None or kept is None or not (hypotheses := beside(kept, HYPOTHESES)).exists():
+    if not (corpus and kept and record["bleu"]["test"] and (hypotheses := beside(kept, HYPOTHESES)).exists()):
         return None
     found, references = text_of(hypotheses).split("\n")[:-1], corpus.references("test")
     if len(found) != len(references):

@@ -269,6 +269,20 @@ def test_another_record_of_the_same_id_is_not_overwritten(tmp_path, collect, cal
     assert call("collect", tmp_path, "--records", tmp_path / "kept")[0] == 2
 
 
+def test_the_hypotheses_of_a_replaced_record_are_not_scored_for_one_without_bleu(tmp_path, collect, call):
+    tiny_corpus(tmp_path)
+    run = tmp_path / "runs" / RUN
+    assert collect()[0] == 0
+    lost = {"status": "diverged", "updates": 3, "target_tokens": 0, "epochs": [], "bleu": dict.fromkeys(
+        ("test", "test_tokenised"))}  # fmt: skip
+    (run / "record.json").write_text(json.dumps(json.loads((run / "record.json").read_text()) | lost))
+    states = [{"kind": "status", "state": state, "update": 3, "epoch": 1} for state in ("started", "diverged")]
+    (run / "events.jsonl").write_text("".join(json.dumps(state) + "\n" for state in states))
+    assert collect("--replace")[0] == 0
+    code, out, err = call("verify", "--records", tmp_path / "kept")
+    assert (code, err) == (0, "") and "BLEU recomputed for 0" in out
+
+
 def test_what_is_collected_later_makes_nothing_sound_that_was_changed_or_lost(folder, tmp_path, call):
     before = (folder / CHECKSUMS).read_text()
     touch(folder)
