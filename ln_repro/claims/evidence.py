@@ -138,7 +138,7 @@ def gather(
     runs: Sequence[Run],
     named: Named,
     arms: Sequence[str] = (),
-    entropies: Mapping[str, Mapping[str, Any]] | None = None,
+    entropies: Mapping[str, Mapping[str, float]] | None = None,
 ) -> dict[str, Evidence]:
     """Return the evidence by setting, with one run per seed.
 
@@ -153,7 +153,7 @@ def gather(
 
 
 def _of_setting(
-    setting: str, runs: Sequence[Run], names: Sequence[str], named: Named, entropies: Mapping[str, Mapping[str, Any]]
+    setting: str, runs: Sequence[Run], names: Sequence[str], named: Named, entropies: Mapping[str, Mapping[str, float]]
 ) -> Evidence:
     runs = [run for run in runs if run.record["exp"].partition("_")[0] == setting and not foreign_start(run)]
     arms = {name: arm for name in names if (arm := named(f"{setting}_{name}"))}
@@ -166,12 +166,12 @@ def _of_setting(
         for name in by_key.get(run.experiment.arm_key(), []):
             group = groups.setdefault((variation(run.experiment, arms[name]), pretrained), {})
             group.setdefault(name, {}).setdefault(run.experiment.lr, {}).setdefault(run.seed, run)
-    known = next((entropies[key] for run in runs if (key := run.record["data"].get("fingerprint")) in entropies), {})
+    known = next((entropies[key] for run in runs if (key := run.record["data"]["fingerprint"]) in entropies), {})
 
     def evidence(variation: str, start: int | None) -> Evidence:
         rates = groups.get((variation, start), {})
         own = {name: of_rate[arms[name].lr] for name, of_rate in rates.items() if arms[name].lr in of_rate}
-        return Evidence(own, rates, entropies={k: v for k, v in known.items() if isinstance(v, float)})
+        return Evidence(own, rates, entropies=known)
 
     starts = {start: evidence("", start) for start in sorted({start for _, start in groups if start is not None})}
     others = {variation: evidence(variation, None) for variation, start in groups if variation and start is None}

@@ -53,7 +53,7 @@ def arms_of_rules() -> list[str]:
     return sorted(arms)
 
 
-def evidence_of(runs: Sequence[Run], named: Named, corpora: Mapping[str, Mapping[str, Any]]) -> dict[str, Evidence]:
+def evidence_of(runs: Sequence[Run], named: Named, corpora: Mapping[str, Mapping[str, float]]) -> dict[str, Evidence]:
     """Return the evidence by setting for every arm that a rule uses (see `gather`)."""
     return gather(runs, named, arms_of_rules(), corpora)
 

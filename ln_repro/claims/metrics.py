@@ -55,10 +55,7 @@ def _updates_to_fall(post: Run, pre: Run) -> float:
 
 
 def _updates_to_pretraining_loss(post: Run, pre: Run) -> float:
-    slow, fast = (
-        {row["update"]: float(row["valid_loss"]) for row in run.record["epochs"] if row["valid_loss"] is not None}
-        for run in (post, pre)
-    )
+    slow, fast = (run.curve(VALID_LOSS, by="update") for run in (post, pre))
     if not slow:
         return math.inf
     target = at(slow, PART_OF_RUN * max(slow))

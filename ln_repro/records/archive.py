@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -94,9 +94,9 @@ class Run:
         """The maximum number of epochs; infinite if only the number of updates was limited."""
         return self.record["experiment"]["train"]["max_epoch"] or math.inf
 
-    def curve(self, name: str) -> dict[int, float]:
-        """Return a field of the record's epochs, by epoch."""
-        return {row["epoch"]: float(row[name]) for row in self.record["epochs"] if row.get(name) is not None}
+    def curve(self, name: str, by: str = "epoch") -> dict[int, float]:
+        """Return a field of the record's epochs, by epoch or by ``"update"``."""
+        return {row[by]: float(row[name]) for row in self.record["epochs"] if row.get(name) is not None}
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,9 @@ class Kept:
 
     runs: Sequence[Run]
     problems: Sequence[str]
-    corpora: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """``name``, ``unigram_bits`` and ``source_blind_bits`` of corpora (`corpus.ngram.entropies`), by fingerprint."""
-    costs: Costs = field(default_factory=dict)
+    corpora: Mapping[str, Mapping[str, float]]
+    """``unigram_bits`` and ``source_blind_bits`` of corpora (`corpus.ngram.entropies`), by fingerprint."""
+    costs: Costs
 
     @property
     def records(self) -> list[Record]:
@@ -151,12 +151,11 @@ def read_kept(folder: Path) -> Kept:
     return Kept(runs, problems, corpora(runs), read_costs(folder))
 
 
-def corpora(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
+def corpora(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
     """Return the entropies of corpora by fingerprint, from the records that contain them, as all except old ones do."""
-    entropies: dict[str, dict[str, Any]] = {}
+    entropies: dict[str, dict[str, float]] = {}
     for data in (run.record["data"] for run in runs):
-        known = {key: data[key] for key in ("name", "unigram_bits", "source_blind_bits") if data.get(key) is not None}
-        if len(known) > 1:
+        if known := {key: data[key] for key in ("unigram_bits", "source_blind_bits") if data.get(key) is not None}:
             entropies.setdefault(data["fingerprint"], {}).update(known)
     return entropies
 

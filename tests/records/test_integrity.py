@@ -255,7 +255,7 @@ def test_the_entropies_of_a_corpus_come_from_any_of_its_records(folder):
     corpus = json.loads((folder / f"{BROKEN}.json").read_text())["data"]["fingerprint"]
     assert read_kept(folder).corpora == {}
     edited(lambda record: record["data"].update(unigram_bits=5.0, source_blind_bits=None))(folder)
-    assert read_kept(folder).corpora == {corpus: {"name": "toy", "unigram_bits": 5.0}}
+    assert read_kept(folder).corpora == {corpus: {"unigram_bits": 5.0}}
 
 
 def test_another_record_of_the_same_id_is_not_overwritten(tmp_path, collect, call):
