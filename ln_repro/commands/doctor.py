@@ -36,7 +36,6 @@ class Check:
 
 
 def doctor_command(options: argparse.Namespace) -> int:
-    """Run `doctor`."""
     checks = list(run_checks())
     if options.json:
         print(json.dumps([asdict(check) for check in checks], indent=1))

@@ -22,7 +22,6 @@ from ln_repro.system.files import explained
 
 
 def tables_command(options: argparse.Namespace) -> int:
-    """Run `tables`."""
     folder = options.records or records_folder()
     kept, arms, evidence = read_archive(folder)
     findings = read_theory(folder)
@@ -32,7 +31,6 @@ def tables_command(options: argparse.Namespace) -> int:
 
 
 def figures_command(options: argparse.Namespace) -> int:
-    """Run `figures`."""
     folder = options.records or records_folder()
     kept, arms, evidence = read_archive(folder)
     out = options.out or folder.parent / "figures"
@@ -45,7 +43,6 @@ def figures_command(options: argparse.Namespace) -> int:
 
 
 def claims_command(options: argparse.Namespace) -> int:
-    """Run `claims`."""
     folder = options.records or records_folder()
     kept, _, evidence = read_archive(folder)
     rows = claim_rows(evidence, read_theory(folder))
@@ -66,7 +63,6 @@ def claims_command(options: argparse.Namespace) -> int:
 
 
 def arena_command(options: argparse.Namespace) -> int:
-    """Run `arena`."""
     kept, _, evidence = read_archive(options.records or records_folder())
     entries = {name: found for name, one in sorted(evidence.items()) if not one.starts and (found := arena(one))}
     if options.setting not in entries:

@@ -45,7 +45,6 @@ def run_parser() -> argparse.ArgumentParser:
 
 
 def run_command(arguments: list[str]) -> int:
-    """Run `run`."""
     assignments = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
     options = run_parser().parse_intermixed_args([argument for argument in arguments if argument not in assignments])
     overrides = with_own_norm([*assignments, *options.overrides])

@@ -35,7 +35,6 @@ Composed = tuple[GridRun, Experiment, LearningRate]
 
 
 def sweep_command(options: argparse.Namespace) -> int:
-    """Run `sweep`."""
     if this_rank().size > 1:
         raise UserError("torchrun: a sweep starts its runs by itself; leave out torchrun")
     request = parse_request(options.words)

@@ -13,7 +13,6 @@ FOLLOW_SECONDS = 1.0
 
 
 def sync_command(options: argparse.Namespace) -> int:
-    """Run `sync`."""
     folders = [RunFolder(path) for path in options.runs] or runs_under(runs_folder())
     if options.follow and len(running := [folder for folder in folders if folder.holder]) > 1:
         raise UserError(f"--follow takes a single run; give one of {', '.join(str(one.path) for one in running)}")

@@ -26,7 +26,6 @@ LEAST_SEEDS = 10
 
 
 def theory_command(options: argparse.Namespace) -> int:
-    """Run `theory`."""
     ids = options.only or list(CLAIMS)
     if unknown := [name for name in ids if name not in CLAIMS]:
         raise UserError(f"--only: there is no {', '.join(unknown)}; known: {', '.join(CLAIMS)}")
