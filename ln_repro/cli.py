@@ -126,14 +126,14 @@ def parser() -> argparse.ArgumentParser:
     ranked = command("arena", "rank the schemes of norm placement on one corpus", "report")
     ranked.add_argument("setting", nargs="?", default="toy", metavar="SETTING", help="default: toy")
     ranked.add_argument("--json", action="store_true", help="print JSON")
-    verify = command("verify", "check every committed record: schema, checksums, events and BLEU")
+    verify = command("verify", "check every committed record: schema, checksums, events and BLEU", "archive")
     collect = command("collect", "copy the records of finished runs to results/records")
     collect.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     collect.add_argument("--replace", action="store_true", help="replace records with the same id")
     collect.add_argument(
         "--all", action="store_true", help="also copy runs that differ from the experiment they are named after"
     )
-    compare = command("compare", "test whether the difference in BLEU between two records is significant")
+    compare = command("compare", "test whether the difference in BLEU between two records is significant", "archive")
     compare.add_argument("ids", nargs=2, metavar="ID", help="ids of records")
     reproduce = command("reproduce", "repeat the run of a committed record and compare the two")
     reproduce.add_argument("id", metavar="ID", help="id of a record")

@@ -1,5 +1,6 @@
-"""What the commands that read archived records share."""
+"""`ln-repro verify` and `compare`, and what the commands that read archived records share."""
 
+import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,9 +10,11 @@ from ln_repro.claims.arms import Arms
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import evidence_of
 from ln_repro.corpus.prepared import opened
-from ln_repro.errors import LnReproError
-from ln_repro.records.archive import Kept, find, read_kept
-from ln_repro.records.integrity import HYPOTHESES, beside, text_of
+from ln_repro.errors import LnReproError, UserError
+from ln_repro.records.archive import Kept, find, read_kept, records_folder
+from ln_repro.records.integrity import CHECKSUMS, HYPOTHESES, beside, text_of
+from ln_repro.records.record import experiment_of
+from ln_repro.runner import bleu
 from ln_repro.system.paths import data_folder
 
 
@@ -34,6 +37,61 @@ def complaints(problems: Sequence[str]) -> int:
     for problem in problems:
         print(f"ln-repro: {problem}", file=sys.stderr)
     return 1 if problems else 0
+
+
+def verify_command(options: argparse.Namespace) -> int:
+    """Run `verify`: check the integrity of every archived record, and recompute its BLEU from the hypotheses."""
+    folder = options.records or records_folder()
+    kept = read_kept(folder)
+    places = sorted({path.parent for path in folder.rglob("*.json")})
+    problems = [f"{place}: {CHECKSUMS} is missing; restore it" for place in places if not (place / CHECKSUMS).exists()]
+    rescored = {record["id"]: bleu_problem(folder, record) for record in kept.records}
+    problems += [*kept.problems, *(f"{find(folder, id)}: {problem}" for id, problem in rescored.items() if problem)]
+    if not kept.records and not problems:
+        problems = [f"{folder}: it has no records"]
+    found = [*rescored.values()]
+    print(f"{len(kept.runs)} records are sound; BLEU recomputed for {found.count('')}")
+    print(f"not recomputed for {found.count(None)}: no hypotheses, or the corpus is not prepared here")
+    return complaints(problems)
+
+
+def bleu_problem(folder: Path, record: dict[str, Any]) -> str | None:
+    """Compare a record's BLEU with that of its hypotheses.
+
+    Returns:
+        The problem, "" if the two agree, or None if BLEU cannot be recomputed.
+    """
+    try:
+        texts = translations(folder, record)
+        if texts is None:
+            return None
+        computed, _ = bleu.score("detokenised", *texts, experiment_of(record), "test")
+    except LnReproError as error:
+        return str(error)
+    recorded = record["bleu"]["test"]["score"]
+    return "" if computed == recorded else f"BLEU is {recorded}, its hypotheses score {computed}"
+
+
+def compare_command(options: argparse.Namespace) -> int:
+    """Run `compare`: test the difference in BLEU between two archived records by paired bootstrap."""
+    folder = options.records or records_folder()
+    records = {record["id"]: record for record in read_kept(folder).records}
+    if missing := [id for id in options.ids if id not in records]:
+        raise UserError(f"compare: there is no record {', '.join(missing)} in {folder} (ids are in its file names)")
+    first, second = (records[id] for id in options.ids)
+    if first["data"]["fingerprint"] != second["data"]["fingerprint"]:
+        raise UserError("compare: the two were trained on different corpora")
+    texts = [text for record in (first, second) if (text := translations(folder, record))]
+    if len(texts) < 2:
+        raise UserError(
+            "compare: needs the hypotheses of both, beside the records, and their corpus (ln-repro data prepare)"
+        )
+    (one, references), (other, _) = texts
+    *scores, p_value = bleu.paired_bootstrap(one, other, references, first["experiment"]["data"]["lowercase"])
+    for record, score in zip((first, second), scores, strict=True):
+        print(f"{record['id']}  {record['exp']}  seed {record['axes']['seed']}  BLEU {score:.2f}")
+    print(f"p = {p_value:.4f} ({bleu.SAMPLES} paired bootstrap samples of the test set; seeds vary in addition)")
+    return 0
 
 
 def translations(folder: Path, record: dict[str, Any]) -> tuple[list[str], list[str]] | None:
