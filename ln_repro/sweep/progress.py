@@ -5,11 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console, Group
-from rich.table import Table
 from rich.text import Text
 
 from ln_repro.errors import Interrupted
-from ln_repro.records.status import row, shown, summary
+from ln_repro.records.status import aligned, row, shown, summary
 from ln_repro.sweep.plan import PlannedRun
 from ln_repro.sweep.queued import reason
 from ln_repro.system.terminal import Screen
@@ -60,13 +59,9 @@ class Progress(Screen):
 
     def _drawing(self) -> Group:
         states = self.states()
-        table = Table(box=None, padding=(0, 2, 0, 0))
-        for name in COLUMNS:
-            table.add_column(name, justify="left" if name in ("run", "state") else "right")
-        for planned in self.plan:
-            if states[planned.name] == "running":
-                table.add_row(*shown({**row(planned.folder), "run": planned.label}, COLUMNS))
-        return Group(Text(summary(states.values())), table)
+        running = [{**row(p.folder), "run": p.label} for p in self.plan if states[p.name] == "running"]
+        table = aligned([COLUMNS, *(shown(one, COLUMNS) for one in running)])
+        return Group(Text(summary(states.values())), Text(table))
 
 
 def _failure(planned: PlannedRun, status: int, log: Path | None) -> str:
