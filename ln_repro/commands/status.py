@@ -21,7 +21,7 @@ from ln_repro.errors import UserError
 from ln_repro.experiment.settings import build
 from ln_repro.records.archive import records_folder
 from ln_repro.records.run_dir import RunFolder, runs_under
-from ln_repro.records.status import row, rows, summary, table, waiting_row, with_queue
+from ln_repro.records.status import row, rows, summary, table, with_queue
 from ln_repro.sweep.cluster import cancel, submitted_experiment
 from ln_repro.sweep.grid import parse_request
 from ln_repro.sweep.plan import PlannedRun
@@ -100,13 +100,12 @@ def _plain_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
         others = {run.path.name for run in runs_under(runs) if (run.experiment or {}).get("exp") in exps}
         if others := others - {p.name for p in plan}:
             say(f"not shown: {len(others)} runs with settings that this grid does not have (see `ln-repro status`)")
-        planned = [waiting_row(p.experiment, p.id, "planned") if p.state == "planned" else row(p.folder) for p in plan]
-        return with_queue(planned, queue_of(runs))
+        return with_queue([row(p.folder, {**dict(p.experiment), "id": p.id}) for p in plan], queue_of(runs))
     runs = runs_folder()
     started, queue = rows(runs), queue_of(runs)
     names = {Path(one["dir"]).name for one in started}
     waiting = [
-        waiting_row(experiment, name.rpartition("-")[2], "queued")
+        row(RunFolder(runs / name), {**dict(experiment), "id": name.rpartition("-")[2]})
         for name in queue
         if name not in names and (experiment := submitted_experiment(runs, name))
     ]

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ln_repro.experiment.settings import Experiment
 from ln_repro.records.run_dir import RunFolder, runs_under
 
 Row = dict[str, Any]
@@ -19,9 +18,12 @@ def rows(folder: Path) -> list[Row]:
     return [row(run) for run in runs_under(folder)]
 
 
-def row(run: RunFolder) -> Row:
-    """Return the state of one run; ``loss`` is the last training loss in bits, ``bleu`` the BLEU on the test set."""
-    experiment, state = run.experiment or {}, run.state
+def row(run: RunFolder, planned: Mapping[str, Any] | None = None) -> Row:
+    """Return the state of one run; ``loss`` is the last training loss in bits, ``bleu`` the BLEU on the test set.
+
+    ``planned`` are the settings and the id of a run whose directory may not exist yet.
+    """
+    experiment, state = run.experiment or planned or {}, run.state
     record = run.record if state in ("finished", "diverged") else None
     losses = [event for event in run.events.read() if event["kind"] == "train"]
     last = losses[-1] if losses else {"update": 0, "loss": None}
@@ -37,14 +39,6 @@ def row(run: RunFolder) -> Row:
         "bleu": test["score"] if test else None,
         "dir": str(run.path),
     }
-
-
-def waiting_row(experiment: Experiment, run_id: str | None, state: str) -> Row:
-    """Return the row of a run whose directory does not exist yet."""
-    return {
-        "id": run_id, "exp": experiment.exp, "seed": experiment.seed, "lr": experiment.lr, "state": state,
-        "update": 0, "loss": None, "bleu": None, "dir": str(RunFolder.of(experiment, run_id or "?").path),
-    }  # fmt: skip
 
 
 def with_queue(rows: Sequence[Row], queue: Mapping[str, str]) -> list[Row]:

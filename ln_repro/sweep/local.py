@@ -73,11 +73,9 @@ class Pool:
                 time.sleep(POLL_SECONDS)
         except KeyboardInterrupt:
             self.progress.say("stopping: every run saves its state")
-            self._stop()
             raise Interrupted("interrupted; the same command resumes the sweep") from None
-        except BaseException:
+        finally:
             self._stop()
-            raise
 
     def _start(self) -> None:
         """Start as many runs as the devices have capacity for."""
@@ -134,7 +132,7 @@ class Pool:
                 running.process.terminate()
 
     def _stop(self) -> None:
-        """Let all runs save their state and exit; kill those that take too long."""
+        """Let the runs that are still running save their state and exit; kill those that take too long."""
         for running in self.running:
             running.process.terminate()
         deadline = time.monotonic() + queued.STOP_SECONDS
