@@ -6,8 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from ln_repro.claims.judge import theory_row
-from ln_repro.report.page import page
-from ln_repro.report.page_runs import arms_of
+from ln_repro.report.page import arms_of, page
 from tests import committed
 from tests.report.browser import Browser, browser, find_browser
 from tests.report.claims import claims
