@@ -12,9 +12,10 @@ from ln_repro.records.record import AVERAGE, Record, accuracy, decoded, lowest_l
 Table = dict[str, Any]
 """``columns`` (names), ``rows`` (cells) and optionally ``notes`` (lines below the table: signatures of its scores)."""
 
-SCORES = {"test": "BLEU", "test_tokenised": "BLEU tok."}
-AVERAGES = {AVERAGE: "BLEU avg.", f"{AVERAGE}_tokenised": "BLEU avg. tok."}
-"""Names of columns by key in a record; those of averaged weights are only shown if some record has them."""
+SCORES = {
+    "test": "BLEU", "test_tokenised": "BLEU tok.", AVERAGE: "BLEU avg.", f"{AVERAGE}_tokenised": "BLEU avg. tok."
+}  # fmt: skip
+"""Names of columns by key in a record."""
 LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "_%&$#{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -31,33 +32,24 @@ def run_tables(records: Sequence[Record], own: Mapping[str, str]) -> dict[str, T
 
 
 def runs_table(records: Sequence[Record], own: Mapping[str, str]) -> Table:
-    """Return one row per run with its scores at the epoch with the lowest validation loss."""
-    scores = _scores(records)
-    classified = any(accuracy(record) is not None for record in records)
-    differ = any(own.get(record["id"]) for record in records)
-    rows = []
-    for record in records:
-        row = {"exp": record["exp"]}
-        if differ:
-            row["own settings"] = own.get(record["id"]) or None
-        row |= {"seed": record["axes"]["seed"], "valid loss": _rounded(lowest_loss(record), 3)}
-        if classified:
-            row["accuracy"] = _rounded(accuracy(record), 4)
-        row |= {name: _rounded((record["bleu"].get(key) or {}).get("score"), 2) for key, name in scores.items()}
-        rows.append(row | {"status": record["status"], "id": record["id"]})
-    return {"columns": [*rows[0]], "rows": [[*row.values()] for row in rows], "notes": signatures(records)}
-
-
-def _scores(records: Sequence[Record]) -> dict[str, str]:
-    """Return the columns of scores by key in a record."""
-    always = SCORES if any(map(decoded, records)) else {}
-    return always | {key: name for key, name in AVERAGES.items() if any(key in record["bleu"] for record in records)}
+    """Return one row per run with its scores at the epoch with the lowest validation loss, without empty columns."""
+    rows = [
+        {
+            "exp": record["exp"], "own settings": own.get(record["id"]) or None, "seed": record["axes"]["seed"],
+            "valid loss": _rounded(lowest_loss(record), 3), "accuracy": _rounded(accuracy(record), 4),
+            **{name: _rounded((record["bleu"].get(key) or {}).get("score"), 2) for key, name in SCORES.items()},
+            "status": record["status"], "id": record["id"],
+        }
+        for record in records
+    ]  # fmt: skip
+    columns = [name for name in rows[0] if any(row[name] is not None for row in rows)]
+    return {"columns": columns, "rows": [[row[name] for name in columns] for row in rows], "notes": signatures(records)}
 
 
 def signatures(records: Sequence[Record]) -> list[str]:
     """Return the distinct sacreBLEU signatures of the records' scores."""
     notes = []
-    for key, name in _scores(records).items():
+    for key, name in SCORES.items():
         distinct = {record["bleu"][key]["signature"] for record in records if record["bleu"].get(key)}
         notes += [f"{name}: {signature}" for signature in sorted(distinct)]
     return notes
