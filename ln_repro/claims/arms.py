@@ -1,12 +1,21 @@
-"""The arms of named experiments, cached in a lock file because composing one takes a tenth of a second."""
+"""The arms of named experiments, how runs differ from them, and which runs count for none.
+
+Arms are cached in a lock file because composing an experiment takes a tenth of a second.
+"""
 
 import hashlib
 import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
+from typing import Any
 
-from ln_repro.claims.evidence import Arm
-from ln_repro.experiment.compose import named, sources
+from ln_repro.claims.evidence import Arm, Named, foreign_start, gather, variation
+from ln_repro.experiment import compose
+from ln_repro.experiment.settings import Experiment
+from ln_repro.experiment.validation import NOT_IN_ID
+from ln_repro.records.archive import Run
 from ln_repro.system.files import read_json, write_atomically
 
 LOCK = "experiments.lock.json"
@@ -22,7 +31,7 @@ class Arms:
     def __init__(self, records: Path) -> None:
         self.lock = records.parent / LOCK
         digest = hashlib.sha256()
-        for path in sorted(sources()):
+        for path in sorted(compose.sources()):
             digest.update(f"{path.name}\n".encode() + path.read_bytes())
         self.digest = digest.hexdigest()
         locked = read_json(self.lock, dict) or {}
@@ -33,7 +42,7 @@ class Arms:
     def __call__(self, exp: str) -> Arm | None:
         """Return the arm of a named experiment; None if there is no such name."""
         if exp not in self.known:
-            experiment = named(exp)
+            experiment = compose.named(exp)
             self.known[exp] = Arm.of(experiment) if experiment else None
         return self.known[exp]
 
@@ -44,3 +53,54 @@ class Arms:
         text = f'{{\n "sources": "{self.digest}",\n "experiments": {{\n{lines}\n }}\n}}\n'
         if not self.lock.is_file() or self.lock.read_text() != text:
             write_atomically(self.lock, text)
+
+
+def uncounted(runs: Sequence[Run], named: Named) -> list[str]:
+    """Return a line, with the reason and the number of runs, for each kind of run that counts for no experiment."""
+    evidence = gather(runs, named)
+    counted = {run.record["id"] for one in evidence.values() for part in one.by_start
+               for arm in part.arms.values() for run in arm.values()}  # fmt: skip
+    lines = Counter(f"{run.record['exp']}: {_reason(run, named)}" for run in runs if run.record["id"] not in counted)
+    return [f"{line} ({number} of its records)" for line, number in lines.items()]
+
+
+def deviates(run: Run, named: Named) -> bool:
+    """Return whether a run differs from its experiment in more than seed, rate and the variations of `evidence`."""
+    arm = named(run.record["exp"])
+    return arm is None or run.experiment.arm_key() != arm.key
+
+
+def own_settings(experiment: Experiment, named: Named) -> list[str]:
+    """Return the settings, except the seed, in which a run differs from the experiment that it is named after."""
+    arm = named(experiment.exp)
+    if arm is None:
+        return ["no experiment of that name"]
+    found = [f"lr={experiment.lr:g}"] if experiment.lr != arm.lr else []
+    if experiment.arm_key() == arm.key:
+        return found + list(filter(None, [variation(experiment, arm)]))
+    original, own = compose.named(experiment.exp), _flat(experiment)
+    before = _flat(original) if original else {}
+    return found + [f"{key}={own.get(key)}" for key in sorted({*own} | {*before}) if own.get(key) != before.get(key)]
+
+
+def _flat(experiment: Experiment) -> dict[str, Any]:
+    """Return the settings that can change a result, except seed and rate, by their dotted names."""
+    left_out = experiment.marked(NOT_IN_ID) | dict.fromkeys(("seed", "lr", "precision", "start"), True)
+    return flat({**experiment.model_dump(mode="json", exclude=left_out), "data": experiment.data.recipe()})
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings as a flat dictionary with dotted names."""
+    flattened: dict[str, Any] = {}
+    for name, value in settings.items():
+        flattened |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return flattened
+
+
+def _reason(run: Run, named: Named) -> str:
+    """Return how a run differs from the experiment that it is named after."""
+    if named(run.record["exp"]) and foreign_start(run):
+        return f"start={run.record['axes']['start']}"
+    if run.experiment.task == "classification" and not run.experiment.start:
+        return "without pre-training"
+    return ", ".join(own_settings(run.experiment, named)) or "a seed again"

@@ -5,8 +5,7 @@ import gzip
 from pathlib import Path
 from typing import Any
 
-from ln_repro.claims.arms import Arms
-from ln_repro.claims.deviations import deviates
+from ln_repro.claims.arms import Arms, deviates
 from ln_repro.corpus.locate import locked
 from ln_repro.errors import UserError
 from ln_repro.records.archive import Run, find, records_folder

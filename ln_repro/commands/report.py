@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ln_repro.claims.arena import arena
-from ln_repro.claims.deviations import uncounted
+from ln_repro.claims.arms import uncounted
 from ln_repro.claims.judge import claim_rows
 from ln_repro.commands.archive import complaints, read_archive
 from ln_repro.commands.messages import say

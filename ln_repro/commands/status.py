@@ -13,8 +13,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from ln_repro.claims.arms import Arms
-from ln_repro.claims.deviations import own_settings
+from ln_repro.claims.arms import Arms, own_settings
 from ln_repro.commands.messages import say
 from ln_repro.commands.sweep import compose_runs, plan_runs, queue_of
 from ln_repro.errors import UserError

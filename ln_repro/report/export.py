@@ -6,9 +6,9 @@ from statistics import fmean
 from typing import Any
 
 from ln_repro.claims.arena import LEAST_SCHEMES, arena
+from ln_repro.claims.arms import own_settings
 from ln_repro.claims.criteria import Count
 from ln_repro.claims.depth import by_depth
-from ln_repro.claims.deviations import own_settings
 from ln_repro.claims.evidence import Evidence, Named
 from ln_repro.claims.intervals import NOT_NEGATIVE, PERCENT, Scale
 from ln_repro.claims.judge import Row

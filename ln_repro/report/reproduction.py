@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ln_repro.claims.deviations import flat
+from ln_repro.claims.arms import flat
 from ln_repro.claims.evidence import Arm, interventions
 from ln_repro.claims.intervals import LEVEL, Interval, prediction_interval
 from ln_repro.errors import UserError

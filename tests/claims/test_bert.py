@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from ln_repro.claims.arms import uncounted
 from ln_repro.claims.bert import FINE_TUNING, NOT_TRAINED_MARGIN, PRETRAINING
-from ln_repro.claims.deviations import uncounted
 from ln_repro.claims.evidence import FINE_TUNED_FROM
 from ln_repro.claims.judge import row_of
 from ln_repro.claims.metrics import UPDATES_TO_PRETRAINING_LOSS, at

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ln_repro.claims.arms import LOCK, Arms
-from ln_repro.claims.deviations import uncounted
+from ln_repro.claims.arms import LOCK, Arms, uncounted
 from ln_repro.claims.evidence import Arm, Evidence, gather
 from ln_repro.claims.judge import evidence_of
 from tests.claims.made import EPOCHS, RATE, gathered, made, made_experiment, made_runs, named, on_rates
@@ -88,8 +87,8 @@ def test_the_lock_file_is_read_if_it_is_up_to_date_and_written_the_same_twice(tm
         asked.append(exp)
         return made_experiment(exp) if exp == "toy_postln_warm" else None
 
-    monkeypatch.setattr("ln_repro.claims.arms.named", compose)
-    monkeypatch.setattr("ln_repro.claims.arms.sources", lambda: [source])
+    monkeypatch.setattr("ln_repro.experiment.compose.named", compose)
+    monkeypatch.setattr("ln_repro.experiment.compose.sources", lambda: [source])
 
     def arms() -> Arms:
         found = Arms(tmp_path / "records")
