@@ -18,8 +18,6 @@ from ln_repro.report.theory_panels import Panel, described, measured
 
 POINTS = 100
 """Maximum number of points of a training curve."""
-Curve = dict[str, list[Any]]
-"""``update`` and ``loss`` (bits per target token; None where not finite)."""
 Arm = dict[str, Any]
 ASSETS = Path(__file__).parent / "assets"
 VERDICTS = {
@@ -153,16 +151,13 @@ def number_table(finding: Finding) -> Table:
     }  # fmt: skip
 
 
-def thinned(events: Sequence[Mapping[str, Any]]) -> Curve:
-    """Return the training loss at no more than `POINTS` updates, each the mean over equally many events."""
+def thinned(events: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[float | None]]:
+    """Return at most `POINTS` updates and their training losses, each the mean over equally many events, or None."""
     steps = [event for event in events if event["kind"] == "train"]
     size = max(1, -(-len(steps) // POINTS))
     groups = [steps[start : start + size] for start in range(0, len(steps), size)]
     losses = [[step["loss"] for step in group if step["loss"] is not None] for group in groups]
-    return {
-        "update": [group[-1]["update"] for group in groups],
-        "loss": [round(fmean(values), 3) if values else None for values in losses],
-    }
+    return [group[-1]["update"] for group in groups], [_rounded(fmean(values)) if values else None for values in losses]
 
 
 def arms_of(runs: Sequence[Run]) -> list[Arm]:
@@ -217,17 +212,17 @@ def chart_data(runs: Sequence[Run], arms: Sequence[Arm]) -> dict[str, Any]:
     grids: list[list[int]] = []
     shown = {}
     for run in runs:
-        record, curve = run.record, thinned(run.events)
-        if curve["update"] not in grids:
-            grids.append(curve["update"])
+        record, (updates, losses) = run.record, thinned(run.events)
+        if updates not in grids:
+            grids.append(updates)
         shown[record["id"]] = {
             "arm": arm_of[record["id"]],
             "seed": record["axes"]["seed"],
             "epoch": [row["epoch"] for row in record["epochs"]],
             "loss": [_rounded(row["valid_loss"]) for row in record["epochs"]],
             "bleu": [_rounded(row.get("test_bleu_tokenised")) for row in record["epochs"]],
-            "grid": grids.index(curve["update"]),
-            "train": curve["loss"],
+            "grid": grids.index(updates),
+            "train": losses,
         }
     keys = ("exp", "data", "norm", "optimizer", "warm", "decay", "schedule")
     named_arms = [
