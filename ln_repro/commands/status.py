@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ln_repro.claims.arms import Arms, own_settings
 from ln_repro.commands.messages import say
-from ln_repro.commands.sweep import compose_runs, plan_runs, queue_of
+from ln_repro.commands.sweep import Composed, compose_runs, plan_runs, queue_of
 from ln_repro.errors import UserError
 from ln_repro.experiment.settings import build
 from ln_repro.records.archive import records_folder
@@ -23,7 +23,6 @@ from ln_repro.records.run_dir import RunFolder, runs_under
 from ln_repro.records.status import row, rows, summary, table, with_queue
 from ln_repro.sweep.cluster import cancel, submitted_experiment
 from ln_repro.sweep.grid import parse_request
-from ln_repro.sweep.plan import PlannedRun
 from ln_repro.system.paths import runs_folder
 
 WATCH_SECONDS = 2.0
@@ -31,13 +30,14 @@ WATCH_SECONDS = 2.0
 
 def status_command(options: argparse.Namespace) -> None:
     """Run `status`: show all runs, or the runs of a grid."""
+    composed = compose_runs(parse_request(options.words), options) if _names_grid(options) or options.words else None
     if options.json or not options.watch or not sys.stdout.isatty():  # a pipe gets the table once
-        found, width = _rows(options), shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        found, width = _rows(composed), shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         print(json.dumps(found, indent=1) if options.json else table(found, width))
         return
     with contextlib.suppress(KeyboardInterrupt), Live(console=Console(), screen=True, auto_refresh=False) as live:
         while True:
-            found = _rows(options)
+            found = _rows(composed)
             height = live.console.height - 2
             lines = table(found, live.console.width).splitlines()
             more = [f"... and {len(lines) - height} more"] if len(lines) > height else []
@@ -54,7 +54,7 @@ def cancel_command(options: argparse.Namespace) -> int:
     if options.all:
         chosen[runs_folder()] = None
     elif _names_grid(options):
-        plan = _plan(options)
+        plan = plan_runs(compose_runs(parse_request(options.words), options), prepared=False)
         chosen[plan[0].experiment.paths.runs] = [planned.name for planned in plan if not planned.done]
     else:
         for folder in (Path(word).absolute() for word in options.words):
@@ -77,9 +77,9 @@ def _names_grid(options: argparse.Namespace) -> bool:
     return grid
 
 
-def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
+def _rows(composed: list[Composed] | None) -> list[dict[str, Any]]:
     """Return the rows with the settings in which each run differs from the experiment that it is named after."""
-    found, arms = _plain_rows(options), Arms(records_folder())
+    found, arms = _plain_rows(composed), Arms(records_folder())
     for one in found:
         settings = RunFolder(Path(one["dir"])).experiment
         with contextlib.suppress(UserError):  # of a version with other settings
@@ -88,13 +88,10 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
     return found
 
 
-def _plan(options: argparse.Namespace) -> list[PlannedRun]:
-    return plan_runs(compose_runs(parse_request(options.words), options), prepared=False)
-
-
-def _plain_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
-    if _names_grid(options) or options.words:
-        plan = _plan(options)
+def _plain_rows(composed: list[Composed] | None) -> list[dict[str, Any]]:
+    """Return the rows of the runs of a grid; None: of all runs."""
+    if composed:
+        plan = plan_runs(composed, prepared=False)
         runs, exps = plan[0].experiment.paths.runs, {p.run.exp for p in plan}
         others = {run.path.name for run in runs_under(runs) if (run.experiment or {}).get("exp") in exps}
         if others := others - {p.name for p in plan}:

@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
+from ln_repro.commands.sweep import compose_runs
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.compose import CONF, compose, experiments
 from ln_repro.experiment.settings import Experiment, build
@@ -277,6 +279,24 @@ def test_status_marks_runs_with_settings_of_their_own(empty_place, monkeypatch, 
     lines = call("status")[1].splitlines()
     assert max(map(len, lines)) <= 60
     assert {f"    own settings: {settings}" for settings in found if settings} <= {*lines}
+
+
+def test_a_grid_that_is_watched_is_composed_once(monkeypatch, call):
+    composed, naps = [], iter([None])
+
+    def count(*given: Any) -> Any:
+        composed.append(given)
+        return compose_runs(*given)
+
+    def sleep(_: float) -> None:
+        if next(naps, "over"):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("ln_repro.commands.status.compose_runs", count)
+    monkeypatch.setattr("ln_repro.commands.status.time", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    code, out, _ = call("status", "grid=design", "--only", "preln_warm", "--watch")
+    assert code == 0 and out.count("1 run: 1 planned") == 2 and len(composed) == 1
 
 
 @pytest.mark.parametrize("line", ["sweep grid=design", f"run -m {TOY} seed=1,2"])
