@@ -134,11 +134,10 @@ def plan_runs(composed: list[Composed], prepared: bool, skipped: frozenset[str] 
 def _run_here(
     request: SweepRequest, plan: Sequence[PlannedRun], cancellations: Cancellations, progress: Progress, fail_fast: bool
 ) -> None:
-    train, logs = plan[0].experiment.train, plan[0].experiment.paths.runs / "sweep"
-    if train.device == "cpu" or device.gpu().name is None:
-        devices = [cpu_device(train.threads, request.jobs)]
+    first = plan[0].experiment
+    if first.train.device == "cpu" or device.gpu().name is None:
+        devices = [cpu_device(first.train.threads, request.jobs)]
     else:
-        first = plan[0].experiment
         vocabulary = prepare(first.data, first.paths.data, say).vocabulary
         need = max(run_bytes(planned.experiment, vocabulary) for planned in plan)
         devices = gpu_devices(device.gpu().uuids, request.jobs_per_gpu, need)
@@ -149,7 +148,7 @@ def _run_here(
         timer.daemon = True
         timer.start()
     with progress:
-        Pool(devices, request.retries, logs, cancellations, progress, fail_fast).run(plan)
+        Pool(devices, request.retries, first.paths.runs / "sweep", cancellations, progress, fail_fast).run(plan)
 
 
 def _detach(runs: Path, own: Path | None) -> int:
