@@ -250,7 +250,6 @@ class Rule:
         return tuple(dict.fromkeys(arm for one in self.criteria if not isinstance(one, Report) for arm in one.arms))
 
     def sentence(self) -> str:
-        """Return the rule as text."""
         return "; ".join(filter(None, (one.sentence() for one in self.criteria)))
 
 

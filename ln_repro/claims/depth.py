@@ -32,7 +32,6 @@ class AtDepth:
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """The arms that are compared."""
         return tuple(part.arm for part in self.parts)
 
     @property

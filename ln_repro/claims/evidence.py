@@ -41,7 +41,6 @@ class Arm:
 
     @classmethod
     def of(cls, experiment: Experiment) -> "Arm":
-        """Return the arm of an experiment."""
         return cls(experiment.arm_key(), experiment.lr, experiment.init, experiment.model.layers)
 
 

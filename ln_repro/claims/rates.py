@@ -57,7 +57,6 @@ def usable_curve(evidence: Evidence, arm: str) -> dict[Rate, list[Run]]:
 
 
 def ceiling(evidence: Evidence, arm: str) -> Ceiling:
-    """Return an arm's ceiling."""
     counts = {rate: Count.of(evidence.trained, runs) for rate, runs in usable_curve(evidence, arm).items()}
     top = max((rate for rate, count in counts.items() if count.share >= SHARE), default=None)
     above = min((rate for rate in counts if top is None or rate > top), default=None)
@@ -108,7 +107,6 @@ class OverRates:
 
     @property
     def compared(self) -> tuple[str, str]:
-        """The names of the two arms."""
         return self.first, self.second
 
 

@@ -29,7 +29,6 @@ def own_folder(parser: argparse.ArgumentParser) -> None:
 
 
 def say(message: str) -> None:
-    """Print a message to standard error."""
     print(message, file=sys.stderr, flush=True)
 
 

@@ -29,12 +29,10 @@ class Run:
 
     @cached_property
     def experiment(self) -> Experiment:
-        """The settings."""
         return experiment_of(self.record)
 
     @property
     def seed(self) -> int:
-        """The seed."""
         return int(self.record["axes"]["seed"])
 
     @property

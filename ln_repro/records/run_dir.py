@@ -29,7 +29,6 @@ class RunFolder:
 
     @classmethod
     def of(cls, experiment: Experiment, run_id: str) -> "RunFolder":
-        """Return the directory of an experiment."""
         return cls(experiment.paths.runs.absolute() / f"{experiment.exp}-s{experiment.seed}-{run_id}")
 
     @property
@@ -118,5 +117,4 @@ def runs_under(folder: Path) -> list[RunFolder]:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a JSON file atomically."""
     write_atomically(path, json.dumps(value, indent=1, allow_nan=False) + "\n")

@@ -72,5 +72,4 @@ class PlannedRun:
 
 
 def table(plan: Sequence[PlannedRun], queue: Mapping[str, str]) -> str:
-    """Return the plan as text."""
     return aligned([COLUMNS, *(planned.row(queue) for planned in plan)])

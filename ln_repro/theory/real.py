@@ -96,7 +96,6 @@ def zipf_batches(setting: Setting, seed: int) -> Iterator[tuple[Tensor, Tensor]]
 
 
 def model_of(unit: Unit) -> Transformer:
-    """Return the initialised model of a unit."""
     return Transformer(Setting(**unit.settings), unit.seed)
 
 

@@ -40,7 +40,6 @@ def attention(x: Tensor, weights: Weights) -> Tensor:
 
 
 def feed_forward(x: Tensor, weights: Weights) -> Tensor:
-    """Return ReLU(x W1) W2."""
     return F.relu(x @ weights.first) @ weights.second
 
 

@@ -21,7 +21,6 @@ class Unit:
 
     @classmethod
     def of(cls, what: str, seed: int, **settings: Any) -> "Unit":
-        """Return a unit with these settings."""
         return cls(what, dict(sorted(settings.items())), seed)
 
     def __getitem__(self, name: str) -> Any:
