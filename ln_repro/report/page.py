@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -138,7 +139,7 @@ def _by_width(values: Mapping[str, Mapping[str, Sequence[float]]]) -> Panel:
     for setting, (low, high) in next(iter(values.values())).items():
         width, _, rest = setting.removeprefix("d=").partition(" ")
         lines.setdefault(rest or "norm / bound", {})[width] = ((low + high) / 2, low, high)
-    series = [measured(*line) | {"colour": colour} for line, colour in zip(lines.items(), OTHERS, strict=False)]
+    series = [measured(*line) | {"colour": colour} for line, colour in zip(lines.items(), cycle(OTHERS), strict=False)]
     return {"title": "By width of the model", "x": "d", "y": "measured / predicted", "log": False, "series": series}
 
 

@@ -92,8 +92,11 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
     if then and now and not shared:
         first_update = min(update for *_, update in then)
         raise UserError(f"{theirs.record['id']}: nothing to compare; let the run have {first_update} updates or more")
-    first = next((_apart(then[key], now[key]) for key in shared if key[0] == LOSS), math.inf)
-    begins = f"the first losses differ by {first:.1e}, relative to the record's (rounding: up to {HALF_THE_DIGITS:.1e})"
+    begins, first = "the record has no training losses", math.inf
+    if key := next((key for key in shared if key[0] == LOSS), None):
+        first = _apart(then[key], now[key])
+        begins = f"the first losses differ by {first:.1e}, relative to the record's"
+        begins += f" (rounding: up to {HALF_THE_DIGITS:.1e})"
     alike = ROUNDING if first <= HALF_THE_DIGITS else SAME
     arm = {run.record["axes"]["seed"]: run for run in (*kept, theirs) if arm_of(run) == arm_of(theirs)}
     last = {key[0]: key for key in shared if then[key] is not None}

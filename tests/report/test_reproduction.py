@@ -70,6 +70,12 @@ def test_four_grades(kept: list[Run], loss: float, nll: float, grade: str) -> No
     assert ("valid NLL, epoch 3: not where" in found.reason) == (grade == DIFFERENT)
 
 
+def test_a_record_without_events_is_compared_by_its_epochs(kept: list[Run]) -> None:
+    found = compare(Run(one(OLD).record), one(OLD), kept)
+    assert found.grade == SAME
+    assert found.reason.startswith("the record has no training losses; the end is where")
+
+
 def test_an_arm_is_told_apart_by_all_but_its_seed_and_what_is_not_read(kept: list[Run]):
     arm = [run.record for run in kept if arm_of(run) == arm_of(one(OLD))]
     assert {record["exp"] for record in arm} == {one(OLD).record["exp"]}
