@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ln_repro.claims.criteria import Count
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import fisher_exact
 from ln_repro.claims.mechanisms import CAUSE, MECHANISMS, NO_CAUSE, OPEN, START, assess, instability
@@ -151,3 +152,33 @@ def test_the_vanishing_gradients_that_the_documents_report() -> None:
     readme, fidelity = read("README.md"), read("docs/fidelity.md")
     assert "separated all 30 runs" in readme and "all 7 without" in readme and "4 of the 8" in readme
     assert "In 12 runs" in fidelity and "all 18 others" in fidelity and "11 of the 15 predictions" in fidelity
+
+
+def test_the_scores_with_scaled_gradients_that_the_documents_report() -> None:
+    """BLEU and counts of the committed runs in which the gradients of all layers were scaled to the same norm."""
+    toy = archive().evidence["toy"]
+    scaled = toy.others["optimizer.equal_layer_norms=true"]
+    readme, fidelity = read("README.md"), read("docs/fidelity.md")
+
+    def scores(evidence: Evidence, arm: str, rate: float) -> tuple[str, str]:
+        found = [run.bleu for run in evidence.curve(arm)[rate]]
+        assert len(found) == 5
+        return f"{min(found):.1f}", f"{max(found):.1f}"
+
+    def reached(evidence: Evidence, arm: str, rate: float) -> str:
+        return " to ".join(scores(evidence, arm, rate))
+
+    def trained(evidence: Evidence, arm: str, rate: float) -> int:
+        return Count.of(toy.trained, evidence.curve(arm)[rate]).hits
+
+    none, warm = "postln_nowarm_sgd", "postln_warm_sgd"
+    assert (trained(scaled, "postln_nowarm", 0.002), trained(scaled, "postln_warm", 0.002)) == (0, 5)
+    assert f"at most {scores(scaled, 'postln_nowarm', 0.002)[1]} BLEU" in fidelity
+    assert "Post-LN trains on none of five seeds" in readme
+    assert {trained(scaled, arm, rate) for arm in (none, warm) for rate in (0.1, 0.5, 2.0)} == {0}
+    assert trained(toy, "preln_nowarm_sgd", 0.5) == 5
+    assert "at 0.1, 0.5 and 2 it trains on none of five seeds each, whereas Pre-LN trains at 0.5 on all five" in readme
+    assert f"({reached(scaled, none, 0.1)} BLEU at 0.1, {reached(scaled, none, 0.5)} at 0.5" in fidelity
+    assert f"({reached(scaled, warm, 0.1)}, {reached(scaled, warm, 0.5)}, 0 or not finite)" in fidelity
+    assert f"{reached(toy, none, 0.1)} and {scores(toy, none, 0.5)[0].removesuffix('.0')} to" in fidelity
+    assert f"{reached(toy, warm, 0.1)} and {reached(toy, warm, 0.5)} with it" in fidelity
