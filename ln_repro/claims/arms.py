@@ -80,7 +80,9 @@ def own_settings(experiment: Experiment, named: Named) -> list[str]:
         return found + list(filter(None, [variation(experiment, arm)]))
     original, own = compose.named(experiment.exp), _flat(experiment)
     before = _flat(original) if original else {}
-    return found + [f"{key}={own.get(key)}" for key in sorted({*own} | {*before}) if own.get(key) != before.get(key)]
+    changed = [key for key in sorted({*own} | {*before}) if own.get(key) != before.get(key)]
+    changed = [key for key in changed if key != "norm_file.text"]  # the code of a whole file
+    return found + [f"{key}={'null' if own.get(key) is None else own[key]}" for key in changed]
 
 
 def _flat(experiment: Experiment) -> dict[str, Any]:

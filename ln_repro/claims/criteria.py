@@ -144,7 +144,9 @@ class Within:
         if any(map(math.isnan, values)):
             if not all(evidence.arms[arm][seed].finite for arm in self.arms for seed in evidence.seeds(self.arms)):
                 return Finding(INCONCLUSIVE, "", answer="losses that are compared are infinite")
-            return Finding(INCONCLUSIVE, "", f"{', '.join(self.arms)} with probes and events in every seed{RERUN}")
+            return Finding(
+                INCONCLUSIVE, "", f"runs of {', '.join(self.arms)} with probes and events, for every seed{RERUN}"
+            )
         bounds = interval(values, self.metric.scale, self.level)
         result, needs, answer = judge_interval(bounds, (self.low, self.high), self.contradicted, self.neither)
         words = f"{self.metric.name(self.arms)} {spoken(values, self.metric.scale, level=self.level)}"
@@ -206,7 +208,7 @@ class Trains:
 class AnyOf:
     """At least one of several groups of criteria holds; the group with the best verdict decides.
 
-    If the groups differ only in their arm, ``alike`` has these arms, and the rule is printed once, with "it".
+    If the groups differ only in their arm, ``alike`` has these arms, and the rule is printed once, with "the scheme".
     """
 
     parts: tuple[tuple[Criterion, ...], ...]
@@ -221,7 +223,7 @@ class AnyOf:
         sentences = ["; ".join(filter(None, (criterion.sentence() for criterion in part))) for part in self.parts]
         if self.alike:
             arms = ", ".join(map(arm_words, self.alike))
-            return f"{self.words} ({arms}): {sentences[0].replace(arm_words(self.alike[0]), 'it')}"
+            return f"{self.words} ({arms}): {sentences[0].replace(arm_words(self.alike[0]), 'the scheme')}"
         return f"{self.words}: " + "; or ".join(sentences)
 
     def judge(self, evidence: Evidence) -> Finding:

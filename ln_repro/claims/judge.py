@@ -158,7 +158,7 @@ def command_of(claim: Claim, rule: Rule, setting: str, result: Row) -> str:
     unclear = any(part.startswith(MORE) for part in (result["needs"] or "").split("; "))
     number = rule.seeds + (result["seeds"] if unclear else 0)
     if claim.grid and rule is claim.others:
-        return f"ln-repro sweep grid={claim.grid} corpus={setting} seeds={number}"
+        return f"ln-repro sweep grid={claim.grid} corpus={setting} seeds={number} --skip-recorded"
     seeds = ",".join(map(str, range(1, number + 1)))  # a choice sweep of Hydra
     if claim in FINE_TUNING:
         return " && ".join(
@@ -171,6 +171,7 @@ def command_of(claim: Claim, rule: Rule, setting: str, result: Row) -> str:
     own = [f"ln-repro run -m exp={experiments} seed={seeds}{further}"] if experiments else []
     return " && ".join(own + [
         f"ln-repro sweep grid=depth corpus={setting} seeds={number} arms={','.join(one.compared)}{one.axis}"
+        " --skip-recorded"
         for one in deep(rule)
     ])  # fmt: skip
 

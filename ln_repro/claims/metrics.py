@@ -81,14 +81,14 @@ def _loss_gap(*runs: Run) -> float:
 
 def _dominance(quantity: str, sign: int) -> Metric:
     """Return placement's effect under RAdam minus the optimizer's in Pre-LN; ``sign`` is 1 if higher is better."""
-    name = "BLEU" if sign > 0 else "bits of loss"
+    name = "BLEU" if sign > 0 else "the loss"
 
     def contrast(post_radam: Run, pre_radam: Run, pre: Run) -> float:
         post, both, adam = (getattr(run, quantity) for run in (post_radam, pre_radam, pre))
         return float(sign * (both - post) - abs(both - adam))
 
     return Metric(
-        f"{name} that placement makes under RAdam without warm-up minus what the optimizer makes in Pre-LN", contrast
+        f"effect of the placement on {name} under RAdam without warm-up minus that of the optimizer in Pre-LN", contrast
     )
 
 

@@ -146,7 +146,7 @@ class Ceilings(OverRates):
             words += (f"; at {difference.rate:g} {difference.first} and {difference.second} seeds train "
                       f"(Fisher's p = {difference.p_value:.2g})")  # fmt: skip
         else:
-            words += "; no rate at which significantly more of the former's seeds train"
+            words += f"; no rate with {SEEDS} seeds of both at which significantly more of the former's seeds train"
         if few := sorted({*high.open, *low.open}):
             rates = ", ".join(f"{rate:g}" for rate in few)
             return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds at {rates}", runs, so_far)

@@ -177,7 +177,7 @@ SCHEMES = (
                 *(Report(FINAL_NLL.over(), pair) for pair in ADMIN)),
     ),
     Claim(
-        "X-4", "A scheme with even gradients throughout training and Post-LN's final quality exists",
+        "X-4", "Some scheme has even gradients throughout training and reaches Post-LN's final quality",
         "open question", "none claimed",
         Rule((_open_question(TRAINED_BLEU),), WRITTEN, REGISTRY), amended(_open_question(None)),
     ),

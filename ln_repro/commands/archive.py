@@ -84,7 +84,8 @@ def compare_command(options: argparse.Namespace) -> int:
     texts = [text for record in (first, second) if (text := translations(folder, record))]
     if len(texts) < 2:
         raise UserError(
-            "compare: needs the hypotheses of both, beside the records, and their corpus (ln-repro data prepare)"
+            "compare: needs the hypotheses of both, beside the records, and their corpus "
+            f"(ln-repro data prepare data={first['data']['name']})"
         )
     (one, references), (other, _) = texts
     *scores, p_value = bleu.paired_bootstrap(one, other, references, first["experiment"]["data"]["lowercase"])

@@ -37,6 +37,8 @@ def collect_command(options: argparse.Namespace) -> int:
         with locked(archive):
             for folder, record in chosen:
                 print(f"{folder.path}: {keep(folder, record, archive, options.replace)}")
+    if not finished:
+        print(f"no finished runs in {runs_folder()}")
     if left_out := len(finished) - len(chosen):
         print(f"left out: {left_out} runs with other settings than the experiment in their name (--all includes them)")
     print(f"the records are in {archive}")

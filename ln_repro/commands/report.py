@@ -46,10 +46,10 @@ def claims_command(options: argparse.Namespace) -> int:
     folder = options.records or records_folder()
     kept, _, evidence = read_archive(folder)
     rows = claim_rows(evidence, read_theory(folder))
-    known = [row["id"] for row in rows]
-    if unknown := [name for name in options.ids if name not in known]:
-        raise UserError(f"claims: there is no {', '.join(unknown)}; known: {', '.join(known)}")
-    rows = [row for row in rows if not options.ids or row["id"] in options.ids]
+    known, wanted = {row["id"].lower(): row["id"] for row in rows}, {name.lower() for name in options.ids}
+    if unknown := [name for name in options.ids if name.lower() not in known]:
+        raise UserError(f"claims: there is no {', '.join(unknown)}; known: {', '.join(known.values())}")
+    rows = [row for row in rows if not wanted or row["id"].lower() in wanted]
     console = Console()
     if options.json:
         print(json.dumps(rows, indent=1))

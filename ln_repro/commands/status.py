@@ -73,7 +73,7 @@ def _names_grid(options: argparse.Namespace) -> bool:
     """Return whether the words name a grid, or raise `UserError` if only a grid could be filtered."""
     grid = any("=" in word and not Path(word).is_dir() for word in options.words)
     if not grid and (options.only or options.but):
-        raise UserError("--only, --except: select runs of a grid; give grid=NAME")
+        raise UserError("--only and --except select runs of a grid: add grid=NAME")
     return grid
 
 

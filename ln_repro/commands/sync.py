@@ -16,6 +16,8 @@ def sync_command(options: argparse.Namespace) -> int:
     folders = [RunFolder(path) for path in options.runs] or runs_under(runs_folder())
     if options.follow and len(running := [folder for folder in folders if folder.holder]) > 1:
         raise UserError(f"--follow takes a single run; give one of {', '.join(str(one.path) for one in running)}")
+    if not folders:
+        say(f"no runs in {runs_folder()}")
     failed = 0
     for folder in folders:
         if folder.experiment is None:

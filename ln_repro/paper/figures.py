@@ -54,16 +54,16 @@ ADAM = {
     "postln_warm_short_high": "w/ short warm-up, higher rate",
     "postln_nowarm": "w/o warm-up",
     "postln_nowarm_high": "w/o warm-up, higher rate",
-    "postln_nowarm_literal": "w/o, literally T = 1",
-    "postln_nowarm_literal_high": "w/o, T = 1, higher rate",
+    "postln_nowarm_literal": "w/o warm-up, T = 1",
+    "postln_nowarm_literal_high": "w/o warm-up, T = 1, higher rate",
 }
 SGD = {
     "postln_warm_sgd": "w/ warm-up",
     "postln_warm_sgd_low": "w/ warm-up, lower rate",
     "postln_nowarm_sgd": "w/o warm-up",
     "postln_nowarm_sgd_low": "w/o warm-up, lower rate",
-    "postln_nowarm_sgd_literal": "w/o, literally T = 1",
-    "postln_nowarm_sgd_low_literal": "w/o, T = 1, lower rate",
+    "postln_nowarm_sgd_literal": "w/o warm-up, T = 1",
+    "postln_nowarm_sgd_low_literal": "w/o warm-up, T = 1, lower rate",
 }
 FIGURE_2_BLEU = {
     "postln_warm": (Reading({15: 34.0}, 0.5),),  # "around 34", without the rate
@@ -175,7 +175,7 @@ FIGURE_5A = Figure(
 FIGURE_6_ARMS = {
     "postln_nowarm_fixed": "Post-LN, small fixed rate",
     "postln_nowarm_high": "Post-LN w/o warm-up, higher rate",
-    "postln_nowarm_literal_high": "Post-LN w/o, T = 1, higher rate",
+    "postln_nowarm_literal_high": "Post-LN w/o warm-up, T = 1, higher rate",
     "postln_warm": "Post-LN w/ warm-up",
     "preln_nowarm": "Pre-LN w/o warm-up",
 }

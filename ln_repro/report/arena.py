@@ -16,8 +16,8 @@ COLUMNS = ("scheme", "BLEU", "seeds", "rate", "ramp", "rank", "P", "epochs", "w/
 NOTES = (
     "BLEU: mean at the rate of lowest validation loss, with or without a ramp (warm-up)",
     "rank: 95 % bootstrap interval over seeds",
-    "P: probability that a run has a higher BLEU than one of Pre-LN",
-    "epochs: those until the loss that Pre-LN has halfway through training, relative to Pre-LN",
+    "P: probability that a run has a higher BLEU than one of Pre-LN (ties count half)",
+    "epochs: number needed to reach Pre-LN's loss halfway through training, relative to Pre-LN",
     "w/o, w/: largest rate at which four fifths of at least three seeds train, without and with a ramp; +: or larger",
     "sens.: without a ramp, mean NLL over the rates that all schemes with three or more rates share, minus that at the "
     "best of them, in bits; an NLL counts at most as much as that of a model that ignores the source",

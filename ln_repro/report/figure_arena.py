@@ -14,8 +14,8 @@ from ln_repro.claims.words import named
 from ln_repro.report.plotting import COLOURS, GREY, draw_once, legend_below, place, rate_axis, tidy
 
 NAME = "figure_arena"
-RAMPS = {"with warm-up": ("postln", "o"), "without": ("preln", "D")}
-"""Colour and marker of each of the two ceilings."""
+RAMPS = {"with warm-up": "o", "without warm-up": "D"}
+"""Marker of each of the two ceilings."""
 
 
 def draw_arena(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
@@ -40,14 +40,19 @@ def _draw(entries: Sequence[Entry], pyplot: Any) -> Any:
         left.plot([low, min(high, 100)], [row, row], color=colour, linewidth=2, alpha=0.5)
         left.plot(entry.bleus, [row] * len(entry.bleus), ".", color=colour, markersize=5)
         left.plot([fmean(entry.bleus)], [row], "|", color=colour, markersize=14)
-        for (label, (norm, mark)), limit in zip(RAMPS.items(), (entry.with_ramp, entry.without), strict=True):
-            _draw_ceiling(right, limit, row, label, COLOURS[norm], mark)
+        for mark, limit in zip(RAMPS.values(), (entry.with_ramp, entry.without), strict=True):
+            _draw_ceiling(right, limit, row, colour, mark)
+    for label, mark in RAMPS.items():
+        right.plot([], [], mark, color=GREY, markersize=5, linestyle="none", label=label)
     left.set_yticks(rows, [named(entry.scheme) for entry in entries], fontsize=7)
     left.invert_yaxis()
     left.locator_params(axis="x", nbins=4)
     left.ticklabel_format(axis="x", useOffset=False)
-    left.set_xlabel("test BLEU at the best rate: seeds, mean, 95 % interval")
-    right.set_xlabel("largest learning rate at which 4 of 5 seeds train")
+    left.set_xlabel("test BLEU at the best rate:\nseeds, mean, 95 % interval", fontsize=8)
+    right.set_xlabel(
+        "largest rate at which four fifths of the seeds train\n(>: or higher; <, open: trains at no rate run)",
+        fontsize=8,
+    )
     rate_axis(right, (rate for entry in entries for limit in (entry.without, entry.with_ramp) for rate in limit.rates))
     for axis in (left, right):
         tidy(axis)
@@ -56,14 +61,14 @@ def _draw(entries: Sequence[Entry], pyplot: Any) -> Any:
     return figure
 
 
-def _draw_ceiling(axis: Any, limit: Ceiling, row: int, label: str, colour: str, mark: str) -> None:
+def _draw_ceiling(axis: Any, limit: Ceiling, row: int, colour: str, mark: str) -> None:
     """Draw a ceiling; an arrow to the right if it may be higher, one to the left if it is below the lowest rate run."""
     if not limit.rates:
         return
     rate = min(limit.rates) if limit.rate is None else limit.rate
     height = row + (0.15 if mark == "D" else -0.15)
     fill = "white" if limit.rate is None else colour
-    axis.plot([rate], [height], mark, color=colour, markersize=5, markerfacecolor=fill, label=label)
+    axis.plot([rate], [height], mark, color=colour, markersize=5, markerfacecolor=fill)
     if limit.rate is None or limit.above is None:
         sign, shift = ("<", -10) if limit.rate is None else (">", 5)
         axis.annotate(sign, (rate, height), (shift, 0), textcoords="offset points", color=colour, va="center")

@@ -18,10 +18,10 @@ BEFORE = 0.5
 """Where update 0 is drawn on the logarithmic axis."""
 STYLES = {
     "postln_warm": ("Post-LN with warm-up", {"color": COLOURS["postln"]}),
-    "preln_nowarm_anchored": ("Pre-LN without", {"color": COLOURS["preln"], "linestyle": "--"}),
-    FAILING: ("Post-LN without", {"color": COLOURS["postln"], "linestyle": "--"}),
+    "preln_nowarm_anchored": ("Pre-LN without warm-up", {"color": COLOURS["preln"], "linestyle": "--"}),
+    FAILING: ("Post-LN without warm-up", {"color": COLOURS["postln"], "linestyle": "--"}),
 }
-CHANGED = "Post-LN without, with the intervention", {"color": COLOURS["deepnorm"], "linestyle": "-."}
+CHANGED = "Post-LN without warm-up, with the intervention", {"color": COLOURS["deepnorm"], "linestyle": "-."}
 LIMIT = "threshold of stability, or largest value in a run that trains"
 
 
@@ -74,9 +74,7 @@ def _draw(evidence: Evidence, panels: Sequence[Assessment], pyplot: Any) -> Any:
 
 
 def _draw_curve(axis: Any, curves: Sequence[Mapping[int, float]], label: str, style: dict[str, Any]) -> None:
-    """Draw the geometric mean over the runs with the most probes, and their range as a band."""
-    most = max(map(len, curves), default=0)
-    curves = [curve for curve in curves if len(curve) == most]
+    """Draw the geometric mean over all runs, at the updates that all have, and their range as a band."""
     shared = sorted(set.intersection(*map(set, curves))) if curves else []
     columns = {update: [curve[update] for curve in curves] for update in shared}
     known = {update: values for update, values in columns.items() if all(0 < v < math.inf for v in values)}

@@ -9,7 +9,7 @@ from typing import Any
 
 from ln_repro.claims.criteria import SHARE
 from ln_repro.claims.evidence import FAILS, TRAINS, Evidence
-from ln_repro.claims.rates import ceiling
+from ln_repro.claims.rates import Ceiling, ceiling
 from ln_repro.records.archive import Run
 from ln_repro.report.plotting import COLOURS, GREY, draw_once, legend_below, place, rate_axis, tidy
 
@@ -17,10 +17,10 @@ NAME = "figure_rates"
 SETTINGS = {"toy": "toy, 6+6 layers", "multi30k6": "Multi30k, 6+6 layers", "iwslt": "IWSLT14"}
 """The settings in the figure, each in a column with this heading."""
 ARMS = {
-    "postln_warm": "Post-LN with warm-up", "postln_nowarm": "Post-LN without",
-    "preln_warm": "Pre-LN with warm-up", "preln_nowarm_anchored": "Pre-LN without",
+    "postln_warm": "Post-LN with warm-up", "postln_nowarm": "Post-LN without warm-up",
+    "preln_warm": "Pre-LN with warm-up", "preln_nowarm_anchored": "Pre-LN without warm-up",
 }  # fmt: skip
-CEILING = "ceiling (4 of 5 seeds train)"
+CEILING = "ceiling: largest rate at which four fifths of the seeds train (>: or higher)"
 
 
 def draw_rates(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
@@ -42,7 +42,7 @@ def _draw(evidence: Mapping[str, Evidence], settings: Sequence[str], pyplot: Any
         _draw_setting(axes[:, column], evidence[setting], SETTINGS[setting])
     axes[0, 0].set_ylabel("test BLEU (tokenised)")
     axes[1, 0].set_ylabel("validation NLL (bits per token)")
-    below = legend_below(figure, axes.flat, 4 if len(settings) > 1 else 2, last=[CEILING])
+    below = legend_below(figure, axes.flat, 2, last=[CEILING])
     place(figure, axes, (4.2, 2.3), (0.6, 0.25), above=0.95, below=below)
     return figure
 
@@ -51,7 +51,7 @@ def _draw_setting(axes: Sequence[Any], evidence: Evidence, title: str) -> None:
     above, below = axes
     runs = [run for arm in ARMS for of_rate in evidence.curve(arm).values() for run in of_rate]
     best = max(evidence.best(run)[0] for run in runs)
-    _draw_limit(above, TRAINS * best, "trains")
+    _draw_limit(above, TRAINS * best, "trains", va="top")
     _draw_limit(above, FAILS * best, "fails", va="top")
     for number, (arm, label) in enumerate(ARMS.items()):
         if curve := evidence.curve(arm):
@@ -59,13 +59,12 @@ def _draw_setting(axes: Sequence[Any], evidence: Evidence, title: str) -> None:
             style = {"color": COLOURS[norm], "linestyle": "-" if warm == "warm" else "--"}
             _draw_curve(above, curve, "bleu", label, style)
             _draw_curve(below, curve, "nll", label, style)
-            if (rate := ceiling(evidence, arm).rate) is not None:
-                fill = COLOURS[norm] if warm == "warm" else "white"
-                above.plot([rate], [1.04 + 0.05 * number], "v", color=COLOURS[norm], markerfacecolor=fill, markersize=6,
-                           transform=above.get_xaxis_transform(), clip_on=False)  # fmt: skip
+            limit = ceiling(evidence, arm)
+            if limit.rate is not None and len(limit.rates) > 1:
+                _draw_ceiling(above, limit, 1.04 + 0.05 * number, COLOURS[norm], warm == "warm")
     above.plot([], [], "v", color=GREY, linestyle="none", label=CEILING)
     if (blind := evidence.entropies.get("source_blind_bits")) is not None:
-        _draw_limit(below, blind, "without seeing the source")
+        _draw_limit(below, blind, "without seeing the source", ha="center", va="bottom")
     above.set_title(title, fontsize="medium", pad=42)
     above.set_ylim(bottom=0)
     below.set_ylim(bottom=0)
@@ -75,10 +74,20 @@ def _draw_setting(axes: Sequence[Any], evidence: Evidence, title: str) -> None:
         tidy(axis)
 
 
-def _draw_limit(axis: Any, height: float, text: str, va: str = "bottom") -> None:
-    """Draw a horizontal line with a text at its right end."""
+def _draw_ceiling(axis: Any, limit: Ceiling, height: float, colour: str, warm: bool) -> None:
+    """Mark a ceiling above the axis, with an arrow to the right if it may be higher."""
+    axis.plot([limit.rate], [height], "v", color=colour, markerfacecolor=colour if warm else "white", markersize=6,
+              transform=axis.get_xaxis_transform(), clip_on=False)  # fmt: skip
+    if limit.above is None:
+        axis.annotate(">", (limit.rate, height), (5, 0), xycoords=axis.get_xaxis_transform(),
+                      textcoords="offset points", color=colour, va="center", annotation_clip=False)  # fmt: skip
+
+
+def _draw_limit(axis: Any, height: float, text: str, **where: str) -> None:
+    """Draw a horizontal line with a text at its left end or in its middle."""
     axis.axhline(height, color=GREY, linewidth=0.8, linestyle=":")
-    axis.annotate(text, (1, height), xycoords=("axes fraction", "data"), ha="right", va=va, color=GREY, fontsize=7)
+    left = 0.5 if where.get("ha") == "center" else 0.01
+    axis.annotate(text, (left, height), xycoords=("axes fraction", "data"), color=GREY, fontsize=7, **where)
 
 
 def _draw_curve(

@@ -201,7 +201,7 @@ def draw_curve(axis: Any, line: Curve, label: str, look: dict[str, Any]) -> None
         lows, highs = zip(*line.intervals.values(), strict=True)
         axis.fill_between([*line.intervals], lows, highs, color=look["color"], alpha=0.15, linewidth=0)
     if line.ends:
-        axis.plot(*zip(*line.ends, strict=True), "X", color="black", markersize=8, label=ENDED)
+        axis.plot(*zip(*line.ends, strict=True), "X", color="black", markersize=4.5, alpha=0.6, label=ENDED)
 
 
 def draw_readings(axis: Any, readings: Iterable[Reading], look: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODU
 from ln_repro.claims.words import corpus_order, ends_words, named
 from ln_repro.records.archive import Run
 from ln_repro.records.record import decoded, lowest_loss, task_of
-from ln_repro.report.readme_table import headlines, judged_corpora
+from ln_repro.report.readme_table import SMALL, headlines, judged_corpora
 from ln_repro.report.tables import Table, signatures
 from ln_repro.report.theory_panels import Panel, described, measured
 
@@ -165,8 +165,14 @@ def arms_of(runs: Sequence[Run]) -> list[Arm]:
     """Return the runs grouped into arms, whose runs differ only in the seed."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
-        axes = {key: value for key, value in run.record["axes"].items() if key != "seed"}
-        key = [run.record["exp"], axes, run.record.get("parameters"), *interventions(run.experiment)]
+        axes = {key: value for key, value in run.record["axes"].items() if key not in ("seed", "task")}
+        key = [
+            run.record["exp"],
+            task_of(run.record),
+            axes,
+            run.record.get("parameters"),
+            *interventions(run.experiment),
+        ]
         groups.setdefault(json.dumps(key), []).append(run)
     arms = [_arm(members) for members in groups.values()]
     return sorted(arms, key=lambda arm: (corpus_order(arm["data"]), -arm["bleu_mean"], arm["exp"], arm["lr"] or 0))
@@ -180,14 +186,17 @@ def _arm(runs: Sequence[Run]) -> Arm:
     losses = [loss for record in members if (loss := lowest_loss(record)) is not None]
     bleus = [test["score"] for test in tests if test and test["score"] is not None]
     warmup = axes["warmup_updates"]
-    schedule = f"warm-up over {warmup} updates" if warmup else f"no warm-up, {axes['decay'].replace('_', ' ')}"
+    schedule = [f"warm-up over {warmup} updates" if warmup else "no warm-up"]
+    if not warmup or axes["decay"] != "inverse_sqrt":
+        schedule.append(axes["decay"].replace("_", " "))
+    layers = SMALL.get(members[0]["exp"].partition("_")[0], "")
     return {
         "exp": members[0]["exp"],
         "data": axes["data"] if decoded(members[0]) else f"{axes['data']}, {task_of(members[0])}",
         "norm": axes["norm"],
         "optimizer": axes.get("optimizer", "adam"),
         "warm": warmup > 0,
-        "schedule": ", ".join([schedule, *interventions(runs[0].experiment)]),
+        "schedule": ", ".join([*schedule, *interventions(runs[0].experiment)]) + layers,
         "decay": axes["decay"],
         "lr": axes.get("lr"),
         "ids": [record["id"] for record in members],
@@ -225,7 +234,7 @@ def chart_data(runs: Sequence[Run], arms: Sequence[Arm]) -> dict[str, Any]:
             "grid": grids.index(updates),
             "train": losses,
         }
-    keys = ("exp", "data", "norm", "optimizer", "warm", "decay", "schedule")
+    keys = ("exp", "data", "norm", "optimizer", "warm", "decay", "schedule", "lr")
     named_arms = [
         {key: arm[key] for key in keys} | {"name": f"{named(arm['norm'])}, {named(arm['optimizer'])}"} for arm in arms
     ]

@@ -14,7 +14,7 @@ QUESTIONS = {
     "MT-5": "Does Pre-LN train faster, with the same schedule?",
 }  # fmt: skip
 """The question that each of these claims answers."""
-ANSWERS = {"reproduced": "yes", "contradicted": "no", "inconclusive": "open"}
+ANSWERS = {"reproduced": "yes", "contradicted": "no", "inconclusive": "inconclusive"}
 SMALL = {"multi30k": ", 3+3 layers"}
 """The size of models, by setting, if there is a setting with larger models on the same corpus."""
 

@@ -51,7 +51,6 @@ def draw_series(axis: Any, series: Series) -> None:
     label, colour = series["label"], series["colour"]
     dashes = "--" if label.endswith("encoder") else ":" if colour == "bound" else "-"
     if colour == "bound":
-        label, *_ = label.split(",")
         axis.plot(series["x"], series["y"], dashes, color=GREY, linewidth=1.2, label=label)
     elif series["marks"]:
         axis.plot(series["x"], series["y"], PAPER[colour], color=GREY, label=label)

@@ -127,15 +127,18 @@ def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
     except LnReproError as error:
         jobs = {}
         yield f"{error}: the jobs in its queue are not cancelled"
+    found = 0
     for name in sorted({run.path.name for run in runs_under(runs)} | {*jobs}) if names is None else names:
         holder = RunFolder(runs / name).holder
+        found += name in jobs or holder is not None
         if name in jobs:
             yield f"{name}: job {jobs[name].name} cancelled"
         elif holder and holder.is_local:
             yield f"{name}: {holder} {'stopping' if terminate(holder) else 'could not be stopped'}"
         elif holder:
             yield f"{name}: running on {holder.host}; its sweep, if any, stops it; otherwise stop it there"
-    yield "cancelled runs keep their saved state; the same command resumes them"
+    yield ("cancelled runs keep their saved state; the same command resumes them" if found
+           else "none of them is running or queued here")  # fmt: skip
 
 
 def terminate(holder: Holder) -> bool:

@@ -141,9 +141,13 @@ def grid_runs(grid: Grid, corpus: str, seeds: int, settings: Sequence[str], know
         raise UserError(f"corpus: there is no setting {corpus!r}; {nearest}known: {', '.join(corpora)}")
     if missing := [arm for arm in grid.arms if f"{corpus}_{arm}" not in known]:
         whole = [name for name in corpora if all(f"{name}_{arm}" in known for arm in grid.arms)]
+        arms = [name.partition("_")[2] for name in known if name.startswith(f"{corpus}_")]
+        nearest = (
+            ", ".join(difflib.get_close_matches(missing[0], arms, n=3)) or "none; `ln-repro run --help` lists them"
+        )
         raise UserError(
-            f"grid: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not defined for {corpus}; "
-            + (f"the grid takes corpus={' or '.join(whole)}" if whole else "`ln-repro run --help` lists the arms")
+            f"arms: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not defined for {corpus}; "
+            + (f"the grid takes corpus={' or '.join(whole)}" if whole else f"nearest: {nearest}")
         )
     return [
         GridRun(f"{corpus}_{arm}", seed, (*shared, *settings))

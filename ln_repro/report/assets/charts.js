@@ -170,7 +170,7 @@ const dashOf = (arm) => (arm.warm ? "" : arm.decay === "literal" ? "dotted" : "d
 /** Return the series of runs: their loss or BLEU by epoch, or their training loss by update. */
 function runSeries(ids, metric) {
   return ids.map((id) => ({ id, run: DATA.runs[id], arm: DATA.arms[DATA.runs[id].arm] })).map(({ id, run, arm }) => ({
-    id, arm: run.arm, label: `${arm.name}, ${arm.schedule}, seed ${run.seed}`, key: `${arm.name}, ${arm.schedule}`,
+    id, arm: run.arm, label: `${arm.name}, ${arm.schedule}, peak rate ${arm.lr ?? "–"}, seed ${run.seed}`, key: `${arm.name}, ${arm.schedule}`,
     colour: `${arm.norm}-${arm.optimizer}`, dash: dashOf(arm), marks: false,
     x: metric === "train" ? DATA.grids[run.grid] : run.epoch, y: metric === "train" ? run.train : run[metric],
   })).filter((series) => series.x.length);
