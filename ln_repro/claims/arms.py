@@ -1,17 +1,16 @@
-"""The arms of named experiments, how runs differ from them, and which runs count for none.
+"""The arms of named experiments, and how runs differ from them.
 
 Arms are cached in a lock file because composing an experiment takes a tenth of a second.
 """
 
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
-from ln_repro.claims.evidence import Arm, Named, foreign_start, gather, variation
+from ln_repro.claims.evidence import Arm, Named, variation
 from ln_repro.experiment import compose
 from ln_repro.experiment.settings import Experiment
 from ln_repro.experiment.validation import NOT_IN_ID
@@ -55,15 +54,6 @@ class Arms:
             write_atomically(self.lock, text)
 
 
-def uncounted(runs: Sequence[Run], named: Named) -> list[str]:
-    """Return a line, with the reason and the number of runs, for each kind of run that counts for no experiment."""
-    evidence = gather(runs, named)
-    counted = {run.record["id"] for one in evidence.values() for part in one.by_start
-               for arm in part.arms.values() for run in arm.values()}  # fmt: skip
-    lines = Counter(f"{run.record['exp']}: {_reason(run, named)}" for run in runs if run.record["id"] not in counted)
-    return [f"{line} ({number} of its records)" for line, number in lines.items()]
-
-
 def deviates(run: Run, named: Named) -> bool:
     """Return whether a run differs from its experiment in more than seed, rate and the variations of `evidence`."""
     arm = named(run.record["exp"])
@@ -97,12 +87,3 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in settings.items():
         flattened |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
     return flattened
-
-
-def _reason(run: Run, named: Named) -> str:
-    """Return how a run differs from the experiment that it is named after."""
-    if named(run.record["exp"]) and foreign_start(run):
-        return f"start={run.record['axes']['start']}"
-    if run.experiment.task == "classification" and not run.experiment.start:
-        return "without pre-training"
-    return ", ".join(own_settings(run.experiment, named)) or "a seed again"

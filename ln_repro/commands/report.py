@@ -7,7 +7,6 @@ from rich.console import Console
 from rich.table import Table
 
 from ln_repro.claims.arena import arena
-from ln_repro.claims.arms import uncounted
 from ln_repro.claims.judge import claim_rows
 from ln_repro.commands.archive import complaints, read_archive
 from ln_repro.commands.messages import say
@@ -32,11 +31,11 @@ def tables_command(options: argparse.Namespace) -> int:
 
 def figures_command(options: argparse.Namespace) -> int:
     folder = options.records or records_folder()
-    kept, arms, evidence = read_archive(folder)
+    kept, _, evidence = read_archive(folder)
     out = options.out or folder.parent / "figures"
     with explained(out, "--out"):
         paths, left_out = draw_all(evidence, folder.parent / "theory.json", out)
-    for line in (*uncounted(kept.runs, arms), *left_out):
+    for line in left_out:
         say(f"not drawn: {line}")
     print(*paths, sep="\n")
     return complaints(kept.problems)
