@@ -1,4 +1,4 @@
-"""Measure training and decoding speed, print one line per row, and save the results as JSON.
+"""Measure training speed, print one line per row, and save the results as JSON.
 
 If a row failed or the command was stopped, the same command measures the missing rows.
 """

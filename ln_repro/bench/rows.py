@@ -7,7 +7,6 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable
 
-from ln_repro.bench.decodings import stock_decoding
 from ln_repro.bench.trainings import WARM_UP, Window, Workload
 from ln_repro.experiment.compose import CONF
 
@@ -63,7 +62,6 @@ def each(ratio: Callable[[Workload], float]) -> Rounds:
 ROWS: dict[str, Rounds] = {
     "stock/run": each(lambda work: work.ours() / work.stock()),
     "packed/4": each(lambda work: work.ours(4) / work.ours()),
-    "decode/stock": stock_decoding,
     "probes/run": probes_run,
     "stock/sweep": each(lambda work: work.ours(2) / work.stock(threads=2)),
     "bare/run": each(lambda work: work.ours() / work.bare()),

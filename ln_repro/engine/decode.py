@@ -1,7 +1,6 @@
 """Decode a split with fairseq's beam search, in a worker."""
 
 import json
-import time
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,11 +36,9 @@ def decode(arguments: list[str], stop: StopRequest) -> int:
             task.load_dataset(request["split"])
         model.load_state_dict(mean_weights(request["weights"]))
         print(f"decoding {request['out']}", flush=True)
-        began = time.monotonic()
         lines = translate(task, model, request["split"], search, device, stop)
         if stop:
             break
-        print(json.dumps({"sentences": len(lines), "seconds": round(time.monotonic() - began, 3)}), flush=True)
         part = Path(f"{request['out']}.part")
         part.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         part.replace(request["out"])

@@ -3,7 +3,7 @@
 Only workers import fairseq, which changes global state (Hydra's, the seeds). A worker stops when its standard input is
 closed, so that it does not outlive the command that started it.
 
-JOB is ``decode`` or ``train``; in the benchmark also ``stock``, ``generate``, ``bare`` or ``count``.
+JOB is ``decode`` or ``train``; in the benchmark also ``stock``, ``bare`` or ``count``.
 Under torchrun it may also be ``follow`` (train with the arguments of the first process) or ``release`` (tell the
 processes that follow that there is nothing to train).
 """
@@ -35,7 +35,7 @@ def main() -> int:
 
         stop.catch_signals()
         return decode(arguments, stop)
-    if job in ("stock", "generate", "bare", "count"):
+    if job in ("stock", "bare", "count"):
         from ln_repro.engine import baselines
 
         getattr(baselines, job)(arguments)

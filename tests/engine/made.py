@@ -1,5 +1,6 @@
 """Dictionaries, losses, mini-batches and trainings that several tests of the engine are made of."""
 
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,6 +8,9 @@ import torch
 from fairseq.data import Dictionary
 
 from ln_repro.bench.trainings import Workload
+from ln_repro.engine.checkpoints import Checkpoints
+from ln_repro.engine.command import training_arguments
+from ln_repro.engine.decoder import Decoder
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
 from ln_repro.engine.plugin.model import LnTransformerConfig
 from ln_repro.engine.plugin.task import LnTranslation, LnTranslationConfig
@@ -67,3 +71,25 @@ def workload(corpus, **changes):
         "train__log_every": 1, "train__device": "cpu",
     }  # fmt: skip
     return Workload(experiment(**{**small, **changes}), corpus)
+
+
+def last_weights(folder):
+    """Return the file of the last weights of a run."""
+    saved = Checkpoints(folder / "checkpoints")
+    return saved.folder / saved.weights()[max(saved.weights())].file
+
+
+def decoded(work, folder, times=1):
+    """Return the hypotheses of the test set, from the last weights of a run, as often as asked of one process."""
+    out, found = folder / "hypotheses", []
+    arguments = training_arguments(work.experiment, work.corpus, folder / "checkpoints")
+    process = Decoder(work.experiment.eval, arguments, folder / "decode.log")
+    try:
+        for _ in range(times):
+            process.request("test", {out: [last_weights(folder)]})
+            while not process.done():
+                time.sleep(0.05)
+            found.append(out.read_text().splitlines())
+    finally:
+        process.stop()
+    return found

@@ -39,10 +39,10 @@ compat.apply()
 from fairseq import checkpoint_utils, tasks, utils  # noqa: E402
 from fairseq.trainer import Trainer  # noqa: E402
 
-from ln_repro.engine.baselines import stock_names  # noqa: E402
 from ln_repro.engine.metric_buffer import on_host  # noqa: E402
 from ln_repro.engine.trainer import StrictTrainer  # noqa: E402
 from ln_repro.engine.training import configuration  # noqa: E402
+from tests.engine.stock_names import stock_names  # noqa: E402
 
 ONE_ROUNDING = 2.0**-24
 

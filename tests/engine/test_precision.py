@@ -1,19 +1,23 @@
 """In bf16 and on a GPU, training and decoding give what they give in fp32 on the CPU, except for rounding."""
 
-from dataclasses import replace
 from statistics import fmean
 
 import pytest
 
-from ln_repro.bench.decodings import trained
 from ln_repro.records.events import Events
-from tests.engine.made import workload
+from tests.engine.made import decoded, workload
 
 
-def losses(corpus, **changes):
-    """Return the loss of every update."""
-    with trained(workload(corpus, **changes)) as made:
-        return [event["loss"] for event in Events(made.folder / "events.jsonl").read() if event["kind"] == "train"]
+@pytest.fixture
+def losses(letters, tmp_path):
+    """Return a function that trains with some changes and returns the loss of every update."""
+
+    def train(**changes):
+        folder = tmp_path / str(len([*tmp_path.iterdir()]))
+        workload(letters, **changes).train(folder)
+        return [event["loss"] for event in Events(folder / "events.jsonl").read() if event["kind"] == "train"]
+
+    return train
 
 
 def distance(one, other):
@@ -21,9 +25,9 @@ def distance(one, other):
 
 
 @pytest.mark.slow
-def test_losses_in_bf16_are_nearer_to_those_in_fp32_than_those_of_another_seed(letters):
+def test_losses_in_bf16_are_nearer_to_those_in_fp32_than_those_of_another_seed(losses):
     def course(**changes):
-        every = losses(letters, **changes)
+        every = losses(**changes)
         return [fmean(every[start : start + 20]) for start in range(0, len(every), 20)]
 
     full, low, *others = course(), course(precision="bf16"), course(seed=2), course(seed=3)
@@ -33,9 +37,9 @@ def test_losses_in_bf16_are_nearer_to_those_in_fp32_than_those_of_another_seed(l
 
 @pytest.mark.gpu
 @pytest.mark.slow
-def test_losses_in_bf16_on_a_gpu_are_near_those_in_fp32(letters):
+def test_losses_in_bf16_on_a_gpu_are_near_those_in_fp32(losses):
     cpu, gpu, low, slower = (
-        losses(letters, model__dropout=0.0, train__max_update=20, **changes)
+        losses(model__dropout=0.0, train__max_update=20, **changes)
         for changes in (
             {}, {"train__device": "cuda"}, {"train__device": "cuda", "precision": "bf16"},
             {"train__device": "cuda", "lr": 4e-3},
@@ -46,10 +50,8 @@ def test_losses_in_bf16_on_a_gpu_are_near_those_in_fp32(letters):
 
 @pytest.mark.gpu
 @pytest.mark.slow
-def test_hypotheses_are_those_of_the_cpu(letters):
-    with trained(workload(letters, train__device="cuda")) as made:
-        with made.decoder() as decode:
-            on_gpu = decode()[1]
-        with replace(made, work=workload(letters)).decoder() as decode:
-            on_cpu = decode()[1]
-    assert on_gpu == on_cpu and len(set(on_cpu.values())) > 10
+def test_hypotheses_are_those_of_the_cpu(letters, tmp_path):
+    gpu = workload(letters, train__device="cuda")
+    gpu.train(tmp_path / "run")
+    (on_gpu,), (on_cpu,) = (decoded(work, tmp_path / "run") for work in (gpu, workload(letters)))
+    assert on_gpu == on_cpu and len(set(on_cpu)) > 10
