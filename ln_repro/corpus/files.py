@@ -30,11 +30,7 @@ class Files(Corpus):
         ]
 
     def read(self, data: Data, found: Found) -> Splits:
-        """Return the splits; a blank line in valid or test is an error."""
-        return {
-            split: read_pairs([found[f"{split}.{side}"] for side in self.sides(data)], refuse_empty=split != "train")
-            for split in wanted(data)
-        }
+        return {split: read_pairs([found[f"{split}.{side}"] for side in self.sides(data)]) for split in wanted(data)}
 
 
 def _side(data: Data, split: str, lang: str) -> Path:

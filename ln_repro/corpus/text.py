@@ -79,16 +79,9 @@ def parallel(names: Sequence[object], sides: Sequence[Iterable[str]]) -> Iterato
         yield pair
 
 
-def read_pairs(paths: Sequence[Path], refuse_empty: bool = False) -> Iterator[Pair]:
-    """Yield the pairs of lines of parallel files.
-
-    Raises:
-        UserError: the numbers of lines differ, or a line is blank with ``refuse_empty``.
-    """
-    for number, pair in enumerate(parallel(paths, [read_lines(path) for path in paths]), 1):
-        if refuse_empty and "" in pair:
-            raise UserError(f"{paths[pair.index('')]}:{number}: empty line; remove the pair from both sides")
-        yield pair
+def read_pairs(paths: Sequence[Path]) -> Iterator[Pair]:
+    """Yield the pairs of lines of parallel files."""
+    return parallel(paths, [read_lines(path) for path in paths])
 
 
 def find_text(prefix: Path) -> Path:

@@ -63,7 +63,7 @@ def test_more_merges_than_any_text_has(made, text):
 @pytest.mark.parametrize(
     ("split", "content", "told"),
     [
-        ("valid", b"One.\n\nThree.\n", r"valid\.en:2: empty line"),
+        ("valid", b"One.\n\nThree.\n", r"valid\.en:2: the line '' has no printable text"),
         ("test", b"One.\n\x01\x02\nThree.\n", r"test\.en:2: the line '\\x01\\x02' has no .* text; remove the sent"),
         ("test", b"One.\nTwo.\n" + b"a " * 1_024, r"test\.en:3: the line 'a a .*' has 1024 subwords, more than 1023"),
         ("train", "One.\nTwö.\nThree.".encode("latin-1"), r"train\.en:2: not valid UTF-8; convert the file to UTF-8"),
