@@ -72,7 +72,7 @@ def test_ceilings_that_no_rate_could_move_apart_have_an_answer() -> None:
 
 def test_a_difference_that_may_be_chance_is_not_denied() -> None:
     found = ceilings(curve(5, 4, 0), curve(5, 1, 0))
-    assert found.words.endswith("no rate at which significantly more of the former's seeds train")
+    assert found.words.endswith("no rate with 5 seeds of both at which significantly more of the former's seeds train")
 
 
 @pytest.mark.parametrize(

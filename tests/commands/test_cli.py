@@ -262,7 +262,7 @@ def test_a_planned_run_has_the_directory_that_it_will_have(empty_place, call):
 
 @pytest.mark.parametrize("command", ["status", "cancel toy_preln_warm-s1-0123456789"])
 def test_only_runs_of_a_grid_can_be_selected(command, refused):
-    refused(f"{command} --only nothing", "--only, --except: select runs of a grid; give grid=NAME")
+    refused(f"{command} --only nothing", "--only and --except select runs of a grid: add grid=NAME")
 
 
 def test_status_marks_runs_with_settings_of_their_own(empty_place, monkeypatch, call):

@@ -42,7 +42,7 @@ def test_a_headline_answers_by_yes_no_or_what_is_needed() -> None:
     assert headlines(rows)[0].answer == (
         "Toy: yes. It needs it on 5 of 5 seeds. Toy: yes. It needs it on 5 of 5 seeds. A verdict needs two more seeds."
     )
-    assert headlines(rows)[1].answer == "Multi30k, 3+3 layers: open. A verdict needs two more seeds."
+    assert headlines(rows)[1].answer == "Multi30k, 3+3 layers: inconclusive. A verdict needs two more seeds."
     rows[1]["other_corpora"] = [other | {"verdict": "inconclusive", "answer": "Pre-LN is better"}]
     assert headlines(rows)[1].answer == "Toy: Pre-LN is better. It needs it on 5 of 5 seeds."
     assert verdict_table(rows[1:2])["rows"][0][2] == "inconclusive: Pre-LN is better (3 seeds)"

@@ -69,7 +69,7 @@ def test_arms_and_rates_of_the_command_line_take_the_place_of_the_grids(planned)
     ("words", "message"),
     [
         ("", "grid: no grid is given; use grid=NAME (arena, bert, depth, "),
-        ("grid=rates arms=postln_wram", "grid: postln_wram is not defined for toy; `ln-repro run --help` lists"),
+        ("grid=rates arms=postln_wram", "arms: postln_wram is not defined for toy; nearest: postln_warm"),
         ("grid=rates lr=1e-3", "lr: is an axis of this grid; give rates=A,B,C"),
         ("grid=depth model.layers=6", "model.layers: is an axis of this grid; give depths=A,B,C"),
         ("grid=depth depths=2.5", "model.layers: "),
