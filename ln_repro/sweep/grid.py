@@ -146,8 +146,9 @@ def grid_runs(grid: Grid, corpus: str, seeds: int, settings: Sequence[str], know
             ", ".join(difflib.get_close_matches(missing[0], arms, n=3)) or "none; `ln-repro run --help` lists them"
         )
         raise UserError(
-            f"{'grid' if whole else 'arms'}: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not defined for "
-            f"{corpus}; " + (f"the grid takes corpus={' or '.join(whole)}" if whole else f"nearest: {nearest}")
+            f"{'grid' if whole else 'arms'}: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} "
+            f"not defined for {corpus}; "
+            + (f"the grid takes corpus={' or '.join(whole)}" if whole else f"nearest: {nearest}")
         )
     return [
         GridRun(f"{corpus}_{arm}", seed, (*shared, *settings))
