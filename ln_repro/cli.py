@@ -21,12 +21,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     raise_on_stop_signals()
+    if sys.stdout is None:  # closed by the caller
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (open until the end)
     try:
         try:
             return _run_command(arguments)
         finally:
-            if sys.stdout:  # None if it is closed
-                sys.stdout.flush()  # raises BrokenPipeError here if the reader has closed the pipe
+            sys.stdout.flush()  # raises BrokenPipeError here if the reader has closed the pipe
     except KeyboardInterrupt as interrupt:
         return report_interruption(interrupt)
     except BrokenPipeError:

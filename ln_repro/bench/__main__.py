@@ -52,6 +52,7 @@ def main() -> int:
     on = gpu().name if experiment.train.device != "cpu" else None
     machine = {"gpu": on, "cores": cores(), **provenance.environment(on or platform.machine())}
     update = work.update()
+    launches = {"name": f"launches/{experiment.precision}", "value": update["operations"], "exp": experiment.exp}
     print(f"an update: {update['operations']} operations, {update['bytes'] / 1e9:.2f} GB ({experiment.precision})")
     names = [name for pattern in options.rows or (ROWS if on else ON_CPU) for name in known if fnmatch(name, pattern)]
     places = ("data.source=", "paths.")  # where files lie on this machine, which does not change what is measured
@@ -74,7 +75,7 @@ def main() -> int:
         print(f"{name:18} {ratio:.3f}   ({spread})", flush=True)
         if options.json:  # after every row, because time may run out before the last one
             options.json.parent.mkdir(parents=True, exist_ok=True)
-            kept = {"machine": machine, "command": command, "update": update, "rows": rows}
+            kept = {"machine": machine, "command": command, "update": update, "rows": [launches, *rows]}
             write_atomically(options.json, json.dumps(kept, indent=1) + "\n")
     return int(failed)
 
@@ -83,7 +84,8 @@ def unfinished(path: Path, command: dict[str, Any], machine: dict[str, Any]) -> 
     """Return the rows that an incomplete run of the same command on this machine has measured."""
     kept = read_json(path, dict) or {}
     same = kept.get("command") == command and kept["machine"] == machine
-    return kept["rows"] if same and len(kept["rows"]) < len(command["rows"]) else []
+    rows = [row for row in kept.get("rows", []) if "ratio" in row]
+    return rows if same and len(rows) < len(command["rows"]) else []
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from ln_repro.claims.depth import AtDepth
 from ln_repro.claims.evidence import Evidence, Named, gather
 from ln_repro.claims.rates import OverRates
 from ln_repro.claims.schemes import PROBE_BATCHES, SCHEMES
+from ln_repro.claims.theory import STATEMENTS
 from ln_repro.claims.translation import TRANSLATION
 from ln_repro.claims.verdict import INCONCLUSIVE, NOT_RUN, all_of
 from ln_repro.claims.words import CORPORA, PARTS, ends_words
@@ -110,7 +111,7 @@ def result_of(
 
 def claim_rows(evidence: Mapping[str, Evidence], findings: Sequence[Mapping[str, Any]]) -> list[Row]:
     """Return every claim with its verdicts, its rules, and what would resolve it."""
-    rows = [row_of(claim, evidence) for claim in CLAIMS] + [theory_row(finding) for finding in findings]
+    rows = [row_of(claim, evidence) for claim in CLAIMS] + theory_rows(findings)
     return sorted(rows, key=lambda row: order(row["id"]))
 
 
@@ -176,13 +177,18 @@ def command_of(claim: Claim, rule: Rule, setting: str, result: Row) -> str:
     ])  # fmt: skip
 
 
-def theory_row(finding: Mapping[str, Any]) -> Row:
-    """Return a finding of the theory as a claim; it needs neither training nor data."""
-    return {
-        "id": finding["id"], "claim": finding["statement"], "paper": finding["paper"],
-        "ours": f"{finding['quantity']} {ends_words(finding['interval'])}",
-        "verdict": finding["verdict"], "class": "paper",
-        "rule": finding["rule"], "place": finding["place"], "evidence": [], "other_corpora": [],
-        "command": f"ln-repro theory --full --only {finding['id']}", "cost_gpu_hours": 0.0, "needs": None,
-        "seeds": finding["seeds"], "written": None, "source": None, "older": 0, "code": [],
-    }  # fmt: skip
+def theory_rows(findings: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Return the statements of the theory as claims, with their findings; they need neither training nor data."""
+    found = {finding["id"]: finding for finding in findings}
+    rows: list[Row] = []
+    for name, stated in STATEMENTS.items():
+        ours = found.get(name)
+        rows.append({
+            "id": name, "claim": stated.statement, "paper": stated.paper, "place": stated.place, "class": "paper",
+            "ours": f"{ours['quantity']} {ends_words(ours['interval'])}" if ours else None,
+            "verdict": ours["verdict"] if ours else NOT_RUN, "rule": ours["rule"] if ours else "",
+            "seeds": ours["seeds"] if ours else 0, "evidence": [], "other_corpora": [],
+            "command": f"ln-repro theory --full --only {name}", "cost_gpu_hours": 0.0, "needs": None,
+            "written": None, "source": None, "older": 0, "code": [],
+        })  # fmt: skip
+    return rows

@@ -1,6 +1,8 @@
 """`ln-repro run`: run one or several experiments, or show their configuration."""
 
 import argparse
+import contextlib
+import io
 import os
 import shlex
 from pathlib import Path
@@ -81,7 +83,7 @@ def run_command(arguments: list[str]) -> int:
                 print(f"# total learning rate: {rate.sum():.4g} over {rate.total} updates of about {each} an epoch")
             with hydra_app() as app:
                 if options.cfg:
-                    app.show_cfg(PRIMARY, one, options.cfg, options.package, resolve=True)
+                    _show_cfg(app, one, options)
                 else:
                     app.show_info(options.info, PRIMARY, one)
     elif not options.multirun:
@@ -91,6 +93,15 @@ def run_command(arguments: list[str]) -> int:
     elif not launch(overrides, lambda settings: _run_one(build(settings))):
         return max(map(_run_one_of_several, built))
     return 0
+
+
+def _show_cfg(app: Any, overrides: list[str], options: argparse.Namespace) -> None:
+    """Print the part of the configuration that is asked for; Hydra's own part cannot be resolved before a run."""
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            app.show_cfg(PRIMARY, overrides, options.cfg, options.package, resolve=options.cfg != "hydra")
+    except SystemExit:  # how Hydra refuses a package
+        raise UserError(f"--package: --cfg {options.cfg} has no {options.package!r}") from None
 
 
 def _run_one(experiment: Experiment, *code: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from ln_repro.commands.sweep import Composed, compose_runs, plan_runs, queue_of
 from ln_repro.errors import UserError
 from ln_repro.experiment.settings import build
 from ln_repro.records.archive import records_folder
+from ln_repro.records.events import json_ready
 from ln_repro.records.run_dir import RunFolder, runs_under
 from ln_repro.records.status import row, rows, summary, table, with_queue
 from ln_repro.sweep.cluster import cancel, submitted_experiment
@@ -33,7 +34,7 @@ def status_command(options: argparse.Namespace) -> None:
     composed = compose_runs(parse_request(options.words), options) if _names_grid(options) or options.words else None
     if options.json or not options.watch or not sys.stdout.isatty():  # a pipe gets the table once
         found, width = _rows(composed), shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        print(json.dumps(found, indent=1) if options.json else table(found, width))
+        print(json.dumps(json_ready(found), indent=1) if options.json else table(found, width))
         return
     with contextlib.suppress(KeyboardInterrupt), Live(console=Console(), screen=True, auto_refresh=False) as live:
         while True:

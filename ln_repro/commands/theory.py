@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
+from ln_repro.claims.theory import STATEMENTS
 from ln_repro.commands.messages import say
 from ln_repro.errors import UserError
 from ln_repro.records import provenance
@@ -16,7 +17,6 @@ from ln_repro.system.files import explained, write_atomically
 from ln_repro.system.paths import runs_folder
 from ln_repro.system.progress import progress
 from ln_repro.theory import plan
-from ln_repro.theory.checks import CLAIMS
 from ln_repro.theory.figures import figures
 from ln_repro.theory.judge import judge
 from ln_repro.theory.measure import instructions, measure
@@ -26,9 +26,9 @@ LEAST_SEEDS = 10
 
 
 def theory_command(options: argparse.Namespace) -> int:
-    ids = options.only or list(CLAIMS)
-    if unknown := [name for name in ids if name not in CLAIMS]:
-        raise UserError(f"--only: there is no {', '.join(unknown)}; known: {', '.join(CLAIMS)}")
+    ids = options.only or list(STATEMENTS)
+    if unknown := [name for name in ids if name not in STATEMENTS]:
+        raise UserError(f"--only: there is no {', '.join(unknown)}; known: {', '.join(STATEMENTS)}")
     scale = plan.FULL if options.full else plan.QUICK
     if options.seeds is not None:
         if options.seeds < LEAST_SEEDS:

@@ -13,7 +13,7 @@ from ln_repro.experiment.settings import Experiment
 from ln_repro.records.events import Event
 from ln_repro.records.integrity import CHECKSUMS, DAMAGE, checksums, sound
 from ln_repro.records.record import Record, accuracy, experiment_of
-from ln_repro.system.files import read_json
+from ln_repro.system.files import read_json, warn
 from ln_repro.system.paths import CHECKOUT
 
 Costs = Mapping[str, Mapping[str, Any]]
@@ -113,6 +113,10 @@ class Kept:
         return [run.record for run in self.runs]
 
 
+FINDING = {"id", "statement", "paper", "quantity", "interval", "verdict", "rule", "place", "seeds"}
+"""The keys of a finding of `ln-repro theory` that its claim is made from."""
+
+
 def records_folder() -> Path:
     """Return the folder of committed records in a checkout."""
     return CHECKOUT / "results" / "records"
@@ -134,7 +138,7 @@ def read_kept(folder: Path) -> Kept:
         kept = None
         try:
             kept = checksums(place)
-        except LnReproError as error:
+        except (LnReproError, OSError) as error:
             problems.append(str(error))
         for path in sorted(place.glob("*.json")):
             try:
@@ -171,4 +175,9 @@ def find(folder: Path, id: str) -> Path | None:
 
 def read_theory(folder: Path) -> list[dict[str, Any]]:
     """Return the findings of `ln-repro theory` from the file beside a folder of records; empty without the file."""
-    return list((read_json(folder.parent / "theory.json", dict) or {}).get("findings", []))
+    path = folder.parent / "theory.json"
+    findings = (read_json(path, dict) or {}).get("findings", [])
+    if isinstance(findings, list) and all(isinstance(one, dict) and one.keys() >= FINDING for one in findings):
+        return findings
+    warn(f"{path} is left out: its findings are damaged (ln-repro theory --full writes them again)")
+    return []

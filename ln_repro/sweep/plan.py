@@ -60,16 +60,17 @@ class PlannedRun:
         record = self.folder.record
         return record is not None and unprobed(self.experiment, record)
 
-    def row(self, queue: Mapping[str, str]) -> tuple[str, ...]:
+    def row(self, queue: Mapping[str, str], flags: Sequence[str] = ()) -> tuple[str, ...]:
         """Return a row of the table; ``queue`` has the states of queued runs by name. Padding counts as tokens."""
         train = self.experiment.train
         tokens = self.rate.total * train.max_tokens * train.batches_per_update / 1e6
-        command = shlex.join(["ln-repro", "run", *self.run.overrides])
+        command = shlex.join(["ln-repro", "run", *self.run.overrides, *flags])
         return (
             self.id or "-", queue.get(self.name, self.state), f"{self.experiment.lr:g}", str(self.rate.total),
             f"{tokens:.1f}", f"{self.rate.sum():.4g}", command,
         )  # fmt: skip
 
 
-def table(plan: Sequence[PlannedRun], queue: Mapping[str, str]) -> str:
-    return aligned([COLUMNS, *(planned.row(queue) for planned in plan)])
+def table(plan: Sequence[PlannedRun], queue: Mapping[str, str], flags: Sequence[str] = ()) -> str:
+    """Return the plan as text, with the command of each run, which includes ``flags``."""
+    return aligned([COLUMNS, *(planned.row(queue, flags) for planned in plan)])

@@ -8,10 +8,11 @@ from statistics import fmean
 from typing import Any
 
 from ln_repro.claims.intervals import Interval, mean_interval, ratio_interval
+from ln_repro.claims.theory import STATEMENTS
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, all_of, near, verdict
 from ln_repro.records.events import json_ready
 from ln_repro.theory import quantities
-from ln_repro.theory.checks import CHECKS, CLAIMS, DEPTHS, Check
+from ln_repro.theory.checks import CHECKS, DEPTHS, Check
 from ln_repro.theory.unit import Measured, grouped, select
 
 WITHOUT = "reported"
@@ -36,7 +37,7 @@ class Part:
 
 def judge(measured: Measured, ids: Collection[str]) -> list[dict[str, Any]]:
     """Return a finding for each of the claims ``ids``, in a form for JSON: numbers that are not finite are None."""
-    return [json_ready(finding(id, measured)) for id in CLAIMS if id in ids]
+    return [json_ready(finding(id, measured)) for id in STATEMENTS if id in ids]
 
 
 def finding(id: str, measured: Measured) -> dict[str, Any]:
@@ -56,8 +57,8 @@ def finding(id: str, measured: Measured) -> dict[str, Any]:
     notes += [f"not measured: {', '.join(missing)} (--full)"] if missing else []
     return {
         "id": id,
-        "statement": CLAIMS[id].statement,
-        "paper": CLAIMS[id].paper,
+        "statement": STATEMENTS[id].statement,
+        "paper": STATEMENTS[id].paper,
         "values": settings if means is None else means,
         "quantity": checks[0].quantity,
         "interval": parts[0].interval if parts else (-math.inf, math.inf),
@@ -66,7 +67,7 @@ def finding(id: str, measured: Measured) -> dict[str, Any]:
         "seeds": min((part.seeds for part in judged), default=0),
         "parts": [vars(part) for part in parts],
         "note": "; ".join(notes) or None,
-        "place": CLAIMS[id].place,
+        "place": STATEMENTS[id].place,
     }
 
 

@@ -112,7 +112,9 @@ def test_the_same_command_measures_the_rows_that_are_missing(
     assert main() == 0
     assert calls == ["bare/run", "probes/run", "packed/2", "probes/run", "packed/2", "probes/run"]
     kept = json.loads((tmp_path / "kept" / "cpu.json").read_text())
-    assert {found["name"] for found in kept["rows"]} == set(calls)
+    launches, *measured = kept["rows"]
+    assert launches["name"] == "launches/fp32" and launches["value"] == kept["update"]["operations"]
+    assert {found["name"] for found in measured} == set(calls)
     assert kept["command"]["overrides"] == [*settings[:-1], *files]  # not where the corpora of this machine lie
     assert main() == 0 and calls[-3:] == ["bare/run", "probes/run", "packed/2"]  # a complete one is measured again
 

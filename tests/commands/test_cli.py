@@ -166,7 +166,8 @@ def test_experiments_of_ones_own_are_run_listed_shown_and_swept(own, runs, call)
     assert "nearest: mine_postln_warm" in said("run exp=mine_postln_wram", 2)
     assert "\nlr: 0.007\n" in said("run exp=mine_postln_warm --cfg job")
     grid = "grid=rates corpus=mine arms=postln_warm,preln_warm rates=1e-3"
-    assert len(said(f"sweep {grid} --dry-run").splitlines()) == 1 + 2
+    _, *planned = said(f"sweep {grid} --dry-run").splitlines()
+    assert len(planned) == 2 and all(line.endswith("lr=0.001 '--config-dir=my own'") for line in planned)
     assert "mine_preln_warm" in said(f"status {grid}")
     said(f"cancel {grid}")
     assert "data.name: input should be" in said("data verify data=my_corpus", 2)
@@ -196,6 +197,9 @@ def test_hydras_other_flags_print_too(call):
     assert (code, err) == (0, "")
     assert out.startswith("# @package train\n") and "max_tokens: 560" in out and "seed" not in out
     assert "BasicLauncher" in call("run", TOY, "--cfg", "hydra", "-p", "hydra.launcher")[1]
+    assert call("run", TOY, "--cfg", "hydra")[1].startswith("hydra:\n")
+    code, out, err = call("run", TOY, "--cfg", "job", "-p", "trian")
+    assert (code, out, err) == (2, "", "ln-repro: --package: --cfg job has no 'trian'\n")
     info = command("run", "--info", "defaults", TOY)
     assert info.returncode == 0 and "exp/toy_preln_nowarm" in info.stdout and info.stderr == ""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ln_repro.records.archive import read_kept, records_folder
+from ln_repro.records.archive import read_kept, read_theory, records_folder
 from ln_repro.records.integrity import CHECKSUMS, write_checksums
 from tests.examples import record
 
@@ -322,3 +322,10 @@ def test_two_records_are_compared_by_what_they_translated(tmp_path, collect, cal
     first, _, last, *_ = out.splitlines()
     assert code == 0 and first == "0123456789  toy_preln_nowarm  seed 1  BLEU 100.00" and last.startswith("p = 1.0")
     assert call(*compare, "nothing")[0] == 2
+
+
+@pytest.mark.parametrize("findings", [3, [3], [{"id": "TH-6"}]])
+def test_findings_of_the_theory_that_are_damaged_are_left_out(findings, tmp_path, capsys):
+    (tmp_path / "theory.json").write_text(json.dumps({"findings": findings}))
+    assert read_theory(tmp_path / "records") == []
+    assert "theory.json is left out: its findings are damaged" in capsys.readouterr().err

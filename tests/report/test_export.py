@@ -1,9 +1,9 @@
 """Committed tables are what the committed records give; and what the tables of arms and of rates say."""
 
+from ln_repro.claims.theory import STATEMENTS
 from ln_repro.report.export import all_tables, arms_table, export, rates_table
 from ln_repro.report.readme_table import BEGIN, END, headlines, verdict_table, with_verdicts
 from ln_repro.system.paths import CHECKOUT
-from ln_repro.theory.checks import CLAIMS
 from tests import committed
 from tests.claims.made import gathered, made, made_runs, on_rates
 from tests.report.claims import claims
@@ -26,7 +26,7 @@ def test_the_readme_shows_the_verdicts_that_the_records_give() -> None:
 
 def test_the_committed_theory_has_every_finding_decided_and_every_figure() -> None:
     theory = committed.theory()
-    assert [found["id"] for found in theory["findings"]] == list(CLAIMS)
+    assert [found["id"] for found in theory["findings"]] == list(STATEMENTS)
     assert {*theory["figures"]} == {
         "figure_3", "attention_gradients", "hidden_states", "shares", "simplified_gradients"
     }  # fmt: skip

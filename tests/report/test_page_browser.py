@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ln_repro.claims.judge import theory_row
+from ln_repro.claims.judge import theory_rows
 from ln_repro.report.page import arms_of, page
 from tests import committed
 from tests.report.browser import Browser, browser, find_browser
@@ -38,7 +38,7 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         pytest.skip("no chromium or chrome on the PATH")
     folder = tmp_path_factory.mktemp("page")
     theory = committed.theory()
-    every = [*claims(), *map(theory_row, theory["findings"])]
+    every = [*claims(), *theory_rows(theory["findings"])]
     (folder / "report.html").write_text(page(committed.archive().kept.runs, every, theory))
     with browser(program, folder / "profile") as found:
         found.look(1280)

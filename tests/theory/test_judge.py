@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from ln_repro.claims.theory import STATEMENTS
 from ln_repro.claims.verdict import near
 from ln_repro.theory import lemmas
-from ln_repro.theory.checks import CHECKS, CLAIMS, Check
+from ln_repro.theory.checks import CHECKS, Check
 from ln_repro.theory.figures import figures
 from ln_repro.theory.judge import examine, judge
 from ln_repro.theory.plan import POSITIONS, QUICK, Scale, units
@@ -16,7 +17,7 @@ from ln_repro.theory.unit import Measured, Measurement, Unit
 from tests.theory.measured import found
 
 SCALE = Scale({512: POSITIONS}, (1, 2), (512,), (6, 14, 48), (6, 8, 10, 12, 14), (6, 10, 14))
-PAPER = dict.fromkeys(CLAIMS, "reproduced") | {"TH-11": "contradicted"}
+PAPER = dict.fromkeys(STATEMENTS, "reproduced") | {"TH-11": "contradicted"}
 """Figure 3(b) grows faster than appendix F predicts."""
 
 
@@ -57,7 +58,7 @@ def fabricated(unit: Unit) -> Measurement:
 
 
 def measured(seeds: int = 40) -> Measured:
-    return [(unit, fabricated(unit)) for unit in units(SCALE, list(CLAIMS)) if unit.seed <= seeds]
+    return [(unit, fabricated(unit)) for unit in units(SCALE, list(STATEMENTS)) if unit.seed <= seeds]
 
 
 def test_near_means_within_four_standard_errors() -> None:
@@ -67,8 +68,8 @@ def test_near_means_within_four_standard_errors() -> None:
 
 
 def test_what_agrees_with_the_paper_is_reproduced_unless_seeds_are_few() -> None:
-    assert {finding["id"]: finding["verdict"] for finding in judge(measured(), list(CLAIMS))} == PAPER
-    few = judge(measured(seeds=9), list(CLAIMS))
+    assert {finding["id"]: finding["verdict"] for finding in judge(measured(), list(STATEMENTS))} == PAPER
+    few = judge(measured(seeds=9), list(STATEMENTS))
     assert {finding["verdict"] for finding in few} == {"inconclusive"}
     assert all("9 seeds are too few" in finding["note"] for finding in few)
 
@@ -102,14 +103,14 @@ def test_what_is_undecided_says_why_and_what_decides_it() -> None:
 
 
 def test_a_finding_is_json_and_has_its_curve_by_depth_or_layer() -> None:
-    for finding in judge(measured(seeds=1), list(CLAIMS)):
+    for finding in judge(measured(seeds=1), list(STATEMENTS)):
         assert json.loads(json.dumps(finding, allow_nan=False)) == finding
     by_depth, by_layer = found("TH-6", measured())["values"], found("TH-8", measured())["values"]
     assert list(by_depth) == ["6", "8", "10", "12", "14"] and by_depth["14"] == pytest.approx(1.65, rel=0.01)
     assert list(by_layer) == ["1", "2", "3", "4", "5", "6"] and by_layer["6"] == pytest.approx(1.65, rel=0.01)
 
 
-@pytest.mark.parametrize("id", CLAIMS)
+@pytest.mark.parametrize("id", STATEMENTS)
 def test_the_figures_of_one_claim_have_points_in_every_panel(id: str) -> None:
     drawn = figures([(unit, fabricated(unit)) for unit in units(QUICK, [id]) if unit.seed <= 2])
     assert set(drawn) == {"TH-5": {"hidden_states", "shares"}, "TH-9": {"attention_gradients"}}.get(id, set())

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from ln_repro.claims.theory import STATEMENTS
 from ln_repro.theory import measure as module
-from ln_repro.theory.checks import CHECKS, CLAIMS
+from ln_repro.theory.checks import CHECKS
 from ln_repro.theory.measure import measure
 from ln_repro.theory.plan import FULL, QUICK, units
 from ln_repro.theory.unit import Unit, grouped, select
@@ -15,7 +16,7 @@ UNITS = [Unit.of("relu", seed, d=8, sigma=1.0, numbers=64) for seed in range(1, 
 
 
 def test_the_full_plan_has_what_every_check_is_about_over_enough_seeds() -> None:
-    planned = [(unit, {}) for unit in units(FULL, list(CLAIMS))]
+    planned = [(unit, {}) for unit in units(FULL, list(STATEMENTS))]
     for check in CHECKS:
         groups = grouped(select(planned, check.what, check.where), check.by)
         assert groups, check
