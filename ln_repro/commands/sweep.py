@@ -38,8 +38,6 @@ def sweep_command(options: argparse.Namespace) -> int:
     if this_rank().size > 1:
         raise UserError("torchrun: a sweep starts its runs by itself; leave out torchrun")
     request = parse_request(options.words)
-    if not request.local and not options.dry_run:
-        slurm.require()
     composed = compose_runs(request, options)
     try_own_scheme(composed[0][1])
     runs = composed[0][1].paths.runs
@@ -48,6 +46,8 @@ def sweep_command(options: argparse.Namespace) -> int:
         raise UserError("--fail-fast: needs a sweep that waits for its jobs; leave out --detach")
     if options.detach and request.local and not options.dry_run:
         return _detach(runs, options.config_dir)
+    if not request.local and not options.dry_run:
+        slurm.require()
     recorded_ids = archive.ids(archive.records_folder()) if options.skip_recorded else frozenset[str]()
     plan = plan_runs(composed, prepared=not options.dry_run, skipped=recorded_ids)
     if options.dry_run:

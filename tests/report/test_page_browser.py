@@ -116,18 +116,18 @@ def test_filters_choose_the_runs_that_are_drawn(tab: Browser) -> None:
 def test_pointing_at_a_curve_says_which_it_is_and_marks_its_arm(tab: Browser) -> None:
     tab.run("document.querySelector('[data-explore=loss]').scrollIntoView({block: 'center'})")
     tab.settle()
-    place = tab.run("""(() => {
+    x, y, label = tab.run("""(() => {
         const chart = [...charts].find(one => document.querySelector('[data-explore=loss]').contains(one.root));
-        const at = chart.series.findIndex(one => one.source?.label === 'Post-LN, Adam, no warm-up, anchored, seed 1');
-        const [box, middle] = [chart.over.getBoundingClientRect(), 1.5];
-        const [from, to] = [0, 1].map(index => chart.valToPos(chart.data[at][index], 'y'));
-        return [box.left + chart.valToPos(middle, 'x'), box.top + (from + to) / 2];
+        const firsts = chart.data.map((values, at) => at && chart.series[at].show ? values[0] ?? 0 : 0);
+        const [top, box] = [firsts.indexOf(Math.max(...firsts)), chart.over.getBoundingClientRect()];
+        const place = [box.left + chart.valToPos(chart.data[0][0], 'x'), box.top + chart.valToPos(firsts[top], 'y')];
+        return [...place, chart.series[top].source.label];
     })()""")
-    tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=place[1])
+    tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
     tab.settle()
     tip = tab.run("document.querySelector('[data-explore=loss] .tip').innerText")
-    assert "epoch" in tip and "Post-LN, Adam, no warm-up, anchored, seed 1" in tip
-    assert "anchored" in tab.run("document.querySelector('#arms tr.hot').innerText")
+    assert "epoch" in tip and label in tip and "peak rate" in label
+    assert count(tab, "#arms tr.hot") == 1
     tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=2, y=2)
     tab.settle()
     assert count(tab, "#arms tr.hot") == 0 and tab.run("document.querySelector('[data-explore=loss] .tip').hidden")

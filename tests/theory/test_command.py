@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from ln_repro.claims.theory import STATEMENTS
 from ln_repro.theory import plan
-from ln_repro.theory.checks import CLAIMS
 from ln_repro.theory.plan import Scale
 from tests.waiting import HANGS_SECONDS
 
@@ -53,7 +53,7 @@ def test_everything_is_measured_judged_and_drawn(
     monkeypatch.setattr(plan, "REAL", {"width": 16, "ffn": 32, "vocabulary": 100})
     code, out, _ = call("theory", "--json", "--out", empty_place)
     findings = json.loads(out)
-    assert code == 0 and [finding["id"] for finding in findings] == list(CLAIMS)
+    assert code == 0 and [finding["id"] for finding in findings] == list(STATEMENTS)
     written = json.loads((empty_place / "theory.json").read_text())
     assert written["findings"] == findings
     for name in ("figure_3", "attention_gradients", "hidden_states"):
