@@ -138,7 +138,7 @@ def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
         elif holder:
             yield f"{name}: running on {holder.host}; its sweep, if any, stops it; otherwise stop it there"
     yield ("cancelled runs keep their saved state; the same command resumes them" if found
-           else "none of them is running or queued here")  # fmt: skip
+           else "no such run is running or queued here")  # fmt: skip
 
 
 def terminate(holder: Holder) -> bool:
