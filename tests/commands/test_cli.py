@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -315,3 +316,9 @@ def test_an_update_that_cannot_be_divided_among_the_processes_is_one_line(monkey
     for name, value in {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"}.items():
         monkeypatch.setenv(name, value)
     refused(f"run {TOY} train.batches_per_update=3", "train.batches_per_update: 3 cannot be spread over 2 processes")
+
+
+def test_a_closed_output_is_no_failure() -> None:
+    line = shlex.join([sys.executable, "-m", "ln_repro.cli", "status", "--json"])
+    result = subprocess.run(["sh", "-c", f"exec {line} >&-"], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
