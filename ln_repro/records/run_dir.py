@@ -76,8 +76,9 @@ class RunFolder:
     @property
     def failure(self) -> dict[str, Any] | None:
         """Time and reason of the last session's failure; None if it did not fail."""
-        failure = read_json(self.path / FAILURE, dict)
-        return {"time": None, "error": "unknown", **(failure or {})} if (self.path / FAILURE).exists() else None
+        if not (self.path / FAILURE).exists():
+            return None
+        return {"time": None, "error": "unknown", **(read_json(self.path / FAILURE, dict) or {})}
 
     def fail(self, error: str) -> None:
         """Record that this session failed; the next session removes the file."""

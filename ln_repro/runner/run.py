@@ -144,8 +144,9 @@ class Run:
                     break
                 decoder.stop_if_idle()
                 time.sleep(POLL_SECONDS)
+                stopped = bool(stop)  # read before the check: torchrun stops this process after another one's failure
                 self._check_others(trainer)
-                if stop:
+                if stopped:
                     self.say("stopping: the trainer saves its state")
                     trainer.stop()
                     if trainer.poll() == 1:  # torchrun stops this process if another one is killed

@@ -73,16 +73,29 @@ def test_a_process_whose_share_of_an_epoch_is_shorter_trains_an_encoder_alone(co
     assert losses(two, "valid") == pytest.approx(losses(one, "valid"), rel=0, abs=largest_change(one, nudged, "valid"))
 
 
-def change_second_process(run, folder, statement):
-    """Let the second process of a run begin with a statement."""
-    text = f"import os, sys\nif os.environ.get('RANK') == '1': {statement}\n"
+SLOW_AFTER_THE_CHECK = """
+import time
+from ln_repro.runner.run import Run
+check = Run._check_others
+def check_and_be_slow(*arguments):
+    check(*arguments)
+    time.sleep(1)
+Run._check_others = check_and_be_slow
+"""
+"""Lets the failure of another process, and the signal of torchrun that follows it, come just after a check for it."""
+
+
+def change_second_process(run, folder, statement, first="pass"):
+    """Let the second process of a run begin with a statement, and the others with another one."""
+    text = f"import os, sys\nexec({statement!r} if os.environ.get('RANK') == '1' else {first!r})\n"
     (folder / "sitecustomize.py").write_text(text)
     run.environment["PYTHONPATH"] = os.pathsep.join([str(folder), run.environment.get("PYTHONPATH", "")])
 
 
 def test_the_failure_of_another_process_is_reported_instead_of_its_consequences(command, tmp_path):
     run = command("failing", "train.batches_per_update=2")
-    change_second_process(run, tmp_path, "sys.modules['ln_repro.engine.plugin.schedules'] = None")
+    unimportable = "sys.modules['ln_repro.engine.plugin.schedules'] = None"
+    change_second_process(run, tmp_path, unimportable, first=SLOW_AFTER_THE_CHECK)
     process = torchrun(run, 2)
     _, error = process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode == 1
