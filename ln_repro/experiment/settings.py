@@ -25,6 +25,7 @@ from ln_repro.experiment.validation import (
     Section,
     validate,
 )
+from ln_repro.system.paths import not_a_folder
 from ln_repro.version import NUMERICS
 
 
@@ -132,10 +133,10 @@ class Paths(Section):
     @field_validator("runs", "data", mode="before")
     @classmethod
     def _named(cls, value: Any, info: ValidationInfo) -> Any:
-        """Reject an empty path, which would be the working directory."""
-        if isinstance(value, str) and not value.strip():
+        """Reject a file, and an empty path, which would be the working directory."""
+        if isinstance(value, str) and (problem := not_a_folder(value)):
             name = f"{info.field_name}"
-            raise ValueError(f"paths.{name}: is empty; name a folder (unset LN_REPRO_{name.upper()} for ./{name})")
+            raise ValueError(f"paths.{name}: {problem}; name a folder (unset LN_REPRO_{name.upper()} for ./{name})")
         return value
 
 

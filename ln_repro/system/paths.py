@@ -11,17 +11,24 @@ CHECKOUT = PACKAGE.parent
 
 
 def runs_folder() -> Path:
-    """Return the folder of runs, or raise `UserError` if LN_REPRO_RUNS is empty."""
+    """Return the folder of runs, or raise `UserError` if LN_REPRO_RUNS is empty or a file."""
     return _folder("LN_REPRO_RUNS", "./runs")
 
 
 def data_folder() -> Path:
-    """Return the folder of corpora, or raise `UserError` if LN_REPRO_DATA is empty."""
+    """Return the folder of corpora, or raise `UserError` if LN_REPRO_DATA is empty or a file."""
     return _folder("LN_REPRO_DATA", "./data")
 
 
 def _folder(variable: str, default: str) -> Path:
     path = os.environ.get(variable, default)
-    if not path.strip():
-        raise UserError(f"{variable}: is empty; name a folder, or unset it for {default}")
+    if problem := not_a_folder(path):
+        raise UserError(f"{variable}: {problem}; name a folder, or unset it for {default}")
     return Path(path)
+
+
+def not_a_folder(path: str) -> str | None:
+    """Return why ``path``, which need not exist, cannot be a folder; None if it can."""
+    if not path.strip():
+        return "is empty"
+    return f"{path} is a file" if Path(path).is_file() else None

@@ -90,6 +90,14 @@ def test_a_folder_to_write_into_that_is_a_file_is_one_line(line, empty_place, re
         assert str(place) in refused([*line.split(), str(given)])
 
 
+@pytest.mark.parametrize("line", ["status", "collect", "cancel --all", f"run {TOY}", "sweep grid=rates"])
+def test_a_folder_of_runs_that_is_a_file_is_one_line(line, empty_place, monkeypatch, refused):
+    place = empty_place / "taken"
+    place.touch()
+    monkeypatch.setenv("LN_REPRO_RUNS", str(place))
+    assert f": {place} is a file; name a folder" in refused(line)
+
+
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
