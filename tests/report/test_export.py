@@ -1,8 +1,10 @@
 """Committed tables are what the committed records give; and what the tables of arms and of rates say."""
 
+from ln_repro.claims.arms import LOCK, Arms
 from ln_repro.claims.theory import STATEMENTS
 from ln_repro.report.export import all_tables, arms_table, export, rates_table
 from ln_repro.report.readme_table import BEGIN, END, headlines, verdict_table, with_verdicts
+from ln_repro.system.files import read_json
 from ln_repro.system.paths import CHECKOUT
 from tests import committed
 from tests.claims.made import gathered, made, made_runs, on_rates
@@ -16,6 +18,13 @@ def test_what_is_committed_is_what_the_records_give() -> None:
     assert {path.name for path in folder.iterdir()} == {*files}
     for name, text in files.items():
         assert (folder / name).read_text() == text, f"{name} is stale: make reproduce-tables"
+
+
+def test_the_lock_file_of_arms_is_up_to_date() -> None:
+    """If it is not, every command that reads the records composes each experiment again, which takes half a minute."""
+    assert read_json(committed.RESULTS / LOCK, dict)["sources"] == Arms(committed.RECORDS).digest, (
+        f"{LOCK} is stale: make reproduce-tables"
+    )
 
 
 def test_the_readme_shows_the_verdicts_that_the_records_give() -> None:
