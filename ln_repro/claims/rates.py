@@ -1,6 +1,7 @@
 """Ceilings and best rates of arms over a grid of learning rates, and criteria that compare them."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple
@@ -34,7 +35,7 @@ class Ceiling:
         if not self.rates:
             return "not known"
         if self.rate is None:
-            return f"below {min(self.rates):g} (the lowest rate run)"
+            return f"below {min(self.rates):g} (the lowest rate with {CURVE_SEEDS} or more seeds)"
         return f"{'at least ' if self.above is None else ''}{self.rate:g}"
 
     def plain(self, rate: str) -> str:
@@ -44,6 +45,11 @@ class Ceiling:
         if self.rate is None:
             return f"at none of the {rate}s run, {min(self.rates):g} to {max(self.rates):g}"
         return f"at {rate}s up to {self.words()}"
+
+
+def listed(rates: Iterable[Rate]) -> str:
+    """Return learning rates as text, in ascending order."""
+    return ", ".join(f"{rate:g}" for rate in sorted(rates))
 
 
 def alone(rate: str) -> str:
@@ -140,16 +146,17 @@ class Ceilings(OverRates):
             words = "; ".join(filter(None, (words, so_far)))
             return Finding(INCONCLUSIVE, words, f"{CURVE_SEEDS} seeds at every rate", runs, so_far)
         if high.rate is None and low.rate is None:
-            return Finding(INCONCLUSIVE, f"{words}: neither trains here", "rates at which one of them trains", runs)
+            few = {rate for arm in self.compared for rate, of in evidence.curve(arm).items() if len(of) < CURVE_SEEDS}
+            needs = f"{CURVE_SEEDS} seeds at {listed(few)}" if few else "rates at which one of them trains"
+            return Finding(INCONCLUSIVE, f"{words}: neither trains here", needs, runs)
         difference = significant(evidence, *self.compared)
         if difference:
             words += (f"; at {difference.rate:g} {difference.first} and {difference.second} seeds train "
                       f"(Fisher's p = {difference.p_value:.2g})")  # fmt: skip
         else:
             words += f"; no rate with {SEEDS} seeds of both at which significantly more of the former's seeds train"
-        if few := sorted({*high.open, *low.open}):
-            rates = ", ".join(f"{rate:g}" for rate in few)
-            return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds at {rates}", runs, so_far)
+        if few := {*high.open, *low.open}:
+            return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds at {listed(few)}", runs, so_far)
         apart = (
             high.rate is not None and low.above is not None
             and high.rate >= FACTOR * (low.rate or low.above)  # if the second trains at no rate: the lowest one

@@ -47,6 +47,7 @@ def ceilings(high: Curve, low: Curve) -> Finding:
         ({1.0: of(5), 1.5: of(5), 2.0: of(0)}, {1.0: of(5), 1.5: of(0), 2.0: of(0)}, INCONCLUSIVE, None),  # none helps
         ({1.0: of(5), 1.5: of(5), 2.0: of(0)}, {1.0: of(0), 1.5: of(0)}, INCONCLUSIVE, "lower rates"),
         (curve(0, 0, 0), curve(0, 0, 0), INCONCLUSIVE, "rates at which one of them trains"),
+        (curve(0, 0) | {0.5: of(0, 2)}, curve(0, 0), INCONCLUSIVE, "3 seeds at 0.5"),
         (curve(5, 5, 0), curve(0, 0, 0), REPRODUCED, None),  # twice the lowest rate that was run
         (curve(5, 5, 0), {1.0: of(5), 2.0: of(0, 4), 4.0: of(0)}, INCONCLUSIVE, "5 seeds at 2"),
         (curve(5, 5, 0, seeds=4) | {1.0: of(5)}, curve(5, 0, 0), INCONCLUSIVE, "5 seeds at 2, 4"),
@@ -114,7 +115,7 @@ def test_a_ceiling_is_the_largest_rate_that_trains_and_may_be_censored() -> None
     assert found.rates == {1.0: (5, 5), 2.0: (3, 5), 4.0: (4, 5), 8.0: (0, 5)}
     assert ceiling(held({"preln_warm": curve(5, 5)}), "preln_warm").words() == "at least 2"
     none = held({"preln_warm": {1.0: of(0), 2.0: of(0)}, "best": {1.0: of(1, 1)}})
-    assert ceiling(none, "preln_warm").words() == "below 1 (the lowest rate run)"
+    assert ceiling(none, "preln_warm").words() == "below 1 (the lowest rate with 3 or more seeds)"
 
 
 def test_a_run_that_is_not_finite_does_not_train_and_fails_whatever_its_bleu() -> None:
