@@ -15,7 +15,7 @@ from ln_repro.engine import device
 from ln_repro.engine.memory import run_bytes
 from ln_repro.engine.trial import try_own_scheme
 from ln_repro.errors import LnReproError, UserError
-from ln_repro.experiment.compose import compose, experiments, grid, launcher, search_also
+from ln_repro.experiment.compose import compose, compose_all, experiments, grid, launcher, search_also
 from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.experiment.validation import validate
@@ -103,9 +103,10 @@ def compose_runs(request: SweepRequest, options: argparse.Namespace) -> list[Com
                 raise UserError(f"{axis}: the setting of {corpus} has no reference.{key}; give {axis}=A,B,C")
         if values:
             runs = along(axis, runs, values)
+    runs = select(runs, options.only, options.but)
+    all_settings = compose_all([((f"exp={run.exp}", *run.settings), run.values) for run in runs])
     composed, undecided = [], False
-    for run in select(runs, options.only, options.but):
-        settings = compose(run.overrides)
+    for run, settings in zip(runs, all_settings, strict=True):
         experiment = build(settings)
         of_nodes = on_nodes and experiment.train.device != "cpu"
         undecided |= of_nodes and experiment.precision == "auto" and device.gpu().name is None

@@ -136,6 +136,24 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
         return _plain(hydra_compose(PRIMARY, with_own_norm(overrides)))
 
 
+def compose_all(runs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[dict[str, Any]]:
+    """Return the settings of many runs, each given by overrides as for `compose` and by some that only replace a value.
+
+    Runs that differ in the latter are composed together, since composing takes a tenth of a second.
+    """
+    from hydra import compose as hydra_compose
+
+    configs: dict[tuple[str, ...], Any] = {}
+    composed = []
+    with hydra_app():
+        for overrides, values in runs:
+            if (key := tuple(overrides)) not in configs:
+                configs[key] = hydra_compose(PRIMARY, with_own_norm(overrides))
+            configs[key].merge_with_dotlist(list(values))
+            composed.append(_plain(configs[key]))
+    return composed
+
+
 def _plain(config: Any) -> dict[str, Any]:
     """Return a configuration as a dictionary, with interpolations resolved."""
     from omegaconf import OmegaConf

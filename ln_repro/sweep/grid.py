@@ -35,10 +35,14 @@ class GridRun:
     axes: tuple[tuple[str, float], ...] = ()  # the settings that are axes of the grid, with their values
 
     @property
+    def values(self) -> tuple[str, ...]:
+        """The overrides that only replace a number: the seed and the axes."""
+        return (f"seed={self.seed}", *(f"{key}={value:.12g}" for key, value in self.axes))
+
+    @property
     def overrides(self) -> list[str]:
         """The arguments for `ln-repro run`."""
-        axes = [f"{key}={value:.12g}" for key, value in self.axes]
-        return [f"exp={self.exp}", f"seed={self.seed}", *axes, *self.settings]
+        return [f"exp={self.exp}", *self.values, *self.settings]
 
     @property
     def name(self) -> str:

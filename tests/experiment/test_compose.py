@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ln_repro.errors import UserError
-from ln_repro.experiment.compose import CONF, compose, expand, experiments, grid, search_also
+from ln_repro.experiment.compose import CONF, compose, compose_all, expand, experiments, grid, search_also
 from ln_repro.experiment.settings import Experiment, build
 
 GOLDEN = {  # how many experiments a setting has, and a hash of all that they are composed to
@@ -116,6 +116,16 @@ def own(tmp_path: Path) -> Iterator[Path]:
 def write(path: Path, *lines: str) -> None:
     path.parent.mkdir(exist_ok=True)
     path.write_text("\n".join(("# @package _global_", *lines)))
+
+
+def test_runs_that_differ_in_values_are_composed_together_as_one_by_one(own):
+    write(own / "exp" / "toy_mine.yaml", "defaults: [toy_postln_warm, _self_]", "every: ${seed}", "lr: 1e-3")
+    runs = [
+        (["exp=toy_mine", "model=small"], ["seed=3", "lr=1e-05", "model.layers=12"]),
+        (["exp=toy_mine"], ["seed=4", "lr=16"]),
+        (["exp=toy_mine", "model=small"], ["seed=5", "lr=0.5", "model.layers=6"]),
+    ]
+    assert compose_all(runs) == [compose([*shared, *values]) for shared, values in runs]
 
 
 def test_ones_own_files_take_precedence_in_every_group(own):
