@@ -43,7 +43,7 @@ def _draw(evidence: Mapping[str, Evidence], settings: Sequence[str], pyplot: Any
     axes[0, 0].set_ylabel("test BLEU (tokenised)")
     axes[1, 0].set_ylabel("validation NLL (bits per token)")
     below = legend_below(figure, axes.flat, 2, last=[CEILING])
-    place(figure, axes, (4.2, 2.3), (0.6, 0.25), above=0.95, below=below)
+    place(figure, axes, (4.2, 2.3), (0.6, 0.25), above=0.95, below=below, right=0.45)
     return figure
 
 
@@ -51,8 +51,8 @@ def _draw_setting(axes: Sequence[Any], evidence: Evidence, title: str) -> None:
     above, below = axes
     runs = [run for arm in ARMS for of_rate in evidence.curve(arm).values() for run in of_rate]
     best = max(evidence.best(run)[0] for run in runs)
-    _draw_limit(above, TRAINS * best, "trains", va="top")
-    _draw_limit(above, FAILS * best, "fails", va="top")
+    for share, text in ((TRAINS, "trains"), (FAILS, "fails")):
+        _draw_limit(above, share * best, text, 1.01, va="center")
     for number, (arm, label) in enumerate(ARMS.items()):
         if curve := evidence.curve(arm):
             norm, warm = arm.split("_")[:2]
@@ -64,7 +64,7 @@ def _draw_setting(axes: Sequence[Any], evidence: Evidence, title: str) -> None:
                 _draw_ceiling(above, limit, 1.04 + 0.05 * number, COLOURS[norm], warm == "warm")
     above.plot([], [], "v", color=GREY, linestyle="none", label=CEILING)
     if (blind := evidence.entropies.get("source_blind_bits")) is not None:
-        _draw_limit(below, blind, "without seeing the source", ha="center", va="bottom")
+        _draw_limit(below, blind, "without seeing the source", 0.5, ha="center", va="bottom")
     above.set_title(title, fontsize="medium", pad=42)
     above.set_ylim(bottom=0)
     below.set_ylim(bottom=0)
@@ -83,11 +83,10 @@ def _draw_ceiling(axis: Any, limit: Ceiling, height: float, colour: str, warm: b
                       textcoords="offset points", color=colour, va="center", annotation_clip=False)  # fmt: skip
 
 
-def _draw_limit(axis: Any, height: float, text: str, **where: str) -> None:
-    """Draw a horizontal line with a text at its left end or in its middle."""
+def _draw_limit(axis: Any, height: float, text: str, at: float, **where: str) -> None:
+    """Draw a horizontal line with a text beside it, at a part of the axis's width."""
     axis.axhline(height, color=GREY, linewidth=0.8, linestyle=":")
-    left = 0.5 if where.get("ha") == "center" else 0.01
-    axis.annotate(text, (left, height), xycoords=("axes fraction", "data"), color=GREY, fontsize=7, **where)
+    axis.annotate(text, (at, height), xycoords=("axes fraction", "data"), color=GREY, fontsize=7, **where)
 
 
 def _draw_curve(

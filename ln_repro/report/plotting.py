@@ -44,10 +44,13 @@ def tidy(axis: Any) -> None:
 
 
 def rate_axis(axis: Any, rates: Iterable[float]) -> None:
-    """Make the x axis logarithmic, with a tick at each learning rate."""
-    ticks = sorted({*rates})
+    """Make the x axis logarithmic, with a tick at each learning rate and a number where there is room for it."""
+    ticks, labels = sorted({*rates}), dict[float, str]()
+    for rate in ticks:
+        if not labels or rate > 1.5 * max(labels):
+            labels[rate] = f"{rate:g}"
     axis.set_xscale("log", base=2)
-    axis.set_xticks(ticks, [f"{rate:g}" for rate in ticks], fontsize=8)
+    axis.set_xticks(ticks, [labels.get(rate, "") for rate in ticks], fontsize=8)
     axis.minorticks_off()
 
 
@@ -61,12 +64,12 @@ def legend_below(figure: Any, axes: Iterable[Any], columns: int = 4, last: Seque
     return 0.25 + 0.22 * math.ceil(len(named) / columns)
 
 
-def place(figure: Any, axes: Any, panel: Size, gaps: Size, above: float, below: float) -> None:
-    """Resize a figure to panels of equal size, with gaps between columns and rows and space above and below, in inches.
+def place(figure: Any, axes: Any, panel: Size, gaps: Size, above: float, below: float, right: float = 0.15) -> None:
+    """Resize a figure to panels of equal size, with gaps between columns and rows and space around them, in inches.
 
     Matplotlib's own layout engines take a third of the drawing time.
     """
-    (rows, columns), left, right, bottom = axes.shape, 0.75, 0.15, 0.5 + below
+    (rows, columns), left, bottom = axes.shape, 0.75, 0.5 + below
     width = left + columns * panel[0] + (columns - 1) * gaps[0] + right
     height = above + rows * panel[1] + (rows - 1) * gaps[1] + bottom
     figure.set_size_inches(width, height)
