@@ -130,10 +130,7 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
     Raises:
         UserError: an override is invalid; the message names it and the closest valid names.
     """
-    from hydra import compose as hydra_compose
-
-    with hydra_app():
-        return _plain(hydra_compose(PRIMARY, with_own_norm(overrides)))
+    return compose_all([(overrides, ())])[0]
 
 
 def compose_all(runs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[dict[str, Any]]:
@@ -142,6 +139,7 @@ def compose_all(runs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[dic
     Runs that differ in the latter are composed together, since composing takes a tenth of a second.
     """
     from hydra import compose as hydra_compose
+    from omegaconf import OmegaConf
 
     configs: dict[tuple[str, ...], Any] = {}
     composed = []
@@ -149,8 +147,7 @@ def compose_all(runs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[dic
         for overrides, values in runs:
             if (key := tuple(overrides)) not in configs:
                 configs[key] = hydra_compose(PRIMARY, with_own_norm(overrides))
-            configs[key].merge_with_dotlist(list(values))
-            composed.append(_plain(configs[key]))
+            composed.append(_plain(OmegaConf.merge(configs[key], OmegaConf.from_dotlist(list(values)))))
     return composed
 
 

@@ -123,6 +123,7 @@ def test_runs_that_differ_in_values_are_composed_together_as_one_by_one(own):
     runs = [
         (["exp=toy_mine", "model=small"], ["seed=3", "lr=1e-05", "model.layers=12"]),
         (["exp=toy_mine"], ["seed=4", "lr=16"]),
+        (["exp=toy_mine"], ["seed=2"]),
         (["exp=toy_mine", "model=small"], ["seed=5", "lr=0.5", "model.layers=6"]),
     ]
     assert compose_all(runs) == [compose([*shared, *values]) for shared, values in runs]

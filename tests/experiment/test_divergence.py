@@ -49,13 +49,17 @@ def test_a_run_is_stuck_once_its_loss_has_stayed_above_the_entropy_and_does_not_
 
 
 def test_committed_runs_of_adam_that_end_above_the_entropy_are_stuck_and_those_of_slow_sgd_are_not():
-    """Post-LN's loss without warm-up rises to 6.4 bits or more with Adam; with SGD at 0.02 or less it still falls."""
+    """Post-LN's loss without warm-up rises to 6.4 bits or more with Adam; with SGD at 0.02 or less it still falls.
+
+    With fairseq's initialisation, it rises above the entropy only in the last epoch, which is too short for the rule.
+    """
     kept, found = committed.archive().kept, Counter()
     for record in kept.records:
         entropy = kept.corpora[record["data"]["fingerprint"]]["unigram_bits"]
         validations = [(row["update"], row["valid_nll_loss"]) for row in record["epochs"]]
         ramp, optimizer, rate = (record["axes"][axis] for axis in ("warmup_updates", "optimizer", "lr"))
-        adam = record["exp"] in ("toy_postln_nowarm", "toy_postln_nowarm_high")
+        paper = record["axes"]["init"] == "xavier_legacy"
+        adam = paper and record["exp"] in ("toy_postln_nowarm", "toy_postln_nowarm_high")
         slow_sgd = record["exp"].startswith("toy_") and optimizer == "sgd" and rate <= 0.02
         if (adam or slow_sgd) and validations and validations[-1][1] > entropy:
             told = [stuck(validations[:count], entropy, ramp, UPDATES) for count in range(1, len(validations) + 1)]
