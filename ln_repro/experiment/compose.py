@@ -219,6 +219,8 @@ def _one_line(error: Exception) -> str:
     from hydra.errors import MissingConfigException, OverrideParseException
 
     text = " ".join(str(error).split())
+    if isinstance(error, UnicodeDecodeError):
+        return f"--config-dir: one of its YAML files is not UTF-8 ({text}); save it as UTF-8"
     if isinstance(error, RecursionError):
         return "a file includes itself in its defaults; give it another name than the file it extends"
     if isinstance(error, OverrideParseException):

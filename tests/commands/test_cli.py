@@ -201,6 +201,12 @@ def test_a_grid_of_ones_own_that_cannot_be_used_is_one_line(content, message, re
     assert message in refused("sweep grid=mine --dry-run --config-dir own")
 
 
+def test_an_experiment_of_ones_own_that_is_not_utf_8_is_one_line(refused):
+    Path("own/exp").mkdir(parents=True)
+    Path("own/exp/mine.yaml").write_bytes(b"lr: \xff")
+    refused("run exp=mine --config-dir own", begins="--config-dir: one of its YAML files is not UTF-8 (")
+
+
 def test_hydras_other_flags_print_too(call):
     code, out, err = call("run", TOY, "--cfg", "job", "-p", "train")
     assert (code, err) == (0, "")

@@ -122,6 +122,10 @@ def test_the_command_prints_what_it_wrote(tmp_path: Path, call: Callable[..., tu
     code, printed, said = call("figures", "--records", records, "--out", out)
     assert code == 0 and sorted(map(Path, printed.splitlines())) == sorted(out.rglob("*.*"))
     assert "not drawn: multi30k/figure_2: " in said
+    (tmp_path / "none").mkdir()
+    assert call("figures", "--records", tmp_path / "none", "--out", out)[1] == (
+        f"nothing to draw: {tmp_path / 'none'} has no records\n"
+    )
 
 
 def test_the_theory_beside_the_records_is_drawn_too(tmp_path: Path) -> None:
