@@ -220,7 +220,7 @@ def _one_line(error: Exception) -> str:
 
     text = " ".join(str(error).split())
     if isinstance(error, UnicodeDecodeError):
-        return f"--config-dir: one of its YAML files is not UTF-8 ({text}); save it as UTF-8"
+        return f"settings must be UTF-8 text, but {text}"
     if isinstance(error, RecursionError):
         return "a file includes itself in its defaults; give it another name than the file it extends"
     if isinstance(error, OverrideParseException):

@@ -192,7 +192,7 @@ def test_experiments_of_ones_own_are_run_listed_shown_and_swept(own, runs, call)
         (b"arms: [postln_warm]\noverrides: [lr=1]", "mine.yaml.overrides.0: input should be a valid list, got 'lr=1'"),
         (b"arms: [postln_warm]\nseeds: 3", "mine.yaml.seeds: no such setting"),
         (b"- postln_warm", "mine.yaml: expected keys with values, found a list"),
-        (b"arms: [\xff]", "mine.yaml: 'utf-8' codec can't decode"),
+        (b"arms: [\xff]", "mine.yaml: settings must be UTF-8 text, but 'utf-8' codec can't decode"),
     ],
 )
 def test_a_grid_of_ones_own_that_cannot_be_used_is_one_line(content, message, refused):
@@ -204,7 +204,7 @@ def test_a_grid_of_ones_own_that_cannot_be_used_is_one_line(content, message, re
 def test_an_experiment_of_ones_own_that_is_not_utf_8_is_one_line(refused):
     Path("own/exp").mkdir(parents=True)
     Path("own/exp/mine.yaml").write_bytes(b"lr: \xff")
-    refused("run exp=mine --config-dir own", begins="--config-dir: one of its YAML files is not UTF-8 (")
+    refused("run exp=mine --config-dir own", begins="settings must be UTF-8 text, but 'utf-8' codec can't")
 
 
 def test_hydras_other_flags_print_too(call):
