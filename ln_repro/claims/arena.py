@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from random import Random
 from statistics import fmean, geometric_mean, quantiles
 
+from ln_repro.claims.ceilings import Ceiling, best_rate, ceiling
 from ln_repro.claims.evidence import Evidence, Rate
 from ln_repro.claims.intervals import SAMPLES, Interval
 from ln_repro.claims.metrics import VALID_LOSS, at, reached
 from ln_repro.claims.probes import uneven_gradients
-from ln_repro.claims.rates import Ceiling, best_rate, ceiling
 from ln_repro.claims.sensitivity import arm_sensitivity, shared_rates
 from ln_repro.records.archive import Run
 

@@ -10,7 +10,7 @@ from ln_repro.claims.bert import FINE_TUNING, PRETRAINING
 from ln_repro.claims.criteria import MORE, Claim, Rule
 from ln_repro.claims.depth import AtDepth
 from ln_repro.claims.evidence import Evidence, Named, gather
-from ln_repro.claims.rates import OverRates
+from ln_repro.claims.rates import OverRates, ReportCeiling
 from ln_repro.claims.schemes import PROBE_BATCHES, SCHEMES
 from ln_repro.claims.theory import STATEMENTS
 from ln_repro.claims.translation import TRANSLATION
@@ -50,7 +50,10 @@ def arms_of_rules() -> list[str]:
     """Return every arm that a rule uses, including those that it compares over learning rates or depths."""
     arms = {arm for claim in CLAIMS for arm in claim.controls}
     for criterion in (one for claim in CLAIMS for rule in (claim.rule, claim.others) if rule for one in rule.criteria):
-        arms |= {*criterion.arms, *(criterion.compared if isinstance(criterion, OverRates | AtDepth) else ())}
+        arms |= {
+            *criterion.arms,
+            *(criterion.compared if isinstance(criterion, OverRates | ReportCeiling | AtDepth) else ()),
+        }
     return sorted(arms)
 
 

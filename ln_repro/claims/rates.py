@@ -1,105 +1,33 @@
-"""Ceilings and best rates of arms over a grid of learning rates, and criteria that compare them."""
+"""Criteria that compare two arms over all of their learning rates."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import fmean
-from typing import NamedTuple
 
+from ln_repro.claims.ceilings import (
+    CURVE_SEEDS,
+    SIGNIFICANT,
+    Ceiling,
+    Difference,
+    alone,
+    best_rate,
+    better_beyond,
+    ceiling,
+    listed,
+    significant,
+    usable_curve,
+)
 from ln_repro.claims.criteria import SEEDS, SHARE, Count, Finding, Metric, judge_interval, limits_words
-from ln_repro.claims.evidence import FAILS, PRETRAINED_TRAINS, TRAINS, Evidence, Rate
+from ln_repro.claims.evidence import FAILS, PRETRAINED_TRAINS, TRAINS, Evidence
 from ln_repro.claims.intervals import Interval, fisher_exact, interval
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
 from ln_repro.claims.words import arm_words, contrast_words, rounded_mean, spoken
-from ln_repro.records.archive import Run
 
-CURVE_SEEDS = 3
-"""Minimum number of seeds for a rate to count; a verdict needs `SEEDS` at the rates next to the ceiling."""
 FACTOR = 2.0
 """Minimum ratio of two ceilings that are said to differ."""
-SIGNIFICANT = 0.05
-"""Significance level of Fisher's exact test on the numbers of seeds that train."""
-
-
-@dataclass(frozen=True)
-class Ceiling:
-    """The largest learning rate of a grid at which an arm trains."""
-
-    rate: Rate | None  # None if the arm trains at no rate
-    above: Rate | None  # the next rate, at which it does not; None if the grid ends, so that the ceiling may be higher
-    rates: dict[Rate, Count]  # the number of seeds that train
-    open: tuple[Rate, ...]  # rates next to the ceiling with fewer seeds than a verdict needs
-
-    def words(self) -> str:
-        """Return the ceiling as text."""
-        if not self.rates:
-            return "not known"
-        if self.rate is None:
-            return f"below {min(self.rates):g} (the lowest rate with {CURVE_SEEDS} or more seeds)"
-        return f"{'at least ' if self.above is None else ''}{self.rate:g}"
-
-    def plain(self, rate: str) -> str:
-        """Return where the arm trains as a clause, given the words for a learning rate."""
-        if len(self.rates) == 1:
-            return f"{'not ' if self.rate is None else ''}at {min(self.rates):g}, {alone(rate)}"
-        if self.rate is None:
-            return f"at none of the {rate}s run, {min(self.rates):g} to {max(self.rates):g}"
-        return f"at {rate}s up to {self.words()}"
-
-
-def listed(rates: Iterable[Rate]) -> str:
-    """Return learning rates as text, in ascending order."""
-    return ", ".join(f"{rate:g}" for rate in sorted(rates))
-
-
-def alone(rate: str) -> str:
-    """Return the words for the only rate that counts."""
-    return f"the only {rate} run with {CURVE_SEEDS} seeds or more"
-
-
-def usable_curve(evidence: Evidence, arm: str) -> dict[Rate, list[Run]]:
-    """Return the runs of an arm by learning rate, without rates that have fewer than `CURVE_SEEDS`."""
-    return {rate: runs for rate, runs in evidence.curve(arm).items() if len(runs) >= CURVE_SEEDS}
-
-
-def ceiling(evidence: Evidence, arm: str) -> Ceiling:
-    counts = {rate: Count.of(evidence.trained, runs) for rate, runs in usable_curve(evidence, arm).items()}
-    top = max((rate for rate, count in counts.items() if count.share >= SHARE), default=None)
-    above = min((rate for rate in counts if top is None or rate > top), default=None)
-    few = tuple(rate for rate in (top, above) if rate is not None and counts[rate].runs < SEEDS)
-    return Ceiling(top, above, counts, few)
-
-
-def best_rate(evidence: Evidence, arm: str) -> tuple[Rate, dict[int, Run]] | None:
-    """Return the rate with the lowest mean validation loss and its runs by seed; None if no rate has enough runs."""
-    curve = usable_curve(evidence, arm)
-    if not curve:
-        return None
-    rate = min(curve, key=lambda rate: fmean(run.loss for run in curve[rate]))
-    return rate, {run.seed: run for run in curve[rate]}
-
-
-class Difference(NamedTuple):
-    """The numbers of two arms' seeds that train at a rate, and the p-value of Fisher's exact test on them."""
-
-    p_value: float
-    rate: Rate
-    first: Count
-    second: Count
-
-
-def significant(evidence: Evidence, first: str, second: str) -> Difference | None:
-    """Return the most significant difference among the rates at which more of the first arm's seeds train, if any.
-
-    Rates at which one of them has fewer than `SEEDS` do not count.
-    """
-    curves = evidence.curve(first), evidence.curve(second)
-    differences = []
-    for rate in curves[0].keys() & curves[1].keys():
-        one, other = (Count.of(evidence.trained, curve[rate]) for curve in curves)
-        if one.share > other.share and min(one.runs, other.runs) >= SEEDS:
-            differences.append(Difference(fisher_exact(*one, *other), rate, one, other))
-    return min((found for found in differences if found.p_value < SIGNIFICANT), default=None)
+NEITHER = "neither trains here"
+UNDER_TRAINED = "under-trained so far, since its NLL is lowest at its highest rate"
+UNSTABLE = "unstable, since its NLL is not lowest at its highest rate"
+"""What an arm that trains at no rate is (first amendment of the rules)."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +59,8 @@ class Ceilings(OverRates):
         return (
             f"learning-rate ceiling (the largest rate at which at least {SHARE:.0%} of the seeds train: {trains}) of "
             f"{arm_words(self.first)} at least {FACTOR:g} times that of {arm_words(self.second)}, and at some rate "
-            f"more of the former's seeds train (Fisher's exact test, p < {SIGNIFICANT}); contradicted if the "
+            f"more of the former's seeds train (Fisher's exact test, p < {SIGNIFICANT}); if the latter trains at no "
+            "rate, its NLL is not lowest at the highest one, where it may only be under-trained; contradicted if the "
             "first ceiling is known and not above the second"
         )
 
@@ -147,20 +76,28 @@ class Ceilings(OverRates):
             return Finding(INCONCLUSIVE, words, f"{CURVE_SEEDS} seeds at every rate", runs, so_far)
         if high.rate is None and low.rate is None:
             few = {rate for arm in self.compared for rate, of in evidence.curve(arm).items() if len(of) < CURVE_SEEDS}
-            needs = f"{CURVE_SEEDS} seeds at {listed(few)}" if few else "rates at which one of them trains"
-            return Finding(INCONCLUSIVE, f"{words}: neither trains here", needs, runs)
+            further = [f"{side} rates of {arm_words(arm)}" for arm in self.compared
+                       if (side := better_beyond(evidence, arm))]  # fmt: skip
+            needs = f"{CURVE_SEEDS} seeds at {listed(few)}" if few else " and ".join(further) or None
+            answer = "" if needs else NEITHER
+            return Finding(INCONCLUSIVE, f"{words}: {NEITHER}", needs, runs, answer=answer)
         difference = significant(evidence, *self.compared)
         if difference:
             words += (f"; at {difference.rate:g} {difference.first} and {difference.second} seeds train "
                       f"(Fisher's p = {difference.p_value:.2g})")  # fmt: skip
         else:
             words += f"; no rate with {SEEDS} seeds of both at which significantly more of the former's seeds train"
+        under_trained = low.rate is None and better_beyond(evidence, self.second) == "higher"
+        if low.rate is None:
+            words += f"; {arm_words(self.second)} is {UNDER_TRAINED if under_trained else UNSTABLE}"
         if few := {*high.open, *low.open}:
             return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds at {listed(few)}", runs, so_far)
         apart = (
             high.rate is not None and low.above is not None
             and high.rate >= FACTOR * (low.rate or low.above)  # if the second trains at no rate: the lowest one
         )  # fmt: skip
+        if apart and under_trained:
+            return Finding(INCONCLUSIVE, words, f"higher rates of {arm_words(self.second)}", runs, so_far)
         if apart and difference:
             return Finding(REPRODUCED, words, None, runs, self._plain(high, low, difference))
         if high.above is not None and low.rate is not None and (high.rate or 0.0) <= low.rate:
@@ -206,6 +143,29 @@ class Ceilings(OverRates):
             return plain
         seeds = f"{difference.first} seeds train {one}, {difference.second} {other}"
         return f"{plain}; at {difference.rate:g}, {seeds} (p = {difference.p_value:.1g})"
+
+
+@dataclass(frozen=True)
+class ReportCeiling:
+    """An arm's ceiling is reported but does not affect the verdict; it is left out if no rate has enough runs."""
+
+    arm: str
+
+    arms = ()
+
+    @property
+    def compared(self) -> tuple[str]:
+        return (self.arm,)
+
+    def sentence(self) -> str:
+        return ""
+
+    def judge(self, evidence: Evidence) -> Finding:
+        curve = usable_curve(evidence, self.arm)
+        words = (
+            f"for comparison, ceiling {ceiling(evidence, self.arm).words()} for {arm_words(self.arm)}" if curve else ""
+        )
+        return Finding(REPRODUCED, words, None, [run for runs in curve.values() for run in runs])
 
 
 @dataclass(frozen=True)

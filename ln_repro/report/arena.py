@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from ln_repro.claims.arena import REFERENCE, Entry
-from ln_repro.claims.rates import Ceiling
+from ln_repro.claims.ceilings import Ceiling
 from ln_repro.claims.words import named
 from ln_repro.records.archive import Costs
 from ln_repro.records.events import json_ready

@@ -7,13 +7,13 @@ from typing import Any
 
 from ln_repro.claims.arena import LEAST_SCHEMES, arena
 from ln_repro.claims.arms import own_settings
+from ln_repro.claims.ceilings import ceiling
 from ln_repro.claims.criteria import Count
 from ln_repro.claims.depth import by_depth
 from ln_repro.claims.evidence import Evidence, Named
 from ln_repro.claims.intervals import NOT_NEGATIVE, PERCENT, Scale
 from ln_repro.claims.judge import Row
 from ln_repro.claims.mechanisms import assess
-from ln_repro.claims.rates import ceiling
 from ln_repro.claims.sensitivity import arm_sensitivity
 from ln_repro.claims.words import ends_words, spoken
 from ln_repro.records.archive import Kept, Run

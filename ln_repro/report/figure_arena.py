@@ -7,9 +7,9 @@ from statistics import fmean
 from typing import Any
 
 from ln_repro.claims.arena import LEAST_SCHEMES, Entry, arena
+from ln_repro.claims.ceilings import Ceiling
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import PERCENT, interval
-from ln_repro.claims.rates import Ceiling
 from ln_repro.claims.words import named
 from ln_repro.report.plotting import COLOURS, GREY, draw_once, legend_below, place, rate_axis, tidy
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from ln_repro.claims.ceilings import Ceiling, ceiling
 from ln_repro.claims.criteria import SHARE
 from ln_repro.claims.evidence import FAILS, TRAINS, Evidence
-from ln_repro.claims.rates import Ceiling, ceiling
 from ln_repro.records.archive import Run
 from ln_repro.report.plotting import COLOURS, GREY, draw_once, legend_below, place, rate_axis, tidy
 

@@ -7,13 +7,15 @@ from itertools import product
 import pytest
 from scipy import stats
 
+from ln_repro.claims.ceilings import ceiling
 from ln_repro.claims.criteria import Finding
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import fisher_exact, prediction_interval
 from ln_repro.claims.metrics import BLEU
-from ln_repro.claims.rates import BestRates, Ceilings, TrainsWhereFails, ceiling
+from ln_repro.claims.rates import BestRates, Ceilings, ReportCeiling, TrainsWhereFails
 from ln_repro.claims.sensitivity import sensitivity, sensitivity_interval
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
+from ln_repro.records.archive import Run
 from tests.claims.made import held, made
 
 Curve = Mapping[float, Sequence[float]]
@@ -46,7 +48,7 @@ def ceilings(high: Curve, low: Curve) -> Finding:
         ({1.0: of(5), 1.5: of(5), 2.0: of(0)}, {1.0: of(5), 2.0: of(0)}, INCONCLUSIVE, "-up from 1.5 to below 2"),
         ({1.0: of(5), 1.5: of(5), 2.0: of(0)}, {1.0: of(5), 1.5: of(0), 2.0: of(0)}, INCONCLUSIVE, None),  # none helps
         ({1.0: of(5), 1.5: of(5), 2.0: of(0)}, {1.0: of(0), 1.5: of(0)}, INCONCLUSIVE, "lower rates"),
-        (curve(0, 0, 0), curve(0, 0, 0), INCONCLUSIVE, "rates at which one of them trains"),
+        (curve(0, 0, 0), curve(0, 0, 0), INCONCLUSIVE, "lower rates of Post-LN with warm-up and lower rates of Post"),
         (curve(0, 0) | {0.5: of(0, 2)}, curve(0, 0), INCONCLUSIVE, "3 seeds at 0.5"),
         (curve(5, 5, 0), curve(0, 0, 0), REPRODUCED, None),  # twice the lowest rate that was run
         (curve(5, 5, 0), {1.0: of(5), 2.0: of(0, 4), 4.0: of(0)}, INCONCLUSIVE, "5 seeds at 2"),
@@ -69,6 +71,52 @@ def test_ceilings(high: Curve, low: Curve, verdict: str, needs: str | None) -> N
 def test_ceilings_that_no_rate_could_move_apart_have_an_answer() -> None:
     found = ceilings({1.0: of(5), 1.5: of(5), 2.0: of(0)}, {1.0: of(5), 1.5: of(0)})
     assert (found.needs, found.answer) == (None, "higher, but by less than 2 times")
+
+
+def by_nll(*nlls: float, bleu: float = 0.0, seeds: int = 5) -> dict[float, dict[int, Run]]:
+    """Return runs at rates that double, given the NLL at each."""
+    return {2.0**at: {seed: made(seed=seed, bleu=bleu, loss=nll + 1) for seed in range(1, seeds + 1)}
+            for at, nll in enumerate(nlls)}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("nlls", "verdict", "needs", "words"),
+    [
+        ((6.0, 5.5, 5.2), INCONCLUSIVE, "higher rates of Post-LN without warm-up", "is under-trained so far"),
+        ((6.0,), INCONCLUSIVE, "higher rates of Post-LN without warm-up", "is under-trained so far"),
+        ((6.0, 5.5, 5.7), REPRODUCED, None, "is unstable"),
+        ((5.9, 9.0, math.inf), REPRODUCED, None, "is unstable"),
+    ],
+)
+def test_an_arm_that_higher_rates_may_help_has_not_failed(nlls, verdict, needs, words) -> None:
+    trains = by_nll(2.0, 2.0, bleu=90.0) | {4.0: by_nll(5.0)[1.0]}
+    found = Ceilings("postln_warm", "postln_nowarm").judge(
+        Evidence({}, {"postln_warm": trains, "postln_nowarm": by_nll(*nlls)})
+    )
+    assert (found.verdict, found.needs) == (verdict, needs) and words in found.words
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "needs", "answer"),
+    [
+        ((6.0, 5.5, 6.0), (5.0, 4.9, math.inf), None, "neither trains here"),
+        ((6.0, 5.5, 6.0), (5.0, 4.9, 4.8), "higher rates of Post-LN without warm-up", ""),
+        ((math.inf, math.inf), (6.0, 5.5, 6.0), "lower rates of Post-LN with warm-up", ""),
+    ],
+)
+def test_where_neither_arm_trains_rates_are_asked_for_only_where_they_may_help(first, second, needs, answer) -> None:
+    best = {1.0: {1: made(bleu=90.0)}}
+    found = Ceilings("postln_warm", "postln_nowarm").judge(
+        Evidence({}, {"postln_warm": by_nll(*first), "postln_nowarm": by_nll(*second), "best": best})
+    )
+    assert (found.verdict, found.needs, found.answer) == (INCONCLUSIVE, needs, answer)
+
+
+def test_a_ceiling_is_reported_for_comparison_where_there_are_runs() -> None:
+    evidence = held({"preln_warm": curve(5, 5, 0)})
+    found = ReportCeiling("preln_warm").judge(evidence)
+    assert (found.verdict, found.words) == (REPRODUCED, "for comparison, ceiling 2 for Pre-LN with warm-up")
+    assert len(found.runs) == 15 and ReportCeiling("postln_warm").judge(evidence).words == ""
 
 
 def test_a_difference_that_may_be_chance_is_not_denied() -> None:

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
+from ln_repro.claims.ceilings import ceiling as our_ceiling
 from ln_repro.claims.intervals import interval
 from ln_repro.claims.judge import CLAIMS, arms_of_rules
 from ln_repro.claims.rates import BestRates, TrainsWhereFails
-from ln_repro.claims.rates import ceiling as our_ceiling
 from ln_repro.experiment.compose import CONF
 from ln_repro.experiment.named import registered
 from tests.claims import recomputed

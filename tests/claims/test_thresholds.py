@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from ln_repro.claims import bert, criteria, depth, evidence, rates, schemes
+from ln_repro.claims import bert, ceilings, criteria, depth, evidence, rates, schemes
 from ln_repro.claims.bert import FineTunesFaster, NotTrained
 from ln_repro.claims.criteria import AnyOf, Criterion, Report, Trains, Within
 from ln_repro.claims.depth import AtDepth
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import LOG, mean_interval
 from ln_repro.claims.judge import CLAIMS
-from ln_repro.claims.rates import BestRates, Ceilings, TrainsWhereFails
+from ln_repro.claims.rates import BestRates, Ceilings, ReportCeiling, TrainsWhereFails
 from ln_repro.claims.schemes import Even, MatchesBest
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
 from tests.claims.made import held, made
@@ -78,7 +78,7 @@ def leaves(criteria: Iterable[Criterion]) -> Iterator[Criterion]:
             yield from leaves(chain(*one.parts))
         elif isinstance(one, AtDepth):
             yield from (one, *one.parts)
-        elif not isinstance(one, Report):
+        elif not isinstance(one, Report | ReportCeiling):
             yield one
 
 
@@ -221,7 +221,7 @@ def test_a_threshold_moved_past_the_evidence_changes_the_verdict_and_the_sentenc
     judged = one.judge(found)
     assert judged.verdict == before, judged.words
     if name.isupper():
-        for module in (criteria, depth, evidence, bert, rates, schemes):
+        for module in (criteria, depth, evidence, bert, ceilings, rates, schemes):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, PAST[name] if past is None else past)
     else:
