@@ -141,6 +141,7 @@ def parser() -> argparse.ArgumentParser:
     reproduce.add_argument(
         "overrides",
         nargs="*",
+        default=[],
         metavar="key=value",
         help="data.source=PATH, paths.runs=DIR; train.max_epoch=N or train.max_update=N to cut it short",
     )

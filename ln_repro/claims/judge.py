@@ -50,10 +50,8 @@ def arms_of_rules() -> list[str]:
     """Return every arm that a rule uses, including those that it compares over learning rates or depths."""
     arms = {arm for claim in CLAIMS for arm in claim.controls}
     for criterion in (one for claim in CLAIMS for rule in (claim.rule, claim.others) if rule for one in rule.criteria):
-        arms |= {
-            *criterion.arms,
-            *(criterion.compared if isinstance(criterion, OverRates | ReportCeiling | AtDepth) else ()),
-        }
+        compared = criterion.compared if isinstance(criterion, OverRates | ReportCeiling | AtDepth) else ()
+        arms |= {*criterion.arms, *compared}
     return sorted(arms)
 
 

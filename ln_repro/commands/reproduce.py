@@ -64,17 +64,20 @@ def again(record: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
     if record["environment"]["device"] == "cpu":
         settings["train"]["device"] = "cpu"
     settings |= {key: given[key] for key in ("tracker", "paths", *({"start", "rerun"} & {*keys}))}
-    settings["paths"]["runs"] += f"/{FOLDER}"
     for section, name in (key.split(".") for key in keys if key.startswith(("data.", "train."))):
         settings[section] = {**settings[section], name: given[section][name]}
-    for key in {*CUTS} & {*keys}:
+    cuts = {*CUTS} & {*keys}
+    if cuts:
+        settings["eval"] = {**settings["eval"], "average": 0}  # the epochs to average may be cut off
+    experiment = build(settings)  # refuses values of the wrong type
+    for key in cuts:
         name = key.partition(".")[2]
-        length, whole = settings["train"][name], record["experiment"]["train"][name]
+        length, whole = getattr(experiment.train, name), record["experiment"]["train"][name]
         if length is None or (whole is not None and length > whole):
             raise UserError(f"{key}: can only cut the run short, to {whole} at most")
         if settings["schedule"]["decay"] == "linear":
             raise UserError(f"{key}: cannot be changed: the learning rate falls linearly to the end of training")
-        settings["eval"] = {**settings["eval"], "average": 0}  # the epochs to average may be cut off
+    settings["paths"]["runs"] = str(experiment.paths.runs / FOLDER)
     return settings
 
 

@@ -53,7 +53,8 @@ def prepare(data: Data, root: Path, report: Report) -> Prepared:
     """Return the prepared corpus; prepare it first if necessary, also if its content has changed since.
 
     Raises:
-        UserError: raw files are missing, damaged or not the published ones, or the disk is full.
+        UserError: raw files are missing, damaged, or not the published ones.
+        LnReproError: the disk is full.
     """
     corpus = CORPORA[data.name]
     with explained(root, "paths.data"):

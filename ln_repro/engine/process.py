@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ln_repro.engine.compat import INSTALL
-from ln_repro.errors import Interrupted, LnReproError, UserError
+from ln_repro.errors import Interrupted, LnReproError
 from ln_repro.system import subprocesses
 from ln_repro.system.files import MEGABYTE, last_line
 from ln_repro.system.signals import WARNINGS
@@ -77,14 +77,13 @@ class Worker(subprocess.Popen[bytes]):
 
         Raises:
             Interrupted: it was stopped, and has saved its state.
-            UserError: the disk is full.
-            LnReproError: any other failure, with the last line of its log.
+            LnReproError: the disk is full, or any other failure, with the last line of its log.
         """
         status = self.poll()
         if status == Interrupted.exit_code:
             raise Interrupted(f"{self.job} was stopped and has saved its state; the same command resumes it")
         if status and shutil.disk_usage(self.log.parent).free < MEGABYTE:
-            raise UserError(f"{self.log.parent}: the disk is full; free some space and give the same command again")
+            raise LnReproError(f"{self.log.parent}: the disk is full; free some space and give the same command again")
         if status and status < 0:
             raise LnReproError(f"{self.job} {subprocesses.killed(status)} (see {self.log})")
         if status:

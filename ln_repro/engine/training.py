@@ -68,13 +68,6 @@ def distribute(cfg: Any, rank: Rank) -> Any:
     return cfg
 
 
-def require_room(dataset: Any, max_tokens: int | None) -> None:
-    """Raise `UserError` if a training example is longer than a mini-batch; fairseq would leave it out."""
-    longest = int(dataset.sizes.max())
-    if max_tokens and longest > max_tokens:
-        raise UserError(f"train.max_tokens: {max_tokens} is less than the longest training example, {longest} tokens")
-
-
 def unigram_entropy(targets: Any) -> float:
     """Return the entropy of the unigram distribution of the target tokens, in bits."""
     chosen = range(0, len(targets), -(-len(targets) // ENTROPY_SENTENCES))
@@ -106,7 +99,6 @@ class Loop:
         known = self.update, saved.get("tokens"), self.checkpoints.weights()
         self.tokens = self.events.tokens_until(*known) if group.rank.leads else 0
         self.trainer.get_valid_iterator("valid")  # an invalid validation set must fail now
-        require_room(self.task.dataset("train"), cfg.dataset.max_tokens)
         self.updates_per_epoch = -(-len(self.batches) // cfg.optimization.update_freq[0])
         ends = cfg.optimization.max_update, cfg.optimization.max_epoch * self.updates_per_epoch
         self.trainer.lr_scheduler.plan(self.updates_per_epoch, int(min(end for end in ends if end)))

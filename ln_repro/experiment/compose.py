@@ -147,8 +147,18 @@ def compose_all(runs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[dic
         for overrides, values in runs:
             if (key := tuple(overrides)) not in configs:
                 configs[key] = hydra_compose(PRIMARY, with_own_norm(overrides))
+                _check_name(configs[key], overrides)
             composed.append(_plain(OmegaConf.merge(configs[key], OmegaConf.from_dotlist(list(values)))))
     return composed
+
+
+def _check_name(config: Any, overrides: Sequence[str]) -> None:
+    """Raise `UserError` if an experiment's file does not set its own name, so that its runs would have another's."""
+    from omegaconf import OmegaConf
+
+    name = dict(override.partition("=")[::2] for override in overrides).get("exp", "")
+    if (path := _files("exp").get(name)) and (OmegaConf.is_missing(config, "exp") or config.exp != name):
+        raise UserError(f"{path}: must contain `exp: {name}`, by which its runs are named")
 
 
 def _plain(config: Any) -> dict[str, Any]:
@@ -164,9 +174,9 @@ def _plain(config: Any) -> dict[str, Any]:
 def with_own_norm(overrides: Sequence[str]) -> list[str]:
     """Replace ``norm=NAME norm.file=PATH`` by the overrides of `conf/norm/own.yaml`."""
     given = dict(override.partition("=")[::2] for override in overrides)
-    if "norm.file" not in given:
+    if "norm.file" not in given and (given.get("norm") != "own" or "norm_file.name" in given):
         return list(overrides)
-    if not given["norm.file"] or not given.get("norm"):
+    if not given.get("norm.file") or not given.get("norm"):
         raise UserError("norm.file: give norm=NAME norm.file=PATH, a class and the Python file that defines it")
     path = str(Path(given["norm.file"]).absolute()).replace("'", "\\'")
     others = [override for override in overrides if override.partition("=")[0] not in ("norm", "norm.file")]
@@ -228,7 +238,8 @@ def _one_line(error: Exception) -> str:
     if isinstance(error, MissingConfigException) and error.options:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
         own = " (norm.file=PATH gives a file of your own)" if group == "norm" else ""
-        return f"{group}: there is no {choice!r}{_nearest(choice, error.options)}{own}"
+        known = [option for option in error.options if (group, option) != ("norm", "own")]
+        return f"{group}: there is no {choice!r}{_nearest(choice, known)}{own}"
     if unknown := re.search(r"Could not override '([^']+)'", text):
         settings = compose([f"exp={next(iter(registered(CONF)))}"])
         return f"{unknown[1]}: no such setting{_nearest(unknown[1], list(_keys(settings)))}"

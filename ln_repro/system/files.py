@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from ln_repro.errors import UserError
+from ln_repro.errors import LnReproError, UserError
 
 Content = TypeVar("Content", dict, list)  # type: ignore[type-arg]
 MEGABYTE = 1e6
@@ -93,13 +93,16 @@ def digest(path: Path, kind: str = "sha256") -> str:
 
 @contextlib.contextmanager
 def explained(root: Path, setting: str) -> Iterator[None]:
-    """Raise `UserError` for a full disk or missing permissions; ``setting`` names the setting of the folder."""
+    """Raise errors that say what to do: `LnReproError` for a full disk, `UserError` for missing permissions.
+
+    ``setting`` names the setting of the folder.
+    """
     try:
         yield
     except OSError as error:
         where = error.filename or root
         if error.errno in FULL:
-            raise UserError(f"{where}: the disk is full; free some space or set {setting} to a larger disk") from error
+            raise LnReproError(f"{where}: the disk is full; free space or set {setting} to a larger disk") from error
         if error.errno in REFUSED:
             raise UserError(f"{where}: {error.strerror}; allow access, or set {setting} to another folder") from error
         raise

@@ -15,7 +15,7 @@ from corpus_helpers import settings, write
 
 from ln_repro.corpus import locate, shards
 from ln_repro.corpus.prepare import fingerprint, listing, prepare, verify
-from ln_repro.errors import UserError
+from ln_repro.errors import LnReproError, UserError
 from ln_repro.system.subprocesses import environment
 
 PREPARE = """
@@ -159,7 +159,7 @@ def test_what_was_done_before_the_disk_was_full_is_kept(root, small_toy, monkeyp
         if line.startswith("binarising"):
             raise OSError(errno.ENOSPC, "No space left on device", "x")
 
-    with pytest.raises(UserError, match=r"the disk is full.*paths\.data"):
+    with pytest.raises(LnReproError, match=r"the disk is full.*paths\.data"):
         prepare(settings("toy"), root, full)
     assert not [row for row in listing(root) if row["folders"]]
     with pytest.raises(UserError, match=r"(?s)not prepared.*`ln-repro data prepare` with the same arguments"):

@@ -13,7 +13,7 @@ from corpus_helpers import FileServer, settings, write
 from ln_repro.corpus import wmt14
 from ln_repro.corpus.base import Raw
 from ln_repro.corpus.prepare import CORPORA, fingerprint, prepare
-from ln_repro.errors import UserError
+from ln_repro.errors import LnReproError, UserError
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_a_full_disk_is_reported_and_the_download_continues(made, archives, root
     part = root / "raw" / "wmt14" / "training-parallel-commoncrawl.tgz.part"
     part.parent.mkdir(parents=True)
     part.symlink_to("/dev/full")
-    with pytest.raises(UserError, match=r"the disk is full; free some space or set paths\.data"):
+    with pytest.raises(LnReproError, match=r"the disk is full; free space or set paths\.data"):
         made("wmt14")
     part.unlink()
     assert made("wmt14").pairs["train"] == 120

@@ -3,17 +3,14 @@
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
-import numpy as np
 import psutil
 import pytest
 import torch
 
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.process import Worker
-from ln_repro.engine.training import require_room
-from ln_repro.errors import Interrupted, UserError
+from ln_repro.errors import Interrupted
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.records.events import Events
 from ln_repro.records.record import results_of
@@ -74,12 +71,11 @@ def test_an_update_leaves_the_weights_of_ngpt_unit_vectors(trained, tmp_path):
         torch.testing.assert_close(lengths, torch.ones_like(lengths))
 
 
-def test_training_examples_longer_than_a_mini_batch_are_not_left_out_in_silence():
-    dataset = SimpleNamespace(sizes=np.array([[3, 9], [12, 4]]))
-    require_room(dataset, None)
-    require_room(dataset, 12)
-    with pytest.raises(UserError, match=r"train\.max_tokens: 11 is less than the longest training example, 12 tokens"):
-        require_room(dataset, 11)
+def test_examples_longer_than_a_mini_batch_are_not_left_out_in_silence(trained, tmp_path):
+    with pytest.raises(
+        AssertionError, match=r"UserError: train\.max_tokens: 5 is less than the longest example, \d+ tokens"
+    ):
+        trained(tmp_path / "run", extra=["--max-tokens", "5"])
 
 
 def test_admin_is_profiled_before_the_first_update(trained, tmp_path):

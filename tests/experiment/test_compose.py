@@ -75,6 +75,7 @@ def test_every_file_of_a_group_can_be_chosen(group):
         ("exp=", r"^exp: there is no ''; known: bert_postln_nowarm"),
         ("exp=null", r"^a group \(data, exp, model, norm, ...\) expects the name of one of its files, not null or a"),
         ("norm=prelm", r"^norm: there is no 'prelm'; nearest: preln"),
+        ("norm=own", r"^norm\.file: give norm=NAME norm\.file=PATH"),
         ("lrr=1", r"^lrr: no such setting; nearest: lr"),
         ("lr", r"^expected key=value, got 'lr'"),
         ("setting=nope", r"^setting: there is no 'nope'; known: bert, iwslt"),
@@ -119,7 +120,7 @@ def write(path: Path, *lines: str) -> None:
 
 
 def test_runs_that_differ_in_values_are_composed_together_as_one_by_one(own):
-    write(own / "exp" / "toy_mine.yaml", "defaults: [toy_postln_warm, _self_]", "every: ${seed}", "lr: 1e-3")
+    write(own / "exp" / "toy_mine.yaml", "defaults: [toy_postln_warm, _self_]", "every: ${seed}", "lr: 1e-3", "exp: toy_mine")
     runs = [
         (["exp=toy_mine", "model=small"], ["seed=3", "lr=1e-05", "model.layers=12"]),
         (["exp=toy_mine"], ["seed=4", "lr=16"]),
@@ -130,7 +131,8 @@ def test_runs_that_differ_in_values_are_composed_together_as_one_by_one(own):
 
 
 def test_ones_own_files_take_precedence_in_every_group(own):
-    write(own / "exp" / "toy_postln_warm.yaml", "# My own.", "defaults: [toy_preln_warm, _self_]", "seed: 5")
+    write(own / "exp" / "toy_postln_warm.yaml", "# My own.", "defaults: [toy_preln_warm, _self_]", "seed: 5",
+          "exp: toy_postln_warm")  # fmt: skip
     (own / "setting").mkdir()
     setting = (CONF / "setting" / "toy.yaml").read_text()
     (own / "setting" / "toy.yaml").write_text(setting.replace("  lr: 2e-3\n", "  lr: 7e-3\n"))
@@ -151,6 +153,7 @@ def test_a_file_of_ones_own_that_cannot_be_used_is_one_line(own):
         ("wrong_group", "[/norm: prelm, _self_]", "norm: there is no 'prelm'; nearest: preln"),
         ("toy_preln_warm", "[toy_preln_warm, _self_]", "a file includes itself in its defaults"),
         ("torn", "[", "while parsing a flow node"),
+        ("nameless", "[toy_preln_nowarm, _self_]", f"{own / 'exp' / 'nameless.yaml'}: must contain `exp: nameless`, by"),
     ):
         write(own / "exp" / f"{name}.yaml", f"defaults: {defaults}")
         with pytest.raises(UserError) as caught:

@@ -14,6 +14,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import II
 
 from ln_repro.engine.plugin.pairs import Pairs
+from ln_repro.errors import UserError
 
 MASK = "<mask>"
 
@@ -51,6 +52,12 @@ class LnTask(FairseqTask):
     def targets(self, split: str) -> Any:
         """Return the targets as a sequence with one tensor of tokens for each sentence or block."""
         raise NotImplementedError
+
+    def get_batch_iterator(self, dataset: Any, max_tokens: int | None = None, **settings: Any) -> Any:
+        """Raise `UserError` for an example that is longer than a mini-batch; fairseq would leave it out, or fail."""
+        if max_tokens and (longest := int(dataset.sizes.max())) > max_tokens:
+            raise UserError(f"train.max_tokens: {max_tokens} is less than the longest example, {longest} tokens")
+        return super().get_batch_iterator(dataset, max_tokens, **settings)
 
 
 @dataclass
