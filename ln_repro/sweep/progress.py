@@ -54,7 +54,7 @@ class Progress(Screen):
     def show(self) -> None:
         """Redraw the table on a terminal, at most once per `REFRESH_SECONDS`."""
         if self.console.is_terminal and time.monotonic() - self._drawn > REFRESH_SECONDS:
-            self.live.update(self._drawing(), refresh=True)
+            self.update(self._drawing(), refresh=True)
             self._drawn = time.monotonic()
 
     def _drawing(self) -> Group:

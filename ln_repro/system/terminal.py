@@ -1,28 +1,19 @@
 """Output on standard error: permanent lines and, on a terminal, a live view."""
 
-from typing import Any, Self
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 
 
-class Screen:
-    """A console, standard error by default, and on a terminal, as a context manager, a live view.
+class Screen(Live):
+    """A live view, shown only on a terminal, above which permanent lines are printed.
 
-    ``view`` are arguments of rich's `Live`.
+    ``view`` are arguments of rich's `Live`; the console is standard error by default.
     """
 
     def __init__(self, console: Console | None = None, **view: Any) -> None:
-        self.console = console or Console(stderr=True, highlight=False)
-        self.live = Live(console=self.console, transient=True, **view)
-
-    def __enter__(self) -> Self:
-        if self.console.is_terminal:
-            self.live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.live.stop()
+        super().__init__(console=console or Console(stderr=True, highlight=False), transient=True, **view)
 
     def say(self, message: str) -> None:
         """Print a permanent line."""
