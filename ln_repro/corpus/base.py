@@ -66,6 +66,10 @@ class Corpus(ABC):
     """Increased whenever a change of code changes the prepared text."""
     languages: ClassVar[tuple[str, ...]] = LANGUAGES
     """The languages of the corpus; none if the settings choose them."""
+    parallel: ClassVar[bool] = True
+    """Whether a pair has two sides; otherwise, both languages are the same."""
+    tested: ClassVar[bool] = True
+    """Whether the corpus may have a test set, which ``data.only`` takes."""
     pairs: ClassVar[Mapping[str, int]] = {}
     """Number of pairs of each split of the published corpus, where known."""
     folders: ClassVar[tuple[str, ...]] = (".",)
@@ -121,19 +125,21 @@ class Corpus(ABC):
         return {}
 
     def check(self, data: Data) -> None:
-        """Check the languages.
+        """Check the languages and ``data.only``.
 
         Raises:
-            UserError: the corpus does not have these languages, or they are the same.
+            UserError: the corpus does not have these languages or no test set, or the number of languages is wrong.
         """
         pair = (data.source_lang, data.target_lang)
-        if pair[0] == pair[1]:
-            raise UserError(f"data.source_lang, data.target_lang: must differ, both are {pair[0]!r}")
-        if self.languages and {*pair} != {*self.languages}:
-            accepted = " and ".join(sorted(self.languages))
-            raise UserError(
-                f"data.source_lang, data.target_lang: {self.name} is in {accepted}, got {' and '.join(pair)}"
-            )
+        if data.only and not self.tested:
+            raise UserError(f"data.only: {self.name} has no {data.only} set; leave it out")
+        rule = None
+        if (pair[0] != pair[1]) != self.parallel:
+            rule = "must differ" if self.parallel else f"{self.name} is in one language, give it twice"
+        elif self.languages and {*pair} != {*self.languages}:
+            rule = f"{self.name} is in {' and '.join(sorted(self.languages))}"
+        if rule:
+            raise UserError(f"data.source_lang, data.target_lang: {rule}; got {' and '.join(pair)}")
 
 
 def wanted(data: Data) -> tuple[str, ...]:

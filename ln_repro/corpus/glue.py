@@ -19,6 +19,7 @@ class Glue(Corpus):
 
     origin = "https://gluebenchmark.com"
     languages = SIDES
+    tested = False
     revision = 2
     columns: ClassVar[tuple[str, str, str]]
     """Names of the columns of the two sentences and of the label."""
@@ -36,12 +37,6 @@ class Glue(Corpus):
 
     def sides(self, data: Data) -> Mapping[str, str]:
         return dict.fromkeys((*SIDES, LABEL), "en")
-
-    def check(self, data: Data) -> None:
-        """Check the sides, and that no test set is requested."""
-        super().check(data)
-        if data.only is not None:
-            raise UserError(f"data.only: {self.name} has no {data.only} set with classes; leave it out")
 
     def _rows(self, path: Path) -> Iterator[Pair]:
         """Yield the sentences and labels of a file.

@@ -27,6 +27,7 @@ class Monolingual(Corpus):
         "and blank lines between documents (.gz and .xz are accepted)"
     )
     languages = ()
+    parallel = False
     longest = math.inf
     cleaning = "without printable text"
 
@@ -50,14 +51,6 @@ class Monolingual(Corpus):
             **{split: _sentences(path) for split, path in paths.items()},
         }
 
-    def check(self, data: Data) -> None:
-        """Raise `UserError` unless both languages are the same."""
-        if data.source_lang != data.target_lang:
-            raise UserError(
-                f"data.source_lang, data.target_lang: text is in one language, give it twice; got {data.source_lang} "
-                f"and {data.target_lang}"
-            )
-
 
 class Wikinews(Monolingual):
     """English Wikinews, one paragraph per line. One article in ten is used, so that an epoch takes a minute or two."""
@@ -66,6 +59,7 @@ class Wikinews(Monolingual):
     description = "English Wikinews, for task=masked_lm: a tenth of its articles, 0.6M words"
     origin = "en.wikinews.org"
     licence = "CC BY 2.5"
+    tested = False
     by_hand = (
         f"give data.source=FILE, {WIKINEWS.name}; a text of your own, made from dumps.wikimedia.org/enwikinews, with "
         "one paragraph per line and blank lines between articles, needs data.checksum=record"
@@ -81,12 +75,6 @@ class Wikinews(Monolingual):
             "train": _sentences(path, lambda number: number % TENTH == 1),
             "valid": _sentences(path, lambda number: number % EVERY == 0),
         }
-
-    def check(self, data: Data) -> None:
-        """Check the languages, and that no test set is requested."""
-        super().check(data)
-        if data.only is not None:
-            raise UserError(f"data.only: wikinews has no {data.only} set; leave it out")
 
 
 def _held_out(path: Path) -> Iterator[Pair]:

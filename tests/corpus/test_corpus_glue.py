@@ -95,7 +95,7 @@ def test_what_is_not_glues_is_refused_by_line(made, glue, lines, told):
 
 
 def test_other_sides_and_a_test_set_are_refused(made, root, glue):
-    with pytest.raises(UserError, match="rte is in sentence1 and sentence2, got de and en"):
+    with pytest.raises(UserError, match="rte is in sentence1 and sentence2; got de and en"):
         made("rte", source=glue)
-    with pytest.raises(UserError, match=r"data\.only: rte has no test set with classes"):
+    with pytest.raises(UserError, match=r"data\.only: rte has no test set; leave it out"):
         fingerprint(settings("rte", source=glue, only="test", **SIDES), root)
