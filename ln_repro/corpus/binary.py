@@ -3,6 +3,7 @@
 import struct
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
@@ -27,6 +28,7 @@ def dictionary(counts: Counter[str]) -> str:
     return "".join([*rows, *(f"madeupword{number:04d} 0\n" for number in range(-(len(rows) + SPECIAL) % MULTIPLE))])
 
 
+@lru_cache(1)
 def token_ids(text: str) -> dict[str, int]:
     """Return the number of every token of a dictionary."""
     return {line.rpartition(" ")[0]: number for number, line in enumerate(text.splitlines(), SPECIAL)}

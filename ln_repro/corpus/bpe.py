@@ -4,6 +4,7 @@ import io
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -117,6 +118,7 @@ def learn(counts: "Counter[str]", merges: int) -> str:
     return "".join(f"{line}\n" for line in table) if len(table) > 1 else ""
 
 
+@lru_cache(1)
 def segmenter(codes: str) -> Callable[[str], str]:
     """Return a function that segments the words of a line, with ``@@`` after every subword except the last."""
     table = BPE(io.StringIO(codes))

@@ -2,9 +2,8 @@
 
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from ln_repro.corpus.base import Corpus, Found
@@ -22,8 +21,6 @@ Columns = list[list[str]]
 """The lines of every side."""
 Numbers = Counter[tuple[str, ...]]
 """The numbers of ("pairs", split), ("left out",), ("text" or "bpe", split, side): words; and (side, subword)."""
-
-cached_tokeniser = lru_cache(None)(tokeniser)
 
 
 @dataclass(frozen=True)
@@ -80,7 +77,7 @@ def tokenise(shard: Shard) -> None:
     style = shard.corpus.style(shard.split)
     raw = [list(lines) for lines in zip(*shard.pairs, strict=True)]
     languages = shard.corpus.sides(shard.data).values()
-    text = [list(map(cached_tokeniser(lang, style), lines)) for lang, lines in zip(languages, raw, strict=True)]
+    text = [list(map(tokeniser(lang, style), lines)) for lang, lines in zip(languages, raw, strict=True)]
     write_atomically(shard.path("text"), pickle.dumps((raw, text)))
 
 
@@ -112,8 +109,10 @@ def segment(shard: Shard) -> tuple[Numbers, list[int]]:
         return found, left_out
     raw, text = shard.tokenised()
     text = shard.cased(text)
-    codes = shard.folder / "codes"
-    bpe = [list(map(_segmenter(codes), lines)) for lines in text] if codes.exists() else text
+    bpe = text
+    if (codes := shard.folder / "codes").exists():
+        segmented = segmenter(codes.read_text(encoding="utf-8"))
+        bpe = [list(map(segmented, lines)) for lines in text]
     rows: dict[str, list[int]] = {}
     left_out = []
     for index, split in shard.routed():
@@ -156,7 +155,7 @@ def _misfit(shard: Shard, index: int, side: int, raw: Columns, pair: Pair) -> st
 def output(shard: Shard) -> tuple[dict[str, bytes], dict[tuple[str, str], Sentences]]:
     """Return what a segmented shard adds to the text files, by name, and to the binary ones, by split and side."""
     *_, lines = pickle.loads(shard.path("done").read_bytes())
-    ids = _ids(shard.folder / "dictionary")
+    ids = token_ids((shard.folder / "dictionary").read_text(encoding="utf-8"))
     binary = {
         (split, side): encode(part, ids)
         for (kind, split, side), part in lines.items()
@@ -164,13 +163,3 @@ def output(shard: Shard) -> tuple[dict[str, bytes], dict[tuple[str, str], Senten
     }
     text = {f"{kind}/{split}.{side}": "\n".join([*part, ""]).encode() for (kind, split, side), part in lines.items()}
     return text, binary
-
-
-@lru_cache(1)
-def _segmenter(codes: Path) -> Callable[[str], str]:
-    return segmenter(codes.read_text(encoding="utf-8"))
-
-
-@lru_cache(1)
-def _ids(dictionary: Path) -> dict[str, int]:
-    return token_ids(dictionary.read_text(encoding="utf-8"))

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import cache
 
 from sacremoses.normalize import MosesPunctNormalizer
 from sacremoses.tokenize import MosesTokenizer
@@ -46,6 +47,7 @@ class ExactTokenizer(MosesTokenizer):
         return word in self._numeric and following in DIGITS
 
 
+@cache
 def tokeniser(lang: str, style: Style) -> Callable[[str], str]:
     """Return a function that tokenises a sentence, with Moses' XML escapes."""
     moses = ExactTokenizer(lang)

@@ -164,7 +164,7 @@ def test_what_was_done_before_the_disk_was_full_is_kept(root, small_toy, monkeyp
     assert not [row for row in listing(root) if row["folders"]]
     with pytest.raises(UserError, match=r"(?s)not prepared.*`ln-repro data prepare` with the same arguments"):
         verify(settings("toy"), root)
-    monkeypatch.setattr(shards, "cached_tokeniser", lambda *_: pytest.fail("tokenised again"))
+    monkeypatch.setattr(shards, "tokeniser", lambda *_: pytest.fail("tokenised again"))
     prepare(settings("toy"), root, lambda line: None)
     assert verify(settings("toy"), root) == []
     assert not list((root / "prepared").rglob("*shards*"))
