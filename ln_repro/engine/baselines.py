@@ -1,14 +1,12 @@
 """Baselines for the benchmark: stock fairseq, and a plain loop around our model."""
 
 import json
-import sys
 import time
 from itertools import islice
 from typing import Any
 
 import torch
-from fairseq import options, utils
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq import utils
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -23,8 +21,7 @@ def stock(arguments: list[str]) -> None:
     """Run `fairseq-train` with its own arguments."""
     from fairseq_cli import train as program
 
-    sys.argv = ["fairseq-train", *arguments]
-    program.main(convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), arguments)))
+    program.main(configuration(arguments))
 
 
 def bare(arguments: list[str]) -> None:
