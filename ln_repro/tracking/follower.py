@@ -107,7 +107,7 @@ def _key_configured() -> bool:
     import wandb
 
     try:
-        return bool(wandb.login(prompt=False))
+        return bool(wandb.login(prompt=False, verify=False))  # without asking the server, which may not respond
     except TypeError:  # older releases have no `prompt`
         return bool(wandb.api.api_key)
 

@@ -269,6 +269,16 @@ def test_without_a_key_auto_stays_offline_and_online_is_one_warning(run_dir):
         tracking.sync(run_dir)
 
 
+@pytest.mark.parametrize("key", [None, CANARY])
+def test_a_key_is_found_without_a_server(key, monkeypatch):
+    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
+    if key:
+        monkeypatch.setenv("WANDB_API_KEY", key)
+    code = "from ln_repro.tracking.follower import _key_configured; print(_key_configured())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"{bool(key)}\n"), done.stderr
+
+
 @pytest.mark.parametrize("how", ["refused port", "refused key"])
 def test_a_server_that_refuses_is_one_warning_in_bounded_time(how, run_dir, monkeypatch):
     monkeypatch.setitem(tracking.SETTINGS, "INIT_TIMEOUT", "2")
