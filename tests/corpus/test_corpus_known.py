@@ -8,9 +8,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from corpus_helpers import settings, write
+from corpus_helpers import FileServer, settings, write
 
 from ln_repro.corpus import iwslt14
+from ln_repro.corpus.base import Raw
 from ln_repro.corpus.prepare import CORPORA, Prepared, fingerprint, verify
 from ln_repro.corpus.text import stored_lines
 from ln_repro.errors import UserError
@@ -159,6 +160,15 @@ def test_iwslt14_from_the_original_layout_and_from_the_archive(made, root, iwslt
     for source in (archive, tmp_path):  # the file itself, or the folder with it
         shutil.rmtree(told.folder)
         assert made("iwslt14", source=source) == told
+
+
+def test_another_archive_than_the_published_one_is_downloaded_only_if_asked_for(made, iwslt, served, monkeypatch):
+    FileServer.contents = {"de-en.tgz": packed(iwslt, iwslt / "de-en.tgz").read_bytes()}
+    published = Raw("de-en.tgz", f"git:{'0' * 40}", (f"{served}/de-en.tgz",))
+    monkeypatch.setattr(iwslt14.Iwslt14, "archive", published)
+    with pytest.raises(UserError, match=r"the content differs, expected git:0"):
+        made("iwslt14")
+    assert dict(made("iwslt14", checksum="record").pairs) == {"train": 48, "valid": 2, "test": 5}
 
 
 def test_an_iwslt14_that_is_not_the_published_one_is_refused_unless_asked_for(made, iwslt, tmp_path, monkeypatch):
