@@ -120,7 +120,8 @@ def write(path: Path, *lines: str) -> None:
 
 
 def test_runs_that_differ_in_values_are_composed_together_as_one_by_one(own):
-    write(own / "exp" / "toy_mine.yaml", "defaults: [toy_postln_warm, _self_]", "every: ${seed}", "lr: 1e-3", "exp: toy_mine")
+    own_settings = ("defaults: [toy_postln_warm, _self_]", "every: ${seed}", "lr: 1e-3", "exp: toy_mine")
+    write(own / "exp" / "toy_mine.yaml", *own_settings)
     runs = [
         (["exp=toy_mine", "model=small"], ["seed=3", "lr=1e-05", "model.layers=12"]),
         (["exp=toy_mine"], ["seed=4", "lr=16"]),
@@ -153,7 +154,7 @@ def test_a_file_of_ones_own_that_cannot_be_used_is_one_line(own):
         ("wrong_group", "[/norm: prelm, _self_]", "norm: there is no 'prelm'; nearest: preln"),
         ("toy_preln_warm", "[toy_preln_warm, _self_]", "a file includes itself in its defaults"),
         ("torn", "[", "while parsing a flow node"),
-        ("nameless", "[toy_preln_nowarm, _self_]", f"{own / 'exp' / 'nameless.yaml'}: must contain `exp: nameless`, by"),
+        ("nameless", "[toy_preln_nowarm, _self_]", f"{own / 'exp' / 'nameless.yaml'}: must contain `exp: n"),
     ):
         write(own / "exp" / f"{name}.yaml", f"defaults: {defaults}")
         with pytest.raises(UserError) as caught:
