@@ -24,7 +24,7 @@ class Ceiling:
     """The largest learning rate of a grid at which an arm trains."""
 
     rate: Rate | None  # None if the arm trains at no rate
-    above: Rate | None  # the next rate, at which it does not; None if the grid ends, so that the ceiling may be higher
+    above: Rate | None  # the next rate, at which it does not; None if the ceiling may be above all rates that were run
     rates: dict[Rate, Count]  # the number of seeds that train
     open: tuple[Rate, ...]  # rates next to the ceiling with fewer seeds than a verdict needs
 
@@ -32,6 +32,8 @@ class Ceiling:
         """Return the ceiling as text."""
         if not self.rates:
             return "not known"
+        if self.rate is None and self.above is None:
+            return f"not known (it may be under-trained up to {max(self.rates):g}, where its NLL is lowest)"
         if self.rate is None:
             return f"below {min(self.rates):g} (the lowest rate with {CURVE_SEEDS} or more seeds)"
         return f"{'at least ' if self.above is None else ''}{self.rate:g}"
@@ -61,9 +63,12 @@ def usable_curve(evidence: Evidence, arm: str) -> dict[Rate, list[Run]]:
 
 
 def ceiling(evidence: Evidence, arm: str) -> Ceiling:
+    """Return the ceiling of an arm; one that trains at no rate but is best at the highest may only be under-trained."""
     counts = {rate: Count.of(evidence.trained, runs) for rate, runs in usable_curve(evidence, arm).items()}
     top = max((rate for rate, count in counts.items() if count.share >= SHARE), default=None)
     above = min((rate for rate in counts if top is None or rate > top), default=None)
+    if top is None and len(counts) > 1 and better_beyond(evidence, arm) == "higher":
+        above = None
     few = tuple(rate for rate in (top, above) if rate is not None and counts[rate].runs < SEEDS)
     return Ceiling(top, above, counts, few)
 

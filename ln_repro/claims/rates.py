@@ -25,9 +25,7 @@ from ln_repro.claims.words import arm_words, contrast_words, rounded_mean, spoke
 FACTOR = 2.0
 """Minimum ratio of two ceilings that are said to differ."""
 NEITHER = "neither trains here"
-UNDER_TRAINED = "under-trained so far, since its NLL is lowest at its highest rate"
-UNSTABLE = "unstable, since its NLL is not lowest at its highest rate"
-"""What an arm that trains at no rate is (first amendment of the rules)."""
+"""The answer where no rate that was run is enough for either arm (first amendment of the rules)."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +57,9 @@ class Ceilings(OverRates):
         return (
             f"learning-rate ceiling (the largest rate at which at least {SHARE:.0%} of the seeds train: {trains}) of "
             f"{arm_words(self.first)} at least {FACTOR:g} times that of {arm_words(self.second)}, and at some rate "
-            f"more of the former's seeds train (Fisher's exact test, p < {SIGNIFICANT}); if the latter trains at no "
-            "rate, its NLL is not lowest at the highest one, where it may only be under-trained; contradicted if the "
-            "first ceiling is known and not above the second"
+            f"more of the former's seeds train (Fisher's exact test, p < {SIGNIFICANT}); contradicted if the "
+            "first ceiling is known and not above the second; a ceiling is not known if the arm trains at the highest "
+            "rate, or at none and has its lowest NLL at the highest of several"
         )
 
     def judge(self, evidence: Evidence) -> Finding:
@@ -87,17 +85,12 @@ class Ceilings(OverRates):
                       f"(Fisher's p = {difference.p_value:.2g})")  # fmt: skip
         else:
             words += f"; no rate with {SEEDS} seeds of both at which significantly more of the former's seeds train"
-        under_trained = low.rate is None and better_beyond(evidence, self.second) == "higher"
-        if low.rate is None:
-            words += f"; {arm_words(self.second)} is {UNDER_TRAINED if under_trained else UNSTABLE}"
         if few := {*high.open, *low.open}:
             return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds at {listed(few)}", runs, so_far)
         apart = (
             high.rate is not None and low.above is not None
             and high.rate >= FACTOR * (low.rate or low.above)  # if the second trains at no rate: the lowest one
         )  # fmt: skip
-        if apart and under_trained:
-            return Finding(INCONCLUSIVE, words, f"higher rates of {arm_words(self.second)}", runs, so_far)
         if apart and difference:
             return Finding(REPRODUCED, words, None, runs, self._plain(high, low, difference))
         if high.above is not None and low.rate is not None and (high.rate or 0.0) <= low.rate:
@@ -113,6 +106,8 @@ class Ceilings(OverRates):
 
     def _wanted(self, high: Ceiling, low: Ceiling) -> str | None:
         """Return the rates that could decide between two ceilings that are not far enough apart; None if none could."""
+        if low.rate is None and low.above is None:
+            return f"higher rates of {arm_words(self.second)}"
         if high.above is None or low.above is None:
             return "higher rates"
         if low.rate is None or high.rate is None:

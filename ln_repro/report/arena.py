@@ -69,7 +69,7 @@ def _time_and_memory(entry: Entry, costs: Costs) -> tuple[float, float] | None:
 
 def _limit(ceiling: Ceiling) -> str:
     if ceiling.rate is None:
-        return f"<{min(ceiling.rates):g}" if ceiling.rates else "-"
+        return "-" if ceiling.above is None else f"<{ceiling.above:g}"
     return f"{ceiling.rate:g}{'+' if ceiling.above is None else ''}"
 
 
@@ -77,7 +77,7 @@ def arena_data(entries: Sequence[Entry], costs: Costs) -> list[dict[str, Any]]:
     """Return the numbers of both tables for JSON, one object per scheme; those that are unknown or infinite are None.
 
     A ceiling has the largest ``rate`` at which the scheme trains and the next one ``above`` it, at which it does not;
-    it is None if no rate has enough seeds.
+    both are None if it may be under-trained at all of them; it is None if no rate has enough seeds.
     """
     found: list[dict[str, Any]] = []
     for entry in entries:

@@ -63,7 +63,7 @@ def _draw(entries: Sequence[Entry], pyplot: Any) -> Any:
 
 def _draw_ceiling(axis: Any, limit: Ceiling, row: int, colour: str, mark: str) -> None:
     """Draw a ceiling; an arrow to the right if it may be higher, one to the left if it is below the lowest rate run."""
-    if not limit.rates:
+    if limit.rate is limit.above is None:
         return
     rate = min(limit.rates) if limit.rate is None else limit.rate
     height = row + (0.15 if mark == "D" else -0.15)

@@ -137,9 +137,14 @@ def counts(runs: Iterable[Record], arms: frozenset[str]) -> tuple[int, int, int]
 
 
 def ceiling(setting: str, arm: str, arms: frozenset[str]) -> tuple[float | None, float | None]:
-    """Return the largest rate at which four of five seeds train, and the next one that was run."""
+    """Return the largest rate at which four of five seeds train, and the next one that was run.
+
+    Both are unknown of an arm that trains at no rate and has its lowest loss at the highest of several.
+    """
     found = {rate: counts(runs.values(), arms) for rate, runs in by_rate(setting, arm).items() if len(runs) >= 3}
     top = max((rate for rate, (hits, _, seeds) in found.items() if hits >= 0.8 * seeds), default=None)
+    if top is None and len(found) > 1 and best_rate(setting, arm) == max(found):
+        return None, None
     return top, min((rate for rate in found if top is None or rate > top), default=None)
 
 
@@ -152,7 +157,8 @@ def student(values: Iterable[float]) -> tuple[float, float]:
 
 def best_rate(setting: str, arm: str) -> float:
     """Return the rate of lowest mean validation loss."""
-    losses = {rate: np.mean([min(row["valid_loss"] for row in one["epochs"]) for one in runs.values()])
+    losses = {rate: np.mean([min((row["valid_loss"] for row in one["epochs"] if row["valid_loss"]), default=np.inf)
+                             for one in runs.values()])
               for rate, runs in by_rate(setting, arm).items() if len(runs) >= 3}  # fmt: skip
     return min(losses, key=lambda rate: losses[rate])
 

@@ -82,10 +82,14 @@ def by_nll(*nlls: float, bleu: float = 0.0, seeds: int = 5) -> dict[float, dict[
 @pytest.mark.parametrize(
     ("nlls", "verdict", "needs", "words"),
     [
-        ((6.0, 5.5, 5.2), INCONCLUSIVE, "higher rates of Post-LN without warm-up", "is under-trained so far"),
-        ((6.0,), INCONCLUSIVE, "higher rates of Post-LN without warm-up", "is under-trained so far"),
-        ((6.0, 5.5, 5.7), REPRODUCED, None, "is unstable"),
-        ((5.9, 9.0, math.inf), REPRODUCED, None, "is unstable"),
+        (
+            (6.0, 5.5, 5.2),
+            INCONCLUSIVE,
+            "higher rates of Post-LN without warm-up",
+            "not known (it may be under-trained up to 4,",
+        ),
+        ((6.0, 5.5, 5.7), REPRODUCED, None, "below 1 (the lowest rate"),
+        ((5.9, 9.0, math.inf), REPRODUCED, None, "below 1 (the lowest rate"),
     ],
 )
 def test_an_arm_that_higher_rates_may_help_has_not_failed(nlls, verdict, needs, words) -> None:
