@@ -14,7 +14,7 @@ from ln_repro.records.archive import Run
 SEEDS = 5
 """Number of seeds needed for a verdict on training."""
 MORE = "more seeds"
-MORE_SEEDS = f"{MORE}: the interval includes a limit of the rule"
+MORE_SEEDS = f"{MORE}: the interval straddles a limit of the rule"
 RERUN = "; add rerun=true to the command for runs that are finished"
 MIXED = f"{MORE}: some train and some do not"
 SHARE = 0.8

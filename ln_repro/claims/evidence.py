@@ -107,9 +107,9 @@ class Evidence:
         return run.bleu / best if best else 0.0
 
     def progress(self, run: Run) -> float:
-        """Return the progress of a masked-LM run from the unigram entropy (0) to the best arm's loss (1).
+        """Return the progress of a run from the unigram entropy (0) to the best arm's NLL (1).
 
-        It is 0 if no arm is better than the unigram entropy.
+        Masked-LM runs are judged by it; it is 0 if no arm is better than the unigram entropy.
         """
         entropy, (_, best) = self.entropies.get("unigram_bits", math.nan), self.best(run)
         return (entropy - run.nll) / (entropy - best) if run.finite and not best >= entropy else 0.0

@@ -91,7 +91,8 @@ def compare_command(options: argparse.Namespace) -> int:
     *scores, p_value = bleu.paired_bootstrap(one, other, references, first["experiment"]["data"]["lowercase"])
     for record, score in zip((first, second), scores, strict=True):
         print(f"{record['id']}  {record['exp']}  seed {record['axes']['seed']}  BLEU {score:.2f}")
-    print(f"p = {p_value:.4f} ({bleu.SAMPLES} paired bootstrap samples of the test set; seeds vary in addition)")
+    samples = f"{bleu.SAMPLES} paired bootstrap samples of the test set"
+    print(f"p = {p_value:.4f} ({samples}; the variation between seeds is not included)")
     return 0
 
 

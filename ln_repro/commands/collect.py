@@ -40,7 +40,8 @@ def collect_command(options: argparse.Namespace) -> int:
     if not finished:
         print(f"no finished runs in {runs_folder()}")
     if left_out := len(finished) - len(chosen):
-        print(f"left out: {left_out} runs with other settings than the experiment in their name (--all includes them)")
+        runs = f"{left_out} run{'s' * (left_out > 1)}"
+        print(f"left out: {runs} with other settings than the experiment they are named after (--all includes them)")
     print(f"the records are in {archive}")
     return 0
 

@@ -64,11 +64,11 @@ def claims_command(options: argparse.Namespace) -> int:
 def arena_command(options: argparse.Namespace) -> int:
     kept, _, evidence = read_archive(options.records or records_folder())
     entries = {name: found for name, one in sorted(evidence.items()) if not one.starts and (found := arena(one))}
-    if options.setting not in entries:
-        raise UserError(
-            f"arena: no scheme has three seeds on {options.setting!r}; give one of: {', '.join(entries) or 'none'}"
-        )
-    ranked = entries[options.setting]
+    setting = options.setting.removeprefix("corpus=")
+    if setting not in entries:
+        known = f"give one of: {', '.join(entries)}" if entries else "there is no setting with such records yet"
+        raise UserError(f"arena: no scheme has three seeds on {setting!r}; {known}")
+    ranked = entries[setting]
     if options.json:
         print(json.dumps(arena_data(ranked, kept.costs), indent=1, allow_nan=False))
         return complaints(kept.problems)

@@ -96,7 +96,8 @@ def _plain_rows(composed: list[Composed] | None) -> list[dict[str, Any]]:
         runs, exps = plan[0].experiment.paths.runs, {p.run.exp for p in plan}
         others = {run.path.name for run in runs_under(runs) if (run.experiment or {}).get("exp") in exps}
         if others := others - {p.name for p in plan}:
-            say(f"not shown: {len(others)} runs with settings that this grid does not have (see `ln-repro status`)")
+            number = f"{len(others)} run{'s' * (len(others) > 1)}"
+            say(f"not shown: {number} with settings that this grid does not have (see `ln-repro status`)")
         return with_queue([row(p.folder, {**dict(p.experiment), "id": p.id}) for p in plan], queue_of(runs))
     runs = runs_folder()
     started, queue = rows(runs), queue_of(runs)

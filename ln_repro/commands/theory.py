@@ -26,9 +26,10 @@ LEAST_SEEDS = 10
 
 
 def theory_command(options: argparse.Namespace) -> int:
-    ids = options.only or list(STATEMENTS)
-    if unknown := [name for name in ids if name not in STATEMENTS]:
+    known = {name.lower(): name for name in STATEMENTS}
+    if unknown := [name for name in options.only or () if name.lower() not in known]:
         raise UserError(f"--only: there is no {', '.join(unknown)}; known: {', '.join(STATEMENTS)}")
+    ids = [known[name.lower()] for name in options.only or STATEMENTS]
     scale = plan.FULL if options.full else plan.QUICK
     if options.seeds is not None:
         if options.seeds < LEAST_SEEDS:

@@ -136,7 +136,7 @@ FIGURE_4_WMT = {
     "postln_warm_high": "Post-LN (Adam w/, higher rate)",
 }
 FIGURE_4 = Figure(
-    "Figure 4: Pre-LN without warm-up beside Post-LN with it",
+    "Figure 4: Pre-LN without warm-up, compared with Post-LN with it",
     (
         (
             Panel("(a) validation loss", "loss", FIGURE_4_ARMS, FIGURE_4_LOSS),

@@ -23,6 +23,12 @@ from ln_repro.report.tables import Table, claims_table, render, run_tables
 
 Files = dict[str, dict[str, Table]]
 """Tables by file and name."""
+LEGEND = (
+    "[a, b]: 95 % interval of the mean; (a to b): lowest and highest seed, where only some train. p: progress from the "
+    "unigram entropy (0) to the best arm's NLL (1), by which the first rules judged a run (fails below 0.2, trains at "
+    "0.8); the amended rules judge its BLEU."
+)
+"""Explains the cells of arms and rates."""
 
 
 def export(files: Files) -> dict[str, str]:
@@ -62,13 +68,16 @@ def all_tables(
         ),
         "theory": {"theory": findings_table(findings)} if findings else {},
     }
+    for name in ("arms", "rates"):
+        if files[name]:
+            files[name][[*files[name]][-1]]["notes"] = [LEGEND]
     return {name: tables for name, tables in files.items() if tables}
 
 
 def arms_table(evidence: Evidence) -> Table:
     """Return one row per arm with statistics over its seeds; without decoding, columns that need BLEU are left out."""
     columns = ["arm", "seeds", "BLEU tok.", "valid loss", "NLL"]
-    columns += ["trains", "skill", "ceiling", "LR sensitivity"] * _scored(evidence)
+    columns += ["trains", "skill", "p", "ceiling", "LR sensitivity"] * _scored(evidence)
     rows = []
     for arm, by_seed in sorted(evidence.arms.items()):
         limit = ceiling(evidence, arm)
@@ -83,7 +92,7 @@ def arms_table(evidence: Evidence) -> Table:
 
 def rates_table(evidence: Evidence) -> Table:
     """Return one row per peak learning rate, for every arm that was run at several."""
-    columns = ["arm", "peak rate", "seeds", "trains", "fails", "BLEU tok.", "NLL", "skill"]
+    columns = ["arm", "peak rate", "seeds", "trains", "fails", "BLEU tok.", "NLL", "skill", "p"]
     rows, seen = [], set()
     for arm in sorted(evidence.rates if _scored(evidence) else ()):
         curve = evidence.curve(arm)
@@ -108,6 +117,7 @@ def _statistics(evidence: Evidence, runs: Sequence[Run]) -> dict[str, Any]:
         "NLL": _mean([run.nll for run in runs], mixed=mixed),
         "trains": f"{trained.hits}/{trained.runs}", "fails": f"{failed.hits}/{failed.runs}",
         "skill": _skill(evidence, runs),
+        "p": f"{fmean(map(evidence.progress, runs)):.2f}" if "unigram_bits" in evidence.entropies else None,
     }  # fmt: skip
 
 

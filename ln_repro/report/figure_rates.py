@@ -20,7 +20,7 @@ ARMS = {
     "postln_warm": "Post-LN with warm-up", "postln_nowarm": "Post-LN without warm-up",
     "preln_warm": "Pre-LN with warm-up", "preln_nowarm_anchored": "Pre-LN without warm-up",
 }  # fmt: skip
-CEILING = "ceiling: largest rate at which four fifths of the seeds train (>: or higher)"
+CEILING = "ceiling: largest rate at which four fifths of the seeds train (open: without warm-up; >: or higher)"
 
 
 def draw_rates(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:

@@ -35,6 +35,7 @@ WIDTHS = {1: 6.0, 2: 2.9}
 Arms = Mapping[str, Sequence[Record]]
 """The records of each arm: one per seed or, for fine-tuning, one per seed and checkpoint."""
 ENDED = "run diverged or stopped early"
+NOT_RUN = "not run at\nthese rates"
 OF_THE_PAPER = "iwslt"
 """The setting with the paper's corpus; only its figures show the paper's values."""
 
@@ -133,7 +134,7 @@ def signature(rows: Sequence[Sequence[Panel]], arms: Arms) -> str:
 
 
 def draw_panel(axis: Any, panel: Panel, corpus: str, arms: Arms) -> set[int]:
-    """Draw the curves of a panel, or the text "not run"; return the numbers of seeds of its curves."""
+    """Draw the curves of a panel, or `NOT_RUN`; return the numbers of seeds of its curves."""
     seeds = set()
     for arm, label in panel.arms.items():
         if line := curve(arms.get(arm, ()), panel.quantity):
@@ -148,7 +149,7 @@ def draw_panel(axis: Any, panel: Panel, corpus: str, arms: Arms) -> set[int]:
         axis.locator_params(axis="x", integer=True, nbins=5)
         axis.locator_params(axis="y", nbins=5)
     else:
-        axis.text(0.5, 0.5, "not run", color=GREY, ha="center", va="center", transform=axis.transAxes)
+        axis.text(0.5, 0.5, NOT_RUN, color=GREY, ha="center", va="center", transform=axis.transAxes)
         axis.tick_params(left=False, bottom=False, labelleft=False, labelbottom=False)
         axis.grid(visible=False)
     return seeds

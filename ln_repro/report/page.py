@@ -189,6 +189,8 @@ def _arm(runs: Sequence[Run]) -> Arm:
     schedule = [f"warm-up over {warmup} updates" if warmup else "no warm-up"]
     if not warmup or axes["decay"] != "inverse_sqrt":
         schedule.append(axes["decay"].replace("_", " "))
+    given = runs[0].experiment
+    other = [f"init={given.init}"] if given.init != "xavier_legacy" else []
     layers = SMALL.get(members[0]["exp"].partition("_")[0], "")
     return {
         "exp": members[0]["exp"],
@@ -196,7 +198,7 @@ def _arm(runs: Sequence[Run]) -> Arm:
         "norm": axes["norm"],
         "optimizer": axes.get("optimizer", "adam"),
         "warm": warmup > 0,
-        "schedule": ", ".join([*schedule, *interventions(runs[0].experiment)]) + layers,
+        "schedule": ", ".join([*schedule, *other, *interventions(given)]) + layers,
         "decay": axes["decay"],
         "lr": axes.get("lr"),
         "ids": [record["id"] for record in members],

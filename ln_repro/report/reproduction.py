@@ -103,7 +103,7 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
     ends = [key for kind, key in last.items() if kind != LOSS] or list(last.values())
     intervals = {} if any(diverged) else {key: _expected(key, then[key], arm.values(), len(ends)) for key in ends}
     outside = [key for key, (low, high) in intervals.items() if not low <= _finite(now[key]) <= high]
-    where = f"where {LEVEL:.0%} of runs of this arm are expected by its {len(arm)} seeds"
+    where = f"in the range expected for {LEVEL:.0%} of this arm's runs (from {len(arm)} seeds)"
     if len(arm) < SEEDS:
         where = f"within {LOOSE:.0%} of the record, a loose bound ({len(arm)} of the {SEEDS} seeds for an interval)"
     if (diverged[0] is None) != (diverged[1] is None):

@@ -114,4 +114,4 @@ def claims_table(rows: Sequence[Row]) -> Table:
     for row in rows:
         others = {other["data"]: f"{other['verdict']} ({other['seeds']})" for other in row["other_corpora"]}
         cells.append([row["id"], row["claim"], *map(others.get, TESTED), row["verdict"], row["paper"], row["ours"]])
-    return {"columns": ["id", "claim", *TESTED, "paper's data", "paper", "ours"], "rows": cells}
+    return {"columns": ["id", "claim", *TESTED, "paper's data, or theory", "paper", "ours"], "rows": cells}

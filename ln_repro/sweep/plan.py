@@ -11,7 +11,7 @@ from ln_repro.records.run_dir import RunFolder
 from ln_repro.records.status import aligned
 from ln_repro.sweep.grid import GridRun
 
-COLUMNS = ("id", "state", "lr", "updates", "M tokens", "total lr", "command")
+COLUMNS = ("id", "state", "lr", "updates", "M tokens", "sum of lr", "command")
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def test_only_equally_long_pre_training_is_compared() -> None:
     without = [run for run in runs if (run.seed, run.record["id"][-3:]) != (6, "200")]
     assert (judged(without)["verdict"], judged(without)["needs"][:15]) == ("inconclusive", "6 seeds or more")
     noisy = judged(runs_of({100: 0.003, 200: 0.003}, noise=0.02))
-    assert noisy["needs"].startswith("more seeds: the interval includes a limit of the rule")
+    assert noisy["needs"].startswith("more seeds: the interval straddles a limit of the rule")
 
 
 def test_runs_without_pre_training_are_controls_and_no_evidence() -> None:

@@ -114,7 +114,7 @@ def test_gradients_that_are_uneven_at_one_checkpoint_are_so_whatever_the_others_
 
 def test_where_an_interval_holds_the_edge_more_seeds_are_asked_for() -> None:
     row = judged("MT-4", {"preln_nowarm": {"bleu": 32.05}, "postln_warm": {"bleu": 32.6}})
-    assert (row["verdict"], row["needs"]) == ("inconclusive", "more seeds: the interval includes a limit of the rule")
+    assert (row["verdict"], row["needs"]) == ("inconclusive", "more seeds: the interval straddles a limit of the rule")
 
 
 @pytest.mark.parametrize(("hits", "verdict"), [(4, "reproduced"), (3, "inconclusive"), (1, "contradicted")])

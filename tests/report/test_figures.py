@@ -53,7 +53,7 @@ def test_means_bands_and_the_papers_points_are_drawn_of_iwslt(axis: Any) -> None
 
 def test_a_panel_without_a_curve_says_so(axis: Any) -> None:
     assert drawn(axis, FIGURE_4_BLEU, made(losses=[5.0], bleus=[None])) == {}
-    assert [text.get_text() for text in axis.texts] == ["not run"]
+    assert [text.get_text() for text in axis.texts] == ["not run at\nthese rates"]
 
 
 def test_an_interval_ends_where_the_quantity_does() -> None:

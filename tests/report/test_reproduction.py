@@ -67,13 +67,13 @@ def test_a_record_holds_its_settings_as_they_were(kept: list[Run]) -> None:
 def test_four_grades(kept: list[Run], loss: float, nll: float, grade: str) -> None:
     found = compare(one(OLD), changed(one(OLD), loss, nll), kept)
     assert found.grade == grade
-    assert ("valid NLL, epoch 3: not where" in found.reason) == (grade == DIFFERENT)
+    assert ("valid NLL, epoch 3: not in the range" in found.reason) == (grade == DIFFERENT)
 
 
 def test_a_record_without_events_is_compared_by_its_epochs(kept: list[Run]) -> None:
     found = compare(Run(one(OLD).record), one(OLD), kept)
     assert found.grade == SAME
-    assert found.reason.startswith("the record has no training losses; the end is where")
+    assert found.reason.startswith("the record has no training losses; the end is in the range")
 
 
 def test_an_arm_is_told_apart_by_all_but_its_seed_and_what_is_not_read(kept: list[Run]):
