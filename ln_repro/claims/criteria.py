@@ -100,27 +100,6 @@ class Metric:
         return Metric(f"{self.words} over that of {{}}", lambda one, other: self.of(one) / self.of(other), LOG)
 
 
-def judge_interval(
-    bounds: Interval, region: Interval, contradicted: Interval | None, neither: str
-) -> tuple[str, str | None, str]:
-    """Return the verdict on an interval (see `verdict`), what would resolve it, and its answer.
-
-    More seeds resolve an inconclusive verdict, unless the interval is outside both regions: then ``neither`` answers.
-    """
-    result = verdict(bounds, region, contradicted)
-    if result != INCONCLUSIVE:
-        return result, None, ""
-    if contradicted and outside(bounds, region) and outside(bounds, contradicted):
-        return result, None, neither
-    return result, MORE_SEEDS, ""
-
-
-def limits_words(region: Interval, contradicted: Interval | None) -> str:
-    """Return a region, and the one that contradicts the claim, as text."""
-    words = region_words(*region)
-    return f"{words} (contradicted: {region_words(*contradicted)})" if contradicted else words
-
-
 @dataclass(frozen=True)
 class Within:
     """The confidence interval of a metric's mean over seeds lies between ``low`` and ``high``."""
@@ -134,7 +113,8 @@ class Within:
     level: float = LEVEL
 
     def sentence(self) -> str:
-        words = f"{self.metric.name(self.arms)}: {limits_words((self.low, self.high), self.contradicted)}"
+        words = f"{self.metric.name(self.arms)}: {region_words(self.low, self.high)}"
+        words += f" (contradicted: {region_words(*self.contradicted)})" if self.contradicted else ""
         return words + (f" ({100 * self.level:g} % interval)" if self.level != LEVEL else "")
 
     def judge(self, evidence: Evidence) -> Finding:
@@ -148,11 +128,13 @@ class Within:
                 INCONCLUSIVE, "", f"runs of {', '.join(self.arms)} with probes and events, for every seed{RERUN}"
             )
         bounds = interval(values, self.metric.scale, self.level)
-        result, needs, answer = judge_interval(bounds, (self.low, self.high), self.contradicted, self.neither)
+        regions = [(self.low, self.high), *filter(None, [self.contradicted])]
+        result, beyond = verdict(bounds, *regions), all(outside(bounds, region) for region in regions)
+        needs = MORE_SEEDS if result == INCONCLUSIVE and not beyond else None
         words = f"{self.metric.name(self.arms)} {spoken(values, self.metric.scale, level=self.level)}"
         mean, within = rounded_mean(values, self.metric.scale)
         clause = self.metric.plain and self.metric.plain.format(*map(arm_words, self.arms), value=mean) + within
-        return Finding(result, words, needs, plain=clause, answer=answer)
+        return Finding(result, words, needs, plain=clause, answer=self.neither if beyond else "")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Criteria that compare two arms over all of their learning rates."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ln_repro.claims.ceilings import (
     CURVE_SEEDS,
@@ -16,11 +16,11 @@ from ln_repro.claims.ceilings import (
     significant,
     usable_curve,
 )
-from ln_repro.claims.criteria import SEEDS, SHARE, Count, Finding, Metric, judge_interval, limits_words
+from ln_repro.claims.criteria import SEEDS, SHARE, Count, Finding, Metric, Within
 from ln_repro.claims.evidence import FAILS, PRETRAINED_TRAINS, TRAINS, Evidence
-from ln_repro.claims.intervals import Interval, fisher_exact, interval
+from ln_repro.claims.intervals import Interval, fisher_exact
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
-from ln_repro.claims.words import arm_words, contrast_words, rounded_mean, spoken
+from ln_repro.claims.words import arm_words, contrast_words
 
 FACTOR = 2.0
 """Minimum ratio of two ceilings that are said to differ."""
@@ -198,7 +198,7 @@ class TrainsWhereFails(OverRates):
 
 @dataclass(frozen=True)
 class BestRates(OverRates):
-    """The difference of a metric between two arms, each at its best rate, lies between ``low`` and ``high``.
+    """`Within` for the difference of a metric between two arms, each at its best rate.
 
     The best rate is the one with the lowest mean validation loss among those with at least `CURVE_SEEDS` runs.
     """
@@ -206,31 +206,29 @@ class BestRates(OverRates):
     metric: Metric
     low: float = -math.inf
     high: float = math.inf
-    contradicted: Interval | None = None  # the region that contradicts the claim; None: all outside ``low`` to ``high``
-    neither: str = ""  # the answer if the interval lies in neither region
+    contradicted: Interval | None = None
+    neither: str = ""
+
+    def _difference(self, place: str = "") -> Within:
+        metric = self.metric.minus()
+        metric = replace(metric, plain=f"{place}, {metric.words} is {{value}}")
+        return Within(metric, self.compared, self.low, self.high, self.contradicted, self.neither)
 
     def sentence(self) -> str:
-        words = self.metric.minus().name(self.compared)
-        limits = limits_words((self.low, self.high), self.contradicted)
-        return f"{words}, each at its rate of lowest validation loss: {limits}"
+        return self._difference().sentence().replace(":", ", each at its rate of lowest validation loss:", 1)
 
     def judge(self, evidence: Evidence) -> Finding:
         best, other_best = (best_rate(evidence, arm) for arm in self.compared)
         if best is None or other_best is None:
             return Finding(INCONCLUSIVE, "", f"{SEEDS} seeds at the best rate of both arms")
         (rate, one), (other_rate, other) = best, other_best
-        shared = sorted({*one} & {*other})
-        rates = " and ".join(f"{one:g}" for one in dict.fromkeys((rate, other_rate)))
-        if not shared:
-            return Finding(INCONCLUSIVE, "", f"{SEEDS} seeds at {rates}")
-        name = self.metric.minus().name(self.compared)
-        values = [self.metric.of(one[seed]) - self.metric.of(other[seed]) for seed in shared]
-        region = self.low, self.high
-        result, needs, answer = judge_interval(interval(values), region, self.contradicted, self.neither)
-        if len(shared) < SEEDS:
-            result, needs, answer = INCONCLUSIVE, f"{SEEDS} seeds at {rates}", ""
+        rates = " and ".join(f"{rate:g}" for rate in dict.fromkeys((rate, other_rate)))
+        few = Finding(INCONCLUSIVE, "", f"{SEEDS} seeds at {rates}")
+        if not {*one} & {*other}:
+            return few
         only = rate == other_rate and all(len(usable_curve(evidence, arm)) == 1 for arm in self.compared)
         place = f"at {rates}, {alone('rate')}" if only else "at the best rate of each"
-        words = f"{name} {spoken(values)} (at {rates})"
-        plain = f"{place}, {name} is {''.join(rounded_mean(values))}"
-        return Finding(result, words, needs, [*one.values(), *other.values()], plain, answer)
+        found = self._difference(place).judge(Evidence({self.first: one, self.second: other}))
+        decided = found if len({*one} & {*other}) >= SEEDS else few
+        return replace(decided, words=f"{found.words} (at {rates})", runs=[*one.values(), *other.values()],
+                       plain=found.plain)  # fmt: skip
