@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import interval
 from ln_repro.claims.metrics import LOSS, UPDATES_TO_PRETRAINING_LOSS
 from ln_repro.claims.rates import Ceilings
-from ln_repro.claims.translation import amended
+from ln_repro.claims.translation import AUDITED, amended
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, all_of, verdict
 from ln_repro.claims.words import arm_words, spoken
 
@@ -95,8 +96,8 @@ CONTROLS = tuple(
 """Pairs of arms that differ in fewer ways than those of BERT-1, which change placement, rate and ramp at once."""
 
 
-def _faster(least: float, most: float = math.inf) -> Rule:
-    return Rule((Within(UPDATES_TO_PRETRAINING_LOSS, (POST_LOW, PRE_HIGH), least, most), *CONTROLS), WRITTEN, SOURCE)
+def _faster(written: str, *limits: Any) -> Rule:
+    return Rule((Within(UPDATES_TO_PRETRAINING_LOSS, (POST_LOW, PRE_HIGH), *limits), *CONTROLS), written, SOURCE)
 
 
 MORE_ACCURATE = Rule(
@@ -108,7 +109,8 @@ PRETRAINING = (
         "BERT-1", "Pre-LN reaches the same loss earlier in pre-training", "section 4.2, figure 5(a)",
         "1.69 nats (2.44 bits) after 500k updates (Pre-LN) and 700k (Post-LN): 1.4 times; the paper's sentence "
         "swaps the two names, its figure does not",
-        _faster(1.15, 1.7), _faster(1), setting="bert",
+        _faster(AUDITED, 1.15, 1.7, (-math.inf, 1.0), "faster, but not by the paper's factor"), _faster(WRITTEN, 1),
+        setting="bert",
     ),
     Claim(
         "BERT-2", "Post-LN diverges at 3e-4 in pre-training, Pre-LN trains there without warm-up", "section 4.1",

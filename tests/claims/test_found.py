@@ -92,6 +92,19 @@ def test_what_the_paper_found_reproduces_the_claim_over_enough_seeds(id: str) ->
 
 
 @pytest.mark.parametrize(
+    ("id", "changed", "answer"),
+    [
+        ("MT-1", {"postln_nowarm_literal": {"bleu": 1.0}}, "it fails, with less BLEU than there"),
+        ("MT-5", {"preln_nowarm": {**FAST, "bleus": [*line(0, 34.5, 10)[1:], *[34.5] * 6]}}, "Pre-LN is better"),
+        ("BERT-1", {"postln_warm_linear": {"losses": line(8, 5.5, EPOCHS)}}, "faster, but not by the paper's factor"),
+    ],
+)  # fmt: skip
+def test_more_than_the_paper_found_is_no_contradiction(id: str, changed: Arms, answer: str) -> None:
+    row = judged(id, changed)
+    assert (row["verdict"], row["needs"], row["answer"]) == ("inconclusive", None, answer), row["ours"]
+
+
+@pytest.mark.parametrize(
     ("changed", "verdict"),
     [
         ({}, "reproduced"),
@@ -218,7 +231,7 @@ def test_seeds_that_are_missing_are_not_asked_for_in_addition_to_five(seeds: int
 
 
 def test_a_rule_says_how_many_of_its_records_are_older() -> None:
-    runs = made_runs("iwslt", of_paper("MT-1.anchored"))
+    runs = made_runs("iwslt", of_paper("MT-2"))
     for run, time in zip(runs, ("2026-11-21T14:29:59Z", "2026-11-21T14:30:01Z"), strict=False):
         run.events[:0] = [{"kind": "status", "time": time}]  # type: ignore[index]
-    assert row_of(CLAIMS["MT-1.anchored"], gathered(runs))["older"] == 1
+    assert row_of(CLAIMS["MT-2"], gathered(runs))["older"] == 1
