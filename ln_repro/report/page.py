@@ -14,6 +14,7 @@ from ln_repro.claims.words import corpus_order, ends_words, named
 from ln_repro.records.archive import Run
 from ln_repro.records.record import decoded, lowest_loss, task_of
 from ln_repro.report.readme_table import SMALL, headlines, judged_corpora
+from ln_repro.report.reproduction import arm_of
 from ln_repro.report.tables import Table, signatures
 from ln_repro.report.theory_panels import Panel, described, measured
 
@@ -163,17 +164,10 @@ def thinned(events: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[float 
 
 def arms_of(runs: Sequence[Run]) -> list[Arm]:
     """Return the runs grouped into arms, whose runs differ only in the seed."""
-    groups: dict[str, list[Run]] = {}
+    groups: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
         axes = {key: value for key, value in run.record["axes"].items() if key not in ("seed", "task")}
-        key = [
-            run.record["exp"],
-            task_of(run.record),
-            axes,
-            run.record.get("parameters"),
-            *interventions(run.experiment),
-        ]
-        groups.setdefault(json.dumps(key), []).append(run)
+        groups.setdefault((run.record["exp"], str(axes), arm_of(run)), []).append(run)
     arms = [_arm(members) for members in groups.values()]
     return sorted(arms, key=lambda arm: (corpus_order(arm["data"]), -arm["bleu_mean"], arm["exp"], arm["lr"] or 0))
 

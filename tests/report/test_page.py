@@ -11,8 +11,9 @@ from ln_repro.claims.judge import OTHER_CORPORA, TESTED
 from ln_repro.claims.words import CORPORA, corpus_order, named
 from ln_repro.records.archive import Run
 from ln_repro.report import figure_rates
-from ln_repro.report.page import page
+from ln_repro.report.page import arms_of, page
 from tests import committed
+from tests.claims.made import made as made_run
 from tests.committed import RESULTS
 from tests.examples import diverged, record
 from tests.report.claims import claim, claims
@@ -79,6 +80,11 @@ def test_a_claim_shows_its_rule_its_command_its_runs_and_the_verdicts_on_other_c
     words = ("not run", "A3 &lt; 15", "grid=section3_2", "12.5 GPU hours", "0123456789.json", "more seeds")
     assert [word for word in words if word not in article] == []
     assert "abcdef0123.json" not in article and "1 diverged" in made
+
+
+def test_runs_of_another_length_are_another_arm_than_those_of_their_name() -> None:
+    runs = [made_run(seed=1), made_run(seed=2), made_run(seed=1, train__max_epoch=30)]
+    assert [arm["seeds"] for arm in arms_of(runs)] == [[1, 2], [1]]
 
 
 def test_no_records_and_no_claims_are_a_page_too() -> None:
