@@ -117,7 +117,7 @@ PRETRAINING = (
         "diverged and trained (text; whether Post-LN had its warm-up is not stated)",
         Rule((NotTrained(POST_HIGH, POST_LOW, most=True), NotTrained(PRE_HIGH, POST_LOW, most=False),
               *(Report(LOSS, (arm,)) for arm in (POST_HIGH, PRE_HIGH, POST_LOW))), WRITTEN, SOURCE),
-        amended(Ceilings("preln_nowarm_linear", POST_LOW, masked=True)),
+        amended(Ceilings("preln_nowarm_linear", POST_LOW, masked=True), written=AUDITED),
         setting="bert", grid="bert",
     ),
 )  # fmt: skip

@@ -24,8 +24,8 @@ AMENDED = "2026-11-22T13:20Z"
 CORRECTED = "2026-11-24T06:00Z"
 """When the rules of MT-4 and MT-6 were corrected (see `docs/fidelity.md`)."""
 AUDITED = "2026-11-25T09:45Z"
-"""When the rules of MT-1 and MT-3 began to tell an under-trained arm from an unstable one, and when, on the paper's data,
-"contradicted" was restricted to the wrong side in MT-1, MT-5 and BERT-1 (see `docs/fidelity.md`)."""
+"""When ceilings began to tell an under-trained arm from an unstable one (MT-1, MT-3, BERT-2) and when, on the paper's
+data, "contradicted" was restricted to the wrong side (MT-1, MT-5, BERT-1; see `docs/fidelity.md`)."""
 REGISTRY, AMENDMENT = "thresholds from the paper's numbers and their spread", "first amendment of the rules"
 LITERAL, ANCHORED = "without: T = 1, which also lowers all later rates", "without: only the ramp left out"
 """The paper's reading of "no warm-up", and the one that changes nothing else."""
