@@ -95,7 +95,7 @@ def grid(name: str) -> dict[str, Any]:
     if not name:
         raise UserError(f"grid: no grid is given; use grid=NAME ({', '.join(known)})")
     if name not in known:
-        raise UserError(f"grid: there is no {name!r}{_nearest(name, list(known))}")
+        raise UserError(f"grid: there is no {name!r}{nearest(name, list(known))}")
     try:
         return _plain(OmegaConf.load(known[name]))
     except _complaints() as error:
@@ -239,10 +239,10 @@ def _one_line(error: Exception) -> str:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
         own = " (norm.file=PATH gives a file of your own)" if group == "norm" else ""
         known = [option for option in error.options if (group, option) != ("norm", "own")]
-        return f"{group}: there is no {choice!r}{_nearest(choice, known)}{own}"
+        return f"{group}: there is no {choice!r}{nearest(choice, known)}{own}"
     if unknown := re.search(r"Could not override '([^']+)'", text):
         settings = compose([f"exp={next(iter(registered(CONF)))}"])
-        return f"{unknown[1]}: no such setting{_nearest(unknown[1], list(_keys(settings)))}"
+        return f"{unknown[1]}: no such setting{nearest(unknown[1], list(_keys(settings)))}"
     if text.startswith("Config group override must be"):
         return "a group (data, exp, model, norm, ...) expects the name of one of its files, not null or a number"
     if "You must specify 'exp'" in text:
@@ -258,7 +258,8 @@ def _keys(settings: dict[str, Any], prefix: str = "") -> Iterator[str]:
             yield from _keys(value, f"{prefix}{name}.")
 
 
-def _nearest(name: str, names: Sequence[str]) -> str:
+def nearest(name: str, names: Sequence[str]) -> str:
+    """Return the end of a message about an unknown name: the nearest names or, if there are none, the first 30."""
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     return f"; nearest: {', '.join(close)}" if close else f"; known: {', '.join(list(names)[:30])}"
 

@@ -1,6 +1,5 @@
 """Grids of runs: the product of arms, seeds and learning rates or depths on one corpus, with further settings."""
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -9,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ln_repro.errors import UserError
+from ln_repro.experiment.compose import nearest
 from ln_repro.experiment.settings import MOST_SEEDS
 from ln_repro.experiment.validation import Count, Natural, Positive, Section, validate
 
@@ -140,20 +140,14 @@ def grid_runs(grid: Grid, corpus: str, seeds: int, settings: Sequence[str], know
     """
     corpora = sorted({name.partition("_")[0] for name in known})
     if corpus not in corpora:
-        close = difflib.get_close_matches(corpus, corpora, n=3, cutoff=0.5)
-        nearest = f"nearest: {', '.join(close)}; " if close else ""
-        raise UserError(f"corpus: there is no setting {corpus!r}; {nearest}known: {', '.join(corpora)}")
+        raise UserError(f"corpus: there is no setting {corpus!r}{nearest(corpus, corpora)}")
     if missing := [arm for arm in grid.arms if f"{corpus}_{arm}" not in known]:
         whole = [name for name in corpora if all(f"{name}_{arm}" in known for arm in grid.arms)]
         arms = [name.partition("_")[2] for name in known if name.startswith(f"{corpus}_")]
-        nearest = (
-            ", ".join(difflib.get_close_matches(missing[0], arms, n=3)) or "none; `ln-repro run --help` lists them"
-        )
-        raise UserError(
-            f"{'grid' if whole else 'arms'}: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} "
-            f"not defined for {corpus}; "
-            + (f"the grid takes corpus={' or '.join(whole)}" if whole else f"nearest: {nearest}")
-        )
+        words = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not defined for {corpus}"
+        if whole:
+            raise UserError(f"grid: {words}; the grid takes corpus={' or '.join(whole)}")
+        raise UserError(f"arms: {words}{nearest(missing[0], arms)}")
     return [
         GridRun(f"{corpus}_{arm}", seed, (*shared, *settings))
         for seed in range(1, seeds + 1)

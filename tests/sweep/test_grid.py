@@ -76,7 +76,7 @@ def test_arms_and_rates_of_the_command_line_take_the_place_of_the_grids(planned)
         ("grid=rates rates=1,fast", "rates.1: input should be a valid number, "),
         ("grid=rates_sgd corpus=wmt", "rates: the setting of wmt has no reference.rates_sgd; give rates="),
         ("grid=rates arms=preln_warm corpus=mrpc", "grid: preln_warm is not defined for mrpc; the grid takes "),
-        ("grid=design corpus=iwslt14", "corpus: there is no setting 'iwslt14'; nearest: iwslt; known: bert, "),
+        ("grid=design corpus=iwslt14", "corpus: there is no setting 'iwslt14'; nearest: iwslt"),
         ("grid=bert corpus=toy", "grid: postln_warm_linear, "),
         ("grid=bert corpus=bert", "data.train: is not given"),
         ("grid=bert task=classification data=mrpc start=run@1", "start: pre-trained weights do not fit"),
