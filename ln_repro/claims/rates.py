@@ -46,7 +46,7 @@ class OverRates:
 class Ceilings(OverRates):
     """The first arm's ceiling is at least `FACTOR` times the second's, and at some rate more of its seeds train.
 
-    Contradicted if the first ceiling is known and not above the second.
+    Contradicted if the first ceiling is known and not above the second, as far as the rates between them have been run.
     """
 
     masked: bool = False  # whether the task is masked LM, where a run trains according to its loss
@@ -93,7 +93,8 @@ class Ceilings(OverRates):
         )  # fmt: skip
         if apart and difference:
             return Finding(REPRODUCED, words, None, runs, self._plain(high, low, difference))
-        if high.above is not None and low.rate is not None and (high.rate or 0.0) <= low.rate:
+        if (low.rate is not None and (high.rate or 0.0) <= low.rate
+                and high.above is not None and high.above <= (low.above or math.inf)):  # fmt: skip
             return Finding(CONTRADICTED, words, None, runs, self._plain(high, low, difference))
         if apart and high.rate is not None:
             fewest = min(len(evidence.curve(arm).get(high.rate, ())) for arm in self.compared)

@@ -48,6 +48,9 @@ def ceilings(high: Curve, low: Curve) -> Finding:
         ({1.0: of(5), 1.5: of(5), 2.0: of(0)}, {1.0: of(5), 2.0: of(0)}, INCONCLUSIVE, "-up from 1.5 to below 2"),
         ({1.0: of(5), 1.5: of(5), 2.0: of(0)}, {1.0: of(5), 1.5: of(0), 2.0: of(0)}, INCONCLUSIVE, None),  # none helps
         ({1.0: of(5), 1.5: of(5), 2.0: of(0)}, {1.0: of(0), 1.5: of(0)}, INCONCLUSIVE, "lower rates"),
+        (curve(0, 0), curve(5, 0), CONTRADICTED, None),  # below the lowest rate, at which the other trains
+        ({4.0: of(0), 8.0: of(0)}, curve(5, 0), INCONCLUSIVE, "lower rates"),  # it may train at 2
+        ({1.0: of(5), 8.0: of(0)}, curve(5, 0), INCONCLUSIVE, "up from 2 to below 8"),
         (curve(0, 0, 0), curve(0, 0, 0), INCONCLUSIVE, "lower rates of Post-LN with warm-up and lower rates of Post"),
         (curve(0, 0) | {0.5: of(0, 2)}, curve(0, 0), INCONCLUSIVE, "3 seeds at 0.5"),
         (curve(5, 5, 0), curve(0, 0, 0), REPRODUCED, None),  # twice the lowest rate that was run
