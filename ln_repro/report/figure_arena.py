@@ -48,6 +48,7 @@ def _draw(entries: Sequence[Entry], pyplot: Any) -> Any:
     left.invert_yaxis()
     left.locator_params(axis="x", nbins=4)
     left.ticklabel_format(axis="x", useOffset=False)
+    left.tick_params(axis="x", labelsize=8)
     left.set_xlabel("test BLEU at the best rate:\nseeds, mean, 95 % interval", fontsize=8)
     right.set_xlabel(
         "largest rate at which four fifths of the seeds train\n(>: or higher; <, open: trains at no rate run)",
@@ -57,7 +58,7 @@ def _draw(entries: Sequence[Entry], pyplot: Any) -> Any:
     for axis in (left, right):
         tidy(axis)
     below = legend_below(figure, axes.flat, 3)
-    place(figure, axes, (3.4, 0.22 * len(entries) + 0.4), (0.3, 0.3), above=0.2, below=below)
+    place(figure, axes, (3.4, 0.22 * len(entries) + 0.4), (0.5, 0.3), above=0.2, below=below)
     return figure
 
 

@@ -43,7 +43,7 @@ def _draw(evidence: Mapping[str, Evidence], settings: Sequence[str], pyplot: Any
     axes[0, 0].set_ylabel("test BLEU (tokenised)")
     axes[1, 0].set_ylabel("validation NLL (bits per token)")
     below = legend_below(figure, axes.flat, 2, last=[CEILING])
-    place(figure, axes, (4.2, 2.3), (0.6, 0.25), above=0.95, below=below, right=0.45)
+    place(figure, axes, (4.2, 2.3), (0.6, 0.25), above=0.95, below=below, right=0.6)
     return figure
 
 
@@ -64,7 +64,7 @@ def _draw_setting(axes: Sequence[Any], evidence: Evidence, title: str) -> None:
                 _draw_ceiling(above, limit, 1.04 + 0.05 * number, COLOURS[norm], warm == "warm")
     above.plot([], [], "v", color=GREY, linestyle="none", label=CEILING)
     if (blind := evidence.entropies.get("source_blind_bits")) is not None:
-        _draw_limit(below, blind, "without seeing the source", 0.5, ha="center", va="bottom")
+        _draw_limit(below, blind, "without\nthe source", 1.01, va="center")
     above.set_title(title, fontsize="medium", pad=42)
     above.set_ylim(bottom=0)
     below.set_ylim(bottom=0)
