@@ -13,8 +13,6 @@ from ln_repro.records.archive import Run
 
 CURVE_SEEDS = 3
 """Minimum number of seeds for a rate to count; a verdict needs `SEEDS` at the rates next to the ceiling."""
-FACTOR = 2.0
-"""Minimum ratio of two ceilings that are said to differ."""
 SIGNIFICANT = 0.05
 """Significance level of Fisher's exact test on the numbers of seeds that train."""
 

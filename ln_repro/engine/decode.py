@@ -75,6 +75,7 @@ def translate(task: Any, model: Any, split: str, search: Namespace, device: str,
         **batch_limits(device, search.beam, len(task.target_dictionary)),
         max_positions=utils.resolve_max_positions(task.max_positions(), model.max_positions()),
         ignore_invalid_inputs=True,
+        decoding=True,
     ).next_epoch_itr(shuffle=False)
     layers, width = len(model.decoder.stack.layers), model.decoder.embed.width
     lines, limit = [""] * len(dataset), float(SEARCH_BYTES)

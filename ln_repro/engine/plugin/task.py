@@ -53,9 +53,14 @@ class LnTask(FairseqTask):
         """Return the targets as a sequence with one tensor of tokens for each sentence or block."""
         raise NotImplementedError
 
-    def get_batch_iterator(self, dataset: Any, max_tokens: int | None = None, **settings: Any) -> Any:
-        """Raise `UserError` for an example that is longer than a mini-batch; fairseq would leave it out, or fail."""
-        if max_tokens and (longest := int(dataset.sizes.max())) > max_tokens:
+    def get_batch_iterator(
+        self, dataset: Any, max_tokens: int | None = None, *, decoding: bool = False, **settings: Any
+    ) -> Any:
+        """Return mini-batches, or raise `UserError` for an example that is longer than one; fairseq would leave it out.
+
+        In decoding, which gives such an example an empty hypothesis, it is left out.
+        """
+        if max_tokens and not decoding and (longest := int(dataset.sizes.max())) > max_tokens:
             raise UserError(f"train.max_tokens: {max_tokens} is less than the longest example, {longest} tokens")
         return super().get_batch_iterator(dataset, max_tokens, **settings)
 
