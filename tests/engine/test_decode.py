@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from ln_repro.bench.trainings import stock_arguments
+from ln_repro.engine import decode
 from ln_repro.engine.decode import mean_weights, translate
 from ln_repro.engine.memory import SEARCH_BYTES, hypothesis_bytes, run_bytes
 from ln_repro.engine.plugin.model import LnTransformer, LnTransformerConfig
@@ -123,6 +124,19 @@ def test_a_batch_that_needs_too_much_memory_is_decoded_in_parts_with_the_same_hy
     assert translate(task, model, "test", search, "cpu", StopRequest()) == whole
     assert sizes[:4] == [20, 10, 5, 2] and set(sizes[4:]) <= {1, 2, 3}
     assert capsys.readouterr().out.count("out of GPU memory") == 3
+
+
+def test_a_line_that_is_too_long_for_the_model_is_left_empty(letters, build_model, monkeypatch):
+    task = translation(letters)
+    task.load_dataset("test")
+    model = LnTransformer.build_model(LnTransformerConfig(share_embeddings=True, **SMALL), task).eval()
+    sizes = task.dataset("test").sizes
+    limit = int(sizes.max()) - 1
+    monkeypatch.setattr(model, "max_positions", lambda: (limit, limit))
+    monkeypatch.setattr(decode, "batch_limits", lambda *_: {"max_tokens": limit, "max_sentences": 1})
+    search = Namespace(beam=1, lenpen=1.2, max_len_a=1.2, max_len_b=10)
+    lines = translate(task, model, "test", search, "cpu", StopRequest())
+    assert len(lines) == len(sizes) and all(lines[at] == "" for at in (sizes.max(axis=1) > limit).nonzero()[0])
 
 
 def test_the_memory_of_a_run_is_that_of_its_trainer_and_decoder():
