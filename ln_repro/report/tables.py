@@ -16,6 +16,7 @@ SCORES = {
     "test": "BLEU", "test_tokenised": "BLEU tok.", AVERAGE: "BLEU avg.", f"{AVERAGE}_tokenised": "BLEU avg. tok."
 }  # fmt: skip
 """Names of columns by key in a record."""
+OTHER_EPOCHS = "last, max: BLEU tok. after the last epoch, and at the epoch where it is highest"
 LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "_%&$#{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -32,18 +33,28 @@ def run_tables(records: Sequence[Record], own: Mapping[str, str]) -> dict[str, T
 
 
 def runs_table(records: Sequence[Record], own: Mapping[str, str]) -> Table:
-    """Return one row per run with its scores at the epoch with the lowest validation loss, without empty columns."""
+    """Return one row per run with its scores at the epoch with the lowest validation loss, without empty columns.
+
+    Beside them are the scores after the last epoch and the highest ones.
+    """
     rows = [
         {
             "exp": record["exp"], "own settings": own.get(record["id"]) or None, "seed": record["axes"]["seed"],
             "valid loss": _rounded(lowest_loss(record), 3), "accuracy": _rounded(accuracy(record), 4),
             **{name: _rounded((record["bleu"].get(key) or {}).get("score"), 2) for key, name in SCORES.items()},
-            "status": record["status"], "id": record["id"],
+            **_other_epochs(record), "status": record["status"], "id": record["id"],
         }
         for record in records
     ]  # fmt: skip
     columns = [name for name in rows[0] if any(row[name] is not None for row in rows)]
-    return {"columns": columns, "rows": [[row[name] for name in columns] for row in rows], "notes": signatures(records)}
+    notes = [*[OTHER_EPOCHS] * ("last" in columns), *signatures(records)]
+    return {"columns": columns, "rows": [[row[name] for name in columns] for row in rows], "notes": notes}
+
+
+def _other_epochs(record: Record) -> dict[str, str | None]:
+    """Return the scores on tokens after the last epoch, and the highest of all epochs."""
+    scores = [row["test_bleu_tokenised"] for row in record["epochs"] if row.get("test_bleu_tokenised") is not None]
+    return {"last": _rounded(scores[-1] if scores else None, 2), "max": _rounded(max(scores, default=None), 2)}
 
 
 def signatures(records: Sequence[Record]) -> list[str]:

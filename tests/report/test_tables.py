@@ -5,13 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ln_repro.report.tables import latex, render, run_tables, runs_table, signatures
+from ln_repro.report.tables import OTHER_EPOCHS, latex, render, run_tables, runs_table, signatures
 from tests.claims.made import made
 from tests.examples import SIGNATURE, diverged, record
 
-COLUMNS = ["exp", "seed", "valid loss", "BLEU", "BLEU tok.", "status", "id"]
-FINISHED_ROW = ["toy_preln_nowarm", 1, "2.125", "41.51", "43.25", "finished", "0123456789"]
-DIVERGED_ROW = ["toy_postln_nowarm", 2, None, None, None, "diverged", "abcdef0123"]
+COLUMNS = ["exp", "seed", "valid loss", "BLEU", "BLEU tok.", "last", "max", "status", "id"]
+FINISHED_ROW = ["toy_preln_nowarm", 1, "2.125", "41.51", "43.25", "43.25", "43.25", "finished", "0123456789"]
+DIVERGED_ROW = ["toy_postln_nowarm", 2, None, None, None, None, None, "diverged", "abcdef0123"]
 TABLES = run_tables([diverged(), record()], {})
 
 
@@ -23,16 +23,26 @@ def test_an_average_has_columns_and_signatures_of_its_own() -> None:
     }
     averaged = record(bleu=record()["bleu"] | scores)
     found = runs_table([record(), averaged], {})
-    assert found["columns"] == [*COLUMNS[:-2], "BLEU avg.", "BLEU avg. tok.", *COLUMNS[-2:]]
+    assert found["columns"] == [*COLUMNS[:-4], "BLEU avg.", "BLEU avg. tok.", *COLUMNS[-4:]]
     assert found["rows"] == [
-        [*FINISHED_ROW[:-2], None, None, *FINISHED_ROW[-2:]],
-        [*FINISHED_ROW[:-2], "42.00", "43.50", *FINISHED_ROW[-2:]],
+        [*FINISHED_ROW[:-4], None, None, *FINISHED_ROW[-4:]],
+        [*FINISHED_ROW[:-4], "42.00", "43.50", *FINISHED_ROW[-4:]],
     ]
     assert found["notes"] == [
-        *signatures([record()]), f"BLEU avg.: {signature}", f"BLEU avg. tok.: {signature.replace('13a', 'none')}",
+        OTHER_EPOCHS, *signatures([record()]), f"BLEU avg.: {signature}",
+        f"BLEU avg. tok.: {signature.replace('13a', 'none')}",
     ]  # fmt: skip
     without = record(bleu=record()["bleu"] | dict.fromkeys(scores))  # too few epochs
     assert runs_table([without], {})["rows"] == [FINISHED_ROW]
+
+
+def test_the_last_and_the_highest_score_stand_beside_that_of_the_lowest_loss() -> None:
+    first, second = record()["epochs"]
+    overfitted = record(epochs=[first, second, second | {"epoch": 3, "valid_loss": 3.0, "test_bleu_tokenised": 44.0},
+                                second | {"epoch": 4, "valid_loss": 4.0, "test_bleu_tokenised": 42.0}])  # fmt: skip
+    found = runs_table([overfitted], {})
+    row = dict(zip(found["columns"], found["rows"][0], strict=True))
+    assert [row[name] for name in ("BLEU tok.", "last", "max")] == ["43.25", "42.00", "44.00"]
 
 
 def masked() -> dict[str, Any]:
@@ -62,12 +72,16 @@ def test_csv_has_the_table_in_its_first_column() -> None:
 
 
 def test_markdown_is_aligned_and_ends_with_the_signatures() -> None:
-    name, _, *table, _, bleu, _, tokenised = render(TABLES, "md").splitlines()
+    name, _, *table, _, last, _, bleu, _, tokenised = render(TABLES, "md").splitlines()
     assert name == "### runs-toy" and len({len(line) for line in table}) == 1
     assert [[cell.strip() for cell in line.split("|")[1:-1]] for line in (table[0], table[3])] == [
         COLUMNS, [str(cell) for cell in FINISHED_ROW]
     ]  # fmt: skip
-    assert [bleu, tokenised] == [f"BLEU: {SIGNATURE}", f"BLEU tok.: {SIGNATURE.replace('13a', 'none')}"]
+    assert [last, bleu, tokenised] == [
+        OTHER_EPOCHS,
+        f"BLEU: {SIGNATURE}",
+        f"BLEU tok.: {SIGNATURE.replace('13a', 'none')}",
+    ]
 
 
 def test_latex_escapes_what_latex_would_read_as_code() -> None:
