@@ -13,7 +13,7 @@ from ln_repro.theory.checks import STACKS
 from ln_repro.theory.judge import Series, series
 from ln_repro.theory.plan import NORMS
 from ln_repro.theory.quantities import ATTENTIONS as ADDING
-from ln_repro.theory.quantities import by_depth, gradients, numbered
+from ln_repro.theory.quantities import by_depth, feed_forward_share, gradients, numbered
 from ln_repro.theory.unit import Measured, grouped, select
 
 Panels = dict[str, dict[str, Series]]
@@ -90,7 +90,8 @@ def hidden_states(measured: Measured) -> dict[str, dict[str, Any]]:
         sizes = grouped(select(measured, ("hidden_norms",), {"norm": norm, "positions": POSITIONS}), ("d", "d_ff"))
         d = max(width for width, _ in sizes)
         squares = series(numbered(measurement["square"]) for _, measurement in sizes[d, d])
-        panels[f"simplified {norm}"] = {"series": {norm: squares}, "bounds": {norm: bounds(norm, squares, d, d)}}
+        ends = bounds(norm, squares, lemmas.feed_forward_share(d, d))
+        panels[f"simplified {norm}"] = {"series": {norm: squares}, "bounds": {norm: ends}}
     for norm in NORMS:
         panel = panels[f"real {norm}"] = {"series": {}, "bounds": {}}
         selected = hidden(measured, norm)
@@ -99,9 +100,8 @@ def hidden_states(measured: Measured) -> dict[str, dict[str, Any]]:
             squares = series(numbered(states[stack]["squared"]) for _, states in selected)
             start = fmean(states[stack]["input"] for _, states in selected)
             panel["series"][f"{norm} {stack}"] = squares
-            panel["bounds"][f"{norm} {stack}"] = bounds(
-                norm, squares, model["width"], model["ffn"], start, ADDING[stack]
-            )
+            share = feed_forward_share(model, stack)
+            panel["bounds"][f"{norm} {stack}"] = bounds(norm, squares, share, start, ADDING[stack])
     return panels
 
 
@@ -110,7 +110,7 @@ def hidden(measured: Measured, norm: str) -> Measured:
     return select(measured, ("real_hidden_states",), {"norm": norm, "init": "xavier"})
 
 
-def bounds(norm: str, layers: Iterable[str], d: int, d_ff: int, *more: Any) -> Series:
-    """Return Lemma 2's bounds by layer; ``more`` as in `lemmas.pre_bounds`."""
-    post = [1 + lemmas.feed_forward_share(d, d_ff)] * 2  # the same in every layer
-    return {layer: post if norm == "postln" else [*lemmas.pre_bounds(int(layer), d, d_ff, *more)] for layer in layers}
+def bounds(norm: str, layers: Iterable[str], share: float, *more: Any) -> Series:
+    """Return Lemma 2's bounds by layer; ``share`` and ``more`` as in `lemmas.pre_bounds`."""
+    post = [1 + share] * 2  # the same in every layer
+    return {layer: post if norm == "postln" else [*lemmas.pre_bounds(int(layer), share, *more)] for layer in layers}

@@ -30,12 +30,13 @@ def feed_forward_share(d: int, d_ff: int) -> float:
     return 2 * d * d_ff / (d + d_ff) ** 2
 
 
-def pre_bounds(passed: int, d: int, d_ff: int, start: float = 1.0, attentions: int = 1) -> Interval:
+def pre_bounds(passed: int, share: float, start: float = 1.0, attentions: int = 1) -> Interval:
     """Return bounds on E norm^2 / d of Pre-LN's stream after ``passed`` layers (Lemma 2); it is ``start`` before them.
 
-    Each attention of a layer adds norm^2 of a mean over positions: between 0, if these cancel, and d, if they agree.
+    A layer's feed-forward adds ``share``, and each of its attentions norm^2 of a mean over positions: between 0, if
+    these cancel, and d, if they agree.
     """
-    least = start + passed * feed_forward_share(d, d_ff)
+    least = start + passed * share
     return least, least + passed * attentions
 
 

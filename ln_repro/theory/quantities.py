@@ -123,9 +123,10 @@ def post_square(unit: Unit, result: Measurement, stack: str | None = None) -> Cu
 
 def pre_place(unit: Unit, result: Measurement, stack: str | None = None) -> Curve:
     """Read the relative position of Pre-LN's norm^2 between Lemma 2's bounds, from 0 (lower) to 1 (upper)."""
-    start, attentions = (result[stack]["input"], ATTENTIONS[stack]) if stack else (1.0, 1)
-    least = feed_forward_share(unit, stack)
-    return [((square - start) / passed - least) / attentions for passed, square in enumerate(squares(result, stack), 1)]
+    given = (result[stack]["input"], ATTENTIONS[stack]) if stack else ()
+    curve, share = squares(result, stack), feed_forward_share(unit, stack)
+    bounds = [lemmas.pre_bounds(passed, share, *given) for passed in range(1, len(curve) + 1)]
+    return [(square - low) / (high - low) for square, (low, high) in zip(curve, bounds, strict=True)]
 
 
 def pre_slope(unit: Unit, result: Measurement, stack: str | None = None) -> Curve:

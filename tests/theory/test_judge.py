@@ -118,6 +118,17 @@ def test_the_figures_of_one_claim_have_points_in_every_panel(id: str) -> None:
         assert panel and all(panel.values()), panel
 
 
+def test_the_bounds_of_lemma_2_start_at_the_input_and_count_each_attention() -> None:
+    made = [(unit, fabricated(unit)) for unit in units(QUICK, ["TH-2", "TH-3"]) if unit.seed <= 2]
+    ends = {name: panel["bounds"] for name, panel in figures(made)["hidden_states"].items()}
+    c = 4 / 9
+    assert ends["simplified preln"]["preln"]["12"] == [1 + 12 / 2, 1 + 12 * 3 / 2]
+    assert ends["simplified postln"]["postln"]["12"] == [1.5, 1.5]
+    assert ends["real preln"]["preln encoder"]["6"] == pytest.approx([1.5 + 6 * c, 1.5 + 6 * (c + 1)])
+    assert ends["real preln"]["preln decoder"]["6"] == pytest.approx([1.5 + 6 * c, 1.5 + 6 * (c + 2)])
+    assert ends["real postln"]["postln decoder"]["6"] == pytest.approx([1 + c, 1 + c])
+
+
 def test_what_was_not_measured_is_named() -> None:
     made = [one for one in measured() if one[0].settings.get("init") != "fairseq"]
     note = found("TH-6", made)["note"]
