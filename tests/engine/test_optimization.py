@@ -80,11 +80,14 @@ def test_schedule_gives_each_update_its_own_rate_also_where_a_checkpoint_stopped
 
 
 def test_sgd_and_rectified_adam_are_torchs():
-    """SGD without momentum (section 3.2), and RAdam with decoupled weight decay."""
+    """SGD without momentum (section 3.2), and RAdam with decoupled weight decay, unlike SGD's."""
     settings = {"lr": 1e-2, "betas": BETAS, "weight_decay": 0.1, "decoupled_weight_decay": True}
     radam = AdamConfig(beta1=BETAS[0], beta2=BETAS[1], weight_decay=0.1, lr=[1e-2])
     for make, theirs in (
-        (lambda params: Sgd(SgdConfig(lr=[1e-2]), params), lambda params: torch.optim.SGD(params, lr=1e-2)),
+        (
+            lambda params: Sgd(SgdConfig(weight_decay=0.1, lr=[1e-2]), params),
+            lambda params: torch.optim.SGD(params, lr=1e-2, weight_decay=0.1),
+        ),
         (lambda params: RAdam(radam, params), lambda params: torch.optim.RAdam(params, **settings)),
     ):
         a, b = parameters(), parameters()

@@ -289,6 +289,10 @@ def test_the_weights_and_states_of_ngpt_are_unit_vectors_when_new(build_model):
             torch.testing.assert_close(found, expected)
     states = model.encoder(torch.randint(4, 40, (3, 6)))["x"].norm(dim=-1)
     torch.testing.assert_close(states, torch.ones_like(states))
+    x = torch.randn(3, 32)
+    logits = x @ model.decoder.projection.weight.T  # the factor is 1; its parameter, 1 / sqrt(32)
+    torch.testing.assert_close(model.decoder.projection(x), logits)
+    assert model.decoder.projection.factor.weight.unique().item() == pytest.approx(32**-0.5)
     rates = [module.rate for module in model.modules() if hasattr(module, "rate")]
     assert len(rates) == 10 and all((rate.value - FIRST_RATE).abs().max() < 1e-9 for rate in rates)
 

@@ -11,8 +11,9 @@ from ln_repro.claims.verdict import near
 from ln_repro.theory import lemmas
 from ln_repro.theory.checks import CHECKS, Check
 from ln_repro.theory.figures import figures
-from ln_repro.theory.judge import examine, judge
+from ln_repro.theory.judge import decide, examine, judge, why
 from ln_repro.theory.plan import POSITIONS, QUICK, Scale, units
+from ln_repro.theory.quantities import upper_exponent
 from ln_repro.theory.unit import Measured, Measurement, Unit
 from tests.theory.measured import found
 
@@ -99,7 +100,24 @@ def test_what_is_undecided_says_why_and_what_decides_it() -> None:
     wide = [(unit, {"ratio": 1 + 0.02 * (unit.seed % 5 - 2)}) for unit, _ in measured(seeds=10) if unit.what == "relu"]
     finding = found("TH-1", wide)
     assert finding["verdict"] == "inconclusive"
-    assert "contains the bound 0.991" in finding["note"] and "seeds decide it" in finding["note"]
+    assert "contains the bound 0.991" in finding["note"] and "about 60 seeds decide it" in finding["note"]
+
+
+def test_the_number_of_seeds_for_a_ratio_is_computed_on_the_logarithms() -> None:
+    check = next(check for check in CHECKS if check.quantity == "largest over smallest")  # at most 2.2
+    needed, _ = why(check, [2.0, 2.5] * 5)
+    half = math.log(2.5 / 2) / 2 / 3 * 2.2622  # 3 is the root of 9 degrees of freedom, 2.2622 Student's quantile
+    assert needed == math.ceil(10 * (half / (math.log(2 * 2.5) / 2 - math.log(2.2))) ** 2)
+
+
+def test_what_must_hold_in_every_draw_fails_if_it_does_not_hold_in_one() -> None:
+    (check,) = [check for check in CHECKS if check.quantity == "spectral norm over sqrt(d) / norm of y"]
+    assert decide(check, [1.0] * 10) == "reproduced"
+    assert decide(check, [1.0] * 9 + [1 + 2e-8]) == "contradicted"
+
+
+def test_the_upper_half_of_the_layers_decides_about_large_l() -> None:
+    assert upper_exponent([9, 1, *(layer**-0.5 for layer in (3, 4, 5, 6))]) == pytest.approx(-0.5)
 
 
 def test_a_finding_is_json_and_has_its_curve_by_depth_or_layer() -> None:
