@@ -5,7 +5,7 @@ from ln_repro.experiment.settings import Experiment
 
 
 def try_own_scheme(experiment: Experiment) -> None:
-    """Pass random numbers through the stacks of a model with the experiment's own scheme, if it has one.
+    """Initialise a model with the experiment's own scheme, if it has one, and pass random numbers through its stacks.
 
     Raises:
         UserError: the scheme fails, or returns something else than its input's shape; the message has the file's line.
@@ -14,8 +14,9 @@ def try_own_scheme(experiment: Experiment) -> None:
     if own is None or own.path is None:  # without a path, the text is that of an earlier run
         return
     import torch
-    from torch import Tensor
+    from torch import Tensor, nn
 
+    from ln_repro.engine.plugin import init
     from ln_repro.engine.plugin.layers import DecoderLayer, EncoderLayer, Shape, Stack
     from ln_repro.engine.plugin.residual import Residual
     from ln_repro.engine.plugin.schemes.registry import failure
@@ -40,7 +41,9 @@ def try_own_scheme(experiment: Experiment) -> None:
             for module in stack.modules():
                 if isinstance(module, Residual):
                     module.register_forward_hook(check)
-            stack(x, *context)
+            projection = stack.scheme.projection(model.width, 4)
+            init.initialise([nn.Embedding(4, model.width, 1)], [stack], projection, experiment.init)
+            projection(stack(x, *context))
     except LnReproError:
         raise
     except (Exception, SystemExit) as error:

@@ -19,6 +19,7 @@ class Mine(Residual):
     def forward(self, x, branch):
         return x + self.drop(branch(self.norm(x)))
 """
+STATIC = "    @staticmethod\n    def "
 
 
 @pytest.mark.slow
@@ -80,6 +81,12 @@ def test_a_file_without_the_scheme_is_one_line(command, text, overrides, message
         (OWN.replace("return", "y ="), "Mine.forward in {file} returns a NoneType for self_attn of layer 0;"),
         (OWN.replace("x + self", "x[0]  # "), "{file} returns a tensor of shape (2, 64) for self_attn of layer 0;"),
         (OWN.replace("x + ", "(x[0] if isinstance(x, tuple) else x,)  # "), "returns a tuple for ffn of layer 5;"),
+        (
+            OWN + STATIC + "constrain(modules): math",
+            "{file}, line 10, fails with NameError: name 'math' is not defined",
+        ),
+        (OWN + STATIC + "projection(width, words): math", "{file}, line 10, fails with NameError: name 'math' is not"),
+        (OWN + STATIC + "gain(place): pass", "{file} fails with TypeError: unsupported operand type(s) for *"),
     ],
 )
 def test_a_mistake_in_a_scheme_is_found_before_anything_is_prepared(text, message, empty_place, refused):
