@@ -186,7 +186,8 @@ FIGURE_6 = Figure(
     ((Panel("", "loss", FIGURE_6_ARMS, FIGURE_6_LOSS),),),
     about="postln_nowarm_fixed",
 )
-"""The paper does not state which runs its other two curves are; here they are the last two, one of them its "best"."""
+"""The paper's other two curves are Post-LN without warm-up at a large rate, and its best run. It states neither the
+rate nor which run is the best; the candidates here are the second and third arm, and the last two."""
 
 FIGURES = {
     "figure_2": FIGURE_2, "figure_4": FIGURE_4, "figure_5": FIGURE_5, "figure_5a": FIGURE_5A, "figure_6": FIGURE_6
