@@ -42,7 +42,7 @@ def instability(run: Run) -> dict[int, float]:
 
 
 def weight_changes(run: Run) -> dict[int, float]:
-    """Return the largest ||dW|| / ||W|| of any matrix by one update."""
+    """Return the largest ||dW|| / ||W|| of any matrix of a layer by one update."""
     return {update: max(max(of_kind) for of_kind in values["weights"].values())
             for update, values in probes(run, "updates")}  # fmt: skip
 

@@ -8,7 +8,7 @@ def try_own_scheme(experiment: Experiment) -> None:
     """Initialise a model with the experiment's own scheme, if it has one, and pass random numbers through its stacks.
 
     Raises:
-        UserError: the scheme fails, or returns something else than its input's shape; the message has the file's line.
+        UserError: the scheme fails, or does not return a tensor of its input's shape; the message has the file's line.
     """
     own, model = experiment.norm_file, experiment.model
     if own is None or own.path is None:  # without a path, the text is that of an earlier run
@@ -21,7 +21,7 @@ def try_own_scheme(experiment: Experiment) -> None:
     from ln_repro.engine.plugin.residual import Residual
     from ln_repro.engine.plugin.schemes.registry import failure
 
-    alone = experiment.task != "translation"
+    encoder_only = experiment.task != "translation"
     x = torch.randn(5, 2, model.width)
 
     def check(residual: Residual, _: object, output: object) -> None:
@@ -35,8 +35,9 @@ def try_own_scheme(experiment: Experiment) -> None:
         )
 
     try:
-        shape = Shape(f"{own.path}:{own.class_name}", model.layers, model.width, model.ffn, model.heads, 0.1, alone)
-        for kind, context in ((EncoderLayer, [None]), (DecoderLayer, [x, None, None]))[: 1 if alone else 2]:
+        name = f"{own.path}:{own.class_name}"
+        shape = Shape(name, model.layers, model.width, model.ffn, model.heads, 0.1, encoder_only)
+        for kind, context in ((EncoderLayer, [None]), (DecoderLayer, [x, None, None]))[: 1 if encoder_only else 2]:
             stack = Stack(kind, shape)
             for module in stack.modules():
                 if isinstance(module, Residual):

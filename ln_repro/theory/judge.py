@@ -15,8 +15,8 @@ from ln_repro.theory import quantities
 from ln_repro.theory.checks import CHECKS, DEPTHS, Check
 from ln_repro.theory.unit import Measured, grouped, select
 
-WITHOUT = "reported"
-"""The verdict of checks that are only reported."""
+REPORTED = "reported"
+"""In place of a verdict, for checks that are only reported."""
 Series = dict[str, list[float]]
 """The mean and both ends of its interval, by layer or depth; the keys are text, for JSON."""
 
@@ -48,7 +48,7 @@ def finding(id: str, measured: Measured) -> dict[str, Any]:
     """
     checks = [check for check in CHECKS if check.claim == id]
     parts = [part for check in checks if (part := examine(check, measured))]
-    judged = [part for part in parts if part.verdict != WITHOUT]
+    judged = [part for part in parts if part.verdict != REPORTED]
     result = all_of(part.verdict for part in judged)
     missing = list(dict.fromkeys(check.part for check in checks if not any(p.part == check.part for p in parts)))
     settings = {f"{part.part}: {part.quantity}: {part.rule}": part.settings for part in parts}
@@ -81,7 +81,7 @@ def examine(check: Check, measured: Measured) -> Part | None:
         every += quantities
     if not every:
         return None
-    result = WITHOUT if check.how == WITHOUT else all_of(decide(check, values) for values in every)
+    result = REPORTED if check.how == REPORTED else all_of(decide(check, values) for values in every)
     _, reason = max(why(check, values) for values in every) if result == INCONCLUSIVE else (0, None)
     around, seeds = hull([*settings.values()]), min(map(len, every))
     return Part(check.part, check.quantity, around, check.rule, result, seeds, settings, reason)

@@ -25,7 +25,7 @@ def measure(units: Sequence[Unit], kept: Path, progress: Callable[[int], None]) 
     with kept.open("a+b") as file:
         progress(len(units) - len(missing))
         file.write(end_of_torn_line(file))
-        for unit, result in zip(missing, apply(made, missing, several=True), strict=True):
+        for unit, result in zip(missing, apply(run_unit, missing, several=True), strict=True):
             results[unit.key] = result
             line = json.dumps({"unit": unit.key, "numerics": NUMERICS, "found": result}) + "\n"
             file.write(line.encode())
@@ -34,8 +34,8 @@ def measure(units: Sequence[Unit], kept: Path, progress: Callable[[int], None]) 
     return [(unit, results[unit.key]) for unit in units]
 
 
-def made(unit: Unit) -> Measurement:
-    """Return the measurement of a unit, made with one thread."""
+def run_unit(unit: Unit) -> Measurement:
+    """Return the measurement of a unit, computed by one thread."""
     torch.set_num_threads(1)
     return MEASURES[unit.what](unit)
 

@@ -20,8 +20,7 @@ from ln_repro.engine.plugin.residual import Residual
 def outputs_of(model: Any, sample: dict[str, Any]) -> dict[str, list[Tensor]]:
     """Return the output of each residual connection for a mini-batch, by stack.
 
-    The output of the stack's final norm is the last, if there is one. Of connections with several streams, it is the
-    first one.
+    If the stack has a final norm, its output comes last. A connection with several streams contributes the first.
     """
     outputs: dict[str, list[Tensor]] = {name: [] for name in model.stacks}
 
@@ -45,7 +44,7 @@ def relative_changes(
 
     ``weights`` has ||dW|| / ||W|| by kind of weight and layer, and ``outputs`` has ||dy|| / ||y|| by stack and
     sub-layer, where y are the outputs of the residual connection for all tokens of the mini-batches, padding included.
-    In stacks with a final norm, its output follows: the last value is always that of what the stack returns.
+    A final norm, if there is one, comes last, so that the last value is always that of the stack's output.
 
     Args:
         model: a model in evaluation mode, which is not changed.

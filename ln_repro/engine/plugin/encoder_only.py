@@ -1,4 +1,4 @@
-"""Models with an encoder alone, which has the layers of translation, and a softmax or a classifier on top."""
+"""Encoder-only models: the translation model's encoder with a softmax or a classifier on top."""
 
 from typing import Any
 
@@ -77,6 +77,6 @@ class LnClassifier(EncoderOnly):
 
 def build_encoder(cfg: LnTransformerConfig, words: Any) -> Encoder:
     """Return an encoder for a dictionary, not yet initialised."""
-    shape = Shape(cfg.norm, cfg.layers, cfg.width, cfg.ffn, cfg.heads, cfg.dropout, alone=True)
+    shape = Shape(cfg.norm, cfg.layers, cfg.width, cfg.ffn, cfg.heads, cfg.dropout, encoder_only=True)
     embedding = nn.Embedding(len(words), cfg.width, words.pad())
     return Encoder(words, TokenEmbedding(embedding, cfg.dropout), Stack(EncoderLayer, shape))

@@ -14,7 +14,7 @@ from ln_repro.engine.plugin.sub_layers import Attention, FeedForward, State, Sub
 
 @dataclass(frozen=True)
 class Shape:
-    """Dimensions of encoder and decoder, or of an encoder alone."""
+    """Dimensions of encoder and decoder, or of an encoder-only model."""
 
     norm: str
     layers: int
@@ -22,14 +22,14 @@ class Shape:
     ffn: int
     heads: int
     dropout: float
-    alone: bool = False
+    encoder_only: bool = False
 
     @property
     def scheme(self) -> type[Residual]:
         return scheme_of(self.norm)
 
     def place(self, decoder: bool, layer: int = 0, kind: Kind = "self_attn") -> Place:
-        return Place(decoder, self.layers, 0 if self.alone else self.layers, layer, kind)
+        return Place(decoder, self.layers, 0 if self.encoder_only else self.layers, layer, kind)
 
     def residual(self, sub_layer: SubLayer, place: Place) -> Residual:
         """Return a new residual connection around a new sub-layer, in which it may change modules."""

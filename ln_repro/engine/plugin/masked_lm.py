@@ -70,7 +70,7 @@ class MaskedBlocks(Blocks):
             self.targets.set_epoch(epoch)
 
     def collater(self, samples: Sequence[Item]) -> dict[str, Any]:
-        """Return a mini-batch, whose ``target`` and ``ntokens`` are the tokens to predict alone; {} for no blocks."""
+        """Return a mini-batch, whose ``target`` and ``ntokens`` cover only the tokens to predict; {} for no blocks."""
         if not samples:
             return {}
         indices, inputs, targets = zip(*samples, strict=True)

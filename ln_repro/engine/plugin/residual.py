@@ -17,7 +17,7 @@ Kind = Literal["self_attn", "cross_attn", "ffn"]
 
 @dataclass(frozen=True)
 class Place:
-    """The position of a residual connection in the model, which has no decoder layers if it is an encoder alone."""
+    """The position of a residual connection in the model; an encoder-only model has 0 decoder layers."""
 
     decoder: bool
     encoder_layers: int

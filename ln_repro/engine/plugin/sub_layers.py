@@ -55,7 +55,7 @@ class Attention(nn.Module):
         return norm(x.view(time, batch, self.heads, width // self.heads)).to(x.dtype).permute(1, 2, 0, 3)
 
     def _keys_and_values(self, source: Tensor, state: State | None) -> tuple[Tensor, Tensor]:
-        """Return those of ``source`` and, with ``state``, of earlier positions; they are added to it."""
+        """Return keys and values of ``source``, after those in ``state`` if there is one, which is extended."""
         if state is not None and self.cross and self in state:
             return state[self]
         k, v = self.split(self.k_proj(source), self.k_norm), self.split(self.v_proj(source), self.v_norm)

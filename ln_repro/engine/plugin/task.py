@@ -1,4 +1,4 @@
-"""The base of all tasks, with settings and loss sums, that of tasks for an encoder alone, and the translation task."""
+"""The base classes of all tasks and of encoder-only tasks, and the translation task."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -76,7 +76,7 @@ class EncoderTaskConfig(LnTaskConfig):
 
 
 class EncoderTask(LnTask):
-    """A task for an encoder alone, with one dictionary, which includes the mask, as in pre-training."""
+    """A task of an encoder-only model. Its one dictionary always includes the mask, to fit pre-trained weights."""
 
     def __init__(self, cfg: EncoderTaskConfig, dictionary: Dictionary) -> None:
         super().__init__(cfg)

@@ -64,10 +64,10 @@ class SubLN(PreLN):
 
 
 class HybridNorm(Residual):
-    """Norms of queries, keys and values instead of one before attention, then Post-LN's around the feed-forward.
+    """Norms of queries, keys and values instead of one before attention, and a norm of the stream before feed-forward.
 
-    The feed-forward's norm is before its addition, so that a final norm follows (Zhuo et al. 2025). Attention to the
-    encoder, which their language models lack, is treated as self-attention is.
+    The feed-forward maps x to y + FFN(y), y = LN(x), and a final norm follows the last layer (Zhuo et al. 2025).
+    Attention to the encoder, which their language models lack, is treated as self-attention is.
     """
 
     final_norm = True

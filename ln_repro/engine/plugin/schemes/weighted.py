@@ -62,7 +62,7 @@ class AdminClosed(Residual):
 
 
 class Admin(AdminClosed):
-    """The same, where omega is initially the standard deviation of all earlier outputs on a mini-batch."""
+    """Admin as published: omega is initially the standard deviation of the sum of all earlier outputs (`measure`)."""
 
 
 @torch.no_grad()
@@ -91,7 +91,7 @@ def measure(model: nn.Module, forward: Callable[[], object]) -> None:
 class TFixup(Residual):
     """No norm; smaller initial branches and embeddings, by depth (Huang et al. 2020).
 
-    In a model with an encoder alone, the factors are those of the encoder.
+    The factors of an encoder-only model are those of the encoder.
     """
 
     def __init__(self, width: int, dropout: float, place: Place) -> None:
