@@ -1,4 +1,4 @@
-"""An experiment and a record that tests change what they are about in."""
+"""A standard experiment and a standard record, which tests modify."""
 
 from typing import Any
 

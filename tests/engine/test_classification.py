@@ -1,4 +1,4 @@
-"""Classification: what a block is made of, how right answers are counted, and the weights that a model starts from."""
+"""Classification: the blocks, the accuracy, and the weights that a model starts from."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def some_pairs(words, number=40, seed=3):
     return LabelledPairs(side(), side(), [index % 2 for index in range(number)], words, seed)
 
 
-def test_a_block_is_both_sentences_behind_a_mark_and_mini_batches_count_pairs_and_pad_their_end(words):
+def test_a_block_is_a_mark_and_both_sentences_and_mini_batches_count_pairs(words):
     pairs = some_pairs(words)
     assert [len(block) for _, block, _ in pairs] == pairs.sizes.tolist()
     batch = pairs.collater([pairs[index] for index in (0, 1, 5)])
@@ -41,15 +41,15 @@ def test_a_block_is_both_sentences_behind_a_mark_and_mini_batches_count_pairs_an
         assert row[: len(block)] == block and set(row[len(block) :]) <= {words.pad()}
 
 
-def test_pairs_come_in_an_order_of_the_seed(words):
+def test_the_seed_determines_the_order_of_pairs(words):
     orders = [some_pairs(words, seed=seed).ordered_indices().tolist() for seed in (3, 3, 4)]
     assert orders[0] == orders[1] != orders[2] and sorted(orders[2]) == list(range(40)) != orders[0]
 
 
 @pytest.mark.usefixtures("double")
 @torch.no_grad()
-def test_accuracy_is_counted_over_all_mini_batches_and_class_one_is_no_padding(words):
-    """Mini-batches of unequal size: a mean of their accuracies would be another number."""
+def test_accuracy_is_counted_over_all_mini_batches_and_class_one_is_not_padding(words):
+    """Mini-batches are of unequal size, so the mean of their accuracies would differ."""
     pairs, model = some_pairs(words, 41), encoder_only(LnClassifier, words).eval()
     loss = criterion(0.0, kind=Classified, target=None)
     logs, right, nats = [], 0, 0.0

@@ -1,4 +1,4 @@
-"""Masked language modelling: what is hidden, when it changes, and the model that guesses it."""
+"""Masked language modelling: which tokens are hidden, when the masks change, and the model."""
 
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -35,7 +35,7 @@ def some_text(number=300, length=128, seed=3):
     return Sentences(torch.randint(4, 4 + WORDS, (length,), generator=draw) for _ in range(number))
 
 
-def test_fifteen_percent_is_asked_for_and_split_as_bert_does(words):
+def test_fifteen_percent_are_predicted_and_split_as_in_bert(words):
     text = some_text()
     found, mask = blocks(words, text)
     shown, hidden = (torch.stack([block[part] for block in found]) for part in (1, 2))
@@ -60,7 +60,7 @@ def of_epoch(epoch, found):
     return torch.stack([shown for _, shown, _ in found])
 
 
-def test_masks_are_new_in_every_epoch_of_training_alone_and_come_again_with_the_epoch(words):
+def test_masks_change_in_every_epoch_of_training_only_and_depend_on_nothing_but_the_epoch(words):
     text = some_text(20)
     found, again, other = (blocks(words, text, seed=seed)[0] for seed in (7, 7, 8))
     first, second = of_epoch(1, found), of_epoch(2, found)
@@ -71,8 +71,8 @@ def test_masks_are_new_in_every_epoch_of_training_alone_and_come_again_with_the_
     assert torch.equal(of_epoch(1, validation), of_epoch(2, validation))
 
 
-def test_masks_do_not_depend_on_who_else_draws_them(words):
-    """Training and validation read ahead in threads of their own; NumPy's generator is the same for all."""
+def test_masks_do_not_depend_on_other_threads(words):
+    """Training and validation prefetch in separate threads, which share NumPy's generator."""
     text = some_text(200)
     datasets = [blocks(words, text)[0] for _ in range(4)]
     alone = of_epoch(1, blocks(words, text)[0])
@@ -80,7 +80,7 @@ def test_masks_do_not_depend_on_who_else_draws_them(words):
         assert all(torch.equal(shown, alone) for shown in threads.map(of_epoch, [1] * 4, datasets))
 
 
-def test_a_mini_batch_asks_for_the_hidden_tokens_alone(words):
+def test_a_mini_batch_predicts_only_the_hidden_tokens(words):
     found, _ = blocks(words, Sentences([*some_text(3, 40), *some_text(1, 11)]))
     samples = [found[index] for index in range(4)]
     batch = found.collater(samples)
@@ -91,7 +91,7 @@ def test_a_mini_batch_asks_for_the_hidden_tokens_alone(words):
     assert batch["ntokens"] == len(places) == sum(int(s[2].ne(words.pad()).sum()) for s in samples)
 
 
-def test_blocks_are_batched_with_their_like_and_not_with_their_neighbours(words):
+def test_blocks_are_batched_by_size_and_not_with_their_neighbours(words):
     found, _ = blocks(words, Sentences([*some_text(50, 16), *some_text(1, 5)]))
     order = found.ordered_indices()
     assert sorted(order) == list(range(51)) and order[0] == 50
@@ -118,7 +118,7 @@ def test_text_is_cut_into_blocks_of_one_length(tmp_path):
 
 @pytest.mark.usefixtures("double")
 @torch.no_grad()
-def test_logits_are_those_of_the_positions_asked_for_and_padding_changes_none(words):
+def test_logits_are_those_of_the_given_positions_and_padding_changes_none(words):
     model = encoder_only(LnEncoder, words).eval()
     tokens = torch.randint(4, WORDS, (3, 9))
     tokens[2, 6:] = words.pad()
@@ -129,7 +129,7 @@ def test_logits_are_those_of_the_positions_asked_for_and_padding_changes_none(wo
     torch.testing.assert_close(model(tokens, asked)[0], expected)
 
 
-def test_a_mini_batch_of_which_nothing_is_hidden_has_no_loss_and_no_gradient(words):
+def test_a_mini_batch_without_hidden_tokens_has_no_loss_and_no_gradient(words):
     found, _ = blocks(words, some_text(1, 12))
     shown = found[0][1]
     batch = found.collater([(0, shown, torch.full_like(shown, words.pad()))])

@@ -14,7 +14,7 @@ from ln_repro.engine.plugin.schedules import RampAndTail, RampAndTailConfig
 
 BETAS = (0.9, 0.98)
 ROUNDING = 1e-5
-"""Of float32, relative: more than sums of `TOKENS` and of `WORDS` terms can err by in any order."""
+"""Relative tolerance in float32, above the error of a sum of `TOKENS` or `WORDS` terms in any order."""
 TOKENS, WORDS = 14, 12
 
 
@@ -38,7 +38,7 @@ def test_loss_and_gradient_are_fairseqs(epsilon, kind, tolerance):
 
 
 def parameters():
-    """Return some in float64, in which two ways to one result differ by far less than 1e-9 on any processor."""
+    """Return parameters in float64, in which the order of operations changes results by far less than 1e-9."""
     torch.manual_seed(0)
     return [torch.nn.Parameter(torch.randn(shape, dtype=torch.float64)) for shape in ((20, 30), (7,))]
 
@@ -58,14 +58,14 @@ def adam(params, lr=1e-3, weight_decay=0.0):
 
 @pytest.mark.parametrize(("scale", "weight_decay"), [(1.0, 0.01), (1e-6, 0.0), (1e-8, 0.0)])
 def test_adam_is_fairseqs_on_any_gradients(scale, weight_decay):
-    """Tiny gradients tell where epsilon stands: torch's own Adam is 8e-4 away at 1e-6."""
+    """Tiny gradients show where epsilon is added: torch's own Adam differs by 8e-4 at 1e-6."""
     a, b = parameters(), parameters()
     theirs = FairseqAdam(b, lr=1e-3, betas=BETAS, eps=1e-8, weight_decay=weight_decay)
     difference = steps(adam(a, weight_decay=weight_decay), a, scale) - steps(theirs, b, scale)
     assert difference.abs().max() < 1e-9
 
 
-def test_schedule_gives_each_update_its_own_rate_also_where_a_checkpoint_stopped():
+def test_each_update_has_its_own_rate_also_after_a_resume():
     """fairseq calls step_update(n) after n updates, on resuming before the length of the run is known.
 
     The rate then set is that of update n + 1.

@@ -1,4 +1,4 @@
-"""In bf16 and on a GPU, training and decoding give what they give in fp32 on the CPU, except for rounding."""
+"""In bf16 and on a GPU, training and decoding give the results of fp32 on the CPU, except for rounding."""
 
 from statistics import fmean
 

@@ -1,4 +1,4 @@
-"""The gradients that a probe reports, against the mean written out; and that it leaves the training alone."""
+"""The gradient norms that a probe reports, against their definitions; it does not change the training."""
 
 import pytest
 import torch
@@ -49,7 +49,7 @@ def test_the_norm_is_that_of_the_mean_and_not_the_mean_of_norms(build_model):
     assert found["noise"]["decoder.w2"][1] == pytest.approx(noise)
 
 
-def test_gradients_that_fp16_cannot_hold_are_scaled_on_the_way(build_model):
+def test_gradients_too_small_for_fp16_are_scaled(build_model):
     """They are then nearer to those in fp32 than those in bf16, which has three bits fewer."""
     model = build_model(**SIZE, dropout=0.0)
     batch = {**sample(1), "ntokens": 2**26}  # so that the mean's gradients are tiny

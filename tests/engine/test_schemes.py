@@ -1,4 +1,4 @@
-"""Every scheme against the formulas of its paper, written out in plain functions; its constants and first weights."""
+"""Every scheme against the formulas of its paper, written as plain functions; its constants and initial weights."""
 
 import math
 
@@ -184,7 +184,7 @@ def stack(norm, kind=EncoderLayer):
 @torch.no_grad()
 def test_a_stack_is_its_papers_formula(norm, kind):
     made = stack(norm, kind)
-    for parameter in made.parameters():  # biases, norms and factors are not told from nothing when new
+    for parameter in made.parameters():  # new biases, norms and factors would have no effect
         parameter += 0.2 * torch.randn_like(parameter)
     x, memory = torch.randn(TIME, BATCH, WIDTH), torch.randn(TIME + 2, BATCH, WIDTH)
     decodes = kind is DecoderLayer
@@ -195,7 +195,7 @@ def test_a_stack_is_its_papers_formula(norm, kind):
 @pytest.mark.parametrize("norm", SCHEMES)
 @pytest.mark.parametrize("kind", [EncoderLayer, DecoderLayer])
 @torch.no_grad()
-def test_what_every_branch_adds_is_dropped(norm, kind):
+def test_dropout_applies_to_the_output_of_every_branch(norm, kind):
     """With dropout 1, the output does not depend on the sub-layers."""
     made = Stack(kind, Shape(norm, LAYERS, WIDTH, FFN, HEADS, 1.0))
     for parameter in made.parameters():
@@ -215,7 +215,7 @@ def place(layers, decoder=False, layer=0, alone=False):
 
 
 def places(layers):
-    """Return places in the encoder, in the decoder, and in an encoder alone."""
+    """Return places in the encoder, in the decoder, and in an encoder-only model."""
     return place(layers), place(layers, decoder=True), place(layers, alone=True)
 
 
@@ -278,7 +278,7 @@ def test_a_gain_multiplies_what_its_paper_says_and_nothing_else(build_model, nor
         torch.testing.assert_close(values, factor * plain[name])
 
 
-def test_the_weights_and_states_of_ngpt_are_unit_vectors_when_new(build_model):
+def test_the_initial_weights_and_states_of_ngpt_are_unit_vectors(build_model):
     model = build_model(norm="ngpt", share_embeddings=True, **SMALL).eval()
     for name, parameter in model.named_parameters():
         if parameter.dim() == 2 and not name.endswith("_norm.weight"):
@@ -297,7 +297,7 @@ def test_the_weights_and_states_of_ngpt_are_unit_vectors_when_new(build_model):
     assert len(rates) == 10 and all((rate.value - FIRST_RATE).abs().max() < 1e-9 for rate in rates)
 
 
-def test_admin_starts_from_what_a_mini_batch_gathers(build_model):
+def test_admin_starts_from_the_variances_on_a_mini_batch(build_model):
     """Each weight is the standard deviation of the stream so far, as an ordinary pass shows it."""
     model = build_model(norm="admin", **SMALL).train()
     source, target = torch.randint(4, 40, (3, 6)), torch.randint(4, 40, (3, 5))

@@ -1,4 +1,4 @@
-"""The rate of every update against the closed forms of the paper, written out a second time."""
+"""The rate of every update against an independent form of the paper's formulas."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Small measurements, of the honest model or of a broken one, and what is found in them."""
+"""Small measurements of the correct model or of a broken one, and their findings."""
 
 from typing import Any
 

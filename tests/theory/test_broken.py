@@ -98,15 +98,15 @@ def test_a_check_fails(
 
 
 def test_boundedness_fails_without_the_norm_that_makes_positions_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inputs of uneven size stay uneven if the norm on the stream is taken out."""
+    """Inputs of uneven size stay uneven if the norm on the stream is removed."""
 
     def layer(x: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
         x5 = x + feed_forward(layer_norm(x), weights)
         return x5, x5
 
-    honest = simplified.inputs
+    even = simplified.inputs
     uneven = torch.linspace(1, 3, 8)[:, None]
-    monkeypatch.setattr(simplified, "inputs", lambda *drawn: honest(*drawn) * uneven)
+    monkeypatch.setattr(simplified, "inputs", lambda *drawn: even(*drawn) * uneven)
     assert judged("TH-5", norm="postln")["verdict"] == "reproduced"
     monkeypatch.setitem(PLACEMENTS, "postln", Placement(layer, lambda x: x))
     assert judged("TH-5", norm="postln")["verdict"] == "contradicted"

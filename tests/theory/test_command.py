@@ -1,4 +1,4 @@
-"""`ln-repro theory`, as it is typed."""
+"""`ln-repro theory` on the command line."""
 
 import json
 import os
@@ -23,7 +23,7 @@ KEYS = ["id", "statement", "paper", "values", "quantity", "interval", "rule", "v
 Call = Callable[..., tuple[int, str, str]]
 
 
-def test_json_holds_the_findings_that_were_asked_for(empty_place: Path, call: Call) -> None:
+def test_json_has_the_requested_findings(empty_place: Path, call: Call) -> None:
     code, out, _ = call("theory", "--only", "TH-4", "TH-1", "--json")
     findings = json.loads(out)
     assert code == 0 and [list(finding) for finding in findings] == [KEYS, KEYS]
@@ -61,14 +61,16 @@ def test_everything_is_measured_judged_and_drawn(
         assert (empty_place / "figures" / f"{name}.svg").read_text().startswith("<?xml")
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(empty_place: Path, refused: Callable[[str], str]) -> None:
+def test_a_folder_that_cannot_be_written_gives_a_one_line_error(
+    empty_place: Path, refused: Callable[[str], str]
+) -> None:
     (empty_place / "runs").touch()
     said = refused("theory --only TH-1")
     assert "runs" in said and "LN_REPRO_RUNS" in said
 
 
 @pytest.mark.slow
-def test_ctrl_c_is_one_line_and_what_was_measured_is_kept(empty_place: Path) -> None:
+def test_ctrl_c_gives_one_line_and_keeps_the_measurements(empty_place: Path) -> None:
     """With so many seeds, not everything is measured at once, on any number of cores."""
     command = [sys.executable, "-m", "ln_repro.cli", "theory", "--only", "TH-6", "--seeds", "1000"]
     kept = empty_place / "runs" / "theory" / "measurements.jsonl"

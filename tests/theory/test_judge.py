@@ -83,8 +83,8 @@ def test_every_threshold_is_in_the_rule_and_in_the_verdict(check: Check) -> None
     """A small change of a bound changes the rule in words, a large one the verdict."""
     low, high = check.region
     made = measured()
-    honest = examine(check, made)
-    assert honest and honest.verdict == ("contradicted" if check.how == "contains" and "6-6" in check.part
+    unchanged = examine(check, made)
+    assert unchanged and unchanged.verdict == ("contradicted" if check.how == "contains" and "6-6" in check.part
                                          else "reproduced")  # fmt: skip
     moved = [(low + 0.01, high), (low, high + 0.01)] if low != high else [(low + 0.01, high + 0.01)]
     for region in moved:
@@ -96,7 +96,7 @@ def test_every_threshold_is_in_the_rule_and_in_the_verdict(check: Check) -> None
         assert elsewhere and elsewhere.verdict == "contradicted", region
 
 
-def test_what_is_undecided_says_why_and_what_decides_it() -> None:
+def test_an_inconclusive_finding_says_why_and_what_would_decide_it() -> None:
     wide = [(unit, {"ratio": 1 + 0.02 * (unit.seed % 5 - 2)}) for unit, _ in measured(seeds=10) if unit.what == "relu"]
     finding = found("TH-1", wide)
     assert finding["verdict"] == "inconclusive"
@@ -147,7 +147,7 @@ def test_the_bounds_of_lemma_2_start_at_the_input_and_count_each_attention() -> 
     assert ends["real postln"]["postln decoder"]["6"] == pytest.approx([1 + c, 1 + c])
 
 
-def test_what_was_not_measured_is_named() -> None:
+def test_a_finding_names_what_was_not_measured() -> None:
     made = [one for one in measured() if one[0].settings.get("init") != "fairseq"]
     note = found("TH-6", made)["note"]
     assert note == "not measured: Transformers of 6 to 14 layers, fairseq's initialisation (--full)"

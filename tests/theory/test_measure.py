@@ -1,4 +1,4 @@
-"""What is measured: the plan, units with random numbers of their own, and results that survive the end of a command."""
+"""The plan of measurements, their independent random numbers, and the file that keeps their results."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from ln_repro.theory.unit import Unit, grouped, select
 UNITS = [Unit.of("relu", seed, d=8, sigma=1.0, numbers=64) for seed in range(1, 4)]
 
 
-def test_the_full_plan_has_what_every_check_is_about_over_enough_seeds() -> None:
+def test_the_full_plan_has_enough_seeds_for_every_check() -> None:
     planned = [(unit, {}) for unit in units(FULL, list(STATEMENTS))]
     for check in CHECKS:
         groups = grouped(select(planned, check.what, check.where), check.by)
@@ -31,7 +31,7 @@ def test_a_model_whose_layers_are_all_measured_is_not_measured_again() -> None:
     assert depths == {("real_gradients", 6), ("real_last_gradient", 14)}
 
 
-def test_units_draw_their_own_numbers_again_and_again() -> None:
+def test_units_draw_independent_but_repeatable_numbers() -> None:
     one, same, seed, setting = (
         torch.randn(4, generator=Unit.of("relu", seed, d=d).generator())
         for seed, d in ((1, 64), (1, 64), (2, 64), (1, 65))
@@ -48,7 +48,7 @@ def go(kept: Path) -> tuple[list[float], list[int]]:
 
 
 @pytest.mark.slow
-def test_what_is_kept_is_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_measurements_are_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = tmp_path / "measurements.jsonl"
     first, said = go(kept)
     assert said == [0, 1, 1, 1] and len(set(first)) == 3

@@ -1,4 +1,4 @@
-"""Transformers of the engine at initialisation: what is measured of them, and verdicts that turn when one is broken."""
+"""Measurements of Transformers at initialisation, and verdicts that change when the model is broken."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,12 +23,12 @@ HIDDEN: dict[str, Any] = {**SMALL, "width": 256, "ffn": 512, "layers": LAYERS}
 
 @pytest.fixture(autouse=True)
 def level_of_small_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How large a gradient is depends on width and vocabulary; on what it depends is what is tested."""
+    """The size of a gradient depends on width and vocabulary; these tests are about how it depends on depth."""
     small = [replace(row, region=(1.1, 1.4)) if row.quantity == "mean over L" else row for row in checks.CHECKS]
     monkeypatch.setattr(judge, "CHECKS", small)
 
 
-def test_tokens_are_words_and_fall_off_as_zipf_has_it() -> None:
+def test_words_have_the_frequencies_of_zipfs_law() -> None:
     setting = Setting("preln", 1, vocabulary=1000, batches=1, sentences=500, length=24)
     (source, target), = zipf_batches(setting, 1)  # fmt: skip
     assert source.shape == target.shape == (500, 24)
@@ -80,14 +80,14 @@ def test_gradients_are_as_the_paper_says() -> None:
 
 
 @pytest.mark.slow
-def test_gradients_are_not_where_the_norm_is_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_contradict_the_paper_if_the_norm_is_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SCHEMES, "postln", PreLN)
     monkeypatch.setitem(SCHEMES, "preln", PostLN)
     assert judged(gradients()) == dict.fromkeys(CLAIMS, "contradicted")
 
 
 @pytest.mark.slow
-def test_gradients_are_not_if_the_loss_is_a_sum_over_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_contradict_the_paper_if_the_loss_is_a_sum_over_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     mean = real.F.cross_entropy
     monkeypatch.setattr(real.F, "cross_entropy", lambda x, targets, **how: len(targets) * mean(x, targets, **how))
     assert judged(gradients())["TH-6"] == "contradicted"
@@ -95,7 +95,7 @@ def test_gradients_are_not_if_the_loss_is_a_sum_over_tokens(monkeypatch: pytest.
 
 @pytest.mark.slow
 def test_gradients_are_level_in_a_decoder_without_cross_attention(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Why Post-LN's decoder differs from its encoder: cross-attention sends its part of the gradient away."""
+    """Post-LN's decoder differs from its encoder because cross-attention sends part of the gradient to the encoder."""
 
     class Severed(real.Transformer):
         def __init__(self, *given: Any) -> None:
@@ -116,11 +116,11 @@ def test_streams_are_as_lemma_2_says_unless_the_branches_start_small(init: str, 
 
 
 @pytest.mark.slow
-def test_streams_are_not_if_layers_are_counted_from_the_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = real.spread
+def test_streams_contradict_lemma_2_if_layers_are_counted_from_the_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    correct = real.spread
 
     def off_by_one(squares: list[Any], width: int) -> Mapping[str, Any]:
-        found = honest(squares, width)
+        found = correct(squares, width)
         return {**found, "squared": [found["input"], *found["squared"][:-1]]}
 
     monkeypatch.setattr(real, "spread", off_by_one)
