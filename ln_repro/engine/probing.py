@@ -64,10 +64,10 @@ class Probing:
     def _curvature(self) -> dict[str, Any]:
         """Return the sharpness for the next step, and its product with the learning rate beside the threshold.
 
-        Nothing is measured if gradients are scaled or steps capped, because neither is part of the preconditioner.
+        Nothing is measured if gradients are scaled or clipped or steps capped: the preconditioner includes none of it.
         """
         trainer, optimizer = self.trainer, self.trainer.optimizer
-        if optimizer.layers or optimizer.cfg.max_relative_update:
+        if optimizer.layers or optimizer.cfg.max_relative_update or trainer.cfg.optimization.clip_norm:
             return {}
         model = trainer.get_model().eval()
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]

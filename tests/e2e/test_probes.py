@@ -1,4 +1,4 @@
-"""Probes add events and does not change the training."""
+"""Probes add events and do not change the training."""
 
 import pytest
 

@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 from ln_repro.engine.plugin.changes import relative_changes
 from ln_repro.engine.plugin.curvature import Sharpness, mean_loss, preconditioner, threshold
 from ln_repro.engine.plugin.optimizers import Adam, AdamConfig, Sgd, SgdConfig
+from ln_repro.engine.probing import Probing
 from tests.engine.made import criterion, sample
 
 pytestmark = pytest.mark.usefixtures("double")
@@ -91,6 +93,16 @@ def test_thresholds_of_stability():
     assert threshold(adam([x])) == pytest.approx(38)
     sgd = Sgd(SgdConfig(lr=[0.1]), [x])
     assert threshold(sgd) == 2 and preconditioner(sgd, [x], [x]).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(("layers", "cap", "clip_norm"), [([[]], 0.0, 0.0), ((), 0.1, 0.0), ((), 0.0, 1.0)])
+def test_there_is_no_curvature_if_steps_are_not_those_of_the_preconditioner(layers, cap, clip_norm):
+    optimizer = SimpleNamespace(layers=layers, cfg=SimpleNamespace(max_relative_update=cap))
+    trainer = SimpleNamespace(
+        optimizer=optimizer, cfg=SimpleNamespace(optimization=SimpleNamespace(clip_norm=clip_norm))
+    )
+    cfg = SimpleNamespace(task=SimpleNamespace(probe="curvature", probe_every=0))
+    assert [*Probing(cfg, trainer, None).values()] == []
 
 
 def test_the_loss_with_second_derivatives_is_the_training_loss(build_model):
