@@ -170,7 +170,7 @@ FIGURE_5A = Figure(
     about="preln_nowarm_linear_high",
     corpora=("toybert", "minibert", "wikinews", "bert"),
 )
-"""The paper's figure compares Pre-LN without warm-up and Post-LN with it."""
+"""The paper's figure compares Pre-LN without warm-up and Post-LN with it. Its values, by update, are not included."""
 
 FIGURE_6_ARMS = {
     "postln_nowarm_fixed": "Post-LN, small fixed rate",
