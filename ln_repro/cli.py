@@ -43,6 +43,9 @@ def _run_command(arguments: list[str]) -> int:
 
         return run_command(arguments[arguments[0] == "run" :])
     options, rest = parser().parse_known_args(arguments)
+    if "module" not in options:
+        mistake = f"unrecognized arguments: {' '.join(rest)}" if rest else "expected a COMMAND"
+        raise UserError(f"{mistake} (ln-repro --help)")
     _add_overrides(options, rest)
     command: Callable[[argparse.Namespace], int | None] = getattr(
         import_module(f"ln_repro.commands.{options.module}"), f"{options.name}_command"
@@ -59,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     main_parser.add_argument("--version", action="version", version=f"ln-repro {__version__}")
-    commands = main_parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    commands = main_parser.add_subparsers(title="commands", metavar="COMMAND")
 
     def command(name: str, text: str, module: str | None = None) -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=text, description=text)
@@ -72,7 +75,8 @@ def parser() -> argparse.ArgumentParser:
             "words",
             nargs="*",
             metavar="key=value",
-            help=f"grid=NAME [corpus=SETTING] [seeds=N] [arms=A,B] [rates=X,Y] [launcher=slurm] [key=value]{others}",
+            help="grid=NAME (`grid=` lists them) [corpus=SETTING] [seeds=N] [arms=A,B] [rates=X,Y] "
+            f"[launcher=slurm] [key=value]{others}",
         )
         patterns: dict[str, Any] = {
             "action": "extend", "default": [], "type": lambda text: text.split(","), "metavar": "PATTERN[,...]"

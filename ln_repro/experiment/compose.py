@@ -234,7 +234,8 @@ def _one_line(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "a file includes itself in its defaults; give it another name than the file it extends"
     if isinstance(error, OverrideParseException):
-        return f"expected key=value, got {error.override!r} (special characters need quotes inside quotes)"
+        hint = "special characters need quotes inside quotes" if "=" in error.override else "an experiment is exp=NAME"
+        return f"expected key=value, got {error.override!r} ({hint})"
     if isinstance(error, MissingConfigException) and error.options:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
         own = " (norm.file=PATH gives a file of your own)" if group == "norm" else ""
@@ -259,8 +260,9 @@ def _keys(settings: dict[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """Return the end of a message about an unknown name: the nearest names or, if there are none, the first 30."""
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    """Return the end of a message about an unknown name: the nearest names, those it begins, or the first 30."""
+    begun = [one for one in names if name and one.startswith(name)]
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or begun[:3]
     return f"; nearest: {', '.join(close)}" if close else f"; known: {', '.join(list(names)[:30])}"
 
 

@@ -40,7 +40,7 @@ class Display(Screen):
         elif event["kind"] == "bleu":
             score = f"{event['split']} BLEU {event['score']:.2f} ({event['flavour']})"
             self.say(f"epoch {event['epoch']}  {score}  {event['signature']}")
-        elif not self.console.is_terminal and time.monotonic() - self.last_line > PLAIN_SECONDS:
+        elif self.last and not self.console.is_terminal and time.monotonic() - self.last_line > PLAIN_SECONDS:
             self.last_line = time.monotonic()
             self.say("  ".join(f"{name} {value}" for name, value in self.cells()))
 

@@ -31,4 +31,5 @@ def not_a_folder(path: str) -> str | None:
     """Return why ``path``, which need not exist, cannot be a folder; None if it can."""
     if not path.strip():
         return "is empty"
-    return f"{path} is a file" if Path(path).is_file() else None
+    taken = next((place for place in (Path(path), *Path(path).parents) if place.is_file()), None)
+    return f"{taken} is a file" if taken else None

@@ -61,7 +61,10 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         (f"run {TOY} --config-dir nowhere", "--config-dir: nowhere is not a folder"),
         ("run -m exp=glob(nope_*)", "no experiment matches exp=glob(nope_*)"),
         ("rum", "argument COMMAND: invalid choice: 'rum'"),
-        ("", "the following arguments are required: COMMAND"),
+        ("", "expected a COMMAND (ln-repro --help)"),
+        ("--verson", "unrecognized arguments: --verson (ln-repro --help)"),
+        ("run exp=toy", "exp: there is no 'toy'; nearest: toy_admin_nowarm, "),
+        ("run toy_preln_warm", "expected key=value, got 'toy_preln_warm' (an experiment is exp=NAME)"),
         ("status two\nlines", "expected key=value, got 'two\\nlines'"),
         ("tables --records nowhere", "nowhere: no such folder of records"),
         ("theory --seeds 1", "--seeds: expected at least 10, which a verdict needs, got 1"),
@@ -91,11 +94,11 @@ def test_a_folder_to_write_into_that_is_a_file_is_one_line(line, empty_place, re
 
 
 @pytest.mark.parametrize("line", ["status", "collect", "cancel --all", f"run {TOY}", "sweep grid=rates"])
-def test_a_folder_of_runs_that_is_a_file_is_one_line(line, empty_place, monkeypatch, refused):
-    place = empty_place / "taken"
-    place.touch()
-    monkeypatch.setenv("LN_REPRO_RUNS", str(place))
-    assert f": {place} is a file; name a folder" in refused(line)
+@pytest.mark.parametrize("given", ["taken", "taken/below"])
+def test_a_folder_of_runs_that_is_a_file_or_below_one_is_one_line(line, given, empty_place, monkeypatch, refused):
+    (empty_place / "taken").touch()
+    monkeypatch.setenv("LN_REPRO_RUNS", str(empty_place / given))
+    assert f": {empty_place / 'taken'} is a file; name a folder" in refused(line)
 
 
 @pytest.mark.parametrize(

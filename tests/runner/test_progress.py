@@ -50,7 +50,7 @@ def shown(width: int, terminal: bool, *events: dict[str, Any]) -> str:
 
 
 def test_off_a_terminal_lines_are_plain_few_and_whole():
-    text = shown(80, False, train(20), train(40), train(60))
+    text = shown(80, False, {"kind": "probe", "update": 0, "epoch": 1}, train(20), train(40), train(60))
     assert "\x1b" not in text and "\r" not in text
     first, last = text.splitlines()
     assert first == "epoch 3  update 20/1200  loss 4.250  lr 0.002  tokens/s 12,346  left 0:09:50"
