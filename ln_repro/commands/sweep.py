@@ -46,8 +46,9 @@ def sweep_command(options: argparse.Namespace) -> int:
         raise UserError("--fail-fast: needs a sweep that waits for its jobs; leave out --detach")
     if options.detach and request.local and not options.dry_run:
         return _detach(runs, options.config_dir)
-    if not request.local and not options.dry_run:
-        slurm.require()
+    if not request.local:
+        settings = launcher(request.launcher, request.launcher_options)
+        slurm.require(settings, anywhere=options.dry_run)
     recorded_ids = archive.ids(archive.records_folder()) if options.skip_recorded else frozenset[str]()
     plan = plan_runs(composed, prepared=not options.dry_run, skipped=recorded_ids)
     if options.dry_run:
@@ -68,7 +69,6 @@ def sweep_command(options: argparse.Namespace) -> int:
         progress = Progress(plan)
         _run_here(request, plan, cancellations, progress, options.fail_fast)
     else:
-        settings = launcher(request.launcher, request.launcher_options)
         number = submit_unfinished(plan, runs, settings, request.retries)
         say(f"{number} submitted to Slurm, {len(plan) - done - number} already queued or running")
         if options.detach:

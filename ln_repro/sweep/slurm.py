@@ -77,14 +77,24 @@ class Job:
         return int(index) if index.isdecimal() else 0
 
 
-def require() -> None:
-    """Raise `UserError` unless jobs can be submitted to Slurm from this machine."""
+def require(options: Mapping[str, Any], anywhere: bool = False) -> None:
+    """Raise `UserError` unless jobs with these options can be submitted from this machine (if asked, ``anywhere``)."""
     try:
-        import submitit  # noqa: F401
+        import submitit
     except ImportError:
         raise UserError(f"launcher: slurm needs submitit ({INSTALL})") from None
-    if not shutil.which("sbatch"):
+    try:
+        submitit.AutoExecutor("unused", cluster="debug").update_parameters(**_parameters(options))
+    except (AssertionError, NameError) as error:
+        raise UserError(f"launcher: {' '.join(str(error).split())}") from None
+    if not anywhere and not shutil.which("sbatch"):
         raise UserError("launcher: sbatch not found; use a login node of the cluster, or leave out launcher=")
+
+
+def _parameters(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options under the names that submitit has for them, except one of its constructor."""
+    given = {key: value for key, value in options.items() if value is not None and key != "max_num_timeout"}
+    return {key if key in UNPREFIXED else f"slurm_{key}": value for key, value in given.items()}
 
 
 def asks_for_gpus(options: Mapping[str, Any]) -> bool:
@@ -107,16 +117,13 @@ def submit(jobs: Sequence[RunJob], tag: str, options: Mapping[str, Any], folder:
     if "\n" in str(folder):
         raise UserError("paths.runs: Slurm does not accept a folder with a line break in its name; choose another one")
     folder.mkdir(parents=True, exist_ok=True)
-    given = {key: value for key, value in options.items() if value is not None} | {"comment": tag}
-    executor = submitit.AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=given.pop("max_num_timeout", 3))
+    executor = submitit.AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=options["max_num_timeout"] or 0)
     try:
-        executor.update_parameters(
-            **{key if key in UNPREFIXED else f"slurm_{key}": value for key, value in given.items()}
-        )
+        executor.update_parameters(**_parameters({**options, "comment": tag}))
         with executor.batch():
             for job in jobs:
                 executor.submit(job)
-    except (NameError, TypeError, ValueError) as error:
+    except (TypeError, ValueError) as error:
         raise UserError(f"launcher: {' '.join(str(error).split())}") from None
     except RuntimeError as error:  # submitit raises it for a command that failed
         raise UserError(f"launcher: Slurm refused the jobs: {' '.join(str(error).split())}") from None

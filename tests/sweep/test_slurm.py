@@ -139,6 +139,8 @@ def test_a_job_can_ask_for_gpus_in_several_ways():
         (["launcher=torn.yaml"], "launcher: while parsing"),
         (["launcher=list.yaml"], "launcher: "),
         (["launcher=slurm", "precision=fp32"], "launcher: sbatch not found"),
+        (["launcher=slurm", "precision=fp32", "launcher.gpus_per_node=two"], 'launcher: Parameter "gpus_per_node"'),
+        (["launcher=slurm", "precision=fp32", "launcher.partion=gpu", "--dry-run"], "launcher: Unknown argument 'part"),
         (["launcher=slurm", "precision=fp32", "--detach", "--fail-fast"], "--fail-fast: needs a sweep that waits"),
     ],
 )
