@@ -54,7 +54,7 @@ def run_command(arguments: list[str]) -> int:
     if options.queued:
         if overrides:
             raise UserError(f"--queued: takes no overrides; leave out {' '.join(overrides)}")
-        _run_one(*read(options.queued))
+        _run_one(read(options.queued))
         return 0
     if options.help:
         return _run_help()
@@ -104,10 +104,10 @@ def _show_cfg(app: Any, overrides: list[str], options: argparse.Namespace) -> No
         raise UserError(f"--package: --cfg {options.cfg} has no {options.package!r}") from None
 
 
-def _run_one(experiment: Experiment, *code: dict[str, Any]) -> None:
+def _run_one(experiment: Experiment) -> None:
     from ln_repro.runner.run import run  # takes time that `--cfg` and `--help` need not
 
-    print(run(resolve_precision(experiment), say, *code))
+    print(run(resolve_precision(experiment), say))
 
 
 def _run_one_of_several(experiment: Experiment) -> int:

@@ -44,19 +44,17 @@ def code() -> dict[str, Any]:
     return {"version": __version__, "git": commit, "dirty": None if changes is None else bool(changes)}
 
 
-def code_of(sessions: Sequence[Mapping[str, Any]], queued: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def code_of(sessions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the version of the code of a run: that of its last session, with those of all ``sessions`` if they differ.
 
-    ``dirty`` is true if any session had modified files, and None if that is unknown of one. ``queued`` is the version
-    with which the run was queued; it is included if it differs from the last session's.
+    ``dirty`` is true if any session had modified files, and None if that is unknown of one.
     """
-    last, dirty = sessions[-1], {session["dirty"] for session in sessions}
+    dirty = {session["dirty"] for session in sessions}
     distinct = [session for number, session in enumerate(sessions) if session not in sessions[:number]]
     return {
-        **last,
+        **sessions[-1],
         "dirty": True if True in dirty else None if None in dirty else False,
         **({"sessions": distinct} if len(distinct) > 1 else {}),
-        **({} if queued in (None, last) else {"queued": queued}),
     }
 
 

@@ -121,11 +121,8 @@ def accuracy(record: Record) -> float | None:
     return record["epochs"][-1].get("valid_accuracy") if record["epochs"] else None
 
 
-def record_of(
-    experiment: Experiment, run_id: str, data: Mapping[str, Any], queued: Mapping[str, Any] | None,
-    events: Sequence[Event],
-) -> Record:  # fmt: skip
-    """Return the record of a finished run; ``data`` describes its corpus, ``queued`` is for `provenance.code_of`."""
+def record_of(experiment: Experiment, run_id: str, data: Mapping[str, Any], events: Sequence[Event]) -> Record:
+    """Return the record of a finished run; ``data`` describes its corpus."""
     statuses = {event["state"]: event for event in events if event["kind"] == "status"}
     seconds = sum(event["seconds"] for event in events if event["kind"] == "train")
     sessions = [
@@ -154,7 +151,7 @@ def record_of(
             **provenance.environment(begun["device"], begun.get("processes", 1), begun.get("instructions")),
             **({"tf32": begun["tf32"]} if "tf32" in begun else {}),  # on a GPU, in training; decoding always uses it
         },
-        "code": provenance.code_of(sessions, queued),
+        "code": provenance.code_of(sessions),
         "experiment": experiment.settings(),
     }
 

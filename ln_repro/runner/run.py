@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,12 @@ Weights = dict[int, list[Checkpoint]]
 """The weights to average and decode, by epoch: those of the epoch alone, or of the last epochs up to it."""
 
 
-def run(experiment: Experiment, say: Callable[[str], None], queued: Mapping[str, Any] | None = None) -> Path:
+def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
     """Run or resume an experiment and return the run directory; a finished experiment is not repeated.
 
     Args:
         experiment: the experiment.
         say: receives messages for the user.
-        queued: the version of the code with which a sweep queued the run; it is recorded if it differs.
 
     Raises:
         UserError: the experiment is invalid.
@@ -75,7 +74,7 @@ def run(experiment: Experiment, say: Callable[[str], None], queued: Mapping[str,
             if folder.record is None:
                 folder.begin(say)
                 try:
-                    Run(experiment, corpus, folder, run_id, lock, say, queued).execute()
+                    Run(experiment, corpus, folder, run_id, lock, say).execute()
                 except Exception as error:
                     if not (isinstance(error, Interrupted) or lock.taken_over):  # then it is another process's run
                         folder.fail(str(error))
@@ -95,7 +94,6 @@ class Run:
     id: str
     lock: DirectoryLock
     say: Callable[[str], None]
-    queued: Mapping[str, Any] | None
 
     def __post_init__(self) -> None:
         self.events, self.checkpoints = self.folder.events, Checkpoints(self.folder.checkpoints)
@@ -114,7 +112,7 @@ class Run:
                 self.say = display.say
                 self._train_and_decode(display, check_mirror, stop)
             self.lock.check()
-            record = record_of(self.experiment, self.id, self._facts(), self.queued, self.events.read())
+            record = record_of(self.experiment, self.id, self._facts(), self.events.read())
             if samples := self._samples(record):
                 write_atomically(self.folder.path / SAMPLES, json.dumps(samples, ensure_ascii=False))
             write_json(self.folder.path / "record.json", record)

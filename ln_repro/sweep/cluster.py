@@ -46,7 +46,7 @@ def submitted(runs: Path) -> dict[str, slurm.Job]:
 def submitted_experiment(runs: Path, name: str) -> Experiment | None:
     """Return the experiment of a submitted run by the name of its directory; None if it was not submitted."""
     file = next(arrays(runs).glob(f"*/*-{name}.json"), None)
-    return files.read(file)[0] if file else None
+    return files.read(file) if file else None
 
 
 def queued(runs: Path) -> dict[str, str]:

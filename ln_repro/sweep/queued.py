@@ -7,11 +7,9 @@ session of its own and with a log. A request is a file that sweeps on all machin
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from ln_repro.errors import Interrupted, UserError
 from ln_repro.experiment.settings import Experiment, build
-from ln_repro.records import provenance
 from ln_repro.records.run_dir import write_json
 from ln_repro.sweep.plan import PlannedRun
 from ln_repro.system import subprocesses
@@ -23,13 +21,12 @@ ALL = "ALL"
 
 
 def write(plan: Iterable[PlannedRun], folder: Path) -> list[Path]:
-    """Write the runs to ``folder`` with the version of the code; return their files in order."""
+    """Write the runs to ``folder``; return their files in order."""
     folder.mkdir(parents=True, exist_ok=True)
-    code, files = provenance.code(), []
-    for index, planned in enumerate(plan):
-        files.append(folder / f"{index}-{planned.name}.json")
-        write_json(files[-1], {"experiment": planned.experiment.model_dump(mode="json"), "code": code})
-    return files
+    files = {folder / f"{index}-{planned.name}.json": planned for index, planned in enumerate(plan)}
+    for file, planned in files.items():
+        write_json(file, {"experiment": planned.experiment.model_dump(mode="json")})
+    return list(files)
 
 
 def listed(folder: Path) -> dict[int, str]:
@@ -38,12 +35,12 @@ def listed(folder: Path) -> dict[int, str]:
     return {int(position): name for position, _, name in parts}
 
 
-def read(file: Path) -> tuple[Experiment, dict[str, Any]]:
-    """Return the experiment in a file and the version of its code, or raise `UserError` if it is gone or damaged."""
+def read(file: Path) -> Experiment:
+    """Return the experiment in a file, or raise `UserError` if it is gone or damaged."""
     content = read_json(file, dict)
-    if content is None or not content.keys() >= {"experiment", "code"}:
+    if content is None or "experiment" not in content:
         raise UserError(f"{file}: the queued experiment no longer exists; start the sweep again")
-    return build(content["experiment"]), content["code"]
+    return build(content["experiment"])
 
 
 def start(file: Path, log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:

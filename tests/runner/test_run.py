@@ -38,7 +38,7 @@ def test_each_flavour_of_bleu_compares_its_own_text(tmp_path: Path) -> None:
     untouched = ["He said: it's nothing, really.", "Two dogs are running in the park."]
     corpus = SimpleNamespace(target_lang="en", tokenised=lambda _: tokenised, references=lambda _: untouched)
     folder = RunFolder(tmp_path)
-    one = runner.Run(experiment(), corpus, folder, "id", None, print, None)  # type: ignore[arg-type]
+    one = runner.Run(experiment(), corpus, folder, "id", None, print)  # type: ignore[arg-type]
     path = folder.hypotheses("test", 3, tokenised=True)
     path.parent.mkdir()
     path.write_text("".join(f"{line}\n" for line in hypotheses))

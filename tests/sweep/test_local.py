@@ -58,7 +58,7 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     def start(file: Path, log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
         environments.append(environment)
-        mine = next(p for p in plan if p.experiment == queued.read(file)[0])
+        mine = next(p for p in plan if p.experiment == queued.read(file))
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             command = [sys.executable, "-c", RUN, str(mine.folder.path), mine.run.exp.partition("_")[2]]

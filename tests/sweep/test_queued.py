@@ -3,7 +3,6 @@
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,10 +23,10 @@ def typed_run(*overrides: str) -> PlannedRun:
 
 
 def test_an_experiment_is_run_as_it_was_queued_whatever_was_edited_meanwhile(tmp_path, monkeypatch):
-    conf, ran = tmp_path / "conf", list[tuple[Experiment, Any]]()
+    conf, ran = tmp_path / "conf", list[Experiment]()
     shutil.copytree(CONF, conf)
     monkeypatch.setattr("ln_repro.experiment.compose.CONF", conf)
-    monkeypatch.setattr("ln_repro.runner.run.run", lambda experiment, say, code: ran.append((experiment, code)))
+    monkeypatch.setattr("ln_repro.runner.run.run", lambda experiment, say: ran.append(experiment))
     typed = [
         typed_run("exp=toy_postln_warm"),
         typed_run("exp=iwslt_postln_nowarm_sgd", 'data.source="it\'s here"', "lr=0.1234567890123", "eval.average=5"),
@@ -39,8 +38,8 @@ def test_an_experiment_is_run_as_it_was_queued_whatever_was_edited_meanwhile(tmp
     setting.write_text(setting.read_text().replace("  lr: 2e-3\n", "  lr: 9e-3\n"))
     assert typed_run("exp=toy_postln_warm").experiment.lr == 9e-3
     assert [cli.main(["run", "--queued", str(file)]) for file in files] == [0] * 3
-    assert ran == [(one.experiment, provenance.code()) for one in typed]
-    assert [experiment.id("data") for experiment, _ in ran] == [one.id for one in typed]
+    assert ran == [one.experiment for one in typed]
+    assert [experiment.id("data") for experiment in ran] == [one.id for one in typed]
 
 
 def test_a_run_is_started_with_the_variables_of_its_device(tmp_path, monkeypatch):
@@ -48,13 +47,6 @@ def test_a_run_is_started_with_the_variables_of_its_device(tmp_path, monkeypatch
     monkeypatch.setattr(subprocesses, "SELF", [sys.executable, "-c", script])
     queued.start(Path("one.json"), tmp_path / "log", {"CUDA_VISIBLE_DEVICES": "GPU-7"}).wait()
     assert (tmp_path / "log").read_text() == "GPU-7 run --queued=one.json\n"
-
-
-def test_other_code_than_it_was_queued_with_is_told():
-    now = provenance.code()
-    other = {**now, "git": "0" * 40}
-    assert provenance.code_of([now], now) == now
-    assert provenance.code_of([now], other) == {**now, "queued": other}
 
 
 @pytest.mark.parametrize(("dirty", "found"), [((True, False), True), ((None, False), None), ((False, False), False)])
