@@ -1,11 +1,8 @@
 """The checks of `ln-repro doctor`: Python, packages, GPU, disk, corpora and wandb."""
 
 import argparse
-import contextlib
 import importlib.util
 import json
-import netrc
-import os
 import platform
 import subprocess
 import sys
@@ -52,11 +49,10 @@ def checked(name: str, ok: bool, found: str, advice: str, needed: bool = True) -
 
 
 def run_checks() -> Iterator[Check]:
-    """Yield the checks; torch is imported in a subprocess, so that a broken installation is only a failed check."""
+    """Yield the checks; packages are imported in a subprocess, so that a broken one is only a failed check."""
     good = (3, 11) <= sys.version_info < (3, 14)
     yield checked("python", good, platform.python_version(), "use Python 3.11, 3.12 or 3.13")
-    command = [*subprocesses.SELF, "-c", "import torch; print(torch.__version__)"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = _said_by("import torch; print(torch.__version__)")
     if result.returncode:
         yield Check("torch", False, "cannot be imported", "pip install 'torch>=2.6,<2.14'")
     else:
@@ -78,13 +74,12 @@ def run_checks() -> Iterator[Check]:
         yield Check("wandb", False, "not installed", "pip install wandb, or tracker=none", needed=False)
     else:
         advice = "without an API key, runs are mirrored offline; `wandb login` to mirror them online"
-        yield Check("wandb", True, version, "" if _wandb_key() else advice, needed=False)
+        key = _said_by("from ln_repro.tracking.follower import key_configured; print(key_configured())").stdout
+        yield Check("wandb", True, version, "" if key == "True\n" else advice, needed=False)
 
 
-def _wandb_key() -> bool:
-    """Return whether there is a key in the environment or where `wandb login` writes it."""
-    if os.environ.get("WANDB_API_KEY"):
-        return True
-    with contextlib.suppress(OSError, netrc.NetrcParseError):
-        return netrc.netrc().authenticators("api.wandb.ai") is not None
-    return False
+def _said_by(code: str) -> "subprocess.CompletedProcess[str]":
+    """Return what Python says to this code; wandb's own messages are left out."""
+    command = [*subprocesses.SELF, "-c", code]
+    settings = subprocesses.environment(WANDB_SILENT="true", WANDB_MODE="online")
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=settings)

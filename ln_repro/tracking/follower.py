@@ -91,7 +91,7 @@ def _open_run(folder: RunFolder, place: Path, mode: str) -> Any:
     assert settings
     run_id = settings.pop("id")
     if mode == "auto":
-        mode = "online" if _key_configured() else "offline"
+        mode = "online" if key_configured() else "offline"
     given = arguments(build(settings), run_id) | {"mode": mode, "resume": "allow", "dir": str(place)}
     run = wandb.init(**given)
     for copy in (place / "wandb").glob("*run-*"):
@@ -102,7 +102,7 @@ def _open_run(folder: RunFolder, place: Path, mode: str) -> Any:
     return run
 
 
-def _key_configured() -> bool:
+def key_configured() -> bool:
     """Return whether wandb finds a key for its server in the environment, netrc or its own settings."""
     import wandb
 

@@ -274,7 +274,7 @@ def test_a_key_is_found_without_a_server(key, monkeypatch):
     monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
     if key:
         monkeypatch.setenv("WANDB_API_KEY", key)
-    code = "from ln_repro.tracking.follower import _key_configured; print(_key_configured())"
+    code = "from ln_repro.tracking.follower import key_configured; print(key_configured())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"{bool(key)}\n"), done.stderr
 
