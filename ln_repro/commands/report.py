@@ -37,7 +37,7 @@ def figures_command(options: argparse.Namespace) -> int:
         paths, left_out = draw_all(evidence, folder.parent / "theory.json", out)
     for line in left_out:
         say(f"not drawn: {line}")
-    print("\n".join(map(str, paths)) or f"nothing to draw: {folder} has no records")
+    print("\n".join(map(str, paths)) or f"nothing to draw from the records in {folder}")
     return complaints(kept.problems)
 
 

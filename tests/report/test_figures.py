@@ -124,7 +124,7 @@ def test_the_command_prints_what_it_wrote(tmp_path: Path, call: Callable[..., tu
     assert "not drawn: multi30k/figure_2: " in said
     (tmp_path / "none").mkdir()
     assert call("figures", "--records", tmp_path / "none", "--out", out)[1] == (
-        f"nothing to draw: {tmp_path / 'none'} has no records\n"
+        f"nothing to draw from the records in {tmp_path / 'none'}\n"
     )
 
 
