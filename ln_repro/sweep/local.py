@@ -36,6 +36,7 @@ class Running:
     waiting: Waiting
     device: Device
     process: subprocess.Popen[bytes]
+    cancelled: bool = False
 
 
 @dataclass
@@ -108,6 +109,8 @@ class Pool:
                 continue
             self.running.remove(running)
             waiting, holder = running.waiting, running.waiting.planned.folder.holder
+            if self.cancellations.pending(waiting.planned.name):
+                status = Interrupted.exit_code  # even if it was killed by a signal that came as it ended
             if waiting.planned.done:
                 self.progress.ended(waiting.planned)
             elif holder and not (holder.is_local and holder.pid == running.process.pid):  # another sweep was faster
@@ -128,7 +131,8 @@ class Pool:
                 self.waiting.remove(waiting)
                 self.progress.ended(waiting.planned, Interrupted.exit_code)
         for running in self.running:
-            if self.cancellations.pending(running.waiting.planned.name):
+            if not running.cancelled and self.cancellations.pending(running.waiting.planned.name):
+                running.cancelled = True
                 running.process.terminate()
 
     def _stop(self) -> None:

@@ -27,14 +27,23 @@ from tests.waiting import HANGS_SECONDS, until
 RUN = (
     f"RECORD = {json.dumps(record())!r}"
     + """
-import pathlib, sys, time
+import pathlib, signal, sys, time
 folder, kind, tries = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[1] + ".tries")
 folder.mkdir(parents=True, exist_ok=True)
+signals = []
+if kind == "saving":
+    signal.signal(signal.SIGTERM, lambda *_: signals.append("SIGTERM"))
 with tries.open("a") as file:
     file.write("x")
 count = len(tries.read_text())
 if kind == "slow":
     time.sleep(3600)
+if kind == "saving":
+    while not signals:
+        time.sleep(0.02)
+    time.sleep(0.5)
+    print(*signals)
+    sys.exit(130)
 if kind == "bad" or (kind == "flaky" and count < 3):
     print("train failed (exit 9): the reason")
     sys.exit(1)
@@ -125,16 +134,17 @@ def test_a_run_of_another_sweep_is_started_only_if_that_sweep_ends_without_a_rec
 
 
 def test_a_request_stops_a_run_that_is_running_and_one_that_waits(pool):
-    made, plan, said = pool("slow", "slow", "good", slots=1)
+    made, plan, said = pool("saving", "slow", "slow", "good", slots=2)
     thread = threading.Thread(target=made.run, args=(plan,))
     thread.start()
-    until(lambda: tries(plan[0]))
-    made.retries = 0  # the stand-in dies of the signal, where a run saves and exits with 130
-    Cancellations(made.cancellations.folder.parents[1]).request([plan[1].name, plan[0].name])
+    until(lambda: tries(plan[0]) and tries(plan[1]))
+    Cancellations(made.cancellations.folder.parents[1]).request([one.name for one in plan[:3]])
     thread.join(HANGS_SECONDS)
     assert not thread.is_alive()
-    assert [one.state for one in plan] == ["interrupted", "planned", "finished"]
-    assert f"{plan[1].name}: stopped" in said
+    assert [one.state for one in plan] == ["interrupted", "interrupted", "planned", "finished"]
+    assert [tries(one) for one in plan] == [1, 1, 0, 1]  # nor is one tried again that dies of the signal
+    assert {f"{one.label}: stopped" for one in plan[:3]} <= {*said}
+    assert (made.logs / f"{plan[0].name}.log").read_text() == "SIGTERM\n"  # once, however long it saves
 
 
 def test_requests_made_before_the_sweep_are_ignored(tmp_path):
