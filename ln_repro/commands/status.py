@@ -21,7 +21,7 @@ from ln_repro.experiment.settings import build
 from ln_repro.records.archive import records_folder
 from ln_repro.records.events import json_ready
 from ln_repro.records.run_dir import RunFolder, runs_under
-from ln_repro.records.status import row, rows, summary, table, with_queue
+from ln_repro.records.status import row, summary, table, with_queue
 from ln_repro.sweep.cluster import cancel, submitted_experiment
 from ln_repro.sweep.grid import parse_request
 from ln_repro.system.paths import runs_folder
@@ -100,7 +100,7 @@ def _plain_rows(composed: list[Composed] | None) -> list[dict[str, Any]]:
             say(f"not shown: {number} with settings that this grid does not have (see `ln-repro status`)")
         return with_queue([row(p.folder, {**dict(p.experiment), "id": p.id}) for p in plan], queue_of(runs))
     runs = runs_folder()
-    started, queue = rows(runs), queue_of(runs)
+    started, queue = [row(run) for run in runs_under(runs)], queue_of(runs)
     names = {Path(one["dir"]).name for one in started}
     waiting = [
         row(RunFolder(runs / name), {**dict(experiment), "id": name.rpartition("-")[2]})

@@ -26,6 +26,7 @@ from ln_repro.experiment.divergence import NOT_FINITE, Diverged, stuck
 from ln_repro.records import provenance
 from ln_repro.records.events import Events
 from ln_repro.system.distributed import Rank
+from ln_repro.system.files import sync
 
 KEPT_STATES = 2
 ENTROPY_SENTENCES = 50_000
@@ -270,7 +271,7 @@ class Loop:
         """Save a checkpoint from the first process, after the events."""
         began = time.monotonic()
         if self.group.rank.leads:
-            self.events.sync()
+            sync(self.events.path)
             self.checkpoints.save(kind, self.update, self.epoch, write, keep)
         self.saving += time.monotonic() - began
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ln_repro.errors import LnReproError
-from ln_repro.system.files import sync, warn
+from ln_repro.system.files import warn
 
 Event = dict[str, Any]
 
@@ -85,11 +85,6 @@ class Events:
                     warn(
                         f"{self.path}: a line that is not an event is left out: {line[:40].decode(errors='replace')!r}"
                     )
-
-    def sync(self) -> None:
-        """Flush the file to disk."""
-        if self.path.exists():
-            sync(self.path)
 
 
 def _stays_valid(event: Event, resumed: Event) -> bool:

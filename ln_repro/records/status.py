@@ -6,16 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ln_repro.records.run_dir import RunFolder, runs_under
+from ln_repro.records.run_dir import RunFolder
 
 Row = dict[str, Any]
 COLUMNS = ("exp", "seed", "state", "update", "loss", "bleu", "id")
 STATES = ("running", "queued", "planned", "interrupted", "failed", "diverged", "finished", "recorded")
-
-
-def rows(folder: Path) -> list[Row]:
-    """Return a row for each run in ``folder``."""
-    return [row(run) for run in runs_under(folder)]
 
 
 def row(run: RunFolder, planned: Mapping[str, Any] | None = None) -> Row:

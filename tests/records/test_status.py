@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ln_repro.records.run_dir import RunFolder, write_json
-from ln_repro.records.status import rows, table
+from ln_repro.records.run_dir import RunFolder, runs_under, write_json
+from ln_repro.records.status import row, table
 from tests.examples import diverged, record
 
 SHAPE = {"id", "exp", "seed", "lr", "state", "update", "loss", "bleu", "dir"}
@@ -33,11 +33,16 @@ def make(place: Path, exp: str, losses: dict[int, float | None], finished=None, 
     return run
 
 
+def rows(place: Path) -> list[dict[str, Any]]:
+    """Return the rows of all runs."""
+    return [row(run) for run in runs_under(place)]
+
+
 def only(place: Path) -> dict[str, Any]:
     """Return the row of the only run."""
-    (row,) = rows(place)
-    assert set(row) == SHAPE
-    return row
+    (found,) = rows(place)
+    assert set(found) == SHAPE
+    return found
 
 
 @pytest.mark.parametrize(
@@ -50,9 +55,14 @@ def only(place: Path) -> dict[str, Any]:
 )
 def test_the_state_of_a_run(place, losses, finished, expected):
     run = make(place, "toy_preln_nowarm", losses, finished)
-    row = only(place)
-    assert (row["id"], row["exp"], row["lr"], row["dir"]) == ("0123456789", "toy_preln_nowarm", 2e-3, str(run.path))
-    assert (row["state"], row["update"], row["loss"], row["bleu"]) == expected
+    found = only(place)
+    assert (found["id"], found["exp"], found["lr"], found["dir"]) == (
+        "0123456789",
+        "toy_preln_nowarm",
+        2e-3,
+        str(run.path),
+    )
+    assert (found["state"], found["update"], found["loss"], found["bleu"]) == expected
     with run.lock():
         assert (only(place)["state"] == "running") == (finished is None)
 
