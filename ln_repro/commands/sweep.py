@@ -48,7 +48,7 @@ def sweep_command(options: argparse.Namespace) -> int:
         return _detach(runs, options.config_dir)
     if not request.local:
         settings = launcher(request.launcher, request.launcher_options)
-        slurm.require(settings, anywhere=options.dry_run)
+        slurm.require(settings, dry_run=options.dry_run)
     recorded_ids = archive.ids(archive.records_folder()) if options.skip_recorded else frozenset[str]()
     plan = plan_runs(composed, prepared=not options.dry_run, skipped=recorded_ids)
     if options.dry_run:

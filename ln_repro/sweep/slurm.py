@@ -77,17 +77,19 @@ class Job:
         return int(index) if index.isdecimal() else 0
 
 
-def require(options: Mapping[str, Any], anywhere: bool = False) -> None:
-    """Raise `UserError` unless jobs with these options can be submitted from this machine (if asked, ``anywhere``)."""
+def require(options: Mapping[str, Any], dry_run: bool = False) -> None:
+    """Raise `UserError` unless jobs with these options can be submitted; a dry run needs neither submitit nor Slurm."""
     try:
         import submitit
     except ImportError:
+        if dry_run:
+            return
         raise UserError(f"launcher: slurm needs submitit ({INSTALL})") from None
     try:
         submitit.AutoExecutor("unused", cluster="debug").update_parameters(**_parameters(options))
     except (AssertionError, NameError) as error:
         raise UserError(f"launcher: {' '.join(str(error).split())}") from None
-    if not anywhere and not shutil.which("sbatch"):
+    if not dry_run and not shutil.which("sbatch"):
         raise UserError("launcher: sbatch not found; use a login node of the cluster, or leave out launcher=")
 
 

@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,13 @@ def test_a_launcher_that_cannot_be_used_is_refused_before_anything_is_prepared(
     monkeypatch.setenv("PATH", str(empty_place))
     refused(["sweep", "grid=design", *words], message)
     assert not (empty_place / "data").exists()
+
+
+def test_a_dry_run_needs_neither_submitit_nor_slurm(empty_place, monkeypatch, call, refused):
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    words = ["sweep", "grid=design", "--only", "postln_warm", "launcher=slurm", "precision=fp32"]
+    assert call(*words, "--dry-run")[0] == 0
+    refused(words, "launcher: slurm needs submitit (")
 
 
 def test_a_refused_submission_leaves_nothing_that_status_would_ask_slurm_about(tmp_path, monkeypatch):
