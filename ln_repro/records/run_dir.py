@@ -112,9 +112,21 @@ class RunFolder:
 
 
 def runs_under(folder: Path) -> list[RunFolder]:
-    """Return the run directories in ``folder``, without those that were renamed or have damaged settings."""
+    """Return the run directories in ``folder``, without those that were renamed, cannot be read or are damaged."""
     runs = [RunFolder(path.parent) for path in sorted(folder.glob("*/experiment.json"))]
-    return [run for run in runs if not re.search(r"\.old\d+$", run.path.name) and run.experiment is not None]
+    return [run for run in runs if not re.search(r"\.old\d+$", run.path.name) and _readable(run)]
+
+
+def _readable(run: RunFolder) -> bool:
+    """Return whether a run has settings and its files can be read; if they cannot, warn."""
+    try:
+        for path in (run.path / RECORD, run.events.path):
+            if path.exists():
+                path.open("rb").close()
+        return run.experiment is not None
+    except OSError as error:  # for example another user's
+        warn(f"{error.filename} is left out: {error.strerror}")
+        return False
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

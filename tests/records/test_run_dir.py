@@ -92,6 +92,19 @@ def test_runs_are_found_but_not_those_set_aside(run):
     assert [found.path.name for found in runs_under(place)] == ["a-s1-0", "b-s1-0"]
 
 
+@pytest.mark.parametrize("name", ["experiment.json", "record.json", "events.jsonl"])
+def test_a_run_whose_files_cannot_be_read_is_named_and_left_out(name, run, capsys):
+    place = run.path.parent
+    for one in ("a-s1-0", "b-s1-0"):
+        (place / one).mkdir(parents=True)
+        write_json(place / one / "experiment.json", {})
+    (place / "a-s1-0" / name).unlink(missing_ok=True)
+    (place / "a-s1-0" / name).mkdir()
+    assert [found.path.name for found in runs_under(place)] == ["b-s1-0"]
+    err = capsys.readouterr().err
+    assert err.endswith(f"a-s1-0/{name} is left out: Is a directory\n") and err.count("\n") == 1
+
+
 def test_a_claim_is_on_the_directory_that_is_there_now(run):
     """Somebody waits for a directory that is set aside meanwhile: he gets the new one, not the lock of the old."""
     with run.lock() as first:
