@@ -1,6 +1,7 @@
 """The figures of runs: what is drawn, what is not, and beside what the paper's numbers stand."""
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ import pytest
 from ln_repro.experiment import compose
 from ln_repro.paper.figures import FIGURES, Panel
 from ln_repro.records.archive import Run
+from ln_repro.report import plotting
 from ln_repro.report.curves import draw_losses
 from ln_repro.report.figure_rates import draw_rates
 from ln_repro.report.figures import curve, draw_all, draw_panel, draw_runs, figures_of, records_by_arm, style
 from ln_repro.report.plotting import COLOURS, GREY, figure_style
+from tests import committed
 from tests.claims.made import KNOWN, gathered, made, on_rates
 from tests.claims.test_bert import POST, PRE, runs_of, tuned
 
@@ -76,6 +79,17 @@ def test_curves_of_a_panel_are_arms_that_look_different_even_without_colours(nam
         looks = [style(arm, label) for arm, label in panel.arms.items()]
         grey = {(look["linestyle"], look["marker"], look["markerfacecolor"] == "white") for look in looks}
         assert len(grey) == len(looks)
+
+
+def test_the_committed_figures_are_those_of_the_committed_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def draws() -> None:
+        pytest.fail("a figure is stale: make reproduce-tables")
+
+    folder = shutil.copytree(committed.RESULTS / "figures", tmp_path / "figures")
+    before = sorted(folder.rglob("*.svg"))
+    monkeypatch.setattr(plotting, "figure_style", draws)
+    paths, _ = draw_all(committed.archive().evidence, committed.RESULTS / "theory.json", folder)
+    assert sorted(path for path in paths if path.suffix == ".svg") == before
 
 
 def test_figures_are_drawn_by_corpus_and_the_others_are_listed(tmp_path: Path) -> None:
