@@ -143,7 +143,9 @@ def draw_panel(axis: Any, panel: Panel, corpus: str, arms: Arms) -> set[int]:
             seeds.add(line.seeds)
             if corpus == OF_THE_PAPER == panel.corpus:
                 draw_readings(axis, panel.readings.get(arm, ()), look)
-    axis.set_title(panel.title, fontsize="medium")
+    rates = sorted({record["experiment"]["lr"] for arm in panel.arms for record in arms.get(arm, ())})
+    shown = f", rate{'s' * (len(rates) > 1)} {' and '.join(f'{rate:g}' for rate in rates)}"
+    axis.set_title(panel.title + shown * bool(panel.title and 0 < len(rates) < 3), fontsize="medium")
     tidy(axis)
     if seeds:
         axis.locator_params(axis="x", integer=True, nbins=5)

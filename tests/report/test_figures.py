@@ -59,6 +59,11 @@ def test_a_panel_without_a_curve_says_so(axis: Any) -> None:
     assert [text.get_text() for text in axis.texts] == ["not run at\nthese rates"]
 
 
+def test_the_title_of_a_panel_has_the_rates_of_its_runs(axis: Any) -> None:
+    drawn(axis, FIGURES["figure_2"].rows[0][0], made("toy_postln_warm"), made("toy_postln_warm_high"))
+    assert axis.get_title() == "(a) Adam, rates 0.001 and 0.002"
+
+
 def test_an_interval_ends_where_the_quantity_does() -> None:
     runs = [made(bleus=[0.0, 99.0]), made(seed=2, bleus=[90.0, 100.0])]
     found = curve([run.record for run in runs], "bleu")
