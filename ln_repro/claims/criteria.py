@@ -15,7 +15,6 @@ SEEDS = 5
 """Number of seeds needed for a verdict on training."""
 MORE = "more seeds"
 MORE_SEEDS = f"{MORE}: the interval straddles a limit of the rule"
-RERUN = "; add rerun=true to the command for runs that are finished"
 MIXED = f"{MORE}: some train and some do not"
 SHARE = 0.8
 """Minimum share of the seeds that must train (fail) for an arm to count as trained (failed)."""
@@ -100,6 +99,14 @@ class Metric:
         return Metric(f"{self.words} over that of {{}}", lambda one, other: self.of(one) / self.of(other), LOG)
 
 
+def unmeasured(measured: int, seeds: int, arms: Sequence[str]) -> Finding | None:
+    """Return the result if too few of the seeds of some arms have the probes or events that a criterion needs."""
+    if measured >= min(SEEDS, seeds):
+        return None
+    needs = f"{MORE}: {SEEDS - measured} of {', '.join(arms)} that have the probes and events of this rule"
+    return Finding(INCONCLUSIVE, "", needs)
+
+
 @dataclass(frozen=True)
 class Within:
     """The confidence interval of a metric's mean over seeds lies between ``low`` and ``high``."""
@@ -118,20 +125,19 @@ class Within:
         return words + (f" ({100 * self.level:g} % interval)" if self.level != LEVEL else "")
 
     def judge(self, evidence: Evidence) -> Finding:
-        values = evidence.values(self.arms, self.metric.of)
-        if not values:
+        values, seeds = evidence.values(self.arms, self.metric.of), evidence.seeds(self.arms)
+        if not seeds:
             return Finding(INCONCLUSIVE, "", f"{', '.join(self.arms)} with the same seeds")
         if any(map(math.isnan, values)):
-            if not all(evidence.arms[arm][seed].finite for arm in self.arms for seed in evidence.seeds(self.arms)):
-                return Finding(INCONCLUSIVE, "", answer="losses that are compared are infinite")
-            return Finding(
-                INCONCLUSIVE, "", f"runs of {', '.join(self.arms)} with probes and events, for every seed{RERUN}"
-            )
+            return Finding(INCONCLUSIVE, "", answer="losses that are compared are infinite")
+        if short := unmeasured(len(values), len(seeds), self.arms):
+            return short
         bounds = interval(values, self.metric.scale, self.level)
         regions = [(self.low, self.high), *filter(None, [self.contradicted])]
         result, beyond = verdict(bounds, *regions), all(outside(bounds, region) for region in regions)
         needs = MORE_SEEDS if result == INCONCLUSIVE and not beyond else None
         words = f"{self.metric.name(self.arms)} {spoken(values, self.metric.scale, level=self.level)}"
+        words += f" (measured on {len(values)} of {len(seeds)} seeds)" if len(values) < len(seeds) else ""
         mean, within = rounded_mean(values, self.metric.scale)
         clause = self.metric.plain and self.metric.plain.format(*map(arm_words, self.arms), value=mean) + within
         return Finding(result, words, needs, plain=clause, answer=self.neither if beyond else "")

@@ -78,8 +78,13 @@ class Evidence:
         return list(self.starts.values()) or [self]
 
     def values(self, arms: Sequence[str], quantity: Callable[..., float]) -> list[float]:
-        """Return a quantity for every seed that all of the arms have."""
-        return [quantity(*(self.arms[arm][seed] for arm in arms)) for seed in self.seeds(arms)]
+        """Return a quantity for every seed that all of the arms have.
+
+        Seeds whose records lack the probes or events that it needs, which is NaN for a finite run, are left out.
+        """
+        pairs = [[self.arms[arm][seed] for arm in arms] for seed in self.seeds(arms)]
+        values = [(quantity(*runs), all(run.finite for run in runs)) for runs in pairs]
+        return [value for value, finite in values if not (math.isnan(value) and finite)]
 
     def curve(self, arm: str) -> dict[Rate, list[Run]]:
         """Return the runs of an arm by learning rate, in ascending order."""

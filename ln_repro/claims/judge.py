@@ -161,7 +161,8 @@ def command_of(claim: Claim, rule: Rule, setting: str, result: Row) -> str:
     number = rule.seeds + (result["seeds"] if unclear else 0)
     if claim.grid and rule is claim.others:
         return f"ln-repro sweep grid={claim.grid} corpus={setting} seeds={number} --skip-recorded"
-    seeds = ",".join(map(str, range(1, number + 1)))  # a choice sweep of Hydra
+    first = 1 + (result["seeds"] if unclear else 0)
+    seeds = ",".join(map(str, range(first, number + 1)))  # a choice sweep of Hydra
     if claim in FINE_TUNING:
         return " && ".join(
             f"ln-repro run -m exp={setting}_{arm} seed={seeds} "

@@ -7,7 +7,7 @@ from functools import partial
 from operator import itemgetter
 from statistics import fmean
 
-from ln_repro.claims.criteria import MORE_SEEDS, RERUN, AnyOf, Claim, Finding, Metric, Report, Rule, Trains, Within
+from ln_repro.claims.criteria import MORE_SEEDS, AnyOf, Claim, Finding, Metric, Report, Rule, Trains, Within, unmeasured
 from ln_repro.claims.depth import AtDepth
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import LOG, interval
@@ -114,11 +114,8 @@ class Even:
 
     def judge(self, evidence: Evidence) -> Finding:
         values = [evidence.values(self.arms, partial(_unevenness_after, part=part)) for part in CHECKPOINTS]
-        if any(math.isnan(value) for of_checkpoint in values for value in of_checkpoint):
-            return Finding(
-                INCONCLUSIVE, "",
-                f"{self.arm} with probe=gradients probe_batches={PROBE_BATCHES} in every seed{RERUN}",
-            )  # fmt: skip
+        if short := unmeasured(min(map(len, values)), len(evidence.seeds(self.arms)), self.arms):
+            return short
         worst = max(values, key=lambda of_checkpoint: interval(of_checkpoint, LOG)[1])
         result = all_of(verdict(interval(of_checkpoint, LOG), (0.0, EVEN)) for of_checkpoint in values)
         words = f"gradients of {arm_words(self.arm)} {spoken(worst, LOG)} times apart"

@@ -118,6 +118,19 @@ def test_the_open_question_takes_one_scheme_that_has_it_all(changed: Arms, verdi
     assert row["verdict"] == verdict, row["ours"]
 
 
+@pytest.mark.parametrize(("probed", "verdict"), [(5, "reproduced"), (4, "inconclusive")])
+def test_probes_are_needed_for_five_seeds_of_all_that_were_run(probed: int, verdict: str) -> None:
+    probes = {0: [1.0, 1.0], 9999: [0.1, 0.1]}
+    runs = [made(seed=seed, probes=probes if seed > 10 - probed else {}) for seed in range(1, 11)]
+    (found,) = row_of(CLAIMS["TH-10"], gathered(runs))["other_corpora"]
+    assert found["verdict"] == verdict
+    if verdict == "reproduced":
+        assert "(measured on 5 of 10 seeds)" in found["ours"]
+    else:
+        assert found["needs"] == "more seeds: 1 of postln_warm that have the probes and events of this rule"
+        assert found["command"].endswith(" seed=11,12,13,14,15 probe=gradients probe_batches=100")
+
+
 def test_gradients_that_are_uneven_at_one_checkpoint_are_so_whatever_the_others_are() -> None:
     """Also where one that is wide open reaches further up."""
     ends = [[1.0, 1.1], [1.0, 1.1], [1.0, 1.1], [1.0, 1.1], [1.0, 40.0]]
@@ -219,7 +232,7 @@ def test_an_arm_that_is_judged_and_a_control_is_run_once() -> None:
         "other_corpora"
     ]
     assert found["command"] == (
-        "ln-repro run -m exp=toy_postln_warm,toy_preln_warm,toy_postln_warm_step seed=1,2,3,4,5"
+        "ln-repro run -m exp=toy_postln_warm,toy_preln_warm,toy_postln_warm_step seed=6,7,8,9,10"
     )
 
 

@@ -91,7 +91,7 @@ FOUND = {
 
 def given(*values: float) -> Any:
     """Return evidence for a criterion that asks for nothing but the values of its metric."""
-    return SimpleNamespace(values=lambda arms, quantity: list(values))
+    return SimpleNamespace(values=lambda arms, quantity: list(values), seeds=lambda arms: [*range(len(values))])
 
 
 def within_edge(one: Within, name: str) -> Edge:
