@@ -4,6 +4,7 @@ import logging
 import resource
 import sys
 from collections.abc import Mapping, Sequence
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -39,12 +40,9 @@ def add_over_processes(tensors: list[torch.Tensor]) -> None:
 
 def sums_over_processes(logs: Sequence[Mapping[str, Any]], device: torch.device) -> dict[str, torch.Tensor]:
     """Return the sums of ``logs`` over all processes, in float64 on ``device``, without waiting for it."""
-    values = [sum(log[name] for log in logs) for name in logs[0]]
-    known = torch.tensor([0.0 if torch.is_tensor(value) else value for value in values], dtype=torch.double)
-    sums = (known.pin_memory() if device.type == "cuda" else known).to(device, non_blocking=True)
-    for total, value in zip(sums, values, strict=True):
-        if torch.is_tensor(value):
-            total.add_(value)
+    sums = torch.zeros(len(logs[0]), dtype=torch.double, device=device)
+    for total, name in zip(sums, logs[0], strict=True):
+        total.add_(sum(log[name] for log in logs))
     distributed.all_reduce(sums)
     return dict(zip(logs[0], sums, strict=True))
 
@@ -150,14 +148,15 @@ class StrictTrainer(Trainer):
         """Load a checkpoint; if the number of processes has changed, convert the position in the epoch.
 
         Raises:
-            LnReproError: it cannot be loaded.
+            LnReproError: torch cannot read it.
         """
         try:
             extra: dict[str, Any] | None = super().load_checkpoint(filename, *args, **kwargs)
-        except Exception as error:
+        except UnpicklingError:  # other errors, such as a lack of memory, are not the file's fault
             logger.exception("%s", filename)
-            reason = f"{filename} cannot be loaded ({type(error).__name__})"
-            raise LnReproError(f"{reason}; delete it, and the run resumes from the one before") from None
+            raise LnReproError(
+                f"{filename} cannot be loaded; delete it, and the run resumes from the one before"
+            ) from None
         if extra:
             position = extra["train_iterator"]
             batches = position["iterations_in_epoch"] * extra.get("processes", 1)
@@ -176,7 +175,7 @@ class StrictTrainer(Trainer):
 
     def _build_optimizer(self) -> None:
         super()._build_optimizer()
-        if getattr(self.cfg.optimizer, "equal_layer_norms", False):  # fairseq's optimizers lack it
+        if self.cfg.optimizer.equal_layer_norms:
             stacks = self.get_model().stacks.values()
             self._optimizer.layers = [[*layer.parameters()] for stack in stacks for layer in stack.layers]
         if self.cfg.task.precision == "fp16":

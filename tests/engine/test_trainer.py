@@ -3,6 +3,7 @@
 import math
 from itertools import pairwise
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 import torch
@@ -62,6 +63,12 @@ def test_a_resumed_scaler_has_the_same_state(monkeypatch):
     first.save_checkpoint("state", {"train_iterator": {"iterations_in_epoch": 0}})
     second.load_checkpoint("state")
     assert vars(scaler) == vars(restored)
+
+
+def test_a_checkpoint_is_not_to_be_deleted_because_memory_is_lacking(monkeypatch):
+    monkeypatch.setattr(Trainer, "load_checkpoint", mock.Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory")))
+    with pytest.raises(torch.OutOfMemoryError, match="CUDA out of memory"):
+        object.__new__(StrictTrainer).load_checkpoint("update100.pt")
 
 
 def test_every_mini_batch_has_the_same_dropout_on_one_process_as_on_two():
