@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import distributed
 
+from ln_repro.errors import UserError
 from ln_repro.system.distributed import Rank
 
 TIMEOUT = timedelta(hours=12)
@@ -28,9 +29,9 @@ class Group:
         if self.rank.size == 1 or not torch.cuda.is_available():
             return
         if self.rank.local >= (found := torch.cuda.device_count()):
-            raise SystemExit(
-                f"torchrun started process {self.rank.local + 1} on a machine with {found} GPUs; "
-                f"use --nproc-per-node={found}, or train.device=cpu"
+            raise UserError(
+                f"--nproc-per-node: process {self.rank.local + 1} has no GPU of its own, torch finds {found} on this "
+                f"machine; use --nproc-per-node={found}, or train.device=cpu"
             )
         torch.cuda.set_device(self.rank.local)
 

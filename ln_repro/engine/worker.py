@@ -62,7 +62,8 @@ def train_together(arguments: list[str] | None, stop: StopRequest) -> int:
     except BaseException as error:
         folder = RunFolder(Path(agreed[agreed.index("--save-dir") + 1]).parent)
         if group.rank.size > 1 and not folder.failure:  # the first failure is the cause of the others
-            reason = traceback.format_exception_only(error)[-1].strip()
+            known = isinstance(error, LnReproError)
+            reason = error if known else traceback.format_exception_only(error)[-1].strip()
             folder.fail(f"process {group.rank.index + 1} of {group.rank.size} failed: {reason}")
         raise
     group.close()
@@ -73,8 +74,8 @@ if __name__ == "__main__":
     status = 1
     try:
         status = main()
-    except (SystemExit, LnReproError) as end:
-        print(end, file=sys.stderr)
+    except LnReproError as error:
+        print(error, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
     sys.stdout.flush()

@@ -60,5 +60,5 @@ def test_a_process_without_a_gpu_of_its_own_is_one_line(monkeypatch):
     group.use_gpu()  # nothing to choose without a GPU
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    with pytest.raises(SystemExit, match=r"process 3 on a machine with 2 GPUs; use --nproc-per-node=2, or .*cpu$"):
+    with pytest.raises(UserError, match=r"process 3 has no GPU .* finds 2 on .*; use --nproc-per-node=2, or .*cpu$"):
         group.use_gpu()

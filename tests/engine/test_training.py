@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import psutil
 import pytest
@@ -10,10 +11,13 @@ import torch
 
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.process import Worker
-from ln_repro.errors import Interrupted
+from ln_repro.engine.worker import train_together
+from ln_repro.errors import Interrupted, UserError
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.records.events import Events
 from ln_repro.records.record import results_of
+from ln_repro.records.run_dir import RunFolder
+from ln_repro.system.distributed import Rank
 
 SCRIPT = Path(__file__).with_name("disturbed.py")
 SMALL = (
@@ -61,6 +65,15 @@ def test_a_worker_on_the_cpu_does_not_see_a_gpu(tmp_path, monkeypatch):
     assert psutil.Process(worker.pid).environ()["CUDA_VISIBLE_DEVICES"] == ""
     worker.kill()
     worker.wait()
+
+
+def test_a_process_of_several_records_the_message_of_its_error_alone(tmp_path, monkeypatch):
+    group = mock.Mock(rank=Rank(1, 2, 1), share=lambda _: ["--cpu", "--save-dir", str(tmp_path / "checkpoints")])
+    monkeypatch.setattr("ln_repro.engine.group.Group", lambda rank: group)
+    monkeypatch.setattr("ln_repro.engine.training.train", mock.Mock(side_effect=UserError("train.max_tokens: too few")))
+    with pytest.raises(UserError):
+        train_together(None, mock.Mock())
+    assert RunFolder(tmp_path).failure["error"] == "process 2 of 2 failed: train.max_tokens: too few"
 
 
 def test_an_update_leaves_the_weights_of_ngpt_unit_vectors(trained, tmp_path):
