@@ -55,12 +55,6 @@ def mean_weights(files: Sequence[Path | str]) -> dict[str, torch.Tensor]:
     return {name: total / len(files) for name, total in mean.items()}
 
 
-def batch_limits(device: str, beam: int, vocabulary: int) -> dict[str, int]:
-    """Return the maximum batch size in source tokens, padding included, and in sentences."""
-    sentences = max(1, SCORES_PER_STEP // (beam * vocabulary))
-    return {"max_tokens": TOKENS_PER_BATCH[device], "max_sentences": sentences}
-
-
 @torch.inference_mode()
 def translate(task: Any, model: Any, split: str, search: Namespace, device: str, stop: StopRequest) -> list[str]:
     """Return the best hypothesis for each sentence of ``split``, or an empty one if it is too long for the model.
@@ -69,10 +63,11 @@ def translate(task: Any, model: Any, split: str, search: Namespace, device: str,
     would need more than `SEARCH_BYTES`, or that runs out of memory, is decoded in parts.
     """
     generator = task.build_generator([model], search)
-    dataset = task.dataset(split)
+    dataset, vocabulary = task.dataset(split), len(task.target_dictionary)
     batches = task.get_batch_iterator(
         dataset,
-        **batch_limits(device, search.beam, len(task.target_dictionary)),
+        TOKENS_PER_BATCH[device],
+        max_sentences=max(1, SCORES_PER_STEP // (search.beam * vocabulary)),
         max_positions=utils.resolve_max_positions(task.max_positions(), model.max_positions()),
         ignore_invalid_inputs=True,
         decoding=True,
@@ -84,7 +79,7 @@ def translate(task: Any, model: Any, split: str, search: Namespace, device: str,
             break
         sentences, source = batch["net_input"]["src_tokens"].shape
         target = int(search.max_len_a * source) + search.max_len_b + 1  # with <eos>
-        each = search.beam * hypothesis_bytes(layers, width, len(task.target_dictionary), source, target)
+        each = search.beam * hypothesis_bytes(layers, width, vocabulary, source, target)
         done = 0
         while done < sentences and not stop:
             size = min(sentences - done, max(1, int(limit / each)))

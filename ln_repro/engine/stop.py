@@ -19,7 +19,7 @@ class StopRequest:
     """True once the worker should save its state and stop: after a signal, or when its command has ended."""
 
     def __init__(self) -> None:
-        self._requested = False  # no event: a signal handler that interrupts a use of the same event waits for ever
+        self._requested = False  # a signal handler may deadlock on a `threading.Event`
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def __bool__(self) -> bool:

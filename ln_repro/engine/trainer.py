@@ -126,7 +126,7 @@ class StrictTrainer(Trainer):
         log = sums_over_processes(logs, self.device)
         return [log], (1 / log["sample_size"].clamp(min=1)).float()
 
-    def valid_step(self, sample: Any, raise_oom: bool = False) -> dict[str, Any]:
+    def valid_step(self, sample: Any) -> dict[str, Any]:
         """Return the log of a validation mini-batch of this process without reading it from the device."""
         sample, ignored = self._prepare_sample(sample)
         with torch.no_grad():

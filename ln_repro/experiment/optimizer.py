@@ -35,7 +35,7 @@ class Optimizer(Section):
     @model_validator(mode="after")
     def _sgd_has_no_moments(self) -> Self:
         if self.name == "sgd" and (self.betas or self.eps):
-            raise ValueError("optimizer.betas: sgd has neither betas nor eps; leave them out, or take optimizer=adam")
+            raise ValueError("optimizer.betas: sgd has neither betas nor eps; leave them out, or use optimizer=adam")
         if self.name != "adam" and self.second_moment != "zero":
             raise ValueError(f"optimizer.second_moment: only adam takes it, this is {self.name}")
         return self

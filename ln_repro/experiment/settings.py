@@ -189,8 +189,8 @@ class Experiment(Section):
             raise ValueError(f"start: only task=classification takes it, this is task={self.task}")
         if classifies != (name in LABELLED):
             raise ValueError(
-                f"data.name: task=classification takes {' or '.join(LABELLED)}, which have class labels, and no other "
-                f"task does; found {name} with task={self.task}"
+                f"data.name: task=classification takes {' or '.join(LABELLED)}, which have class labels and are "
+                f"for no other task; found {name} with task={self.task}"
             )
         if self.task == "translation" and name in ("text", "wikinews"):
             raise ValueError(f"data.name: {name} has one language, for task=masked_lm; translation needs two")

@@ -133,7 +133,7 @@ def test_a_line_that_is_too_long_for_the_model_is_left_empty(letters, build_mode
     sizes = task.dataset("test").sizes
     limit = int(sizes.max()) - 1
     monkeypatch.setattr(model, "max_positions", lambda: (limit, limit))
-    monkeypatch.setattr(decode, "batch_limits", lambda *_: {"max_tokens": limit, "max_sentences": 1})
+    monkeypatch.setattr(decode, "TOKENS_PER_BATCH", {"cpu": limit})
     search = Namespace(beam=1, lenpen=1.2, max_len_a=1.2, max_len_b=10)
     lines = translate(task, model, "test", search, "cpu", StopRequest())
     assert len(lines) == len(sizes) and all(lines[at] == "" for at in (sizes.max(axis=1) > limit).nonzero()[0])

@@ -97,7 +97,7 @@ class TorchOptimizer(FairseqOptimizer):
             equalise([gradients(layer) for layer in self.layers])
         return norm
 
-    def step(self, closure: Any = None, scale: float = 1.0, groups: Any = None) -> None:
+    def step(self) -> None:
         """Call torch's step without its wrapper, which would import the compiler."""
         with torch.no_grad():
             most = self.cfg.max_relative_update
@@ -146,7 +146,7 @@ class Adam(WithMoments):
         super().__init__(torch.optim.AdamW, cfg, params, fused=True)
         self.steps = 0
 
-    def step(self, closure: Any = None, scale: float = 1.0, groups: Any = None) -> None:
+    def step(self) -> None:
         """Update the parameters, with epsilon corrected for the step."""
         if not self.steps and self.cfg.second_moment == "gradient":
             self._start_second_moment()
