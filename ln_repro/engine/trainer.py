@@ -4,7 +4,6 @@ import logging
 import resource
 import sys
 from collections.abc import Mapping, Sequence
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -152,7 +151,9 @@ class StrictTrainer(Trainer):
         """
         try:
             extra: dict[str, Any] | None = super().load_checkpoint(filename, *args, **kwargs)
-        except UnpicklingError:  # other errors, such as a lack of memory, are not the file's fault
+        except (MemoryError, torch.OutOfMemoryError):  # not the file's fault
+            raise
+        except Exception:
             logger.exception("%s", filename)
             raise LnReproError(
                 f"{filename} cannot be loaded; delete it, and the run resumes from the one before"
