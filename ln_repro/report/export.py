@@ -19,7 +19,8 @@ from ln_repro.claims.words import ends_words, spoken
 from ln_repro.records.archive import Kept, Run
 from ln_repro.records.record import decoded
 from ln_repro.report.arena import arena_tables
-from ln_repro.report.tables import Table, claims_table, render, run_tables
+from ln_repro.report.readme_table import claims_table
+from ln_repro.report.tables import Table, render, run_tables
 
 Files = dict[str, dict[str, Table]]
 """Tables by file and name."""
