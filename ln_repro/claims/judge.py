@@ -190,7 +190,8 @@ def theory_rows(findings: Sequence[Mapping[str, Any]]) -> list[Row]:
             "ours": f"{ours['quantity']} {ends_words(ours['interval'])}" if ours else None,
             "verdict": ours["verdict"] if ours else NOT_RUN, "rule": ours["rule"] if ours else "",
             "seeds": ours["seeds"] if ours else 0, "evidence": [], "other_corpora": [],
-            "command": f"ln-repro theory --full --only {name}", "cost_gpu_hours": 0.0, "needs": None,
+            "command": f"ln-repro theory --full --only {name}", "cost_gpu_hours": 0.0,
+            "needs": None if ours else "its check, without training",
             "written": None, "source": None, "older": 0, "code": [],
         })  # fmt: skip
     return rows
