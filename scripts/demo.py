@@ -3,11 +3,14 @@
 import contextlib
 import io
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ln_repro import cli
+from ln_repro.records.events import Event
+from ln_repro.records.record import Record
 from ln_repro.records.run_dir import runs_under
-from ln_repro.report.curves import draw_losses
+from ln_repro.report.plotting import COLOURS, figure_style, tidy
 from ln_repro.report.tables import markdown, signatures
 
 OUT = Path("demo")
@@ -37,9 +40,23 @@ def main() -> None:
     notes = [note for note in signatures([record for record, _ in runs.values()]) if note.startswith("BLEU:")]
     print("\n" + markdown("Does the Transformer need warm-up?", {"columns": columns, "rows": rows, "notes": notes}))
     picture = OUT / "curves.png"
-    events = {label: (runs[name][0]["axes"], runs[name][1]) for name, label in ARMS.items()}
-    draw_losses(events, picture, "Toy corpus, 6+6 layers, Adam at 2e-3")
+    draw_losses({label: runs[name] for name, label in ARMS.items()}, picture)
     print(f"curves: {picture}")
+
+
+def draw_losses(runs: Mapping[str, tuple[Record, Sequence[Event]]], picture: Path) -> None:
+    """Draw the training loss of each run by update, from its record and events."""
+    with figure_style() as pyplot:
+        figure, axis = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
+        for label, (record, events) in runs.items():
+            axes = record["axes"]
+            losses = {e["update"]: e["loss"] for e in events if e["kind"] == "train" and e["loss"] is not None}
+            line = "-" if axes["warmup_updates"] else "--"
+            axis.plot([*losses], [*losses.values()], line, label=label, color=COLOURS[axes["norm"]], linewidth=1.8)
+        axis.set(xlabel="update", ylabel="training loss (bits per token)", title="Toy corpus, 6+6 layers, Adam at 2e-3")
+        tidy(axis)
+        axis.legend(frameon=False)
+        figure.savefig(picture, dpi=160)
 
 
 if __name__ == "__main__":

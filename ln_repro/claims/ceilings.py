@@ -13,6 +13,7 @@ from ln_repro.records.archive import Run
 
 CURVE_SEEDS = 3
 """Minimum number of seeds for a rate to count; a verdict needs `SEEDS` at the rates next to the ceiling."""
+MANY = f"{CURVE_SEEDS} seeds or more"
 SIGNIFICANT = 0.05
 """Significance level of Fisher's exact test on the numbers of seeds that train."""
 
@@ -33,7 +34,7 @@ class Ceiling:
         if self.rate is None and self.above is None:
             return f"not known (it may be under-trained up to {max(self.rates):g}, where its NLL is lowest)"
         if self.rate is None:
-            return f"below {min(self.rates):g} (the lowest rate with {CURVE_SEEDS} or more seeds)"
+            return f"below {min(self.rates):g} (the lowest rate with {MANY})"
         return f"{'at least ' if self.above is None else ''}{self.rate:g}"
 
     def plain(self, rate: str) -> str:
@@ -41,8 +42,9 @@ class Ceiling:
         if len(self.rates) == 1:
             return f"{'not ' if self.rate is None else ''}at {min(self.rates):g}, {alone(rate)}"
         if self.rate is None:
-            return f"at none of the {rate}s run, {min(self.rates):g} to {max(self.rates):g}"
-        return f"at {rate}s up to {self.words()}"
+            return f"at none of the {rate}s run with {MANY}, {min(self.rates):g} to {max(self.rates):g}"
+        least = min(rate for rate, count in self.rates.items() if count.share >= SHARE)
+        return f"at {rate}s from {least:g} to {self.words()}" if least < self.rate else f"at a {rate} of {self.words()}"
 
 
 def listed(rates: Iterable[Rate]) -> str:
@@ -52,7 +54,7 @@ def listed(rates: Iterable[Rate]) -> str:
 
 def alone(rate: str) -> str:
     """Return the words for the only rate that counts."""
-    return f"the only {rate} run with {CURVE_SEEDS} seeds or more"
+    return f"the only {rate} run with {MANY}"
 
 
 def usable_curve(evidence: Evidence, arm: str) -> dict[Rate, list[Run]]:

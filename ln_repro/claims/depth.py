@@ -1,6 +1,6 @@
 """Claims about the depth of a model: arms at several numbers of layers."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ln_repro.claims.criteria import SEEDS, Finding, Trains
 from ln_repro.claims.evidence import LAYERS, Evidence
@@ -12,8 +12,8 @@ LEAST_DEPTHS = 3
 
 
 def by_depth(evidence: Evidence) -> dict[int, Evidence]:
-    """Return the evidence of a setting by number of layers, in ascending order, each compared with all its runs."""
-    found = {int(name.removeprefix(LAYERS)): replace(part, others=evidence.others)
+    """Return the evidence of a setting by number of layers, in ascending order."""
+    found = {int(name.removeprefix(LAYERS)): part
              for name, part in evidence.others.items() if name.startswith(LAYERS) and "," not in name}  # fmt: skip
     own = next((run for runs in evidence.arms.values() for run in runs.values()), None)
     if own:

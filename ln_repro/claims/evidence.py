@@ -54,7 +54,7 @@ class Evidence:
     """The runs of one setting.
 
     For fine-tuning, ``starts`` has the evidence by number of updates of the pre-training, and ``arms`` one run per
-    seed, even if the seed was run from several checkpoints.
+    seed, even if the seed was run from several checkpoints. The ``others`` of a variation include the runs without it.
     """
 
     arms: Mapping[str, Runs] = field(default_factory=dict)  # at the arm's own learning rate
@@ -180,7 +180,9 @@ def _of_setting(
     starts = {start: evidence("", start) for start in sorted({start for _, start in groups if start is not None})}
     others = {variation: evidence(variation, None) for variation, start in groups if variation and start is None}
     if not starts:
-        return replace(evidence("", None), others=others)
+        own = evidence("", None)
+        compared = {"": own, **others}
+        return replace(own, others={name: replace(part, others=compared) for name, part in others.items()})
     merged: dict[str, dict[Seed, Run]] = {}
     for start in starts.values():
         for name, of_seed in start.arms.items():

@@ -81,7 +81,7 @@ class Ceilings(OverRates):
             return Finding(INCONCLUSIVE, f"{words}: {NEITHER}", needs, runs, answer=answer)
         difference = significant(evidence, *self.compared)
         if difference:
-            words += (f"; at {difference.rate:g} {difference.first} and {difference.second} seeds train "
+            words += (f"; at {difference.rate:g}, {difference.first} and {difference.second} seeds train "
                       f"(Fisher's p = {difference.p_value:.2g})")  # fmt: skip
         else:
             words += f"; no rate with {SEEDS} seeds of both at which significantly more of the former's seeds train"
@@ -186,7 +186,7 @@ class TrainsWhereFails(OverRates):
             trained, others_trained = (Count.of(evidence.trained, curve[rate]) for curve in (one, other))
             failed = Count.of(evidence.failed, other[rate])
             if trained.most and failed.most and fisher_exact(*trained, *others_trained) < SIGNIFICANT:
-                words = f"at {rate:g} {first} trains in {trained}, {second} fails in {failed}"
+                words = f"at {rate:g}, {first} trains in {trained}, {second} fails in {failed}"
                 plain = f"at {rate:g}, {first} trains on {trained} seeds and {second} fails on {failed}"
                 return Finding(REPRODUCED, words, None, runs, plain)
         words = f"{first} trains and {second} fails at none of {len(shared)} rates"

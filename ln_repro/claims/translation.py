@@ -27,7 +27,9 @@ AUDITED = "2026-11-25T09:45Z"
 """When ceilings began to tell an under-trained arm from an unstable one (MT-1, MT-3, BERT-2) and when, on the paper's
 data, "contradicted" was restricted to the wrong side (MT-1, MT-5, BERT-1; see `docs/fidelity.md`)."""
 REGISTRY, AMENDMENT = "thresholds from the paper's numbers and their spread", "first amendment of the rules"
-LITERAL, ANCHORED = "without: T = 1, which also lowers all later rates", "without: only the ramp left out"
+LITERAL, ANCHORED = (
+    '"without" means T = 1, which also lowers all later rates', '"without" means that only the ramp is left out'
+)  # fmt: skip
 """The paper's reading of "no warm-up", and the one that changes nothing else."""
 FAILED_BLEU, TRAINED_BLEU = 15.0, 30.0
 """On IWSLT14, a run fails below the first BLEU and trains at or above the second."""

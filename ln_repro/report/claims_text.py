@@ -44,7 +44,8 @@ def details(row: Row, width: int) -> Iterator[Text]:
     yield _field("paper", f"{row['paper']} ({row['place']})", width)
     for other in row["other_corpora"]:
         yield from _judged(other["data"], other, width)
-    yield from _judged(_own(row), row, width, f"   # about {row['cost_gpu_hours']:g} GPU hours")
+    hours = row["cost_gpu_hours"]
+    yield from _judged(_own(row), row, width, f"   # about {hours:g} GPU hours" * bool(hours))
 
 
 def _own(row: Row) -> str:
@@ -59,7 +60,8 @@ def _judged(data: str, part: Mapping[str, Any], width: int, cost: str = "") -> I
     if part["ours"]:
         yield _field("found", part["ours"], width)
     dated = f" (written {part['written']}: {part['source']})" if part["written"] else ""
-    yield _field("rule", part["rule"] + dated, width)
+    if part["rule"]:
+        yield _field("rule", part["rule"] + dated, width)
     if part["evidence"]:
         older = f", {part['older']} of them made before the rule" if part["older"] else ""
         code = f", by version{'s' * (len(part['code']) > 1)} {', '.join(part['code'])} of the code"

@@ -19,14 +19,16 @@ from ln_repro.claims.words import ends_words, spoken
 from ln_repro.records.archive import Kept, Run
 from ln_repro.records.record import decoded
 from ln_repro.report.arena import arena_tables
-from ln_repro.report.tables import Table, claims_table, render, run_tables
+from ln_repro.report.readme_table import claims_table
+from ln_repro.report.tables import Table, render, run_tables
 
 Files = dict[str, dict[str, Table]]
 """Tables by file and name."""
 LEGEND = (
-    "[a, b]: 95 % interval of the mean; (a to b): lowest and highest seed, where only some train. p: progress from the "
-    "unigram entropy (0) to the best arm's NLL (1), by which the first rules judged a run (fails below 0.2, trains at "
-    "0.8); the amended rules judge its BLEU."
+    "[a, b]: 95 % interval of the mean; (a to b): lowest and highest seed, of two seeds, where only some train, or if "
+    "the interval would exceed the possible values (100 BLEU). p: progress from the unigram entropy (0) to the NLL of "
+    "the best arm (1), by which the first rules judged a run (fails below 0.2, trains at 0.8); the amended rules judge "
+    "its BLEU."
 )
 """Explains the cells of arms and rates."""
 

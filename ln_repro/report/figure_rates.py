@@ -8,7 +8,6 @@ from statistics import fmean
 from typing import Any
 
 from ln_repro.claims.ceilings import Ceiling, ceiling
-from ln_repro.claims.criteria import SHARE
 from ln_repro.claims.evidence import FAILS, TRAINS, Evidence
 from ln_repro.records.archive import Run
 from ln_repro.report.plotting import COLOURS, GREY, draw_once, legend_below, place, rate_axis, tidy
@@ -32,7 +31,8 @@ def draw_rates(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
     runs = {run.record["id"]: [run.bleu, run.nll, evidence[name].best(run), evidence[name].entropies]
             for name in settings for arm in ARMS
             for of_rate in evidence[name].curve(arm).values() for run in of_rate}  # fmt: skip
-    return draw_once(out / NAME, runs, [runs, TRAINS, FAILS, SHARE], partial(_draw, evidence, settings))
+    ceilings = [ceiling(evidence[name], arm).words() for name in settings for arm in ARMS]
+    return draw_once(out / NAME, runs, [runs, TRAINS, FAILS, ceilings], partial(_draw, evidence, settings))
 
 
 def _draw(evidence: Mapping[str, Evidence], settings: Sequence[str], pyplot: Any) -> Any:

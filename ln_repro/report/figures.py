@@ -35,7 +35,7 @@ WIDTHS = {1: 6.0, 2: 2.9}
 Arms = Mapping[str, Sequence[Record]]
 """The records of each arm: one per seed or, for fine-tuning, one per seed and checkpoint."""
 ENDED = "run diverged or stopped early"
-NOT_RUN = "not run at\nthese rates"
+NOT_RUN = "not run at the\nsetting's rates"
 OF_THE_PAPER = "iwslt"
 """The setting with the paper's corpus; only its figures show the paper's values."""
 

@@ -13,7 +13,7 @@ from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODU
 from ln_repro.claims.words import corpus_order, ends_words, named
 from ln_repro.records.archive import Run
 from ln_repro.records.record import decoded, lowest_loss, task_of
-from ln_repro.report.readme_table import SMALL, headlines, judged_corpora
+from ln_repro.report.readme_table import headlines, judged_corpora
 from ln_repro.report.reproduction import arm_of
 from ln_repro.report.tables import Table, signatures
 from ln_repro.report.theory_panels import Panel, described, measured
@@ -185,14 +185,15 @@ def _arm(runs: Sequence[Run]) -> Arm:
         schedule.append(axes["decay"].replace("_", " "))
     given = runs[0].experiment
     other = [f"init={given.init}"] if given.init != "xavier_legacy" else []
-    layers = SMALL.get(members[0]["exp"].partition("_")[0], "")
+    layers, translates = given.model.layers, decoded(members[0])
+    other += [f"{layers}+{layers} layers" if translates else f"{layers} layers"] if layers != 6 else []
     return {
         "exp": members[0]["exp"],
-        "data": axes["data"] if decoded(members[0]) else f"{axes['data']}, {task_of(members[0])}",
+        "data": axes["data"] if translates else f"{axes['data']}, {task_of(members[0])}",
         "norm": axes["norm"],
         "optimizer": axes.get("optimizer", "adam"),
         "warm": warmup > 0,
-        "schedule": ", ".join([*schedule, *other, *interventions(given)]) + layers,
+        "schedule": ", ".join([*schedule, *other, *interventions(given)]),
         "decay": axes["decay"],
         "lr": axes.get("lr"),
         "ids": [record["id"] for record in members],

@@ -1,10 +1,10 @@
-"""The verdicts in the README."""
+"""The table of claims, and the verdicts in the README."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ln_repro.claims.judge import Row
+from ln_repro.claims.judge import TESTED, Row
 from ln_repro.claims.words import CORPORA, named
 from ln_repro.report.tables import Table, markdown
 
@@ -67,12 +67,17 @@ def _answer(other: Mapping[str, Any]) -> str:
     return found + f" A verdict needs {other['needs']}." * bool(other["needs"])
 
 
+def claims_table(rows: Sequence[Row]) -> Table:
+    """Return one row per claim, with its verdicts and what was found."""
+    cells = [[row["id"], row["claim"], *map(_verdicts(row).get, TESTED), row["verdict"], row["paper"], row["ours"]]
+             for row in rows]  # fmt: skip
+    return {"columns": ["id", "claim", *TESTED, "paper's data, or theory", "paper", "ours"], "rows": cells}
+
+
 def verdict_table(rows: Sequence[Row]) -> Table:
     """Return one row per claim: the verdict on each of the other corpora with runs, then on the paper's data."""
-    corpora, cells = judged_corpora(rows), []
-    for row in rows:
-        verdicts = {other["data"]: _verdict(other) for other in row["other_corpora"]}
-        cells.append([row["id"], row["claim"], *map(verdicts.get, corpora), row["verdict"]])
+    corpora = judged_corpora(rows)
+    cells = [[row["id"], row["claim"], *map(_verdicts(row).get, corpora), row["verdict"]] for row in rows]
     return {"columns": ["", "claim", *map(named, corpora), "paper's data"], "rows": cells}
 
 
@@ -82,11 +87,13 @@ def judged_corpora(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [name for name in CORPORA if name in judged]
 
 
-def _verdict(other: Mapping[str, Any]) -> str:
-    """Return a verdict on another corpus with the number of seeds, and the model's size unless it is 6+6 layers.
+def _verdicts(row: Row) -> dict[str, str]:
+    """Return the verdicts on other corpora with the number of seeds, and the model's size unless it is 6+6 layers.
 
     What was found instead of the claim is added to a verdict that more seeds would not change.
     """
-    seeds = other["seeds"]
-    found = ": ".join(filter(None, (other["verdict"], other["answer"])))
-    return f"{found} ({seeds} seed{'s' * (seeds > 1)}{SMALL.get(other['setting'], '')})"
+    return {
+        other["data"]: f"{': '.join(filter(None, (other['verdict'], other['answer'])))} "
+        f"({other['seeds']} seed{'s' * (other['seeds'] > 1)}{SMALL.get(other['setting'], '')})"
+        for other in row["other_corpora"]
+    }

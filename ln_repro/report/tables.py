@@ -1,4 +1,4 @@
-"""Tables of records and claims, and their output as text."""
+"""Tables of records, and the output of tables as text."""
 
 import csv
 import io
@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ln_repro.claims.judge import TESTED, Row
 from ln_repro.records.record import AVERAGE, Record, accuracy, decoded, lowest_loss, task_of
 
 Table = dict[str, Any]
@@ -117,12 +116,3 @@ def _is_number(cell: str) -> bool:
 
 def _rounded(value: float | None, digits: int) -> str | None:
     return None if value is None else f"{value:.{digits}f}"
-
-
-def claims_table(rows: Sequence[Row]) -> Table:
-    """Return one row per claim, with its verdicts and the number of seeds on other data."""
-    cells = []
-    for row in rows:
-        others = {other["data"]: f"{other['verdict']} ({other['seeds']})" for other in row["other_corpora"]}
-        cells.append([row["id"], row["claim"], *map(others.get, TESTED), row["verdict"], row["paper"], row["ours"]])
-    return {"columns": ["id", "claim", *TESTED, "paper's data, or theory", "paper", "ours"], "rows": cells}

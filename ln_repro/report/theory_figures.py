@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.report.plotting import COLOURS, GREY, Size, draw_once, legend_below, place, tidy
-from ln_repro.report.theory_panels import SQUARE, Series, described
+from ln_repro.report.theory_panels import Series, described
 
 PAPER = {"postln": "x", "preln": "+"}
 """Markers for the paper's values."""
-MATHS = {SQUARE: "norm$^2$ / d"}
-"""Labels that matplotlib sets as mathematics."""
 LAYOUTS: dict[str, tuple[int, int, Size, Size]] = {
     "figure_3": (2, 2, (3.6, 2.1), (0.65, 0.85)),
     "attention_gradients": (3, 4, (2.0, 1.7), (0.65, 0.55)),
@@ -41,7 +39,7 @@ def draw_figure(name: str, panels: Mapping[str, Any], pyplot: Any) -> Any:
         axis.set(xlabel=panel["x"] if rows == 2 or axis in axes[-1] else "", ylim=(0, None))
         tidy(axis)
         if axis in axes[:, 0]:
-            axis.set_ylabel(MATHS.get(panel["y"], panel["y"]))
+            axis.set_ylabel(panel["y"])
     place(figure, axes, panel_size, gaps, above=0.4, below=legend_below(figure, axes.flat))
     return figure
 

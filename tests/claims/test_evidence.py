@@ -53,6 +53,14 @@ def test_a_variation_stands_apart_and_still_counts_as_the_best_arm() -> None:
     assert found.relative_bleu(found.arms["postln_warm"][3]) == 0.5
 
 
+def test_a_variation_is_compared_with_the_best_arm_with_and_without_it() -> None:
+    arms = {"postln_warm": {"init": "fairseq", "bleu": 20.0}, "preln_nowarm": {"bleu": 40.0},
+            "preln_warm": {"model__branch_gain": 0.5, "bleu": 80.0}}  # fmt: skip
+    for names, best in ((["postln_warm", "preln_nowarm"], 40.0), ([*arms], 80.0)):
+        found = gathered(made_runs("toy", {name: arms[name] for name in names}))["toy"].others["init=fairseq"]
+        assert found.relative_bleu(found.arms["postln_warm"][3]) == 20.0 / best
+
+
 def test_relative_bleu_is_of_the_best_arm_of_the_same_size_with_at_most_as_many_epochs() -> None:
     arms = {"postln_warm": {"bleu": 20.0}, "preln_warm": {"bleu": 25.0}, "preln_nowarm": {"bleu": 80.0},
             "deepnorm_warm": {"bleu": 50.0, "model__width": 128}}  # fmt: skip

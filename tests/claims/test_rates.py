@@ -134,14 +134,20 @@ def test_a_difference_that_may_be_chance_is_not_denied() -> None:
 @pytest.mark.parametrize(
     ("low", "words"),
     [
-        (curve(5, 0, 0), "without warm-up at rates up to 1; at 2, 5 of 5 seeds train with warm-up, 0 of 5 without"),
-        (curve(0, 0, 0), "without warm-up at none of the rates run, 1 to 4; at 1, 5 of 5 seeds train with warm-up, 0 "
-         "of 5 without"),
+        (curve(5, 0, 0), "without warm-up at a rate of 1; at 2, 5 of 5 seeds train with warm-up, 0 of 5 without"),
+        (curve(0, 0, 0), "without warm-up at none of the rates run with 3 seeds or more, 1 to 4; at 1, 5 of 5 seeds "
+         "train with warm-up, 0 of 5 without"),
     ],
 )  # fmt: skip
 def test_ceilings_in_plain_words(low: Curve, words: str) -> None:
     found = ceilings(curve(5, 5, 0), low)
-    assert found.plain == f"Post-LN with warm-up trains at learning rates up to 2, {words} warm-up (p = 0.008)"
+    assert found.plain == f"Post-LN with warm-up trains at learning rates from 1 to 2, {words} warm-up (p = 0.008)"
+
+
+def test_plain_words_leave_out_low_rates_at_which_an_arm_does_not_train() -> None:
+    found = ceilings(curve(0, 5, 5, 0), curve(0, 5, 0, 0))
+    words = "Post-LN with warm-up trains at learning rates from 2 to 4, without warm-up at a rate of 2;"
+    assert found.plain.startswith(words)
 
 
 def test_a_single_rate_is_not_said_to_be_a_limit() -> None:
@@ -170,7 +176,7 @@ def test_a_ceiling_is_the_largest_rate_that_trains_and_may_be_censored() -> None
     assert found.rates == {1.0: (5, 5), 2.0: (3, 5), 4.0: (4, 5), 8.0: (0, 5)}
     assert ceiling(held({"preln_warm": curve(5, 5)}), "preln_warm").words() == "at least 2"
     none = held({"preln_warm": {1.0: of(0), 2.0: of(0)}, "best": {1.0: of(1, 1)}})
-    assert ceiling(none, "preln_warm").words() == "below 1 (the lowest rate with 3 or more seeds)"
+    assert ceiling(none, "preln_warm").words() == "below 1 (the lowest rate with 3 seeds or more)"
 
 
 def test_a_run_that_is_not_finite_does_not_train_and_fails_whatever_its_bleu() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 
 def test_all_claims_fit_into_eighty_columns_with_their_verdicts(call) -> None:
@@ -24,3 +25,10 @@ def test_one_claim_has_its_rule_records_needs_and_command(call) -> None:
         assert (part["needs"] or "") in words
         assert (f"run {part['command']}" in words) == bool(part["needs"])
     assert row["command"] in text.replace("\n", "¶")  # on one line, to be copied
+
+
+def test_a_finding_of_the_theory_that_is_not_there_has_its_command(call, tmp_path: Path) -> None:
+    (tmp_path / "records").mkdir()
+    text = call("claims", "TH-1", "--records", str(tmp_path / "records"))[1]
+    assert "theory: not-run\n  needs    its check, without training\n" in text
+    assert "  run      ln-repro theory --full --only TH-1\n" in text

@@ -3,7 +3,7 @@
 from ln_repro.claims.arms import LOCK, Arms
 from ln_repro.claims.theory import STATEMENTS
 from ln_repro.report.export import all_tables, arms_table, export, rates_table
-from ln_repro.report.readme_table import BEGIN, END, headlines, verdict_table, with_verdicts
+from ln_repro.report.readme_table import BEGIN, END, claims_table, headlines, verdict_table, with_verdicts
 from ln_repro.system.files import read_json
 from ln_repro.system.paths import CHECKOUT
 from tests import committed
@@ -55,6 +55,12 @@ def test_a_headline_answers_by_yes_no_or_what_is_needed() -> None:
     rows[1]["other_corpora"] = [other | {"verdict": "inconclusive", "answer": "Pre-LN is better"}]
     assert headlines(rows)[1].answer == "Toy: Pre-LN is better. It needs it on 5 of 5 seeds."
     assert verdict_table(rows[1:2])["rows"][0][2] == "inconclusive: Pre-LN is better (3 seeds)"
+
+
+def test_the_table_of_claims_names_the_size_of_a_small_model_and_what_was_found_instead() -> None:
+    other = {"data": "multi30k", "setting": "multi30k", "verdict": "inconclusive", "answer": "faster", "seeds": 1}
+    (row,) = claims_table([claims()[0] | {"other_corpora": [other]}])["rows"]
+    assert row[3] == "inconclusive: faster (1 seed, 3+3 layers)"
 
 
 def test_an_arm_has_mean_and_interval_over_its_seeds_and_how_many_train() -> None:

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
+from ln_repro.claims import ceilings
 from ln_repro.experiment import compose
 from ln_repro.paper.figures import FIGURES, Panel
 from ln_repro.records.archive import Run
 from ln_repro.report import plotting
-from ln_repro.report.curves import draw_losses
 from ln_repro.report.figure_rates import draw_rates
 from ln_repro.report.figures import curve, draw_all, draw_panel, draw_runs, figures_of, records_by_arm, style
 from ln_repro.report.plotting import COLOURS, GREY, figure_style
+from scripts.demo import draw_losses
 from tests import committed
 from tests.claims.made import KNOWN, gathered, made, on_rates
 from tests.claims.test_bert import POST, PRE, runs_of, tuned
@@ -56,7 +57,7 @@ def test_means_bands_and_the_papers_points_are_drawn_of_iwslt(axis: Any) -> None
 
 def test_a_panel_without_a_curve_says_so(axis: Any) -> None:
     assert drawn(axis, FIGURE_4_BLEU, made(losses=[5.0], bleus=[None])) == {}
-    assert [text.get_text() for text in axis.texts] == ["not run at\nthese rates"]
+    assert [text.get_text() for text in axis.texts] == ["not run at the\nsetting's rates"]
 
 
 def test_the_title_of_a_panel_has_the_rates_of_its_runs(axis: Any) -> None:
@@ -95,6 +96,15 @@ def test_the_committed_figures_are_those_of_the_committed_records(tmp_path: Path
     monkeypatch.setattr(plotting, "figure_style", draws)
     paths, _ = draw_all(committed.archive().evidence, committed.RESULTS / "theory.json", folder)
     assert sorted(path for path in paths if path.suffix == ".svg") == before
+
+
+def test_the_figure_of_rates_is_drawn_again_if_a_ceiling_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    evidence = gathered(on_rates("toy", {"postln_warm": {1e-3: [50.0] * 3, 2e-3: [0.0] * 3}}))
+    _, svg = draw_rates(evidence, tmp_path)
+    before = svg.read_text()
+    monkeypatch.setattr(ceilings, "CURVE_SEEDS", 4)
+    draw_rates(evidence, tmp_path)
+    assert svg.read_text() != before
 
 
 def test_figures_are_drawn_by_corpus_and_the_others_are_listed(tmp_path: Path) -> None:
@@ -165,14 +175,9 @@ def test_the_figure_of_fine_tuning_is_accuracy_by_length_of_pre_training(tmp_pat
     assert curve([tuned(PRE, 1, 100, 0.9).record | {"experiment": {"start": None}}], "accuracy") is None
 
 
-@pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
-def test_losses_are_drawn_also_of_a_run_that_diverged(suffix: str, start: bytes, tmp_path: Path) -> None:
+def test_the_demo_draws_losses_also_of_a_run_that_diverged(tmp_path: Path) -> None:
     events = [{"kind": "train", "update": update, "loss": 9.0 / update} for update in (1, 2, 3)]
-    runs = {
-        "Pre-LN": ({"norm": "preln", "warmup_updates": 0}, events),
-        "Post-LN": ({"norm": "postln", "warmup_updates": 9}, [*events, {"kind": "train", "update": 4, "loss": None}]),
-        "none yet": ({"norm": "deepnorm", "warmup_updates": 0}, []),
-    }
-    out = tmp_path / f"it's a curve.{suffix}"
-    draw_losses(runs, out, "a title")
-    assert out.read_bytes().startswith(start) and out.stat().st_size > 5000
+    lost = [*events, {"kind": "train", "update": 4, "loss": None}]
+    axes = {"Pre-LN": {"norm": "preln", "warmup_updates": 0}, "Post-LN": {"norm": "postln", "warmup_updates": 9}}
+    draw_losses({label: ({"axes": of_run}, lost) for label, of_run in axes.items()}, tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").stat().st_size > 5000

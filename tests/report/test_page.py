@@ -87,6 +87,13 @@ def test_runs_of_another_length_are_another_arm_than_those_of_their_name() -> No
     assert [arm["seeds"] for arm in arms_of(runs)] == [[1, 2], [1]]
 
 
+def test_arms_of_different_depths_are_told_apart() -> None:
+    (usual,), (deep,), (encoder,) = (arms_of([made_run(exp, model__layers=layers)]) for exp, layers in (
+        ("toy_postln_warm", 6), ("toy_postln_warm", 12), ("toybert_postln_warm_linear", 12)))  # fmt: skip
+    assert deep["schedule"] == f"{usual['schedule']}, 12+12 layers"
+    assert encoder["schedule"].endswith(", 12 layers")
+
+
 def test_no_records_and_no_claims_are_a_page_too() -> None:
     Reader(page([], [], NOTHING))
 

@@ -105,11 +105,9 @@ function axis(label, side) {
   };
 }
 
-/** Return the ends of an axis: from 0, unless all values are close together or their logarithms are shown. */
+/** Return the ends of an axis: from 0, unless logarithms are shown. */
 function extent(low, high, log) {
-  if (log) return [low / 1.15, high * 1.15];
-  const space = (high - low) * 0.12 || 1;
-  return low > 0.8 * high ? [low - space, high + space] : [Math.min(0, low), high + 0.06 * (high - Math.min(0, low))];
+  return log ? [low / 1.15, high * 1.15] : [Math.min(0, low), high + 0.06 * (high - Math.min(0, low)) || 1];
 }
 
 /** Return a number of a logarithmic axis where it begins with 1, 2 or 5. */
