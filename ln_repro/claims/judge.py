@@ -122,20 +122,20 @@ def order(id: str) -> tuple[int, int, str]:
 
 def row_of(claim: Claim, evidence: Mapping[str, Evidence]) -> Row:
     """Return a claim with its verdict on the paper's data and those on other data."""
-    own = judge(claim.rule, evidence.get(claim.setting, Evidence()))
-    others = []
+    of_paper = evidence.get(claim.setting, Evidence())
+    own, others = judge(claim.rule, of_paper), []
     if claim.others:
         for corpus, settings in OTHER_CORPORA[claim.setting].items():
             results = ((name, judge(claim.others, evidence[name])) for name in settings if name in evidence)
             for setting, result in [pair for pair in results if pair[1]["evidence"]][:1]:
                 others.append({
                     "data": corpus, "setting": setting, "class": "toy" if corpus == "toy" else "adapted",
-                    **result, "command": command_of(claim, claim.others, setting, result),
+                    **result, "command": command_of(claim, claim.others, setting, result, evidence[setting]),
                 })  # fmt: skip
     runs = claim.rule.seeds * (len(claim.rule.arms) + len(claim.controls) + sum(map(AtDepth.cost, deep(claim.rule))))
     row = {
         "id": claim.id, "claim": claim.claim, "paper": claim.paper, "class": "paper", "place": claim.place,
-        **own, "other_corpora": others, "command": command_of(claim, claim.rule, claim.setting, own),
+        **own, "other_corpora": others, "command": command_of(claim, claim.rule, claim.setting, own, of_paper),
         "cost_gpu_hours": round(runs * HOURS[claim.setting], 1),
     }  # fmt: skip
     if own["needs"] and claim in FINE_TUNING:
@@ -148,7 +148,7 @@ def deep(rule: Rule) -> list[AtDepth]:
     return [one for one in rule.criteria if isinstance(one, AtDepth)]
 
 
-def command_of(claim: Claim, rule: Rule, setting: str, result: Row) -> str:
+def command_of(claim: Claim, rule: Rule, setting: str, result: Row, evidence: Evidence) -> str:
     """Return the command that starts the runs a claim needs in one setting, given its result there so far.
 
     Data other than the paper's have a grid over learning rates for some claims; other runs are at each arm's own rate.
@@ -156,11 +156,11 @@ def command_of(claim: Claim, rule: Rule, setting: str, result: Row) -> str:
     the user fills in.
     """
     unclear = any(part.startswith(MORE) for part in (result["needs"] or "").split("; "))
-    number = rule.seeds + (result["seeds"] if unclear else 0)
+    last = max([result["seeds"], *(seed for arm in rule.arms for seed in evidence.arms.get(arm, {}))]) if unclear else 0
+    number = rule.seeds + last
     if claim.grid and rule is claim.others:
         return f"ln-repro sweep grid={claim.grid} corpus={setting} seeds={number} --skip-recorded"
-    first = 1 + (result["seeds"] if unclear else 0)
-    seeds = ",".join(map(str, range(first, number + 1)))  # a choice sweep of Hydra
+    seeds = ",".join(map(str, range(1 + last, number + 1)))  # a choice sweep of Hydra
     if claim in FINE_TUNING:
         return " && ".join(
             f"ln-repro run -m exp={setting}_{arm} seed={seeds} "
