@@ -82,8 +82,11 @@ def judge(rule: Rule, evidence: Evidence) -> Row:
 
 
 def most_seeds(runs: Iterable[Run]) -> int:
-    """Return the largest number of seeds that an arm was run with at one rate and size."""
-    return max(Counter((run.experiment.arm_key(), run.experiment.lr, run.size) for run in runs).values(), default=0)
+    """Return the largest number of seeds that every arm was run with at one rate and size."""
+    most: dict[str, int] = {}
+    for (arm, _, _), seeds in Counter((run.experiment.arm_key(), run.experiment.lr, run.size) for run in runs).items():
+        most[arm] = max(seeds, most.get(arm, 0))
+    return min(most.values(), default=0)
 
 
 def result_of(

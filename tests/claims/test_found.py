@@ -209,9 +209,10 @@ def test_ceilings_on_other_data_are_judged_without_the_named_experiments() -> No
     for settings in (["multi30k6"], ["multi30k"], ["multi30k6", "multi30k"]):
         runs = [run for setting in settings for run in on_rates(setting, arms)]
         runs += [made(f"{settings[0]}_postln_nowarm", seed, 0.0, lr=2.0) for seed in (6, 7, 8)]  # no rate has eight
+        runs += [made(f"{settings[0]}_postln_warm", seed, 80.0, lr=0.5) for seed in (6, 7)]  # the other arm has five
         (found,) = row_of(CLAIMS["MT-1.anchored"], gathered(runs))["other_corpora"]
         assert (found["setting"], found["verdict"], found["seeds"]) == (settings[0], "reproduced", 5)
-        assert len(found["evidence"]) == 33 and f"corpus={settings[0]}" in found["command"]
+        assert len(found["evidence"]) == 35 and f"corpus={settings[0]}" in found["command"]
 
 
 def test_without_a_run_of_an_arm_the_claim_is_not_run_and_says_what_to_run() -> None:
