@@ -80,10 +80,11 @@ class Evidence:
     def values(self, arms: Sequence[str], quantity: Callable[..., float]) -> list[float]:
         """Return a quantity for every seed that all of the arms have.
 
-        Seeds whose records lack the probes or events that it needs, which is NaN for a finite run, are left out.
+        A value of NaN for finite runs means that their records lack the probes or events that it needs; such seeds are
+        left out.
         """
-        pairs = [[self.arms[arm][seed] for arm in arms] for seed in self.seeds(arms)]
-        values = [(quantity(*runs), all(run.finite for run in runs)) for runs in pairs]
+        by_seed = [[self.arms[arm][seed] for arm in arms] for seed in self.seeds(arms)]
+        values = [(quantity(*runs), all(run.finite for run in runs)) for runs in by_seed]
         return [value for value, finite in values if not (math.isnan(value) and finite)]
 
     def curve(self, arm: str) -> dict[Rate, list[Run]]:
