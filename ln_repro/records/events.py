@@ -17,6 +17,8 @@ from ln_repro.errors import LnReproError
 from ln_repro.system.files import warn
 
 Event = dict[str, Any]
+DIGITS = 8
+"""Significant digits of numbers in events: one more than float32 has. All 17 would make the file 1.6 times as large."""
 
 
 class Events:
@@ -109,9 +111,11 @@ def end_of_torn_line(file: BinaryIO) -> bytes:
 
 
 def json_ready(value: Any) -> Any:
-    """Replace numbers that are not finite, which JSON does not support, by None, and tuples by lists."""
+    """Round numbers to `DIGITS`; JSON has no tuples, which become lists, nor infinity and NaN, which become None."""
     if isinstance(value, Mapping):
         return {key: json_ready(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [json_ready(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+    return value

@@ -10,11 +10,12 @@ from typing import Any
 
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import Interval, mean_interval
+from ln_repro.claims.words import named
 from ln_repro.paper.figures import FIGURES, Figure, Panel, Quantity, Reading
 from ln_repro.records.record import Record, accuracy
 from ln_repro.report.figure_arena import draw_arena
 from ln_repro.report.figure_mechanisms import draw_mechanisms
-from ln_repro.report.figure_rates import draw_rates
+from ln_repro.report.figure_rates import SETTINGS, draw_rates
 from ln_repro.report.plotting import COLOURS, GREY, draw_once, legend_below, place, tidy
 from ln_repro.report.theory_figures import draw as draw_theory
 from ln_repro.system.files import read_json
@@ -28,6 +29,8 @@ RAMPS = {"literal": ":", "short": "-.", "nowarm": "--", "warm": "-"}
 """Line styles, by the first of these words that is part of an arm's name."""
 MARKS = {"RAdam": "D", "higher rate": "^", "lower rate": "v", "fixed rate": "s"}
 """Markers, by words in the label; the default is a circle. Those of Pre-LN are open, for printing without colours."""
+HEADINGS = {**SETTINGS, "wmt": "WMT14", "multi30k": "Multi30k, 3+3 layers"}
+"""Display names of settings that are called otherwise than their corpus."""
 THE_PAPERS = "the paper's, same marks in grey"
 NOT_TRANSLATED = {corpus for figure in FIGURES.values() for corpus in figure.corpora}
 WIDTHS = {1: 6.0, 2: 2.9}
@@ -115,7 +118,7 @@ def draw_figure(title: str, rows: Sequence[Sequence[Panel]], corpus: str, arms: 
         axis.set_xlabel("updates of pre-training" if panel.quantity == "accuracy" else "epoch")
     number = f"{min(seeds)} to {max(seeds)}" if len(seeds) > 1 else str(max(seeds, default=1))
     spread = "" if number == "1" else "s: mean and 95 % interval"
-    figure.suptitle(f"{title}\n{corpus}, {number} seed{spread}", fontsize="medium")
+    figure.suptitle(f"{title}\n{HEADINGS.get(corpus, named(corpus))}, {number} seed{spread}", fontsize="medium")
     note = signature(rows, arms)
     below = 0.12 * len(note.splitlines()) + legend_below(
         figure, axes.flat, min(max(columns, 2), 4), last=[ENDED, THE_PAPERS], handlelength=3.2,

@@ -128,7 +128,7 @@ def test_a_figure_is_the_same_whenever_it_is_drawn(tmp_path: Path) -> None:
     first, second = (draw_runs(gathered(records), tmp_path / name)[0] for name in ("first", "second"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     text = first[1].read_text()  # every line of text is in a comment, too
-    assert "<!-- iwslt, 1 to 2 seeds: mean and 95 % interval -->" in text and "<!-- BLEU: nrefs:1|" in text
+    assert "<!-- IWSLT14, 1 to 2 seeds: mean and 95 % interval -->" in text and "<!-- BLEU: nrefs:1|" in text
 
 
 def test_arms_whose_runs_are_all_lost_leave_the_others_as_they_are(tmp_path: Path) -> None:
