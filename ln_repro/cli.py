@@ -96,7 +96,9 @@ def parser() -> argparse.ArgumentParser:
         "--fail-fast", action="store_true",
         help="start no further runs once one has failed (divergence is not a failure); running ones continue",
     )  # fmt: skip
-    sweep.add_argument("--detach", action="store_true", help="run in the background; see status and cancel")
+    sweep.add_argument(
+        "--detach", action="store_true", help="return at once: run in the background, or leave the jobs to Slurm"
+    )
     status = grid_command("status", "show one row per run: state, update, loss, BLEU", "; default: all runs")
     status.add_argument("--json", action="store_true", help="print JSON")
     status.add_argument("--watch", action="store_true", help="refresh every two seconds, until Ctrl-C")
@@ -125,7 +127,9 @@ def parser() -> argparse.ArgumentParser:
     )
     theory.add_argument("--seeds", type=int, metavar="N", help="minimum number of seeds per measurement (default: 10)")
     theory.add_argument("--out", type=Path, metavar="DIR", help="also write theory.json and figures/ there")
-    claims = command("claims", "print one verdict per claim, and what would resolve the open ones", "report")
+    claims = command(
+        "claims", "print one verdict per claim; with IDs, also its rule, records and what would resolve it", "report"
+    )
     claims.add_argument("ids", nargs="*", metavar="ID", help="only these claims, for example MT-4")
     claims.add_argument("--json", action="store_true", help="print JSON")
     ranked = command("arena", "rank the schemes of norm placement on one corpus", "report")
@@ -153,7 +157,7 @@ def parser() -> argparse.ArgumentParser:
         each.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
     sync = command("sync", "upload the events of runs to wandb; can be repeated safely")
     sync.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
-    sync.add_argument("--follow", action="store_true", help="keep sending until the runs have ended")
+    sync.add_argument("--follow", action="store_true", help="keep uploading a run until it has ended")
     doctor = command("doctor", "check this machine and suggest how to fix what does not work")
     doctor.add_argument("--json", action="store_true", help="print JSON")
     return main_parser

@@ -2,5 +2,5 @@
 
 __version__ = "0.1.0"
 
-#: Raised whenever a change of code changes what an experiment computes by more than rounding; part of every run's id.
+#: Increased by every change that alters results by more than rounding; part of every run's id.
 NUMERICS = 1

@@ -50,7 +50,7 @@ def verify_command(options: argparse.Namespace) -> int:
     if not kept.records and not problems:
         problems = [f"{folder}: it has no records"]
     found = [*rescored.values()]
-    print(f"{len(kept.runs)} records are sound; BLEU recomputed for {found.count('')}")
+    print(f"{len(kept.runs)} records are valid; BLEU recomputed for {found.count('')}")
     print(f"not recomputed for {found.count(None)}: no hypotheses, or the corpus is not prepared here")
     return complaints(problems)
 

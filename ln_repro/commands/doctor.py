@@ -52,7 +52,7 @@ def run_checks() -> Iterator[Check]:
     """Yield the checks; packages are imported in a subprocess, so that a broken one is only a failed check."""
     good = (3, 11) <= sys.version_info < (3, 14)
     yield checked("python", good, platform.python_version(), "use Python 3.11, 3.12 or 3.13")
-    result = _said_by("import torch; print(torch.__version__)")
+    result = _run_python("import torch; print(torch.__version__)")
     if result.returncode:
         yield Check("torch", False, "cannot be imported", "pip install 'torch>=2.6,<2.14'")
     else:
@@ -74,12 +74,12 @@ def run_checks() -> Iterator[Check]:
         yield Check("wandb", False, "not installed", "pip install wandb, or tracker=none", needed=False)
     else:
         advice = "without an API key, runs are mirrored offline; `wandb login` to mirror them online"
-        key = _said_by("from ln_repro.tracking.follower import key_configured; print(key_configured())").stdout
+        key = _run_python("from ln_repro.tracking.follower import key_configured; print(key_configured())").stdout
         yield Check("wandb", True, version, "" if key == "True\n" else advice, needed=False)
 
 
-def _said_by(code: str) -> "subprocess.CompletedProcess[str]":
-    """Return what Python says to this code; wandb's own messages are left out."""
+def _run_python(code: str) -> "subprocess.CompletedProcess[str]":
+    """Run code in a new Python process, without wandb's own messages."""
     command = [*subprocesses.SELF, "-c", code]
     settings = subprocesses.environment(WANDB_SILENT="true", WANDB_MODE="online")
     return subprocess.run(command, capture_output=True, text=True, check=False, env=settings)

@@ -1,7 +1,6 @@
 """`ln-repro reproduce`: repeat the run of a committed record with the same settings, and compare the two."""
 
 import argparse
-import difflib
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 from ln_repro.commands.messages import say
 from ln_repro.engine.device import resolve_precision
 from ln_repro.errors import UserError
-from ln_repro.experiment.compose import compose, experiments
+from ln_repro.experiment.compose import compose, experiments, nearest
 from ln_repro.experiment.settings import build
 from ln_repro.records.archive import Run, read_kept, records_folder
 from ln_repro.records.record import experiment_of
@@ -34,9 +33,9 @@ def reproduce_command(options: argparse.Namespace) -> int:
     kept = read_kept(folder)
     by_id = {one.record["id"]: one for one in kept.runs}
     if options.id not in by_id:
-        nearest = ", ".join(difflib.get_close_matches(options.id, by_id, n=3, cutoff=0)) or "none"
         unsound = next((line for line in kept.problems if f"{options.id}." in line), None)
-        raise UserError(f"reproduce: {unsound or f'there is no record {options.id!r} in {folder}; nearest: {nearest}'}")
+        unknown = f"there is no record {options.id!r} in {folder}{nearest(options.id, [*by_id])}"
+        raise UserError(f"reproduce: {unsound or unknown}")
     theirs = by_id[options.id]
     new = RunFolder(run(resolve_precision(build(again(theirs.record, options.overrides))), say))
     assert new.record
@@ -74,7 +73,7 @@ def again(record: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
         name = key.partition(".")[2]
         length, whole = getattr(experiment.train, name), record["experiment"]["train"][name]
         if length is None or (whole is not None and length > whole):
-            raise UserError(f"{key}: can only cut the run short, to {whole} at most")
+            raise UserError(f"{key}: can only cut the run short{f', to {whole} at most' * bool(whole)}")
         if settings["schedule"]["decay"] == "linear":
             raise UserError(f"{key}: cannot be changed: the learning rate falls linearly to the end of training")
     settings["paths"]["runs"] = str(experiment.paths.runs / FOLDER)

@@ -77,8 +77,8 @@ def run_command(arguments: list[str]) -> int:
         for one, settings, experiment in zip(jobs, composed, built, strict=True):
             if options.multirun:
                 print(f"---\n# {shlex.join(['ln-repro', 'run', *one])}")
-            if options.cfg == "job" and not options.package and "reference" in settings:
-                each = settings["reference"]["updates_per_epoch"]
+            each = settings.get("reference", {}).get("updates_per_epoch")
+            if options.cfg == "job" and not options.package and each:
                 rate = experiment.learning_rate(each)
                 print(f"# total learning rate: {rate.sum():.4g} over {rate.total} updates of about {each} an epoch")
             with hydra_app() as app:
@@ -125,7 +125,8 @@ def _run_help() -> int:
     arms: dict[str, dict[str, str]] = {}
     for name, text in experiments().items():
         corpus, _, arm = name.partition("_")
-        arms.setdefault(corpus, {})[arm] = text
+        if arm:
+            arms.setdefault(corpus, {})[arm] = text
     alike: dict[tuple[str, ...], list[str]] = {}
     for corpus, of_corpus in arms.items():
         alike.setdefault(tuple(of_corpus), []).append(corpus)
@@ -135,6 +136,8 @@ def _run_help() -> int:
         for arm, text in arms[corpora[0]].items():
             print(f"  {arm}\n      {text}")
         print()
+    if single := [name for name in experiments() if "_" not in name]:
+        print(f"Your own experiments: exp={', exp='.join(single)}\n")
     print("The same command resumes an interrupted run; rerun=true starts a finished one again.")
     print("Common settings: seed=N lr=X norm=NAME train.max_epoch=N train.device=cpu tracker=none probe=all")
     print("--cfg job prints the whole configuration of an experiment; any value in it can be changed with key=value.")

@@ -14,7 +14,6 @@ from rich.live import Live
 from rich.text import Text
 
 from ln_repro.claims.arms import Arms, own_settings
-from ln_repro.commands.messages import say
 from ln_repro.commands.sweep import Composed, compose_runs, plan_runs, queue_of
 from ln_repro.errors import UserError
 from ln_repro.experiment.settings import build
@@ -24,6 +23,7 @@ from ln_repro.records.run_dir import RunFolder, runs_under
 from ln_repro.records.status import row, summary, table, with_queue
 from ln_repro.sweep.cluster import cancel, submitted_experiment
 from ln_repro.sweep.grid import parse_request
+from ln_repro.system.files import warn
 from ln_repro.system.paths import runs_folder
 
 WATCH_SECONDS = 2.0
@@ -97,7 +97,7 @@ def _plain_rows(composed: list[Composed] | None) -> list[dict[str, Any]]:
         others = {run.path.name for run in runs_under(runs) if (run.experiment or {}).get("exp") in exps}
         if others := others - {p.name for p in plan}:
             number = f"{len(others)} run{'s' * (len(others) > 1)}"
-            say(f"not shown: {number} with settings that this grid does not have (see `ln-repro status`)")
+            warn(f"not shown: {number} with settings that this grid does not have (see `ln-repro status`)")
         return with_queue([row(p.folder, {**dict(p.experiment), "id": p.id}) for p in plan], queue_of(runs))
     runs = runs_folder()
     started, queue = [row(run) for run in runs_under(runs)], queue_of(runs)

@@ -39,6 +39,8 @@ def sweep_command(options: argparse.Namespace) -> int:
         raise UserError("torchrun: a sweep starts its runs by itself; leave out torchrun")
     request = parse_request(options.words)
     composed = compose_runs(request, options)
+    for _, experiment, _ in composed if request.local else ():
+        device.resolve_precision(experiment)  # refuses what this machine cannot do
     try_own_scheme(composed[0][1])
     runs = composed[0][1].paths.runs
     cancellations = Cancellations(runs)  # created early: requests count while the corpus is prepared, too
@@ -80,7 +82,7 @@ def sweep_command(options: argparse.Namespace) -> int:
     if progress.failures:
         left, causes = sum(not planned.done for planned in plan), "; ".join(progress.failures)
         raise LnReproError(
-            f"{left} of {len(plan)} runs have no record yet; mend this and start the sweep again: {causes}"
+            f"{left} of {len(plan)} runs have no record yet; fix the cause and start the sweep again: {causes}"
         )
     print(runs)
     return 0
@@ -110,7 +112,7 @@ def compose_runs(request: SweepRequest, options: argparse.Namespace) -> list[Com
         experiment = build(settings)
         of_nodes = on_nodes and experiment.train.device != "cpu"
         undecided |= of_nodes and experiment.precision == "auto" and device.gpu().name is None
-        if not of_nodes or experiment.precision == "auto":  # otherwise, this machine's GPU says nothing about theirs
+        if experiment.precision == "auto":
             experiment = device.resolve_precision(experiment)
         if experiment.start is not None:
             raise UserError(

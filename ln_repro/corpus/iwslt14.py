@@ -1,4 +1,4 @@
-"""IWSLT14 German-English, byte for byte as prepared by fairseq's prepare-iwslt14.sh."""
+"""IWSLT14 German-English, prepared as by fairseq's prepare-iwslt14.sh; the test set is equal byte for byte."""
 
 import itertools
 import re

@@ -89,13 +89,13 @@ def watch(plan: Sequence[PlannedRun], progress: Progress, runs: Path, fail_fast:
         while True:
             try:
                 states = progress.states()
-                progress.show()
+                progress.show(states)
                 if fail_fast and any(not p.done and states[p.name] not in ACTIVE and not cancellations.pending(p.name)
                                      for p in plan):  # fmt: skip
                     waiting = [job for name, job in submitted(runs).items() if name in states and job.state == "queued"]
                     slurm.cancel(job.name for job in waiting)
                     fail_fast = False
-                    progress.say(f"--fail-fast: not started: {len(waiting)}")
+                    progress.say(f"--fail-fast: {len(waiting)} queued runs are not started")
             except LnReproError as error:  # possibly temporary
                 progress.say(f"{error}; trying again")
                 states = {planned.name: "running" for planned in plan if not planned.done}
@@ -126,7 +126,7 @@ def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
         slurm.cancel(job.name for name, job in jobs.items() if names is None or name in names)
     except LnReproError as error:
         jobs = {}
-        yield f"{error}: the jobs in its queue are not cancelled"
+        yield f"{error}; jobs in its queue are not cancelled"
     found = 0
     for name in sorted({run.path.name for run in runs_under(runs)} | {*jobs}) if names is None else names:
         holder = RunFolder(runs / name).holder
@@ -137,8 +137,10 @@ def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
             yield f"{name}: {holder} {'stopping' if terminate(holder) else 'could not be stopped'}"
         elif holder:
             yield f"{name}: running on {holder.host}; its sweep, if any, stops it; otherwise stop it there"
-    yield ("cancelled runs keep their saved state; the same command resumes them" if found
-           else "no such run is running or queued here")  # fmt: skip
+    if found:
+        yield "cancelled runs keep their saved state; the same command resumes them"
+    else:
+        yield "no such run is running or in Slurm's queue; a sweep leaves out those that it has not started yet"
 
 
 def terminate(holder: Holder) -> bool:

@@ -116,7 +116,7 @@ def parse_request(words: Sequence[str]) -> SweepRequest:
         raise UserError(f"launcher.{options[0]}: needs launcher=slurm; on this machine use jobs=N or jobs_per_gpu=N")
     if not request.local and (own.keys() & {"jobs", "jobs_per_gpu", "budget_minutes"}):
         raise UserError(
-            "jobs, jobs_per_gpu: only for launcher=local; "
+            "jobs, jobs_per_gpu, budget_minutes: only for launcher=local; "
             "Slurm takes launcher.array_parallelism=N and launcher.timeout_min=N"
         )
     if request.launcher not in ("local", "slurm") and not request.launcher.endswith((".yaml", ".yml")):

@@ -51,14 +51,13 @@ class Progress(Screen):
                 self._final[planned.name] = planned.state
         return {p.name: self._final.get(p.name) or queue.get(p.name) or p.state for p in self.plan}
 
-    def show(self) -> None:
-        """Redraw the table on a terminal, at most once per `REFRESH_SECONDS`."""
+    def show(self, states: Mapping[str, str] | None = None) -> None:
+        """Redraw the table on a terminal, at most once per `REFRESH_SECONDS`; the `states` may be known."""
         if self.console.is_terminal and time.monotonic() - self._drawn > REFRESH_SECONDS:
-            self.update(self._drawing(), refresh=True)
+            self.update(self._drawing(states or self.states()), refresh=True)
             self._drawn = time.monotonic()
 
-    def _drawing(self) -> Group:
-        states = self.states()
+    def _drawing(self, states: Mapping[str, str]) -> Group:
         running = [{**row(p.folder), "run": p.label} for p in self.plan if states[p.name] == "running"]
         table = aligned([COLUMNS, *(shown(one, COLUMNS) for one in running)])
         return Group(Text(summary(states.values())), Text(table))

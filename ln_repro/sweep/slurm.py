@@ -96,6 +96,8 @@ def require(options: Mapping[str, Any], dry_run: bool = False) -> None:
 def _parameters(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options under the names that submitit has for them, except one of its constructor."""
     given = {key: value for key, value in options.items() if value is not None and key != "max_num_timeout"}
+    if isinstance(given.get("setup"), str):
+        given["setup"] = [given["setup"]]
     return {key if key in UNPREFIXED else f"slurm_{key}": value for key, value in given.items()}
 
 
@@ -150,7 +152,7 @@ def _call(command: Sequence[str]) -> str:
     except FileNotFoundError:
         raise LnReproError(f"{command[0]} not found: this machine is not part of the cluster") from None
     except subprocess.TimeoutExpired:
-        raise LnReproError(f"{command[0]} did not respond; try again later") from None
+        raise LnReproError(f"{command[0]} did not respond") from None
     if result.returncode:
         raise LnReproError(f"{command[0]} failed: {' '.join(result.stderr.split()) or f'exit {result.returncode}'}")
     return result.stdout

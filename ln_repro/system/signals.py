@@ -18,7 +18,7 @@ def raise_on_stop_signals() -> None:
 def record_stop_signals() -> Iterator[list[int]]:
     """Yield a list to which the signals are added, instead of raising an exception.
 
-    It is no `threading.Event`: setting one waits for ever if the signal has interrupted a use of the same event.
+    A `threading.Event` would not do: setting one blocks for ever if the signal has interrupted a use of the same event.
     """
     received: list[int] = []
     before = {number: signal.signal(number, lambda number, _: received.append(number)) for number in _stop_signals()}

@@ -114,12 +114,12 @@ def sync(run_dir: Path) -> str:
     everything = contents(RunFolder(run_dir))
     number = everything.partition(" ")[0]
     if last_line(run_dir / LOG) == everything:
-        return f"{number} events, mirrored before"
+        return f"{number} events, already uploaded"
     failures = list[str]()
     Follower(run_dir, run_dir, "sync", failures.append).close(SYNC_SECONDS)
     if failures:
         raise LnReproError(f"{run_dir.name} was not mirrored to wandb: {failures[0]}")
-    return f"{number} events, mirrored now"
+    return f"{number} events, uploaded"
 
 
 @contextlib.contextmanager

@@ -84,7 +84,7 @@ def test_every_command_accepts_runs_without_bleu(whole, pretrained, tmp_path):
     kept = ("--records", str(tmp_path / "records"))
     assert whole.call_here("collect", str(pretrained.folder), str(whole.folder), *kept)[0] == 0
     status, said, error = whole.call_here("verify", *kept)
-    assert status == 0 and said.startswith("2 records are sound"), error
+    assert status == 0 and said.startswith("2 records are valid"), error
     status, said, _ = whole.call_here("tables", *kept)
     assert status == 0 and "### runs-mrpc-classification" in said and "| accuracy |" in said
     assert "### runs-files-masked_lm" in said and "BLEU" not in said.partition("### runs-")[2]

@@ -27,7 +27,7 @@ def test_killed_twice_it_arrives_as_one(mirrored):
     for _ in range(2):
         status, out, error = run.call("sync")
         assert status == 0, error
-    assert "mirrored before" in out
+    assert "already uploaded" in out
     (arrived,) = server.runs.values()
     losses = [row["update"] for _, row in sorted(arrived.history.items()) if "train/loss" in row]
     assert losses == sorted(set(losses)) and set(range(5, 151, 5)) <= set(losses)

@@ -10,7 +10,7 @@ from torch import nn
 
 from ln_repro.engine.plugin.changes import relative_changes
 from ln_repro.engine.plugin.curvature import Sharpness, mean_loss, preconditioner, threshold
-from ln_repro.engine.plugin.optimizers import Adam, AdamConfig, Sgd, SgdConfig
+from ln_repro.engine.plugin.optimizers import Adam, AdamConfig, Sgd, SgdConfig, cap_changes
 from ln_repro.engine.probing import Probing
 from tests.engine.made import criterion, sample
 
@@ -147,6 +147,12 @@ def test_of_two_streams_the_first_is_compared(build_model):
     with torch.no_grad():
         model.encoder.stack.layers[0].self_attn_residual.norm.weight.mul_(1.02)
     assert relative_changes(model, before, [sample(1)])["outputs"]["encoder"][0] == pytest.approx(0.02)
+
+
+def test_the_step_of_a_matrix_that_is_zero_is_not_capped():
+    matrix = torch.full((2, 2), 3.0)
+    cap_changes([matrix], [torch.zeros(2, 2)], 0.01)
+    assert matrix.tolist() == [[3.0, 3.0], [3.0, 3.0]]
 
 
 def test_a_capped_step_has_the_same_direction():

@@ -152,7 +152,7 @@ def test_damage_is_named_left_out_and_turns_the_exit_code(name, command, folder,
 def test_the_committed_records_are_sound(call, monkeypatch, tmp_path):
     monkeypatch.setenv("LN_REPRO_DATA", str(tmp_path))  # corpora that happen to be prepared would be scored again
     code, out, _ = call("verify")
-    assert code == 0 and f"{len(list(records_folder().glob('*/*.json')))} records are sound" in out
+    assert code == 0 and f"{len(list(records_folder().glob('*/*.json')))} records are valid" in out
 
 
 def test_the_results_stay_small():

@@ -72,7 +72,7 @@ def test_with_fail_fast_jobs_that_wait_are_cancelled_after_a_failure(queue, tool
     said: list[str] = []
     monkeypatch.setattr(board, "say", said.append)
     cluster.watch(plan, board, tmp_path, fail_fast=True)
-    assert cancelled.read_text() == "5_2\n" and "--fail-fast: not started: 1" in said
+    assert cancelled.read_text() == "5_2\n" and "--fail-fast: 1 queued runs are not started" in said
 
 
 def test_with_fail_fast_a_run_that_the_user_cancels_is_no_failure(queue, tool, tmp_path, monkeypatch):
@@ -86,7 +86,7 @@ def test_with_fail_fast_a_run_that_the_user_cancels_is_no_failure(queue, tool, t
     board = Progress(plan, lambda: cluster.queued(tmp_path), console=Console(file=(tmp_path / "screen").open("w")))
     turns = iter(["5_1|PENDING|ours\n"] * 2)  # then none
 
-    def show() -> None:
+    def show(states: dict[str, str]) -> None:
         queued.Cancellations(tmp_path).request([plan[0].name])
         answer(next(turns, ""))
 

@@ -158,7 +158,7 @@ def test_a_run_arrives_once_in_order_with_its_end_whatever_signals_come(server, 
     assert (run.finished, run.exit_code) == (1, 0)
     assert_nothing_private(run_dir)
     assert CANARY not in json.dumps([run.config, run.info])
-    assert tracking.sync(run_dir) == "40 events, mirrored before" and run.finished == 1
+    assert tracking.sync(run_dir) == "40 events, already uploaded" and run.finished == 1
 
 
 def test_an_offline_run_is_kept_whole_and_synced_once(server, run_dir):
@@ -177,23 +177,23 @@ def test_an_offline_run_is_kept_whole_and_synced_once(server, run_dir):
     assert server.runs == {}
     assert_nothing_private(run_dir)
 
-    assert tracking.sync(run_dir) == "10 events, mirrored now"
+    assert tracking.sync(run_dir) == "10 events, uploaded"
     assert server.runs[ID].column("update") == list(range(1, 11))
     assert server.runs[ID].summary["samples"]["nrows"] == 2
     before = server.calls.copy()
-    assert tracking.sync(run_dir) == "10 events, mirrored before" and server.calls == before
+    assert tracking.sync(run_dir) == "10 events, already uploaded" and server.calls == before
     (run_dir / LOG).unlink()
-    assert tracking.sync(run_dir) == "10 events, mirrored now"
+    assert tracking.sync(run_dir) == "10 events, uploaded"
     assert server.runs[ID].column("update") == list(range(1, 11))
 
 
 def test_a_run_without_a_tracker_can_be_synced_before_and_after_its_end(server, run_dir):
     write(run_dir, train_event(1), train_event(2, loss=None))
-    assert tracking.sync(run_dir) == "2 events, mirrored now"
+    assert tracking.sync(run_dir) == "2 events, uploaded"
     assert server.runs[ID].exit_code == 1
     divergence = {"update": 3, "epoch": 1, "reason": "the loss is not finite", "last_finite_loss": 9.5}
     finish(run_dir, status="diverged", divergence=divergence, bleu={"test": None, "test_tokenised": None})
-    assert tracking.sync(run_dir) == "2 events, mirrored now"
+    assert tracking.sync(run_dir) == "2 events, uploaded"
     assert server.runs[ID].column("update") == [1, 2] and server.runs[ID].exit_code == 0
     summary = server.runs[ID].summary
     assert summary["status"] == "diverged" and summary["divergence/last_finite_loss"] == 9.5
@@ -218,7 +218,7 @@ def test_an_offline_run_is_followed_while_it_runs(server, run_dir):
             finish(run_dir)
         assert list((run_dir / "wandb").glob("offline-run-*"))  # the run's own copy is left alone
     out, _ = following.communicate(timeout=HANGS_SECONDS)
-    assert following.returncode == 0 and out.endswith("4 events, mirrored now\n")
+    assert following.returncode == 0 and out.endswith("4 events, uploaded\n")
     assert server.runs[ID].column("update") == [1, 2, 3, 4]
     assert server.runs[ID].exit_code == 0 and server.runs[ID].summary["samples"]["nrows"] == 2
     assert not (run_dir / "wandb" / "live").exists()

@@ -54,11 +54,11 @@ def equalise(layers: Sequence[list[Tensor]]) -> None:
 def cap_changes(matrices: list[Tensor], before: list[Tensor], most: float) -> None:
     """Shorten the change of each matrix since ``before`` to at most ``most`` times its norm before, in place.
 
-    Nothing is read from the device.
+    The change of a matrix that was zero is not limited. Nothing is read from the device.
     """
     changes = torch._foreach_sub(matrices, before)
     norms, changed = (torch.stack(torch._foreach_norm(tensors)) for tensors in (before, changes))
-    factors = torch.where(changed > most * norms, most * norms / changed, 1.0)
+    factors = torch.where((norms > 0) & (changed > most * norms), most * norms / changed, 1.0)
     torch._foreach_copy_(matrices, before)
     torch._foreach_add_(matrices, torch._foreach_mul(changes, factors.unbind()))
 
