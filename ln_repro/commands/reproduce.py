@@ -1,6 +1,7 @@
 """`ln-repro reproduce`: repeat the run of a committed record with the same settings, and compare the two."""
 
 import argparse
+import difflib
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from ln_repro.commands.messages import say
 from ln_repro.engine.device import resolve_precision
 from ln_repro.errors import UserError
-from ln_repro.experiment.compose import compose, experiments, nearest
+from ln_repro.experiment.compose import compose, experiments
 from ln_repro.experiment.settings import build
 from ln_repro.records.archive import Run, read_kept, records_folder
 from ln_repro.records.record import experiment_of
@@ -34,8 +35,9 @@ def reproduce_command(options: argparse.Namespace) -> int:
     by_id = {one.record["id"]: one for one in kept.runs}
     if options.id not in by_id:
         unsound = next((line for line in kept.problems if f"{options.id}." in line), None)
-        unknown = f"there is no record {options.id!r} in {folder}{nearest(options.id, [*by_id])}"
-        raise UserError(f"reproduce: {unsound or unknown}")
+        close = difflib.get_close_matches(options.id, by_id)
+        hint = f"nearest: {', '.join(close)}" if close else "`ln-repro tables` lists the ids"
+        raise UserError(f"reproduce: {unsound or f'there is no record {options.id!r} in {folder}; {hint}'}")
     theirs = by_id[options.id]
     new = RunFolder(run(resolve_precision(build(again(theirs.record, options.overrides))), say))
     assert new.record
