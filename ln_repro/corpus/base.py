@@ -80,7 +80,7 @@ class Corpus(ABC):
     longest: ClassVar[float] = 1_023
     """Maximum number of subwords of a side; with its end mark, a sentence then has the model's 1,024 positions."""
     numbered: ClassVar[bool] = False
-    """Whether the pairs of a split are the lines of its raw files, as numbers in messages then are."""
+    """Whether pair N of a split is line N of its raw files, so that messages can give line numbers."""
     cleaning: ClassVar[str] = "with an empty side or more than 1,023 subwords"
     """Which training pairs are left out."""
 

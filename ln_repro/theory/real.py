@@ -48,23 +48,16 @@ class Transformer(nn.Module):
     def __init__(self, setting: Setting, seed: int) -> None:
         super().__init__()
         self.setting = setting
-        torch.manual_seed(seed)
         shape = Shape(setting.norm, setting.layers, setting.width, setting.ffn, setting.heads, setting.dropout)
-        with torch.device("meta"):  # skips torch's initialisation, which takes as long as a forward pass
-            matrices = [nn.Embedding(setting.vocabulary, setting.width, PAD) for _ in range(1 if setting.tied else 2)]
-            self.projection = nn.Linear(setting.width, setting.vocabulary, bias=False)
-            self.source = TokenEmbedding(matrices[0], setting.dropout)
-            self.target = TokenEmbedding(matrices[-1], setting.dropout)
-            self.encoder = Stack(EncoderLayer, shape)
-            self.decoder = Stack(DecoderLayer, shape)
-        self.to_empty(device="cpu")
+        matrices = [nn.Embedding(setting.vocabulary, setting.width, PAD) for _ in range(1 if setting.tied else 2)]
+        self.source = TokenEmbedding(matrices[0], setting.dropout)
+        self.target = TokenEmbedding(matrices[-1], setting.dropout)
+        self.encoder = Stack(EncoderLayer, shape)
+        self.decoder = Stack(DecoderLayer, shape)
+        self.projection = nn.Linear(setting.width, setting.vocabulary, bias=False)
         if setting.tied:
-            self.target.embedding = self.source.embedding
-            self.projection.weight = self.source.embedding.weight
-        for module in self.modules():
-            if isinstance(module, nn.LayerNorm):
-                module.reset_parameters()
-        matrices = list(dict.fromkeys([self.source.embedding, self.target.embedding]))
+            self.projection.weight = matrices[0].weight
+        torch.manual_seed(seed)
         with torch.no_grad():
             init.initialise(matrices, [self.encoder, self.decoder], self.projection, setting.init)
 
