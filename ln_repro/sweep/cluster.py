@@ -95,7 +95,7 @@ def watch(plan: Sequence[PlannedRun], progress: Progress, runs: Path, fail_fast:
                     waiting = [job for name, job in submitted(runs).items() if name in states and job.state == "queued"]
                     slurm.cancel(job.name for job in waiting)
                     fail_fast = False
-                    progress.say(f"--fail-fast: {len(waiting)} queued runs are not started")
+                    progress.say(f"--fail-fast: queued runs not started: {len(waiting)}")
             except LnReproError as error:  # possibly temporary
                 progress.say(f"{error}; trying again")
                 states = {planned.name: "running" for planned in plan if not planned.done}

@@ -122,7 +122,7 @@ class Pool:
             else:
                 self.progress.ended(waiting.planned, status, self._log(waiting))
                 if self.fail_fast and status != Interrupted.exit_code:
-                    self.progress.say(f"--fail-fast: {len(self.waiting)} queued runs are not started")
+                    self.progress.say(f"--fail-fast: queued runs not started: {len(self.waiting)}")
                     self.waiting.clear()
 
     def _apply_cancellations(self) -> None:

@@ -116,7 +116,7 @@ def test_with_fail_fast_no_run_is_started_after_a_failure(pool):
     made.fail_fast = True
     made.run(plan)
     assert [tries(one) for one in plan] == [1, 2, 0, 0]  # divergence is no failure; a failure is tried again first
-    assert "--fail-fast: 2 queued runs are not started" in said
+    assert "--fail-fast: queued runs not started: 2" in said
 
 
 def test_a_run_of_another_sweep_is_started_only_if_that_sweep_ends_without_a_record(pool):

@@ -72,7 +72,7 @@ def test_with_fail_fast_jobs_that_wait_are_cancelled_after_a_failure(queue, tool
     said: list[str] = []
     monkeypatch.setattr(board, "say", said.append)
     cluster.watch(plan, board, tmp_path, fail_fast=True)
-    assert cancelled.read_text() == "5_2\n" and "--fail-fast: 1 queued runs are not started" in said
+    assert cancelled.read_text() == "5_2\n" and "--fail-fast: queued runs not started: 1" in said
 
 
 def test_with_fail_fast_a_run_that_the_user_cancels_is_no_failure(queue, tool, tmp_path, monkeypatch):
