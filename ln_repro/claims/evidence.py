@@ -152,6 +152,7 @@ def gather(
     """
     settings = sorted({run.record["exp"].partition("_")[0] for run in runs})
     names = sorted({run.record["exp"].partition("_")[2] for run in runs} | {*arms})
+    runs = [run for run in runs if not foreign_start(run, runs, named)]
     every = {setting: _of_setting(setting, runs, names, named, entropies or {}) for setting in settings}
     return {setting: evidence for setting, evidence in every.items()
             if evidence.arms or evidence.rates or evidence.others}  # fmt: skip
@@ -160,7 +161,7 @@ def gather(
 def _of_setting(
     setting: str, runs: Sequence[Run], names: Sequence[str], named: Named, entropies: Mapping[str, Mapping[str, float]]
 ) -> Evidence:
-    runs = [run for run in runs if run.record["exp"].partition("_")[0] == setting and not foreign_start(run)]
+    runs = [run for run in runs if run.record["exp"].partition("_")[0] == setting]
     arms = {name: arm for name in names if (arm := named(f"{setting}_{name}"))}
     by_key: dict[str, list[str]] = {}
     for name, arm in arms.items():
@@ -205,7 +206,19 @@ def interventions(experiment: Experiment) -> list[str]:
     return [f"{key}={str(value).lower()}" for key, value, default in values if value != default]
 
 
-def foreign_start(run: Run) -> bool:
-    """Return whether a run starts from weights that the paper does not fine-tune from."""
-    start = run.record["axes"].get("start")
-    return bool(start) and FINE_TUNED_FROM.get(run.record["axes"]["norm"]) != start.partition("@")[0].partition("_")[2]
+def foreign_start(run: Run, runs: Sequence[Run], named: Named) -> bool:
+    """Return whether a run starts from weights that the paper does not fine-tune from.
+
+    The record of the pre-training, if it is among the runs, decides; otherwise, the name of its experiment does.
+    """
+    start = run.experiment.start
+    if start is None or start.exp is None:
+        return False
+    setting, _, name = start.exp.partition("_")
+    expected = FINE_TUNED_FROM.get(run.record["axes"]["norm"])
+    pretrained = next((one.experiment for one in runs if one.record["id"] == start.run), None)
+    if pretrained is None:
+        return name != expected
+    arm = named(f"{setting}_{expected}")
+    same = arm and (arm.key, arm.lr) == (pretrained.arm_key(), pretrained.lr) and not variation(pretrained, arm)
+    return not same

@@ -13,7 +13,7 @@ from ln_repro.experiment.compose import compose, expand
 from ln_repro.experiment.model import Start
 from ln_repro.experiment.settings import build
 from ln_repro.records.archive import Run
-from tests.claims.made import EPOCHS, gathered, line, made
+from tests.claims.made import EPOCHS, RATE, gathered, line, made
 
 HIGH_RATE, MRPC = PRETRAINING[1], FINE_TUNING[0]
 PRE, POST = MRPC.rule.arms
@@ -57,16 +57,18 @@ def test_bert_1_is_measured_at_the_loss_after_seventy_percent_of_the_run() -> No
     assert at({100: 1.0, 200: 3.0}, 150) == 2.0 and at({100: 1.0}, 70) == 1.0
 
 
-def tuned(arm: str, seed: int, start: int, accuracy: float, begun: str = "", setting: str = "mrpc") -> Run:
+def tuned(
+    arm: str, seed: int, start: int, accuracy: float, begun: str = "", setting: str = "mrpc", run: str = "0123456789"
+) -> Run:
     """Return a run that began after so many updates of pre-training, the paper's or another arm's, with its text."""
-    weights = {"given": "RUN@1", "run": "0123456789", "exp": f"bert_{begun or FINE_TUNED_FROM[arm.partition('_')[0]]}",
+    weights = {"given": "RUN@1", "run": run, "exp": f"bert_{begun or FINE_TUNED_FROM[arm.partition('_')[0]]}",
                "update": start, "epoch": 1, "sha256": str(start)}  # fmt: skip
-    run = made(f"{setting}_{arm}", seed, data__vocabulary="sha256:0", data__bpe_merges=5, start=Start(**weights))
-    run.record["id"] += f"-{start}"
-    for row in run.record["epochs"]:
+    tuned = made(f"{setting}_{arm}", seed, data__vocabulary="sha256:0", data__bpe_merges=5, start=Start(**weights))
+    tuned.record["id"] += f"-{start}"
+    for row in tuned.record["epochs"]:
         row["valid_accuracy"] = 0.1  # what an early epoch had does not count
-    run.record["epochs"][-1]["valid_accuracy"] = accuracy
-    return run
+    tuned.record["epochs"][-1]["valid_accuracy"] = accuracy
+    return tuned
 
 
 def runs_of(gains: dict[int, float], noise: float = 0.004, setting: str = "mrpc") -> list[Run]:
@@ -133,6 +135,17 @@ def test_runs_from_several_starts_are_no_doubles() -> None:
     other = tuned(POST, 1, 300, 0.9, begun="postln_warm_linear_high")
     assert judged([*runs, other]) == judged(runs)
     assert [*gathered([*runs, tuned(PRE, 1, 100, 0.5, setting="rte")])] == ["mrpc", "rte"]
+
+
+def test_the_settings_of_the_pre_training_decide_and_not_its_name() -> None:
+    """The paper's arm may have been run under another name, and its name with another rate."""
+    posts = [tuned(POST, seed, 100, 0.8, run="1234567890") for seed in SIX]
+    pres = [tuned(PRE, seed, 100, 0.9, begun="preln_nowarm_linear") for seed in SIX]
+    assert judged([*pres, *posts])["verdict"] == "not-run"
+    for times, verdict in ((2, "reproduced"), (3, "not-run")):  # FINE_TUNED_FROM has twice the rate
+        pretrained = made("bert_preln_nowarm_linear", lr=times * RATE)
+        pretrained.record["id"] = "0123456789"
+        assert judged([*pres, *posts, pretrained])["verdict"] == verdict
 
 
 @pytest.mark.parametrize("claim", FINE_TUNING)
