@@ -64,11 +64,11 @@ def submit_unfinished(plan: Sequence[PlannedRun], runs: Path, options: Mapping[s
     with acquire(runs / "sweep"):
         in_queue = queued(runs)
         todo = [p for p in plan if not p.done and p.name not in in_queue and not p.folder.holder]
-        if todo:
-            tag = f"ln-repro-{uuid.uuid4().hex}"
+        for first in range(0, len(todo), slurm.ARRAY_SIZE):
+            part, tag = todo[first : first + slurm.ARRAY_SIZE], f"ln-repro-{uuid.uuid4().hex}"
             # Written before the submission, so that jobs can be matched to runs even if this process dies meanwhile.
-            written = files.write(todo, arrays(runs) / tag)
-            jobs = [slurm.RunJob(p.name, file, runs.absolute(), retries) for p, file in zip(todo, written, strict=True)]
+            written = files.write(part, arrays(runs) / tag)
+            jobs = [slurm.RunJob(p.name, file, runs.absolute(), retries) for p, file in zip(part, written, strict=True)]
             try:
                 slurm.submit(jobs, tag, options, runs.absolute() / "sweep" / "slurm")
             except UserError:  # refused, so that no job is in the queue

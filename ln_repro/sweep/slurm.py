@@ -1,4 +1,4 @@
-"""Submit jobs to Slurm as one array, with submitit, and read the queue. Only this module uses Slurm and submitit.
+"""Submit jobs to Slurm as an array, with submitit, and read the queue. Only this module uses Slurm and submitit.
 
 Slurm's accounting is not needed, because only the queue is read; the state of a run is in its directory.
 """
@@ -23,6 +23,8 @@ UNPREFIXED = {
 POLL_SECONDS = 0.5
 END_SECONDS = 300.0
 """Time that a job waits for Slurm to end it after its run has saved its state."""
+ARRAY_SIZE = 1000
+"""Number of jobs in an array; Slurm's default limit, MaxArraySize, is 1001."""
 WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT")
 
 

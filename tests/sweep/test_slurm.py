@@ -188,6 +188,16 @@ def test_only_runs_that_are_not_finished_queued_or_running_are_submitted(queue, 
     assert [job.name for job in sent] == [missing.name]
 
 
+def test_more_runs_than_slurm_takes_in_one_array_are_several(tmp_path, monkeypatch):
+    plan = [planned(experiment(seed=seed, paths__runs=tmp_path)) for seed in (1, 2, 3)]
+    sent: dict[str, list[str]] = {}
+    monkeypatch.setattr(slurm, "ARRAY_SIZE", 2)
+    monkeypatch.setattr(slurm, "submit", lambda jobs, tag, *_: sent.update({tag: [job.name for job in jobs]}))
+    assert cluster.submit_unfinished(plan, tmp_path, {}, 0) == 3
+    assert [*sent.values()] == [[plan[0].name, plan[1].name], [plan[2].name]]
+    assert all(queued.listed(cluster.arrays(tmp_path) / tag) == dict(enumerate(names)) for tag, names in sent.items())
+
+
 def test_cancelling_all_cancels_no_job_of_anybody_else(queue, tool, tmp_path):
     answer, _ = queue
     tool("scancel", f"echo $@ >> '{tmp_path / 'cancelled'}'")
