@@ -34,7 +34,9 @@ TESTED = tuple(name for name in CORPORA if any(name in others for others in OTHE
 HOURS = {"iwslt": 1.0, "wmt": 22.0, "bert": 150.0, "mrpc": 0.3, "rte": 0.3}
 """Estimated GPU hours per run. IWSLT14 and WMT14: 16k updates of 4,096 tokens and 20k of 131k, at five mini-batches a
 second; BERT: 1M updates of 131k tokens at 250k tokens a second; fine-tuning: ten checkpoints, two minutes each."""
-PROBED, OWN_TEXT = f" probe=gradients probe_batches={PROBE_BATCHES}", " data.train=FILE data.valid=FILE"
+PROBED = f" probe=gradients probe_batches={PROBE_BATCHES}"
+OWN_TEXT = {"bert": " data.train=FILE data.valid=FILE", "wikinews": " data.source=FILE"}
+"""Options for the text of settings whose corpus has no address to download it from."""
 PLACEHOLDERS = {"preln_nowarm_linear": "PRELN", "postln_nowarm_linear": "POSTLN"}
 """Placeholder for the run of BERT-1 that fine-tuning starts from, by arm."""
 FILL_IN = (
@@ -171,7 +173,7 @@ def command_of(claim: Claim, rule: Rule, setting: str, result: Row, evidence: Ev
             for arm in rule.arms
         )
     experiments = ",".join(f"{setting}_{arm}" for arm in dict.fromkeys((*rule.arms, *claim.controls)))
-    further = PROBED if claim.id in ("TH-10", "X-4") else OWN_TEXT if setting == "bert" else ""
+    further = PROBED if claim.id in ("TH-10", "X-4") else OWN_TEXT.get(setting, "")
     own = [f"ln-repro run -m exp={experiments} seed={seeds}{further}"] if experiments else []
     return " && ".join(own + [
         f"ln-repro sweep grid=depth corpus={setting} seeds={number} arms={','.join(one.compared)}{one.axis}"
