@@ -110,6 +110,14 @@ def test_a_launcher_file_and_single_options_change_the_options_of_slurm(tmp_path
     assert "defaults" not in asked
 
 
+@pytest.mark.parametrize("setup", ["module load cuda", ["module load cuda"]])
+def test_the_commands_before_a_job_may_be_one_string(setup, tmp_path, monkeypatch):
+    submitit, given = pytest.importorskip("submitit"), {}
+    monkeypatch.setattr(submitit.AutoExecutor, "update_parameters", lambda self, **options: given.update(options))
+    slurm.require({"setup": setup}, dry_run=True)
+    assert given == {"slurm_setup": ["module load cuda"]}
+
+
 @pytest.mark.parametrize(
     ("words", "warned"),
     [
