@@ -6,11 +6,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 from ln_repro import cli
 from ln_repro.records.events import Event
 from ln_repro.records.record import Record
 from ln_repro.records.run_dir import runs_under
-from ln_repro.report.plotting import COLOURS, figure_style, tidy
+from ln_repro.report.plotting import COLOURS, tidy
 from ln_repro.report.tables import markdown, signatures
 
 OUT = Path("demo")
@@ -46,17 +48,17 @@ def main() -> None:
 
 def draw_losses(runs: Mapping[str, tuple[Record, Sequence[Event]]], picture: Path) -> None:
     """Draw the training loss of each run by update, from its record and events."""
-    with figure_style() as pyplot:
-        figure, axis = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
-        for label, (record, events) in runs.items():
-            axes = record["axes"]
-            losses = {e["update"]: e["loss"] for e in events if e["kind"] == "train" and e["loss"] is not None}
-            line = "-" if axes["warmup_updates"] else "--"
-            axis.plot([*losses], [*losses.values()], line, label=label, color=COLOURS[axes["norm"]], linewidth=1.8)
-        axis.set(xlabel="update", ylabel="training loss (bits per token)", title="Toy corpus, 6+6 layers, Adam at 2e-3")
-        tidy(axis)
-        axis.legend(frameon=False)
-        figure.savefig(picture, dpi=160)
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axis = figure.subplots()
+    for label, (record, events) in runs.items():
+        axes = record["axes"]
+        losses = {e["update"]: e["loss"] for e in events if e["kind"] == "train" and e["loss"] is not None}
+        line = "-" if axes["warmup_updates"] else "--"
+        axis.plot([*losses], [*losses.values()], line, label=label, color=COLOURS[axes["norm"]], linewidth=1.8)
+    axis.set(xlabel="update", ylabel="training loss (bits per token)", title="Toy corpus, 6+6 layers, Adam at 2e-3")
+    tidy(axis)
+    axis.legend(frameon=False)
+    figure.savefig(picture, dpi=160)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ def settings(**changes: Any) -> dict[str, Any]:
         "exp": "toy_postln_warm", "seed": 1, "norm": "postln", "init": "xavier_legacy", "lr": 2e-3, "precision": "fp32",
         "data": {"name": "toy", "bpe_merges": 0},
         "model": {"name": "toy", "layers": 6, "width": 64, "ffn": 128, "heads": 4},
-        "optimizer": {"name": "adam"},
+        "optimizer": {"name": "adam", "betas": [0.9, 0.98], "eps": 1e-8},
         "schedule": {"warmup_updates": 400, "decay": "constant"},
         "train": {"max_update": 1200},
         "eval": {},

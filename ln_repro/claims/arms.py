@@ -5,7 +5,6 @@ Arms are cached in a lock file because composing an experiment takes a tenth of 
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
@@ -78,12 +77,4 @@ def own_settings(experiment: Experiment, named: Named) -> list[str]:
 def _flat(experiment: Experiment) -> dict[str, Any]:
     """Return the settings that can change a result, except seed and rate, by their dotted names."""
     left_out = experiment.marked(NOT_IN_ID) | dict.fromkeys(("seed", "lr", "precision", "start"), True)
-    return flat({**experiment.model_dump(mode="json", exclude=left_out), "data": experiment.data.recipe()})
-
-
-def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings as a flat dictionary with dotted names."""
-    flattened: dict[str, Any] = {}
-    for name, value in settings.items():
-        flattened |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
-    return flattened
+    return compose.flat({**experiment.model_dump(mode="json", exclude=left_out), "data": experiment.data.recipe()})

@@ -91,7 +91,6 @@ def sweep_command(options: argparse.Namespace) -> int:
 def compose_runs(request: SweepRequest, options: argparse.Namespace) -> list[Composed]:
     """Return the selected runs of a grid, each with its experiment and learning rate."""
     search_also(options.config_dir)
-    on_nodes = not request.local and slurm.asks_for_gpus(launcher(request.launcher, request.launcher_options))
     described = validate(Grid, grid(request.grid), f"grid/{request.grid}.yaml")
     if request.arms:
         described = described.model_copy(update={"arms": [*request.arms]})
@@ -110,9 +109,8 @@ def compose_runs(request: SweepRequest, options: argparse.Namespace) -> list[Com
     composed, undecided = [], False
     for run, settings in zip(runs, all_settings, strict=True):
         experiment = build(settings)
-        of_nodes = on_nodes and experiment.train.device != "cpu"
-        undecided |= of_nodes and experiment.precision == "auto" and device.gpu().name is None
         if experiment.precision == "auto":
+            undecided |= not request.local and experiment.train.device != "cpu" and device.gpu().name is None
             experiment = device.resolve_precision(experiment)
         if experiment.start is not None:
             raise UserError(

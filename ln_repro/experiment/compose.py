@@ -3,7 +3,7 @@
 import difflib
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import product
@@ -243,7 +243,7 @@ def _one_line(error: Exception) -> str:
         return f"{group}: there is no {choice!r}{nearest(choice, known)}{own}"
     if unknown := re.search(r"Could not override '([^']+)'", text):
         settings = compose([f"exp={next(iter(registered(CONF)))}"])
-        return f"{unknown[1]}: no such setting{nearest(unknown[1], list(_keys(settings)))}"
+        return f"{unknown[1]}: no such setting{nearest(unknown[1], list(flat(settings)))}"
     if text.startswith("Config group override must be"):
         return "a group (data, exp, model, norm, ...) expects the name of one of its files, not null or a number"
     if "You must specify 'exp'" in text:
@@ -251,12 +251,12 @@ def _one_line(error: Exception) -> str:
     return text.partition(" Config search path:")[0]
 
 
-def _keys(settings: dict[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield all keys of nested settings, with dots between the levels."""
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings as a flat dictionary with dotted names."""
+    flattened: dict[str, Any] = {}
     for name, value in settings.items():
-        yield f"{prefix}{name}"
-        if isinstance(value, dict):
-            yield from _keys(value, f"{prefix}{name}.")
+        flattened |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return flattened
 
 
 def nearest(name: str, names: Sequence[str]) -> str:

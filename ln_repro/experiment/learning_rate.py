@@ -10,25 +10,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LearningRate:
-    """The learning rate of updates t = 1, 2, ...: a linear ramp over ``warmup_updates``, then a tail.
+    """The learning rate of updates t = 1, 2, ...: a linear ramp over ``warmup_updates``, then a tail."""
 
-    Args:
-        peak: the maximum.
-        warmup_updates: length of the ramp; 0 for none.
-        decay: name of the tail (see `tail`).
-        anchor: for `anchored`, the length of the ramp that is left out.
-        step_epoch: last epoch before the step; None if the tail has none.
-        updates_per_epoch: for tails that depend on the epoch.
-        total: number of updates of the run, for tails that end at zero.
-    """
-
-    peak: float
-    warmup_updates: int
-    decay: str
-    anchor: int
-    step_epoch: int | None
-    updates_per_epoch: int
-    total: int
+    peak: float  # the maximum
+    warmup_updates: int  # length of the ramp; 0 for none
+    decay: str  # name of the tail (see `tail`)
+    anchor: int  # for `anchored`, the length of the ramp that is left out
+    step_epoch: int | None  # last epoch before the step; None if the tail has none
+    updates_per_epoch: int  # for tails that depend on the epoch
+    total: int  # number of updates of the run, for tails that end at zero
 
     def at(self, update: int) -> float:
         """Return the learning rate of ``update``, counted from 1; without a ramp, update 1 has the full rate."""

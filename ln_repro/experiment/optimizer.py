@@ -1,7 +1,6 @@
 """The settings of an optimizer, including interventions on its update."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import model_validator
 
@@ -13,7 +12,7 @@ class Optimizer(Section):
 
     name: Literal["adam", "sgd", "radam"]
     betas: tuple[Fraction, Fraction] | None = None
-    """Decay rates of the moments, by default (0.9, 0.98) as in the paper; SGD has none."""
+    """Decay rates of the moments; SGD has none."""
     eps: Positive | None = None
     weight_decay: NotNegative = 0.0
     equal_layer_norms: Annotated[bool, NOT_IN_ARM] = False
@@ -23,17 +22,10 @@ class Optimizer(Section):
     second_moment: Annotated[Literal["zero", "gradient"], NOT_IN_ARM] = "zero"
     """Initial value of Adam's second moment; `gradient`: the first gradient squared (GI-Adam)."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _default_moments(cls, values: Any) -> Any:
-        """Fill in the paper's constants for Adam and RAdam unless they are given."""
-        if isinstance(values, Mapping) and values.get("name") in ("adam", "radam"):
-            constants = {"betas": (0.9, 0.98), "eps": 1e-8}
-            return {**constants, **{key: value for key, value in values.items() if value is not None}}
-        return values
-
     @model_validator(mode="after")
-    def _sgd_has_no_moments(self) -> Self:
+    def _moments(self) -> Self:
+        if self.name != "sgd" and not (self.betas and self.eps):
+            raise ValueError(f"optimizer.betas: {self.name} needs betas and eps")
         if self.name == "sgd" and (self.betas or self.eps):
             raise ValueError("optimizer.betas: sgd has neither betas nor eps; leave them out, or use optimizer=adam")
         if self.name != "adam" and self.second_moment != "zero":

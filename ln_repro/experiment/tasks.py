@@ -8,21 +8,13 @@ LABELLED = ("mrpc", "rte")
 
 @dataclass(frozen=True)
 class Task:
-    """A training task.
+    """A training task."""
 
-    Args:
-        decodes: whether hypotheses are decoded and scored by BLEU.
-        attentions: attention sub-layers per layer, encoder and decoder together.
-        feed_forwards: feed-forward sub-layers per layer, encoder and decoder together.
-        matrices: number of embedding and softmax matrices if they are not shared.
-        classes: number of classes of the classifier on top of the encoder; 0: no classifier.
-    """
-
-    decodes: bool
-    attentions: int
-    feed_forwards: int
-    matrices: int
-    classes: int = 0
+    decodes: bool  # whether hypotheses are decoded and scored by BLEU
+    attentions: int  # attention sub-layers per layer, encoder and decoder together
+    feed_forwards: int  # feed-forward sub-layers per layer, encoder and decoder together
+    matrices: int  # number of embedding and softmax matrices if they are not shared
+    classes: int = 0  # number of classes of the classifier on top of the encoder; 0: no classifier
 
 
 TASKS = {

@@ -30,8 +30,8 @@ def draw_arena(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
     return paths
 
 
-def _draw(entries: Sequence[Entry], pyplot: Any) -> Any:
-    figure, axes = pyplot.subplots(1, 2, squeeze=False, sharey=True)
+def _draw(entries: Sequence[Entry], figure: Any) -> None:
+    axes = figure.subplots(1, 2, squeeze=False, sharey=True)
     left, right = axes[0]
     rows = range(len(entries))
     for row, entry in zip(rows, entries, strict=True):
@@ -59,7 +59,6 @@ def _draw(entries: Sequence[Entry], pyplot: Any) -> Any:
         tidy(axis)
     below = legend_below(figure, axes.flat, 3)
     place(figure, axes, (3.4, 0.22 * len(entries) + 0.4), (0.5, 0.3), above=0.2, below=below)
-    return figure
 
 
 def _draw_ceiling(axis: Any, limit: Ceiling, row: int, colour: str, mark: str) -> None:

@@ -47,9 +47,9 @@ def runs_of(evidence: Evidence, mechanism: Mechanism) -> dict[str, list[Run]]:
     return {**found, mechanism.option: [*changed.arms.get(FAILING, {}).values()] if changed else []}
 
 
-def _draw(evidence: Evidence, panels: Sequence[Assessment], pyplot: Any) -> Any:
+def _draw(evidence: Evidence, panels: Sequence[Assessment], figure: Any) -> None:
     columns = min(len(panels), 2)
-    figure, axes = pyplot.subplots(-(-len(panels) // columns), columns, squeeze=False)
+    axes = figure.subplots(-(-len(panels) // columns), columns, squeeze=False)
     for axis, panel in zip_longest(axes.flat, panels):
         if panel is None:
             axis.remove()
@@ -70,7 +70,6 @@ def _draw(evidence: Evidence, panels: Sequence[Assessment], pyplot: Any) -> Any:
         tidy(axis)
     below = legend_below(figure, axes.flat, 2, last=[LIMIT], fontsize=8)
     place(figure, axes, (3.8, 2.0), (0.55, 0.95), above=0.6, below=below)
-    return figure
 
 
 def _draw_curve(axis: Any, curves: Sequence[Mapping[int, float]], label: str, style: dict[str, Any]) -> None:

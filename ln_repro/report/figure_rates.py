@@ -35,16 +35,15 @@ def draw_rates(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
     return draw_once(out / NAME, runs, [runs, TRAINS, FAILS, ceilings], partial(_draw, evidence, settings))
 
 
-def _draw(evidence: Mapping[str, Evidence], settings: Sequence[str], pyplot: Any) -> Any:
-    """Return the figure, with one column per setting: BLEU above, NLL below."""
-    figure, axes = pyplot.subplots(2, len(settings), squeeze=False, sharex="col")
+def _draw(evidence: Mapping[str, Evidence], settings: Sequence[str], figure: Any) -> None:
+    """Draw one column per setting: BLEU above, NLL below."""
+    axes = figure.subplots(2, len(settings), squeeze=False, sharex="col")
     for column, setting in enumerate(settings):
         _draw_setting(axes[:, column], evidence[setting], SETTINGS[setting])
     axes[0, 0].set_ylabel("test BLEU (tokenised)")
     axes[1, 0].set_ylabel("validation NLL (bits per token)")
     below = legend_below(figure, axes.flat, 2, last=[CEILING])
     place(figure, axes, (4.2, 2.3), (0.6, 0.25), above=0.95, below=below, right=0.6)
-    return figure
 
 
 def _draw_setting(axes: Sequence[Any], evidence: Evidence, title: str) -> None:

@@ -104,10 +104,10 @@ def records_by_arm(evidence: Evidence) -> Arms:
     }
 
 
-def draw_figure(title: str, rows: Sequence[Sequence[Panel]], corpus: str, arms: Arms, pyplot: Any) -> Any:
+def draw_figure(title: str, rows: Sequence[Sequence[Panel]], corpus: str, arms: Arms, figure: Any) -> None:
     """Draw all panels of a figure; panels of a row share the y axis if they show the same quantity."""
     columns, alike = len(rows[0]), len({panel.quantity for panel in rows[0]}) == 1
-    figure, axes = pyplot.subplots(len(rows), columns, squeeze=False, sharey="row" if alike else "none")
+    axes = figure.subplots(len(rows), columns, squeeze=False, sharey="row" if alike else "none")
     seeds: set[int] = set()
     for row, of_row in zip(rows, axes, strict=True):
         for panel, axis in zip(row, of_row, strict=True):
@@ -126,7 +126,6 @@ def draw_figure(title: str, rows: Sequence[Sequence[Panel]], corpus: str, arms: 
     )  # fmt: skip
     gaps = 0.15 if alike else 0.75, 0.65 if any(panel.title for panel in rows[-1]) else 0.4
     place(figure, axes, (WIDTHS[columns], 2.1), gaps, above=0.8, below=below)
-    return figure
 
 
 def signature(rows: Sequence[Sequence[Panel]], arms: Arms) -> str:

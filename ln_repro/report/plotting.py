@@ -3,8 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +22,6 @@ FROM_RECORDS = "Drawn from these records, each of which `ln-repro reproduce ID` 
 FROM_THEORY = "Computed by `ln-repro theory`, from seeds alone"
 Size = tuple[float, float]
 """Width and height in inches."""
-
-
-@contextmanager
-def figure_style() -> Iterator[Any]:
-    """Yield pyplot, configured for output to files and for reproducible SVG ids."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    with matplotlib.rc_context({"svg.hashsalt": "ln-repro"}):
-        yield pyplot
 
 
 def tidy(axis: Any) -> None:
@@ -78,11 +65,11 @@ def place(figure: Any, axes: Any, panel: Size, gaps: Size, above: float, below: 
     )
 
 
-def draw_once(stem: Path, ids: Collection[str], data: Any, draw: Callable[[Any], Any]) -> list[Path]:
+def draw_once(stem: Path, ids: Collection[str], data: Any, draw: Callable[[Any], None]) -> list[Path]:
     """Draw a figure as PNG and SVG, unless its data and the code are unchanged; return the files.
 
     The files name the records ``ids`` that they are drawn from, and a checksum of the code and of ``data``, which must
-    be serialisable as JSON. ``draw`` takes pyplot and returns the figure. The folder of ``stem`` is created.
+    be serialisable as JSON. ``draw`` takes an empty figure. The folder of ``stem`` is created.
     """
     origin = f"{FROM_RECORDS} {' '.join(ids)}" if ids else FROM_THEORY
     digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode())
@@ -92,10 +79,12 @@ def draw_once(stem: Path, ids: Collection[str], data: Any, draw: Callable[[Any],
     source = f"{origin} (data and code {digest.hexdigest()[:16]})"
     png, svg = paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")]
     if not (png.is_file() and svg.is_file() and source in svg.read_text(encoding="utf-8")):
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+
         stem.parent.mkdir(parents=True, exist_ok=True)
-        with figure_style() as pyplot:
-            figure = draw(pyplot)
+        with rc_context({"svg.hashsalt": "ln-repro"}):  # for reproducible ids
+            draw(figure := Figure())
             figure.savefig(png, dpi=DOTS, metadata={"Description": source})
             figure.savefig(svg, dpi=DOTS, metadata={"Description": source, "Date": None})
-            pyplot.close(figure)
     return paths

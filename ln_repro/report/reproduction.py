@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ln_repro.claims.arms import flat
 from ln_repro.claims.evidence import Arm, interventions
 from ln_repro.claims.intervals import LEVEL, Interval, prediction_interval
 from ln_repro.errors import UserError
+from ln_repro.experiment.compose import flat
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.records.archive import Run
 from ln_repro.records.record import Record, decoded, experiment_of

@@ -27,10 +27,10 @@ def draw(figures: Mapping[str, Any], folder: Path) -> list[Path]:
     return paths
 
 
-def draw_figure(name: str, panels: Mapping[str, Any], pyplot: Any) -> Any:
-    """Return the figure ``name`` with these panels; with more than two rows, only the last has labels on its x axes."""
+def draw_figure(name: str, panels: Mapping[str, Any], figure: Any) -> None:
+    """Draw the panels of the figure ``name``; with more than two rows, only the last has labels on its x axes."""
     rows, columns, panel_size, gaps = LAYOUTS[name]
-    figure, axes = pyplot.subplots(rows, columns, squeeze=False)
+    axes = figure.subplots(rows, columns, squeeze=False)
     for (part, content), axis in zip(panels.items(), axes.flat, strict=True):
         panel = described(f"{name} {part}", content)
         for series in sorted(panel["series"], key=lambda series: series["colour"] != "bound"):  # bounds lie behind
@@ -41,7 +41,6 @@ def draw_figure(name: str, panels: Mapping[str, Any], pyplot: Any) -> Any:
         if axis in axes[:, 0]:
             axis.set_ylabel(panel["y"])
     place(figure, axes, panel_size, gaps, above=0.4, below=legend_below(figure, axes.flat))
-    return figure
 
 
 def draw_series(axis: Any, series: Series) -> None:

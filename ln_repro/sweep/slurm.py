@@ -103,15 +103,6 @@ def _parameters(options: Mapping[str, Any]) -> dict[str, Any]:
     return {key if key in UNPREFIXED else f"slurm_{key}": value for key, value in given.items()}
 
 
-def asks_for_gpus(options: Mapping[str, Any]) -> bool:
-    """Return whether any of these options requests a GPU."""
-    additional = options.get("additional_parameters")
-    merged = {**options, **(additional if isinstance(additional, Mapping) else {})}
-    return "gpu" in str(merged.get("gres")) or any(
-        value for key, value in merged.items() if str(key).startswith(("gpus", "num_gpus"))
-    )
-
-
 def submit(jobs: Sequence[RunJob], tag: str, options: Mapping[str, Any], folder: Path) -> None:
     """Submit jobs as one array, in their order, of which ``array_parallelism`` run at a time.
 

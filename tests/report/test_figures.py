@@ -2,20 +2,20 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
 from ln_repro.claims import ceilings
 from ln_repro.experiment import compose
 from ln_repro.paper.figures import FIGURES, Panel
 from ln_repro.records.archive import Run
-from ln_repro.report import plotting
 from ln_repro.report.figure_rates import draw_rates
 from ln_repro.report.figures import curve, draw_all, draw_panel, draw_runs, figures_of, records_by_arm, style
-from ln_repro.report.plotting import COLOURS, GREY, figure_style
+from ln_repro.report.plotting import COLOURS, GREY
 from scripts.demo import draw_losses
 from tests import committed
 from tests.claims.made import KNOWN, gathered, made, on_rates
@@ -26,12 +26,9 @@ ARMS = ("preln_nowarm", "postln_warm", "postln_nowarm_fixed")
 
 
 @pytest.fixture
-def axis() -> Iterator[Any]:
-    """Yield empty axes."""
-    with figure_style() as pyplot:
-        drawn, axis = pyplot.subplots()
-        yield axis
-        pyplot.close(drawn)
+def axis() -> Any:
+    """Return empty axes."""
+    return Figure().subplots()
 
 
 def drawn(axis: Any, panel: Panel, *runs: Run) -> dict[str, list[tuple[float, float]]]:
@@ -93,7 +90,7 @@ def test_the_committed_figures_are_those_of_the_committed_records(tmp_path: Path
 
     folder = shutil.copytree(committed.RESULTS / "figures", tmp_path / "figures")
     before = sorted(folder.rglob("*.svg"))
-    monkeypatch.setattr(plotting, "figure_style", draws)
+    monkeypatch.setattr("matplotlib.figure.Figure", draws)
     paths, _ = draw_all(committed.archive().evidence, committed.RESULTS / "theory.json", folder)
     assert sorted(path for path in paths if path.suffix == ".svg") == before
 

@@ -18,7 +18,7 @@ from ln_repro.experiment.compose import launcher
 from ln_repro.records.run_dir import write_json
 from ln_repro.sweep import cluster, queued, slurm
 from ln_repro.sweep.progress import Progress
-from ln_repro.sweep.slurm import RunJob, asks_for_gpus
+from ln_repro.sweep.slurm import RunJob
 from ln_repro.system.directory_lock import Holder, acquire, machine
 from tests.examples import experiment, planned, record
 
@@ -123,7 +123,6 @@ def test_the_commands_before_a_job_may_be_one_string(setup, tmp_path, monkeypatc
     [
         (["launcher=slurm"], True),
         (["launcher=slurm", "precision=bf16"], False),
-        (["launcher=slurm", "launcher.gpus_per_node=0"], False),
         (["launcher=slurm", "train.device=cpu"], False),
     ],
 )
@@ -134,19 +133,12 @@ def test_without_a_gpu_here_the_precision_of_jobs_with_one_is_named(words, warne
     assert ("the jobs run in fp32 unless you give precision=bf16" in said) == warned and said.count("\n") == warned
 
 
-def test_a_job_can_ask_for_gpus_in_several_ways():
-    more = {"additional_parameters": {"gpus": 1}}
-    assert all(map(asks_for_gpus, ({"gpus_per_node": 1}, {"gpus_per_task": 2}, {"gres": "gpu:a100:1"}, more)))
-    none = {"gpus_per_node": 0, "gpus_per_task": None, "gres": "scratch:1", "cpus_per_gpu": 4}
-    assert not asks_for_gpus(none) and not asks_for_gpus({"additional_parameters": None})
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["launcher=nowhere.yaml"], "launcher: there is no file nowhere.yaml"),
-        (["launcher=torn.yaml"], "launcher: while parsing"),
-        (["launcher=list.yaml"], "launcher: "),
+        (["launcher=nowhere.yaml", "precision=fp32"], "launcher: there is no file nowhere.yaml"),
+        (["launcher=torn.yaml", "precision=fp32"], "launcher: while parsing"),
+        (["launcher=list.yaml", "precision=fp32"], "launcher: "),
         (["launcher=slurm", "precision=fp32"], "launcher: sbatch not found"),
         (["launcher=slurm", "precision=fp32", "launcher.gpus_per_node=two"], 'launcher: Parameter "gpus_per_node"'),
         (["launcher=slurm", "precision=fp32", "launcher.partion=gpu", "--dry-run"], "launcher: Unknown argument 'part"),
