@@ -126,7 +126,7 @@ def parser() -> argparse.ArgumentParser:
         help="all widths, depths and initialisations: half an hour of CPU time instead of minutes",
     )
     theory.add_argument("--seeds", type=int, metavar="N", help="minimum number of seeds per measurement (default: 10)")
-    theory.add_argument("--out", type=Path, metavar="DIR", help="also write theory.json and figures/ there")
+    theory.add_argument("--out", type=Path, metavar="DIR", help="write theory.json (these findings alone) and figures/")
     claims = command(
         "claims", "print one verdict per claim; with IDs, also its rule, records and what would resolve it", "report"
     )

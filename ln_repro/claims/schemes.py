@@ -27,7 +27,7 @@ PROBE_BATCHES = 100
 EVEN = 3.0
 """Maximum ratio of the largest to the smallest layer gradient of a well-conditioned scheme."""
 NON_INFERIOR_BLEU, NON_INFERIOR_LOSS = -0.3, 1.02
-"""A scheme matches Post-LN if its BLEU differs by no less, or the ratio of the losses is no larger."""
+"""A scheme matches Post-LN if its BLEU minus Post-LN's, or the ratio of the losses, is within this limit."""
 FEW = 1 / 3
 """Maximum share of the seeds that train if a scheme fails."""
 CHECKPOINTS = (0.0, 1 / 15, 1 / 3, 1.0)

@@ -18,8 +18,8 @@ from ln_repro.system.paths import CHECKOUT, runs_folder
 def collect_command(options: argparse.Namespace) -> int:
     """Run `collect`: archive record, events and scored hypotheses of finished runs.
 
-    Unfinished runs are skipped unless they are named on the command line. The committed records only get runs of
-    registered experiments, at any rate or initialisation, unless others are asked for.
+    Unfinished runs are skipped unless they are named on the command line. By default, only runs
+    of registered experiments, at any rate or initialisation, are added to the committed records.
     """
     archive = options.records or records_folder()
     if not options.records and not (CHECKOUT / "pyproject.toml").is_file():
@@ -41,7 +41,8 @@ def collect_command(options: argparse.Namespace) -> int:
         print(f"no finished runs in {runs_folder()}")
     if left_out := len(finished) - len(chosen):
         runs = f"{left_out} run{'s' * (left_out > 1)}"
-        print(f"left out: {runs} with other settings than the experiment they are named after (--all includes them)")
+        own = "differ from those of the experiment of that name; --all includes them"
+        print(f"left out: {runs} whose settings {own}")
     print(f"the records are in {archive}")
     return 0
 

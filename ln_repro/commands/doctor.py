@@ -64,7 +64,7 @@ def run_checks() -> Iterator[Check]:
     version = provenance.version_of("fairseq") if importlib.util.find_spec("fairseq") else None
     yield checked("fairseq", version == "0.12.2", version or "not installed", INSTALL)
     free = min(map(free_at, (runs_folder(), data_folder()))) / 2**30
-    advice = "set LN_REPRO_RUNS and LN_REPRO_DATA to a larger disk"
+    advice = "set LN_REPRO_RUNS and LN_REPRO_DATA to folders on a larger disk"
     yield checked("disk", free > FREE_GIB, f"{free:.0f} GiB free", advice)
     ready = [row["name"] for row in listing(data_folder()) if row["folders"]]
     advice = "a run prepares what it needs; or: ln-repro data prepare data=toy"

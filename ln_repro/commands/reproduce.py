@@ -56,7 +56,7 @@ def again(record: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
     """Return the settings of a record, with the paths and limits that the command line gives."""
     keys = [override.partition("=")[0] for override in overrides]
     if fixed := [key for key in keys if not {key, key.partition(".")[0]} & {*FREE, *CUTS}]:
-        raise UserError(f"reproduce: {', '.join(fixed)}: fixed by the record; give {', '.join((*FREE, *CUTS))} only")
+        raise UserError(f"reproduce: {', '.join(fixed)}: fixed by the record; only {', '.join((*FREE, *CUTS))} are not")
     settings = experiment_of(record).model_dump(mode="json")
     overrides = with_checked_scheme(settings, record["id"], overrides)
     tracker = [] if "tracker" in keys else ["tracker=none"]  # the original run may be tracked under the same id

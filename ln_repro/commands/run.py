@@ -5,6 +5,7 @@ import contextlib
 import io
 import os
 import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,8 @@ def run_parser() -> argparse.ArgumentParser:
 
 
 def run_command(arguments: list[str]) -> int:
-    assignments = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
+    assignments = [argument for before, argument in pairwise(["", *arguments])
+                   if "=" in argument and not argument.startswith("-") and before != "--config-dir"]  # fmt: skip
     options = run_parser().parse_intermixed_args([argument for argument in arguments if argument not in assignments])
     overrides = with_own_norm([*assignments, *options.overrides])
     search_also(options.config_dir)

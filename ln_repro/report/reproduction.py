@@ -91,7 +91,7 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
     diverged = [_diverged(run, ours.record["updates"] if cut else math.inf) for run in (theirs, ours)]
     if then and now and not shared:
         first_update = min(update for *_, update in then)
-        raise UserError(f"{theirs.record['id']}: nothing to compare; let the run have {first_update} updates or more")
+        raise UserError(f"{theirs.record['id']}: nothing to compare; the new run needs at least {first_update} updates")
     begins, first = "the record has no training losses", math.inf
     if key := next((key for key in shared if key[0] == LOSS), None):
         first = _apart(then[key], now[key])
@@ -113,9 +113,10 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
         grade, reason = EQUAL, f"all {len(shared)} numbers that both have are the same"
     elif any(diverged):
         grade, reason = alike, f"both diverged, at update {diverged[0]} then and {diverged[1]} now; {begins}"
-    elif outside or not ends:
-        labels = ", ".join(map(_label, outside)) or "nothing that both have"
-        grade, reason = DIFFERENT, f"{begins}; {labels}: not {where}"
+    elif not ends:
+        grade, reason = DIFFERENT, f"{begins}; no later number of the record is finite"
+    elif outside:
+        grade, reason = DIFFERENT, f"{begins}; {', '.join(map(_label, outside))}: not {where}"
     else:
         grade, reason = alike, f"{begins}; the end is {where}"
     return Comparison(grade, reason, _table(shared, then, now, intervals))

@@ -74,9 +74,9 @@ def _incompatibility(experiment: Experiment, record: Record) -> str | None:
     ours = {"norm": experiment.norm} | {f"model.{key}": getattr(experiment.model, key) for key in SAME}
     for key, value in theirs.items():
         if ours[key] != value:
-            return f"{name} has {key}={value}, this run has {ours[key]}; both have to be the same"
+            return f"{name} has {key}={value}, this run has {ours[key]}; they must be equal"
     if (experiment.norm_file and experiment.norm_file.text) != (settings.get("norm_file") or {}).get("text"):
-        return f"{name} has another file norm.file; both have to be the same"
+        return f"{name} was trained with a different norm.file; they must be equal"
     if experiment.data.vocabulary not in (None, record["data"]["fingerprint"]):
         return f"{name} has a vocabulary different from data.vocabulary; leave that setting out"
     return None

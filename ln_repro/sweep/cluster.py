@@ -136,11 +136,11 @@ def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
         elif holder and holder.is_local:
             yield f"{name}: {holder} {'stopping' if terminate(holder) else 'could not be stopped'}"
         elif holder:
-            yield f"{name}: running on {holder.host}; its sweep, if any, stops it; otherwise stop it there"
+            yield f"{name}: running on {holder.host}; its sweep stops it; without a sweep, stop it there"
     if found:
         yield "cancelled runs keep their saved state; the same command resumes them"
     else:
-        yield "no such run is running or in Slurm's queue; a sweep leaves out those that it has not started yet"
+        yield "none of these runs is running or in Slurm's queue; running sweeps skip those that they have not started"
 
 
 def terminate(holder: Holder) -> bool:

@@ -23,7 +23,7 @@ CGROUP = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True)
 class Device:
-    """Takes up to ``slots`` runs at a time; ``environment`` directs a run to it."""
+    """A device for up to ``slots`` runs at a time; ``environment`` selects it."""
 
     name: str
     slots: int

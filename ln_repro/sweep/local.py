@@ -88,7 +88,7 @@ class Pool:
                 self.running.append(Running(waiting, device, process))
 
     def _ready(self) -> Iterator[Waiting]:
-        """Yield the waiting runs that can be started; those that another sweep has ended no longer wait."""
+        """Yield the waiting runs that can be started; remove those that another sweep has finished."""
         now = time.monotonic()
         for waiting in list(self.waiting):
             if waiting.not_before > now:

@@ -30,7 +30,7 @@ def write(plan: Iterable[PlannedRun], folder: Path) -> list[Path]:
 
 
 def listed(folder: Path) -> dict[int, str]:
-    """Return the runs with a file in ``folder``, by the names of their directories, by their position in the plan."""
+    """Return the directory names of the runs that have a file in ``folder``, by their position in the plan."""
     parts = (path.stem.partition("-") for path in folder.glob("*-*.json"))
     return {int(position): name for position, _, name in parts}
 

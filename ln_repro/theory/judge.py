@@ -115,7 +115,7 @@ def decide(check: Check, values: Sequence[float]) -> str:
 def why(check: Check, values: Sequence[float]) -> tuple[float, str]:
     """Return the number of seeds that a check needs, and the reason why it is inconclusive."""
     if len(values) < check.seeds:
-        return check.seeds, f"{len(values)} seeds are too few: --seeds {check.seeds} decides it"
+        return check.seeds, f"{len(values)} seeds are too few; use --seeds {check.seeds}"
     low, high = interval(check, values)
     crossed = [end for end in check.region if low < end < high]
     if not crossed:
@@ -125,7 +125,7 @@ def why(check: Check, values: Sequence[float]) -> tuple[float, str]:
     distance = min(abs(centre - scale(end)) for end in crossed)
     needed = math.ceil(len(values) * (half / distance) ** 2) if distance else math.inf
     reason = f"the interval [{low:.3g}, {high:.3g}] of {len(values)} seeds contains the bound {crossed[0]:.3g}"
-    return needed, f"{reason}; about {needed} seeds decide it if the mean stays (--full, --seeds N)"
+    return needed, f"{reason}; about {needed} seeds should decide it if the mean does not change (--full, --seeds N)"
 
 
 def last_layer(measured: Measured, norm: str) -> list[dict[int, float]]:

@@ -149,7 +149,7 @@ def test_a_multirun_prints_and_runs_every_combination(runs, call):
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
     """Return a folder of a user's own experiments, in a setting of their own."""
-    folder = tmp_path / "my own"
+    folder = tmp_path / "my own=1"
     for group in ("exp", "setting", "data"):
         (folder / group).mkdir(parents=True)
     (folder / "data" / "my_corpus.yaml").write_text("name: unknown\n")
@@ -165,7 +165,7 @@ def own(tmp_path: Path) -> Path:
 
 def test_experiments_of_ones_own_are_run_listed_shown_and_swept(own, runs, call):
     def said(line: str, expected: int = 0) -> str:
-        code, out, err = call(*line.split(), "--config-dir", "my own")
+        code, out, err = call(*line.split(), "--config-dir", "my own=1")
         assert code == expected
         return out + err
 
@@ -179,10 +179,10 @@ def test_experiments_of_ones_own_are_run_listed_shown_and_swept(own, runs, call)
     assert "\nlr: 0.007\n" in said("run exp=mine_postln_warm --cfg job")
     grid = "grid=rates corpus=mine arms=postln_warm,preln_warm rates=1e-3"
     _, *planned = said(f"sweep {grid} --dry-run").splitlines()
-    assert len(planned) == 2 and all(line.endswith("lr=0.001 '--config-dir=my own'") for line in planned)
+    assert len(planned) == 2 and all(line.endswith("lr=0.001 '--config-dir=my own=1'") for line in planned)
     assert "mine_preln_warm" in said(f"status {grid}")
     for line in (f"cancel {grid}", f"cancel {grid} precision=fp16"):  # a login node needs no GPU that can do it
-        assert said(line).endswith("a sweep leaves out those that it has not started yet\n")
+        assert said(line).endswith("running sweeps skip those that they have not started\n")
     assert "data.name: input should be" in said("data verify data=my_corpus", 2)
     assert call("run", "exp=mine_postln_warm")[0] == 2  # found only where it is asked for
 
@@ -226,7 +226,7 @@ def test_hydras_other_flags_print_too(call):
 def test_a_launcher_runs_the_jobs_and_returns_their_failure(own):
     """In processes of their own, which compose the experiment anew."""
     ran = command("run", "-m", "exp=mine_preln_warm", "hydra/launcher=submitit_local", "data=multi30k",
-                  "data.source=/nowhere", "tracker=none", "--config-dir", "my own")  # fmt: skip
+                  "data.source=/nowhere", "tracker=none", "--config-dir", "my own=1")  # fmt: skip
     assert ran.returncode == 2 and ran.stderr.splitlines()[-1].startswith("ln-repro: data.source: /nowhere: ")
 
 

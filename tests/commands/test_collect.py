@@ -49,7 +49,7 @@ def test_trial_runs_are_left_out_of_the_committed_records_and_counted(place, tmp
     another(run, "bbbbbbbbbb", optimizer__equal_layer_norms=True)  # as of grid=gradients
     another(run, "cccccccccc", train__max_epoch=1)
     code, out, _ = call("collect")
-    assert code == 0 and "left out: 1 run with other settings" in out and "(--all includes them)" in out
+    assert code == 0 and "left out: 1 run whose settings" in out and "--all includes them" in out
     records = place / "records"
     assert {path.stem for path in records.rglob("*.json")} == {"0123456789", "aaaaaaaaaa", "bbbbbbbbbb"}
     assert call("collect", "--all")[0] == 0

@@ -100,7 +100,7 @@ def test_of_a_run_cut_short_only_what_both_have_counts(kept: list[Run]) -> None:
     assert compare(theirs, changed(short, 1e-7, 0.11), kept).grade == DIFFERENT
     assert "setting: train.max_epoch 10 then, 1 now" in differences(theirs.record, short.record)
     early = Run({**short.record, "epochs": [{**first, "update": 1}]}, [])
-    with pytest.raises(UserError, match=r"nothing to compare; let the run have \d+ updates or more"):
+    with pytest.raises(UserError, match=r"nothing to compare; the new run needs at least \d+ updates"):
         compare(theirs, early, kept)
 
 

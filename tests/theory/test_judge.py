@@ -100,7 +100,7 @@ def test_an_inconclusive_finding_says_why_and_what_would_decide_it() -> None:
     wide = [(unit, {"ratio": 1 + 0.02 * (unit.seed % 5 - 2)}) for unit, _ in measured(seeds=10) if unit.what == "relu"]
     finding = found("TH-1", wide)
     assert finding["verdict"] == "inconclusive"
-    assert "contains the bound 0.991" in finding["note"] and "about 60 seeds decide it" in finding["note"]
+    assert "contains the bound 0.991" in finding["note"] and "about 60 seeds should decide it" in finding["note"]
 
 
 def test_the_number_of_seeds_for_a_ratio_is_computed_on_the_logarithms() -> None:
