@@ -69,7 +69,7 @@ class Corpus(ABC):
     parallel: ClassVar[bool] = True
     """Whether a pair has two sides; otherwise, both languages are the same."""
     tested: ClassVar[bool] = True
-    """Whether the corpus may have a test set, which ``data.only`` takes."""
+    """Whether the corpus can have a test set, as ``data.only`` requires."""
     pairs: ClassVar[Mapping[str, int]] = {}
     """Number of pairs of each split of the published corpus, where known."""
     folders: ClassVar[tuple[str, ...]] = (".",)
@@ -119,10 +119,6 @@ class Corpus(ABC):
     def keep(self, pair: Pair) -> bool:
         """Return whether to keep a segmented training pair."""
         return True
-
-    def reference_tokens(self, data: Data) -> Mapping[str, int]:
-        """Return the expected number of segmented training tokens by language, with end marks, where known."""
-        return {}
 
     def check(self, data: Data) -> None:
         """Check the languages and ``data.only``.

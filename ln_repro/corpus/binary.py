@@ -19,7 +19,7 @@ HEADER = struct.Struct("<9sQBQ")
 """Of an index: magic bytes, version, code of the type, number of sentences; then come lengths and positions."""
 MAGIC = b"MMIDIDX\0\0"
 Sentences = tuple[bytes, NDArray[np.int32]]
-"""Their tokens, each with its end mark, and their lengths."""
+"""The tokens of all sentences, each sentence followed by its end mark, and the sentence lengths."""
 
 
 def dictionary(counts: Counter[str]) -> str:
@@ -47,12 +47,9 @@ def encode(lines: Sequence[str], ids: dict[str, int]) -> Sentences:
 
 
 class Writer:
-    """The files ``<prefix>.bin`` and ``<prefix>.idx`` of one side of a split, written as its sentences come.
+    """The files ``<prefix>.bin`` and ``<prefix>.idx`` of one side of a split, written incrementally.
 
-    Args:
-        prefix: of the files.
-        sentences: their total number.
-        types: size of the dictionary, with special tokens.
+    The total number of ``sentences`` is known in advance; ``types`` is the size of the dictionary with special tokens.
     """
 
     def __init__(self, prefix: Path, sentences: int, types: int) -> None:

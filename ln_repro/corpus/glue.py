@@ -59,7 +59,7 @@ class Glue(Corpus):
 
 
 class Mrpc(Glue):
-    """MRPC: are two sentences from the news paraphrases?"""
+    """MRPC: are two sentences from news articles paraphrases of each other?"""
 
     name = "mrpc"
     description = "GLUE's MRPC, for task=classification: are two sentences paraphrases?"

@@ -33,8 +33,6 @@ TAGS = re.compile(r"</?(?:title|description)>")
 SEGMENT = re.compile(r'<seg id="[0-9]*">\s*|\s*</seg>\s*')
 RATIO, LONGEST = 1.5, 175
 """Limits given to clean-corpus-n.perl: ratio of the lengths, and length in words."""
-MERGES = 10_000
-"""Number of byte-pair merges in the reference script."""
 EVERY = 23
 """Every 23rd pair goes to the validation set."""
 
@@ -63,10 +61,6 @@ class Iwslt14(Corpus):
         train = "train" in wanted(data)
         return [Raw(name, digest) for name, digest in DIGESTS.items() if train or not name.startswith("train")]
 
-    def reference_tokens(self, data: Data) -> Mapping[str, int]:
-        """Return the number of training tokens of the reference script, if the settings are the same."""
-        return {"de": 4_035_591, "en": 3_949_114} if data.lowercase and data.bpe_merges == MERGES else {}
-
     def style(self, split: str) -> Style:
         return Style(apostrophes=split == "test")
 
@@ -89,7 +83,7 @@ class Iwslt14(Corpus):
             else:
                 dropped += 1
                 yield None
-        note(f"iwslt14: {dropped} pairs dropped as too long or badly matched")
+        note(f"iwslt14: {dropped} pairs dropped because they are too long or badly matched")
 
 
 def _training(paths: list[Path]) -> Iterator[Pair]:

@@ -71,25 +71,12 @@ def present(corpus: Corpus, data: Data, root: Path) -> dict[str, Path]:
     for raw in inputs:
         names = filter(None, (raw.name, raw.alias))
         places = [raw.path] if raw.path else [folder / name for name in names for folder in folders]
-        if data.source is not None and data.source.is_file() and corpus.archive is None and len(inputs) == 1:
+        of_corpus = corpus.archive is None and raw.path is None and len(inputs) == 1
+        if data.source is not None and data.source.is_file() and of_corpus:
             places = [data.source]  # a single raw file may have any name
         if place := next((place for place in places if place.is_file()), None):
             found[raw.name] = place
     return found
-
-
-def require_source(data: Data) -> None:
-    """Raise `UserError` unless ``data.source`` is readable or not given."""
-    if data.source is None:
-        return
-    try:
-        data.source.stat()
-        if data.source.is_dir():
-            next(data.source.iterdir(), None)
-    except OSError as error:
-        raise UserError(
-            f"data.source: {data.source}: cannot be read ({error.strerror}); give an existing file or folder"
-        ) from None
 
 
 def _archive(corpus: Corpus, data: Data, root: Path) -> Path | None:

@@ -20,7 +20,8 @@ SIZE = 10_000
 Columns = list[list[str]]
 """The lines of every side."""
 Numbers = Counter[tuple[str, ...]]
-"""The numbers of ("pairs", split), ("left out",), ("text" or "bpe", split, side): words; and (side, subword)."""
+"""Counts of pairs, by ("pairs", split) and ("left out",), of tokens, by ("text" or "bpe", split, side), and of each
+subword in the training set, by ("subword", side, subword)."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def segment(shard: Shard) -> tuple[Numbers, list[int]]:
     """Segment and clean a shard, unless that is done already.
 
     Returns:
-        its numbers, and those of the training pairs that were left out, from 1.
+        The counts of the shard, and the positions (from 1) of the training pairs that were left out.
 
     Raises:
         UserError: a line of a validation or test set has no text or is too long.
@@ -136,7 +137,7 @@ def segment(shard: Shard) -> tuple[Numbers, list[int]]:
     for key, part in lines.items():
         numbers[key] = sum(line.count(" ") + 1 for line in part)
         if key[:2] == ("bpe", "train"):
-            numbers.update((key[2], token) for line in part for token in line.split())
+            numbers.update(("subword", key[2], token) for line in part for token in line.split())
     write_atomically(path, pickle.dumps((numbers, left_out, lines)))
     return numbers, left_out
 

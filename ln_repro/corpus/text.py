@@ -86,7 +86,7 @@ def read_pairs(paths: Sequence[Path]) -> Iterator[Pair]:
 
 def find_text(prefix: Path) -> Path:
     """Return the file ``prefix``, ``prefix.gz`` or ``prefix.xz``; ``prefix`` if there is none."""
-    candidates = (prefix.with_name(prefix.name + suffix) for suffix in SUFFIXES)
+    candidates = (prefix.parent / f"{prefix.name}{suffix}" for suffix in SUFFIXES)
     return next((path for path in candidates if path.is_file()), prefix)
 
 

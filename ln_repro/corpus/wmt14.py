@@ -42,7 +42,7 @@ SGM = re.compile(r"<seg[^>]*>(.*?)</seg>", re.DOTALL)
 
 
 class Wmt14(Corpus):
-    """WMT14 from the published archives, or from plain training text in one or more shards of the user's."""
+    """WMT14 from the published archives, or from plain training text in one or more shards provided by the user."""
 
     name = "wmt14"
     description = "WMT14 news, newstest2013 and newstest2014; a download of 1.7 GB"

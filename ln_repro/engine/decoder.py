@@ -15,11 +15,8 @@ KEEP_SECONDS = 60.0
 class Decoder:
     """At most one decoding process, started on request and stopped after `KEEP_SECONDS` without another one.
 
-    Args:
-        search: settings of the beam search.
-        training: the trainer's arguments.
-        log: file for the output of the process.
-        inherit: descriptor of an open file that stays locked while the process lives.
+    ``training`` are the trainer's arguments, ``log`` the file for the output of the process, and ``inherit`` as in
+    `Worker`.
     """
 
     def __init__(self, search: Evaluation, training: Sequence[str], log: Path, inherit: int | None = None) -> None:

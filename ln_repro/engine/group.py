@@ -30,7 +30,7 @@ class Group:
             return
         if self.rank.local >= (found := torch.cuda.device_count()):
             raise UserError(
-                f"--nproc-per-node: process {self.rank.local + 1} has no GPU of its own, torch finds {found} on this "
+                f"--nproc-per-node: process {self.rank.local + 1} has no GPU of its own: torch finds {found} on this "
                 f"machine; use --nproc-per-node={found}, or train.device=cpu"
             )
         torch.cuda.set_device(self.rank.local)

@@ -26,13 +26,8 @@ STOP_SECONDS = 60.0
 class Worker(subprocess.Popen[bytes]):
     """A process of the engine, which stops if its standard input is closed because this process has ended.
 
-    Args:
-        job: a job of `ln_repro.engine.worker`.
-        arguments: the arguments of the job.
-        log: the file that its output is appended to.
-        threads: number of CPU threads.
-        inherit: descriptor of an open file that stays locked while the worker lives.
-        settings: additional environment variables.
+    ``job`` is one of `ln_repro.engine.worker`, ``inherit`` the descriptor of an open file that stays locked while the
+    worker lives, and ``settings`` are additional environment variables. The output is appended to ``log``.
     """
 
     def __init__(
@@ -83,7 +78,7 @@ class Worker(subprocess.Popen[bytes]):
         if status == Interrupted.exit_code:
             raise Interrupted(f"{self.job} was stopped and has saved its state; the same command resumes it")
         if status and shutil.disk_usage(self.log.parent).free < MEGABYTE:
-            raise LnReproError(f"{self.log.parent}: the disk is full; free some space and give the same command again")
+            raise LnReproError(f"{self.log.parent}: the disk is full; free some space and run the same command again")
         if status and status < 0:
             raise LnReproError(f"{self.job} {subprocesses.killed(status)} (see {self.log})")
         if status:

@@ -37,9 +37,7 @@ Weights = dict[int, list[Checkpoint]]
 def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
     """Run or resume an experiment and return the run directory; a finished experiment is not repeated.
 
-    Args:
-        experiment: the experiment.
-        say: receives messages for the user.
+    ``say`` receives messages for the user.
 
     Raises:
         UserError: the experiment is invalid.
@@ -63,9 +61,9 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
     with explained(experiment.paths.runs, "paths.runs"):
         if experiment.rerun and folder.path.exists():
             with folder.lock():
-                say(f"the previous run is renamed to {folder.set_aside()}")
+                say(f"the previous run was renamed to {folder.set_aside()}")
         if folder.record is not None:
-            lacking = f", without probe={experiment.probe}" if unprobed(experiment, folder.record) else ""
+            lacking = f", but without probe={experiment.probe}" if unprobed(experiment, folder.record) else ""
             say(f"this experiment is already finished{lacking} (rerun=true runs it again)")
             if rank.size > 1:
                 process.release_ranks(folder.log)
@@ -159,7 +157,7 @@ class Run:
             self._check_others(trainer)
             trainer.check()
             if (trained := len(self._last())) < (wanted := self.experiment.eval.average):
-                self.say(f"no average is scored: eval.average={wanted}, but only {trained} epochs were trained")
+                self.say(f"the average is not scored: eval.average={wanted}, but only {trained} epochs were trained")
         finally:
             trainer.terminate()  # the trainer saves its state while the decoder stops
             decoder.stop()

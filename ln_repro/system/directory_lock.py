@@ -85,7 +85,7 @@ class DirectoryLock:
         self.taken_over = self.taken_over or newest(self.folder)[0] != self.number
         if self.taken_over:
             raise LnReproError(
-                f"{self.folder} was taken over by {newest(self.folder)[1]} while this process did not respond"
+                f"{self.folder} was taken over by {newest(self.folder)[1]} while this process was not responding"
             )
 
     def release(self) -> None:

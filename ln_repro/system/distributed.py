@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rank:
-    """The index of a process, the number of processes, and its index on its machine, which is also that of its GPU."""
+    """The index of a process, the number of processes, and its index on its machine, which is also its GPU's."""
 
     index: int = 0
     size: int = 1

@@ -4,7 +4,6 @@ The position of an event in ``events.jsonl`` is its step in wandb, which knows h
 therefore be interrupted, resumed and sent again without lost or duplicate rows.
 """
 
-import contextlib
 import fcntl
 import os
 import select
@@ -22,6 +21,7 @@ from ln_repro.experiment.settings import Experiment, build
 from ln_repro.records.events import Event, Events
 from ln_repro.records.run_dir import RunFolder
 from ln_repro.system.files import read_json
+from ln_repro.system.signals import STOPPING, WARNINGS
 
 POLL_SECONDS = 1.0
 LOG = Path("wandb") / "follower.log"
@@ -41,26 +41,19 @@ def main(run_dir: Path, place: Path, mode: str) -> None:
         mode: ``online``, ``offline``, ``auto`` (online if there is a key), or ``sync`` (online, but fails if another
             process mirrors the run).
     """
-    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"):  # the command decides when this process ends
-        signal.signal(getattr(signal, name), signal.SIG_IGN)
+    for number in (*STOPPING, *WARNINGS):  # the command decides when this process ends
+        signal.signal(number, signal.SIG_IGN)
     try:
-        with _locked(place / LOG, wait=mode != "sync"):
+        with (place / LOG).open("a") as lock:
+            try:  # the follower of a killed command may still be sending when the next one starts
+                fcntl.flock(lock, fcntl.LOCK_EX | (fcntl.LOCK_NB if mode == "sync" else 0))
+            except BlockingIOError:
+                raise LnReproError("the run is being mirrored by another process") from None
             _mirror(RunFolder(run_dir), place, "online" if mode == "sync" else mode)
     except BaseException as error:
         traceback.print_exc()
         print(type(error).__name__, *str(error).split(), file=sys.stderr, flush=True)
         os._exit(1)  # a normal exit would make wandb wait once more for the failed upload
-
-
-@contextlib.contextmanager
-def _locked(log: Path, wait: bool) -> Iterator[None]:
-    """Hold the lock; the follower of a killed command may still be sending when the next one starts."""
-    with log.open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            raise LnReproError("the run is being mirrored by another process") from None
-        yield
 
 
 def _mirror(folder: RunFolder, place: Path, mode: str) -> None:

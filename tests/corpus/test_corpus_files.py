@@ -39,6 +39,14 @@ def test_plain_gzip_and_xz(made, root, text):
     assert verify(settings("files", **text), root) == []
 
 
+def test_any_name_of_a_language_will_do(made, text):
+    """The names of the sides are not taken for those of other counts."""
+    for path in text["train"].parent.glob("*.nl*"):
+        path.rename(path.with_name(path.name.replace(".nl", ".pairs")))
+    dictionary = made("files", **text | {"source_lang": "pairs"}).dictionary.read_text("utf-8")
+    assert not {"train", "valid", "test"} & {line.split()[0] for line in dictionary.splitlines()}
+
+
 def test_other_content_is_another_corpus(made, root, text):
     first = made("files", **text)
     write(text["train"].with_name("train.en"), *SENTENCES["en"][:2], "Here is a cat.")
@@ -129,6 +137,7 @@ def test_words_of_one_letter_have_nothing_to_merge(made, tmp_path):
     [
         ({"train": None}, r"data\.train: is not given; give data\.train=FILE"),
         ({"source_lang": "nl"}, "text is in one language, give it twice; got nl and en"),
+        ({"train": Path(), "source": None}, r"text: \., .*: not found; give data\.train=FILE"),
         ({"train": Path("blank.txt")}, r"text: train: no sentence is left.*give more text$"),
         ({"valid": Path("signs.txt")}, r"signs\.txt: the line '\\x01\\x02' has no printable text; remove the"),
     ],
@@ -141,6 +150,14 @@ def test_text_in_one_language_that_is_refused(made, tmp_path, changed, told):
     given |= {split: Path("some.txt") for split in ("train", "valid", "test")}
     with pytest.raises(UserError, match=told):
         made("text", **given | changed)
+
+
+def test_a_file_is_not_taken_for_another_one(made, tmp_path):
+    """``data.source`` may be a single file of any name, but not if the user names the file elsewhere."""
+    for name in ("given", "other"):
+        write(tmp_path / f"{name}.txt", *[f"{name}.", ""] * 200)
+    files = {"train": tmp_path / "given.txt", "source": tmp_path / "other.txt"}
+    assert made("text", **files, source_lang="en", target_lang="en").references("valid") == ["given."]
 
 
 def test_every_200th_document_is_for_validation(made, tmp_path):

@@ -24,7 +24,7 @@ TOY = "55313d439a1a03467ea1dba02d029a520a57d385a011f066a369a642d38649dd"
 @pytest.mark.parametrize("name", ["multi30k", "tatoeba", "iwslt14", "wmt14"])
 def test_a_published_corpus_is_known_by_its_checksums_before_its_files_are_there(made, name, root, tmp_path):
     assert fingerprint(settings(name), root)
-    with pytest.raises(UserError, match=r"data\.source: .*nowhere: cannot be read \(No such file"):
+    with pytest.raises(UserError, match=r"data\.source: .*nowhere: there is no such file or folder"):
         made(name, source=tmp_path / "nowhere")
     with pytest.raises(UserError, match=r"not found there; get .*data\.source=PATH"):
         made(name, source=tmp_path)

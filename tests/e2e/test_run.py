@@ -42,7 +42,7 @@ def test_a_run_end_to_end(undisturbed):
 def test_a_finished_run_is_left_as_it_is_unless_rerun(finished):
     folder, record = finished.folder, finished.record
     status, out, error = finished.call_here("run", *finished.arguments, "probe=gradients")
-    assert status == 0 and "already finished, without probe=gradients" in error
+    assert status == 0 and "already finished, but without probe=gradients" in error
     assert out.splitlines()[-1] == str(folder)
     assert json.loads((folder / "record.json").read_text()) == record
 
@@ -64,7 +64,7 @@ def test_a_loss_that_is_not_finite_is_a_result_without_scores(command):
     assert record["divergence"]["update"] == record["updates"]
     assert record["divergence"]["rule"] == "not_finite" and record["divergence"]["reason"]
     assert record["bleu"] == dict.fromkeys(("test", "test_tokenised", "test_average", "test_average_tokenised"))
-    assert error.count("no average is scored: eval.average=2, but only 0 epochs were trained\n") == 1
+    assert error.count("the average is not scored: eval.average=2, but only 0 epochs were trained\n") == 1
 
 
 STUCK = ["lr=1e-9", "stop_on_divergence=true", "divergence.updates=70"]

@@ -86,7 +86,7 @@ def test_an_update_leaves_the_weights_of_ngpt_unit_vectors(trained, tmp_path):
 
 def test_examples_longer_than_a_mini_batch_are_not_left_out_in_silence(trained, tmp_path):
     with pytest.raises(
-        AssertionError, match=r"UserError: train\.max_tokens: 5 is less than the longest example, \d+ tokens"
+        AssertionError, match=r"UserError: train\.max_tokens: 5 is too small; the longest example has \d+ tokens"
     ):
         trained(tmp_path / "run", extra=["--max-tokens", "5"])
 

@@ -40,16 +40,11 @@ def outputs_of(model: Any, sample: dict[str, Any]) -> dict[str, list[Tensor]]:
 def relative_changes(
     model: Any, before: list[Tensor], samples: Sequence[dict[str, Any]]
 ) -> dict[str, dict[str, list[float]]]:
-    """Return how much a model has changed since its parameters were ``before``.
+    """Return how much a model, in evaluation mode, has changed since its parameters were ``before``.
 
     ``weights`` has ||dW|| / ||W|| by kind of weight and layer, and ``outputs`` has ||dy|| / ||y|| by stack and
     sub-layer, where y are the outputs of the residual connection for all tokens of the mini-batches, padding included.
     A final norm, if there is one, comes last, so that the last value is always that of the stack's output.
-
-    Args:
-        model: a model in evaluation mode, which is not changed.
-        before: the earlier values of its parameters.
-        samples: the mini-batches.
     """
     parameters = list(model.parameters())
     after = [parameter.clone() for parameter in parameters]

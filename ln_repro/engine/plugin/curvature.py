@@ -78,12 +78,8 @@ class Sharpness:
     ) -> tuple[float, int]:
         """Return the eigenvalue, NaN if the model overflows, and the number of products with the Hessian.
 
-        The graphs of all losses are in memory at once.
-
-        Args:
-            parameters: the variables.
-            losses: functions whose mean is the loss.
-            precondition: maps the gradient of the loss to the diagonal of P, flat.
+        The loss is the mean of ``losses``, whose graphs are all in memory at once; ``precondition`` maps its gradient
+        to the diagonal of P, flat.
         """
         sizes = [parameter.numel() for parameter in parameters]
         with sdpa_kernel(SDPBackend.MATH):  # the others have no second derivatives

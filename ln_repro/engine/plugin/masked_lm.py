@@ -33,12 +33,7 @@ Item = tuple[int, Tensor, Tensor]
 class MaskedBlocks(Blocks):
     """Blocks of text with masks that depend only on the seed, the epoch and the block.
 
-    Args:
-        text: the blocks.
-        words: their dictionary.
-        mask: the index of the mask in the dictionary.
-        seed: seed of the masks and of the order of the blocks.
-        renewed: whether the masks change every epoch.
+    ``mask`` is the index of the mask in the dictionary, and the masks change every epoch if they are ``renewed``.
     """
 
     lock = Lock()

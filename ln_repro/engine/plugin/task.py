@@ -61,7 +61,7 @@ class LnTask(FairseqTask):
         In decoding, which gives such an example an empty hypothesis, it is left out.
         """
         if max_tokens and not decoding and (longest := int(dataset.sizes.max())) > max_tokens:
-            raise UserError(f"train.max_tokens: {max_tokens} is less than the longest example, {longest} tokens")
+            raise UserError(f"train.max_tokens: {max_tokens} is too small; the longest example has {longest} tokens")
         return super().get_batch_iterator(dataset, max_tokens, **settings)
 
 
