@@ -90,7 +90,8 @@ def judged(runs: list[Run]) -> Any:
     [
         ((0.03, 0.03, -0.01), 0.004, "reproduced"),  # two thirds of the checkpoints are enough
         ((0.06, -0.01, -0.01), 0.004, "contradicted"),  # one is not, however large
-        ((0.003, 0.003, 0.003), 0.02, "inconclusive"),  # the interval of the difference holds 0
+        ((0.003, 0.003, 0.003), 0.02, "inconclusive"),  # the interval of the difference contains 0
+        ((-0.003, -0.003, -0.003), 0.02, "inconclusive"),  # also if the mean is below
         ((0.01, 0.01, -0.03), 0.0005, "contradicted"),  # two thirds, and yet less on the whole
     ],
 )
