@@ -12,18 +12,18 @@ from ln_repro.records.archive import Costs
 from ln_repro.records.events import json_ready
 from ln_repro.report.tables import Table
 
-COLUMNS = ("scheme", "BLEU", "seeds", "rate", "ramp", "rank", "P", "epochs", "w/o", "w/", "sens.")
+COLUMNS = ("scheme", "BLEU", "seeds", "rate", "ramp", "rank", "P", "epochs", "w/o", "w/")
 NOTES = (
     "BLEU: mean at the rate of lowest validation loss, with or without a ramp (warm-up)",
     "rank: 95 % bootstrap interval over seeds",
     "P: probability that a run has a higher BLEU than one of Pre-LN (ties count half)",
     "epochs: number needed to reach Pre-LN's loss halfway through training, relative to Pre-LN",
     "w/o, w/: largest rate at which four fifths of at least three seeds train, without and with a ramp; +: or larger",
-    "sens.: without a ramp, mean NLL over the rates that all schemes with three or more rates share, minus that at the "
-    "best of them, in bits; an NLL counts at most as much as that of a model that ignores the source",
 )
-COST_COLUMNS = ("scheme", "uneven at start", "uneven later", "time", "memory")
+COST_COLUMNS = ("scheme", "sensitivity", "uneven at start", "uneven later", "time", "memory")
 COST_NOTES = (
+    "sensitivity: to the rate, without a ramp: mean NLL over the rates that all schemes with three or more rates share, "
+    "minus that at the best of them, in bits; an NLL counts at most as much as that of a model that ignores the source",
     "uneven: largest over smallest gradient of W2 in a decoder layer, in the same runs; geometric mean over seeds",
     "time, memory: of an update, relative to Pre-LN's, on Multi30k (results/bench/schemes.json); memory is what the "
     "forward pass keeps for the backward pass",
@@ -46,7 +46,6 @@ def _row(entry: Entry) -> list[str]:
         "-" if entry.scheme == REFERENCE or math.isnan(entry.improvement) else f"{entry.improvement:.2f}",
         f"{entry.epochs:.2f}" if math.isfinite(entry.epochs) else "-",
         _limit(entry.without), _limit(entry.with_ramp),
-        "-" if entry.sensitivity is None else f"{entry.sensitivity:.2f}",
     ]  # fmt: skip
 
 
@@ -54,6 +53,7 @@ def _cost(entry: Entry, costs: Costs) -> list[str]:
     cost = _time_and_memory(entry, costs)
     return [
         named(entry.scheme),
+        "-" if entry.sensitivity is None else f"{entry.sensitivity:.2f}",
         *([f"{ratio:.3g}" for ratio in entry.unevenness] if entry.unevenness else ["-", "-"]),
         *([f"{number:.2f}" for number in cost] if cost else ["-", "-"]),
     ]

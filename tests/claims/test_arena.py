@@ -89,14 +89,16 @@ def test_the_unevenness_of_gradients_is_that_before_training_and_the_worst_after
     runs = on_rates("toy", {"preln_nowarm_anchored": {1e-3: [30.0] * 3}}, probes=probes)
     (entry,) = arena(gathered(runs)["toy"])
     assert entry.unevenness == pytest.approx((2.0, 4.0))
-    assert arena_tables([entry], {})[1]["rows"] == [["Pre-LN", "2", "4", "1.00", "1.00"]]
+    assert arena_tables([entry], {})[1]["rows"] == [["Pre-LN", "-", "2", "4", "1.00", "1.00"]]
 
 
 def test_costs_are_over_those_of_pre_ln(entries):
     _, table = arena_tables([*entries.values()], {"deepnorm": {"ratio": 0.8, "saved": 1.5}})
     assert table["rows"] == [
-        ["DeepNorm", "-", "-", "1.25", "1.50"], ["Pre-LN", "-", "-", "1.00", "1.00"], ["Post-LN", "-", "-", "-", "-"],
-    ]  # fmt: skip
+        ["DeepNorm", "-", "-", "-", "1.25", "1.50"],
+        ["Pre-LN", "-", "-", "-", "1.00", "1.00"],
+        ["Post-LN", "-", "-", "-", "-", "-"],
+    ]
 
 
 def test_as_data_unknown_and_infinite_numbers_are_null(entries):
