@@ -155,6 +155,23 @@ def test_the_vanishing_gradients_that_the_documents_report() -> None:
     assert "In 12 runs" in fidelity and "all 18 others" in fidelity and "11 of the 15 predictions" in fidelity
 
 
+def test_the_schemes_that_train_without_warm_up_by_rate_as_the_documents_report() -> None:
+    toy = archive().evidence["toy"]
+
+    def trained(scheme: str, rate: float) -> tuple[int, int]:
+        runs = toy.curve("preln_nowarm_anchored" if scheme == "preln" else f"{scheme}_nowarm")[rate][:5]
+        return Count.of(toy.trained, runs).hits, len(runs)
+
+    assert {trained(scheme, 0.008) for scheme in ("ngpt", "lnscale", "periln", "rezero")} == {(5, 5)}
+    assert trained("ngpt", 0.016) == (5, 5) and trained("residual", 0.004) == (3, 3) and trained("b2t", 0.004) == (1, 3)
+    assert {trained(scheme, 0.004)[0] for scheme in ("deepnorm", "admin", "hybridnorm", "postln")} == {0}
+    assert (trained("preln", 0.004), trained("preln", 0.008), trained("subln", 0.008)) == ((5, 5), (2, 5), (2, 3))
+    assert "(five of five seeds; at 0.008, two of five)" in read("README.md")
+    assert "Sub-LN on two of three (87 to 96), Pre-LN on two of five" in read("docs/observations.md")
+    for scheme in "normformer residual mixln b2t dyt hybridnorm deepnorm admin tfixup".split():
+        assert trained(scheme, 0.008) == (0, 3)
+
+
 def test_the_scores_with_scaled_gradients_that_the_documents_report() -> None:
     """BLEU and counts of the committed runs in which the gradients of all layers were scaled to the same norm."""
     toy = archive().evidence["toy"]
