@@ -140,7 +140,9 @@ def parser() -> argparse.ArgumentParser:
     collect.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
     collect.add_argument("--replace", action="store_true", help="replace records with the same id")
     collect.add_argument(
-        "--all", action="store_true", help="also copy runs that differ from the experiment they are named after"
+        "--all",
+        action="store_true",
+        help="also copy runs that differ from the experiment of that name, as --records does",
     )
     compare = command("compare", "test whether the difference in BLEU between two records is significant", "archive")
     compare.add_argument("ids", nargs=2, metavar="ID", help="ids of records")

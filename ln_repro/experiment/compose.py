@@ -236,6 +236,8 @@ def _one_line(error: Exception) -> str:
     if isinstance(error, OverrideParseException):
         hint = "special characters need quotes inside quotes" if "=" in error.override else "an experiment is exp=NAME"
         return f"expected key=value, got {error.override!r} ({hint})"
+    if text.startswith("Ambiguous value"):
+        return f"{text.split(chr(39))[1]}: several values need -m (--multirun)"
     if isinstance(error, MissingConfigException) and error.options:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
         own = " (norm.file=PATH gives a file of your own)" if group == "norm" else ""
@@ -261,9 +263,10 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def nearest(name: str, names: Sequence[str]) -> str:
     """Return the end of a message about an unknown name: the nearest names, those it begins, or the first 30."""
+    more = f" and {len(names) - 30} more" if len(names) > 30 else ""
     begun = [one for one in names if name and one.startswith(name)]
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or begun[:3]
-    return f"; nearest: {', '.join(close)}" if close else f"; known: {', '.join(list(names)[:30])}"
+    return f"; nearest: {', '.join(close)}" if close else f"; known: {', '.join(names[:30])}{more}"
 
 
 def sources() -> list[Path]:

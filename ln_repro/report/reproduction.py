@@ -8,7 +8,7 @@ from typing import Any
 from ln_repro.claims.evidence import Arm, interventions
 from ln_repro.claims.intervals import LEVEL, Interval, prediction_interval
 from ln_repro.errors import UserError
-from ln_repro.experiment.compose import flat
+from ln_repro.experiment.compose import flat, named
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.records.archive import Run
 from ln_repro.records.record import Record, decoded, experiment_of
@@ -53,8 +53,9 @@ def differences(record: Record, ours: Record) -> list[str]:
             there = f"../ln-repro-{commit[:10]}"
             lines.append(f"  to run that code: git worktree add {there} {commit[:10]}")
             one = experiment_of(record)
-            own = [f"lr={one.lr:g}", f"init={one.init}", f"model.layers={one.model.layers}", *interventions(one)]
-            lines.append(f"  PYTHONPATH={there} ln-repro run exp={one.exp} seed={one.seed} {' '.join(own)}")
+            if (arm := named(one.exp)) and arm.arm_key() == one.arm_key():  # otherwise, more settings would be needed
+                own = [f"lr={one.lr:g}", f"init={one.init}", f"model.layers={one.model.layers}", *interventions(one)]
+                lines.append(f"  PYTHONPATH={there} ln-repro run exp={one.exp} seed={one.seed} {' '.join(own)}")
     for name, part in (("corpus", "data"), ("environment", "environment"), ("setting", "experiment")):
         before, after = flat(record[part]), flat(ours[part])
         known = after.keys() if part == "environment" else after.keys() & before.keys() - NOT_COMPARED

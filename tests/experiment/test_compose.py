@@ -80,7 +80,7 @@ def test_every_file_of_a_group_can_be_chosen(group):
         ("lr", r"^expected key=value, got 'lr'"),
         ("setting=nope", r"^setting: there is no 'nope'; known: bert, iwslt"),
         ("lr=${nope}", r"'nope' not found"),
-        ("seed=1,2", r"^Ambiguous value for argument 'seed=1,2'"),
+        ("seed=1,2", r"^seed=1,2: several values need -m"),
         ("x" * 300 + "=1", r"too long|no such setting"),
     ],
 )
