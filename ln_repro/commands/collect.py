@@ -18,8 +18,8 @@ from ln_repro.system.paths import CHECKOUT, runs_folder
 def collect_command(options: argparse.Namespace) -> int:
     """Run `collect`: archive record, events and scored hypotheses of finished runs.
 
-    Unfinished runs are skipped unless they are named on the command line. By default, only runs
-    of registered experiments, at any rate or initialisation, are added to the committed records.
+    Unfinished runs are skipped unless they are named on the command line. By default, only runs of
+    registered experiments, at any rate or initialisation, are added to the committed records.
     """
     archive = options.records or records_folder()
     if not options.records and not (CHECKOUT / "pyproject.toml").is_file():
