@@ -58,17 +58,17 @@ def test_bert_1_is_measured_at_the_loss_after_seventy_percent_of_the_run() -> No
 
 
 def tuned(
-    arm: str, seed: int, start: int, accuracy: float, begun: str = "", setting: str = "mrpc", run: str = "0123456789"
+    arm: str, seed: int, start: int, accuracy: float, begun: str = "", setting: str = "mrpc", source: str = "0123456789"
 ) -> Run:
     """Return a run that began after so many updates of pre-training, the paper's or another arm's, with its text."""
-    weights = {"given": "RUN@1", "run": run, "exp": f"bert_{begun or FINE_TUNED_FROM[arm.partition('_')[0]]}",
+    weights = {"given": "RUN@1", "run": source, "exp": f"bert_{begun or FINE_TUNED_FROM[arm.partition('_')[0]]}",
                "update": start, "epoch": 1, "sha256": str(start)}  # fmt: skip
-    tuned = made(f"{setting}_{arm}", seed, data__vocabulary="sha256:0", data__bpe_merges=5, start=Start(**weights))
-    tuned.record["id"] += f"-{start}"
-    for row in tuned.record["epochs"]:
+    run = made(f"{setting}_{arm}", seed, data__vocabulary="sha256:0", data__bpe_merges=5, start=Start(**weights))
+    run.record["id"] += f"-{start}"
+    for row in run.record["epochs"]:
         row["valid_accuracy"] = 0.1  # what an early epoch had does not count
-    tuned.record["epochs"][-1]["valid_accuracy"] = accuracy
-    return tuned
+    run.record["epochs"][-1]["valid_accuracy"] = accuracy
+    return run
 
 
 def runs_of(gains: dict[int, float], noise: float = 0.004, setting: str = "mrpc") -> list[Run]:
@@ -140,7 +140,7 @@ def test_runs_from_several_starts_are_no_doubles() -> None:
 
 def test_the_settings_of_the_pre_training_decide_and_not_its_name() -> None:
     """The paper's arm may have been run under another name, and its name with another rate."""
-    posts = [tuned(POST, seed, 100, 0.8, run="1234567890") for seed in SIX]
+    posts = [tuned(POST, seed, 100, 0.8, source="1234567890") for seed in SIX]
     pres = [tuned(PRE, seed, 100, 0.9, begun="preln_nowarm_linear") for seed in SIX]
     assert judged([*pres, *posts])["verdict"] == "not-run"
     for times, verdict in ((2, "reproduced"), (3, "not-run")):  # FINE_TUNED_FROM has twice the rate
