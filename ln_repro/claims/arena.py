@@ -3,12 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from random import Random
-from statistics import fmean, geometric_mean, quantiles
+from statistics import fmean, geometric_mean
+
+import numpy as np
 
 from ln_repro.claims.ceilings import Ceiling, best_rate, ceiling
 from ln_repro.claims.evidence import Evidence, Rate
-from ln_repro.claims.intervals import SAMPLES, Interval
+from ln_repro.claims.intervals import Interval
 from ln_repro.claims.metrics import VALID_LOSS, at, reached
 from ln_repro.claims.probes import uneven_gradients
 from ln_repro.claims.sensitivity import arm_sensitivity, shared_rates
@@ -17,6 +18,10 @@ from ln_repro.records.archive import Run
 LEAST_SCHEMES = 3
 """Minimum number of schemes to show; Pre-LN and Post-LN alone are compared by the arms and the rates."""
 REFERENCE = "preln"
+RANK_SAMPLES = 10_000
+"""Number of bootstrap samples for ranks."""
+PROBE_BATCHES = 5
+"""Minimum number of mini-batches per probe: the norm of a mean over fewer is mostly noise."""
 PART = 0.5
 """Epochs are counted until the validation loss that Pre-LN has after this part of its training."""
 UNRAMPED = {"preln": "preln_nowarm_anchored"}
@@ -62,6 +67,8 @@ def arena(evidence: Evidence) -> list[Entry]:
         arms = [(arm, best[0], [*best[1].values()]) for arm in arms_of(scheme) if (best := best_rate(evidence, arm))]
         if arms:
             bests[scheme] = min(arms, key=lambda one: fmean(run.loss for run in one[2]))
+    if not bests:
+        return []
     ranks = _ranks({scheme: [run.bleu for run in runs] for scheme, (_, _, runs) in bests.items()})
     reference = bests[REFERENCE][2] if REFERENCE in bests else []
     rates = shared_rates(evidence, [arms_of(scheme)[0] for scheme in bests])
@@ -78,16 +85,11 @@ def arena(evidence: Evidence) -> list[Entry]:
 
 def _ranks(scores: Mapping[str, Sequence[float]]) -> dict[str, Interval]:
     """Return the 95 % bootstrap interval of each rank, from seeds drawn with replacement; ties share their mean."""
-    draw = Random(0)
-    drawn: dict[str, list[float]] = {name: [] for name in scores}
-    for _ in range(SAMPLES):
-        means = {name: fmean(draw.choices(values, k=len(values))) for name, values in scores.items()}
-        for name, mean in means.items():
-            better = sum(other > mean for other in means.values())
-            equal = sum(other == mean for other in means.values())
-            drawn[name].append(better + (equal + 1) / 2)
-    cuts = {name: quantiles(ranks, n=40) for name, ranks in drawn.items()}
-    return {name: (cut[0], cut[-1]) for name, cut in cuts.items()}
+    draw = np.random.default_rng(0)
+    means = np.array([draw.choice(of, (RANK_SAMPLES, len(of))).mean(axis=1) for of in scores.values()])
+    better, equal = (compare(means, means[:, None]).sum(axis=1) for compare in (np.greater, np.equal))
+    cuts = np.quantile(better + (equal + 1) / 2, [0.025, 0.975], axis=1)
+    return {name: (float(low), float(high)) for name, low, high in zip(scores, *cuts, strict=True)}
 
 
 def _improvement(runs: Sequence[Run], reference: Sequence[Run]) -> float:
@@ -105,7 +107,7 @@ def _epochs(runs: Sequence[Run], reference: Sequence[Run]) -> float:
 
 
 def _unevenness(runs: Sequence[Run]) -> tuple[float, float] | None:
-    probed = [[*ratios.values()] for run in runs if len(ratios := uneven_gradients(run)) > 1]
+    probed = [[*ratios.values()] for run in runs if len(ratios := uneven_gradients(run, PROBE_BATCHES)) > 1]
     if not probed:
         return None
     return geometric_mean(first for first, *_ in probed), geometric_mean(max(later) for _, *later in probed)

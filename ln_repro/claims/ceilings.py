@@ -25,7 +25,7 @@ class Ceiling:
     rate: Rate | None  # None if the arm trains at no rate
     above: Rate | None  # the next rate, at which it does not; None if the ceiling may be above all rates that were run
     rates: dict[Rate, Count]  # the number of seeds that train
-    open: tuple[Rate, ...]  # rates next to the ceiling with fewer seeds than a verdict needs
+    open: tuple[Rate, ...]  # rates that decide about it and have fewer seeds than a verdict needs
 
     def words(self) -> str:
         """Return the ceiling as text."""
@@ -69,7 +69,8 @@ def ceiling(evidence: Evidence, arm: str) -> Ceiling:
     above = min((rate for rate in counts if top is None or rate > top), default=None)
     if top is None and len(counts) > 1 and better_beyond(evidence, arm) == "higher":
         above = None
-    few = tuple(rate for rate in (top, above) if rate is not None and counts[rate].runs < SEEDS)
+    deciding = {top, above} if top is not None or len(counts) < 2 else {above, _lowest_nll(evidence, arm), max(counts)}
+    few = tuple(sorted(rate for rate in deciding if rate is not None and counts[rate].runs < SEEDS))
     return Ceiling(top, above, counts, few)
 
 
@@ -87,11 +88,15 @@ def better_beyond(evidence: Evidence, arm: str) -> str:
 
     They may if its mean NLL is lowest at that end of its rates. A single rate whose runs are finite says "higher".
     """
-    means = {rate: fmean(run.nll for run in runs) for rate, runs in usable_curve(evidence, arm).items()}
-    best = min(means, key=lambda rate: (means[rate], rate))
-    if best == max(means) and math.isfinite(means[best]):
+    best, curve = _lowest_nll(evidence, arm), usable_curve(evidence, arm)
+    if best == max(curve) and all(math.isfinite(run.nll) for run in curve[best]):
         return "higher"
-    return "lower" if best == min(means) else ""
+    return "lower" if best == min(curve) else ""
+
+
+def _lowest_nll(evidence: Evidence, arm: str) -> Rate:
+    curve = usable_curve(evidence, arm)
+    return min(curve, key=lambda rate: (fmean(run.nll for run in curve[rate]), rate))
 
 
 class Difference(NamedTuple):

@@ -61,6 +61,7 @@ class Finding:
     runs: Sequence[Run] = ()  # those used in addition to the runs of the claim's arms
     plain: str = ""  # the most important of the values in a clause for a headline
     answer: str = ""  # if more seeds would not change an inconclusive verdict: what was found instead
+    seeds: int | None = None  # the number that was measured, if it can be smaller than the number of runs
 
 
 class Criterion(Protocol):
@@ -104,7 +105,7 @@ def unmeasured(measured: int, seeds: int, arms: Sequence[str]) -> Finding | None
     if measured >= min(SEEDS, seeds):
         return None
     needs = f"{MORE}: {SEEDS - measured} of {', '.join(arms)} that have the probes and events of this rule"
-    return Finding(INCONCLUSIVE, "", needs)
+    return Finding(INCONCLUSIVE, "", needs, seeds=measured)
 
 
 @dataclass(frozen=True)
@@ -136,11 +137,14 @@ class Within:
         regions = [(self.low, self.high), *filter(None, [self.contradicted])]
         result, beyond = verdict(bounds, *regions), all(outside(bounds, region) for region in regions)
         needs = MORE_SEEDS if result == INCONCLUSIVE and not beyond else None
+        if needs and self.neither and self.metric.scale.has(values):
+            mean = self.metric.scale.mean(values)
+            needs += f"; so far, {self.neither}" * all(outside((mean, mean), region) for region in regions)
         words = f"{self.metric.name(self.arms)} {spoken(values, self.metric.scale, level=self.level)}"
         words += f" (measured on {len(values)} of {len(seeds)} seeds)" if len(values) < len(seeds) else ""
-        mean, within = rounded_mean(values, self.metric.scale)
-        clause = self.metric.plain and self.metric.plain.format(*map(arm_words, self.arms), value=mean) + within
-        return Finding(result, words, needs, plain=clause, answer=self.neither if beyond else "")
+        rounded, within = rounded_mean(values, self.metric.scale)
+        clause = self.metric.plain and self.metric.plain.format(*map(arm_words, self.arms), value=rounded) + within
+        return Finding(result, words, needs, plain=clause, answer=self.neither if beyond else "", seeds=len(values))
 
 
 @dataclass(frozen=True)

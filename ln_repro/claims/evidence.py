@@ -11,6 +11,8 @@ from ln_repro.records.archive import Run
 
 TRAINS, FAILS = 0.88, 0.44
 """A run trains at or above the first relative BLEU and fails below the second: 30 and 15 of the paper's 34 BLEU."""
+BEST_SEEDS = 3
+"""Minimum number of seeds of the best arm, which all runs are compared with, if any arm has as many."""
 PRETRAINED_TRAINS = 0.8
 """A masked-LM run, which has no BLEU, trains at or above this progress from the unigram entropy to the best loss."""
 FINE_TUNED_FROM = {"preln": "preln_nowarm_linear_high", "postln": "postln_warm_linear"}
@@ -94,13 +96,15 @@ class Evidence:
     def best(self, run: Run) -> tuple[float, float]:
         """Return the highest mean BLEU and the lowest mean NLL of any arm and rate, including variations.
 
-        Only models of the same size as the run's are compared, trained for at most as many epochs.
+        Only models of the same size as the run's are compared, trained for at most as many epochs, and arms with fewer
+        than `BEST_SEEDS` at a rate only if all have fewer.
         """
         key = (run.size, run.epochs)
         if key not in self._bests:
             groups = [list(group.values()) for evidence in (self, *self.others.values())
                       for rates in evidence.rates.values() for group in rates.values()]  # fmt: skip
             groups = [group for group in groups if group[0].size == run.size and group[0].epochs <= run.epochs]
+            groups = [group for group in groups if len(group) >= BEST_SEEDS] or groups
             self._bests[key] = (
                 max(fmean(one.bleu for one in group) for group in groups),
                 min(fmean(one.nll for one in group) for group in groups),

@@ -35,6 +35,8 @@ HOURS = {"iwslt": 1.0, "wmt": 22.0, "bert": 150.0, "mrpc": 0.3, "rte": 0.3}
 """Estimated GPU hours per run. IWSLT14 and WMT14: 16k updates of 4,096 tokens and 20k of 131k, at five mini-batches a
 second; BERT: 1M updates of 131k tokens at 250k tokens a second; fine-tuning: ten checkpoints, two minutes each."""
 PROBED = f" probe=gradients probe_batches={PROBE_BATCHES}"
+PROBED_OFTEN = {"toy": " probe_every=63"}
+"""Options for settings whose runs are too short for a probe every 200 updates to be near every point of X-4."""
 OWN_TEXT = {"bert": " data.train=FILE data.valid=FILE", "wikinews": " data.source=FILE"}
 """Options for the text of settings whose corpus has no address to download it from."""
 PLACEHOLDERS = {"preln_nowarm_linear": "PRELN", "postln_nowarm_linear": "POSTLN"}
@@ -73,6 +75,7 @@ def judge(rule: Rule, evidence: Evidence) -> Row:
              for _, run in sorted(one.arms.get(arm, {}).items())}  # fmt: skip
     seeds = len(evidence.seeds(rule.arms)) if rule.arms else most_seeds(runs.values())
     result, needs, answer = all_of(finding.verdict for finding in findings), None, ""
+    measured = min((finding.seeds for finding in findings if finding.seeds is not None), default=seeds)
     if rule.arms and seeds < rule.seeds:
         result, needs = INCONCLUSIVE, f"{rule.seeds - seeds} more seed{'s' * (rule.seeds - seeds > 1)}"
     elif result == INCONCLUSIVE:
@@ -80,7 +83,7 @@ def judge(rule: Rule, evidence: Evidence) -> Row:
         answer = "" if needs else next((finding.answer for finding in findings if finding.answer), "")
     ours = "; ".join(finding.words for finding in findings if finding.words)
     plain = "; ".join(finding.plain for finding in findings if finding.plain).replace(f" {PARTS['anchored']}", "")
-    return result_of(rule, result, needs, ours, seeds, [*runs.values()], plain, answer)
+    return result_of(rule, result, needs, ours, min(seeds, measured), [*runs.values()], plain, answer)
 
 
 def most_seeds(runs: Iterable[Run]) -> int:
@@ -173,7 +176,8 @@ def command_of(claim: Claim, rule: Rule, setting: str, result: Row, evidence: Ev
             for arm in rule.arms
         )
     experiments = ",".join(f"{setting}_{arm}" for arm in dict.fromkeys((*rule.arms, *claim.controls)))
-    further = PROBED if claim.id in ("TH-10", "X-4") else OWN_TEXT.get(setting, "")
+    probed = PROBED + PROBED_OFTEN.get(setting, "")
+    further = probed if claim.id in ("TH-10", "X-4") else OWN_TEXT.get(setting, "")
     own = [f"ln-repro run -m exp={experiments} seed={seeds}{further}"] if experiments else []
     return " && ".join(own + [
         f"ln-repro sweep grid=depth corpus={setting} seeds={number} arms={','.join(one.compared)}{one.axis}"

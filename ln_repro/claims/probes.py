@@ -34,6 +34,6 @@ def unevenness(norms: Sequence[float]) -> float:
     return max(norms) / min(norms) if min(norms) else math.inf
 
 
-def uneven_gradients(run: Run) -> dict[int, float]:
+def uneven_gradients(run: Run, batches: int = 1) -> dict[int, float]:
     """Return the unevenness of the gradients of W2 over decoder layers, by update."""
-    return {update: unevenness(norms) for update, norms in layer_gradients(run).items()}
+    return {update: unevenness(norms) for update, norms in layer_gradients(run, batches).items()}

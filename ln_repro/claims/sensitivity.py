@@ -14,25 +14,26 @@ LEAST_RATES = 3
 """Minimum number of rates for which a sensitivity is reported."""
 
 
-def sensitivity(curve: Mapping[float, Sequence[float]], most: float) -> float:
+def sensitivity(curve: Mapping[float, Sequence[float]], rates: Collection[float], most: float) -> float:
     """Return the learning-rate sensitivity in bits.
 
     It is the mean loss over the logarithm of the rate (trapezoidal rule, so that it does not depend on how densely the
-    rates were chosen) minus the loss at the best rate, with losses clipped to ``most``, the entropy of a model that
-    ignores the source.
+    rates were chosen) minus the loss at the best rate of the whole curve, with losses clipped to ``most``, the entropy
+    of a model that ignores the source.
     """
-    rates = sorted(curve)
-    losses = np.array([fmean(min(value, most) for value in curve[rate]) for rate in rates])
-    return float(np.trapezoid(losses - min(losses), np.log(rates)) / np.log(rates[-1] / rates[0]))
+    means = {rate: fmean(min(value, most) for value in values) for rate, values in curve.items()}
+    compared = sorted(rates)
+    losses = np.array([means[rate] for rate in compared]) - min(means.values())
+    return float(np.trapezoid(losses, np.log(compared)) / np.log(compared[-1] / compared[0]))
 
 
-def sensitivity_interval(curve: Mapping[float, Sequence[float]], most: float) -> Interval:
+def sensitivity_interval(curve: Mapping[float, Sequence[float]], rates: Collection[float], most: float) -> Interval:
     """Return the 95 % bootstrap percentile interval over seeds; unbounded if some rate has only one seed."""
     if any(len(values) < 2 for values in curve.values()):
         return -math.inf, math.inf
     draw = Random(0)
     cut = quantiles(
-        (sensitivity({rate: draw.choices(values, k=len(values)) for rate, values in curve.items()}, most)
+        (sensitivity({rate: draw.choices(values, k=len(values)) for rate, values in curve.items()}, rates, most)
          for _ in range(SAMPLES)), n=40,
     )  # fmt: skip
     return cut[0], cut[-1]
@@ -47,14 +48,13 @@ def shared_rates(evidence: Evidence, arms: Sequence[str]) -> set[Rate]:
 def arm_sensitivity(evidence: Evidence, arm: str, rates: Collection[Rate]) -> tuple[float, Interval] | None:
     """Return the sensitivity of an arm over some rates, with its interval.
 
-    Return None if it was run at fewer than `LEAST_RATES`, if it lacks one of the given rates, if no run trains there,
+    Return None if there are fewer than `LEAST_RATES`, if the arm lacks one of them, if no run of it trains at any rate,
     or if the entropy is unknown.
     """
-    runs = {rate: runs for rate, runs in evidence.curve(arm).items() if rate in rates}
-    most = evidence.entropies.get("source_blind_bits")
-    if len(runs) < max(LEAST_RATES, len(rates)) or most is None:
+    runs, most = evidence.curve(arm), evidence.entropies.get("source_blind_bits")
+    if len(rates) < LEAST_RATES or not {*rates} <= {*runs} or most is None:
         return None
     if not any(evidence.trained(run) for of_rate in runs.values() for run in of_rate):
         return None
     curve = {rate: [run.nll for run in of_rate] for rate, of_rate in runs.items()}
-    return sensitivity(curve, most), sensitivity_interval(curve, most)
+    return sensitivity(curve, rates, most), sensitivity_interval(curve, rates, most)

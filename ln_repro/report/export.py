@@ -131,7 +131,8 @@ def mechanisms_table(evidence: Evidence) -> Table:
     for one in assess(evidence):
         bleu = _mean(one.bleu, PERCENT, 0 < one.rescued.hits < one.rescued.runs) if one.bleu else None
         limit = None if one.limit is None else f"{one.limit:.3g}"
-        rows.append([one.mechanism.name, one.mechanism.quantity, limit, str(one.failing), str(one.training),
+        training = f"{one.training}{' (by definition)' * (one.mechanism.threshold is None and limit is not None)}"
+        rows.append([one.mechanism.name, one.mechanism.quantity, limit, str(one.failing), training,
                      one.mechanism.option, str(one.removed), str(one.rescued), bleu, one.verdict])  # fmt: skip
     return {"columns": columns, "rows": rows}
 

@@ -94,6 +94,6 @@ def _verdicts(row: Row) -> dict[str, str]:
     """
     return {
         other["data"]: f"{': '.join(filter(None, (other['verdict'], other['answer'])))} "
-        f"({other['seeds']} seed{'s' * (other['seeds'] > 1)}{SMALL.get(other['setting'], '')})"
+        f"({other['seeds']} seed{'s' * (other['seeds'] != 1)}{SMALL.get(other['setting'], '')})"
         for other in row["other_corpora"]
     }

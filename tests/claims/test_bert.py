@@ -105,7 +105,7 @@ def test_bert_3_is_where_pre_ln_is_above(gains: Any, noise: float, verdict: str)
 
 def test_small_models_have_a_verdict_of_their_own() -> None:
     """Fine-tuning of a small model counts for the corpus of its pre-training."""
-    found = judged(runs_of({100: 0.03}, setting="minimrpc"))
+    found = judged(runs_of({100: 0.03, 200: 0.03, 300: 0.03}, setting="minimrpc"))
     (other,) = found["other_corpora"]
     assert found["verdict"] == "not-run"
     assert (other["data"], other["class"], other["verdict"]) == ("wikinews", "adapted", "reproduced")
@@ -113,15 +113,17 @@ def test_small_models_have_a_verdict_of_their_own() -> None:
 
 
 def test_only_equally_long_pre_training_is_compared() -> None:
-    runs = runs_of({100: 0.03, 200: 0.03})
+    runs = runs_of({100: 0.03, 200: 0.03, 300: 0.03})
     assert judged([*runs, *(tuned(PRE, seed, 900, 0.1) for seed in SIX)])["verdict"] == "reproduced"
     apart = [tuned(PRE, seed, 100, 0.9) for seed in SIX] + [tuned(POST, seed, 200, 0.1) for seed in SIX]
     found = judged(apart)
     assert found["verdict"] == "inconclusive" and "from equally long pre-training" in found["needs"]
     without = [run for run in runs if (run.seed, run.record["id"][-3:]) != (6, "200")]
     assert (judged(without)["verdict"], judged(without)["needs"][:15]) == ("inconclusive", "6 seeds or more")
-    noisy = judged(runs_of({100: 0.003, 200: 0.003}, noise=0.02))
+    noisy = judged(runs_of({100: 0.003, 200: 0.003, 300: 0.003}, noise=0.02))
     assert noisy["needs"].startswith("more seeds: the interval straddles a limit of the rule")
+    few = judged(runs_of({100: 0.03, 200: 0.03}))
+    assert few["verdict"] == "inconclusive" and few["needs"].startswith("3 checkpoints or more, each with 6 seeds")
 
 
 def test_runs_without_pre_training_are_controls_and_no_evidence() -> None:
@@ -140,8 +142,9 @@ def test_runs_from_several_starts_are_no_doubles() -> None:
 
 def test_the_settings_of_the_pre_training_decide_and_not_its_name() -> None:
     """The paper's arm may have been run under another name, and its name with another rate."""
-    posts = [tuned(POST, seed, 100, 0.8, source="1234567890") for seed in SIX]
-    pres = [tuned(PRE, seed, 100, 0.9, begun="preln_nowarm_linear") for seed in SIX]
+    starts = [(start, seed) for start in (100, 200, 300) for seed in SIX]
+    posts = [tuned(POST, seed, start, 0.8, source="1234567890") for start, seed in starts]
+    pres = [tuned(PRE, seed, start, 0.9, begun="preln_nowarm_linear") for start, seed in starts]
     assert judged([*pres, *posts])["verdict"] == "not-run"
     for times, verdict in ((2, "reproduced"), (3, "not-run")):  # FINE_TUNED_FROM has twice the rate
         pretrained = made("bert_preln_nowarm_linear", lr=times * RATE)

@@ -47,9 +47,11 @@ def test_a_run_at_another_rate_is_evidence_of_the_arm_at_that_rate_and_of_the_ex
 
 
 def test_a_variation_stands_apart_and_still_counts_as_the_best_arm() -> None:
-    found = gathered([*made_runs("toy", {"postln_warm": {}}), made("toy_preln_warm", 1, 60.0, init="fairseq")])["toy"]
+    others = [made("toy_preln_warm", seed, 60.0, init="fairseq") for seed in (1, 2, 3)]
+    others += [made("toy_preln_nowarm", seed, 90.0, init="fairseq") for seed in (1, 2)]  # too few to compare with
+    found = gathered([*made_runs("toy", {"postln_warm": {}}), *others])["toy"]
     assert [*found.arms] == ["postln_warm"] and "preln_warm" not in found.rates
-    assert {name: [*one.arms] for name, one in found.others.items()} == {"init=fairseq": ["preln_warm"]}
+    assert {name: [*one.arms] for name, one in found.others.items()} == {"init=fairseq": ["preln_warm", "preln_nowarm"]}
     assert found.relative_bleu(found.arms["postln_warm"][3]) == 0.5
 
 
@@ -65,7 +67,7 @@ def test_relative_bleu_is_of_the_best_arm_of_the_same_size_with_at_most_as_many_
     arms = {"postln_warm": {"bleu": 20.0}, "preln_warm": {"bleu": 25.0}, "preln_nowarm": {"bleu": 80.0},
             "deepnorm_warm": {"bleu": 50.0, "model__width": 128}}  # fmt: skip
     arms["preln_nowarm"]["train__max_epoch"] = 2 * EPOCHS
-    runs = made_runs("toy", arms) + on_rates("toy", {"postln_warm": {9.0: [40.0, 40.0]}})
+    runs = made_runs("toy", arms) + on_rates("toy", {"postln_warm": {9.0: [40.0] * 3}})
     known = {name: named(f"toy_{name}") for name in arms}
     known["preln_nowarm"] = Arm.of(made_experiment("toy_preln_nowarm", train__max_epoch=2 * EPOCHS))
     known["deepnorm_warm"] = Arm.of(made_experiment("toy_deepnorm_warm", model__width=128))

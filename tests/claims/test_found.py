@@ -28,7 +28,10 @@ SLOW = {"bleu": 33.1, "bleus": line(0, 33.1, EPOCHS + 1)[1:], "losses": line(9, 
 STEEP, FLAT = line(8, 3, EPOCHS), line(8, 8 - 5 / 1.4, EPOCHS)
 """A validation loss that falls as long as the run lasts."""
 PROBES = {0: [0.1, 0.5, 1.6], 4000: [0.015] * 3}
-UNEVEN = {arm: {"probes": {0: [1.0, 4.0]}} for arm in ("preln_nowarm_anchored", "deepnorm_nowarm", "rezero_nowarm")}
+UNEVEN = {
+    arm: {"probes": {at: [1.0, 4.0] for at in (0, 100, 500, 1500)}}
+    for arm in ("preln_nowarm_anchored", "deepnorm_nowarm", "rezero_nowarm")
+}
 PAPER: Arms = {  # what the paper found, by arm
     "postln_warm": {**SLOW, "probes": PROBES, "axes": {"warmup_updates": 4000}}, "postln_warm_high": SLOW,
     "postln_nowarm": {"bleu": 8.45, "loss": 7.0}, "postln_nowarm_literal": {"bleu": 8.45, "loss": 7.0},
@@ -43,7 +46,7 @@ PAPER: Arms = {  # what the paper found, by arm
     "deepnorm_nowarm": {"bleu": 31.0},
     "rezero_nowarm": {"bleu": 32.0}, "rezero_nowarm_step": {"bleu": 32.0}, "preln_nowarm_anchored": {"bleu": 33.0},
     "admin_warm": {"bleu": 33.2}, "admin_warm_closed": {"bleu": 33.0},
-    "admin_nowarm": {"bleu": 33.0, "probes": {0: [0.0, 0.0], 500: [0.5, 1.0], 1500: [0.2, 0.5]}},
+    "admin_nowarm": {"bleu": 33.0, "probes": {0: [0.0, 0.0], 126: [0.4, 1.0], 500: [0.5, 1.0], 1430: [0.2, 0.5]}},
     "preln_nowarm_anchored_high": {"bleu": 33.0}, "deepnorm_nowarm_high": {"bleu": 8.0},
     "rezero_nowarm_high": {"bleu": 8.0}, "admin_nowarm_high": {"bleu": 32.0}, "preln_nowarm_literal": {"bleu": 15.6},
     "postln_warm_linear": {"losses": FLAT, "loss": FLAT[-1]}, "postln_warm_linear_high": {"loss": 7.0},
@@ -109,7 +112,14 @@ def test_more_than_the_paper_found_is_no_contradiction(id: str, changed: Arms, a
     [
         ({}, "reproduced"),
         ({"admin_nowarm_high": {"bleu": 29.0}}, "contradicted"),
-        ({"admin_nowarm": {"probes": {0: [0.0, 1.0]}}}, "contradicted"),
+        (
+            {"admin_nowarm": {"probes": {0: [0.0, 1.0], 100: [1.0, 1.0], 500: [1.0, 1.0], 1500: [1.0, 1.0]}}},
+            "contradicted",
+        ),
+        (
+            {"admin_nowarm": {"probes": {at: [1.0, 1.0] for at in (0, 100, 500, 1400)}}},
+            "inconclusive",
+        ),  # not at the end
         ({"admin_nowarm": {"probes": {}}}, "inconclusive"),
     ],
 )
@@ -128,19 +138,21 @@ def test_probes_are_needed_for_five_seeds_of_all_that_were_run(probed: int, verd
         assert "(measured on 5 of 10 seeds)" in found["ours"]
     else:
         assert found["needs"] == "more seeds: 1 of postln_warm that have the probes and events of this rule"
-        assert found["command"].endswith(" seed=11,12,13,14,15 probe=gradients probe_batches=100")
+        assert found["seeds"] == 4
+        assert found["command"].endswith(" seed=11,12,13,14,15 probe=gradients probe_batches=100 probe_every=63")
 
 
 def test_further_seeds_are_those_that_no_arm_has() -> None:
     runs = made_runs("toy", {arm: {"probes": {}} for arm in CLAIMS["X-4"].others.arms})
     (found,) = row_of(CLAIMS["X-4"], gathered([*runs, made("toy_postln_warm", seed=8)]))["other_corpora"]
-    assert found["command"].endswith(" seed=9,10,11,12,13 probe=gradients probe_batches=100")
+    assert found["command"].endswith(" seed=9,10,11,12,13 probe=gradients probe_batches=100 probe_every=63")
 
 
 def test_gradients_that_are_uneven_at_one_checkpoint_are_so_whatever_the_others_are() -> None:
     """Also where one that is wide open reaches further up."""
     ends = [[1.0, 1.1], [1.0, 1.1], [1.0, 1.1], [1.0, 1.1], [1.0, 40.0]]
-    runs = {seed: made(seed=seed, probes={0: [1.0, 4.0], 1500: end}) for seed, end in enumerate(ends, 1)}
+    probes = {at: [1.0, 4.0] for at in (0, 100, 500)}
+    runs = {seed: made(seed=seed, probes={**probes, 1500: end}) for seed, end in enumerate(ends, 1)}
     assert Even("rezero_nowarm").judge(Evidence({"rezero_nowarm": runs})).verdict == "contradicted"
 
 

@@ -151,7 +151,7 @@ def test_the_vanishing_gradients_that_the_documents_report() -> None:
     }  # fmt: skip
     assert fisher_exact(4, 8, 7, 7) == pytest.approx(0.077, abs=5e-4)
     readme, fidelity = read("README.md"), read("docs/fidelity.md")
-    assert "in all 16 probed runs that do not train, but also in 4 of the 29 that do" in readme
+    assert "layers vanish in all 16 that do not train, but also in 4 of the 29 that do" in readme
     assert "In 12 runs" in fidelity and "all 18 others" in fidelity and "11 of the 15 predictions" in fidelity
 
 

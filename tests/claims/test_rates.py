@@ -59,7 +59,13 @@ def ceilings(high: Curve, low: Curve) -> Finding:
         (curve(5, 5, 0, seeds=2), curve(5, 0, 0), INCONCLUSIVE, "3 seeds at every rate"),
         (curve(5, 3, 0), curve(5, 0, 0), CONTRADICTED, None),  # mixed is not trained
         (curve(5, 5, 0), curve(5, 1, 0), REPRODUCED, None),  # p = 0.048
-        (curve(5, 5, lowest=2.0), {1.0: of(0), 2.0: of(0, 4), 4.0: of(0, 4)}, INCONCLUSIVE, "5 seeds of both at 4"),
+        (
+            curve(5, 5, lowest=2.0),
+            {1.0: of(0), 2.0: of(0, 4), 4.0: of(0, 4), 8.0: of(0)},
+            INCONCLUSIVE,
+            "5 seeds of both at 4",
+        ),
+        (curve(5, 5, 0), {1.0: of(0), 2.0: of(0, 3)}, INCONCLUSIVE, "5 seeds at 2"),  # it decides that none is better
         (curve(5, 4, 0), curve(5, 1, 0), INCONCLUSIVE, "more seeds at 2"),  # p = 0.21
         (curve(5, 5, 0), {1.0: of(5), 1.5: of(2, 2), 2.0: of(0)}, REPRODUCED, None),  # two seeds are no rate
     ],
@@ -240,16 +246,18 @@ def test_more_than_comparable_is_neither_reproduced_nor_contradicted(bleu: float
     found = BestRates(ONE, OTHER, BLEU, -1, 1, (-math.inf, -1), "better").judge(Evidence({}, arms))
     assert (found.verdict, found.answer) == (verdict, answer)
     assert bool(found.needs) == (verdict == INCONCLUSIVE and not answer)  # more seeds help at a limit
+    assert ("so far, better" in (found.needs or "")) == (bool(found.needs) and bleu > 31)
 
 
 def test_sensitivity_is_how_much_worse_the_other_rates_are_on_the_mean() -> None:
     found = {1e-3: [2.0, 4.0], 2e-3: [5.0, math.inf]}  # means 3 and, with at most 6 bits, 5.5
-    assert sensitivity(found, most=6.0) == pytest.approx(4.25 - 3.0)
+    assert sensitivity(found, found, most=6.0) == pytest.approx(4.25 - 3.0)
+    assert sensitivity({5e-4: [2.5], **found}, found, most=6.0) == pytest.approx(4.25 - 2.5)  # the best of all rates
     dense = {1e-3: [3.0], 2e-3: [4.0], 8e-3: [6.0]}  # one bit for each doubling
-    assert sensitivity(dense, 9.0) == pytest.approx(1.5) == pytest.approx(sensitivity({1e-3: [3.0], 8e-3: [6.0]}, 9.0))
-    low, high = sensitivity_interval(found, 6.0)
-    assert 0 <= low < 1.25 < high < 2.1 and sensitivity_interval(found, 6.0) == (low, high)
-    assert sensitivity_interval({1e-3: [2.0], 2e-3: [5.0, 5.0]}, 6.0) == (-math.inf, math.inf)
+    assert sensitivity(dense, dense, 9.0) == pytest.approx(1.5) == pytest.approx(sensitivity(dense, [1e-3, 8e-3], 9.0))
+    low, high = sensitivity_interval(found, found, 6.0)
+    assert 0 <= low < 1.25 < high < 2.1 and sensitivity_interval(found, found, 6.0) == (low, high)
+    assert sensitivity_interval({1e-3: [2.0], 2e-3: [5.0, 5.0]}, found, 6.0) == (-math.inf, math.inf)
 
 
 def test_the_prediction_interval_by_hand() -> None:

@@ -25,7 +25,7 @@ PAST = {
     "TRAINS": evidence.TRAINS + 0.02, "PRETRAINED_TRAINS": evidence.PRETRAINED_TRAINS + 0.02,
     "FAILS": evidence.FAILS - 0.02, "SHARE": 0.9, "FACTOR": rates.FACTOR + 0.1, "SIGNIFICANT": 0.04, "CURVE_SEEDS": 4,
     "SEEDS": 6, "LEAST_DEPTHS": 4, "CHECKPOINT_SHARE": 0.7, "FINE_TUNING_SEEDS": 7, "EVEN": schemes.EVEN - 0.2,
-    "PROBE_BATCHES": schemes.PROBE_BATCHES + 1,
+    "PROBE_BATCHES": schemes.PROBE_BATCHES + 1, "NEAR": schemes.NEAR - 0.01, "LEAST_CHECKPOINTS": 4,
 }  # fmt: skip
 """Constants moved past the evidence, where that is the same for all criteria that read them."""
 UNPRINTED = ("CURVE_SEEDS", "SEEDS", "FINE_TUNING_SEEDS", "LEAST_DEPTHS")
@@ -48,14 +48,14 @@ def constants(criterion: Criterion) -> str:
             return "CURVE_SEEDS SEEDS"
         case AtDepth(layers=layers):
             return "SEEDS" if layers else "SEEDS LEAST_DEPTHS"
-        case MatchesBest(bleu=bleu):
-            return "NON_INFERIOR_BLEU" if bleu else "NON_INFERIOR_LOSS"
+        case MatchesBest():
+            return "NON_INFERIOR_BLEU"
         case NotTrained():
             return "NOT_TRAINED_MARGIN"
         case FineTunesFaster():
-            return "CHECKPOINT_SHARE FINE_TUNING_SEEDS"
+            return "CHECKPOINT_SHARE LEAST_CHECKPOINTS FINE_TUNING_SEEDS"
         case Even():
-            return "EVEN PROBE_BATCHES"
+            return "EVEN PROBE_BATCHES NEAR"
     return ""
 
 
@@ -121,7 +121,7 @@ def trains_edge(one: Trains, name: str) -> Edge:
     trained = one.bleu or 100 * evidence.TRAINS
 
     def shares(hits: int, at: float = trained + 50) -> Evidence:
-        return held({one.arm: {1.0: [at] * hits + [0.0] * (5 - hits)}, "best": {1.0: [100.0]}})
+        return held({one.arm: {1.0: [at] * hits + [0.0] * (5 - hits)}, "best": {1.0: [100.0] * 3}})
 
     if name in ("least", "most"):
         return shares(1 if few else round(5 * one.least)), REPRODUCED, 0.1 if few else one.least + 0.1
@@ -151,7 +151,9 @@ def where_edge(one: TrainsWhereFails, name: str) -> Edge:
     }[name]  # fmt: skip
     few = {2.0: partial[:3]} if name == "CURVE_SEEDS" else {}  # a rate that counts, but has too few seeds for a verdict
     curves = {one.first: {1.0: first, 1.5: [0.0] * 5} | few, one.second: {1.0: second, 1.5: partial} | few}
-    found = held({**curves, "best": {9.0: [100.0]}})  # at 1.5 the first arm does not train: no higher rate will help
+    found = held(
+        {**curves, "best": {9.0: [100.0] * 3}}
+    )  # at 1.5 the first arm does not train: no higher rate will help
     return found, {"CURVE_SEEDS": INCONCLUSIVE, "SEEDS": CONTRADICTED}.get(name, REPRODUCED), None
 
 
@@ -195,12 +197,13 @@ def depth_edge(one: AtDepth, _: str) -> Edge:
 
 def scheme_edge(one: Any, name: str) -> Edge:
     if isinstance(one, Even):
-        probes = {0: [1.0, schemes.EVEN - 0.1]}
+        updates = made().record["updates"]
+        points = (0, updates / 15, updates / 3 + schemes.NEAR * updates - 1, updates)
+        probes = {round(at): [1.0, schemes.EVEN - 0.1] for at in points}
         found = Evidence({one.arm: {seed: made(seed=seed, probes=probes) for seed in range(1, 6)}})
         return found, REPRODUCED, None
-    by = 0.05 if one.bleu else -0.005
-    value = 30 + schemes.NON_INFERIOR_BLEU + by, 4 * (schemes.NON_INFERIOR_LOSS + by)
-    arms = {arm: made(bleu=30.0, loss=4.0) for arm in one.tuned} | {one.arm: made(bleu=value[0], loss=value[1])}
+    by = 0.05
+    arms = {arm: made(bleu=30.0) for arm in one.tuned} | {one.arm: made(bleu=30 + schemes.NON_INFERIOR_BLEU + by)}
     found = Evidence({arm: dict.fromkeys(range(1, 6), run) for arm, run in arms.items()})
     return found, REPRODUCED, getattr(schemes, name) + 2 * by
 
