@@ -54,9 +54,9 @@ class Arms:
 
 
 def deviates(run: Run, named: Named) -> bool:
-    """Return whether a run differs from its experiment in more than seed, rate and the variations of `evidence`."""
+    """Return whether a run differs from its experiment in its text or more than seed, rate and variations."""
     arm = named(run.record["exp"])
-    return arm is None or run.experiment.arm_key() != arm.key
+    return arm is None or not run.published or run.experiment.arm_key() != arm.key
 
 
 def own_settings(experiment: Experiment, named: Named) -> list[str]:

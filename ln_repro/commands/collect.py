@@ -35,16 +35,19 @@ def collect_command(options: argparse.Namespace) -> int:
     with explained(archive, "--records"):
         archive.mkdir(parents=True, exist_ok=True)
         with locked(archive):
-            for folder, record in chosen:
-                print(f"{folder.path}: {keep(folder, record, archive, options.replace)}")
+            done = {folder.path: keep(folder, record, archive, options.replace) for folder, record in chosen}
+    for path, what in done.items():
+        print(f"{path}: {what}")
     if not finished:
         print(f"no finished runs in {runs_folder()}")
     if left_out := len(finished) - len(chosen):
         runs = f"{left_out} run{'s' * (left_out > 1)}"
         own = "differ from those of the experiment of that name; --all includes them"
         print(f"left out: {runs} whose settings {own}")
-    print(f"the records are in {archive}")
-    return 0
+    refused = sum(what.startswith("not copied") for what in done.values())
+    if refused < len(done):
+        print(f"the records are in {archive}")
+    return 1 if refused else 0
 
 
 def keep(folder: RunFolder, record: dict[str, Any], archive: Path, replace: bool) -> str:
@@ -53,20 +56,20 @@ def keep(folder: RunFolder, record: dict[str, Any], archive: Path, replace: bool
     target = find(archive, id) or archive / record["exp"].partition("_")[0] / f"{id}.json"
     content = (folder.path / "record.json").read_bytes()
     if target.exists() and target.read_bytes() != content and not replace:
-        return f"not kept: another record of {id} exists (--replace overwrites it)"
+        return f"not copied: another record of {id} exists (--replace overwrites it)"
     target.parent.mkdir(exist_ok=True)
     copies = {target.with_name(f"{id}{EVENTS}.gz"): folder.path / "events.jsonl"}
     if best := record["bleu"]["test"]:
         copies[target.with_name(f"{id}{HYPOTHESES}.gz")] = folder.hypotheses("test", best["epoch"])
     if absent := [source for source in copies.values() if not source.is_file()]:
-        return f"not kept: {absent[0]} is missing"
+        return f"not copied: {absent[0]} is missing"
     if name := differing(record, folder.events.read()):
-        return f"not kept: {folder.path / 'events.jsonl'} is damaged, {name} of the record differs from it"
+        return f"not copied: {folder.path / 'events.jsonl'} is damaged, {name} of the record differs from it"
     lines = folder.hypotheses("test", best["epoch"]).read_bytes().count(b"\n") if best else 0
     if best and lines != record["data"].get("test_pairs", lines):
-        return f"not kept: {folder.hypotheses('test', best['epoch'])} is damaged, it has {lines} lines"
+        return f"not copied: {folder.hypotheses('test', best['epoch'])} is damaged, it has {lines} lines"
     for copy, source in copies.items():
         write_atomically(copy, gzip.compress(source.read_bytes(), mtime=0))
     write_atomically(target, content)
     write_checksums(target.parent, [target.name, *(copy.name for copy in copies)])
-    return f"kept as {id}"
+    return f"copied as {id}"

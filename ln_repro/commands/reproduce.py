@@ -94,7 +94,8 @@ def with_checked_scheme(settings: dict[str, Any], id: str, overrides: list[str])
     if (Path(given).read_text(encoding="utf-8", errors="replace") if given else None) != text:
         raise UserError(
             "norm.file: the record has no scheme of its own; leave it out" if text is None else
-            f"reproduce: {id} has a scheme of its own, whose code would be executed; read it (norm_file in it), "
-            "save it to a file and give norm.file=FILE"
+            f"norm.file: {given} is not the code of {id} (experiment.norm_file.text in its record)" if given else
+            f"reproduce: {id} has a scheme of its own, whose code would be executed; read it "
+            "(experiment.norm_file.text in its record), save it to a file and give norm.file=FILE"
         )  # fmt: skip
     return [override for override in overrides if not override.startswith("norm.file=")]

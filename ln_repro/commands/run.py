@@ -5,6 +5,7 @@ import contextlib
 import io
 import os
 import shlex
+import textwrap
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,17 @@ def run_parser() -> argparse.ArgumentParser:
     return flags
 
 
+HELP = """\
+The same command resumes an interrupted run; rerun=true starts a run again.
+Common settings: seed=N lr=X norm=NAME train.max_epoch=N train.device=cpu
+    tracker=none probe=all
+--cfg job prints the whole configuration of an experiment; any value in it can
+    be changed with key=value.
+--config-dir DIR adds your own exp/NAME.yaml and grid/NAME.yaml, and the files
+    that these name; they take precedence.
+"""
+
+
 def run_command(arguments: list[str]) -> int:
     assignments = [argument for before, argument in pairwise(["", *arguments])
                    if "=" in argument and not argument.startswith("-") and before != "--config-dir"]  # fmt: skip
@@ -82,7 +94,7 @@ def run_command(arguments: list[str]) -> int:
             each = settings.get("reference", {}).get("updates_per_epoch")
             if options.cfg == "job" and not options.package and each:
                 rate = experiment.learning_rate(each)
-                print(f"# total learning rate: {rate.sum():.4g} over {rate.total} updates of about {each} an epoch")
+                print(f"# sum of the learning rates: {rate.sum():.4g} over {rate.total} updates, about {each} an epoch")
             with hydra_app() as app:
                 if options.cfg:
                     _show_cfg(app, one, options)
@@ -132,16 +144,14 @@ def _run_help() -> int:
     alike: dict[tuple[str, ...], list[str]] = {}
     for corpus, of_corpus in arms.items():
         alike.setdefault(tuple(of_corpus), []).append(corpus)
-    print("usage: ln-repro run exp=SETTING_ARM [key=value ...] [--cfg job] [-m exp=A,B seed=1,2] [--config-dir DIR]\n")
+    print("usage: ln-repro run exp=SETTING_ARM [key=value ...] [--cfg job] [-m exp=A,B seed=1,2]\n"
+          "                    [--config-dir DIR]\n")  # fmt: skip
     for corpora in sorted(alike.values(), key=len, reverse=True):
-        print(f"SETTING is one of {', '.join(corpora)}; ARM is one of\n")
+        print(textwrap.fill(f"SETTING is one of {', '.join(corpora)}; ARM is one of", 80), end="\n\n")
         for arm, text in arms[corpora[0]].items():
-            print(f"  {arm}\n      {text}")
+            print(f"  {arm}\n{textwrap.fill(text, 80, initial_indent=' ' * 6, subsequent_indent=' ' * 6)}")
         print()
     if single := [name for name in experiments() if "_" not in name]:
         print(f"Your own experiments: exp={', exp='.join(single)}\n")
-    print("The same command resumes an interrupted run; rerun=true starts a finished one again.")
-    print("Common settings: seed=N lr=X norm=NAME train.max_epoch=N train.device=cpu tracker=none probe=all")
-    print("--cfg job prints the whole configuration of an experiment; any value in it can be changed with key=value.")
-    print("--config-dir DIR adds your own exp/NAME.yaml and files of other configuration groups; they take precedence.")
+    print(HELP, end="")
     return 0

@@ -63,7 +63,7 @@ def sweep_command(options: argparse.Namespace) -> int:
     recorded = sum(planned.state == "recorded" for planned in plan)
     unprobed = sum(planned.unprobed for planned in plan)
     say(
-        f"{len(plan)} runs, {done - recorded} finished"
+        f"{len(plan)} run{'s' * (len(plan) > 1)}, {done - recorded} finished"
         + (f", {recorded} recorded" if options.skip_recorded else "")
         + (f", {unprobed} without the requested probes (ln-repro run ... rerun=true repeats one)" if unprobed else "")
     )
@@ -130,7 +130,12 @@ def plan_runs(composed: list[Composed], prepared: bool, skipped: frozenset[str] 
     """Return the plan for these runs, of which ``skipped`` are recorded; if ``prepared``, prepare the corpus first."""
     corpus = composed[0][1].data, composed[0][1].paths.data
     source = prepare(*corpus, say).fingerprint if prepared else fingerprint(*corpus)
-    return [PlannedRun(*parts, source, skipped) for parts in composed]
+    plan: dict[str, PlannedRun] = {}
+    for parts in composed:
+        plan.setdefault(parts[1].id(source or ""), PlannedRun(*parts, source, skipped))
+    if same := len(composed) - len(plan):
+        say(f"{same} of {len(composed)} runs are left out: they have the same settings as others")
+    return [*plan.values()]
 
 
 def _run_here(

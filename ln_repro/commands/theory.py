@@ -28,7 +28,10 @@ LEAST_SEEDS = 10
 def theory_command(options: argparse.Namespace) -> int:
     known = {name.lower(): name for name in STATEMENTS}
     if unknown := [name for name in options.only or () if name.lower() not in known]:
-        raise UserError(f"--only: there is no {', '.join(unknown)}; known: {', '.join(STATEMENTS)}")
+        raise UserError(
+            f"--only: {', '.join(unknown)}: not checked without training; known: {', '.join(STATEMENTS)} "
+            "(ln-repro claims shows all claims)"
+        )
     ids = [known[name.lower()] for name in options.only or STATEMENTS]
     scale = plan.FULL if options.full else plan.QUICK
     if options.seeds is not None:

@@ -74,6 +74,10 @@ class Corpus(ABC):
     """Number of pairs of each split of the published corpus, where known."""
     folders: ClassVar[tuple[str, ...]] = (".",)
     """Folders below ``data.source`` that may contain the raw files."""
+    own: ClassVar[bool] = False
+    """Whether ``data.train``, ``data.valid`` and ``data.test`` name its files."""
+    generated: ClassVar[bool] = False
+    """Whether the text is generated and has no raw files."""
     archive: ClassVar[Raw | None] = None
     """The archive with all raw files, if they are published as one."""
 
@@ -121,11 +125,16 @@ class Corpus(ABC):
         return True
 
     def check(self, data: Data) -> None:
-        """Check the languages and ``data.only``.
+        """Check the languages, ``data.only`` and whether the given files are those of this corpus.
 
         Raises:
-            UserError: the corpus does not have these languages or no test set, or the number of languages is wrong.
+            UserError: the corpus does not have these languages or no test set, or the number of languages is wrong, or
+                an option would be ignored.
         """
+        ignored = [] if self.own else [name for name in ("train", "valid", "test") if getattr(data, name)]
+        ignored += ["source"] if self.generated and data.source else []
+        if ignored:
+            raise UserError(f"data.{ignored[0]}: {self.name} has its own text; use data=files or data=text for yours")
         pair = (data.source_lang, data.target_lang)
         if data.only and not self.tested:
             raise UserError(f"data.only: {self.name} has no {data.only} set; leave it out")

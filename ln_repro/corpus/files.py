@@ -12,6 +12,7 @@ class Files(Corpus):
     """Parallel text in files named ``PREFIX.<language>``, plain, ``.gz`` or ``.xz``, with one prefix per split."""
 
     name = "files"
+    own = True
     description = "your own parallel text"
     origin = "your files"
     licence = "yours"

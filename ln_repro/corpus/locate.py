@@ -100,19 +100,18 @@ def _unpack_folder(archive: Path, corpus: Corpus, root: Path) -> Path:
 
 def _obtain(corpus: Corpus, data: Data, root: Path, absent: list[Raw], report: Report) -> None:
     """Unpack or download the missing files."""
-    names = [raw.name for raw in absent]
+    names, places = [raw.name for raw in absent], [str(raw.path or raw.name) for raw in absent]
     if data.source is None and not _archive(corpus, data, root):
         downloads = [corpus.archive] if corpus.archive else absent
         if not all(raw.urls for raw in downloads):
-            missing = ", ".join(str(raw.path or raw.name) for raw in absent)
-            raise UserError(f"{corpus.name}: {missing}: not found; {corpus.by_hand}")
+            raise UserError(f"{corpus.name}: {', '.join(places)}: not found; {corpus.by_hand}")
         for raw in downloads:
             expected = raw.digest if data.checksum == "strict" else None
             fetch(raw.urls, _store(corpus, root) / raw.name, expected, corpus.by_hand, report)
     if archive := _archive(corpus, data, root):
         _unpack(archive, _unpack_folder(archive, corpus, root), names, corpus)
     elif data.source is not None:
-        raise UserError(f"data.source: {data.source}: {', '.join(names)}: not found there; {corpus.by_hand}")
+        raise UserError(f"data.source: {data.source}: {', '.join(places)}: not found there; {corpus.by_hand}")
 
 
 def _unpack(archive: Path, folder: Path, names: list[str], corpus: Corpus) -> None:

@@ -19,6 +19,7 @@ class Monolingual(Corpus):
     """Text for masked language modelling; its only side is both source and target."""
 
     name = "text"
+    own = True
     description = "your own text in one language, for task=masked_lm"
     origin = "your files"
     licence = "yours"
@@ -56,6 +57,7 @@ class Wikinews(Monolingual):
     """English Wikinews, one paragraph per line. One article in ten is used, so that an epoch takes a minute or two."""
 
     name = "wikinews"
+    own = False
     description = "English Wikinews, for task=masked_lm: a tenth of its articles, 0.6M words"
     origin = "en.wikinews.org"
     licence = "CC BY 2.5"

@@ -158,7 +158,9 @@ def _check_name(config: Any, overrides: Sequence[str]) -> None:
 
     name = dict(override.partition("=")[::2] for override in overrides).get("exp", "")
     if (path := _files("exp").get(name)) and (OmegaConf.is_missing(config, "exp") or config.exp != name):
-        raise UserError(f"{path}: must contain `exp: {name}`, by which its runs are named")
+        raise UserError(
+            f"{path}: must contain `exp: {name}`, by which its runs are named, and begin with `# @package _global_`"
+        )
 
 
 def _plain(config: Any) -> dict[str, Any]:

@@ -36,6 +36,11 @@ class Run:
         return int(self.record["axes"]["seed"])
 
     @property
+    def published(self) -> bool:
+        """Whether it was run on the published text of its corpus, as all runs whose records do not say so."""
+        return bool(self.record["data"].get("published", True))
+
+    @property
     def diverged(self) -> bool:
         """Whether the run ended with a number that is not finite, or was stopped early by the divergence rule."""
         return bool(self.record["status"] == "diverged")

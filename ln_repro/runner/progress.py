@@ -4,6 +4,7 @@ import time
 from datetime import timedelta
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from ln_repro.experiment.settings import Training
@@ -26,10 +27,14 @@ class Display(Screen):
 
     def show(self, event: Event) -> None:
         """Show an event; the results of an epoch stay on the screen."""
+        self.updates_per_epoch = event.get("updates_per_epoch", self.updates_per_epoch)
         if event["kind"] == "train":
             self.last = event
-        self.updates_per_epoch = event.get("updates_per_epoch", self.updates_per_epoch)
-        if event["kind"] == "valid":
+            due = time.monotonic() - self.last_line > PLAIN_SECONDS or event["update"] == self.total
+            if due and not self.console.is_terminal:
+                self.last_line = time.monotonic()
+                self.say("  ".join(f"{name} {value}" for name, value in self.cells()))
+        elif event["kind"] == "valid":
             right = f"  accuracy {100 * event['accuracy']:.1f} %" if "accuracy" in event else ""
             self.say(f"epoch {event['epoch']}  update {event['update']}  valid loss {_bits(event['loss'])} bits{right}")
         elif event["kind"] == "status" and "device" in event:
@@ -40,12 +45,10 @@ class Display(Screen):
         elif event["kind"] == "bleu":
             score = f"{event['split']} BLEU {event['score']:.2f} ({event['flavour']})"
             self.say(f"epoch {event['epoch']}  {score}  {event['signature']}")
-        elif self.last and not self.console.is_terminal and time.monotonic() - self.last_line > PLAIN_SECONDS:
-            self.last_line = time.monotonic()
-            self.say("  ".join(f"{name} {value}" for name, value in self.cells()))
 
     def _table(self) -> Table:
-        table = Table(title=self.title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+        width = len(self.title)
+        table = Table(title=escape(self.title), title_justify="left", box=None, padding=(0, 2, 0, 0), min_width=width)
         cells = self.cells()
         for name, _ in cells:
             table.add_column(name, justify="right")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ln_repro.corpus.prepare import prepare
+from ln_repro.corpus.prepare import prepare, published
 from ln_repro.corpus.prepared import Prepared
 from ln_repro.corpus.text import stored_lines
 from ln_repro.engine import command, process
@@ -242,7 +242,8 @@ class Run:
             "source_blind_bits": entropy.get("source_blind_bits") if self.splits else None,
         }
         pairs = {f"{split}_pairs": number for split, number in corpus.pairs.items()}
-        return {"name": corpus.name, "fingerprint": corpus.fingerprint, "content": corpus.content, **bits, **pairs}
+        return {"name": corpus.name, "published": published(self.experiment.data), "fingerprint": corpus.fingerprint,
+                "content": corpus.content, **bits, **pairs}  # fmt: skip
 
     def _samples(self, record: Record) -> list[tuple[str, str, str]]:
         """Return a few test sentences: source, reference, and the hypothesis of the scored epoch."""

@@ -55,6 +55,12 @@ def test_a_variation_stands_apart_and_still_counts_as_the_best_arm() -> None:
     assert found.relative_bleu(found.arms["postln_warm"][3]) == 0.5
 
 
+def test_a_run_on_other_text_is_no_evidence() -> None:
+    runs = made_runs("toy", {"postln_warm": {}})
+    runs[0].record["data"]["published"] = False
+    assert [*gathered(runs)["toy"].arms["postln_warm"]] == [2, 3, 4, 5]
+
+
 def test_a_variation_is_compared_with_the_best_arm_with_and_without_it() -> None:
     arms = {"postln_warm": {"init": "fairseq", "bleu": 20.0}, "preln_nowarm": {"bleu": 40.0},
             "preln_warm": {"model__branch_gain": 0.5, "bleu": 80.0}}  # fmt: skip

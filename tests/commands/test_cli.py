@@ -141,7 +141,7 @@ def test_a_multirun_prints_and_runs_every_combination(runs, call):
     code, out, err = call(*words, "--cfg", "job")
     assert (code, err, runs) == (0, "", [])
     assert [(one["exp"], one["norm"], one["seed"]) for one in yaml.safe_load_all(out)] == combinations
-    assert "# ln-repro run exp=toy_postln_nowarm seed=2\n# total learning rate: " in out
+    assert "# ln-repro run exp=toy_postln_nowarm seed=2\n# sum of the learning rates: " in out
     assert call(*words)[:2] == (0, "".join(f"/runs/{exp}-s{seed}\n" for exp, _, seed in combinations))
     assert [(run.exp, run.norm, run.seed) for run in runs] == combinations
 

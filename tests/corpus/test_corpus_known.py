@@ -30,6 +30,14 @@ def test_a_published_corpus_is_known_by_its_checksums_before_its_files_are_there
         made(name, source=tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "option"), [("toy", "train"), ("toy", "source"), ("multi30k", "valid"), ("wikinews", "test")]
+)
+def test_a_file_that_would_be_ignored_is_refused(name, option, root, tmp_path):
+    with pytest.raises(UserError, match=rf"data\.{option}: {name} has its own text; use data=files or data=text"):
+        fingerprint(settings(name, **{option: tmp_path}), root)
+
+
 # --- Toy
 
 

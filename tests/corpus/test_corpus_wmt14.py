@@ -12,7 +12,7 @@ from corpus_helpers import FileServer, settings, write
 
 from ln_repro.corpus import wmt14
 from ln_repro.corpus.base import Raw
-from ln_repro.corpus.prepare import CORPORA, fingerprint, prepare
+from ln_repro.corpus.prepare import CORPORA, fingerprint, prepare, published
 from ln_repro.errors import LnReproError, UserError
 
 
@@ -47,6 +47,13 @@ def test_wmt14_needs_both_sides_and_some_text(made, wmt):
     with pytest.raises(UserError, match=r"commoncrawl\.tgz, .*-nc-v9\.tgz: not found there; get .*data\.source=PATH"):
         made("wmt14", source=wmt)
     assert dict(made("wmt14", source=wmt, only="test").pairs) == {"test": 2}
+
+
+def test_training_text_of_ones_own_is_not_the_published_one(wmt, tmp_path):
+    assert published(settings("wmt14")) and published(settings("wmt14", source=tmp_path))  # which lacks the archives
+    assert not published(settings("wmt14", source=wmt))
+    assert not published(settings("iwslt14", checksum="record")) and published(settings("iwslt14", source=tmp_path))
+    assert all(published(settings(name)) for name in CORPORA if name not in ("files", "text"))
 
 
 def test_wmt14_real_newstest(made, real_data):

@@ -50,10 +50,12 @@ def shown(width: int, terminal: bool, *events: dict[str, Any]) -> str:
 
 
 def test_off_a_terminal_lines_are_plain_few_and_whole():
-    text = shown(80, False, {"kind": "probe", "update": 0, "epoch": 1}, train(20), train(40), train(60))
+    probe = {"kind": "probe", "update": 0, "epoch": 1}
+    text = shown(80, False, probe, train(20), train(40), train(60), train(1200), probe)
     assert "\x1b" not in text and "\r" not in text
-    first, last = text.splitlines()
+    first, end, last = text.splitlines()
     assert first == "epoch 3  update 20/1200  loss 4.250  lr 0.002  tokens/s 12,346  left 0:09:50"
+    assert end == "epoch 3  update 1200/1200  loss 4.250  lr 0.002  tokens/s 12,346  left 0:00:00"
     assert last == "a [bold]path[/bold] of " + "x" * 100
 
 
@@ -81,3 +83,4 @@ def test_a_terminal_gets_a_live_line(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")  # a dumb one gets plain lines
     text = shown(100, True, train())
     assert "600/1200" in text and "\x1b[" in text
+    assert "toy_[preln]_nowarm" in shown(100, True)  # not broken

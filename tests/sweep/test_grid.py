@@ -132,3 +132,9 @@ def test_a_dry_run_prints_a_row_a_run_on_the_grids_own_corpus_and_starts_nothing
 def test_patterns_choose_runs(only, but, left):
     every = grid_runs(Grid(**grid("design")), "toy", 2, [], list(experiments()))
     assert len(select(every, only, but)) == left
+
+
+def test_runs_that_an_option_makes_the_same_are_planned_once(call):
+    code, out, err = call("sweep", "grid=design", "norm=postln", "--dry-run")
+    assert code == 0 and len(out.splitlines()) == 1 + 6
+    assert "6 of 12 runs are left out: they have the same settings as others" in err
