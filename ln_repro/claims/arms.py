@@ -69,7 +69,7 @@ def own_settings(experiment: Experiment, named: Named) -> list[str]:
         return found + list(filter(None, [variation(experiment, arm)]))
     original, own = compose.named(experiment.exp), _flat(experiment)
     before = _flat(original) if original else {}
-    keys = sorted({*own, *before} - {"norm_file.text"})  # the text is the code of a whole file
+    keys = sorted({*own, *before} - {"norm_file.name", "norm_file.text"})  # norm is that name; the text, a whole file
     changed = [key for key in keys if own.get(key) != before.get(key)]
     return found + [f"{key}={'null' if own.get(key) is None else own[key]}" for key in changed]
 

@@ -144,8 +144,8 @@ def _run_help() -> int:
     alike: dict[tuple[str, ...], list[str]] = {}
     for corpus, of_corpus in arms.items():
         alike.setdefault(tuple(of_corpus), []).append(corpus)
-    print("usage: ln-repro run exp=SETTING_ARM [key=value ...] [--cfg job] [-m exp=A,B seed=1,2]\n"
-          "                    [--config-dir DIR]\n")  # fmt: skip
+    print("usage: ln-repro run exp=SETTING_ARM [key=value ...] [--cfg job]\n"
+          "                    [-m exp=A,B seed=1,2] [--config-dir DIR]\n")  # fmt: skip
     for corpora in sorted(alike.values(), key=len, reverse=True):
         print(textwrap.fill(f"SETTING is one of {', '.join(corpora)}; ARM is one of", 80), end="\n\n")
         for arm, text in arms[corpora[0]].items():

@@ -54,8 +54,8 @@ def sweep_command(options: argparse.Namespace) -> int:
     recorded_ids = archive.ids(archive.records_folder()) if options.skip_recorded else frozenset[str]()
     plan = plan_runs(composed, prepared=not options.dry_run, skipped=recorded_ids)
     if options.dry_run:
-        if options.skip_recorded and plan[0].id is None:
-            say("--skip-recorded: the ids of runs depend on the corpus; prepare it first (ln-repro data prepare)")
+        if plan[0].id is None:
+            say("the ids, which depend on the corpus, are not known: some of its files have not been found")
         flags = [f"--config-dir={options.config_dir}"] if options.config_dir else []
         print(table(plan, queue_of(runs), flags))
         return 0

@@ -90,7 +90,8 @@ def require(options: Mapping[str, Any], dry_run: bool = False) -> None:
     try:
         submitit.AutoExecutor("unused", cluster="debug").update_parameters(**_parameters(options))
     except (AssertionError, NameError) as error:
-        raise UserError(f"launcher: {' '.join(str(error).split())}") from None
+        what, _, _ = " ".join(str(error).split()).partition(". Valid arguments")
+        raise UserError(f"launcher: {what}; for the options, see conf/hydra/launcher/slurm.yaml") from None
     if not dry_run and not shutil.which("sbatch"):
         raise UserError("launcher: sbatch not found; use a login node of the cluster, or leave out launcher=")
 

@@ -186,7 +186,7 @@ def test_a_run_that_lacks_a_file_is_left_out_and_the_others_are_collected(tmp_pa
     (tmp_path / "kept").mkdir()
     monkeypatch.chdir(tmp_path / "kept")
     code, out, _ = call("collect", lacking, tmp_path / "runs" / RUN, "--records", ".")
-    assert code == 0 and f"{lacking}: not kept: {lacking / 'hyps' / 'test.epoch1.txt'} is missing\n" in out
+    assert code == 1 and f"{lacking}: not copied: {lacking / 'hyps' / 'test.epoch1.txt'} is missing\n" in out
     assert len(list((tmp_path / "kept").rglob("*.json"))) == 1 and (tmp_path / ".kept.lease").exists()
 
 
@@ -199,11 +199,11 @@ def test_files_that_were_damaged_since_replace_no_sound_ones(file, message, tmp_
     record = json.loads((run / "record.json").read_text())
     record["data"]["test_pairs"] = 2
     (run / "record.json").write_text(json.dumps(record))
-    assert "kept as 0123456789" in collect()[1]
+    assert "copied as 0123456789" in collect()[1]
     before = {path.name: path.read_bytes() for path in (tmp_path / "kept" / "toy").iterdir()}
     (run / file).write_text("")
     code, out, _ = collect()
-    assert code == 0 and "not kept" in out and message in out
+    assert code == 1 and "not copied" in out and message in out
     assert {path.name: path.read_bytes() for path in (tmp_path / "kept" / "toy").iterdir()} == before
 
 
@@ -212,7 +212,7 @@ def test_a_run_whose_events_lack_one_that_others_refer_to_is_not_kept(lost, tmp_
     events = tmp_path / "runs" / RUN / "events.jsonl"
     events.write_text("".join(line for line in events.read_text().splitlines(keepends=True) if lost not in line))
     code, out, _ = collect()
-    assert code == 0 and "not kept: " in out and "epochs of the record differs from it" in out
+    assert code == 1 and "not copied: " in out and "epochs of the record differs from it" in out
 
 
 def tiny_corpus(place: Path) -> Path:
@@ -264,7 +264,7 @@ def test_another_record_of_the_same_id_is_not_overwritten(tmp_path, collect, cal
     before = record.read_bytes()
     record.write_bytes(before + b"\n")
     code, out, _ = collect()
-    assert code == 0 and "another record of 0123456789 exists" in out and kept.read_bytes() == before
+    assert code == 1 and "another record of 0123456789 exists" in out and kept.read_bytes() == before
     assert collect("--replace")[0] == 0 and kept.read_bytes() == before + b"\n"
     assert call("collect", tmp_path, "--records", tmp_path / "kept")[0] == 2
 

@@ -164,8 +164,9 @@ def test_the_code_of_a_record_is_executed_only_if_the_user_has_it(tmp_path: Path
     record["experiment"] |= {"norm": "my.Mine", "norm_file": {"name": "my.Mine", "text": "code"}}
     (tmp_path / "same.py").write_text("code")
     (tmp_path / "other.py").write_text("other code")
-    for given in ([], [f"norm.file={tmp_path / 'other.py'}"]):
-        with pytest.raises(UserError, match="whose code would be executed; read it"):
+    refused = {"": "whose code would be executed; read it", f"norm.file={tmp_path / 'other.py'}": "is not the code of"}
+    for given, message in ((given.split(), message) for given, message in refused.items()):
+        with pytest.raises(UserError, match=message):
             again(record, given)
     assert again(record, [f"norm.file={tmp_path / 'same.py'}"])["norm_file"]["text"] == "code"
 
