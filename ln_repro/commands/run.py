@@ -149,7 +149,7 @@ def _run_help() -> int:
     for corpora in sorted(alike.values(), key=len, reverse=True):
         print(textwrap.fill(f"SETTING is one of {', '.join(corpora)}; ARM is one of", 80), end="\n\n")
         for arm, text in arms[corpora[0]].items():
-            print(f"  {arm}\n{textwrap.fill(text, 80, initial_indent=' ' * 6, subsequent_indent=' ' * 6)}")
+            print(f"  {arm}", *textwrap.wrap(text, 74, break_on_hyphens=False), sep="\n      ")
         print()
     if single := [name for name in experiments() if "_" not in name]:
         print(f"Your own experiments: exp={', exp='.join(single)}\n")
