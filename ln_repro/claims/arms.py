@@ -54,7 +54,7 @@ class Arms:
 
 
 def deviates(run: Run, named: Named) -> bool:
-    """Return whether a run differs from its experiment in its text or more than seed, rate and variations."""
+    """Return whether a run has other text, or differs from its experiment in more than seed, rate and variations."""
     arm = named(run.record["exp"])
     return arm is None or not run.published or run.experiment.arm_key() != arm.key
 

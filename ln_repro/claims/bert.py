@@ -69,8 +69,8 @@ class FineTunesFaster:
         first, second = map(arm_words, self.arms)
         return (
             f"accuracy, mean over seeds: {first} above {second} in at least "
-            f"{CHECKPOINT_SHARE:.0%} of {LEAST_CHECKPOINTS} or more checkpoints that follow equally long pre-training; "
-            "difference over all of them above 0; inconclusive if its interval contains 0"
+            f"{CHECKPOINT_SHARE:.0%} of the checkpoints, {LEAST_CHECKPOINTS} or more, that follow equally long "
+            "pre-training; difference over all of them above 0; inconclusive if its interval contains 0"
         )
 
     def judge(self, evidence: Evidence) -> Finding:

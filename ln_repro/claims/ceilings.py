@@ -12,7 +12,7 @@ from ln_repro.claims.intervals import fisher_exact
 from ln_repro.records.archive import Run
 
 CURVE_SEEDS = 3
-"""Minimum number of seeds for a rate to count; a verdict needs `SEEDS` at the rates next to the ceiling."""
+"""Minimum number of seeds for a rate to count; a verdict needs `SEEDS` at those that decide about the ceiling."""
 MANY = f"{CURVE_SEEDS} seeds or more"
 SIGNIFICANT = 0.05
 """Significance level of Fisher's exact test on the numbers of seeds that train."""
@@ -69,7 +69,9 @@ def ceiling(evidence: Evidence, arm: str) -> Ceiling:
     above = min((rate for rate in counts if top is None or rate > top), default=None)
     if top is None and len(counts) > 1 and better_beyond(evidence, arm) == "higher":
         above = None
-    deciding = {top, above} if top is not None or len(counts) < 2 else {above, _lowest_nll(evidence, arm), max(counts)}
+    deciding = {top, above}
+    if top is None and above is not None:
+        deciding |= {_lowest_nll(evidence, arm), max(counts)}
     few = tuple(sorted(rate for rate in deciding if rate is not None and counts[rate].runs < SEEDS))
     return Ceiling(top, above, counts, few)
 

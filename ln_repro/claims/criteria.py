@@ -137,9 +137,9 @@ class Within:
         regions = [(self.low, self.high), *filter(None, [self.contradicted])]
         result, beyond = verdict(bounds, *regions), all(outside(bounds, region) for region in regions)
         needs = MORE_SEEDS if result == INCONCLUSIVE and not beyond else None
-        if needs and self.neither and self.metric.scale.has(values):
-            mean = self.metric.scale.mean(values)
-            needs += f"; so far, {self.neither}" * all(outside((mean, mean), region) for region in regions)
+        mean = self.metric.scale.mean(values) if self.metric.scale.has(values) else math.nan
+        if needs and self.neither and all(outside((mean, mean), region) for region in regions):
+            needs += f"; so far, {self.neither}"
         words = f"{self.metric.name(self.arms)} {spoken(values, self.metric.scale, level=self.level)}"
         words += f" (measured on {len(values)} of {len(seeds)} seeds)" if len(values) < len(seeds) else ""
         rounded, within = rounded_mean(values, self.metric.scale)
@@ -226,7 +226,9 @@ class AnyOf:
         needs = next((finding.needs for group, verdict in zip(groups, verdicts, strict=True) if verdict == result
                       for finding in group if finding.needs), None)  # fmt: skip
         words = "; ".join(finding.words for finding in findings if finding.words)
-        return Finding(result, words, needs, [run for finding in findings for run in finding.runs])
+        measured = [min((one.seeds for one in group if one.seeds is not None), default=None) for group in groups]
+        seeds = max((number for number in measured if number is not None), default=None)
+        return Finding(result, words, needs, [run for finding in findings for run in finding.runs], seeds=seeds)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ HOURS = {"iwslt": 1.0, "wmt": 22.0, "bert": 150.0, "mrpc": 0.3, "rte": 0.3}
 """Estimated GPU hours per run. IWSLT14 and WMT14: 16k updates of 4,096 tokens and 20k of 131k, at five mini-batches a
 second; BERT: 1M updates of 131k tokens at 250k tokens a second; fine-tuning: ten checkpoints, two minutes each."""
 PROBED = f" probe=gradients probe_batches={PROBE_BATCHES}"
-PROBED_OFTEN = {"toy": " probe_every=63"}
+PROBED_OFTEN = {"toy": " every=63"}
 """Options for settings whose runs are too short for a probe every 200 updates to be near every point of X-4."""
 OWN_TEXT = {"bert": " data.train=FILE data.valid=FILE", "wikinews": " data.source=FILE"}
 """Options for the text of settings whose corpus has no address to download it from."""

@@ -62,12 +62,11 @@ def _over_start(run: Run, reduce: Callable[[list[float]], float] = itemgetter(-1
 def _unevenness_after(run: Run, part: float) -> float:
     """Return the ratio of the largest to the smallest layer gradient after a part of a run; NaN without a probe there.
 
-    The nearest probe counts, if it is within `NEAR`.
+    The nearest probe counts, if it is within `NEAR`; at the start, only one before training.
     """
-    distances = {abs(update / run.record["updates"] - part): norms
-                 for update, norms in layer_gradients(run, PROBE_BATCHES).items()}  # fmt: skip
-    nearest = min(distances, default=math.inf)
-    return unevenness(distances[nearest]) if nearest <= NEAR else math.nan
+    probes, updates = layer_gradients(run, PROBE_BATCHES), run.record["updates"]
+    nearest = min(probes, key=lambda at: abs(at / updates - part), default=math.inf)
+    return unevenness(probes[int(nearest)]) if abs(nearest / updates - part) <= (NEAR if part else 0) else math.nan
 
 
 AFTER_RAMP = f"(W2 of the decoder, mean gradient of {PROBE_BATCHES} batches)"
@@ -125,10 +124,12 @@ class Even:
         values = [evidence.values(self.arms, partial(_unevenness_after, part=part)) for part in CHECKPOINTS]
         if short := unmeasured(min(map(len, values)), len(evidence.seeds(self.arms)), self.arms):
             return short
+        if any(math.isnan(value) for of_checkpoint in values for value in of_checkpoint):
+            return Finding(INCONCLUSIVE, "", answer=f"{arm_words(self.arm)} has runs that are not finite")
         worst = max(values, key=lambda of_checkpoint: interval(of_checkpoint, LOG)[1])
         result = all_of(verdict(interval(of_checkpoint, LOG), (0.0, EVEN)) for of_checkpoint in values)
         words = f"gradients of {arm_words(self.arm)} {spoken(worst, LOG)} times apart"
-        return Finding(result, words, MORE_SEEDS if result == INCONCLUSIVE else None, seeds=len(values[0]))
+        return Finding(result, words, MORE_SEEDS if result == INCONCLUSIVE else None, seeds=min(map(len, values)))
 
 
 def _deeper(scheme: str, bleu: float | None, layers: tuple[int, ...] = ()) -> AtDepth:

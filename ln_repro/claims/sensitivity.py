@@ -7,6 +7,7 @@ from statistics import fmean, quantiles
 
 import numpy as np
 
+from ln_repro.claims.ceilings import usable_curve
 from ln_repro.claims.evidence import Evidence, Rate
 from ln_repro.claims.intervals import SAMPLES, Interval
 
@@ -56,5 +57,6 @@ def arm_sensitivity(evidence: Evidence, arm: str, rates: Collection[Rate]) -> tu
         return None
     if not any(evidence.trained(run) for of_rate in runs.values() for run in of_rate):
         return None
-    curve = {rate: [run.nll for run in of_rate] for rate, of_rate in runs.items()}
+    counted = {rate: runs[rate] for rate in rates} | usable_curve(evidence, arm)
+    curve = {rate: [run.nll for run in of_rate] for rate, of_rate in counted.items()}
     return sensitivity(curve, rates, most), sensitivity_interval(curve, rates, most)

@@ -28,24 +28,24 @@ def collect_command(options: argparse.Namespace) -> int:
     if unfinished := [str(folder.path) for folder in folders if options.runs and folder.record is None]:
         raise UserError(f"collect: {', '.join(unfinished)}: not a finished run (it has no record.json)")
     finished = [(folder, record) for folder in folders if (record := folder.record) is not None]
-    chosen = finished
+    chosen, refused = finished, 0
     if not (options.runs or options.records or options.all):
         arms = Arms(archive)
         chosen = [(folder, record) for folder, record in finished if not deviates(Run(record), arms)]
     with explained(archive, "--records"):
         archive.mkdir(parents=True, exist_ok=True)
         with locked(archive):
-            done = {folder.path: keep(folder, record, archive, options.replace) for folder, record in chosen}
-    for path, what in done.items():
-        print(f"{path}: {what}")
+            for folder, record in chosen:
+                done = keep(folder, record, archive, options.replace)
+                print(f"{folder.path}: {done}")
+                refused += done.startswith("not copied")
     if not finished:
         print(f"no finished runs in {runs_folder()}")
     if left_out := len(finished) - len(chosen):
         runs = f"{left_out} run{'s' * (left_out > 1)}"
-        own = "differ from those of the experiment of that name; --all includes them"
-        print(f"left out: {runs} whose settings {own}")
-    refused = sum(what.startswith("not copied") for what in done.values())
-    if refused < len(done):
+        own = "on other text, or with settings that differ from the experiment's; --all includes them"
+        print(f"left out: {runs} {own}")
+    if refused < len(chosen):
         print(f"the records are in {archive}")
     return 1 if refused else 0
 

@@ -49,7 +49,7 @@ def run_parser() -> argparse.ArgumentParser:
 
 
 HELP = """\
-The same command resumes an interrupted run; rerun=true starts a run again.
+The same command resumes an interrupted run; rerun=true starts it anew.
 Common settings: seed=N lr=X norm=NAME train.max_epoch=N train.device=cpu
     tracker=none probe=all
 --cfg job prints the whole configuration of an experiment; any value in it can

@@ -53,6 +53,8 @@ def sweep_command(options: argparse.Namespace) -> int:
         slurm.require(settings, dry_run=options.dry_run)
     recorded_ids = archive.ids(archive.records_folder()) if options.skip_recorded else frozenset[str]()
     plan = plan_runs(composed, prepared=not options.dry_run, skipped=recorded_ids)
+    if same := len(composed) - len(plan):
+        say(f"{same} of {len(composed)} runs are left out: they have the same settings as others")
     if options.dry_run:
         if plan[0].id is None:
             say("the ids, which depend on the corpus, are not known: some of its files have not been found")
@@ -127,14 +129,15 @@ def compose_runs(request: SweepRequest, options: argparse.Namespace) -> list[Com
 
 
 def plan_runs(composed: list[Composed], prepared: bool, skipped: frozenset[str] = frozenset()) -> list[PlannedRun]:
-    """Return the plan for these runs, of which ``skipped`` are recorded; if ``prepared``, prepare the corpus first."""
+    """Return the plan for these runs, of which ``skipped`` are recorded; if ``prepared``, prepare the corpus first.
+
+    Runs that an option has made the same, such as ``norm=`` those of several arms, are planned once.
+    """
     corpus = composed[0][1].data, composed[0][1].paths.data
     source = prepare(*corpus, say).fingerprint if prepared else fingerprint(*corpus)
     plan: dict[str, PlannedRun] = {}
     for parts in composed:
         plan.setdefault(parts[1].id(source or ""), PlannedRun(*parts, source, skipped))
-    if same := len(composed) - len(plan):
-        say(f"{same} of {len(composed)} runs are left out: they have the same settings as others")
     return [*plan.values()]
 
 

@@ -29,8 +29,8 @@ def theory_command(options: argparse.Namespace) -> int:
     known = {name.lower(): name for name in STATEMENTS}
     if unknown := [name for name in options.only or () if name.lower() not in known]:
         raise UserError(
-            f"--only: {', '.join(unknown)}: not checked without training; known: {', '.join(STATEMENTS)} "
-            "(ln-repro claims shows all claims)"
+            f"--only: {', '.join(unknown)}: not among those that are checked without training, {', '.join(STATEMENTS)} "
+            "(ln-repro claims shows all)"
         )
     ids = [known[name.lower()] for name in options.only or STATEMENTS]
     scale = plan.FULL if options.full else plan.QUICK

@@ -76,6 +76,8 @@ class Corpus(ABC):
     """Folders below ``data.source`` that may contain the raw files."""
     own: ClassVar[bool] = False
     """Whether ``data.train``, ``data.valid`` and ``data.test`` name its files."""
+    renewed: ClassVar[bool] = False
+    """Whether its publisher renews the files, so that others than those of the known checksums count as published."""
     generated: ClassVar[bool] = False
     """Whether the text is generated and has no raw files."""
     archive: ClassVar[Raw | None] = None

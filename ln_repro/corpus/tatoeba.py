@@ -25,6 +25,7 @@ class Tatoeba(Corpus):
     """
 
     name = "tatoeba"
+    renewed = True
     description = "Tatoeba sentence pairs, split by English sentence"
     origin = "www.manythings.org/anki/deu-eng.zip, from tatoeba.org"
     licence = "CC BY 2.0 (France)"

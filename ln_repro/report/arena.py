@@ -15,10 +15,10 @@ from ln_repro.report.tables import Table
 COLUMNS = ("scheme", "BLEU", "seeds", "rate", "ramp", "rank", "P", "epochs", "w/o", "w/")
 NOTES = (
     "BLEU: mean at the rate of lowest validation loss, with or without a ramp (warm-up)",
-    "rank: 95 % bootstrap interval over seeds (three are few: the interval is too narrow), the rate being given",
+    "rank: 95 % bootstrap interval over seeds at the chosen rate (too narrow with only three)",
     "P: probability that a run has a higher BLEU than one of Pre-LN (ties count half)",
     "epochs: number needed to reach Pre-LN's loss halfway through training, relative to Pre-LN; it also depends on the "
-    "rate and the ramp: Pre-LN's own ratios with other ones are up to 1.2",
+    "rate and the ramp",
     "w/o, w/: largest rate at which four fifths of at least three seeds train, without and with a ramp; +: or larger",
 )
 COST_COLUMNS = ("scheme", "sensitivity", "uneven at start", "uneven later", "time", "memory")
@@ -26,8 +26,8 @@ COST_NOTES = (
     "sensitivity to the rate, without a ramp: mean NLL over the rates that all schemes with three or more rates share, "
     "minus that at the scheme's best rate, in bits; an NLL counts at most as much as that of a model that ignores the "
     "source",
-    "uneven: largest over smallest gradient of W2 in a decoder layer, in the same runs, mean of 5 mini-batches or more "
-    "(for Post-LN and Pre-LN, of 100); geometric mean over seeds",
+    "uneven: largest over smallest gradient of W2 in a decoder layer, in the same runs, of 5 mini-batches or "
+    "more; geometric mean over seeds",
     "time, memory: of an update, relative to Pre-LN's, on Multi30k (results/bench/schemes.json); memory is what the "
     "forward pass keeps for the backward pass",
 )

@@ -47,8 +47,9 @@ class Display(Screen):
             self.say(f"epoch {event['epoch']}  {score}  {event['signature']}")
 
     def _table(self) -> Table:
-        width = len(self.title)
-        table = Table(title=escape(self.title), title_justify="left", box=None, padding=(0, 2, 0, 0), min_width=width)
+        table = Table(
+            title=escape(self.title), title_justify="left", box=None, padding=(0, 2, 0, 0), min_width=len(self.title)
+        )
         cells = self.cells()
         for name, _ in cells:
             table.add_column(name, justify="right")

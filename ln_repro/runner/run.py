@@ -242,7 +242,8 @@ class Run:
             "source_blind_bits": entropy.get("source_blind_bits") if self.splits else None,
         }
         pairs = {f"{split}_pairs": number for split, number in corpus.pairs.items()}
-        return {"name": corpus.name, "published": published(self.experiment.data), "fingerprint": corpus.fingerprint,
+        genuine = published(self.experiment.data, self.experiment.paths.data)
+        return {"name": corpus.name, "published": genuine, "fingerprint": corpus.fingerprint,
                 "content": corpus.content, **bits, **pairs}  # fmt: skip
 
     def _samples(self, record: Record) -> list[tuple[str, str, str]]:

@@ -87,6 +87,8 @@ def test_the_figure_names_the_schemes(tmp_path):
 def test_the_unevenness_of_gradients_is_that_before_training_and_the_worst_after_it():
     probes = {0: [2.0, 1.0], 200: [1.0, 4.0], 400: [1.0, 1.0]}
     runs = on_rates("toy", {"preln_nowarm_anchored": {1e-3: [30.0] * 3}}, probes=probes)
+    for event in runs[0].events:
+        event.update(batches=4, values={"norm_of_mean": {"decoder.w2": [9.0, 1.0]}})  # too few to count
     (entry,) = arena(gathered(runs)["toy"])
     assert entry.unevenness == pytest.approx((2.0, 4.0))
     assert arena_tables([entry], {})[1]["rows"] == [["Pre-LN", "-", "2", "4", "1.00", "1.00"]]

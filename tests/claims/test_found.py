@@ -139,13 +139,13 @@ def test_probes_are_needed_for_five_seeds_of_all_that_were_run(probed: int, verd
     else:
         assert found["needs"] == "more seeds: 1 of postln_warm that have the probes and events of this rule"
         assert found["seeds"] == 4
-        assert found["command"].endswith(" seed=11,12,13,14,15 probe=gradients probe_batches=100 probe_every=63")
+        assert found["command"].endswith(" seed=11,12,13,14,15 probe=gradients probe_batches=100 every=63")
 
 
 def test_further_seeds_are_those_that_no_arm_has() -> None:
     runs = made_runs("toy", {arm: {"probes": {}} for arm in CLAIMS["X-4"].others.arms})
     (found,) = row_of(CLAIMS["X-4"], gathered([*runs, made("toy_postln_warm", seed=8)]))["other_corpora"]
-    assert found["command"].endswith(" seed=9,10,11,12,13 probe=gradients probe_batches=100 probe_every=63")
+    assert found["command"].endswith(" seed=9,10,11,12,13 probe=gradients probe_batches=100 every=63")
 
 
 def test_gradients_that_are_uneven_at_one_checkpoint_are_so_whatever_the_others_are() -> None:

@@ -107,6 +107,9 @@ def test_an_arm_that_higher_rates_may_help_has_not_failed(nlls, verdict, needs, 
         Evidence({}, {"postln_warm": trains, "postln_nowarm": by_nll(*nlls)})
     )
     assert (found.verdict, found.needs) == (verdict, needs) and words in found.words
+    few = by_nll(*nlls) | {2.0: by_nll(0.0, nlls[1], seeds=3)[2.0]}  # at the rate that may be the best
+    again = Ceilings("postln_warm", "postln_nowarm").judge(Evidence({}, {"postln_warm": trains, "postln_nowarm": few}))
+    assert again.needs == ("5 seeds at 2" if nlls[1] == min(nlls) else needs)
 
 
 @pytest.mark.parametrize(

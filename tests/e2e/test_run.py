@@ -22,6 +22,7 @@ def test_a_run_end_to_end(undisturbed):
     assert record["epochs"][-1]["update"] == record["updates"]
     assert record["target_tokens"] > 4 * 500 * 4
     assert record["data"]["test_pairs"] == 25
+    assert record["data"]["published"] is True
     assert all(4.5 < record["data"][name] < 5.5 for name in ("unigram_bits", "source_blind_bits"))  # 40 random words
     best = min(record["epochs"], key=lambda epoch: epoch["valid_loss"])
     assert record["bleu"]["test"]["epoch"] == best["epoch"]
