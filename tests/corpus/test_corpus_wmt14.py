@@ -52,6 +52,9 @@ def test_wmt14_needs_both_sides_and_some_text(made, wmt):
 def test_text_of_ones_own_is_not_the_published_one(made, wmt, root, tmp_path):
     assert published(settings("wmt14"), root) and published(settings("wmt14", source=tmp_path), root)
     assert not published(settings("wmt14", source=wmt), root)
+    said: list[str] = []
+    prepare(settings("wmt14", source=wmt), root, said.append)
+    assert said[0] == "wmt14: not the published text, so no claim is judged from runs on it"
     for path in [*wmt.glob("a.*"), *wmt.glob("b.*")]:
         path.unlink()
     assert not published(settings("wmt14", source=wmt, only="test"), root)
