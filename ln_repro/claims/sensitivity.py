@@ -49,14 +49,14 @@ def shared_rates(evidence: Evidence, arms: Sequence[str]) -> set[Rate]:
 def arm_sensitivity(evidence: Evidence, arm: str, rates: Collection[Rate]) -> tuple[float, Interval] | None:
     """Return the sensitivity of an arm over some rates, with its interval.
 
-    Return None if there are fewer than `LEAST_RATES`, if the arm lacks one of them, if no run of it trains at any rate,
+    Return None if there are fewer than `LEAST_RATES`, if the arm lacks one of them, if no run of it trains,
     or if the entropy is unknown.
     """
     runs, most = evidence.curve(arm), evidence.entropies.get("source_blind_bits")
     if len(rates) < LEAST_RATES or not {*rates} <= {*runs} or most is None:
         return None
-    if not any(evidence.trained(run) for of_rate in runs.values() for run in of_rate):
-        return None
     counted = {rate: runs[rate] for rate in rates} | usable_curve(evidence, arm)
+    if not any(evidence.trained(run) for of_rate in counted.values() for run in of_rate):
+        return None
     curve = {rate: [run.nll for run in of_rate] for rate, of_rate in counted.items()}
     return sensitivity(curve, rates, most), sensitivity_interval(curve, rates, most)
