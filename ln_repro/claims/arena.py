@@ -20,7 +20,7 @@ LEAST_SCHEMES = 3
 REFERENCE = "preln"
 RANK_SAMPLES = 10_000
 """Number of bootstrap samples for ranks."""
-PROBE_BATCHES = 5
+LEAST_BATCHES = 5
 """Minimum number of mini-batches per probe: the norm of a mean over fewer is mostly noise."""
 PART = 0.5
 """Epochs are counted until the validation loss that Pre-LN has after this part of its training."""
@@ -107,7 +107,7 @@ def _epochs(runs: Sequence[Run], reference: Sequence[Run]) -> float:
 
 
 def _unevenness(runs: Sequence[Run]) -> tuple[float, float] | None:
-    probed = [[*ratios.values()] for run in runs if len(ratios := uneven_gradients(run, PROBE_BATCHES)) > 1]
+    probed = [[*ratios.values()] for run in runs if len(ratios := uneven_gradients(run, LEAST_BATCHES)) > 1]
     if not probed:
         return None
     return geometric_mean(first for first, *_ in probed), geometric_mean(max(later) for _, *later in probed)
