@@ -105,7 +105,7 @@ def parser() -> argparse.ArgumentParser:
     cancel = grid_command(
         "cancel",
         "stop queued and running runs; a running one saves its state first",
-        ", or run directories",
+        ", or run directories or ids",
         module="status",
     )
     cancel.add_argument("--all", action="store_true", help="stop all runs of all grids")
@@ -137,7 +137,7 @@ def parser() -> argparse.ArgumentParser:
     ranked.add_argument("--json", action="store_true", help="print JSON")
     verify = command("verify", "check every committed record: schema, checksums, events and BLEU", "archive")
     collect = command("collect", "copy the records of finished runs to results/records")
-    collect.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
+    collect.add_argument("runs", nargs="*", metavar="RUN", help="run directories or ids; default: all")
     collect.add_argument("--replace", action="store_true", help="replace records with the same id")
     collect.add_argument(
         "--all",
@@ -158,7 +158,7 @@ def parser() -> argparse.ArgumentParser:
     for each in (tables, figures, claims, ranked, verify, collect, compare, reproduce):
         each.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
     sync = command("sync", "upload the events of runs to wandb; can be repeated safely")
-    sync.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories; default: all")
+    sync.add_argument("runs", nargs="*", metavar="RUN", help="run directories or ids; default: all")
     sync.add_argument("--follow", action="store_true", help="keep uploading a run until it has ended")
     doctor = command("doctor", "check this machine and suggest how to fix what does not work")
     doctor.add_argument("--json", action="store_true", help="print JSON")

@@ -10,7 +10,7 @@ from ln_repro.corpus.locate import locked
 from ln_repro.errors import UserError
 from ln_repro.records.archive import Run, find, records_folder
 from ln_repro.records.integrity import EVENTS, HYPOTHESES, differing, write_checksums
-from ln_repro.records.run_dir import RunFolder, runs_under
+from ln_repro.records.run_dir import RunFolder, find_run, runs_under
 from ln_repro.system.files import explained, write_atomically
 from ln_repro.system.paths import CHECKOUT, runs_folder
 
@@ -24,7 +24,7 @@ def collect_command(options: argparse.Namespace) -> int:
     archive = options.records or records_folder()
     if not options.records and not (CHECKOUT / "pyproject.toml").is_file():
         raise UserError("collect: give --records DIR, the folder to copy the records to (this is not a checkout)")
-    folders = [RunFolder(path) for path in options.runs] or runs_under(runs_folder())
+    folders = [find_run(word, runs_folder()) for word in options.runs] or runs_under(runs_folder())
     if unfinished := [str(folder.path) for folder in folders if options.runs and folder.record is None]:
         raise UserError(f"collect: {', '.join(unfinished)}: not a finished run (it has no record.json)")
     finished = [(folder, record) for folder in folders if (record := folder.record) is not None]

@@ -19,7 +19,7 @@ from ln_repro.errors import UserError
 from ln_repro.experiment.settings import build
 from ln_repro.records.archive import records_folder
 from ln_repro.records.events import json_ready
-from ln_repro.records.run_dir import RunFolder, runs_under
+from ln_repro.records.run_dir import RunFolder, find_run, runs_under
 from ln_repro.records.status import row, summary, table, with_queue
 from ln_repro.sweep.cluster import cancel, submitted_experiment
 from ln_repro.sweep.grid import parse_request
@@ -58,12 +58,10 @@ def cancel_command(options: argparse.Namespace) -> int:
         plan = plan_runs(compose_runs(parse_request(options.words), options), prepared=False)
         chosen[plan[0].experiment.paths.runs] = [planned.name for planned in plan if not planned.done]
     else:
-        for folder in (Path(word).absolute() for word in options.words):
-            if not (folder / "experiment.json").exists():
-                raise UserError(f"{folder}: not a run directory (it has no experiment.json)")
+        for folder in (find_run(word, runs_folder()).path for word in options.words):
             chosen[folder.parent] = [*(chosen.get(folder.parent) or []), folder.name]
     if not chosen:
-        raise UserError("cancel: expected grid=NAME [corpus=SETTING ...] as for the sweep, run directories, or --all")
+        raise UserError("cancel: expected grid=NAME [corpus=SETTING ...] as for the sweep, runs or their ids, or --all")
     for runs, names in chosen.items():
         for line in cancel(runs, names):
             print(line)

@@ -5,7 +5,7 @@ import time
 
 from ln_repro.commands.messages import complain, say
 from ln_repro.errors import LnReproError, UserError
-from ln_repro.records.run_dir import RunFolder, runs_under
+from ln_repro.records.run_dir import find_run, runs_under
 from ln_repro.system.paths import runs_folder
 from ln_repro.tracking.mirror import replayed_live, sync
 
@@ -13,15 +13,13 @@ FOLLOW_SECONDS = 1.0
 
 
 def sync_command(options: argparse.Namespace) -> int:
-    folders = [RunFolder(path) for path in options.runs] or runs_under(runs_folder())
+    folders = [find_run(word, runs_folder()) for word in options.runs] or runs_under(runs_folder())
     if options.follow and len(running := [folder for folder in folders if folder.holder]) > 1:
         raise UserError(f"--follow takes a single run; give one of {', '.join(str(one.path) for one in running)}")
     if not folders:
         say(f"no runs in {runs_folder()}")
     failed = 0
     for folder in folders:
-        if folder.experiment is None:
-            raise UserError(f"{folder.path}: not a run directory (it has no experiment.json)")
         try:
             if options.follow and folder.holder:
                 say(f"{folder.path}: following until the run ends; Ctrl-C does not stop the run")

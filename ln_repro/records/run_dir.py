@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ln_repro.errors import UserError
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.events import Events
 from ln_repro.records.record import incomplete
@@ -115,6 +116,16 @@ def runs_under(folder: Path) -> list[RunFolder]:
     """Return the run directories in ``folder``, without those that were renamed, cannot be read or are damaged."""
     runs = [RunFolder(path.parent) for path in sorted(folder.glob("*/experiment.json"))]
     return [run for run in runs if not re.search(r"\.old\d+$", run.path.name) and _readable(run)]
+
+
+def find_run(word: str, runs: Path) -> RunFolder:
+    """Return the run with this path or, in ``runs``, with this name or id; raise `UserError` if there is none."""
+    if (named := RunFolder(Path(word).absolute())).experiment is not None:
+        return named
+    for run in runs_under(runs):
+        if word in (run.path.name, run.path.name.rpartition("-")[2]):
+            return run
+    raise UserError(f"{word}: not a run directory, nor a run under {runs} (`ln-repro status` lists them)")
 
 
 def _readable(run: RunFolder) -> bool:

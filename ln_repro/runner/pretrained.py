@@ -6,7 +6,7 @@ from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
 from ln_repro.errors import UserError
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.record import Record, task_of
-from ln_repro.records.run_dir import RunFolder, runs_under
+from ln_repro.records.run_dir import RunFolder, find_run
 from ln_repro.system.files import sha256
 
 HOW = "give start=RUN@EPOCH with a finished run of task=masked_lm, or the path of its checkpoints/epochN.pt"
@@ -41,7 +41,10 @@ def _named(given: str, runs: Path) -> tuple[RunFolder, Checkpoint]:
     """Return the run and the weights that the user has given as RUN@EPOCH or as a path."""
     run, at, epoch = given.rpartition("@")
     if at and epoch.isdecimal():
-        folder = _folder(run, runs)
+        try:
+            folder = find_run(run, runs)
+        except UserError as error:
+            raise UserError(f"start: {error}") from None
         weights = Checkpoints(folder.checkpoints).weights()
         if int(epoch) not in weights:
             epochs = ", ".join(map(str, sorted(weights))) or "none"
@@ -53,16 +56,6 @@ def _named(given: str, runs: Path) -> tuple[RunFolder, Checkpoint]:
         if entry.file == path.name:
             return folder, entry
     raise UserError(f"start: {given!r} is not a file of weights listed in a manifest.json beside it; {HOW}")
-
-
-def _folder(run: str, runs: Path) -> RunFolder:
-    """Return the directory of a run by its path, name or id."""
-    if (Path(run) / "experiment.json").is_file():
-        return RunFolder(Path(run).absolute())
-    for folder in runs_under(runs):
-        if run and run in (folder.path.name, folder.path.name.rpartition("-")[2]):
-            return folder
-    raise UserError(f"start: there is no run {run!r}, neither as a path nor under {runs}; {HOW}")
 
 
 def _incompatibility(experiment: Experiment, record: Record) -> str | None:

@@ -283,6 +283,15 @@ def test_the_hypotheses_of_a_replaced_record_are_not_scored_for_one_without_bleu
     assert (code, err) == (0, "") and "BLEU recomputed for 0" in out
 
 
+def test_a_run_is_named_by_its_id(tmp_path, call, monkeypatch):
+    run_folder(tmp_path)
+    monkeypatch.setenv("LN_REPRO_RUNS", str(tmp_path / "runs"))
+    status, out, _ = call("collect", RUN.rpartition("-")[2], "--records", tmp_path / "kept")
+    assert status == 0 and f"{tmp_path / 'runs' / RUN}: copied" in out
+    status, _, error = call("cancel", "0000000000")
+    assert status == 2 and "0000000000: not a run directory, nor a run under" in error and error.count("\n") == 1
+
+
 def test_what_is_collected_later_makes_nothing_sound_that_was_changed_or_lost(folder, tmp_path, call):
     before = (folder / CHECKSUMS).read_text()
     touch(folder)
