@@ -84,7 +84,7 @@ def draw_once(stem: Path, ids: Collection[str], data: Any, draw: Callable[[Any],
         from matplotlib.figure import Figure
 
         stem.parent.mkdir(parents=True, exist_ok=True)
-        with rc_context({"svg.hashsalt": "ln-repro"}):  # for reproducible ids
+        with rc_context({"svg.hashsalt": "ln-repro", "svg.fonttype": "none"}):  # reproducible ids; text stays text
             draw(figure := Figure())
             _save_png(figure, png, source)
             figure.savefig(svg, dpi=DOTS, metadata={"Description": source, "Date": None})
