@@ -111,23 +111,25 @@ def size(record: Record) -> tuple[Any, ...]:
 
 
 @cache
-def means(setting: str, arms: frozenset[str]) -> list[tuple[tuple[Any, ...], int, float]]:
-    """Return model size, epochs and mean BLEU of every arm at every rate, initialised in whatever way."""
+def means(setting: str, arms: frozenset[str]) -> list[tuple[tuple[Any, ...], int, int, float]]:
+    """Return model size, epochs, seeds and mean BLEU of every arm at every rate, initialised in whatever way."""
     specs = {described(setting, arm)[:-1] for arm in arms}
     groups: dict[str, dict[int, Record]] = {}
     for record in records():
         if record["exp"].partition("_")[0] == setting and own(record) in specs:
             key = str((own(record), record["axes"]["init"], record["axes"]["lr"], intervened(record)))
             groups.setdefault(key, {}).setdefault(record["axes"]["seed"], record)
-    return [(size(one := next(iter(group.values()))), one["experiment"]["train"]["max_epoch"],
+    return [(size(one := next(iter(group.values()))), one["experiment"]["train"]["max_epoch"], len(group),
              float(np.mean([bleu(record) for record in group.values()]))) for group in groups.values()]  # fmt: skip
 
 
 def relative(record: Record, arms: frozenset[str]) -> float:
-    """Return BLEU over that of the best arm of the same size with at most as many epochs."""
+    """Return BLEU over that of the best arm of three seeds, if any has, of this size and at most as many epochs."""
     setting, epochs = record["exp"].partition("_")[0], record["experiment"]["train"]["max_epoch"]
-    best = max(mean for dims, length, mean in means(setting, arms) if dims == size(record) and length <= epochs)
-    return bleu(record) / best
+    others = [(seeds, mean) for dims, length, seeds, mean in means(setting, arms)
+              if dims == size(record) and length <= epochs]  # fmt: skip
+    several = [mean for seeds, mean in others if seeds >= 3]
+    return bleu(record) / max(several or [mean for _, mean in others])
 
 
 def counts(runs: Iterable[Record], arms: frozenset[str]) -> tuple[int, int, int]:

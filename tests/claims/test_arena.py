@@ -79,7 +79,7 @@ def test_no_number_of_epochs_is_relative_to_a_run_of_pre_ln_that_does_not_reach_
 def test_the_figure_names_the_schemes(tmp_path):
     arms = {arm: {1e-3: [29.0, 30.0, 31.0]} for arm in ("preln_nowarm_anchored", "postln_warm", "rezero_nowarm")}
     png, svg = draw_arena(gathered(on_rates("toy", arms)), tmp_path)
-    assert png.is_file() and all(f"<!-- {name} -->" in svg.read_text() for name in ("Pre-LN", "Post-LN", "ReZero"))
+    assert png.is_file() and all(f">{name}</text>" in svg.read_text() for name in ("Pre-LN", "Post-LN", "ReZero"))
     del arms["rezero_nowarm"]
     assert draw_arena(gathered(on_rates("toy", arms)), tmp_path) == []  # two schemes are in the figure of rates
 
