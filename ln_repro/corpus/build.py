@@ -100,7 +100,7 @@ class Build:
         self.counts = {split: sum(1 for _ in pairs) for split, pairs in self._read().items()}  # checks the raw text
         self.shards = [
             Shard(self.corpus, self.data, self.found, self.work, split, first, min(shards.SIZE, count - first))
-            for split, count in self.counts.items()
+            for split, count in sorted(self.counts.items(), key=lambda item: item[0] == "train")
             for first in range(0, count, shards.SIZE)
         ]
         for _ in self._over(shards.tokenise, self._raw(), "tokenising"):

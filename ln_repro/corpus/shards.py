@@ -72,13 +72,16 @@ class Shard:
 
 
 def tokenise(shard: Shard) -> None:
-    """Tokenise a shard, unless that is done already."""
+    """Tokenise a shard, unless that is done already; raise `UserError` like `segment`, as far as it is known here."""
     if shard.path("text").exists():
         return
     style = shard.corpus.style(shard.split)
     raw = [list(lines) for lines in zip(*shard.pairs, strict=True)]
     languages = shard.corpus.sides(shard.data).values()
     text = [list(map(tokeniser(lang, style), lines)) for lang, lines in zip(languages, raw, strict=True)]
+    for index, pair in enumerate(zip(*text, strict=True)):
+        if shard.split != "train" and (empty := [side for side, line in enumerate(pair) if not line.split()]):
+            raise UserError(_misfit(shard, index, empty[0], raw, pair))
     write_atomically(shard.path("text"), pickle.dumps((raw, text)))
 
 

@@ -2,7 +2,7 @@
 
 import json
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +10,17 @@ import torch
 from fairseq import tasks, utils
 
 from ln_repro.engine.memory import SEARCH_BYTES, TOKENS_PER_BATCH, hypothesis_bytes
-from ln_repro.engine.stop import StopRequest
 from ln_repro.engine.training import configuration
-from ln_repro.errors import Interrupted
 
 BPE = "@@ "
 SCORES_PER_STEP = 2**27
 """Maximum number of scores (batch * beam * vocabulary) per step of the search: 0.5 GB for each of several copies."""
 
 
-def decode(arguments: list[str], stop: StopRequest) -> int:
-    """Serve decoding requests until a stop; ``arguments`` are the beam search as JSON, and those of `train`.
+def decode(arguments: list[str], requests: Iterable[str]) -> None:
+    """Serve decoding requests; ``arguments`` are the beam search as JSON, and those of `train`.
 
-    A request is a JSON object on a line of standard input: decode ``split`` with the mean of the files ``weights``, and
+    A request is a JSON object: decode ``split`` with the mean of the files ``weights``, and
     write the hypotheses to ``out``, tokenised but without BPE, in corpus order.
     """
     search, cfg = Namespace(**json.loads(arguments[0])), configuration(arguments[1:])
@@ -30,20 +28,17 @@ def decode(arguments: list[str], stop: StopRequest) -> int:
     device = "cuda" if torch.cuda.is_available() and not cfg.common.cpu else "cpu"
     model = task.build_model(cfg.model).eval().to(device)
     torch.backends.cuda.matmul.allow_tf32 = True
-    for line in stop.requests():
+    for line in requests:
         request = json.loads(line)
         if request["split"] not in task.datasets:
             task.load_dataset(request["split"])
         model.load_state_dict(mean_weights(request["weights"]))
         print(f"decoding {request['out']}", flush=True)
-        lines = translate(task, model, request["split"], search, device, stop)
-        if stop:
-            break
+        lines = translate(task, model, request["split"], search, device)
         part = Path(f"{request['out']}.part")
         part.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         part.replace(request["out"])
         torch.cuda.empty_cache()  # the trainer uses the same GPU, if there is one
-    return Interrupted.exit_code
 
 
 def mean_weights(files: Sequence[Path | str]) -> dict[str, torch.Tensor]:
@@ -56,7 +51,7 @@ def mean_weights(files: Sequence[Path | str]) -> dict[str, torch.Tensor]:
 
 
 @torch.inference_mode()
-def translate(task: Any, model: Any, split: str, search: Namespace, device: str, stop: StopRequest) -> list[str]:
+def translate(task: Any, model: Any, split: str, search: Namespace, device: str) -> list[str]:
     """Return the best hypothesis for each sentence of ``split``, or an empty one if it is too long for the model.
 
     Weights and scores are in fp32, whatever the precision of training; a GPU multiplies matrices in TF32. A batch that
@@ -75,13 +70,11 @@ def translate(task: Any, model: Any, split: str, search: Namespace, device: str,
     layers, width = len(model.decoder.stack.layers), model.decoder.embed.width
     lines, limit = [""] * len(dataset), float(SEARCH_BYTES)
     for batch in batches:
-        if stop:
-            break
         sentences, source = batch["net_input"]["src_tokens"].shape
         target = int(search.max_len_a * source) + search.max_len_b + 1  # with <eos>
         each = search.beam * hypothesis_bytes(layers, width, vocabulary, source, target)
         done = 0
-        while done < sentences and not stop:
+        while done < sentences:
             size = min(sentences - done, max(1, int(limit / each)))
             rows = slice(done, done + size)  # padded like the batch, on which the maximum length of hypotheses depends
             part = utils.apply_to_sample(lambda tensor, rows=rows: tensor[rows], batch)

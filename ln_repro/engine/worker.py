@@ -10,13 +10,14 @@ processes that follow that there is nothing to train).
 
 import gc
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
 
 from ln_repro.engine import compat
 from ln_repro.engine.stop import StopRequest
-from ln_repro.errors import LnReproError
+from ln_repro.errors import Interrupted, LnReproError
 from ln_repro.system.distributed import this_rank
 
 
@@ -33,8 +34,10 @@ def main() -> int:
     if job == "decode":
         from ln_repro.engine.decode import decode
 
-        stop.catch_signals()
-        return decode(arguments, stop)
+        for name in (signal.SIGTERM, signal.SIGINT):  # there is nothing to save
+            signal.signal(name, lambda *_: os._exit(Interrupted.exit_code))
+        decode(arguments, stop.requests())
+        return Interrupted.exit_code
     if job in ("stock", "bare", "count"):
         from ln_repro.engine import baselines
 

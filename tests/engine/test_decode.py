@@ -18,7 +18,6 @@ from ln_repro.engine import decode
 from ln_repro.engine.decode import mean_weights, translate
 from ln_repro.engine.memory import SEARCH_BYTES, hypothesis_bytes, run_bytes
 from ln_repro.engine.plugin.model import LnTransformer, LnTransformerConfig
-from ln_repro.engine.stop import StopRequest
 from tests.engine.made import decoded, last_weights, translation, workload
 from tests.engine.stock_names import stock_names
 from tests.examples import experiment
@@ -112,7 +111,7 @@ def test_a_batch_that_needs_too_much_memory_is_decoded_in_parts_with_the_same_hy
     task.load_dataset("test")
     model = LnTransformer.build_model(LnTransformerConfig(share_embeddings=True, **SMALL), task).eval()
     search = Namespace(beam=3, lenpen=1.2, max_len_a=1.2, max_len_b=10)
-    whole = translate(task, model, "test", search, "cpu", StopRequest())
+    whole = translate(task, model, "test", search, "cpu")
     sizes = []
 
     def limited(module, given):
@@ -121,7 +120,7 @@ def test_a_batch_that_needs_too_much_memory_is_decoded_in_parts_with_the_same_hy
             raise torch.OutOfMemoryError
 
     model.encoder.embed.register_forward_pre_hook(limited)
-    assert translate(task, model, "test", search, "cpu", StopRequest()) == whole
+    assert translate(task, model, "test", search, "cpu") == whole
     assert sizes[:4] == [20, 10, 5, 2] and set(sizes[4:]) <= {1, 2, 3}
     assert capsys.readouterr().out.count("out of GPU memory") == 3
 
@@ -135,7 +134,7 @@ def test_a_line_that_is_too_long_for_the_model_is_left_empty(letters, build_mode
     monkeypatch.setattr(model, "max_positions", lambda: (limit, limit))
     monkeypatch.setattr(decode, "TOKENS_PER_BATCH", {"cpu": limit})
     search = Namespace(beam=1, lenpen=1.2, max_len_a=1.2, max_len_b=10)
-    lines = translate(task, model, "test", search, "cpu", StopRequest())
+    lines = translate(task, model, "test", search, "cpu")
     assert len(lines) == len(sizes) and all(lines[at] == "" for at in (sizes.max(axis=1) > limit).nonzero()[0])
 
 

@@ -48,17 +48,6 @@ PLANTS = {
 }  # fmt: skip
 
 
-class OneRequest(StopRequest):
-    """The requests to a decoder: one."""
-
-    def __init__(self, request):
-        super().__init__()
-        self.request = request
-
-    def requests(self):
-        yield json.dumps(self.request)
-
-
 class CountingLoop(training.Loop):
     """The training loop, with what each update waits for, and the number of its operations."""
 
@@ -89,7 +78,7 @@ def train(arguments):
 def decode(request, arguments):
     """Decode; return the hypotheses."""
     search = {"beam": 2, "lenpen": 1.0, "max_len_a": 1.2, "max_len_b": 10}
-    decoding.decode([json.dumps(search), *arguments], OneRequest(request))
+    decoding.decode([json.dumps(search), *arguments], [json.dumps(request)])
     return {"hypotheses": Path(request["out"]).read_text()}
 
 
