@@ -20,12 +20,17 @@ setup: $(READY)  ## make .venv with everything in it (PYTHON=... TORCH=... choos
 
 ifneq ($(filter command,$(origin TORCH) $(origin PYTHON)),)
 .PHONY: $(READY)  # another version is wanted
+NEW := yes
+else ifeq ($(wildcard $(READY)),)
+NEW := yes
 endif
 $(READY): pyproject.toml
+ifdef NEW
 	@bash scripts/check_machine.sh "$(PYTHON)"
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install -q --upgrade pip
 	$(BIN)/python -m pip install -q '$(TORCH)'
+endif
 	$(BIN)/python -m pip install -q -e '.[dev]'
 	$(BIN)/python -m pip install -q --no-deps $(FAIRSEQ)
 	@touch $@

@@ -132,7 +132,7 @@ def parser() -> argparse.ArgumentParser:
     )
     claims.add_argument("ids", nargs="*", metavar="ID", help="only these claims, for example MT-4")
     claims.add_argument("--json", action="store_true", help="print JSON")
-    ranked = command("arena", "rank the schemes of norm placement on one corpus", "report")
+    ranked = command("arena", "rank the norm placements of one setting", "report")
     ranked.add_argument("setting", nargs="?", default="toy", metavar="SETTING", help="default: toy")
     ranked.add_argument("--json", action="store_true", help="print JSON")
     verify = command("verify", "check every committed record: schema, checksums, events and BLEU", "archive")
@@ -142,7 +142,7 @@ def parser() -> argparse.ArgumentParser:
     collect.add_argument(
         "--all",
         action="store_true",
-        help="also copy runs that differ from the experiment of that name, as --records does",
+        help="also copy runs that differ from the experiment of that name (implied by --records)",
     )
     compare = command("compare", "test whether the difference in BLEU between two records is significant", "archive")
     compare.add_argument("ids", nargs=2, metavar="ID", help="ids of records")

@@ -125,7 +125,7 @@ PRETRAINING = (
         Rule((NotTrained(POST_HIGH, POST_LOW, most=True), NotTrained(PRE_HIGH, POST_LOW, most=False),
               *(Report(LOSS, (arm,)) for arm in (POST_HIGH, PRE_HIGH, POST_LOW))), WRITTEN, SOURCE),
         Rule((Ceilings("preln_nowarm_linear", POST_LOW, masked=True),), AUDITED,
-             "the registry's measure of training, with the ceilings of the first amendment, corrected"),
+             "the first rules' measure of training, with the ceilings of the first amendment, corrected"),
         setting="bert", grid="bert",
     ),
 )  # fmt: skip

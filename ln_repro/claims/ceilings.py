@@ -42,7 +42,7 @@ class Ceiling:
         if len(self.rates) == 1:
             return f"{'not ' if self.rate is None else ''}at {min(self.rates):g}, {alone(rate)}"
         if self.rate is None:
-            return f"at none of the {rate}s run with {MANY}, {min(self.rates):g} to {max(self.rates):g}"
+            return f"at none of the {rate}s from {min(self.rates):g} to {max(self.rates):g} run with {MANY}"
         least = min(rate for rate, count in self.rates.items() if count.share >= SHARE)
         return f"at {rate}s from {least:g} to {self.words()}" if least < self.rate else f"at a {rate} of {self.words()}"
 

@@ -128,7 +128,7 @@ class Even:
             return Finding(INCONCLUSIVE, "", answer=f"{arm_words(self.arm)} has runs that are not finite")
         worst = max(values, key=lambda of_checkpoint: interval(of_checkpoint, LOG)[1])
         result = all_of(verdict(interval(of_checkpoint, LOG), (0.0, EVEN)) for of_checkpoint in values)
-        words = f"gradients of {arm_words(self.arm)} {spoken(worst, LOG)} times apart"
+        words = f"gradients of {arm_words(self.arm)} {spoken(worst, LOG)}"
         return Finding(result, words, MORE_SEEDS if result == INCONCLUSIVE else None, seeds=min(map(len, values)))
 
 
@@ -168,7 +168,7 @@ SCHEMES = (
         "X-1", "DeepNorm trains at depths where Post-LN fails", "Wang et al. 2022; Liu et al. 2020",
         "Post-LN fails at 18-18 on WMT14; DeepNorm 28.8, 29.0, 28.9 at 18, 50, 100 on WMT17",
         Rule((_deeper("deepnorm_warm", TRAINED_BLEU, (6, 12, 18)),), DEPTHS, REGISTRY),
-        Rule((_deeper("deepnorm_warm", None),), DEPTHS, "the amendment's measure; any depth, as in the registry"),
+        Rule((_deeper("deepnorm_warm", None),), DEPTHS, "the amendment's measure; any depth, as in the first rule"),
     ),
     Claim(
         "X-2", "ReZero needs neither warm-up nor norm", "Bachlechner et al. 2020",

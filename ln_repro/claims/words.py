@@ -19,7 +19,7 @@ CORPORA = {
 """Display names of corpora, in the order of display, those of the paper's translation experiments first."""
 NAMES = {
     **SCHEMES, "admin_closed": "Admin, closed form", "adam": "Adam", "radam": "RAdam", "sgd": "SGD", **CORPORA,
-    "masked_lm": "masked words",
+    "masked_lm": "masked LM",
 }  # fmt: skip
 """Display names of norms, optimizers, corpora and tasks; other words are not changed."""
 PARTS = {

@@ -77,16 +77,16 @@ def compare_command(options: argparse.Namespace) -> int:
     folder = options.records or records_folder()
     records = {record["id"]: record for record in read_kept(folder).records}
     if missing := [id for id in options.ids if id not in records]:
-        raise UserError(f"compare: there is no record {', '.join(missing)} in {folder} (ids are in its file names)")
+        raise UserError(f"compare: there is no record {', '.join(missing)} in {folder} (records are ID.json)")
     first, second = (records[id] for id in options.ids)
     if first["data"]["fingerprint"] != second["data"]["fingerprint"]:
         raise UserError("compare: the two were trained on different corpora")
+    for record in (first, second):
+        if (place := find(folder, record["id"])) and not beside(place, HYPOTHESES).exists():
+            raise UserError(f"compare: {record['id']} has no hypotheses beside its record; choose another record")
     texts = [text for record in (first, second) if (text := translations(folder, record))]
     if len(texts) < 2:
-        raise UserError(
-            "compare: needs the hypotheses of both, beside the records, and their corpus "
-            f"(ln-repro data prepare data={first['data']['name']})"
-        )
+        raise UserError(f"compare: prepare the corpus first (ln-repro data prepare data={first['data']['name']})")
     (one, references), (other, _) = texts
     *scores, p_value = bleu.paired_bootstrap(one, other, references, first["experiment"]["data"]["lowercase"])
     for record, score in zip((first, second), scores, strict=True):

@@ -24,8 +24,9 @@ def data_command(options: argparse.Namespace) -> int:
     if options.action == "list":
         for row in corpus.listing(root):
             state = "prepared" if row["folders"] else "-"
-            pairs = " / ".join(f"{count:,}" for count in row["pairs"].values()) or "-"
-            print(f"{row['name']:10} {state:9} {pairs:>26}  {row['description']}")
+            pairs = " / ".join(f"{count:,}" for count in row["pairs"].values())
+            print(f"{row['name']:10}{state:10}{pairs and f'{pairs} pairs'}".rstrip())
+            print(f"    {row['description']}")
     elif options.action == "prepare":
         prepared = corpus.prepare(data, root, say)
         if data.only:

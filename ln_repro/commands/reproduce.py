@@ -73,9 +73,10 @@ def again(record: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
     experiment = build(settings)  # refuses values of the wrong type
     for key in cuts:
         name = key.partition(".")[2]
-        length, whole = getattr(experiment.train, name), record["experiment"]["train"][name]
-        if length is None or (whole is not None and length > whole):
-            raise UserError(f"{key}: can only cut the run short{f', to {whole} at most' * bool(whole)}")
+        length = getattr(experiment.train, name)
+        whole = record["updates"] if name == "max_update" else len(record["epochs"])
+        if length is None or length > whole:
+            raise UserError(f"{key}: can only cut the run short, to {whole} at most")
         if settings["schedule"]["decay"] == "linear":
             raise UserError(f"{key}: cannot be changed: the learning rate falls linearly to the end of training")
     settings["paths"]["runs"] = str(experiment.paths.runs / FOLDER)

@@ -15,6 +15,7 @@ from ln_repro.engine import process
 from ln_repro.engine.device import resolve_precision
 from ln_repro.errors import Interrupted, UserError
 from ln_repro.experiment.compose import (
+    CONF,
     PRIMARY,
     compose,
     expand,
@@ -24,6 +25,7 @@ from ln_repro.experiment.compose import (
     search_also,
     with_own_norm,
 )
+from ln_repro.experiment.named import registered
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.sweep.queued import read
 from ln_repro.system.distributed import this_rank
@@ -137,10 +139,11 @@ def _run_one_of_several(experiment: Experiment) -> int:
 
 def _run_help() -> int:
     arms: dict[str, dict[str, str]] = {}
-    for name, text in experiments().items():
-        corpus, _, arm = name.partition("_")
-        if arm:
-            arms.setdefault(corpus, {})[arm] = text
+    known, every = registered(CONF), experiments()
+    for name, text in every.items():
+        if name in known:
+            setting, arm = known[name]
+            arms.setdefault(setting, {})[arm] = text
     alike: dict[tuple[str, ...], list[str]] = {}
     for corpus, of_corpus in arms.items():
         alike.setdefault(tuple(of_corpus), []).append(corpus)
@@ -151,7 +154,7 @@ def _run_help() -> int:
         for arm, text in arms[corpora[0]].items():
             print(f"  {arm}", *textwrap.wrap(text, 74, break_on_hyphens=False), sep="\n      ")
         print()
-    if single := [name for name in experiments() if "_" not in name]:
-        print(f"Your own experiments: exp={', exp='.join(single)}\n")
+    if own := [name for name in every if name not in known]:
+        print(textwrap.fill(f"Your own experiments: exp={', exp='.join(own)}", 80), end="\n\n")
     print(HELP, end="")
     return 0

@@ -1,6 +1,7 @@
 """`ln-repro sweep`: run all unfinished experiments of a grid, on this machine or on Slurm."""
 
 import argparse
+import json
 import os
 import signal
 import sys
@@ -30,8 +31,11 @@ from ln_repro.sweep.progress import Progress
 from ln_repro.sweep.queued import Cancellations
 from ln_repro.system import subprocesses
 from ln_repro.system.distributed import this_rank
+from ln_repro.system.files import explained
 
 Composed = tuple[GridRun, Experiment, LearningRate]
+OLD_REQUESTS = "LN_REPRO_OLD_REQUESTS"
+"""Variable for the requests to stop runs that a detached sweep ignores; later ones may come before it reads them."""
 
 
 def sweep_command(options: argparse.Namespace) -> int:
@@ -42,12 +46,19 @@ def sweep_command(options: argparse.Namespace) -> int:
     for _, experiment, _ in composed if request.local else ():
         device.resolve_precision(experiment)  # refuses what this machine cannot do
     try_own_scheme(composed[0][1])
+    with explained(composed[0][1].paths.runs, "paths.runs"):
+        return _sweep(request, composed, options)
+
+
+def _sweep(request: SweepRequest, composed: list[Composed], options: argparse.Namespace) -> int:
+    """Run, submit or show the composed runs; return the exit code."""
     runs = composed[0][1].paths.runs
-    cancellations = Cancellations(runs)  # created early: requests count while the corpus is prepared, too
+    old = os.environ.pop(OLD_REQUESTS, "null")
+    cancellations = Cancellations(runs, json.loads(old))  # early: requests count while the corpus is prepared, too
     if options.detach and options.fail_fast and not request.local:
         raise UserError("--fail-fast: needs a sweep that waits for its jobs; leave out --detach")
     if options.detach and request.local and not options.dry_run:
-        return _detach(runs, options.config_dir)
+        return _detach(runs, options.config_dir, cancellations)
     if not request.local:
         settings = launcher(request.launcher, request.launcher_options)
         slurm.require(settings, dry_run=options.dry_run)
@@ -152,7 +163,8 @@ def _run_here(
         need = max(run_bytes(planned.experiment, vocabulary) for planned in plan)
         devices = gpu_devices(device.gpu().uuids, request.jobs_per_gpu, need)
     names = ", ".join(one.name for one in devices)
-    say(f"at most {sum(one.slots for one in devices)} runs at a time on {names}")
+    slots = sum(one.slots for one in devices)
+    say(f"at most {slots} run{'s' * (slots > 1)} at a time on {names}")
     if request.budget_minutes:  # kept for compatibility; `timeout -s TERM` does the same
         timer = threading.Timer(60 * request.budget_minutes, os.kill, (os.getpid(), signal.SIGTERM))
         timer.daemon = True
@@ -161,12 +173,12 @@ def _run_here(
         Pool(devices, request.retries, first.paths.runs / "sweep", cancellations, progress, fail_fast).run(plan)
 
 
-def _detach(runs: Path, own: Path | None) -> int:
+def _detach(runs: Path, own: Path | None, cancellations: Cancellations) -> int:
     """Start the same sweep in the background."""
     log = runs.absolute() / "sweep" / f"sweep-{time.strftime('%Y%m%d-%H%M%S')}.log"
     again = [argument for argument in sys.argv[1:] if argument != "--detach"]
     again += [f"--config-dir={own.resolve()}"] if own else []  # the last one wins
-    subprocesses.start_command(again, log)
+    subprocesses.start_command(again, log, **{OLD_REQUESTS: json.dumps(cancellations.old)})
     say(f"started in the background; its output is in {log} (ln-repro status, ln-repro cancel --all)")
     print(runs)
     return 0

@@ -77,14 +77,14 @@ class Corpus(ABC):
     own: ClassVar[bool] = False
     """Whether ``data.train``, ``data.valid`` and ``data.test`` name its files."""
     renewed: ClassVar[bool] = False
-    """Whether its publisher renews the files, so that others than those of the known checksums count as published."""
+    """Whether its publisher updates the files, so that files with other checksums also count as published."""
     generated: ClassVar[bool] = False
     """Whether the text is generated and has no raw files."""
     archive: ClassVar[Raw | None] = None
     """The archive with all raw files, if they are published as one."""
 
     longest: ClassVar[float] = 1_023
-    """Maximum number of subwords of a side; with its end mark, a sentence then has the model's 1,024 positions."""
+    """Maximum number of subwords of a side; with ``</s>``, a sentence then has the model's 1,024 positions."""
     numbered: ClassVar[bool] = False
     """Whether pair N of a split is line N of its raw files, so that messages can give line numbers."""
     cleaning: ClassVar[str] = "with an empty side or more than 1,023 subwords"

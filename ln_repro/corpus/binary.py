@@ -14,16 +14,16 @@ SPECIAL = 4
 """Number of tokens before those of the dictionary: <s>, <pad>, </s>, <unk>."""
 END, UNKNOWN = 2, 3
 MULTIPLE = 8
-"""The dictionary, with special tokens, is filled up to a multiple of this size."""
+"""The dictionary, with special tokens, is padded to a multiple of this size."""
 HEADER = struct.Struct("<9sQBQ")
 """Of an index: magic bytes, version, code of the type, number of sentences; then come lengths and positions."""
 MAGIC = b"MMIDIDX\0\0"
 Sentences = tuple[bytes, NDArray[np.int32]]
-"""The tokens of all sentences, each sentence followed by its end mark, and the sentence lengths."""
+"""The tokens of all sentences, each sentence followed by ``</s>``, and the sentence lengths."""
 
 
 def dictionary(counts: Counter[str]) -> str:
-    """Return the text of a dictionary: tokens and their counts, the most frequent first and equals by code point."""
+    """Return the text of a dictionary: tokens and their counts, the most frequent first ties by code point."""
     rows = [f"{token} {count}\n" for token, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
     return "".join([*rows, *(f"madeupword{number:04d} 0\n" for number in range(-(len(rows) + SPECIAL) % MULTIPLE))])
 

@@ -98,6 +98,8 @@ class Build:
     def run(self, staging: Path) -> dict[str, Any]:
         """Write raw/, text/, bpe/ and bin/; return the part of the manifest that describes them."""
         self.counts = {split: sum(1 for _ in pairs) for split, pairs in self._read().items()}  # checks the raw text
+        if self.corpus.own:  # those of others may be split later
+            self._require_text(self.counts)
         self.shards = [
             Shard(self.corpus, self.data, self.found, self.work, split, first, min(shards.SIZE, count - first))
             for split, count in sorted(self.counts.items(), key=lambda item: item[0] == "train")
@@ -195,9 +197,13 @@ class Build:
                     f"{self.corpus.name}: {split}: expected {expected[split]} pairs, found {count}; the raw text "
                     f"is not the published one; download it again from {self.corpus.origin}"
                 )
-            if not count:
-                one = "sentence pair" if len(self.corpus.sides(self.data)) > 1 else "sentence"
-                raise UserError(f"{self.corpus.name}: {split}: no {one} is left after cleaning; give more text")
+        self._require_text({split: numbers["pairs", split] for split in self.counts})
+
+    def _require_text(self, counts: Mapping[str, int]) -> None:
+        """Raise `UserError` if a split has no pairs."""
+        if empty := [split for split, count in counts.items() if not count]:
+            one = "sentence pair" if len(self.corpus.sides(self.data)) > 1 else "sentence"
+            raise UserError(f"{self.corpus.name}: {empty[0]}: no {one} is left after cleaning; give more text")
 
     def _write(self, staging: Path, numbers: shards.Numbers, types: Mapping[str, Counter[str]]) -> None:
         """Write the prepared files from the segmented shards and the frequencies of their subwords by side."""

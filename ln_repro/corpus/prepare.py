@@ -51,7 +51,7 @@ def fingerprint(data: Data, root: Path) -> str | None:
 
 
 def published(data: Data, root: Path) -> bool:
-    """Return whether the text is the published one; True if that is not known, or if its publisher renews it."""
+    """Return whether the text is the published one; True if that is not known, or if its publisher updates it."""
     known = fingerprint(data.model_copy(update={"source": None, "checksum": "strict"}), root)
     return CORPORA[data.name].renewed or known in (None, fingerprint(data, root))
 

@@ -93,7 +93,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     files = manifest.get("files")
     described = isinstance(files, dict) and all({"sha256", "bytes"} <= {*entry} for entry in files.values())
     if missing := [key for key in FIELDS if key not in manifest] or ["files"] * (not described):
-        warn(f"{folder / MANIFEST} is left out: {missing[0]} is missing or incomplete")
+        warn(f"{folder / MANIFEST} is ignored: {missing[0]} is missing or incomplete")
         return None
     return manifest
 

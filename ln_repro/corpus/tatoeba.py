@@ -31,7 +31,7 @@ class Tatoeba(Corpus):
     licence = "CC BY 2.0 (France)"
     by_hand = (
         "get deu-eng.zip from https://www.manythings.org/anki/ and give data.source=PATH "
-        "(the site renews the file; a newer one needs data.checksum=record)"
+        "(the site updates the file; a newer one needs data.checksum=record)"
     )
     pairs: ClassVar[Mapping[str, int]] = {"train": 162_947, "valid": 2_477, "test": 2_451}
 

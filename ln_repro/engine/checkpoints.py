@@ -37,7 +37,7 @@ class Checkpoints:
         try:
             return [Checkpoint(**entry) for entry in listed]
         except TypeError:
-            warn(f"{self.folder / MANIFEST} is left out: not a list of checkpoints")
+            warn(f"{self.folder / MANIFEST} is ignored: not a list of checkpoints")
             return []
 
     def save(self, kind: str, update: int, epoch: int, write: Callable[[Path], None], keep: int | None = None) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ln_repro.engine.compat import INSTALL
-from ln_repro.errors import Interrupted, LnReproError
+from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.system import subprocesses
 from ln_repro.system.files import MEGABYTE, last_line
 from ln_repro.system.signals import WARNINGS
@@ -72,6 +72,7 @@ class Worker(subprocess.Popen[bytes]):
 
         Raises:
             Interrupted: it was stopped, and has saved its state.
+            UserError: it has rejected a setting.
             LnReproError: the disk is full, or any other failure, with the last line of its log.
         """
         status = self.poll()
@@ -82,8 +83,8 @@ class Worker(subprocess.Popen[bytes]):
         if status and status < 0:
             raise LnReproError(f"{self.job} {subprocesses.killed(status)} (see {self.log})")
         if status:
-            reason = last_line(self.log) or "no output"
-            raise LnReproError(f"{self.job} failed (exit {status}): {reason} (see {self.log})")
+            reason = f"{last_line(self.log) or 'no output'} (see {self.log})"
+            raise UserError(reason) if status == UserError.exit_code else LnReproError(f"{self.job} failed: {reason}")
 
 
 def require_fairseq() -> None:

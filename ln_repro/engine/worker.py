@@ -79,6 +79,7 @@ if __name__ == "__main__":
         status = main()
     except LnReproError as error:
         print(error, file=sys.stderr)
+        status = error.exit_code
     except BaseException:
         traceback.print_exc()
     sys.stdout.flush()

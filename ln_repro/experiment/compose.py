@@ -159,7 +159,8 @@ def _check_name(config: Any, overrides: Sequence[str]) -> None:
     name = dict(override.partition("=")[::2] for override in overrides).get("exp", "")
     if (path := _files("exp").get(name)) and (OmegaConf.is_missing(config, "exp") or config.exp != name):
         raise UserError(
-            f"{path}: must contain `exp: {name}`, by which its runs are named, and begin with `# @package _global_`"
+            f"{path}: must contain `exp: {name}`, by which its runs are named, begin with `# @package _global_`, "
+            "and have `- _self_` last in its defaults, if at all"
         )
 
 
@@ -242,9 +243,9 @@ def _one_line(error: Exception) -> str:
         return f"{text.split(chr(39))[1]}: several values need -m (--multirun)"
     if isinstance(error, MissingConfigException) and error.options:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
-        own = " (norm.file=PATH gives a file of your own)" if group == "norm" else ""
+        own = {"norm": " (norm.file=PATH gives a file of your own)", "exp": " (--config-dir=DIR adds DIR/exp)"}
         known = [option for option in error.options if (group, option) != ("norm", "own")]
-        return f"{group}: there is no {choice!r}{nearest(choice, known)}{own}"
+        return f"{group}: there is no {choice!r}{nearest(choice, known)}{own.get(group, '')}"
     if unknown := re.search(r"Could not override '([^']+)'", text):
         settings = compose([f"exp={next(iter(registered(CONF)))}"])
         return f"{unknown[1]}: no such setting{nearest(unknown[1], list(flat(settings)))}"

@@ -23,7 +23,7 @@ class Model(Section):
     share_embeddings: bool = True
     """Use one matrix for source, target and softmax (joint vocabulary)."""
     branch_gain: Annotated[Positive, NOT_IN_ARM] = 1.0
-    """Factor of the initial value, output and feed-forward matrices, in addition to that of the norm placement."""
+    """Factor on the initial value, output and feed-forward matrices, in addition to that of the norm placement."""
 
     def parameters(self, vocabulary: int, task: Task) -> int:
         """Return the number of weights and biases for a task, without those of the layer norms."""

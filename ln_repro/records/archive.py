@@ -149,9 +149,9 @@ def read_kept(folder: Path) -> Kept:
             try:
                 runs.append(Run(*sound(path, kept)))
             except LnReproError as error:
-                problems.append(f"{path}: {error}; left out")
+                problems.append(f"{path}: {error}; ignored")
             except (*DAMAGE, LookupError, TypeError) as error:  # for example of its events
-                problems.append(f"{path}: damaged ({type(error).__name__}: {error}); left out")
+                problems.append(f"{path}: damaged ({type(error).__name__}: {error}); ignored")
         gone = sorted(name for name in kept or {} if not (place / name).exists())
         problems += [f"{place / name}: is missing; restore it, or remove its line from {CHECKSUMS}" for name in gone]
     runs.sort(key=lambda run: (run.record["exp"], run.seed, run.record["id"]))
@@ -184,5 +184,5 @@ def read_theory(folder: Path) -> list[dict[str, Any]]:
     findings = (read_json(path, dict) or {}).get("findings", [])
     if isinstance(findings, list) and all(isinstance(one, dict) and one.keys() >= FINDING for one in findings):
         return findings
-    warn(f"{path} is left out: its findings are damaged (ln-repro theory --full writes them again)")
+    warn(f"{path} is ignored: its findings are damaged (ln-repro theory --full writes them again)")
     return []

@@ -84,9 +84,7 @@ class Events:
                 if _is_event(event):
                     yield event
                 else:
-                    warn(
-                        f"{self.path}: a line that is not an event is left out: {line[:40].decode(errors='replace')!r}"
-                    )
+                    warn(f"{self.path}: a line that is not an event is ignored: {line[:40].decode(errors='replace')!r}")
 
 
 def _stays_valid(event: Event, resumed: Event) -> bool:

@@ -56,7 +56,7 @@ class RunFolder:
             os.listdir(self.path)  # noqa: PTH208 - refreshes the cache of a network file system
             record = read_json(self.path / RECORD, dict)
         if record is not None and (problem := incomplete(record)):
-            warn(f"{self.path / RECORD} is left out: {problem}")
+            warn(f"{self.path / RECORD} is ignored: {problem}")
             return None
         return record
 
@@ -136,7 +136,7 @@ def _readable(run: RunFolder) -> bool:
                 path.open("rb").close()
         return run.experiment is not None
     except OSError as error:  # for example another user's
-        warn(f"{error.filename} is left out: {error.strerror}")
+        warn(f"{error.filename} is ignored: {error.strerror}")
         return False
 
 

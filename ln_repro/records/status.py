@@ -66,7 +66,7 @@ def table(rows: Sequence[Row], width: int | None = None) -> str:
     text = aligned([columns, *(shown(row, columns) for row in rows)])
     if width is None:
         return text
-    below = ["", *(f"    own settings: {row['settings']}" if row.get("settings") else "" for row in rows)]
+    below = ["", *(f"    overrides: {row['settings']}" if row.get("settings") else "" for row in rows)]
     lines = (line for pair in zip(text.splitlines(), below, strict=True) for line in pair)
     return "\n".join(part for line in lines for part in textwrap.wrap(line, width, subsequent_indent=" " * 6))
 

@@ -24,8 +24,7 @@ NOTES = (
 COST_COLUMNS = ("scheme", "sensitivity", "uneven at start", "uneven later", "time", "memory")
 COST_NOTES = (
     "sensitivity to the rate, without a ramp: mean NLL over the rates that all schemes with three or more rates share, "
-    "minus that at the scheme's best rate, in bits; an NLL counts at most as much as that of a model that ignores the "
-    "source",
+    "minus that at the scheme's best rate, in bits; NLLs are capped at that of a model that ignores the source",
     "uneven: largest over smallest gradient of W2 in a decoder layer, in the same runs, of 5 mini-batches or "
     "more; geometric mean over seeds",
     "time, memory: of an update, relative to Pre-LN's, on Multi30k (results/bench/schemes.json); memory is what the "

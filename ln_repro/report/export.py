@@ -25,7 +25,7 @@ from ln_repro.report.tables import Table, render, run_tables
 Files = dict[str, dict[str, Table]]
 """Tables by file and name."""
 LEGEND = (
-    "[a, b]: 95 % interval of the mean; (a to b): lowest and highest seed, of two seeds, where only some train, or if "
+    "[a, b]: 95 % interval of the mean; (a to b): lowest and highest seed, if there are two, if only some train, or if "
     "the interval would exceed the possible values (100 BLEU). p: progress from the unigram entropy (0) to the NLL of "
     "the best arm (1), by which the first rules judged a run (fails below 0.2, trains at 0.8); the amended rules judge "
     "its BLEU."

@@ -38,7 +38,7 @@ def runs_table(records: Sequence[Record], own: Mapping[str, str]) -> Table:
     """
     rows = [
         {
-            "exp": record["exp"], "own settings": own.get(record["id"]) or None, "seed": record["axes"]["seed"],
+            "exp": record["exp"], "overrides": own.get(record["id"]) or None, "seed": record["axes"]["seed"],
             "valid loss": _rounded(lowest_loss(record), 3), "accuracy": _rounded(accuracy(record), 4),
             **{name: _rounded((record["bleu"].get(key) or {}).get("score"), 2) for key, name in SCORES.items()},
             **_other_epochs(record), "status": record["status"], "id": record["id"],

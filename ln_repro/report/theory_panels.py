@@ -24,7 +24,7 @@ AXES = {
     "hidden_states simplified preln": ("Simplified model, Pre-LN: norm of the stream", "layer", SQUARE),
     "hidden_states real postln": ("6+6 Transformer, Post-LN: norm of x5", "layer", SQUARE),
     "hidden_states real preln": ("6+6 Transformer, Pre-LN: norm of the stream", "layer", SQUARE),
-    "shares": ("Share of positions whose squared norm is above 1.1 of the mean", "layer", "share"),
+    "shares": ("Share of positions whose squared norm is above 1.1 times the mean", "layer", "share"),
     "simplified_gradients last postln": ("Gradient of the last W2, simplified model", "layers", GRADIENT),
     "simplified_gradients last preln": ("Gradient of the last W2, simplified model", "layers", GRADIENT),
     "simplified_gradients layers postln": ("Gradient of W2, simplified model", "layer", GRADIENT),

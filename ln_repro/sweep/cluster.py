@@ -136,7 +136,7 @@ def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
         elif holder and holder.is_local:
             yield f"{name}: {holder} {'stopping' if terminate(holder) else 'could not be stopped'}"
         elif holder:
-            yield f"{name}: running on {holder.host}; its sweep stops it; without a sweep, stop it there"
+            yield f"{name}: running on {holder.host}; its sweep will stop it; if it has none, stop it there"
     if found:
         yield "cancelled runs keep their saved state; the same command resumes them"
     else:

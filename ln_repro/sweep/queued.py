@@ -64,11 +64,14 @@ def reason(status: int, log: Path) -> str:
 
 
 class Cancellations:
-    """The requests to stop runs in a runs folder; those made before this object was created are ignored."""
+    """The requests to stop runs in a runs folder; those made before this object was created are ignored.
 
-    def __init__(self, runs: Path) -> None:
+    ``old`` are the times of those to ignore instead, by name, if an earlier object had them.
+    """
+
+    def __init__(self, runs: Path, old: Mapping[str, int | None] | None = None) -> None:
         self.folder = runs / "sweep" / "cancelled"
-        self._old = {path.name: self._made(path.name) for path in self.folder.glob("*")}
+        self.old = {path.name: self._made(path.name) for path in self.folder.glob("*")} if old is None else old
 
     def request(self, names: Iterable[str]) -> None:
         """Request that runs be stopped, by the names of their directories (``ALL``: every run)."""
@@ -78,7 +81,7 @@ class Cancellations:
 
     def pending(self, name: str) -> bool:
         """Return whether there is a request to stop this run."""
-        return any(self._made(one) not in (None, self._old.get(one)) for one in (name, ALL))
+        return any(self._made(one) not in (None, self.old.get(one)) for one in (name, ALL))
 
     def _made(self, name: str) -> int | None:
         """Return the time of the last request; None if there was none."""

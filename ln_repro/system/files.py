@@ -50,11 +50,11 @@ def read_json(path: Path, kind: type[Content]) -> Content | None:
     except FileNotFoundError:
         return None
     except (ValueError, RecursionError) as error:  # not JSON or text, or nested too deeply
-        warn(f"{path} is left out: not valid JSON ({error})")
+        warn(f"{path} is ignored: not valid JSON ({error})")
         return None
     if isinstance(content, kind):
         return content
-    warn(f"{path} is left out: expected a JSON {'object' if kind is dict else 'list'}")
+    warn(f"{path} is ignored: expected a JSON {'object' if kind is dict else 'list'}")
     return None
 
 

@@ -39,7 +39,7 @@ class Setting:
     vocabulary: int = 10_000
     batches: int = 2
     sentences: int = 16  # per mini-batch
-    length: int = 24  # tokens of a sentence, with the end mark
+    length: int = 24  # tokens of a sentence, with ``</s>``
 
 
 class Transformer(nn.Module):

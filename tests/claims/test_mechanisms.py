@@ -129,7 +129,7 @@ def test_the_changes_of_the_output_that_the_documents_report() -> None:
     assert f"by {low} to {high} times its norm, whereas" in readme
     assert f"Pre-LN trains with a change of {low_pre} to {high_pre}" in readme
     assert f"by {low} to {high} times its norm where Post-LN fails, by {low_pre} to {high_pre} in Pre-LN" in fidelity
-    assert f"in a ramp it stays below {warm}" in fidelity
+    assert f"during warm-up it stays below {warm}" in fidelity
     assert f"with small initial branches by {small[0]} to {small[1]}" in fidelity
     assert f"with capped steps it is {capped[0]} to {capped[1]}" in fidelity
 

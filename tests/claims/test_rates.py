@@ -144,8 +144,8 @@ def test_a_difference_that_may_be_chance_is_not_denied() -> None:
     ("low", "words"),
     [
         (curve(5, 0, 0), "without warm-up at a rate of 1; at 2, 5 of 5 seeds train with warm-up, 0 of 5 without"),
-        (curve(0, 0, 0), "without warm-up at none of the rates run with 3 seeds or more, 1 to 4; at 1, 5 of 5 seeds "
-         "train with warm-up, 0 of 5 without"),
+        (curve(0, 0, 0), "without warm-up at none of the rates from 1 to 4 run with 3 seeds or more; at 1, 5 of 5 "
+         "seeds train with warm-up, 0 of 5 without"),
     ],
 )  # fmt: skip
 def test_ceilings_in_plain_words(low: Curve, words: str) -> None:

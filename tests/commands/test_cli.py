@@ -303,7 +303,7 @@ def test_status_marks_runs_with_settings_of_their_own(empty_place, monkeypatch, 
     monkeypatch.setenv("COLUMNS", "60")
     lines = call("status")[1].splitlines()
     assert max(map(len, lines)) <= 60
-    assert {f"    own settings: {settings}" for settings in found if settings} <= {*lines}
+    assert {f"    overrides: {settings}" for settings in found if settings} <= {*lines}
 
 
 def test_a_grid_that_is_watched_is_composed_once(monkeypatch, call):

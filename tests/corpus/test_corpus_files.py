@@ -91,10 +91,14 @@ def test_text_that_is_refused(made, root, text, split, content, told):
     assert [path.name for path in root.glob("prepared/*") if not path.name.endswith(".lease")] == []
 
 
-def test_a_line_without_text_is_found_before_merges_are_learnt(root, text):
-    write(text["test"].with_name("test.en"), "One.", "", "Three.")
+@pytest.mark.parametrize(
+    ("lines", "message"), [(("One.", "", "Three."), r"test\.en:2: "), ((), "files: test: no sentence pair is left")]
+)
+def test_a_line_without_text_is_found_before_merges_are_learnt(root, text, lines, message):
+    for lang in ("nl", "en"):
+        write(text["test"].with_name(f"test.{lang}"), *lines)
     told: list[str] = []
-    with pytest.raises(UserError, match=r"test\.en:2: "):
+    with pytest.raises(UserError, match=message):
         prepare(settings("files", **text), root, told.append)
     assert not any(line.startswith("learning") for line in told)
 

@@ -139,7 +139,7 @@ def test_a_manifest_that_lacks_a_key_is_named_and_the_corpus_prepared_again(made
     path.write_text(json.dumps({name: value for name, value in manifest.items() if name != key}))
     assert not [row for row in listing(root) if row["folders"]]
     err = capsys.readouterr().err
-    assert err.count("\n") == 1 and err.endswith(f"manifest.json is left out: {key} is missing or incomplete\n")
+    assert err.count("\n") == 1 and err.endswith(f"manifest.json is ignored: {key} is missing or incomplete\n")
     made("toy")
     assert json.loads(path.read_text()) == manifest
 

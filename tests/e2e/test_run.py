@@ -97,3 +97,8 @@ def test_a_resumed_run_is_stopped_early_at_the_same_update(command, stuck):
     assert "resuming after update" in error, "it had ended before it was killed"
     verdicts = [one.record["divergence"] for one in (stuck, run)]
     assert verdicts[0] == verdicts[1] and verdicts[0]["rule"] == "stuck"
+
+
+def test_a_setting_that_only_the_trainer_can_reject_is_the_users_error(command):
+    status, _, error = command("rejected", "train.max_tokens=4").finish()
+    assert status == 2 and "train.max_tokens: 4 is too small; the longest example has" in error

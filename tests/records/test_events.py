@@ -63,7 +63,7 @@ def test_a_line_that_is_no_event_is_left_out_and_its_file_named(events, line, ca
     events.write("train", 2, 1)
     assert updates(events) == [("train", 1), ("train", 2)] == updates(events)
     err = capsys.readouterr().err
-    assert err.count("\n") == 1 and "events.jsonl: a line that is not an event is left out: " in err
+    assert err.count("\n") == 1 and "events.jsonl: a line that is not an event is ignored: " in err
 
 
 def test_a_resumed_run_takes_back_what_came_after_its_checkpoint(events):

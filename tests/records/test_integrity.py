@@ -337,4 +337,4 @@ def test_two_records_are_compared_by_what_they_translated(tmp_path, collect, cal
 def test_findings_of_the_theory_that_are_damaged_are_left_out(findings, tmp_path, capsys):
     (tmp_path / "theory.json").write_text(json.dumps({"findings": findings}))
     assert read_theory(tmp_path / "records") == []
-    assert "theory.json is left out: its findings are damaged" in capsys.readouterr().err
+    assert "theory.json is ignored: its findings are damaged" in capsys.readouterr().err

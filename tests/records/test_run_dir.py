@@ -47,7 +47,7 @@ def test_an_odd_file_is_named_and_left_out(run, text, reason, capsys):
     assert run.record is None and run.state == "failed"
     err = capsys.readouterr().err
     path = str(run.path / "record.json").replace("\n", "\\n")
-    assert err.startswith(f"ln-repro: {path} is left out: {reason}") and err.count("\n") == 1
+    assert err.startswith(f"ln-repro: {path} is ignored: {reason}") and err.count("\n") == 1
 
 
 def test_a_failure_is_told_until_the_next_session(run):
@@ -102,7 +102,7 @@ def test_a_run_whose_files_cannot_be_read_is_named_and_left_out(name, run, capsy
     (place / "a-s1-0" / name).mkdir()
     assert [found.path.name for found in runs_under(place)] == ["b-s1-0"]
     err = capsys.readouterr().err
-    assert err.endswith(f"a-s1-0/{name} is left out: Is a directory\n") and err.count("\n") == 1
+    assert err.endswith(f"a-s1-0/{name} is ignored: Is a directory\n") and err.count("\n") == 1
 
 
 def test_a_claim_is_on_the_directory_that_is_there_now(run):

@@ -56,7 +56,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Causal self-attention, attention to the encoder, then feed-forward."""
+    """Causal self-attention, cross-attention, then feed-forward."""
 
     def __init__(self, shape: Shape, layer: int = 0) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The sub-layers: multi-head attention with a cache for decoding, and the feed-forward."""
+"""The sub-layers: multi-head attention with a cache for decoding, and the FFN."""
 
 from collections.abc import MutableMapping
 from typing import Any, cast

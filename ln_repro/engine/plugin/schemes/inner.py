@@ -1,4 +1,4 @@
-"""Schemes with norms inside attention and the feed-forward."""
+"""Schemes with norms inside attention and the FFN."""
 
 import math
 
@@ -24,7 +24,7 @@ class HeadScale(nn.Module):
 class NormFormer(PreLN):
     """Pre-LN with head scales, a norm after attention, and one before the last feed-forward map (Shleifer et al. 2021).
 
-    Attention to the encoder, which their language models lack, is treated as self-attention is.
+    Cross-attention, which their language models lack, is treated like self-attention.
     """
 
     def __init__(self, width: int, dropout: float, place: Place) -> None:
@@ -44,7 +44,7 @@ class NormFormer(PreLN):
 class SubLN(PreLN):
     """Pre-LN with another norm before the last linear map of a branch, and larger initial branches (Wang et al. 2022).
 
-    As in the authors' code (torchscale), attention to the encoder has neither.
+    As in the authors' code (torchscale), cross-attention has neither.
     """
 
     def inside(self, sub_layer: SubLayer) -> None:
@@ -67,7 +67,7 @@ class HybridNorm(Residual):
     """Norms of queries, keys and values instead of one before attention, and a norm of the stream before feed-forward.
 
     The feed-forward maps x to y + FFN(y), y = LN(x), and a final norm follows the last layer (Zhuo et al. 2025).
-    Attention to the encoder, which their language models lack, is treated as self-attention is.
+    Cross-attention, which their language models lack, is treated like self-attention.
     """
 
     final_norm = True

@@ -27,7 +27,7 @@ class ResiDual(PostLN):
 class B2T(PostLN):
     """Post-LN with a connection from the layer's input to its last norm (Takase et al. 2023).
 
-    In the decoder, this connection also skips the attention to the encoder.
+    In the decoder, this connection also skips the cross-attention.
     """
 
     def forward(self, x: Any, branch: Branch) -> Any:
