@@ -15,7 +15,6 @@ from ln_repro.engine import process
 from ln_repro.engine.device import resolve_precision
 from ln_repro.errors import Interrupted, UserError
 from ln_repro.experiment.compose import (
-    CONF,
     PRIMARY,
     compose,
     expand,
@@ -25,7 +24,6 @@ from ln_repro.experiment.compose import (
     search_also,
     with_own_norm,
 )
-from ln_repro.experiment.named import registered
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.sweep.queued import read
 from ln_repro.system.distributed import this_rank
@@ -139,11 +137,10 @@ def _run_one_of_several(experiment: Experiment) -> int:
 
 def _run_help() -> int:
     arms: dict[str, dict[str, str]] = {}
-    known, every = registered(CONF), experiments()
-    for name, text in every.items():
-        if name in known:
-            setting, arm = known[name]
-            arms.setdefault(setting, {})[arm] = text
+    for name, text in experiments().items():
+        corpus, _, arm = name.partition("_")
+        if arm:
+            arms.setdefault(corpus, {})[arm] = text
     alike: dict[tuple[str, ...], list[str]] = {}
     for corpus, of_corpus in arms.items():
         alike.setdefault(tuple(of_corpus), []).append(corpus)
@@ -154,7 +151,7 @@ def _run_help() -> int:
         for arm, text in arms[corpora[0]].items():
             print(f"  {arm}", *textwrap.wrap(text, 74, break_on_hyphens=False), sep="\n      ")
         print()
-    if own := [name for name in every if name not in known]:
-        print(textwrap.fill(f"Your own experiments: exp={', exp='.join(own)}", 80), end="\n\n")
+    if single := [name for name in experiments() if "_" not in name]:
+        print(f"Your own experiments: exp={', exp='.join(single)}\n")
     print(HELP, end="")
     return 0
