@@ -176,6 +176,20 @@ def test_the_schemes_that_train_without_warm_up_by_rate_as_the_documents_report(
         assert hits == 0 and seeds in (3, 4)
 
 
+def test_the_schemes_that_train_on_multi30k_as_the_documents_report() -> None:
+    multi30k = archive().evidence["multi30k6"]
+
+    def training(rate: float) -> set[str]:
+        return {
+            scheme
+            for scheme in ("ngpt", "lnscale", "periln", "rezero")
+            if Count.of(multi30k.trained, multi30k.curve(f"{scheme}_nowarm")[rate]).hits
+        }
+
+    assert training(0.002) == training(0.004) == {"ngpt", "lnscale", "periln", "rezero"} and training(0.008) == {"ngpt"}
+    assert "and nGPT alone at 0.008" in read("README.md")
+
+
 def test_the_scores_with_scaled_gradients_that_the_documents_report() -> None:
     """BLEU and counts of the committed runs in which the gradients of all layers were scaled to the same norm."""
     toy = archive().evidence["toy"]

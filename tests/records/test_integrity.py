@@ -325,7 +325,7 @@ def test_two_records_are_compared_by_what_they_translated(tmp_path, collect, cal
     assert collect()[0] == 0
     compare = ("compare", "--records", tmp_path / "kept", "0123456789")
     code, _, err = call(*compare, "0123456789")
-    assert code == 2 and "and their corpus (ln-repro data prepare data=" in err
+    assert code == 2 and "prepare the corpus first (ln-repro data prepare data=" in err
     tiny_corpus(tmp_path)
     code, out, _ = call(*compare, "0123456789")
     first, _, last, *_ = out.splitlines()
