@@ -92,7 +92,7 @@ def test_text_that_is_refused(made, root, text, split, content, told):
 
 
 @pytest.mark.parametrize(
-    ("lines", "message"), [(("One.", "", "Three."), r"test\.en:2: "), ((), "files: test: no sentence pair is left")]
+    ("lines", "message"), [(("One.", "", "Three."), r"test\.nl:2: "), ((), "files: test: no sentence pair is left")]
 )
 def test_a_line_without_text_is_found_before_merges_are_learnt(root, text, lines, message):
     for lang in ("nl", "en"):
@@ -131,7 +131,7 @@ def test_a_damaged_archive(made, text):
 def test_absent_side_and_absent_prefix(made, text):
     with pytest.raises(UserError, match=r"valid\.xx, .*test\.xx: not found; give data\.train=PREFIX"):
         made("files", **{**text, "target_lang": "xx"})
-    with pytest.raises(UserError, match=r"data\.test: not a prefix of files; give"):
+    with pytest.raises(UserError, match=r"data\.test: is not given; give"):
         made("files", **{**text, "test": None})
 
 
