@@ -23,7 +23,7 @@ Sentences = tuple[bytes, NDArray[np.int32]]
 
 
 def dictionary(counts: Counter[str]) -> str:
-    """Return the text of a dictionary: tokens and their counts, the most frequent first ties by code point."""
+    """Return the text of a dictionary: tokens and their counts, the most frequent first, ties by code point."""
     rows = [f"{token} {count}\n" for token, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
     return "".join([*rows, *(f"madeupword{number:04d} 0\n" for number in range(-(len(rows) + SPECIAL) % MULTIPLE))])
 

@@ -20,8 +20,8 @@ SCORES_PER_STEP = 2**27
 def decode(arguments: list[str], requests: Iterable[str]) -> None:
     """Serve decoding requests; ``arguments`` are the beam search as JSON, and those of `train`.
 
-    A request is a JSON object: decode ``split`` with the mean of the files ``weights``, and
-    write the hypotheses to ``out``, tokenised but without BPE, in corpus order.
+    A request is a JSON object: decode ``split`` with the mean of the files ``weights``, and write the hypotheses to
+    ``out``, tokenised but without BPE, in corpus order.
     """
     search, cfg = Namespace(**json.loads(arguments[0])), configuration(arguments[1:])
     task = tasks.setup_task(cfg.task)
