@@ -102,7 +102,7 @@ class Build:
             self._require_text(self.counts)
         self.shards = [
             Shard(self.corpus, self.data, self.found, self.work, split, first, min(shards.SIZE, count - first))
-            for split, count in sorted(self.counts.items(), key=lambda item: item[0] == "train")
+            for split, count in sorted(self.counts.items(), key=lambda item: item[0] == "train")  # train last
             for first in range(0, count, shards.SIZE)
         ]
         for _ in self._over(shards.tokenise, self._raw(), "tokenising"):
