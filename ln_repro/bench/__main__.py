@@ -50,7 +50,7 @@ def main() -> int:
     )
     work = Workload(experiment, prepare(experiment.data, experiment.paths.data, print).bin)
     on = gpu().name if experiment.train.device != "cpu" else None
-    machine = {"gpu": on, "cores": cores(), **provenance.environment(on or platform.machine())}
+    machine = {"gpu": on, "cores": cores(), **provenance.environment({"device": on or platform.machine()})}
     update = work.update()
     launches = {"name": f"launches/{experiment.precision}", "value": update["operations"], "exp": experiment.exp}
     print(f"an update: {update['operations']} operations, {update['bytes'] / 1e9:.2f} GB ({experiment.precision})")

@@ -51,7 +51,8 @@ def theory_command(options: argparse.Namespace) -> int:
     if options.out:
         drawn = figures(measured)
         draw(drawn, options.out / "figures")
-        made_by = {"code": code, "environment": provenance.environment(platform.machine(), instructions=instructions())}
+        machine = {"device": platform.machine(), "instructions": instructions()}
+        made_by = {"code": code, "environment": provenance.environment(machine)}
         written = json.dumps({**made_by, "findings": findings, "figures": drawn}, indent=1)
         write_atomically(options.out / "theory.json", written + "\n")
     if options.json:

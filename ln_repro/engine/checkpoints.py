@@ -76,8 +76,10 @@ class Checkpoints:
         return {entry.epoch: entry for entry in self.entries() if entry.kind == "weights"}
 
     def forget_after(self, update: int) -> None:
-        """Remove the entries after ``update``, from which training resumes."""
+        """Remove the entries after ``update``, from which training resumes, and files of saves that were cut off."""
         self._list([entry for entry in self.entries() if entry.update <= update])
+        for part in self.folder.glob("*.pt.part"):
+            part.unlink()
 
     def _intact(self, entry: Checkpoint, warn: Callable[[str], None]) -> bool:
         path = self.folder / entry.file

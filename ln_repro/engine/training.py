@@ -2,6 +2,7 @@
 
 import logging
 import math
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ from ln_repro.engine.plugin.task import per_token
 from ln_repro.engine.probing import Probing, chosen_batches
 from ln_repro.engine.stop import StopRequest
 from ln_repro.engine.trainer import StrictTrainer
-from ln_repro.errors import Interrupted, UserError
+from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.divergence import NOT_FINITE, Diverged, stuck
 from ln_repro.records import provenance
 from ln_repro.records.events import Events
@@ -88,6 +89,7 @@ class Loop:
         folder = Path(cfg.checkpoint.save_dir)
         self.checkpoints = Checkpoints(folder)
         self.events = Events(folder.parent / "events.jsonl")
+        self.home = os.open(folder.parent, os.O_RDONLY)  # open, so that no other directory gets its inode number
         self.task = tasks.setup_task(cfg.task)
         model = self.task.build_model(cfg.model)
         logger.info(model)
@@ -271,6 +273,7 @@ class Loop:
         """Save a checkpoint from the first process, after the events."""
         began = time.monotonic()
         if self.group.rank.leads:
+            self._check_home()
             sync(self.events.path)
             self.checkpoints.save(kind, self.update, self.epoch, write, keep)
         self.saving += time.monotonic() - began
@@ -281,4 +284,11 @@ class Loop:
     def _write(self, kind: str, **values: Any) -> None:
         """Write an event from the first process."""
         if self.group.rank.leads:
+            self._check_home()
             self.events.write(kind, self.update, self.epoch, **values)
+
+    def _check_home(self) -> None:
+        """Raise an error if the run's directory was deleted or renamed: another run may now have its path."""
+        path = self.events.path.parent
+        if not (path.is_dir() and os.path.samestat(os.fstat(self.home), path.stat())):
+            raise LnReproError(f"{path} was deleted or renamed during the run")

@@ -85,6 +85,9 @@ def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Even
         raise LnReproError("its events are missing")
     if events and (name := differing(record, events)):
         raise LnReproError(f"{name} differs from its events")
+    probes = [(event["name"], event["update"]) for event in events if event["kind"] == "probe"]
+    if len(probes) > len({*probes}):
+        raise LnReproError("its events have a probe twice at one update: two processes wrote them; repeat the run")
     return record, events
 
 

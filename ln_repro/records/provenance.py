@@ -12,21 +12,23 @@ from ln_repro.version import __version__
 UNKNOWN = {"version": "unknown", "git": None, "dirty": None}
 """The version of the code of a session whose events do not contain it."""
 PACKAGES = ("torch", "fairseq", "numpy", "sacrebleu", "sacremoses", "subword-nmt", "hydra-core", "omegaconf")
+HARDWARE = ("device", "instructions", "processes", "tf32")
 
 
-def environment(device: str, processes: int = 1, instructions: str | None = None) -> dict[str, Any]:
-    """Return the versions of the software and a description of the hardware: the processor or GPU of each process.
+def environment(*sessions: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the versions of the software and the hardware of a run, whose ``sessions`` may be on different machines.
 
-    ``instructions`` is the CPU instruction set that torch uses; rounding depends on it.
+    The hardware is that of the first session; all of them are in ``sessions`` if they differ. ``instructions`` is the
+    CPU instruction set that torch uses, because rounding depends on it; ``tf32`` says whether training on a GPU uses
+    TF32 (decoding always does).
     """
-    versions = {name: version_of(name) for name in PACKAGES}
+    hardware = [{"instructions": None, "processes": 1} | {k: s[k] for k in HARDWARE if k in s} for s in sessions]
     return {
         "python": platform.python_version(),
-        **versions,
-        "device": device,
-        "instructions": instructions,
-        "processes": processes,
+        **{name: version_of(name) for name in PACKAGES},
+        **hardware[0],
         "system": platform.system(),
+        **({"sessions": hardware} if any(each != hardware[0] for each in hardware) else {}),
     }
 
 

@@ -125,13 +125,10 @@ def record_of(experiment: Experiment, run_id: str, data: Mapping[str, Any], even
     """Return the record of a finished run; ``data`` describes its corpus."""
     statuses = {event["state"]: event for event in events if event["kind"] == "status"}
     seconds = sum(event["seconds"] for event in events if event["kind"] == "train")
-    sessions = [
-        event.get("code", provenance.UNKNOWN) for event in events if event.get("state") in ("started", "resumed")
-    ]
-    begun = statuses.get("started") or statuses.get("resumed")
+    sessions = [event for event in events if event.get("state") in ("started", "resumed")]
     diverged = statuses.get("diverged")
     ended = statuses.get("trained") or diverged
-    if begun is None or ended is None:
+    if not sessions or ended is None:
         raise LnReproError("the events lack the start or the end of training; give the same command again")
     results = results_of(events, bool(experiment.eval.average))
     return {
@@ -143,15 +140,12 @@ def record_of(experiment: Experiment, run_id: str, data: Mapping[str, Any], even
         "axes": experiment.axes,
         **results,
         "data": dict(data),
-        "parameters": begun["parameters"],
+        "parameters": sessions[0]["parameters"],
         "train_seconds": round(seconds, 3),
         "tokens_per_s": round(results["target_tokens"] / seconds, 1) if seconds else None,
         "peak_memory_mb": ended["peak_memory_mb"],
-        "environment": {
-            **provenance.environment(begun["device"], begun.get("processes", 1), begun.get("instructions")),
-            **({"tf32": begun["tf32"]} if "tf32" in begun else {}),  # on a GPU, in training; decoding always uses it
-        },
-        "code": provenance.code_of(sessions),
+        "environment": provenance.environment(*sessions),
+        "code": provenance.code_of([event.get("code", provenance.UNKNOWN) for event in sessions]),
         "experiment": experiment.settings(),
     }
 

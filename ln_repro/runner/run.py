@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from ln_repro.tracking.mirror import mirrored
 
 POLL_SECONDS = 0.2
 SAMPLED = 20
+PROBING = ("probe", "every", "probe_batches")
 Weights = dict[int, list[Checkpoint]]
 """The weights to average and decode, by epoch: those of the epoch alone, or of the last epochs up to it."""
 
@@ -101,6 +102,10 @@ class Run:
     def execute(self) -> None:
         """Train and decode in parallel, then write the record."""
         settings = {**self.experiment.model_dump(mode="json"), "id": self.id}
+        begun = {**settings, **(self.folder.experiment or {})}
+        if self.checkpoints.entries() and probing(begun) != probing(settings):
+            given = " ".join(f"{key}={begun[key]}" for key in PROBING)
+            raise UserError(f"probe: {self.folder.path} was begun with {given}; give the same, or rerun=true")
         write_json(self.folder.path / "experiment.json", settings)
         if own := self.experiment.norm_file:
             write_atomically(self.folder.path / command.SCHEME_FILE, own.text)
@@ -153,7 +158,7 @@ class Run:
                 trainer.check()
                 if self.lock.taken_over:
                     trainer.kill()  # not terminate(): it must not save into a directory that another process uses
-                self.lock.check()
+                    self.lock.check()
             self._check_others(trainer)
             trainer.check()
             if (trained := len(self._last())) < (wanted := self.experiment.eval.average):
@@ -259,3 +264,8 @@ class Run:
 def corpus_split(split: str) -> str:
     """Return the split of the corpus that is decoded for a score; the average is scored on the test set."""
     return "test" if split == AVERAGE else split
+
+
+def probing(settings: Mapping[str, Any]) -> list[Any]:
+    """Return the settings that decide which probes a run has: not part of its id, but the same in all its sessions."""
+    return [settings[key] for key in PROBING] if settings["probe"] != "none" else []

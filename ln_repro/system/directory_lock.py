@@ -74,32 +74,38 @@ class DirectoryLock:
         self.number = number
         self.holder = holder
         self.descriptor = lock.fileno()
-        self.taken_over = False
         self._lock = lock
+        self._lost = False
         self._ended = threading.Event()
         self._heart = threading.Thread(target=self._beat, daemon=True)
         self._heart.start()
 
+    @property
+    def taken_over(self) -> bool:
+        """Whether the lock is lost: to another process, or because the directory was deleted, perhaps created again."""
+        number, last = newest(self.folder)
+        self._lost = self._lost or number != self.number or last not in (self.holder, UNKNOWN)
+        return self._lost
+
     def check(self) -> None:
-        """Raise `LnReproError` if this process was suspended for so long that another machine took over."""
-        self.taken_over = self.taken_over or newest(self.folder)[0] != self.number
+        """Raise `LnReproError` if this process was suspended for so long that another one took over."""
         if self.taken_over:
-            raise LnReproError(
-                f"{self.folder} was taken over by {newest(self.folder)[1]} while this process was not responding"
-            )
+            by = newest(self.folder)[1] or "a process that deleted or renamed it"
+            raise LnReproError(f"{self.folder} was taken over by {by} while this process was not responding")
 
     def release(self) -> None:
         self._ended.set()
         self._heart.join()
         with contextlib.suppress(OSError):  # for example a full disk: then the lock expires
-            write_atomically(_file(self.folder, self.number), _text(replace(self.holder, released=True)))
+            if not self.taken_over:  # otherwise the file may be the new holder's
+                write_atomically(_file(self.folder, self.number), _text(replace(self.holder, released=True)))
         self._lock.close()
 
     def _beat(self) -> None:
         while not self._ended.wait(HEARTBEAT_SECONDS):
             with contextlib.suppress(OSError):  # unreachable for now; the next heartbeat tries again
-                os.utime(_file(self.folder, self.number))
-                self.taken_over = self.taken_over or newest(self.folder)[0] != self.number
+                if not self.taken_over:
+                    os.utime(_file(self.folder, self.number))
 
 
 @contextmanager

@@ -1,14 +1,16 @@
 """Train by the arguments behind the first three, and meet with something on the way.
 
-`python disturbed.py stop|kill|sleep|spoil METHOD NUMBER ARGUMENTS...`: a stop is asked for, the process is killed, it
-sleeps for a second, or the model's weights become NaN, when the trainer's or the loop's METHOD is called for the
-NUMBER-th time.
+`python disturbed.py stop|kill|sleep|replace|spoil METHOD NUMBER ARGUMENTS...`: a stop is asked for, the process is
+killed, it sleeps for a second, its folder is replaced by a new one, or the model's weights become NaN, when the
+trainer's or the loop's METHOD is called for the NUMBER-th time.
 """
 
 import os
+import shutil
 import signal
 import sys
 import time
+from pathlib import Path
 
 import torch
 
@@ -37,6 +39,10 @@ def strike(disturbed):
         os.kill(os.getpid(), signal.SIGKILL)
     elif what == "sleep":
         time.sleep(1)
+    elif what == "replace":
+        folder = Path(arguments[-1]).parent  # of --save-dir
+        shutil.rmtree(folder)
+        folder.mkdir()
     else:
         for parameter in disturbed.model.parameters():
             parameter.fill_(torch.nan)

@@ -50,6 +50,8 @@ def test_a_crash_while_writing_leaves_the_ones_before(saved):
         saved.save("state", 40, 2, crash, keep=2)
     (saved.folder / "update99.pt").write_bytes(CONTENT)  # renamed, but not yet listed
     assert saved.resume_point(lambda _: None).update == 30
+    saved.forget_after(30)
+    assert not list(saved.folder.glob("*.part"))
 
 
 def test_forgetting_what_lies_after_a_point(saved):

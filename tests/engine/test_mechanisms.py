@@ -76,6 +76,12 @@ def test_a_model_that_overflows_has_no_sharpness():
     assert math.isnan(value) and products == 1
 
 
+def test_a_linear_loss_has_no_sharpness():
+    x = nn.Parameter(torch.ones(12))
+    value, _ = Sharpness()([x], [lambda: x.sum() + 0 * (x**2).sum()], lambda _: torch.ones(12))
+    assert math.isnan(value)
+
+
 @pytest.mark.parametrize("start", ["zero", "gradient"])
 def test_the_preconditioner_is_that_of_the_next_step_of_adam(start):
     """Without a first moment (beta1 = 0), a step is the learning rate times the gradient over P."""

@@ -131,6 +131,13 @@ def test_a_run_whose_events_are_lost_is_not_resumed(trained, tmp_path, lost):
     assert trained(folder) == 0
 
 
+@pytest.mark.parametrize("method", ["_report", "_save_state"])
+def test_nothing_is_written_into_a_folder_that_replaced_that_of_the_run(trained, tmp_path, method):
+    folder = tmp_path / "run"
+    assert trained(folder, "replace", method, 1, fails=f"{folder} was deleted or renamed during the run") == 1
+    assert list(folder.iterdir()) == []
+
+
 def test_a_checkpoint_that_torch_cannot_load_is_named(trained, tmp_path):
     folder = tmp_path / "run"
     assert trained(folder, "kill", "valid_step", 1) == -9

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from ln_repro.engine.checkpoints import Checkpoint
-from ln_repro.errors import LnReproError
-from ln_repro.records.run_dir import RunFolder
+from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
+from ln_repro.errors import LnReproError, UserError
+from ln_repro.records.run_dir import RunFolder, write_json
 from ln_repro.runner import bleu
 from ln_repro.runner import run as runner
 from tests.examples import experiment
@@ -29,6 +29,16 @@ def test_a_run_that_was_taken_over_leaves_no_failure_to_its_new_holder(
     with pytest.raises(LnReproError, match=r"was taken over by process \d+ on node7"):
         runner.run(wanted, print)
     assert RunFolder.of(wanted, wanted.id("data")).failure is None
+
+
+def test_a_run_is_not_resumed_with_other_probes(tmp_path: Path) -> None:
+    folder, begun = RunFolder(tmp_path), experiment()
+    write_json(tmp_path / "experiment.json", begun.model_dump(mode="json"))
+    Checkpoints(folder.checkpoints).save("state", 10, 1, lambda path: path.write_bytes(b"state") and None)
+    run = runner.Run(experiment(probe="all"), None, folder, "id", None, print)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="was begun with probe=none every=200 probe_batches=5; give"):
+        run.execute()
+    assert folder.experiment == begun.model_dump(mode="json")
 
 
 def test_each_flavour_of_bleu_compares_its_own_text(tmp_path: Path) -> None:

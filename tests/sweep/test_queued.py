@@ -55,6 +55,14 @@ def test_the_code_of_all_sessions_is_told(dirty, found):
     assert provenance.code_of(sessions) == {**sessions[-1], "dirty": found, "sessions": sessions}
 
 
+def test_the_hardware_of_all_sessions_is_told_if_it_differs():
+    here = {"device": "cpu", "instructions": "AVX2", "processes": 1}
+    there = {"device": "H100", "instructions": "AVX512", "processes": 2, "tf32": True}
+    found = provenance.environment(here, there, here)
+    assert {key: found[key] for key in here} == here and found["sessions"] == [here, there, here]
+    assert "sessions" not in provenance.environment(here, here)
+
+
 def test_where_git_fails_it_is_not_known_whether_files_were_modified(tool, tmp_path, monkeypatch):
     (tmp_path / ".git").touch()
     monkeypatch.setattr(provenance, "CHECKOUT", tmp_path)

@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -88,6 +89,20 @@ def test_a_lock_that_was_taken_over_names_its_new_holder(tmp_path):
         until(lambda: ours.taken_over)
         with pytest.raises(LnReproError, match=r"taken over by process 12 on node7 \(job 3_4\)"):
             ours.check()
+
+
+def test_a_holder_whose_directory_was_deleted_leaves_the_next_one_alone(tmp_path, monkeypatch):
+    """Both locks have the same number."""
+    ours = directory_lock._acquire(tmp_path / "run", 0)
+    shutil.rmtree(tmp_path / "run")
+    monkeypatch.setattr(directory_lock, "machine", lambda: "another")
+    with acquire(tmp_path / "run") as theirs:
+        assert ours.number == theirs.number
+        with pytest.raises(LnReproError, match=f"taken over by process {os.getpid()}"):
+            ours.check()
+        ours.release()
+        theirs.check()
+        assert holder(tmp_path / "run") == theirs.holder
 
 
 @pytest.mark.parametrize("skew", [-86_400, 86_400])

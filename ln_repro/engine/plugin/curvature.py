@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils import parameters_to_vector
@@ -106,7 +106,7 @@ class Sharpness:
         operator = LinearOperator((scale.numel(),) * 2, matvec=multiply, dtype=np.float32)
         try:
             (value,), vectors = eigsh(operator, k=1, which="LA", v0=self.vector, ncv=KRYLOV, tol=TOLERANCE)
-        except FloatingPointError:  # the next update reports that the model overflows
+        except (FloatingPointError, ArpackError):  # an overflow, which the next update reports, or no curvature
             return math.nan, products
         self.vector = vectors[:, 0]
         return float(value), products
