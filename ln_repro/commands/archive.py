@@ -56,11 +56,7 @@ def verify_command(options: argparse.Namespace) -> int:
 
 
 def bleu_problem(folder: Path, record: dict[str, Any]) -> str | None:
-    """Compare a record's BLEU with that of its hypotheses.
-
-    Returns:
-        The problem, "" if the two agree, or None if BLEU cannot be recomputed.
-    """
+    """Return how a record's BLEU differs from that of its hypotheses; "" if it does not, None if it is not known."""
     try:
         texts = translations(folder, record)
         if texts is None:

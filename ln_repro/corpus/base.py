@@ -13,35 +13,22 @@ from ln_repro.experiment.data import Data
 
 @dataclass(frozen=True)
 class Raw:
-    """One raw file.
-
-    Attributes:
-        digest: ``sha256:...`` or ``git:...`` of the published file, if known.
-        urls: where it can be downloaded.
-        path: its location, if the settings give it.
-        alias: another name that the file may have.
-    """
+    """One raw file."""
 
     name: str
-    digest: str | None = None
-    urls: tuple[str, ...] = ()
-    path: Path | None = None
-    alias: str | None = None
+    digest: str | None = None  # ``sha256:...`` or ``git:...`` of the published file, if known
+    urls: tuple[str, ...] = ()  # where it can be downloaded
+    path: Path | None = None  # its location, if the settings give it
+    alias: str | None = None  # another name that the file may have
 
 
 @dataclass(frozen=True)
 class Style:
-    """How lines are tokenised; fixed by the reference preparation of a corpus.
+    """How lines are tokenised; fixed by the reference preparation of a corpus."""
 
-    Attributes:
-        normalise: run normalize-punctuation.perl and remove-non-printing-char.perl first.
-        aggressive: split at hyphens, ``foo @-@ bar`` (tokenizer.perl -a).
-        apostrophes: replace typographic apostrophes first, as fairseq's scripts do in evaluation sets.
-    """
-
-    normalise: bool = False
-    aggressive: bool = False
-    apostrophes: bool = False
+    normalise: bool = False  # run normalize-punctuation.perl and remove-non-printing-char.perl first
+    aggressive: bool = False  # split at hyphens, ``foo @-@ bar`` (tokenizer.perl -a)
+    apostrophes: bool = False  # replace typographic ones first, as fairseq's scripts do in evaluation sets
 
 
 STEPS = 1
@@ -111,14 +98,10 @@ class Corpus(ABC):
         return Style()
 
     def assign(self, pairs: Callable[[], Iterator[Pair]], note: Callable[[str], None]) -> Iterator[str | None] | None:
-        """Yield the prepared split of each training pair from `read`; None leaves it out.
+        """Yield the prepared split of each training pair from `read`, None to leave it out; None if all remain.
 
-        Args:
-            pairs: returns an iterator over these pairs, tokenised but not lower-cased; may be called repeatedly.
-            note: receives what was left out and why, for the user and the manifest.
-
-        Returns:
-            None if all of them remain in the training set.
+        ``pairs`` returns an iterator over them, tokenised but not lower-cased, and may be called repeatedly; ``note``
+        receives what was left out and why, for the user and the manifest.
         """
         return None
 

@@ -77,14 +77,10 @@ class _Places:
 
 
 def learn(counts: "Counter[str]", merges: int) -> str:
-    """Learn merges from the numbers of words and return the merge table; it is empty if there is nothing to merge.
+    """Learn at most ``merges`` merges from ``counts``, which are emptied; return the table, or "" if there are none.
 
     The result is that of ``subword_nmt.learn_bpe.learn_bpe``, whose loop this is, in less memory: words are only known
     for pairs that are frequent enough to be merged soon, and are searched again when less frequent ones are needed.
-
-    Args:
-        counts: emptied.
-        merges: maximum number of merges.
     """
     words = _Words(counts)
     pairs: dict[Pair, int] = defaultdict(int)

@@ -17,25 +17,17 @@ FIELDS = ("name", "fingerprint", "source_lang", "target_lang", "pairs", "vocabul
 
 @dataclass(frozen=True)
 class Prepared:
-    """A prepared corpus.
-
-    Attributes:
-        fingerprint: digest of recipe and raw files.
-        pairs: number of sentence pairs by split.
-        vocabulary: number of types of the joint dictionary; 0 if only the test split was prepared.
-        entropy: `ngram.entropies` of the segmented target side; empty for classification or without training text.
-        content: ``sha256:<hex>`` of the resulting text.
-    """
+    """A prepared corpus."""
 
     folder: Path
     name: str
-    fingerprint: str
+    fingerprint: str  # digest of recipe and raw files
     source_lang: str
     target_lang: str
-    pairs: Mapping[str, int]
-    vocabulary: int
-    entropy: Mapping[str, Any]
-    content: str
+    pairs: Mapping[str, int]  # number of sentence pairs by split
+    vocabulary: int  # number of types of the joint dictionary; 0 if only the test split was prepared
+    entropy: Mapping[str, Any]  # `ngram.entropies` of the target side; empty for classification or the test split
+    content: str  # ``sha256:<hex>`` of the resulting text
 
     @property
     def bin(self) -> Path:

@@ -26,26 +26,17 @@ subword in the training set, by ("subword", side, subword)."""
 
 @dataclass(frozen=True)
 class Shard:
-    """Consecutive pairs of a split from `Corpus.read`, and the preparation that they belong to.
-
-    Attributes:
-        folder: of intermediate files, which are kept if the preparation is interrupted.
-        split: their split.
-        first: the number of pairs before them.
-        size: the number of pairs.
-        pairs: the raw pairs; empty if they are tokenised already.
-        routes: the split of each prepared pair, or None to leave it out; None if all remain in ``split``.
-    """
+    """Consecutive pairs of a split from `Corpus.read`, and the preparation that they belong to."""
 
     corpus: Corpus
     data: Data
     found: Found
-    folder: Path
+    folder: Path  # of intermediate files, which are kept if the preparation is interrupted
     split: str
-    first: int
-    size: int
-    pairs: tuple[Pair, ...] = ()
-    routes: tuple[str | None, ...] | None = None
+    first: int  # the number of pairs before them
+    size: int  # the number of pairs
+    pairs: tuple[Pair, ...] = ()  # the raw pairs; empty if they are tokenised already
+    routes: tuple[str | None, ...] | None = None  # the split of each, None to leave it out; None if all remain
 
     @property
     def sides(self) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """The command lines of the trainer and the decoder for an experiment."""
 
+import math
 from pathlib import Path
 
 from ln_repro.experiment.settings import Experiment
@@ -13,7 +14,9 @@ SCHEME_FILE = "scheme.py"
 """The copy of the user's file with a norm placement in the directory of a run."""
 
 
-def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resume: Path | None = None) -> list[str]:
+def training_arguments(
+    experiment: Experiment, corpus: Path, folder: Path, resume: Path | None = None, unigram_bits: float = math.inf
+) -> list[str]:
     """Return the arguments of `worker train`, with every dimension and constant.
 
     Checkpoints are written to ``folder``, and events to its parent, which has the file of a user's norm placement.
@@ -41,6 +44,7 @@ def training_arguments(experiment: Experiment, corpus: Path, folder: Path, resum
         "max-epoch": train.max_epoch or 0, "max-update": train.max_update or 0,
         "probe": experiment.probe, "probe-every": experiment.every if experiment.probe != "none" else 0,
         "probe-batches": experiment.probe_batches,
+        "unigram-bits": unigram_bits,
         "divergence-updates": experiment.divergence.updates if experiment.stop_on_divergence else 0,
         "log-interval": train.log_every, "log-format": "none", "save-dir": folder, "restore-file": resume,
         "save-interval-updates": train.save_every or 0, "save-minutes": train.save_minutes,

@@ -31,19 +31,12 @@ REMEDY = "install a torch built for this driver (make setup TORCH='torch==...'),
 
 @dataclass(frozen=True)
 class Gpu:
-    """The GPU that torch uses by default.
+    """The GPU that torch uses by default."""
 
-    Attributes:
-        name: None if torch finds no GPU.
-        bf16: whether the hardware supports it.
-        uuids: those of all GPUs that torch finds.
-        problem: why torch finds none, although the driver has a device file and CUDA_VISIBLE_DEVICES does not hide it.
-    """
-
-    name: str | None
-    bf16: bool
-    uuids: tuple[str, ...] = ()
-    problem: str = ""
+    name: str | None  # None if torch finds no GPU
+    bf16: bool  # whether the hardware supports it
+    uuids: tuple[str, ...] = ()  # those of all GPUs that torch finds
+    problem: str = ""  # why torch finds none, although there is a driver and CUDA_VISIBLE_DEVICES hides none
 
 
 @cache

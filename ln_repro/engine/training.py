@@ -30,8 +30,6 @@ from ln_repro.system.distributed import Rank
 from ln_repro.system.files import sync
 
 KEPT_STATES = 2
-ENTROPY_SENTENCES = 50_000
-"""Sentences from which the unigram entropy is estimated."""
 logger = logging.getLogger(__name__)
 
 
@@ -70,14 +68,6 @@ def distribute(cfg: Any, rank: Rank) -> Any:
     return cfg
 
 
-def unigram_entropy(targets: Any) -> float:
-    """Return the entropy of the unigram distribution of the target tokens, in bits."""
-    chosen = range(0, len(targets), -(-len(targets) // ENTROPY_SENTENCES))
-    counts = np.bincount(np.concatenate([targets[index].numpy() for index in chosen]))
-    shares = counts[counts > 0] / counts.sum()
-    return float(-(shares * np.log2(shares)).sum())
-
-
 class Loop:
     """A training run in this process."""
 
@@ -106,7 +96,6 @@ class Loop:
         ends = cfg.optimization.max_update, cfg.optimization.max_epoch * self.updates_per_epoch
         self.trainer.lr_scheduler.plan(self.updates_per_epoch, int(min(end for end in ends if end)))
         self.metrics = MetricBuffer(self.update, saved.get("last_loss"))
-        self.entropy = unigram_entropy(self.task.targets("train")) if cfg.task.divergence_updates else 0.0
         ended = saved.get("ended")
         self.epoch: int = ended or self.batches.epoch
         self.owed: bool = group.share(ended is not None and ended not in self.checkpoints.weights())
@@ -221,7 +210,7 @@ class Loop:
         reason, updates = None, self.cfg.task.divergence_updates
         if updates and self.group.rank.leads:  # only this process has the events
             validations = [(each["update"], each["nll_loss"]) for each in self.events.read() if each["kind"] == "valid"]
-            reason = stuck(validations, self.entropy, self.cfg.lr_scheduler.warmup_updates, updates)
+            reason = stuck(validations, self.cfg.task.unigram_bits, self.cfg.lr_scheduler.warmup_updates, updates)
         if reason := self.group.share(reason):
             raise Diverged("stuck", reason)
 

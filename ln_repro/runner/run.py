@@ -195,7 +195,8 @@ class Run:
         if point:
             self.say(f"resuming after update {point.update}")
         resume = self.folder.checkpoints / point.file if point else None
-        return command.training_arguments(self.experiment, self.corpus.bin, self.folder.checkpoints, resume)
+        bits = self.corpus.entropy.get("unigram_bits", 1.0)  # classification has two classes: at most one bit
+        return command.training_arguments(self.experiment, self.corpus.bin, self.folder.checkpoints, resume, bits)
 
     def _last(self) -> list[Checkpoint]:
         """Return the weights of the last ``eval.average`` epochs, or fewer if fewer have been trained."""

@@ -35,11 +35,8 @@ IDENTITY = ("kind", "update", "epoch", "name", "split", "flavour")
 def main(run_dir: Path, place: Path, mode: str) -> None:
     """Mirror a run until standard input is closed. On failure, print the reason as the last line and exit with 1.
 
-    Args:
-        run_dir: the run directory.
-        place: the folder for wandb's own files.
-        mode: ``online``, ``offline``, ``auto`` (online if there is a key), or ``sync`` (online, but fails if another
-            process mirrors the run).
+    ``place`` is for wandb's own files; ``mode`` is ``online``, ``offline``, ``auto`` (online if there is a key), or
+    ``sync`` (online, but fails if another process mirrors the run).
     """
     for number in (*STOPPING, *WARNINGS):  # the command decides when this process ends
         signal.signal(number, signal.SIG_IGN)

@@ -10,7 +10,6 @@ import torch
 from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
 from fairseq.trainer import Trainer
 
-from ln_repro.engine import training
 from ln_repro.engine.plugin.optimizers import Sgd, SgdConfig
 from ln_repro.engine.trainer import STREAMS_APART, StrictTrainer, seeded
 
@@ -86,11 +85,3 @@ def test_the_dropout_of_a_mini_batch_is_that_of_no_update_near_it():
 def test_what_fills_up_a_share_is_left_out_unless_it_is_all():
     assert [sample["id"] for sample in seeded([{"id": 1}, {}], 12, 1, 2)] == [1]
     assert seeded([{}, {}], 12, 1, 2) == [{}]
-
-
-def test_the_entropy_is_that_of_the_tokens_and_a_sample_is_enough(monkeypatch):
-    even, uneven = torch.tensor([5, 6, 7, 8]), torch.tensor([5, 5, 5, 6])
-    assert training.unigram_entropy([even]) == pytest.approx(2.0)
-    assert training.unigram_entropy([uneven]) == pytest.approx(0.8113, abs=1e-4)
-    monkeypatch.setattr(training, "ENTROPY_SENTENCES", 50)
-    assert training.unigram_entropy([even, uneven] * 50) == pytest.approx(2.0)  # every other one is read

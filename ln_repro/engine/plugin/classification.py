@@ -66,9 +66,6 @@ class LnClassification(EncoderTask):
         correct, pairs = (sum(int(log[name]) for log in logs) for name in ("correct", "sample_size"))
         return {**per_token(logs), "accuracy": correct / max(pairs, 1)}
 
-    def targets(self, split: str) -> Any:
-        return [torch.tensor([label]) for label in self.dataset(split).classes]
-
 
 @register_criterion("ln_classification", dataclass=LabelSmoothedConfig)
 class Classified(LabelSmoothedCrossEntropy):

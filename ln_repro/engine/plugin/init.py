@@ -77,18 +77,10 @@ SCHEMES: dict[str, Callable[[SubLayer], None]] = {
 def initialise(
     embeddings: list[nn.Embedding], stacks: list[Stack], projection: nn.Linear, name: str, branch_gain: float = 1.0
 ) -> None:
-    """Initialise embeddings, softmax and sub-layers by the scheme ``name``, from torch's last seed.
+    """Initialise embeddings (source first), softmax and sub-layers by the scheme ``name``, from torch's last seed.
 
-    Norms and the parameters of a norm placement keep their values.
-
-    The generator is reseeded, so that the result does not depend on random numbers that constructors have drawn.
-
-    Args:
-        embeddings: the distinct embedding matrices, source first.
-        stacks: encoder and decoder.
-        projection: the softmax matrix, which may be one of the embeddings.
-        name: a key of ``SCHEMES``.
-        branch_gain: factor of the branches' matrices, in addition to that of the norm placement.
+    The generator is reseeded, so that the result does not depend on random numbers that constructors have drawn. Norms
+    and the parameters of a norm placement keep their values.
     """
     torch.manual_seed(torch.initial_seed())
     for embedding, stack in zip(embeddings, stacks, strict=False):

@@ -113,7 +113,3 @@ class LnMaskedLm(EncoderTask):
             PrependTokenDataset(blocks, words.bos()), words, self.mask,
             seed=cfg.seed if training else VALIDATION_SEED, renewed=training,
         )  # fmt: skip
-
-    def targets(self, split: str) -> Any:
-        """Return the blocks, because every token is equally likely to be predicted."""
-        return self.dataset(split).text

@@ -15,13 +15,9 @@ State = MutableMapping[Any, tuple[Tensor, Tensor]]
 class Attention(nn.Module):
     """Attention with separate query, key, value and output projections, all (width, width) with bias.
 
-    Args:
-        width: model width d.
-        heads: number of heads, a divisor of ``width``.
-        cross: whether keys and values come from the encoder, and are computed once per sentence.
-
-    A norm placement may replace ``q_norm``, ``k_norm`` and ``v_norm``, applied to (time, batch, heads, width/heads),
-    and ``inner``, applied before the output projection (`Residual.inside`). ``gain`` is that of the initial weights.
+    In ``cross``-attention, keys and values come from the encoder, and are computed once per sentence. A norm placement
+    may replace ``q_norm``, ``k_norm`` and ``v_norm``, applied to (time, batch, heads, width/heads), and ``inner``,
+    applied before the output projection (`Residual.inside`). ``gain`` is that of the initial weights.
     """
 
     gain = 1.0

@@ -25,6 +25,7 @@ class LnTaskConfig(FairseqDataclass):
 
     precision: str = "fp32"  # fp32, or bf16, fp16 with fp32 parameters
     divergence_updates: int = 0  # updates between the validations that the rule compares; 0: no rule
+    unigram_bits: float = math.inf  # entropy of the training targets, for that rule
     save_minutes: float = 10.0  # maximum minutes between two checkpoints
     probe: str = "gradients"  # gradients, updates, curvature or all
     probe_every: int = 0  # updates between two probes; 0: none
@@ -48,10 +49,6 @@ class LnTask(FairseqTask):
     def metrics(self, logs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         """Return the metrics of a validation, given by the logs of its mini-batches."""
         return per_token(logs)
-
-    def targets(self, split: str) -> Any:
-        """Return the targets as a sequence with one tensor of tokens for each sentence or block."""
-        raise NotImplementedError
 
     def get_batch_iterator(
         self, dataset: Any, max_tokens: int | None = None, *, decoding: bool = False, **settings: Any
@@ -121,6 +118,3 @@ class LnTranslation(LnTask, TranslationTask):
     def load_dataset(self, split: str, *given: Any, **settings: Any) -> None:
         super().load_dataset(split, *given, **settings)
         self.datasets[split] = Pairs(self.datasets[split])
-
-    def targets(self, split: str) -> Any:
-        return self.dataset(split).tgt

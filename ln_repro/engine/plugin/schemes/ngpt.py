@@ -15,13 +15,10 @@ FIRST_RATE = 0.05
 
 
 class Factor(nn.Module):
-    """Multiplication by learnt factors.
+    """Multiplication by learnt factors, initially ``initial`` (s_init).
 
-    Args:
-        shape: shape of the factors.
-        initial: their initial value (s_init).
-        stored: the initial value of the parameter (s_scale). Adam changes it by about the learning rate, and the factor
-            by ``initial / stored`` times as much.
+    Adam changes the parameter, initially ``stored`` (s_scale), by about the learning rate, and the factor by
+    ``initial / stored`` times as much.
     """
 
     def __init__(self, *shape: int, initial: float = 1.0, stored: float = 1.0) -> None:
