@@ -8,6 +8,7 @@ from fairseq import options
 
 from ln_repro.engine.command import training_arguments
 from ln_repro.engine.device import resolve_precision
+from ln_repro.engine.plugin import classification, masked_lm, optimizers, schedules  # noqa: F401 (fairseq must know them)
 from ln_repro.engine.plugin.encoder_only import LnClassifier, LnEncoder
 from ln_repro.engine.plugin.model import LnTransformer
 from ln_repro.experiment.compose import compose
