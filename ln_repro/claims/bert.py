@@ -49,7 +49,9 @@ class NotTrained:
         )
 
     def judge(self, evidence: Evidence) -> Finding:
-        lost = evidence.values(self.arms, lambda run, low: run.diverged or run.loss - low.loss >= NOT_TRAINED_MARGIN)
+        lost = evidence.values(
+            self.arms, lambda run, low: run.diverged or run.final_loss - low.final_loss >= NOT_TRAINED_MARGIN
+        )
         count = Count(sum(map(bool, lost)), len(lost))
         holds = 2 * count.hits > count.runs if self.most else not count.hits
         return Finding(REPRODUCED if holds else CONTRADICTED, f"{arm_words(self.arm)} not trained in {count}")

@@ -57,6 +57,12 @@ def alone(rate: str) -> str:
     return f"the only {rate} run with {MANY}"
 
 
+def undecided(evidence: Evidence, arm: str) -> set[Rate]:
+    """Return the rates with too few seeds for a verdict at which an arm may train once they are complete."""
+    counts = {rate: Count.of(evidence.trained, runs) for rate, runs in evidence.curve(arm).items()}
+    return {rate for rate, (hits, runs) in counts.items() if runs < SEEDS and Count(hits + SEEDS - runs, SEEDS).most}
+
+
 def usable_curve(evidence: Evidence, arm: str) -> dict[Rate, list[Run]]:
     """Return the runs of an arm by learning rate, without rates that have fewer than `CURVE_SEEDS`."""
     return {rate: runs for rate, runs in evidence.curve(arm).items() if len(runs) >= CURVE_SEEDS}

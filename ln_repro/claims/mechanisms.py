@@ -91,6 +91,8 @@ class Assessment:
         It is not if it is absent where runs fail or present where they train, or if its removal does not help. An
         intervention that does not remove it and does not help says nothing.
         """
+        if self.limit is None:
+            return OPEN
         if self.failing.few or self.training.most or (self.removed.most and self.rescued.few):
             return NO_CAUSE
         return CAUSE if self.failing.most and self.training.few and self.rescued.most else OPEN

@@ -47,8 +47,8 @@ def _updates_to_fall(post: Run, pre: Run) -> float:
     )
     if any(not curve and not run.diverged for curve, run in ((slow, post), (fast, pre))):
         return math.nan  # the record has no events
-    if not slow:
-        return math.inf
+    if not slow or not post.finite:
+        return math.inf if fast and pre.finite else math.nan
     values = [*slow.values()]
     target = values[0] - PART_OF_FALL * (values[0] - min(values))
     return reached(slow, target, falling=True) / reached(fast, target, falling=True)
@@ -56,8 +56,8 @@ def _updates_to_fall(post: Run, pre: Run) -> float:
 
 def _updates_to_pretraining_loss(post: Run, pre: Run) -> float:
     slow, fast = (run.curve(VALID_LOSS, by="update") for run in (post, pre))
-    if not slow:
-        return math.inf
+    if not slow or not post.finite:
+        return math.inf if fast and pre.finite else math.nan
     target = at(slow, PART_OF_RUN * max(slow))
     return reached(slow, target, falling=True) / reached(fast, target, falling=True)
 

@@ -14,6 +14,7 @@ from ln_repro.claims.ceilings import (
     ceiling,
     listed,
     significant,
+    undecided,
     usable_curve,
 )
 from ln_repro.claims.criteria import SEEDS, SHARE, Count, Finding, Metric, Within
@@ -77,6 +78,9 @@ class Ceilings(OverRates):
             further = [f"{side} rates of {arm_words(arm)}" for arm in self.compared
                        if (side := better_beyond(evidence, arm))]  # fmt: skip
             needs = f"{CURVE_SEEDS} seeds at {listed(few)}" if few else " and ".join(further) or None
+            close = {rate for arm in self.compared for rate in undecided(evidence, arm)}
+            if close and not needs:
+                needs = f"{SEEDS} seeds at {listed(close)}"
             answer = "" if needs else NEITHER
             return Finding(INCONCLUSIVE, f"{words}: {NEITHER}", needs, runs, answer=answer)
         difference = significant(evidence, *self.compared)
@@ -95,6 +99,8 @@ class Ceilings(OverRates):
             return Finding(REPRODUCED, words, None, runs, self._plain(high, low, difference))
         if (low.rate is not None and (high.rate or 0.0) <= low.rate
                 and high.above is not None and high.above <= (low.above or math.inf)):  # fmt: skip
+            if few := {rate for rate in undecided(evidence, self.first) if low.rate < rate < high.above}:
+                return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds at {listed(few)}", runs, so_far)
             return Finding(CONTRADICTED, words, None, runs, self._plain(high, low, difference))
         if apart and high.rate is not None:
             fewest = min(len(evidence.curve(arm).get(high.rate, ())) for arm in self.compared)
@@ -192,8 +198,14 @@ class TrainsWhereFails(OverRates):
         words = f"{first} trains and {second} fails at none of {len(shared)} rates"
         if any(len(curve[rate]) < SEEDS for curve in (one, other) for rate in shared):
             return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds at every rate", runs)
-        if Count.of(evidence.trained, one[max(shared)]).most:
-            return Finding(INCONCLUSIVE, words, "higher rates", runs)
+        limit = ceiling(evidence, self.first)
+        side = better_beyond(evidence, self.first) if limit.rate is None else "higher" * (limit.above is None)
+        if side:
+            return Finding(INCONCLUSIVE, words, f"{side} rates", runs)
+        few = {*limit.open, *(rate for rate in evidence.curve(self.first)
+                              if rate <= (limit.above or 0.0) and len(other.get(rate, ())) < SEEDS)}  # fmt: skip
+        if few:
+            return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds of both at {listed(few)}", runs)
         return Finding(CONTRADICTED, words, None, runs)
 
 
@@ -231,5 +243,7 @@ class BestRates(OverRates):
         place = f"at {rates}, {alone('rate')}" if only else "at the best rate of each"
         found = self._difference(place).judge(Evidence({self.first: one, self.second: other}))
         decided = found if len({*one} & {*other}) >= SEEDS else few
+        if decided.verdict == CONTRADICTED and (side := better_beyond(evidence, self.first)):
+            decided = replace(decided, verdict=INCONCLUSIVE, needs=f"{side} rates of {arm_words(self.first)}")
         return replace(decided, words=f"{found.words} (at {rates})", runs=[*one.values(), *other.values()],
                        plain=found.plain)  # fmt: skip

@@ -1,5 +1,6 @@
 """Verdicts, and how intervals and several verdicts lead to one."""
 
+import math
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
@@ -23,8 +24,8 @@ def verdict(interval: Interval, region: Interval, contradicted: Interval | None 
 
 
 def inside(interval: Interval, region: Interval) -> bool:
-    """Return whether an interval lies in a region, its ends included."""
-    return region[0] <= interval[0] and interval[1] <= region[1]
+    """Return whether an interval lies in a region, and above its lower end: a difference of 0 is not above 0."""
+    return (region[0] < interval[0] or region[0] == -math.inf) and interval[1] <= region[1]
 
 
 def outside(interval: Interval, region: Interval) -> bool:

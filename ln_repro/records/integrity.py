@@ -73,7 +73,9 @@ def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Even
         raise LnReproError(f"schema {record.get('schema')} is not {SCHEMA}")
     if problem := incomplete(record):
         raise LnReproError(problem)
-    experiment_of(record)  # raises an error if the settings are invalid
+    axes = experiment_of(record).axes  # raises an error if the settings are invalid
+    if name := next((name for name, value in record["axes"].items() if axes.get(name) != value), None):
+        raise LnReproError(f"axes.{name} differs from its experiment")
     if path.stem != record["id"]:
         raise LnReproError(f"its id, {record['id']}, is not its file name")
     files = [path, *(beside(path, ending) for ending in (EVENTS, HYPOTHESES))]

@@ -54,9 +54,12 @@ def _draw(evidence: Evidence, panels: Sequence[Assessment], figure: Any) -> None
         if panel is None:
             axis.remove()
             continue
-        for arm, runs in runs_of(evidence, panel.mechanism).items():
+        curves = {arm: [curve for run in runs if (curve := panel.mechanism.of(run))]
+                  for arm, runs in runs_of(evidence, panel.mechanism).items()}  # fmt: skip
+        probed = set().union(*curves[FAILING])  # other runs may have been probed at other updates
+        for arm, of_arm in curves.items():
             label, style = STYLES.get(arm, CHANGED)
-            _draw_curve(axis, [curve for run in runs if (curve := panel.mechanism.of(run))], label, style)
+            _draw_curve(axis, [curve for curve in of_arm if curve.keys() >= probed] or of_arm, label, style)
         if panel.limit is not None:
             axis.axhline(panel.limit, color=GREY, linewidth=0.8, linestyle=":", label=LIMIT)
         intervention = f"{panel.mechanism.option}: {panel.rescued} seeds train"

@@ -97,4 +97,5 @@ def _draw_curve(
     if finite:
         axis.plot(*zip(*finite, strict=True), ".", color=style["color"], alpha=0.5, markersize=4)
     means = {rate: fmean(value for at, value in finite if at == rate) for rate in dict(finite)}
-    axis.plot([*means], [*means.values()], label=label, linewidth=1.6, **style)
+    mark = "_" if len(means) == 1 else None  # a line needs two points
+    axis.plot([*means], [*means.values()], label=label, linewidth=1.6, marker=mark, **style)

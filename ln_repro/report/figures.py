@@ -205,6 +205,8 @@ def draw_curve(axis: Any, line: Curve, label: str, look: dict[str, Any]) -> None
     if line.intervals:
         lows, highs = zip(*line.intervals.values(), strict=True)
         axis.fill_between([*line.intervals], lows, highs, color=look["color"], alpha=0.15, linewidth=0)
+        if len(line.means) == 1:  # a band needs two points
+            axis.vlines([*line.intervals], lows, highs, color=look["color"], alpha=0.5)
     if line.ends:
         axis.plot(*zip(*line.ends, strict=True), "X", color="black", markersize=4.5, alpha=0.6, label=ENDED)
 

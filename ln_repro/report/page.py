@@ -176,16 +176,16 @@ def _arm(runs: Sequence[Run]) -> Arm:
     """Return an arm with its axes as text and its scores over seeds."""
     members = [run.record for run in runs]
     axes = members[0]["axes"]
-    tests = [record["bleu"]["test_tokenised"] for record in members]
     losses = [loss for record in members if (loss := lowest_loss(record)) is not None]
-    bleus = [test["score"] for test in tests if test and test["score"] is not None]
+    translates = decoded(members[0])
+    bleus = [run.bleu for run in runs] if translates else []
     warmup = axes["warmup_updates"]
     schedule = [f"warm-up over {warmup} updates" if warmup else "no warm-up"]
     if not warmup or axes["decay"] != "inverse_sqrt":
         schedule.append(axes["decay"].replace("_", " "))
     given = runs[0].experiment
     other = [f"init={given.init}"] if given.init != "xavier_legacy" else []
-    layers, translates = given.model.layers, decoded(members[0])
+    layers = given.model.layers
     other += [f"{layers}+{layers} layers" if translates else f"{layers} layers"] if layers != 6 else []
     return {
         "exp": members[0]["exp"],

@@ -144,9 +144,9 @@ def _expected(key: Key, recorded: float | None, arm: Iterable[Run], ends: int) -
     """Return the prediction interval for a number in another run of the arm, simultaneous for ``ends`` numbers."""
     value, least = _finite(recorded), LEAST_HALF_WIDTH.get(key[0], 0.01)
     values = [number for run in arm if (number := series(run).get(key)) is not None]
-    if len(values) < SEEDS:
-        return value * (1 - LOOSE), value * (1 + LOOSE)
-    low, high = prediction_interval(values, 1 - (1 - LEVEL) / ends)
+    low, high = value * (1 - LOOSE), value * (1 + LOOSE)
+    if len(values) >= SEEDS:
+        low, high = prediction_interval(values, 1 - (1 - LEVEL) / ends)
     return min(low, value - least), max(high, value + least)
 
 

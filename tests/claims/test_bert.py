@@ -10,6 +10,7 @@ from ln_repro.claims.evidence import FINE_TUNED_FROM
 from ln_repro.claims.judge import row_of
 from ln_repro.claims.metrics import UPDATES_TO_PRETRAINING_LOSS, at
 from ln_repro.experiment.compose import compose, expand
+from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.experiment.model import Start
 from ln_repro.experiment.settings import build
 from ln_repro.records.archive import Run
@@ -45,6 +46,14 @@ def test_bert_2_counts_the_seeds_that_do_not_train(given: dict[str, Any], verdic
     assert outcome(**given) == verdict
 
 
+def test_a_run_that_rises_again_ends_where_it_ends() -> None:
+    """Post-LN's loss falls to 3 bits and ends at 9, with the reference at 2.6."""
+    losses = {"postln_warm_linear": [9.0, 2.6], "postln_warm_linear_high": [5.0, 3.0, 9.0],
+              "preln_nowarm_linear_high": [9.0, 2.6]}  # fmt: skip
+    runs = [made(f"bert_{arm}", seed, losses=of_arm) for arm, of_arm in losses.items() for seed in range(1, 6)]
+    assert row_of(HIGH_RATE, gathered(runs))["verdict"] == "reproduced"
+
+
 def test_bert_1_is_measured_at_the_loss_after_seventy_percent_of_the_run() -> None:
     post = made("bert_postln_warm_linear", losses=line(9, 7.6, EPOCHS))
     for times in (1.4, 2.0):
@@ -54,6 +63,9 @@ def test_bert_1_is_measured_at_the_loss_after_seventy_percent_of_the_run() -> No
     assert (
         UPDATES_TO_PRETRAINING_LOSS.of(post, never) == 0 and UPDATES_TO_PRETRAINING_LOSS.of(nothing, post) == math.inf
     )
+    lost = made("bert_postln_warm_linear", losses=[9.0, 8.0], rule=NOT_FINITE)
+    assert UPDATES_TO_PRETRAINING_LOSS.of(lost, post) == math.inf
+    assert math.isnan(UPDATES_TO_PRETRAINING_LOSS.of(lost, lost))
     assert at({100: 1.0, 200: 3.0}, 150) == 2.0 and at({100: 1.0}, 70) == 1.0
 
 

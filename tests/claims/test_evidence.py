@@ -61,6 +61,13 @@ def test_a_run_on_other_text_is_no_evidence() -> None:
     assert [*gathered(runs)["toy"].arms["postln_warm"]] == [2, 3, 4, 5]
 
 
+def test_runs_on_another_text_than_most_are_no_seeds_of_the_same_arm() -> None:
+    runs = [made("toy_postln_warm", seed) for seed in range(1, 6)]
+    for run in runs[3:]:
+        run.record["data"]["fingerprint"] = "another"
+    assert [*gathered(runs)["toy"].arms["postln_warm"]] == [1, 2, 3]
+
+
 def test_a_variation_is_compared_with_the_best_arm_with_and_without_it() -> None:
     arms = {"postln_warm": {"init": "fairseq", "bleu": 20.0}, "preln_nowarm": {"bleu": 40.0},
             "preln_warm": {"model__branch_gain": 0.5, "bleu": 80.0}}  # fmt: skip

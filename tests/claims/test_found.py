@@ -1,5 +1,7 @@
 """What the paper found reproduces each claim, what lies beyond its thresholds does not, and few seeds say nothing."""
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from ln_repro.claims.judge import arms_of_rules, claim_rows, deep, judge, row_of
 from ln_repro.claims.rates import OverRates
 from ln_repro.claims.schemes import Even, gradients
 from ln_repro.claims.theory import STATEMENTS
+from ln_repro.claims.verdict import verdict
 from ln_repro.experiment.compose import compose, expand, grid
 from ln_repro.experiment.settings import build
 from ln_repro.records.archive import Run
@@ -190,6 +193,22 @@ def test_two_infinite_losses_are_not_said_to_be_measured_incompletely() -> None:
     (other,) = row_of(CLAIMS["MT-2"], gathered([*runs, *lost]))["other_corpora"]
     assert (other["verdict"], other["needs"]) == ("inconclusive", None)
     assert other["answer"] == "losses that are compared are infinite"
+
+
+def test_a_run_that_becomes_nan_never_gets_there_whenever_it_does() -> None:
+    """Else its own decrease would be that of its first updates."""
+    falling = [{"kind": "train", "update": at, "loss": 9.0 - at} for at in range(1, 8)]
+    pre, lost = made("toy_preln_warm"), made("toy_postln_warm", rule="not_finite")
+    pre = replace(pre, events=falling)
+    for length in (0, 1, 2, 7):
+        post = replace(lost, events=falling[:length])
+        assert metrics.UPDATES_TO_FALL.of(post, pre) == math.inf and math.isnan(metrics.UPDATES_TO_FALL.of(post, post))
+
+
+def test_equal_scores_are_not_above_one_another() -> None:
+    assert (
+        verdict((0.0, 0.0), (0.0, math.inf)) == "inconclusive" and verdict((0.1, 0.2), (0.0, math.inf)) == "reproduced"
+    )
 
 
 def test_runs_without_events_say_nothing_about_the_speed() -> None:

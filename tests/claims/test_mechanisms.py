@@ -72,6 +72,8 @@ def test_without_a_threshold_of_theory_it_is_present_above_the_largest_value_of_
     (uneven, *_) = assess(gathered(runs)["toy"])
     assert uneven.limit == pytest.approx(4.5) and uneven.failing == (5, 5) and uneven.training == (0, 5)
     assert uneven.rescued == (0, 0) and uneven.verdict == OPEN
+    (unknown, *_) = assess(gathered([made("toy_postln_warm", seed, 30.0) for seed in range(1, 6)] + runs[:5])["toy"])
+    assert unknown.limit is None and unknown.verdict == OPEN  # no run that trains was probed
 
 
 def test_the_table_has_a_row_for_each_mechanism_with_its_counts():

@@ -53,6 +53,13 @@ def ceilings(high: Curve, low: Curve) -> Finding:
         ({1.0: of(5), 8.0: of(0)}, curve(5, 0), INCONCLUSIVE, "up from 2 to below 8"),
         (curve(0, 0, 0), curve(0, 0, 0), INCONCLUSIVE, "lower rates of Post-LN with warm-up and lower rates of Post"),
         (curve(0, 0) | {0.5: of(0, 2)}, curve(0, 0), INCONCLUSIVE, "3 seeds at 0.5"),
+        (
+            curve(5, 0, 0) | {2.0: of(2, 2)},
+            {1.0: of(5), 4.0: of(0)},
+            INCONCLUSIVE,
+            "5 seeds at 2",
+        ),  # it may train there
+        (curve(5, 0, 0) | {2.0: of(0, 2)}, {1.0: of(5), 4.0: of(0)}, CONTRADICTED, None),
         (curve(5, 5, 0), curve(0, 0, 0), REPRODUCED, None),  # twice the lowest rate that was run
         (curve(5, 5, 0), {1.0: of(5), 2.0: of(0, 4), 4.0: of(0)}, INCONCLUSIVE, "5 seeds at 2"),
         (curve(5, 5, 0, seeds=4) | {1.0: of(5)}, curve(5, 0, 0), INCONCLUSIVE, "5 seeds at 2, 4"),
@@ -209,6 +216,9 @@ ONE, OTHER = "preln_nowarm_anchored", "postln_nowarm"
         (curve(5, 5), curve(5, 0, lowest=0.3), INCONCLUSIVE),  # no rate that both were run at
         (curve(5, 5), curve(5, 5), INCONCLUSIVE),  # both train at the highest rate that was run
         (curve(5, 5), {1.0: of(5), 2.0: of(0, 4)}, INCONCLUSIVE),
+        (curve(5, 5, 0), {1.0: of(5), 4.0: of(0, fails=60.0)}, INCONCLUSIVE),  # at 2, the second may fail
+        (curve(5, 5, 0), {1.0: of(5), 2.0: of(0, 2), 4.0: of(0, fails=60.0)}, INCONCLUSIVE),
+        (curve(0, 0), {1.0: of(5), 2.0: of(5)}, INCONCLUSIVE),  # lower rates may help the first
     ],
 )
 def test_one_arm_trains_at_a_rate_where_another_fails(trains: Curve, fails: Curve, verdict: str) -> None:
@@ -229,7 +239,8 @@ def at_best(first: dict[float, tuple[float, float]], noise: float = 0.1, seeds: 
 def test_the_best_rate_has_the_lowest_validation_loss_and_not_the_highest_bleu() -> None:
     found = at_best({1.0: (40.0, 3.0), 2.0: (30.2, 2.0)})
     assert found.verdict == REPRODUCED and "(at 2 and 1)" in found.words and len(found.runs) == 10
-    assert at_best({1.0: (30.2, 3.0), 2.0: (40.0, 2.0)}).verdict == CONTRADICTED
+    assert at_best({1.0: (30.2, 3.0), 2.0: (40.0, 2.0)}).needs == "higher rates of Pre-LN without warm-up (anchored)"
+    assert at_best({1.0: (30.2, 3.0), 2.0: (40.0, 2.0), 4.0: (30.2, 3.0)}).verdict == CONTRADICTED
     assert at_best({1.0: (30.5, 3.0)}, noise=1.0).verdict == INCONCLUSIVE
     assert at_best({1.0: (30.2, 3.0)}, seeds=4).needs == "5 seeds at 1"
 
@@ -246,6 +257,7 @@ def test_a_best_rate_without_others_is_not_called_the_best() -> None:
 def test_more_than_comparable_is_neither_reproduced_nor_contradicted(bleu: float, verdict: str, answer: str) -> None:
     arms = {arm: {1.0: {seed: made(seed=seed, bleu=at + 0.1 * (-1) ** seed * (arm == ONE)) for seed in range(1, 6)}}
             for arm, at in ((ONE, bleu), (OTHER, 30.0))}  # fmt: skip
+    arms[ONE] |= {rate: {seed: made(seed=seed, loss=5.0) for seed in range(1, 6)} for rate in (0.5, 2.0)}  # it is best
     found = BestRates(ONE, OTHER, BLEU, -1, 1, (-math.inf, -1), "better").judge(Evidence({}, arms))
     assert (found.verdict, found.answer) == (verdict, answer)
     assert bool(found.needs) == (verdict == INCONCLUSIVE and not answer)  # more seeds help at a limit

@@ -161,8 +161,10 @@ def best_edge(one: BestRates, name: str) -> Edge:
     gap = {"low": one.low + 0.05, "high": one.high - 0.05, "contradicted": one.low - 0.05}.get(name, 0.0)
     found = held({one.first: {1.0: [30 + gap] * 5}, one.second: {1.0: [30.0] * 5}})
     if name == "CURVE_SEEDS":
-        lower = held({one.first: {2.0: [30.0] * 3}}, loss=3.0)
+        lower = held({one.first: {4.0: [30.0] * 3}}, loss=3.0)
         found = Evidence({}, {**found.rates, one.first: {**found.rates[one.first], **lower.rates[one.first]}})
+    around = held({one.first: {0.5: [20.0] * 5, 2.0: [20.0] * 5}}, loss=5.0)  # 1.0 is the best rate
+    found = Evidence({}, {**found.rates, one.first: {**found.rates[one.first], **around.rates[one.first]}})
     past = {"low": one.low + 0.1, "high": one.high - 0.1, "contradicted": (-math.inf, one.low - 0.1)}.get(name)
     return found, {"CURVE_SEEDS": INCONCLUSIVE, "contradicted": CONTRADICTED}.get(name, REPRODUCED), past
 

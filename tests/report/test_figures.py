@@ -144,7 +144,7 @@ def test_the_command_prints_what_it_wrote(tmp_path: Path, call: Callable[..., tu
     for arm in ARMS:
         one, real = made(f"multi30k_{arm}", bleus=[10.0, 20.0]).record, compose.named(f"multi30k_{arm}")
         assert real
-        (records / f"{one['id']}.json").write_text(json.dumps(one | {"experiment": real.settings()}))
+        (records / f"{one['id']}.json").write_text(json.dumps(one | {"axes": real.axes, "experiment": real.settings()}))
     code, printed, said = call("figures", "--records", records, "--out", out)
     assert code == 0 and sorted(map(Path, printed.splitlines())) == sorted(out.rglob("*.*"))
     assert "not drawn: multi30k/figure_2: " in said

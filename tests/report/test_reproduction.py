@@ -13,7 +13,7 @@ from ln_repro.errors import UserError
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.experiment.settings import build
 from ln_repro.records.archive import Run
-from ln_repro.report.reproduction import DIFFERENT, EQUAL, ROUNDING, SAME, arm_of, compare, differences, flat
+from ln_repro.report.reproduction import DIFFERENT, EQUAL, ROUNDING, SAME, _expected, arm_of, compare, differences, flat
 from tests import committed
 
 OLD, ALONE, LINEAR, LOST = "8ba132bb58", "fc87acbec0", "multi30k_preln_nowarm_radam", "toy_postln_nowarm_sgd_literal"
@@ -98,6 +98,7 @@ def test_of_a_run_cut_short_only_what_both_have_counts(kept: list[Run]) -> None:
     found = compare(theirs, changed(short, 1e-7, 0.01), kept)
     assert found.grade == ROUNDING and "within 10% of the record, a loose bound (1 of the 3 seeds" in found.reason
     assert compare(theirs, changed(short, 1e-7, 0.11), kept).grade == DIFFERENT
+    assert _expected(("test BLEU", 1, 9), 0.0, [theirs], 1)[1] > 0.05  # a score of 0 has a range, too
     assert "setting: train.max_epoch 10 then, 1 now" in differences(theirs.record, short.record)
     early = Run({**short.record, "epochs": [{**first, "update": 1}]}, [])
     with pytest.raises(UserError, match=r"nothing to compare; the new run needs at least \d+ updates"):
