@@ -21,8 +21,9 @@ from ln_repro.records.archive import records_folder
 from ln_repro.records.events import json_ready
 from ln_repro.records.run_dir import RunFolder, find_run, runs_under
 from ln_repro.records.status import row, summary, table, with_queue
-from ln_repro.sweep.cluster import cancel, submitted_experiment
+from ln_repro.sweep.cluster import cancel, submitted_files
 from ln_repro.sweep.grid import parse_request
+from ln_repro.sweep.queued import read
 from ln_repro.system.files import warn
 from ln_repro.system.paths import runs_folder
 
@@ -100,9 +101,10 @@ def _plain_rows(composed: list[Composed] | None) -> list[dict[str, Any]]:
     runs = runs_folder()
     started, queue = [row(run) for run in runs_under(runs)], queue_of(runs)
     names = {Path(one["dir"]).name for one in started}
+    files = submitted_files(runs) if queue else {}
     waiting = [
-        row(RunFolder(runs / name), {**dict(experiment), "id": name.rpartition("-")[2]})
+        row(RunFolder(runs / name), {**dict(read(files[name])), "id": name.rpartition("-")[2]})
         for name in queue
-        if name not in names and (experiment := submitted_experiment(runs, name))
+        if name not in names and name in files
     ]
     return with_queue([*started, *waiting], queue)

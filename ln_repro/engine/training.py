@@ -2,7 +2,6 @@
 
 import logging
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +25,7 @@ from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.divergence import NOT_FINITE, Diverged, stuck
 from ln_repro.records import provenance
 from ln_repro.records.events import Events
+from ln_repro.system.directory_lock import lost, newest
 from ln_repro.system.distributed import Rank
 from ln_repro.system.files import sync
 
@@ -79,7 +79,7 @@ class Loop:
         folder = Path(cfg.checkpoint.save_dir)
         self.checkpoints = Checkpoints(folder)
         self.events = Events(folder.parent / "events.jsonl")
-        self.home = os.open(folder.parent, os.O_RDONLY)  # open, so that no other directory gets its inode number
+        self.session = newest(folder.parent)
         self.task = tasks.setup_task(cfg.task)
         model = self.task.build_model(cfg.model)
         logger.info(model)
@@ -262,7 +262,7 @@ class Loop:
         """Save a checkpoint from the first process, after the events."""
         began = time.monotonic()
         if self.group.rank.leads:
-            self._check_home()
+            self._check_lock()
             sync(self.events.path)
             self.checkpoints.save(kind, self.update, self.epoch, write, keep)
         self.saving += time.monotonic() - began
@@ -273,11 +273,10 @@ class Loop:
     def _write(self, kind: str, **values: Any) -> None:
         """Write an event from the first process."""
         if self.group.rank.leads:
-            self._check_home()
+            self._check_lock()
             self.events.write(kind, self.update, self.epoch, **values)
 
-    def _check_home(self) -> None:
-        """Raise an error if the run's directory was deleted or renamed: another run may now have its path."""
-        path = self.events.path.parent
-        if not (path.is_dir() and os.path.samestat(os.fstat(self.home), path.stat())):
-            raise LnReproError(f"{path} was deleted or renamed during the run")
+    def _check_lock(self) -> None:
+        """Raise an error if the run is another process's now: its command was suspended, or its directory deleted."""
+        if lost(folder := self.events.path.parent, self.session):
+            raise LnReproError(f"{folder} was deleted or taken over by another process")

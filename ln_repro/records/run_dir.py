@@ -1,6 +1,7 @@
 """Run directories; the run is finished if there is a `record.json`."""
 
 import contextlib
+import glob
 import json
 import os
 import re
@@ -120,11 +121,12 @@ def runs_under(folder: Path) -> list[RunFolder]:
 
 def find_run(word: str, runs: Path) -> RunFolder:
     """Return the run with this path or, in ``runs``, with this name or id; raise `UserError` if there is none."""
-    if (named := RunFolder(Path(word).absolute())).experiment is not None:
-        return named
-    for run in runs_under(runs):
-        if word in (run.path.name, run.path.name.rpartition("-")[2]):
-            return run
+    named = Path(word).absolute()
+    if named.is_dir() and RunFolder(named).experiment is not None:
+        return RunFolder(named)
+    for path in (runs / word, *sorted(runs.glob(f"*-{glob.escape(word)}"))):
+        if word in (path.name, path.name.rpartition("-")[2]) and path.is_dir() and _readable(RunFolder(path)):
+            return RunFolder(path)
     raise UserError(f"{word}: not a run directory, nor a run under {runs} (`ln-repro status` lists them)")
 
 

@@ -1,6 +1,7 @@
 """Run an experiment: prepare the corpus, train, decode, score, and write the record."""
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ from ln_repro.tracking.mirror import mirrored
 
 POLL_SECONDS = 0.2
 SAMPLED = 20
+RESTARTS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
+"""Variables with the number of times that a job or a process was restarted."""
 PROBING = ("probe", "every", "probe_batches")
 Weights = dict[int, list[Checkpoint]]
 """The weights to average and decode, by epoch: those of the epoch alone, or of the last epochs up to it."""
@@ -60,7 +63,8 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
     run_id = experiment.id(corpus.fingerprint)
     folder = RunFolder.of(experiment, run_id)
     with explained(experiment.paths.runs, "paths.runs"):
-        if experiment.rerun and folder.path.exists():
+        requeued = any(os.environ.get(name, "0") != "0" for name in RESTARTS)  # then rerun=true was followed before
+        if experiment.rerun and folder.path.exists() and not (requeued and folder.record is None):
             with folder.lock():
                 say(f"the previous run was renamed to {folder.set_aside()}")
         if folder.record is not None:

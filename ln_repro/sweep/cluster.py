@@ -13,7 +13,6 @@ from typing import Any
 import psutil
 
 from ln_repro.errors import Interrupted, LnReproError, UserError
-from ln_repro.experiment.settings import Experiment
 from ln_repro.records.run_dir import RunFolder, runs_under
 from ln_repro.sweep import queued as files
 from ln_repro.sweep import slurm
@@ -43,10 +42,9 @@ def submitted(runs: Path) -> dict[str, slurm.Job]:
     return {name: job for job in jobs if (name := names[job.tag].get(job.index))}
 
 
-def submitted_experiment(runs: Path, name: str) -> Experiment | None:
-    """Return the experiment of a submitted run by the name of its directory; None if it was not submitted."""
-    file = next(arrays(runs).glob(f"*/*-{name}.json"), None)
-    return files.read(file) if file else None
+def submitted_files(runs: Path) -> dict[str, Path]:
+    """Return the files of all submitted runs by the names of their directories."""
+    return {path.stem.partition("-")[2]: path for path in arrays(runs).glob("*/*-*.json")}
 
 
 def queued(runs: Path) -> dict[str, str]:

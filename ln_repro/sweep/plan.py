@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.settings import Experiment
@@ -24,7 +25,7 @@ class PlannedRun:
     data: str | None
     skipped: frozenset[str] = frozenset()
 
-    @property
+    @cached_property
     def id(self) -> str | None:
         """The id of the run; None if the corpus, on which it depends, is not prepared."""
         return self.experiment.id(self.data) if self.data else None
@@ -39,7 +40,7 @@ class PlannedRun:
         """The name for display: the name in the grid, and the id."""
         return f"{self.run.name}-{self.id or '?'}"
 
-    @property
+    @cached_property
     def folder(self) -> RunFolder:
         """The run's directory; it cannot exist if the id is not known."""
         return RunFolder.of(self.experiment, self.id or "?")

@@ -36,7 +36,7 @@ class Progress(Screen):
 
     def ended(self, planned: PlannedRun, status: int = 0, log: Path | None = None) -> None:
         """Report that a run has ended with the exit code ``status``."""
-        if status == 0:
+        if planned.done:
             bleu = row(planned.folder)["bleu"]
             self.say(f"{planned.label}: {planned.state}" + ("" if bleu is None else f", test BLEU {bleu:.2f}"))
             return

@@ -124,6 +124,7 @@ def submit(jobs: Sequence[RunJob], tag: str, options: Mapping[str, Any], folder:
     except (TypeError, ValueError) as error:
         raise UserError(f"launcher: {' '.join(str(error).split())}") from None
     except RuntimeError as error:  # submitit raises it for a command that failed
+        queue()  # raises an error if Slurm does not respond: then the jobs may have been accepted
         raise UserError(f"launcher: Slurm refused the jobs: {' '.join(str(error).split())}") from None
 
 

@@ -83,8 +83,7 @@ class DirectoryLock:
     @property
     def taken_over(self) -> bool:
         """Whether the lock is lost: to another process, or because the directory was deleted, perhaps created again."""
-        number, last = newest(self.folder)
-        self._lost = self._lost or number != self.number or last not in (self.holder, UNKNOWN)
+        self._lost = self._lost or lost(self.folder, (self.number, self.holder))
         return self._lost
 
     def check(self) -> None:
@@ -145,6 +144,12 @@ def newest(folder: Path) -> tuple[int, Holder | None]:
         return 0, None
     number = max(numbers, default=0)
     return number, _read(folder, number) if number else None
+
+
+def lost(folder: Path, session: tuple[int, Holder | None]) -> bool:
+    """Return whether a lock that was the `newest` is so no longer, also if its directory was deleted."""
+    number, last = newest(folder)
+    return number != session[0] or last not in (session[1], UNKNOWN)
 
 
 @cache

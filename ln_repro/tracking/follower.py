@@ -5,6 +5,7 @@ therefore be interrupted, resumed and sent again without lost or duplicate rows.
 """
 
 import fcntl
+import glob
 import os
 import select
 import shutil
@@ -80,6 +81,8 @@ def _open_run(folder: RunFolder, place: Path, mode: str) -> Any:
     settings = folder.experiment
     assert settings
     run_id = settings.pop("id")
+    if earlier := len([*folder.path.parent.glob(f"{glob.escape(folder.path.name)}.old*")]):  # after rerun=true
+        run_id += f"-{earlier + 1}"  # in the same run, wandb would ignore rows with the numbers of those that it has
     if mode == "auto":
         mode = "online" if key_configured() else "offline"
     given = arguments(build(settings), run_id) | {"mode": mode, "resume": "allow", "dir": str(place)}

@@ -1,8 +1,8 @@
 """Train by the arguments behind the first three, and meet with something on the way.
 
-`python disturbed.py stop|kill|sleep|replace|spoil METHOD NUMBER ARGUMENTS...`: a stop is asked for, the process is
-killed, it sleeps for a second, its folder is replaced by a new one, or the model's weights become NaN, when the
-trainer's or the loop's METHOD is called for the NUMBER-th time.
+`python disturbed.py stop|kill|sleep|take|replace|spoil METHOD NUMBER ARGUMENTS...`: a stop is asked for, the process is
+killed, it sleeps for a second, another machine takes its folder over, or replaces it by a new one, or the model's
+weights become NaN, when the trainer's or the loop's METHOD is called for the NUMBER-th time.
 """
 
 import os
@@ -22,6 +22,7 @@ from ln_repro.engine.group import Group  # noqa: E402
 from ln_repro.engine.stop import StopRequest  # noqa: E402
 from ln_repro.engine.trainer import StrictTrainer  # noqa: E402
 from ln_repro.engine.training import Loop, train  # noqa: E402
+from ln_repro.system import directory_lock  # noqa: E402
 from ln_repro.system.distributed import Rank  # noqa: E402
 
 what, method, number, *arguments = sys.argv[1:]
@@ -39,10 +40,12 @@ def strike(disturbed):
         os.kill(os.getpid(), signal.SIGKILL)
     elif what == "sleep":
         time.sleep(1)
+    elif what == "take":
+        (Path(arguments[-1]).parent / "sessions" / "2.json").write_text("{}")
     elif what == "replace":
         folder = Path(arguments[-1]).parent  # of --save-dir
         shutil.rmtree(folder)
-        folder.mkdir()
+        directory_lock._acquire(folder, 0)
     else:
         for parameter in disturbed.model.parameters():
             parameter.fill_(torch.nan)

@@ -17,6 +17,7 @@ from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.records.events import Events
 from ln_repro.records.record import results_of
 from ln_repro.records.run_dir import RunFolder
+from ln_repro.system.directory_lock import acquire
 from ln_repro.system.distributed import Rank
 
 SCRIPT = Path(__file__).with_name("disturbed.py")
@@ -134,8 +135,19 @@ def test_a_run_whose_events_are_lost_is_not_resumed(trained, tmp_path, lost):
 @pytest.mark.parametrize("method", ["_report", "_save_state"])
 def test_nothing_is_written_into_a_folder_that_replaced_that_of_the_run(trained, tmp_path, method):
     folder = tmp_path / "run"
-    assert trained(folder, "replace", method, 1, fails=f"{folder} was deleted or renamed during the run") == 1
-    assert list(folder.iterdir()) == []
+    with acquire(folder):
+        assert trained(folder, "replace", method, 1, fails=f"{folder} was deleted or taken over by another") == 1
+    assert not [path for path in folder.rglob("*") if path.name.endswith((".jsonl", ".pt", ".part"))]
+
+
+@pytest.mark.parametrize("method", ["_report", "_save_state"])
+def test_nothing_is_written_after_another_machine_has_taken_over(trained, tmp_path, method):
+    """The command of the trainer may be suspended, and cannot stop it."""
+    folder = tmp_path / "run"
+    with acquire(folder):
+        assert trained(folder, "take", method, 1, fails=f"{folder} was deleted or taken over by another") == 1
+    assert "train" not in [event["kind"] for event in Events(folder / "events.jsonl").read()] or method == "_save_state"
+    assert not list(folder.rglob("*.pt"))
 
 
 def test_a_checkpoint_that_torch_cannot_load_is_named(trained, tmp_path):
