@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ln_repro.records.run_dir import RunFolder, runs_under, write_json
+from ln_repro.errors import UserError
+from ln_repro.records.run_dir import RunFolder, find_run, runs_under, write_json
 from ln_repro.system.subprocesses import environment
 
 
@@ -103,6 +104,11 @@ def test_a_run_whose_files_cannot_be_read_is_named_and_left_out(name, run, capsy
     assert [found.path.name for found in runs_under(place)] == ["b-s1-0"]
     err = capsys.readouterr().err
     assert err.endswith(f"a-s1-0/{name} is ignored: Is a directory\n") and err.count("\n") == 1
+
+
+def test_a_file_of_a_run_is_no_run(run):
+    with pytest.raises(UserError, match=r"experiment\.json: not a run directory"):
+        find_run(str(run.path / "experiment.json"), run.path.parent)
 
 
 def test_a_claim_is_on_the_directory_that_is_there_now(run):

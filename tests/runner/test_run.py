@@ -31,6 +31,20 @@ def test_a_run_that_was_taken_over_leaves_no_failure_to_its_new_holder(
     assert RunFolder.of(wanted, wanted.id("data")).failure is None
 
 
+@pytest.mark.parametrize("restarts", ["0", "1"])
+def test_a_job_that_is_requeued_does_not_start_again(
+    restarts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = experiment(paths__runs=tmp_path, rerun=True)
+    folder = RunFolder.of(wanted, wanted.id("data"))
+    (folder.path / "checkpoints").mkdir(parents=True)
+    monkeypatch.setenv("SLURM_RESTART_COUNT", restarts)
+    monkeypatch.setattr(runner, "prepare", lambda *_: SimpleNamespace(fingerprint="data"))
+    monkeypatch.setattr(runner.Run, "execute", lambda self: None)
+    runner.run(wanted, lambda _: None)
+    assert (folder.path / "checkpoints").exists() == (restarts != "0")
+
+
 def test_a_run_is_not_resumed_with_other_probes(tmp_path: Path) -> None:
     folder, begun = RunFolder(tmp_path), experiment()
     write_json(tmp_path / "experiment.json", begun.model_dump(mode="json"))

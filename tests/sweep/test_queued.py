@@ -55,6 +55,10 @@ def test_the_code_of_all_sessions_is_told(dirty, found):
     assert provenance.code_of(sessions) == {**sessions[-1], "dirty": found, "sessions": sessions}
 
 
+def test_a_signal_without_a_name_has_its_number():
+    assert subprocesses.killed(-15) == "was killed by SIGTERM" and subprocesses.killed(-35) == "was killed by signal 35"
+
+
 def test_the_hardware_of_all_sessions_is_told_if_it_differs():
     here = {"device": "cpu", "instructions": "AVX2", "processes": 1}
     there = {"device": "H100", "instructions": "AVX512", "processes": 2, "tf32": True}

@@ -173,6 +173,16 @@ def test_a_refused_submission_leaves_nothing_that_status_would_ask_slurm_about(t
     assert not [*cluster.arrays(tmp_path).glob("*")]
 
 
+def test_a_submission_that_failed_without_slurm_keeps_its_files(tmp_path, monkeypatch, tool):
+    """The jobs may have been accepted."""
+    tool("sbatch", "echo 'Unable to contact slurm controller' >&2; exit 1")
+    tool("squeue", "exit 1")
+    options = {"max_num_timeout": 1}
+    with pytest.raises(LnReproError, match="squeue"):
+        cluster.submit_unfinished([planned(experiment(paths__runs=tmp_path))], tmp_path, options, 0)
+    assert len([*cluster.arrays(tmp_path).glob("*/*.json")]) == 1
+
+
 def test_only_runs_that_are_not_finished_queued_or_running_are_submitted(queue, tmp_path, monkeypatch):
     answer, _ = queue
     plan = [planned(experiment(seed=seed, paths__runs=tmp_path)) for seed in (1, 2, 3, 4)]

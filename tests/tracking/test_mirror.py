@@ -199,6 +199,14 @@ def test_a_run_without_a_tracker_can_be_synced_before_and_after_its_end(server, 
     assert summary["status"] == "diverged" and summary["divergence/last_finite_loss"] == 9.5
 
 
+def test_a_run_that_was_started_again_is_a_new_run_of_wandb(server, run_dir):
+    """Rows with numbers that a run has would be ignored."""
+    run_dir.with_name(f"{run_dir.name}.old1").mkdir()
+    write(run_dir, train_event(1))
+    assert tracking.sync(run_dir) == "1 events, uploaded"
+    assert [*server.runs] == [f"{ID}-2"]
+
+
 def follow(run_dir: Path) -> subprocess.Popen[str]:
     """Start `ln-repro sync --follow`."""
     command = [sys.executable, "-m", "ln_repro.cli", "sync", "--follow", str(run_dir)]
