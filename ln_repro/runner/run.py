@@ -63,7 +63,7 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
     run_id = experiment.id(corpus.fingerprint)
     folder = RunFolder.of(experiment, run_id)
     with explained(experiment.paths.runs, "paths.runs"):
-        requeued = any(os.environ.get(name, "0") != "0" for name in RESTARTS)  # then rerun=true was followed before
+        requeued = any(os.environ.get(name, "0") != "0" for name in RESTARTS)  # an earlier start has obeyed rerun=true
         if experiment.rerun and folder.path.exists() and not (requeued and folder.record is None):
             with folder.lock():
                 say(f"the previous run was renamed to {folder.set_aside()}")
