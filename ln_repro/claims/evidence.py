@@ -152,8 +152,8 @@ def gather(
     """Return the evidence by setting, with one run per seed.
 
     A run counts for every arm with the same settings, regardless of the name under which it was started, if it was run
-    on the published text of its corpus, the same as most runs of its setting. ``arms`` are considered in addition to
-    those that runs are named after; ``entropies`` are those of corpora, by fingerprint.
+    on the published text of its corpus, and on the same text as most runs of its setting. ``arms`` are considered in
+    addition to those that runs are named after; ``entropies`` are those of corpora, by fingerprint.
     """
     settings = sorted({run.record["exp"].partition("_")[0] for run in runs})
     names = sorted({run.record["exp"].partition("_")[2] for run in runs} | {*arms})
@@ -167,7 +167,7 @@ def _of_setting(
     setting: str, runs: Sequence[Run], names: Sequence[str], named: Named, entropies: Mapping[str, Mapping[str, float]]
 ) -> Evidence:
     runs = [run for run in runs if run.record["exp"].partition("_")[0] == setting]
-    if runs and runs[0].experiment.task != "classification":  # its preparation follows that of the pre-training corpus
+    if runs and runs[0].experiment.task != "classification":  # its fingerprint depends on the pre-training corpus
         text = mode(run.record["data"]["fingerprint"] for run in runs)
         runs = [run for run in runs if run.record["data"]["fingerprint"] == text]
     arms = {name: arm for name in names if (arm := named(f"{setting}_{name}"))}

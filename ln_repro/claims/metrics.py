@@ -51,7 +51,7 @@ def _updates_to_fall(post: Run, pre: Run) -> float:
         return math.inf if fast and pre.finite else math.nan
     values = [*slow.values()]
     target = values[0] - PART_OF_FALL * (values[0] - min(values))
-    return reached(slow, target, falling=True) / reached(fast, target, falling=True)
+    return reached(slow, target, falling=True) / (reached(fast, target, falling=True) if pre.finite else math.inf)
 
 
 def _updates_to_pretraining_loss(post: Run, pre: Run) -> float:
@@ -59,7 +59,7 @@ def _updates_to_pretraining_loss(post: Run, pre: Run) -> float:
     if not slow or not post.finite:
         return math.inf if fast and pre.finite else math.nan
     target = at(slow, PART_OF_RUN * max(slow))
-    return reached(slow, target, falling=True) / reached(fast, target, falling=True)
+    return reached(slow, target, falling=True) / (reached(fast, target, falling=True) if pre.finite else math.inf)
 
 
 def at(curve: dict[int, float], place: float) -> float:

@@ -78,8 +78,7 @@ class Ceilings(OverRates):
             further = [f"{side} rates of {arm_words(arm)}" for arm in self.compared
                        if (side := better_beyond(evidence, arm))]  # fmt: skip
             needs = f"{CURVE_SEEDS} seeds at {listed(few)}" if few else " and ".join(further) or None
-            close = {rate for arm in self.compared for rate in undecided(evidence, arm)}
-            if close and not needs:
+            if not needs and (close := {rate for arm in self.compared for rate in undecided(evidence, arm)}):
                 needs = f"{SEEDS} seeds at {listed(close)}"
             answer = "" if needs else NEITHER
             return Finding(INCONCLUSIVE, f"{words}: {NEITHER}", needs, runs, answer=answer)
@@ -199,11 +198,13 @@ class TrainsWhereFails(OverRates):
         if any(len(curve[rate]) < SEEDS for curve in (one, other) for rate in shared):
             return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds at every rate", runs)
         limit = ceiling(evidence, self.first)
-        side = better_beyond(evidence, self.first) if limit.rate is None else "higher" * (limit.above is None)
-        if side:
+        if limit.above is None:
+            return Finding(INCONCLUSIVE, words, "higher rates", runs)
+        if limit.rate is None and (side := better_beyond(evidence, self.first)):
             return Finding(INCONCLUSIVE, words, f"{side} rates", runs)
-        few = {*limit.open, *(rate for rate in evidence.curve(self.first)
-                              if rate <= (limit.above or 0.0) and len(other.get(rate, ())) < SEEDS)}  # fmt: skip
+        curves = [evidence.curve(arm) for arm in self.compared]
+        few = {rate for rate in {*curves[0], *curves[1]}
+               if rate <= limit.above and min(len(curve.get(rate, ())) for curve in curves) < SEEDS}  # fmt: skip
         if few:
             return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds of both at {listed(few)}", runs)
         return Finding(CONTRADICTED, words, None, runs)

@@ -24,7 +24,7 @@ def verdict(interval: Interval, region: Interval, contradicted: Interval | None 
 
 
 def inside(interval: Interval, region: Interval) -> bool:
-    """Return whether an interval lies in a region, and above its lower end: a difference of 0 is not above 0."""
+    """Return whether an interval lies in a region without its lower end: a difference of 0 is not above 0."""
     return (region[0] < interval[0] or region[0] == -math.inf) and interval[1] <= region[1]
 
 

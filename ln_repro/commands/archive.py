@@ -56,7 +56,7 @@ def verify_command(options: argparse.Namespace) -> int:
 
 
 def bleu_problem(folder: Path, record: dict[str, Any]) -> str | None:
-    """Return how a record's BLEU differs from that of its hypotheses; "" if it does not, None if it is not known."""
+    """Return how a record's BLEU differs from that of its hypotheses; "" if they agree, None if it is not known."""
     try:
         texts = translations(folder, record)
         if texts is None:

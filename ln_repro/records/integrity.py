@@ -75,7 +75,7 @@ def sound(path: Path, kept: Mapping[str, str] | None) -> tuple[Record, list[Even
         raise LnReproError(problem)
     axes = experiment_of(record).axes  # raises an error if the settings are invalid
     if name := next((name for name, value in record["axes"].items() if axes.get(name) != value), None):
-        raise LnReproError(f"axes.{name} differs from its experiment")
+        raise LnReproError(f"axes.{name} differs from its settings")
     if path.stem != record["id"]:
         raise LnReproError(f"its id, {record['id']}, is not its file name")
     files = [path, *(beside(path, ending) for ending in (EVENTS, HYPOTHESES))]

@@ -56,7 +56,7 @@ def _draw(evidence: Evidence, panels: Sequence[Assessment], figure: Any) -> None
             continue
         curves = {arm: [curve for run in runs if (curve := panel.mechanism.of(run))]
                   for arm, runs in runs_of(evidence, panel.mechanism).items()}  # fmt: skip
-        probed = set().union(*curves[FAILING])  # other runs may have been probed at other updates
+        probed = set.intersection(*map(set, curves[FAILING])) if curves[FAILING] else set()  # others may be elsewhere
         for arm, of_arm in curves.items():
             label, style = STYLES.get(arm, CHANGED)
             _draw_curve(axis, [curve for curve in of_arm if curve.keys() >= probed] or of_arm, label, style)

@@ -63,7 +63,8 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
     run_id = experiment.id(corpus.fingerprint)
     folder = RunFolder.of(experiment, run_id)
     with explained(experiment.paths.runs, "paths.runs"):
-        requeued = any(os.environ.get(name, "0") != "0" for name in RESTARTS)  # an earlier start has obeyed rerun=true
+        # After a requeue, an unfinished run is the one that rerun=true began.
+        requeued = any(os.environ.get(name, "0") != "0" for name in RESTARTS)
         if experiment.rerun and folder.path.exists() and not (requeued and folder.record is None):
             with folder.lock():
                 say(f"the previous run was renamed to {folder.set_aside()}")
@@ -109,7 +110,7 @@ class Run:
         begun = {**settings, **(self.folder.experiment or {})}
         if self.checkpoints.entries() and probing(begun) != probing(settings):
             given = " ".join(f"{key}={begun[key]}" for key in PROBING)
-            raise UserError(f"probe: {self.folder.path} was begun with {given}; give the same, or rerun=true")
+            raise UserError(f"probe: {self.folder.path} was begun with {given}; use the same settings, or rerun=true")
         write_json(self.folder.path / "experiment.json", settings)
         if own := self.experiment.norm_file:
             write_atomically(self.folder.path / command.SCHEME_FILE, own.text)

@@ -87,10 +87,11 @@ class DirectoryLock:
         return self._lost
 
     def check(self) -> None:
-        """Raise `LnReproError` if this process was suspended for so long that another one took over."""
+        """Raise `LnReproError` if the lock is lost, because this process was suspended or the directory deleted."""
         if self.taken_over:
-            by = newest(self.folder)[1] or "a process that deleted or renamed it"
-            raise LnReproError(f"{self.folder} was taken over by {by} while this process was not responding")
+            by = newest(self.folder)[1]
+            how = f"taken over by {by} while this process was not responding" if by else "deleted or renamed"
+            raise LnReproError(f"{self.folder} was {how}")
 
     def release(self) -> None:
         self._ended.set()
@@ -147,9 +148,9 @@ def newest(folder: Path) -> tuple[int, Holder | None]:
 
 
 def lost(folder: Path, session: tuple[int, Holder | None]) -> bool:
-    """Return whether a lock that was the `newest` is so no longer, also if its directory was deleted."""
+    """Return whether ``session``, which was the `newest` lock, no longer is; also true if the directory was deleted."""
     number, last = newest(folder)
-    return number != session[0] or last not in (session[1], UNKNOWN)
+    return number != session[0] or (last != session[1] and UNKNOWN not in (last, session[1]))
 
 
 @cache

@@ -21,7 +21,7 @@ from ln_repro.errors import LnReproError
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.records.events import Event, Events
 from ln_repro.records.run_dir import RunFolder
-from ln_repro.system.files import read_json
+from ln_repro.system.files import read_json, write_atomically
 from ln_repro.system.signals import STOPPING, WARNINGS
 
 POLL_SECONDS = 1.0
@@ -80,9 +80,7 @@ def _open_run(folder: RunFolder, place: Path, mode: str) -> Any:
 
     settings = folder.experiment
     assert settings
-    run_id = settings.pop("id")
-    if earlier := len([*folder.path.parent.glob(f"{glob.escape(folder.path.name)}.old*")]):  # after rerun=true
-        run_id += f"-{earlier + 1}"  # in the same run, wandb would ignore rows with the numbers of those that it has
+    run_id = _page(folder, settings.pop("id"))
     if mode == "auto":
         mode = "online" if key_configured() else "offline"
     given = arguments(build(settings), run_id) | {"mode": mode, "resume": "allow", "dir": str(place)}
@@ -93,6 +91,19 @@ def _open_run(folder: RunFolder, place: Path, mode: str) -> Any:
     run.define_metric("update")
     run.define_metric("*", step_metric="update")
     return run
+
+
+def _page(folder: RunFolder, run_id: str) -> str:
+    """Return the run's id in wandb, chosen when it is first mirrored; a run after `rerun=true` has one of its own.
+
+    wandb ignores rows with the numbers of those that it has.
+    """
+    file = folder.path / "wandb" / "id"
+    if not file.exists():
+        earlier = len([*folder.path.parent.glob(f"{glob.escape(folder.path.name)}.old*")])
+        file.parent.mkdir(exist_ok=True)
+        write_atomically(file, f"{run_id}-{earlier + 1}" if earlier else run_id)
+    return file.read_text()
 
 
 def key_configured() -> bool:

@@ -218,6 +218,8 @@ ONE, OTHER = "preln_nowarm_anchored", "postln_nowarm"
         (curve(5, 5), {1.0: of(5), 2.0: of(0, 4)}, INCONCLUSIVE),
         (curve(5, 5, 0), {1.0: of(5), 4.0: of(0, fails=60.0)}, INCONCLUSIVE),  # at 2, the second may fail
         (curve(5, 5, 0), {1.0: of(5), 2.0: of(0, 2), 4.0: of(0, fails=60.0)}, INCONCLUSIVE),
+        ({1.0: of(5), 2.0: of(2, 2), 4.0: of(0)}, curve(5, 0, 0), INCONCLUSIVE),  # at 2, the first may train
+        ({1.0: of(5), 4.0: of(0)}, curve(5, 0, 0), INCONCLUSIVE),
         (curve(0, 0), {1.0: of(5), 2.0: of(5)}, INCONCLUSIVE),  # lower rates may help the first
     ],
 )

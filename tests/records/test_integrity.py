@@ -96,7 +96,7 @@ DAMAGE = {
     "an edited status": (edited(lambda r: r.update(status="diverged")), "status differs from its events"),
     "settings that are gone": (edited(lambda r: r.update(experiment={})), "norm: is not set"),
     "a seed that is missing": (edited(lambda r: r["axes"].pop("seed")), "axes.seed: is not set"),
-    "an edited seed": (edited(lambda r: r["axes"].update(seed=2)), "axes.seed differs from its experiment"),
+    "an edited seed": (edited(lambda r: r["axes"].update(seed=2)), "axes.seed differs from its settings"),
     "a corpus without a name": (edited(lambda r: r["data"].pop("name")), "data.name: is not set"),
     "scores that are no scores": (edited(lambda r: r["bleu"].update(test=7)), "bleu.test: input should be a valid"),
     "epochs without numbers": (edited(lambda r: r.update(epochs=[{}])), "epochs.0.epoch: is not set"),

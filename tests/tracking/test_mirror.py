@@ -204,6 +204,9 @@ def test_a_run_that_was_started_again_is_a_new_run_of_wandb(server, run_dir):
     run_dir.with_name(f"{run_dir.name}.old1").mkdir()
     write(run_dir, train_event(1))
     assert tracking.sync(run_dir) == "1 events, uploaded"
+    run_dir.with_name(f"{run_dir.name}.old1").rmdir()
+    write(run_dir, train_event(2))
+    assert tracking.sync(run_dir) == "2 events, uploaded"
     assert [*server.runs] == [f"{ID}-2"]
 
 
