@@ -42,24 +42,28 @@ def _late_minus_early(post: Run, pre: Run) -> float:
 
 def _updates_to_fall(post: Run, pre: Run) -> float:
     slow, fast = (
-        {e["update"]: float(e["loss"]) for e in run.events if e["kind"] == "train" and e["loss"] is not None}
+        {
+            e["update"]: float(e["loss"])
+            for e in run.events
+            if e["kind"] == "train" and e["loss"] is not None and run.finite
+        }
         for run in (post, pre)
     )
     if any(not curve and not run.diverged for curve, run in ((slow, post), (fast, pre))):
         return math.nan  # the record has no events
-    if not slow or not post.finite:
-        return math.inf if fast and pre.finite else math.nan
+    if not slow:
+        return math.inf if fast else math.nan
     values = [*slow.values()]
     target = values[0] - PART_OF_FALL * (values[0] - min(values))
-    return reached(slow, target, falling=True) / (reached(fast, target, falling=True) if pre.finite else math.inf)
+    return reached(slow, target, falling=True) / reached(fast, target, falling=True)
 
 
 def _updates_to_pretraining_loss(post: Run, pre: Run) -> float:
-    slow, fast = (run.curve(VALID_LOSS, by="update") for run in (post, pre))
-    if not slow or not post.finite:
-        return math.inf if fast and pre.finite else math.nan
+    slow, fast = (run.curve(VALID_LOSS, by="update") if run.finite else {} for run in (post, pre))
+    if not slow:
+        return math.inf if fast else math.nan
     target = at(slow, PART_OF_RUN * max(slow))
-    return reached(slow, target, falling=True) / (reached(fast, target, falling=True) if pre.finite else math.inf)
+    return reached(slow, target, falling=True) / reached(fast, target, falling=True)
 
 
 def at(curve: dict[int, float], place: float) -> float:

@@ -80,7 +80,7 @@ def initialise(
     """Initialise embeddings (source first), softmax and sub-layers by the scheme ``name``, from torch's last seed.
 
     The generator is reseeded, so that the result does not depend on random numbers that constructors have drawn. Norms
-    and the parameters of a norm placement keep their values.
+    and the parameters of a norm placement keep their values. ``projection`` may be one of the embeddings.
     """
     torch.manual_seed(torch.initial_seed())
     for embedding, stack in zip(embeddings, stacks, strict=False):
