@@ -79,7 +79,7 @@ def test_a_model_that_overflows_has_no_sharpness():
 def test_a_linear_loss_has_no_sharpness():
     x = nn.Parameter(torch.ones(12))
     value, _ = Sharpness()([x], [lambda: x.sum() + 0 * (x**2).sum()], lambda _: torch.ones(12))
-    assert math.isnan(value)
+    assert math.isnan(value) or value == 0.0  # which of the two depends on the version of ARPACK
 
 
 @pytest.mark.parametrize("start", ["zero", "gradient"])
