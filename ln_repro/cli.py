@@ -89,7 +89,11 @@ def parser() -> argparse.ArgumentParser:
         return added
 
     command("run", "train, score and record one experiment: run exp=NAME [key=value ...]")
-    sweep = grid_command("sweep", "run every unfinished experiment of a grid, on this machine or on a Slurm cluster")
+    sweep = grid_command(
+        "sweep",
+        "run every unfinished experiment of a grid, on this machine or on a Slurm cluster",
+        " [jobs=N] [jobs_per_gpu=N] [retries=N] [launcher=FILE] [launcher.KEY=VALUE]",
+    )
     sweep.add_argument("--skip-recorded", action="store_true", help="leave out runs whose record is in results/records")
     sweep.add_argument("--dry-run", action="store_true", help="print one row per run and start nothing")
     sweep.add_argument(

@@ -1,7 +1,7 @@
 """Evidence for claims: the runs of one setting by arm, learning rate and seed, and measures of a run."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, mode
 from typing import Any
@@ -12,7 +12,7 @@ from ln_repro.records.archive import Run
 TRAINS, FAILS = 0.88, 0.44
 """A run trains at or above the first relative BLEU and fails below the second: 30 and 15 of the paper's 34 BLEU."""
 BEST_SEEDS = 3
-"""Minimum number of seeds of the best arm, which all runs are compared with, if any arm has as many."""
+"""Minimum number of seeds of the best arm, which all runs are compared with, unless only others train (`best`)."""
 PRETRAINED_TRAINS = 0.8
 """A masked-LM run, which has no BLEU, trains at or above this progress from the unigram entropy to the best loss."""
 FINE_TUNED_FROM = {"preln": "preln_nowarm_linear_high", "postln": "postln_warm_linear"}
@@ -96,19 +96,18 @@ class Evidence:
     def best(self, run: Run) -> tuple[float, float]:
         """Return the highest mean BLEU and the lowest mean NLL of any arm and rate, including variations.
 
-        Only models of the same size as the run's are compared, trained for at most as many epochs, and arms with fewer
-        than `BEST_SEEDS` at a rate only if all have fewer.
+        Only models of the same size as the run's are compared, trained for at most as many epochs. Arms with fewer than
+        `BEST_SEEDS` at a rate count only if no arm with as many would train in comparison with them.
         """
         key = (run.size, run.epochs)
         if key not in self._bests:
             groups = [list(group.values()) for evidence in (self, *self.others.values())
                       for rates in evidence.rates.values() for group in rates.values()]  # fmt: skip
             groups = [group for group in groups if group[0].size == run.size and group[0].epochs <= run.epochs]
-            groups = [group for group in groups if len(group) >= BEST_SEEDS] or groups
-            self._bests[key] = (
-                max(fmean(one.bleu for one in group) for group in groups),
-                min(fmean(one.nll for one in group) for group in groups),
-            )
+            enough = [group for group in groups if len(group) >= BEST_SEEDS]
+            if enough and _best_bleu(enough) >= TRAINS * _best_bleu(groups):
+                groups = enough
+            self._bests[key] = _best_bleu(groups), min(fmean(one.nll for one in group) for group in groups)
         return self._bests[key]
 
     def relative_bleu(self, run: Run) -> float:
@@ -141,6 +140,10 @@ class Evidence:
     def failed(self, run: Run) -> bool:
         """Return whether a translation run counts as failed; one that neither trained nor failed is partial."""
         return not run.finite or self.relative_bleu(run) < FAILS
+
+
+def _best_bleu(groups: Iterable[Sequence[Run]]) -> float:
+    return max(fmean(run.bleu for run in group) for group in groups)
 
 
 def gather(

@@ -1,6 +1,7 @@
 """Criteria that compare two arms over all of their learning rates."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ln_repro.claims.ceilings import (
@@ -27,6 +28,12 @@ FACTOR = 2.0
 """Minimum ratio of two ceilings that are said to differ."""
 NEITHER = "neither trains here"
 """The answer where no rate that was run is enough for either arm (first amendment of the rules)."""
+
+
+def further_rates(evidence: Evidence, arms: Iterable[str]) -> str | None:
+    """Return the rates that may be better for these arms than those run; None if none may."""
+    sides = ((better_beyond(evidence, arm), arm) for arm in arms)
+    return " and ".join(f"{side} rates of {arm_words(arm)}" for side, arm in sides if side) or None
 
 
 @dataclass(frozen=True)
@@ -75,9 +82,7 @@ class Ceilings(OverRates):
             return Finding(INCONCLUSIVE, words, f"{CURVE_SEEDS} seeds at every rate", runs, so_far)
         if high.rate is None and low.rate is None:
             few = {rate for arm in self.compared for rate, of in evidence.curve(arm).items() if len(of) < CURVE_SEEDS}
-            further = [f"{side} rates of {arm_words(arm)}" for arm in self.compared
-                       if (side := better_beyond(evidence, arm))]  # fmt: skip
-            needs = f"{CURVE_SEEDS} seeds at {listed(few)}" if few else " and ".join(further) or None
+            needs = f"{CURVE_SEEDS} seeds at {listed(few)}" if few else further_rates(evidence, self.compared)
             if not needs and (close := {rate for arm in self.compared for rate in undecided(evidence, arm)}):
                 needs = f"{SEEDS} seeds at {listed(close)}"
             answer = "" if needs else NEITHER
@@ -214,7 +219,9 @@ class TrainsWhereFails(OverRates):
 class BestRates(OverRates):
     """`Within` for the difference of a metric between two arms, each at its best rate.
 
-    The best rate is the one with the lowest mean validation loss among those with at least `CURVE_SEEDS` runs.
+    The best rate is the one with the lowest mean validation loss among those with at least `CURVE_SEEDS` runs. At the
+    edge of the rates run, it may not be the best: then no difference reproduces the claim, nor, if it is the first
+    arm's, contradicts it.
     """
 
     metric: Metric
@@ -229,7 +236,8 @@ class BestRates(OverRates):
         return Within(metric, self.compared, self.low, self.high, self.contradicted, self.neither)
 
     def sentence(self) -> str:
-        return self._difference().sentence().replace(":", ", each at its rate of lowest validation loss:", 1)
+        place = ", each at its rate of lowest validation loss, inside the range of those run:"
+        return self._difference().sentence().replace(":", place, 1)
 
     def judge(self, evidence: Evidence) -> Finding:
         best, other_best = (best_rate(evidence, arm) for arm in self.compared)
@@ -244,7 +252,8 @@ class BestRates(OverRates):
         place = f"at {rates}, {alone('rate')}" if only else "at the best rate of each"
         found = self._difference(place).judge(Evidence({self.first: one, self.second: other}))
         decided = found if len({*one} & {*other}) >= SEEDS else few
-        if decided.verdict == CONTRADICTED and (side := better_beyond(evidence, self.first)):
-            decided = replace(decided, verdict=INCONCLUSIVE, needs=f"{side} rates of {arm_words(self.first)}")
+        deciding = {REPRODUCED: self.compared, CONTRADICTED: self.compared[:1]}.get(decided.verdict, ())
+        if needs := further_rates(evidence, deciding):
+            decided = replace(decided, verdict=INCONCLUSIVE, needs=needs)
         return replace(decided, words=f"{found.words} (at {rates})", runs=[*one.values(), *other.values()],
                        plain=found.plain)  # fmt: skip

@@ -25,7 +25,7 @@ DEPTHS = "2026-11-23T17:00Z"
 PROBED = "2026-11-25T16:39Z"
 """When runs without `PROBE_BATCHES` were left out of TH-10 and X-4, instead of required to have them."""
 REVIEWED = "2026-11-26T02:45Z"
-"""When X-4 began to need probes near its points, and to compare BLEU on all data (see `docs/fidelity.md`)."""
+"""When X-4 began to need probes near its points, and to compare BLEU on all data (see `docs/amendments.md`)."""
 PROBE_BATCHES = 100
 """Minimum number of mini-batches per probe; the noise of the mean gradient falls with the square root."""
 EVEN = 3.0

@@ -22,10 +22,12 @@ FIRST = "2026-11-21T14:30Z"
 AMENDED = "2026-11-22T13:20Z"
 """When the rules were amended: after 183 runs on toy and Multi30k, before any grid over learning rates."""
 CORRECTED = "2026-11-24T06:00Z"
-"""When the rules of MT-4 and MT-6 were corrected (see `docs/fidelity.md`)."""
+"""When the rules of MT-4 and MT-6 were corrected (see `docs/amendments.md`)."""
 AUDITED = "2026-11-25T09:45Z"
 """When ceilings began to tell an under-trained arm from an unstable one (MT-1, MT-3, BERT-2) and when, on the paper's
-data, "contradicted" was restricted to the wrong side (MT-1, MT-5, BERT-1; see `docs/fidelity.md`)."""
+data, "contradicted" was restricted to the wrong side (MT-1, MT-5, BERT-1; see `docs/amendments.md`)."""
+REVIEWED = "2026-11-26T15:20Z"
+"""When the rule of MT-4 on other data began to ask that no best rate be at the edge of those run."""
 REGISTRY, AMENDMENT = "thresholds from the paper's numbers and their spread", "first amendment of the rules"
 LITERAL, ANCHORED = (
     '"without" means T = 1, which also lowers all later rates', '"without" means that only the ramp is left out'
@@ -130,7 +132,7 @@ TRANSLATION = (
         amended(
             TrainsWhereFails("preln_nowarm_anchored", "postln_nowarm"),
             BestRates("preln_nowarm_anchored", "postln_warm", BLEU, -1, 1, LOWER_BLEU, BETTER),
-            written=CORRECTED,
+            written=REVIEWED,
         ),
         grid="rates arms=preln_nowarm_anchored,postln_nowarm,postln_warm",
     ),

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ln_repro.claims.arms import Arms
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import evidence_of
+from ln_repro.commands.messages import say
 from ln_repro.corpus.prepared import opened
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.records.archive import Kept, find, read_kept, records_folder
@@ -16,6 +17,7 @@ from ln_repro.records.integrity import CHECKSUMS, HYPOTHESES, beside, text_of
 from ln_repro.records.record import experiment_of
 from ln_repro.runner import bleu
 from ln_repro.system.paths import data_folder
+from ln_repro.system.progress import progress
 
 
 class Archive(NamedTuple):
@@ -45,7 +47,11 @@ def verify_command(options: argparse.Namespace) -> int:
     kept = read_kept(folder)
     places = sorted({path.parent for path in folder.rglob("*.json")})
     problems = [f"{place}: {CHECKSUMS} is missing; restore it" for place in places if not (place / CHECKSUMS).exists()]
-    rescored = {record["id"]: bleu_problem(folder, record) for record in kept.records}
+    rescored = {}
+    with progress("recomputing the BLEU of", len(kept.records), say, "records") as advance:
+        for record in kept.records:
+            rescored[record["id"]] = bleu_problem(folder, record)
+            advance(1)
     problems += [*kept.problems, *(f"{find(folder, id)}: {problem}" for id, problem in rescored.items() if problem)]
     if not kept.records and not problems:
         problems = [f"{folder}: it has no records"]

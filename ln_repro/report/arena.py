@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from ln_repro.claims.arena import REFERENCE, Entry
+from ln_repro.claims.arena import REFERENCE, Entry, arms_of
 from ln_repro.claims.ceilings import Ceiling
+from ln_repro.claims.criteria import Count
+from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.words import named
-from ln_repro.records.archive import Costs
+from ln_repro.records.archive import Costs, Run
 from ln_repro.records.events import json_ready
 from ln_repro.report.tables import Table
 
@@ -32,12 +34,34 @@ COST_NOTES = (
 )
 
 
+RATE_NOTE = "seeds that train, and in brackets the lowest and the highest BLEU of all seeds, by peak learning rate"
+
+
 def arena_tables(entries: Sequence[Entry], costs: Costs) -> list[Table]:
     """Return the table of the ranking and that of the costs, with one row per scheme, the best first."""
     return [
         {"columns": [*COLUMNS], "rows": [_row(entry) for entry in entries], "notes": [*NOTES]},
         {"columns": [*COST_COLUMNS], "rows": [_cost(entry, costs) for entry in entries], "notes": [*COST_NOTES]},
     ]
+
+
+def by_rate(evidence: Evidence, entries: Sequence[Entry]) -> list[Table]:
+    """Return two tables, without and with warm-up: each scheme's seeds that train and their BLEU, by learning rate."""
+    tables = []
+    for arms in zip(*(arms_of(entry.scheme) for entry in entries), strict=True):
+        curves = [evidence.curve(arm) for arm in arms]
+        rates = sorted({rate for curve in curves for rate in curve})
+        rows = [
+            [named(entry.scheme), *(_cell(evidence, curve[rate]) if rate in curve else "-" for rate in rates)]
+            for entry, curve in zip(entries, curves, strict=True)
+        ]
+        tables.append({"columns": ["scheme", *(f"{rate:g}" for rate in rates)], "rows": rows, "notes": [RATE_NOTE]})
+    return tables
+
+
+def _cell(evidence: Evidence, runs: Sequence[Run]) -> str:
+    trained, bleus = Count.of(evidence.trained, runs), [run.bleu for run in runs]
+    return f"{trained.hits}/{trained.runs} ({min(bleus):.1f}-{max(bleus):.1f})"
 
 
 def _row(entry: Entry) -> list[str]:

@@ -18,7 +18,7 @@ from ln_repro.claims.sensitivity import arm_sensitivity
 from ln_repro.claims.words import ends_words, spoken
 from ln_repro.records.archive import Kept, Run
 from ln_repro.records.record import decoded
-from ln_repro.report.arena import arena_tables
+from ln_repro.report.arena import arena_tables, by_rate
 from ln_repro.report.readme_table import claims_table
 from ln_repro.report.tables import Table, render, run_tables
 
@@ -26,9 +26,7 @@ Files = dict[str, dict[str, Table]]
 """Tables by file and name."""
 LEGEND = (
     "[a, b]: 95 % interval of the mean; (a to b): lowest and highest seed, if there are two, if only some train, or if "
-    "the interval would exceed the possible values (100 BLEU). p: progress from the unigram entropy (0) to the NLL of "
-    "the best arm (1), by which the first rules judged a run (fails below 0.2, trains at 0.8); the amended rules judge "
-    "its BLEU."
+    "the interval would exceed the possible values (100 BLEU)."
 )
 """Explains the cells of arms and rates."""
 
@@ -63,7 +61,11 @@ def all_tables(
             f"arena-{name}{suffix}": table
             for name, one in settings.items()
             if len(entries := arena(one)) >= LEAST_SCHEMES
-            for suffix, table in zip(("", "-cost"), arena_tables(entries, kept.costs), strict=True)
+            for suffix, table in zip(
+                ("", "-cost", "-nowarm", "-warm"),
+                [*arena_tables(entries, kept.costs), *by_rate(one, entries)],
+                strict=True,
+            )
         },
         "runs": run_tables(
             kept.records, {run.record["id"]: ", ".join(own_settings(run.experiment, named)) for run in kept.runs}
@@ -79,7 +81,7 @@ def all_tables(
 def arms_table(evidence: Evidence) -> Table:
     """Return one row per arm with statistics over its seeds; without decoding, columns that need BLEU are left out."""
     columns = ["arm", "seeds", "BLEU tok.", "valid loss", "NLL"]
-    columns += ["trains", "skill", "p", "ceiling", "LR sensitivity"] * _scored(evidence)
+    columns += ["trains", "skill", "ceiling", "LR sensitivity"] * _scored(evidence)
     rows = []
     for arm, by_seed in sorted(evidence.arms.items()):
         limit = ceiling(evidence, arm)
@@ -94,7 +96,7 @@ def arms_table(evidence: Evidence) -> Table:
 
 def rates_table(evidence: Evidence) -> Table:
     """Return one row per peak learning rate, for every arm that was run at several."""
-    columns = ["arm", "peak rate", "seeds", "trains", "fails", "BLEU tok.", "NLL", "skill", "p"]
+    columns = ["arm", "peak rate", "seeds", "trains", "fails", "BLEU tok.", "NLL", "skill"]
     rows, seen = [], set()
     for arm in sorted(evidence.rates if _scored(evidence) else ()):
         curve = evidence.curve(arm)
@@ -119,7 +121,6 @@ def _statistics(evidence: Evidence, runs: Sequence[Run]) -> dict[str, Any]:
         "NLL": _mean([run.nll for run in runs], mixed=mixed),
         "trains": f"{trained.hits}/{trained.runs}", "fails": f"{failed.hits}/{failed.runs}",
         "skill": _skill(evidence, runs),
-        "p": f"{fmean(map(evidence.progress, runs)):.2f}" if "unigram_bits" in evidence.entropies else None,
     }  # fmt: skip
 
 

@@ -75,7 +75,7 @@ def draw_runs(evidence: Mapping[str, Evidence], folder: Path) -> tuple[list[Path
             wanted = {arm for row in rows for panel in row for arm in panel.arms}
             run = sorted(wanted & arms.keys())
             if len(run) < 2:
-                left_out.append(f"{corpus}/{name}: only {len(run)} of its {len(wanted)} arms have been run")
+                left_out.append(f"{corpus}/{name}: {len(run)} of its {len(wanted)} arms run so far")
                 continue
             if figure.about and figure.about not in run:
                 left_out.append(f"{corpus}/{name}: its main arm, {figure.about}, has not been run")

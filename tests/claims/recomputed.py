@@ -124,12 +124,16 @@ def means(setting: str, arms: frozenset[str]) -> list[tuple[tuple[Any, ...], int
 
 
 def relative(record: Record, arms: frozenset[str]) -> float:
-    """Return BLEU over that of the best arm of three seeds, if any has, of this size and at most as many epochs."""
+    """Return BLEU over that of the best arm of this size and at most as many epochs.
+
+    An arm of fewer than three seeds counts only if none with three would train beside it.
+    """
     setting, epochs = record["exp"].partition("_")[0], record["experiment"]["train"]["max_epoch"]
     others = [(seeds, mean) for dims, length, seeds, mean in means(setting, arms)
               if dims == size(record) and length <= epochs]  # fmt: skip
-    several = [mean for seeds, mean in others if seeds >= 3]
-    return bleu(record) / max(several or [mean for _, mean in others])
+    best = max(mean for _, mean in others)
+    several = max((mean for seeds, mean in others if seeds >= 3), default=0.0)
+    return bleu(record) / (several if several >= 0.88 * best else best)
 
 
 def counts(runs: Iterable[Record], arms: frozenset[str]) -> tuple[int, int, int]:

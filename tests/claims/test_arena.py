@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ln_repro.claims.arena import arena
-from ln_repro.report.arena import arena_data, arena_tables
+from ln_repro.report.arena import arena_data, arena_tables, by_rate
 from ln_repro.report.figure_arena import draw_arena
 from tests.claims.made import gathered, made, on_rates
 
@@ -92,6 +92,15 @@ def test_the_unevenness_of_gradients_is_that_before_training_and_the_worst_after
     (entry,) = arena(gathered(runs)["toy"])
     assert entry.unevenness == pytest.approx((2.0, 4.0))
     assert arena_tables([entry], {})[1]["rows"] == [["Pre-LN", "-", "2", "4", "1.00", "1.00"]]
+
+
+def test_the_seeds_that_train_are_listed_by_rate_without_and_with_warm_up():
+    arms = {"rezero_nowarm": {1e-3: [30.0, 30.0, 5.0], 2e-3: [0.0] * 3}, "preln_nowarm_anchored": {1e-3: [30.0] * 3}}
+    evidence = gathered(on_rates("toy", {**arms, "rezero_warm": {2e-3: [29.0, 30.0, 30.0]}}))["toy"]
+    without, with_ramp = by_rate(evidence, sorted(arena(evidence), key=lambda entry: entry.scheme))
+    assert without["columns"] == ["scheme", "0.001", "0.002"] and with_ramp["columns"] == ["scheme", "0.002"]
+    assert without["rows"] == [["Pre-LN", "3/3 (30.0-30.0)", "-"], ["ReZero", "2/3 (5.0-30.0)", "0/3 (0.0-0.0)"]]
+    assert with_ramp["rows"] == [["Pre-LN", "-"], ["ReZero", "3/3 (29.0-30.0)"]]
 
 
 def test_costs_are_over_those_of_pre_ln(entries):

@@ -10,7 +10,7 @@ import pytest
 from ln_repro.claims.arms import LOCK, Arms, own_settings
 from ln_repro.claims.evidence import Arm, Evidence, gather
 from ln_repro.claims.judge import evidence_of
-from tests.claims.made import EPOCHS, RATE, gathered, made, made_experiment, made_runs, named, on_rates
+from tests.claims.made import EPOCHS, RATE, gathered, held, made, made_experiment, made_runs, named, on_rates
 
 
 def ids(found: Evidence) -> set[str]:
@@ -48,7 +48,7 @@ def test_a_run_at_another_rate_is_evidence_of_the_arm_at_that_rate_and_of_the_ex
 
 def test_a_variation_stands_apart_and_still_counts_as_the_best_arm() -> None:
     others = [made("toy_preln_warm", seed, 60.0, init="fairseq") for seed in (1, 2, 3)]
-    others += [made("toy_preln_nowarm", seed, 90.0, init="fairseq") for seed in (1, 2)]  # too few to compare with
+    others += [made("toy_preln_nowarm", seed, 65.0, init="fairseq") for seed in (1, 2)]  # too few to compare with
     found = gathered([*made_runs("toy", {"postln_warm": {}}), *others])["toy"]
     assert [*found.arms] == ["postln_warm"] and "preln_warm" not in found.rates
     assert {name: [*one.arms] for name, one in found.others.items()} == {"init=fairseq": ["preln_warm", "preln_nowarm"]}
@@ -87,6 +87,13 @@ def test_relative_bleu_is_of_the_best_arm_of_the_same_size_with_at_most_as_many_
     found = evidence_of(runs, lambda exp: known.get(exp.partition("_")[2]), {})["toy"]
     relative = {arm: found.relative_bleu(found.arms[arm][3]) for arm in arms}
     assert relative == {"postln_warm": 20 / 40, "preln_warm": 25 / 40, "preln_nowarm": 1.0, "deepnorm_warm": 1.0}
+
+
+def test_an_arm_of_few_seeds_is_the_best_only_if_none_of_three_would_train_beside_it() -> None:
+    few, three = [50.0] * 2, [45.0] * 3
+    assert held({"one": {1.0: few}, "other": {1.0: three}}).best(made("toy_postln_warm"))[0] == 45.0
+    found = held({"one": {1.0: few}, "other": {1.0: [0.0] * 3}})
+    assert found.best(made("toy_postln_warm"))[0] == 50.0 and found.trained(found.arms["one"][1])
 
 
 def test_progress_and_skill_are_known_where_the_entropies_of_the_corpus_are() -> None:

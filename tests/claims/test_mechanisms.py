@@ -128,8 +128,8 @@ def test_the_changes_of_the_output_that_the_documents_report() -> None:
     small = between(toy.others["model.branch_gain=0.343"], "postln_nowarm")
     capped = between(toy.others["optimizer.max_relative_update=0.0066"], "postln_nowarm")
     readme, fidelity = read("README.md"), read("docs/fidelity.md")
-    assert f"by {low} to {high} times its norm, whereas" in readme
-    assert f"Pre-LN trains with a change of {low_pre} to {high_pre}" in readme
+    assert f"by {low} to {high} times its norm, and with smaller" in readme
+    assert f"Pre-LN trains in spite of a change of {low_pre} to {high_pre}" in readme
     assert f"by {low} to {high} times its norm where Post-LN fails, by {low_pre} to {high_pre} in Pre-LN" in fidelity
     assert f"during warm-up it stays below {warm}" in fidelity
     assert f"with small initial branches by {small[0]} to {small[1]}" in fidelity
@@ -152,11 +152,7 @@ def test_the_vanishing_gradients_that_the_documents_report() -> None:
         (True, True, False): 4, (True, True, True): 4, (True, False, True): 7,
     }  # fmt: skip
     assert fisher_exact(4, 8, 7, 7) == pytest.approx(0.077, abs=5e-4)
-    readme, fidelity = read("README.md"), read("docs/fidelity.md")
-    assert (
-        "all 16 that do not train have vanishing gradients in the lower decoder layers, but so do 4 of the 29 that do"
-        in readme
-    )
+    fidelity = read("docs/fidelity.md")
     assert "In 12 runs" in fidelity and "all 18 others" in fidelity and "11 of the 15 predictions" in fidelity
 
 
@@ -171,7 +167,7 @@ def test_the_schemes_that_train_without_warm_up_by_rate_as_the_documents_report(
     assert trained("ngpt", 0.016) == (5, 5) and trained("residual", 0.004) == (3, 3) and trained("b2t", 0.004) == (1, 3)
     assert {trained(scheme, 0.004)[0] for scheme in ("deepnorm", "admin", "hybridnorm", "postln")} == {0}
     assert (trained("preln", 0.004), trained("preln", 0.008), trained("subln", 0.008)) == ((5, 5), (2, 5), (4, 5))
-    assert "(five of five seeds; at 0.008, two of five)" in read("README.md")
+    assert "use Pre-LN up to 0.004, LN-Scaling, Peri-LN or ReZero at 0.008, and nGPT" in read("README.md")
     assert "Sub-LN on four of five (87 to 98), Pre-LN on two of five" in read("docs/observations.md")
     for scheme in "normformer residual mixln b2t dyt hybridnorm deepnorm admin tfixup".split():
         hits, seeds = trained(scheme, 0.008)
@@ -212,7 +208,7 @@ def test_the_scores_with_scaled_gradients_that_the_documents_report() -> None:
     none, warm = "postln_nowarm_sgd", "postln_warm_sgd"
     assert (trained(scaled, "postln_nowarm", 0.002), trained(scaled, "postln_warm", 0.002)) == (0, 5)
     assert f"at most {scores(scaled, 'postln_nowarm', 0.002)[1]} BLEU" in fidelity
-    assert "Post-LN trains on none of five seeds, under Adam or SGD" in readme
+    assert "Post-LN without warm-up still trains on none of five seeds, under either" in readme
     assert {trained(scaled, arm, rate) for arm in (none, warm) for rate in (0.1, 0.5, 2.0)} == {0}
     assert trained(toy, "preln_nowarm_sgd", 0.5) == 5
     assert "At 0.5, Pre-LN trains without warm-up on five of five seeds, Post-LN on none" in fidelity

@@ -15,6 +15,7 @@ from ln_repro.claims.metrics import BLEU
 from ln_repro.claims.rates import BestRates, Ceilings, ReportCeiling, TrainsWhereFails
 from ln_repro.claims.sensitivity import sensitivity, sensitivity_interval
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
+from ln_repro.claims.words import arm_words
 from ln_repro.records.archive import Run
 from tests.claims.made import held, made
 
@@ -228,27 +229,46 @@ def test_one_arm_trains_at_a_rate_where_another_fails(trains: Curve, fails: Curv
     assert (found.verdict, bool(found.needs)) == (verdict, verdict == INCONCLUSIVE), found.words
 
 
-def at_best(first: dict[float, tuple[float, float]], noise: float = 0.1, seeds: int = 5) -> Finding:
-    """Return the finding where the first arm has BLEU and loss at rates, and the second a BLEU of 30."""
+def around(best: float) -> dict[float, dict[int, Run]]:
+    """Return runs at rates on both sides of an arm's best, which they do not reach."""
+    return {rate: {seed: made(seed=seed, loss=9.0) for seed in range(1, 6)} for rate in (best / 8, best * 8)}
+
+
+def at_best(
+    first: dict[float, tuple[float, float]], noise: float = 0.1, seeds: int = 5, alone: bool = False
+) -> Finding:
+    """Return the finding where the first arm has BLEU and loss at rates, and the second a BLEU of 30 at 1.
+
+    Unless ``alone``, the second was also run at other rates, at which it is worse.
+    """
     rates = {
         rate: {seed: made(seed=seed, bleu=bleu + noise * (-1) ** seed, loss=loss) for seed in range(1, seeds + 1)}
         for rate, (bleu, loss) in first.items()
     }
-    other = {1.0: {seed: made(seed=seed, bleu=30.0) for seed in range(1, 6)}}
+    other = {1.0: {seed: made(seed=seed, bleu=30.0) for seed in range(1, 6)}} | ({} if alone else around(1.0))
     return BestRates(ONE, OTHER, BLEU, -1, 1).judge(Evidence({}, {ONE: rates, OTHER: other}))
 
 
 def test_the_best_rate_has_the_lowest_validation_loss_and_not_the_highest_bleu() -> None:
-    found = at_best({1.0: (40.0, 3.0), 2.0: (30.2, 2.0)})
+    found = at_best({1.0: (40.0, 3.0), 2.0: (30.2, 2.0), 4.0: (40.0, 3.0)})
     assert found.verdict == REPRODUCED and "(at 2 and 1)" in found.words and len(found.runs) == 10
+    assert at_best({1.0: (40.0, 3.0), 2.0: (30.2, 2.0)}).needs == "higher rates of Pre-LN without warm-up (anchored)"
     assert at_best({1.0: (30.2, 3.0), 2.0: (40.0, 2.0)}).needs == "higher rates of Pre-LN without warm-up (anchored)"
     assert at_best({1.0: (30.2, 3.0), 2.0: (40.0, 2.0), 4.0: (30.2, 3.0)}).verdict == CONTRADICTED
     assert at_best({1.0: (30.5, 3.0)}, noise=1.0).verdict == INCONCLUSIVE
     assert at_best({1.0: (30.2, 3.0)}, seeds=4).needs == "5 seeds at 1"
 
 
+def test_two_arms_are_not_comparable_where_the_second_may_be_better_at_further_rates() -> None:
+    first = {seed: made(seed=seed, bleu=30.0) for seed in range(1, 6)}
+    arms = {ONE: {1.0: first} | around(1.0), OTHER: {1.0: first}}
+    found = BestRates(ONE, OTHER, BLEU, -1, 1).judge(Evidence({}, arms))
+    assert (found.verdict, found.needs) == (INCONCLUSIVE, f"higher rates of {arm_words(OTHER)}")
+
+
 def test_a_best_rate_without_others_is_not_called_the_best() -> None:
-    assert at_best({1.0: (30.2, 3.0)}).plain.startswith("at 1, the only rate run with 3 seeds or more, BLEU of")
+    one = at_best({1.0: (30.2, 3.0)}, alone=True)
+    assert one.plain.startswith("at 1, the only rate run with 3 seeds or more, BLEU of")
     assert at_best({1.0: (30.2, 3.0), 2.0: (30.2, 4.0)}).plain.startswith("at the best rate of each, BLEU of")
 
 
@@ -259,7 +279,8 @@ def test_a_best_rate_without_others_is_not_called_the_best() -> None:
 def test_more_than_comparable_is_neither_reproduced_nor_contradicted(bleu: float, verdict: str, answer: str) -> None:
     arms = {arm: {1.0: {seed: made(seed=seed, bleu=at + 0.1 * (-1) ** seed * (arm == ONE)) for seed in range(1, 6)}}
             for arm, at in ((ONE, bleu), (OTHER, 30.0))}  # fmt: skip
-    arms[ONE] |= {rate: {seed: made(seed=seed, loss=5.0) for seed in range(1, 6)} for rate in (0.5, 2.0)}  # it is best
+    for rates in arms.values():
+        rates |= around(1.0)
     found = BestRates(ONE, OTHER, BLEU, -1, 1, (-math.inf, -1), "better").judge(Evidence({}, arms))
     assert (found.verdict, found.answer) == (verdict, answer)
     assert bool(found.needs) == (verdict == INCONCLUSIVE and not answer)  # more seeds help at a limit

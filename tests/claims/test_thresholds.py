@@ -163,8 +163,8 @@ def best_edge(one: BestRates, name: str) -> Edge:
     if name == "CURVE_SEEDS":
         lower = held({one.first: {4.0: [30.0] * 3}}, loss=3.0)
         found = Evidence({}, {**found.rates, one.first: {**found.rates[one.first], **lower.rates[one.first]}})
-    around = held({one.first: {0.5: [20.0] * 5, 2.0: [20.0] * 5}}, loss=5.0)  # 1.0 is the best rate
-    found = Evidence({}, {**found.rates, one.first: {**found.rates[one.first], **around.rates[one.first]}})
+    around = held({arm: {0.5: [20.0] * 5, 2.0: [20.0] * 5} for arm in one.compared}, loss=5.0)  # 1.0 is the best rate
+    found = Evidence({}, {arm: {**found.rates[arm], **around.rates[arm]} for arm in one.compared})
     past = {"low": one.low + 0.1, "high": one.high - 0.1, "contradicted": (-math.inf, one.low - 0.1)}.get(name)
     return found, {"CURVE_SEEDS": INCONCLUSIVE, "contradicted": CONTRADICTED}.get(name, REPRODUCED), past
 

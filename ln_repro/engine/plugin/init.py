@@ -1,6 +1,6 @@
 """Initialisation of the model's matrices.
 
-It changes the gradients at initialisation by factors of 2 to 5, so nothing is left to the defaults of a library:
+It changes the gradients at initialisation by a factor of up to 4, so nothing is left to the defaults of a library:
 
 =================  ==================================  ===========================  ============
 name               attention                           feed-forward                 biases
