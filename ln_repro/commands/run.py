@@ -50,7 +50,8 @@ def run_parser() -> argparse.ArgumentParser:
 
 HELP = """\
 The same command resumes an interrupted run; rerun=true starts it anew.
-Common settings: seed=N lr=X norm=NAME train.max_epoch=N train.device=cpu
+-m runs every combination: -m exp=A,B seed=1,2.
+Common options: seed=N lr=X norm=NAME train.max_epoch=N train.device=cpu
     tracker=none probe=all
 --cfg job prints the whole configuration of an experiment; any value in it can
     be changed with key=value.

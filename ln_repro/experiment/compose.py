@@ -248,7 +248,7 @@ def _one_line(error: Exception) -> str:
         return f"{group}: there is no {choice!r}{nearest(choice, known)}{own.get(group, '')}"
     if unknown := re.search(r"Could not override '([^']+)'", text):
         settings = compose([f"exp={next(iter(registered(CONF)))}"])
-        return f"{unknown[1]}: no such setting{nearest(unknown[1], list(flat(settings)))}"
+        return f"{unknown[1]}: no such option{nearest(unknown[1], list(flat(settings)))}"
     if text.startswith("Config group override must be"):
         return "a group (data, exp, model, norm, ...) expects the name of one of its files, not null or a number"
     if "You must specify 'exp'" in text:

@@ -64,7 +64,7 @@ def _explain(detail: Any, prefix: str) -> str:
     message = detail["msg"].removeprefix("Value error, ")
     message = message[0].lower() + message[1:]
     if detail["type"] == "extra_forbidden":
-        return f"{key}: no such setting"
+        return f"{key}: no such option"
     if detail["type"] in ("value_error", "missing"):
         return message if detail["type"] == "value_error" else f"{key}: is not set"
     value = detail["input"]

@@ -53,7 +53,7 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
     ("line", "message"),
     [
         ("run", "exp: no experiment is given; use exp=NAME"),
-        (f"run {TOY} +new=1", "new: no such setting"),
+        (f"run {TOY} +new=1", "new: no such option"),
         (f"run {TOY} lr=-1", "lr: input should be greater than 0, got -1"),
         (f"run {TOY} data.only=test", "data.only: a run needs the whole corpus"),
         (f"run {TOY} --cgf job", "unrecognized arguments: --cgf"),
@@ -194,7 +194,7 @@ def test_experiments_of_ones_own_are_run_listed_shown_and_swept(own, runs, call)
         (b"arms: []", "mine.yaml.arms: list should have at least 1 item"),
         (b"arms: postln_warm", "mine.yaml.arms: input should be a valid list, got 'postln_warm'"),
         (b"arms: [postln_warm]\noverrides: [lr=1]", "mine.yaml.overrides.0: input should be a valid list, got 'lr=1'"),
-        (b"arms: [postln_warm]\nseeds: 3", "mine.yaml.seeds: no such setting"),
+        (b"arms: [postln_warm]\nseeds: 3", "mine.yaml.seeds: no such option"),
         (b"- postln_warm", "mine.yaml: expected keys with values, found a list"),
         (b"arms: [\xff]", "mine.yaml: settings must be UTF-8 text, but 'utf-8' codec can't decode"),
     ],

@@ -76,12 +76,12 @@ def test_every_file_of_a_group_can_be_chosen(group):
         ("exp=null", r"^a group \(data, exp, model, norm, ...\) expects the name of one of its files, not null or a"),
         ("norm=prelm", r"^norm: there is no 'prelm'; nearest: preln"),
         ("norm=own", r"^norm\.file: give norm=NAME norm\.file=PATH"),
-        ("lrr=1", r"^lrr: no such setting; nearest: lr"),
+        ("lrr=1", r"^lrr: no such option; nearest: lr"),
         ("lr", r"^expected key=value, got 'lr'"),
         ("setting=nope", r"^setting: there is no 'nope'; known: bert, iwslt"),
         ("lr=${nope}", r"'nope' not found"),
         ("seed=1,2", r"^seed=1,2: several values need -m"),
-        ("x" * 300 + "=1", r"too long|no such setting"),
+        ("x" * 300 + "=1", r"too long|no such option"),
     ],
 )
 def test_a_wrong_override_is_named_in_one_line(override, message):

@@ -153,7 +153,7 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy():
         ({"exp": ""}, "exp: "),
         ({"data__source_lang": "de/../de"}, "data.source_lang: "),
         ({"train__max_epoch": 10**20}, "train.max_epoch: input should be less than or equal to 10000"),
-        ({"train__nope": 1}, "train.nope: no such setting"),
+        ({"train__nope": 1}, "train.nope: no such option"),
     ],
     ids=str,
 )
