@@ -1,8 +1,9 @@
 """Ceilings and best rates of arms over a grid of learning rates, and how many of their seeds train."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from statistics import fmean
 from typing import NamedTuple
 
@@ -14,6 +15,9 @@ from ln_repro.records.archive import Run
 CURVE_SEEDS = 3
 """Minimum number of seeds for a rate to count; a verdict needs `SEEDS` at those that decide about the ceiling."""
 MANY = f"{CURVE_SEEDS} seeds or more"
+Measure = Callable[[Run], float]
+NLL: Measure = attrgetter("nll")
+LOSS: Measure = attrgetter("loss")
 SIGNIFICANT = 0.05
 """Significance level of Fisher's exact test on the numbers of seeds that train."""
 
@@ -77,7 +81,7 @@ def ceiling(evidence: Evidence, arm: str) -> Ceiling:
         above = None
     deciding = {top, above}
     if top is None and above is not None:
-        deciding |= {_lowest_nll(evidence, arm), max(counts)}
+        deciding |= {_lowest(usable_curve(evidence, arm), NLL), max(counts)}
     few = tuple(sorted(rate for rate in deciding if rate is not None and counts[rate].runs < SEEDS))
     return Ceiling(top, above, counts, few)
 
@@ -87,24 +91,28 @@ def best_rate(evidence: Evidence, arm: str) -> tuple[Rate, dict[int, Run]] | Non
     curve = usable_curve(evidence, arm)
     if not curve:
         return None
-    rate = min(curve, key=lambda rate: fmean(run.loss for run in curve[rate]))
+    rate = _lowest(curve, LOSS)
     return rate, {run.seed: run for run in curve[rate]}
 
 
-def better_beyond(evidence: Evidence, arm: str) -> str:
+def better_beyond(evidence: Evidence, arm: str, measure: Measure = NLL) -> str:
     """Return whether "higher" or "lower" rates than those run may be better for an arm; empty if neither.
 
-    They may if its mean NLL is lowest at that end of its rates. A single rate whose runs are finite says "higher".
+    They may if the mean of a measure is lowest at that end of its rates. A single rate whose runs are finite says
+    "higher".
     """
-    best, curve = _lowest_nll(evidence, arm), usable_curve(evidence, arm)
-    if best == max(curve) and all(math.isfinite(run.nll) for run in curve[best]):
+    curve = usable_curve(evidence, arm)
+    if not curve:
+        return ""
+    best = _lowest(curve, measure)
+    if best == max(curve) and all(map(math.isfinite, map(measure, curve[best]))):
         return "higher"
     return "lower" if best == min(curve) else ""
 
 
-def _lowest_nll(evidence: Evidence, arm: str) -> Rate:
-    curve = usable_curve(evidence, arm)
-    return min(curve, key=lambda rate: (fmean(run.nll for run in curve[rate]), rate))
+def _lowest(curve: Mapping[Rate, Sequence[Run]], measure: Measure) -> Rate:
+    """Return the rate with the lowest mean of a measure; the lowest of several."""
+    return min(curve, key=lambda rate: (fmean(map(measure, curve[rate])), rate))
 
 
 class Difference(NamedTuple):

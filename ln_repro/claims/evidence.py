@@ -12,7 +12,7 @@ from ln_repro.records.archive import Run
 TRAINS, FAILS = 0.88, 0.44
 """A run trains at or above the first relative BLEU and fails below the second: 30 and 15 of the paper's 34 BLEU."""
 BEST_SEEDS = 3
-"""Minimum number of seeds of the best arm, which all runs are compared with, unless only others train (`best`)."""
+"""Minimum number of seeds of the best arm, which all runs are compared with, unless none with as many would train."""
 PRETRAINED_TRAINS = 0.8
 """A masked-LM run, which has no BLEU, trains at or above this progress from the unigram entropy to the best loss."""
 FINE_TUNED_FROM = {"preln": "preln_nowarm_linear_high", "postln": "postln_warm_linear"}
@@ -97,7 +97,7 @@ class Evidence:
         """Return the highest mean BLEU and the lowest mean NLL of any arm and rate, including variations.
 
         Only models of the same size as the run's are compared, trained for at most as many epochs. Arms with fewer than
-        `BEST_SEEDS` at a rate count only if no arm with as many would train in comparison with them.
+        `BEST_SEEDS` at a rate count only if no arm with as many would train in comparison with them, by BLEU.
         """
         key = (run.size, run.epochs)
         if key not in self._bests:

@@ -6,9 +6,12 @@ from dataclasses import dataclass, replace
 
 from ln_repro.claims.ceilings import (
     CURVE_SEEDS,
+    LOSS,
+    NLL,
     SIGNIFICANT,
     Ceiling,
     Difference,
+    Measure,
     alone,
     best_rate,
     better_beyond,
@@ -30,9 +33,9 @@ NEITHER = "neither trains here"
 """The answer where no rate that was run is enough for either arm (first amendment of the rules)."""
 
 
-def further_rates(evidence: Evidence, arms: Iterable[str]) -> str | None:
-    """Return the rates that may be better for these arms than those run; None if none may."""
-    sides = ((better_beyond(evidence, arm), arm) for arm in arms)
+def further_rates(evidence: Evidence, arms: Iterable[str], measure: Measure = NLL) -> str | None:
+    """Return the rates that may be better for these arms than those run, by a measure; None if none may."""
+    sides = ((better_beyond(evidence, arm, measure), arm) for arm in arms)
     return " and ".join(f"{side} rates of {arm_words(arm)}" for side, arm in sides if side) or None
 
 
@@ -253,7 +256,7 @@ class BestRates(OverRates):
         found = self._difference(place).judge(Evidence({self.first: one, self.second: other}))
         decided = found if len({*one} & {*other}) >= SEEDS else few
         deciding = {REPRODUCED: self.compared, CONTRADICTED: self.compared[:1]}.get(decided.verdict, ())
-        if needs := further_rates(evidence, deciding):
+        if needs := further_rates(evidence, deciding, LOSS):
             decided = replace(decided, verdict=INCONCLUSIVE, needs=needs)
         return replace(decided, words=f"{found.words} (at {rates})", runs=[*one.values(), *other.values()],
                        plain=found.plain)  # fmt: skip

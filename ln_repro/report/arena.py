@@ -34,7 +34,7 @@ COST_NOTES = (
 )
 
 
-RATE_NOTE = "seeds that train, and in brackets the lowest and the highest BLEU of all seeds, by peak learning rate"
+RATE_NOTE = "seeds that train, by peak learning rate (lowest and highest BLEU; 0 if numbers became infinite or NaN)"
 
 
 def arena_tables(entries: Sequence[Entry], costs: Costs) -> list[Table]:

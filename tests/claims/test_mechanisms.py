@@ -129,7 +129,8 @@ def test_the_changes_of_the_output_that_the_documents_report() -> None:
     capped = between(toy.others["optimizer.max_relative_update=0.0066"], "postln_nowarm")
     readme, fidelity = read("README.md"), read("docs/fidelity.md")
     assert f"by {low} to {high} times its norm, and with smaller" in readme
-    assert f"Pre-LN trains in spite of a change of {low_pre} to {high_pre}" in readme
+    assert f"Pre-LN trains in spite of {low_pre} to {high_pre}" in readme
+    assert f"none of five trains at {capped[0]} to {capped[1]}" in readme
     assert f"by {low} to {high} times its norm where Post-LN fails, by {low_pre} to {high_pre} in Pre-LN" in fidelity
     assert f"during warm-up it stays below {warm}" in fidelity
     assert f"with small initial branches by {small[0]} to {small[1]}" in fidelity

@@ -7,12 +7,12 @@ from itertools import product
 import pytest
 from scipy import stats
 
-from ln_repro.claims.ceilings import ceiling
+from ln_repro.claims.ceilings import LOSS, ceiling
 from ln_repro.claims.criteria import Finding
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import fisher_exact, prediction_interval
 from ln_repro.claims.metrics import BLEU
-from ln_repro.claims.rates import BestRates, Ceilings, ReportCeiling, TrainsWhereFails
+from ln_repro.claims.rates import BestRates, Ceilings, ReportCeiling, TrainsWhereFails, further_rates
 from ln_repro.claims.sensitivity import sensitivity, sensitivity_interval
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
 from ln_repro.claims.words import arm_words
@@ -264,6 +264,25 @@ def test_two_arms_are_not_comparable_where_the_second_may_be_better_at_further_r
     arms = {ONE: {1.0: first} | around(1.0), OTHER: {1.0: first}}
     found = BestRates(ONE, OTHER, BLEU, -1, 1).judge(Evidence({}, arms))
     assert (found.verdict, found.needs) == (INCONCLUSIVE, f"higher rates of {arm_words(OTHER)}")
+    arms[ONE][1.0] = {seed: made(seed=seed, bleu=20.0) for seed in range(1, 6)}  # whatever the second may reach
+    assert BestRates(ONE, OTHER, BLEU, -1, 1, (-math.inf, -1)).judge(Evidence({}, arms)).verdict == CONTRADICTED
+
+
+def test_the_edge_is_that_of_the_measure_that_chooses_the_rate() -> None:
+    """At the highest rate, the NLL is lowest and the smoothed loss is not; only the latter chooses."""
+    arms = {
+        arm: {rate: {seed: made(seed=seed, bleu=30.0, loss=loss) for seed in range(1, 6)}
+              for rate, loss in ((0.5, 5.0), (1.0, 3.0), (2.0, 4.0))}
+        for arm in (ONE, OTHER)
+    }  # fmt: skip
+    for runs in arms.values():
+        for run in runs[2.0].values():
+            for epoch in run.record["epochs"]:
+                epoch["valid_nll_loss"] = 0.5
+    evidence = Evidence({}, arms)
+    assert further_rates(evidence, (ONE,)) == f"higher rates of {arm_words(ONE)}"
+    assert further_rates(evidence, ("another",)) is further_rates(evidence, (ONE,), LOSS) is None
+    assert BestRates(ONE, OTHER, BLEU, -1, 1).judge(evidence).verdict == REPRODUCED
 
 
 def test_a_best_rate_without_others_is_not_called_the_best() -> None:
