@@ -18,7 +18,7 @@ from ln_repro.report.reproduction import arm_of
 from ln_repro.report.tables import Table, signatures
 from ln_repro.report.theory_panels import Panel, described, measured
 
-POINTS = 100
+POINTS = 60
 """Maximum number of points of a training curve."""
 Arm = dict[str, Any]
 ASSETS = Path(__file__).parent / "assets"

@@ -63,7 +63,7 @@ def test_it_is_one_file_whose_links_lead_somewhere(text: str) -> None:
             assert link[1:] in reader.ids
         else:
             assert link == "data:," or (RESULTS / link).is_file(), link
-    assert len(text.encode()) < 2_000_000
+    assert len(text.encode()) < 1_500_000
 
 
 def test_what_a_claim_says_cannot_break_the_page() -> None:
