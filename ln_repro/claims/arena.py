@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, geometric_mean
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,30 +12,47 @@ from ln_repro.claims.ceilings import Ceiling, best_rate, ceiling
 from ln_repro.claims.evidence import Evidence, Rate
 from ln_repro.claims.intervals import Interval
 from ln_repro.claims.metrics import VALID_LOSS, at, reached
-from ln_repro.claims.probes import uneven_gradients
+from ln_repro.claims.probes import unevenness_after
 from ln_repro.claims.sensitivity import arm_sensitivity, shared_rates
 from ln_repro.records.archive import Run
 
 LEAST_SCHEMES = 3
 """Minimum number of schemes to show; Pre-LN and Post-LN alone are compared by the arms and the rates."""
 REFERENCE = "preln"
-RANK_SAMPLES = 10_000
-"""Number of bootstrap samples for ranks."""
+SAMPLES = 10_000
+"""Number of bootstrap samples."""
 LEAST_BATCHES = 5
 """Minimum number of mini-batches per probe: the norm of a mean over fewer is mostly noise."""
+PROBED = (0.15, 0.3, 0.45, 0.6, 0.75, 0.9)
+"""Parts of a run after which gradients are compared: runs that are probed more often have no greater maximum."""
 PART = 0.5
 """Epochs are counted until the validation loss that Pre-LN has after this part of its training."""
 UNRAMPED = {"preln": "preln_nowarm_anchored"}
 """The arm without warm-up if it is not named ``SCHEME_nowarm``: the one with the same tail as with warm-up."""
 
 
+class Improvement(NamedTuple):
+    """The probability that a run of a scheme has a higher BLEU than one of Pre-LN (Agarwal et al. 2021)."""
+
+    mean: float
+    interval: Interval  # 95 %, bootstrap over the seeds of both
+
+
+class Unevenness(NamedTuple):
+    """The largest over the smallest gradient of W2 in a decoder layer, as geometric means over runs."""
+
+    start: float
+    later: float  # the largest at the points `PROBED`
+    runs: int
+    batches: int  # of a probe, at least
+
+
 @dataclass(frozen=True)
 class Entry:
     """The results of a scheme, at the arm and the learning rate with its lowest mean validation loss.
 
-    ``improvement`` is the probability that its BLEU is higher than that of Pre-LN, for one random seed of each (Agarwal
-    et al. 2021); NaN without runs of Pre-LN. ``epochs`` is the mean number of epochs to the reference loss over that of
-    Pre-LN; infinite if some run does not reach it.
+    ``epochs`` is the mean number of epochs to the reference loss over that of Pre-LN; infinite if some run does not
+    reach it.
     """
 
     scheme: str  # its name in `conf/norm`
@@ -42,12 +60,12 @@ class Entry:
     rate: Rate
     runs: Sequence[Run]  # in the order of their seeds
     rank: Interval  # 95 % bootstrap interval of its rank by mean BLEU
-    improvement: float
+    improvement: Improvement | None  # None for Pre-LN, and without runs of it
     epochs: float
     without: Ceiling  # without warm-up
     with_ramp: Ceiling
     sensitivity: float | None  # over the rates that all schemes share, without warm-up, in bits; None if unknown
-    unevenness: tuple[float, float] | None  # before training and the largest during it; geometric means over runs
+    unevenness: Unevenness | None  # None without probes
 
     @property
     def bleus(self) -> list[float]:
@@ -77,7 +95,8 @@ def arena(evidence: Evidence) -> list[Entry]:
         without, with_ramp = arms_of(scheme)
         sensitivity, _ = arm_sensitivity(evidence, without, rates) or (None, None)
         entries.append(Entry(
-            scheme, arm, rate, runs, ranks[scheme], _improvement(runs, reference), _epochs(runs, reference),
+            scheme, arm, rate, runs, ranks[scheme], None if runs is reference else _improvement(runs, reference),
+            _epochs(runs, reference),
             ceiling(evidence, without), ceiling(evidence, with_ramp), sensitivity, _unevenness(runs),
         ))  # fmt: skip
     return sorted(entries, key=lambda entry: -fmean(entry.bleus))
@@ -86,15 +105,20 @@ def arena(evidence: Evidence) -> list[Entry]:
 def _ranks(scores: Mapping[str, Sequence[float]]) -> dict[str, Interval]:
     """Return the 95 % bootstrap interval of each rank, from seeds drawn with replacement; ties share their mean."""
     draw = np.random.default_rng(0)
-    means = np.array([draw.choice(of, (RANK_SAMPLES, len(of))).mean(axis=1) for of in scores.values()])
+    means = np.array([draw.choice(of, (SAMPLES, len(of))).mean(axis=1) for of in scores.values()])
     better, equal = (compare(means, means[:, None]).sum(axis=1) for compare in (np.greater, np.equal))
     cuts = np.quantile(better + (equal + 1) / 2, [0.025, 0.975], axis=1)
     return {name: (float(low), float(high)) for name, low, high in zip(scores, *cuts, strict=True)}
 
 
-def _improvement(runs: Sequence[Run], reference: Sequence[Run]) -> float:
-    wins = [(one.bleu > other.bleu) + 0.5 * (one.bleu == other.bleu) for one in runs for other in reference]
-    return fmean(wins) if wins else math.nan
+def _improvement(runs: Sequence[Run], reference: Sequence[Run]) -> Improvement | None:
+    wins = np.array([[(one.bleu > other.bleu) + 0.5 * (one.bleu == other.bleu) for other in reference] for one in runs])
+    if not wins.size:
+        return None
+    draw = np.random.default_rng(0)
+    own, others = (draw.multinomial(seeds, [1 / seeds] * seeds, SAMPLES) / seeds for seeds in wins.shape)
+    low, high = np.quantile((own @ wins * others).sum(axis=1), [0.025, 0.975])
+    return Improvement(float(wins.mean()), (float(low), float(high)))
 
 
 def _epochs(runs: Sequence[Run], reference: Sequence[Run]) -> float:
@@ -106,8 +130,12 @@ def _epochs(runs: Sequence[Run], reference: Sequence[Run]) -> float:
     return own / others if math.isfinite(others) else math.nan
 
 
-def _unevenness(runs: Sequence[Run]) -> tuple[float, float] | None:
-    probed = [[*ratios.values()] for run in runs if len(ratios := uneven_gradients(run, LEAST_BATCHES)) > 1]
+def _unevenness(runs: Sequence[Run]) -> Unevenness | None:
+    measured = [(run, [unevenness_after(run, part, LEAST_BATCHES) for part in (0.0, *PROBED)]) for run in runs]
+    probed = [(run, ratios) for run, ratios in measured if not any(map(math.isnan, ratios))]
     if not probed:
         return None
-    return geometric_mean(first for first, *_ in probed), geometric_mean(max(later) for _, *later in probed)
+    start = geometric_mean(ratios[0] for _, ratios in probed)
+    later = geometric_mean(max(ratios[1:]) for _, ratios in probed)
+    sizes = (event.get("batches", 0) for run, _ in probed for event in run.events)
+    return Unevenness(start, later, len(probed), min(size for size in sizes if size >= LEAST_BATCHES))

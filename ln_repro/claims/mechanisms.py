@@ -4,7 +4,6 @@ A cause should be present in runs that fail, absent in runs that train at the sa
 the failing arm train. The first two are observed by probes, the third by an intervention, see ``conf/grid/mechanisms``.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -31,9 +30,17 @@ class Mechanism:
     threshold: float | None  # above which theory predicts failure; None: the largest value in any run that trains
     option: str  # the setting of the intervention
 
-    def largest(self, run: Run) -> float:
-        """Return the maximum over the first updates; NaN if the run was not probed."""
-        return max((value for update, value in self.of(run).items() if update <= START), default=math.nan)
+    def largest(self, *groups: Sequence[Run]) -> list[list[float]]:
+        """Return the maxima over the first updates of the probed runs of each group.
+
+        Only runs with a probe wherever all of the first group have one count: with fewer probes, a maximum is lower.
+        """
+        curves = [[curve for run in runs if (curve := self._first(run))] for runs in groups]
+        shared = set.intersection(*map(set, curves[0])) if curves[0] else set()
+        return [[max(curve.values()) for curve in of_group if curve.keys() >= shared] for of_group in curves]
+
+    def _first(self, run: Run) -> dict[int, float]:
+        return {update: value for update, value in self.of(run).items() if update <= START}
 
 
 def instability(run: Run) -> dict[int, float]:
@@ -109,10 +116,7 @@ def assess(evidence: Evidence) -> list[Assessment]:
 
 def _assess(mechanism: Mechanism, evidence: Evidence, failing: Sequence[Run], training: Sequence[Run]) -> Assessment:
     changed = evidence.others.get(mechanism.option, Evidence()).arms.get(FAILING, {}).values()
-    at_failure, at_success, after = (
-        [value for run in runs if not math.isnan(value := mechanism.largest(run))]
-        for runs in (failing, training, changed)
-    )
+    at_failure, at_success, after = mechanism.largest(failing, training, [*changed])
     limit = mechanism.threshold if mechanism.threshold is not None else max(at_success, default=None)
 
     def above(values: Sequence[float]) -> Count:

@@ -9,6 +9,8 @@ from ln_repro.records.archive import Run
 
 WEIGHT = "decoder.w2"
 """The weight whose gradients the paper compares over layers."""
+NEAR = 0.05
+"""Maximum distance of a probe from the point of a run that it is to represent, as a part of the run."""
 
 
 def probes(run: Run, name: str, batches: int = 1) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -37,3 +39,13 @@ def unevenness(norms: Sequence[float]) -> float:
 def uneven_gradients(run: Run, batches: int = 1) -> dict[int, float]:
     """Return the unevenness of the gradients of W2 over decoder layers, by update."""
     return {update: unevenness(norms) for update, norms in layer_gradients(run, batches).items()}
+
+
+def unevenness_after(run: Run, part: float, batches: int) -> float:
+    """Return the unevenness of the gradients of W2 after a part of a run; NaN without a probe there.
+
+    The nearest probe counts, if it is within `NEAR`; at the start, only one before training.
+    """
+    found, updates = uneven_gradients(run, batches), run.record["updates"]
+    nearest = min(found, key=lambda at: abs(at / updates - part), default=math.inf)
+    return found[int(nearest)] if abs(nearest / updates - part) <= (NEAR if part else 0) else math.nan

@@ -12,7 +12,7 @@ from ln_repro.claims.depth import AtDepth
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import LOG, interval
 from ln_repro.claims.metrics import BLEU, FINAL_LOSS, FINAL_NLL
-from ln_repro.claims.probes import layer_gradients, unevenness
+from ln_repro.claims.probes import NEAR, layer_gradients, unevenness_after
 from ln_repro.claims.translation import FIRST, REGISTRY, TRAINED_BLEU, amended
 from ln_repro.claims.verdict import INCONCLUSIVE, all_of, verdict
 from ln_repro.claims.words import arm_words, spoken
@@ -30,8 +30,6 @@ PROBE_BATCHES = 100
 """Minimum number of mini-batches per probe; the noise of the mean gradient falls with the square root."""
 EVEN = 3.0
 """Maximum ratio of the largest to the smallest layer gradient of a well-conditioned scheme."""
-NEAR = 0.05
-"""Maximum distance of a probe from the point of a run that it is to represent, as a part of the run."""
 NON_INFERIOR_BLEU, NON_INFERIOR_LOSS = -0.3, 1.02
 """A scheme matches Post-LN if its BLEU minus Post-LN's, or the ratio of the losses, is within this limit."""
 FEW = 1 / 3
@@ -57,16 +55,6 @@ def _over_start(run: Run, reduce: Callable[[list[float]], float] = itemgetter(-1
     """Return the gradient after the ramp, the last layer's or as reduced, over the last layer's at the start."""
     start = gradients(run, 0, kind)
     return reduce(_after_ramp(run, kind)) / start[-1] if start else math.nan
-
-
-def _unevenness_after(run: Run, part: float) -> float:
-    """Return the ratio of the largest to the smallest layer gradient after a part of a run; NaN without a probe there.
-
-    The nearest probe counts, if it is within `NEAR`; at the start, only one before training.
-    """
-    probes, updates = layer_gradients(run, PROBE_BATCHES), run.record["updates"]
-    nearest = min(probes, key=lambda at: abs(at / updates - part), default=math.inf)
-    return unevenness(probes[int(nearest)]) if abs(nearest / updates - part) <= (NEAR if part else 0) else math.nan
 
 
 AFTER_RAMP = f"(W2 of the decoder, mean gradient of {PROBE_BATCHES} batches)"
@@ -121,7 +109,10 @@ class Even:
         )
 
     def judge(self, evidence: Evidence) -> Finding:
-        values = [evidence.values(self.arms, partial(_unevenness_after, part=part)) for part in CHECKPOINTS]
+        values = [
+            evidence.values(self.arms, partial(unevenness_after, part=part, batches=PROBE_BATCHES))
+            for part in CHECKPOINTS
+        ]
         if short := unmeasured(min(map(len, values)), len(evidence.seeds(self.arms)), self.arms):
             return short
         if any(math.isnan(value) for of_checkpoint in values for value in of_checkpoint):

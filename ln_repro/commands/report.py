@@ -8,6 +8,7 @@ from rich.table import Table
 
 from ln_repro.claims.arena import arena
 from ln_repro.claims.judge import claim_rows
+from ln_repro.claims.words import named
 from ln_repro.commands.archive import complaints, read_archive
 from ln_repro.commands.messages import say
 from ln_repro.errors import UserError
@@ -67,7 +68,7 @@ def arena_command(options: argparse.Namespace) -> int:
     setting = options.setting.removeprefix("corpus=")
     if setting not in entries:
         known = f"give one of: {', '.join(entries)}" if entries else "there is no setting with such records yet"
-        raise UserError(f"arena: no scheme has three seeds on {setting!r}; {known}")
+        raise UserError(f"arena: {setting!r} is no setting with a scheme of three seeds; {known}")
     ranked = entries[setting]
     if options.json:
         print(json.dumps(arena_data(ranked, kept.costs), indent=1, allow_nan=False))
@@ -79,4 +80,6 @@ def arena_command(options: argparse.Namespace) -> int:
             table.add_row(*row)
         console.print(*[""] * number, table, sep="\n", soft_wrap=True)
         console.print(*content["notes"], sep="\n", highlight=False)
+    if few := sorted({arm.partition("_")[0] for arm in evidence[setting].rates} - {entry.scheme for entry in ranked}):
+        say(f"left out, with fewer than three seeds at any rate: {', '.join(map(named, few))}")
     return complaints(kept.problems)

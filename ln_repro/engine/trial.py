@@ -44,7 +44,8 @@ def try_own_scheme(experiment: Experiment) -> None:
                     module.register_forward_hook(check)
             projection = stack.scheme.projection(model.width, 4)
             init.initialise([nn.Embedding(4, model.width, 1)], [stack], projection, experiment.init)
-            projection(stack(x, *context))
+            for training in (True, False):
+                projection(stack.train(training)(x, *context))
     except LnReproError:
         raise
     except (Exception, SystemExit) as error:

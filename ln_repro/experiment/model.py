@@ -57,8 +57,9 @@ class OwnNorm(Section):
             return values
         try:
             return {**values, "text": Path(values["path"]).read_text(encoding="utf-8")}
-        except (OSError, UnicodeDecodeError):
-            raise ValueError(f"norm.file: {values['path']} is not a Python file that can be read") from None
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "not UTF-8"
+            raise ValueError(f"norm.file: {values['path']} cannot be read ({reason}); give a Python file") from None
 
     @property
     def class_name(self) -> str:

@@ -18,17 +18,18 @@ COLUMNS = ("scheme", "BLEU", "seeds", "rate", "ramp", "rank", "P", "epochs", "w/
 NOTES = (
     "BLEU: mean at the rate of lowest validation loss, with or without a ramp (warm-up)",
     "rank: 95 % bootstrap interval over seeds at the chosen rate (too narrow with only three)",
-    "P: probability that a run has a higher BLEU than one of Pre-LN (ties count half)",
+    "P: probability that a run has a higher BLEU than one of Pre-LN (ties count half), likewise",
     "epochs: number needed to reach Pre-LN's loss halfway through training, relative to Pre-LN; it also depends on the "
     "rate and the ramp",
     "w/o, w/: largest rate at which four fifths of at least three seeds train, without and with a ramp; +: or larger",
 )
-COST_COLUMNS = ("scheme", "sensitivity", "uneven at start", "uneven later", "time", "memory")
+COST_COLUMNS = ("scheme", "sensitivity", "uneven at start", "later", "seeds", "batches", "time", "memory")
 COST_NOTES = (
     "sensitivity to the rate, without a ramp: mean NLL over the rates that all schemes with three or more rates share, "
     "minus that at the scheme's best rate, in bits; NLLs are capped at that of a model that ignores the source",
-    "uneven: largest over smallest gradient of W2 in a decoder layer, in the same runs, of 5 mini-batches or "
-    "more; geometric mean over seeds",
+    "uneven: largest over smallest gradient of W2 in a decoder layer, before training and the largest at six points "
+    "during it; geometric mean over the seeds that were probed, by the mean gradient of so many mini-batches (the "
+    "fewer, the more noise)",
     "time, memory: of an update, relative to Pre-LN's, on Multi30k (results/bench/schemes.json); memory is what the "
     "forward pass keeps for the backward pass",
 )
@@ -65,11 +66,11 @@ def _cell(evidence: Evidence, runs: Sequence[Run]) -> str:
 
 
 def _row(entry: Entry) -> list[str]:
-    low, high = (f"{round(rank)}" for rank in entry.rank)
+    low, high = f"{math.floor(entry.rank[0])}", f"{math.ceil(entry.rank[1])}"
     return [
         named(entry.scheme), f"{fmean(entry.bleus):.1f}", f"{len(entry.bleus)}", f"{entry.rate:g}",
         "yes" if "_warm" in entry.arm else "no", low if low == high else f"{low}-{high}",
-        "-" if entry.scheme == REFERENCE or math.isnan(entry.improvement) else f"{entry.improvement:.2f}",
+        "{:.2f}-{:.2f}".format(*entry.improvement.interval) if entry.improvement else "-",
         f"{entry.epochs:.2f}" if math.isfinite(entry.epochs) else "-",
         _limit(entry.without), _limit(entry.with_ramp),
     ]  # fmt: skip
@@ -80,7 +81,7 @@ def _cost(entry: Entry, costs: Costs) -> list[str]:
     return [
         named(entry.scheme),
         "-" if entry.sensitivity is None else f"{entry.sensitivity:.2f}",
-        *([f"{ratio:.3g}" for ratio in entry.unevenness] if entry.unevenness else ["-", "-"]),
+        *([f"{number:.3g}" for number in entry.unevenness] if entry.unevenness else ["-"] * 4),
         *([f"{number:.2f}" for number in cost] if cost else ["-", "-"]),
     ]
 
@@ -110,10 +111,13 @@ def arena_data(entries: Sequence[Entry], costs: Costs) -> list[dict[str, Any]]:
         without, with_ramp = ({"rate": limit.rate, "above": limit.above} if limit.rates else None
                               for limit in (entry.without, entry.with_ramp))  # fmt: skip
         time, memory = _time_and_memory(entry, costs) or (None, None)
+        improvement, interval = entry.improvement or (None, None)
+        start, later, probed, batches = entry.unevenness or [None] * 4
         found.append(json_ready({
             "scheme": entry.scheme, "arm": entry.arm, "rate": entry.rate, "bleu": entry.bleus, "rank": entry.rank,
-            "improvement": None if entry.scheme == REFERENCE else entry.improvement, "epochs": entry.epochs,
-            "ceiling_without_warmup": without, "ceiling_with_warmup": with_ramp,
-            "sensitivity": entry.sensitivity, "unevenness": entry.unevenness, "time": time, "memory": memory,
+            "improvement": improvement, "improvement_interval": interval, "epochs": entry.epochs,
+            "ceiling_without_warmup": without, "ceiling_with_warmup": with_ramp, "sensitivity": entry.sensitivity,
+            "unevenness": entry.unevenness and [start, later], "probed_seeds": probed, "probe_batches": batches,
+            "time": time, "memory": memory,
         }))  # fmt: skip
     return found

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ln_repro.claims.arena import arena
+from ln_repro.claims.arena import PROBED, Unevenness, arena
 from ln_repro.report.arena import arena_data, arena_tables, by_rate
 from ln_repro.report.figure_arena import draw_arena
 from tests.claims.made import gathered, made, on_rates
@@ -47,8 +47,10 @@ def test_schemes_with_the_same_mean_share_their_rank():
 
 
 def test_the_probability_of_improvement_counts_pairs_of_seeds(entries):
-    assert entries["deepnorm"].improvement == 1
-    assert entries["postln"].improvement == pytest.approx(2 / 9)  # 30.1 beats 29.8 and 30.0
+    assert entries["deepnorm"].improvement == (1, (1, 1)) and entries["preln"].improvement is None
+    mean, (low, high) = entries["postln"].improvement
+    assert mean == pytest.approx(2 / 9)  # 30.1 beats 29.8 and 30.0
+    assert low == 0 and 1 / 3 < high <= 1  # all three draws of a seed may be that of 29.0, or that of 30.1
 
 
 def test_ceilings_and_epochs_are_relative_to_the_grid_and_to_pre_ln(entries):
@@ -84,14 +86,21 @@ def test_the_figure_names_the_schemes(tmp_path):
     assert draw_arena(gathered(on_rates("toy", arms)), tmp_path) == []  # two schemes are in the figure of rates
 
 
-def test_the_unevenness_of_gradients_is_that_before_training_and_the_worst_after_it():
-    probes = {0: [2.0, 1.0], 200: [1.0, 4.0], 400: [1.0, 1.0]}
-    runs = on_rates("toy", {"preln_nowarm_anchored": {1e-3: [30.0] * 3}}, probes=probes)
+def test_the_unevenness_of_gradients_is_that_before_training_and_the_worst_of_six_points_after_it():
+    probes = {0: [2.0, 1.0], **{round(part * 300): [1.0, 1.0] for part in PROBED}, 135: [1.0, 4.0]}
+    more = {"probes": probes | {15: [9.0, 1.0]}, "losses": [5.0] * 3}  # at 15 there is no point, of 300 updates
+    runs = on_rates("toy", {"preln_nowarm_anchored": {1e-3: [30.0] * 3}}, **more)
     for event in runs[0].events:
         event.update(batches=4, values={"norm_of_mean": {"decoder.w2": [9.0, 1.0]}})  # too few to count
     (entry,) = arena(gathered(runs)["toy"])
-    assert entry.unevenness == pytest.approx((2.0, 4.0))
-    assert arena_tables([entry], {})[1]["rows"] == [["Pre-LN", "-", "2", "4", "1.00", "1.00"]]
+    assert entry.unevenness == pytest.approx((2.0, 4.0, 2, 100))
+    assert arena_tables([entry], {})[1]["rows"] == [["Pre-LN", "-", "2", "4", "2", "100", "1.00", "1.00"]]
+
+
+def test_a_run_that_was_not_probed_throughout_has_no_unevenness():
+    more = {"probes": {0: [2.0, 1.0], 45: [1.0, 1.0]}, "losses": [5.0] * 3}
+    (entry,) = arena(gathered(on_rates("toy", {"preln_nowarm_anchored": {1e-3: [30.0] * 3}}, **more))["toy"])
+    assert entry.unevenness is None
 
 
 def test_the_seeds_that_train_are_listed_by_rate_without_and_with_warm_up():
@@ -106,9 +115,9 @@ def test_the_seeds_that_train_are_listed_by_rate_without_and_with_warm_up():
 def test_costs_are_over_those_of_pre_ln(entries):
     _, table = arena_tables([*entries.values()], {"deepnorm": {"ratio": 0.8, "saved": 1.5}})
     assert table["rows"] == [
-        ["DeepNorm", "-", "-", "-", "1.25", "1.50"],
-        ["Pre-LN", "-", "-", "-", "1.00", "1.00"],
-        ["Post-LN", "-", "-", "-", "-", "-"],
+        ["DeepNorm", *["-"] * 5, "1.25", "1.50"],
+        ["Pre-LN", *["-"] * 5, "1.00", "1.00"],
+        ["Post-LN", *["-"] * 7],
     ]
 
 
@@ -125,7 +134,7 @@ def test_as_data_unknown_and_infinite_numbers_are_null(entries):
     assert deepnorm["ceiling_with_warmup"] is None and deepnorm["unevenness"] is None
     times = [(one["time"], one["memory"]) for one in found]
     assert times == [(1.25, 1.5), (1, 1), (None, None)]
-    never = replace(entries["postln"], epochs=math.inf, improvement=math.nan, unevenness=(1.5, math.inf))
+    never = replace(entries["postln"], epochs=math.inf, improvement=None, unevenness=Unevenness(1.5, math.inf, 3, 5))
     (one,) = arena_data([never], {})
     assert (one["epochs"], one["improvement"], one["unevenness"]) == (None, None, [1.5, None])
 
@@ -135,3 +144,9 @@ def test_the_command_prints_the_ranking_as_json(call):
     found = json.loads(out)
     means = [sum(one["bleu"]) / len(one["bleu"]) for one in found]
     assert code == 0 and found[0].keys() >= {"scheme", "sensitivity", "epochs"} and means == sorted(means, reverse=True)
+
+
+def test_the_command_names_the_schemes_that_are_left_out(call):
+    assert "left out, with fewer than three seeds at any rate: LN-Scaling" in call("arena", "multi30k6")[2]
+    code, _, error = call("arena", "nosuch")
+    assert code == 2 and "'nosuch' is no setting with a scheme of three seeds; give one of: " in error

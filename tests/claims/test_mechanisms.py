@@ -76,6 +76,14 @@ def test_without_a_threshold_of_theory_it_is_present_above_the_largest_value_of_
     assert unknown.limit is None and unknown.verdict == OPEN  # no run that trains was probed
 
 
+def test_runs_that_were_not_probed_where_failing_ones_were_do_not_count():
+    runs = [made("toy_postln_nowarm", seed, 1.0, probes={0: [1.0, 2.0], 8: [1.0, 9.0]}) for seed in range(1, 6)]
+    runs += [made("toy_postln_warm", seed, 30.0, probes={0: [1.0, 3.0]}) for seed in range(1, 6)]
+    runs += [made("toy_postln_warm", 6, 30.0, probes={0: [1.0, 1.0], 8: [1.0, 2.0], 16: [1.0, 1.0]})]
+    (uneven, *_) = assess(gathered(runs)["toy"])
+    assert uneven.limit == 2 and uneven.training == (0, 1) and uneven.failing == (5, 5)
+
+
 def test_the_table_has_a_row_for_each_mechanism_with_its_counts():
     table = mechanisms_table(trial(3.0, 0.5, [28.0] * 5, 0.5))
     assert [row[0] for row in table["rows"]] == [mechanism.name for mechanism in MECHANISMS]
@@ -119,7 +127,7 @@ def test_the_changes_of_the_output_that_the_documents_report() -> None:
     toy = archive().evidence["toy"]
 
     def between(evidence: Evidence, arm: str) -> tuple[str, str]:
-        changes = [MECHANISMS[-1].largest(run) for run in evidence.curve(arm)[0.002]]
+        (changes,) = MECHANISMS[-1].largest(evidence.curve(arm)[0.002])
         return f"{min(changes):.2f}", f"{max(changes):.2f}"
 
     low, high = between(toy, "postln_nowarm")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ln_repro.claims import bert, ceilings, criteria, depth, evidence, rates, schemes
+from ln_repro.claims import bert, ceilings, criteria, depth, evidence, probes, rates, schemes
 from ln_repro.claims.bert import FineTunesFaster, NotTrained
 from ln_repro.claims.criteria import AnyOf, Criterion, Report, Trains, Within
 from ln_repro.claims.depth import AtDepth
@@ -201,8 +201,8 @@ def scheme_edge(one: Any, name: str) -> Edge:
     if isinstance(one, Even):
         updates = made().record["updates"]
         points = (0, updates / 15, updates / 3 + schemes.NEAR * updates - 1, updates)
-        probes = {round(at): [1.0, schemes.EVEN - 0.1] for at in points}
-        found = Evidence({one.arm: {seed: made(seed=seed, probes=probes) for seed in range(1, 6)}})
+        gradients = {round(at): [1.0, schemes.EVEN - 0.1] for at in points}
+        found = Evidence({one.arm: {seed: made(seed=seed, probes=gradients) for seed in range(1, 6)}})
         return found, REPRODUCED, None
     by = 0.05
     arms = {arm: made(bleu=30.0) for arm in one.tuned} | {one.arm: made(bleu=30 + schemes.NON_INFERIOR_BLEU + by)}
@@ -226,7 +226,7 @@ def test_a_threshold_moved_past_the_evidence_changes_the_verdict_and_the_sentenc
     judged = one.judge(found)
     assert judged.verdict == before, judged.words
     if name.isupper():
-        for module in (criteria, depth, evidence, bert, ceilings, rates, schemes):
+        for module in (criteria, depth, evidence, bert, ceilings, probes, rates, schemes):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, PAST[name] if past is None else past)
     else:

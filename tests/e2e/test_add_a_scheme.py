@@ -57,7 +57,7 @@ def test_a_scheme_of_ones_own_trains_and_decodes_and_is_known_by_its_content(com
 @pytest.mark.parametrize(
     ("text", "overrides", "message"),
     [
-        (OWN, "norm=Mine norm.file=none.py", "norm.file: {here}/none.py is not a Python file that can be read"),
+        (OWN, "norm=Mine norm.file=none.py", "norm.file: {here}/none.py cannot be read (No such file or directory)"),
         (OWN, "norm.file=mine.py", "norm.file: give norm=NAME norm.file=PATH"),
         (OWN, "norm=Mine", "(norm.file=PATH gives a file of your own)"),
         (OWN, "norm=Yours norm.file=mine.py", "norm.file: {here}/mine.py defines no class 'Yours'; it defines Mine"),
@@ -74,10 +74,18 @@ def test_a_file_without_the_scheme_is_one_line(command, text, overrides, message
     ("text", "message"),
     [
         ("class Mine: pass", "Mine in {file} is not a subclass of ln_repro.engine.plugin.residual.Residual"),
+        (
+            "from ln_repro.engine.plugin.residual import *\nclass Mine(Residual): pass",
+            "Mine in {file} defines no forward(",
+        ),
         ("import nothing_such", "{file}, line 1, fails with ModuleNotFoundError: No module named 'nothing_such'"),
         ("import sys; sys.exit()", "{file}, line 1, fails with SystemExit"),
         (OWN.replace("x + ", "x +* "), "{file} fails with SyntaxError: "),
         (OWN.replace("self.drop", "math.sqrt"), "{file}, line 8, fails with NameError: name 'math' is not defined"),
+        (
+            OWN.replace("self.drop", "(self.drop if self.training else math.sqrt)"),
+            "{file}, line 8, fails with NameError",
+        ),
         (OWN.replace("return", "y ="), "Mine.forward in {file} returns a NoneType for self_attn of layer 0;"),
         (OWN.replace("x + self", "x[0]  # "), "{file} returns a tensor of shape (2, 64) for self_attn of layer 0;"),
         (OWN.replace("x + ", "(x[0] if isinstance(x, tuple) else x,)  # "), "returns a tuple for ffn of layer 5;"),

@@ -44,7 +44,7 @@ def own_scheme(path: str, name: str) -> type[Residual]:
     """Return the class ``name`` of a Python file.
 
     Raises:
-        UserError: the file cannot be executed, or has no such subclass of `Residual`.
+        UserError: the file cannot be executed, or has no such subclass of `Residual` with a ``forward``.
     """
     module = ModuleType("own_scheme")
     sys.modules[module.__name__] = module  # for dataclasses
@@ -58,6 +58,8 @@ def own_scheme(path: str, name: str) -> type[Residual]:
         raise UserError(f"norm.file: {path} defines no class {name!r}; it defines {', '.join(own) or 'nothing'}")
     if not (isinstance(found, type) and issubclass(found, Residual)):
         raise UserError(f"norm.file: {name} in {path} is not a subclass of {Residual.__module__}.Residual")
+    if found.forward is Residual.forward:
+        raise UserError(f"norm.file: {name} in {path} defines no forward(self, x, branch)")
     return found
 
 
