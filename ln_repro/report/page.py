@@ -87,6 +87,7 @@ def page(runs: Sequence[Run], claims: Sequence[Row], theory: Mapping[str, Any], 
         arms=arms,
         filters=_filters(arms),
         runs=len(records),
+        points=POINTS,
         signatures=[note for note in signatures(records) if note.startswith("BLEU tok.:")],
         data=data.replace("<", "\\u003c"),  # so that the data cannot close the script element
         asset=lambda name: (ASSETS / name).read_text(encoding="utf-8"),

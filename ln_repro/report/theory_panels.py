@@ -14,7 +14,6 @@ Panel = dict[str, Any]
 SHARE = 0.125
 """The paper's bound on the share of positions more than 0.1 above the mean (section 3.4)."""
 GRADIENT, SQUARE, DEPTH = "gradient norm", "squared norm / d", "layers of encoder and of decoder"
-ATTENTIONS = ("encoder self", "decoder self", "decoder cross")
 AXES = {
     "figure_3 a": ("Gradient of W1, 6+6 layers (figure 3a)", "layer", GRADIENT),
     "figure_3 b": ("Gradient of W2, 6+6 layers (figure 3b)", "layer", GRADIENT),
@@ -29,10 +28,7 @@ AXES = {
     "simplified_gradients last preln": ("Gradient of the last W2, simplified model", "layers", GRADIENT),
     "simplified_gradients layers postln": ("Gradient of W2, simplified model", "layer", GRADIENT),
     "simplified_gradients layers preln": ("Gradient of W2, simplified model", "layer", GRADIENT),
-} | {
-    f"attention_gradients {attention.replace(' ', '.')}.{weight}": (f"{attention}: {weight}", "layer", GRADIENT)
-    for attention in ATTENTIONS for weight in ("q", "k", "v", "out")
-}  # fmt: skip
+}
 """The title of each panel of `ln_repro.theory.figures` and the labels of its axes, by figure and panel."""
 
 

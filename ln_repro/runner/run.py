@@ -253,7 +253,7 @@ class Run:
             "source_blind_bits": entropy.get("source_blind_bits") if self.splits else None,
         }
         pairs = {f"{split}_pairs": number for split, number in corpus.pairs.items()}
-        genuine = published(self.experiment.data, self.experiment.paths.data)
+        genuine = published(self.experiment.data, self.experiment.paths.data, corpus.fingerprint)
         return {"name": corpus.name, "published": genuine, "fingerprint": corpus.fingerprint,
                 "content": corpus.content, **bits, **pairs}  # fmt: skip
 

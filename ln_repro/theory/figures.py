@@ -17,8 +17,6 @@ from ln_repro.theory.quantities import by_depth, feed_forward_share, gradients, 
 from ln_repro.theory.unit import Measured, grouped, select
 
 Panels = dict[str, dict[str, Series]]
-ATTENTIONS = ("encoder.self", "decoder.self", "decoder.cross")
-PROJECTIONS = ("q", "k", "v", "out")
 POSITIONS = 32
 """Sequence length of the simplified model in the figures."""
 
@@ -29,7 +27,6 @@ def figures(measured: Measured) -> dict[str, Any]:
     available = set.intersection(*of_norm)
     wanted = {
         figure_3: {"real_gradients", "real_last_gradient"},
-        attention_gradients: {"real_gradients"},
         hidden_states: {"hidden_norms", "real_hidden_states"},
         shares: {"hidden_norms", "real_hidden_states"},
         simplified_gradients: {"gradients"},
@@ -50,12 +47,6 @@ def figure_3(measured: Measured) -> Panels:
         return {f"{norm} decoder": series(judge.last_layer(measured, norm))}
 
     return {"a": by_layer("w1"), "b": by_layer("w2"), "c": last_by_depth("postln"), "d": last_by_depth("preln")}
-
-
-def attention_gradients(measured: Measured) -> Panels:
-    """Return the gradients of the attention projections by layer, which the paper does not show."""
-    weights = [f"{attention}.{projection}" for attention, projection in product(ATTENTIONS, PROJECTIONS)]
-    return {weight: {norm: series(judge.by_layer(measured, norm, weight)) for norm in NORMS} for weight in weights}
 
 
 def simplified_gradients(measured: Measured) -> Panels:

@@ -14,6 +14,7 @@ from ln_repro.corpus import wmt14
 from ln_repro.corpus.base import Raw
 from ln_repro.corpus.prepare import CORPORA, fingerprint, prepare, published
 from ln_repro.errors import LnReproError, UserError
+from ln_repro.experiment.data import Data
 
 
 @pytest.fixture
@@ -49,17 +50,32 @@ def test_wmt14_needs_both_sides_and_some_text(made, wmt):
     assert dict(made("wmt14", source=wmt, only="test").pairs) == {"test": 2}
 
 
+def genuine(data: Data, root: Path) -> bool:
+    """Return whether the text of a corpus is the published one."""
+    return published(data, root, fingerprint(data, root))
+
+
 def test_text_of_ones_own_is_not_the_published_one(made, wmt, root, tmp_path):
-    assert published(settings("wmt14"), root) and published(settings("wmt14", source=tmp_path), root)
-    assert not published(settings("wmt14", source=wmt), root)
+    assert genuine(settings("wmt14"), root) and genuine(settings("wmt14", source=tmp_path), root)
+    assert not genuine(settings("wmt14", source=wmt), root)
     said: list[str] = []
     prepare(settings("wmt14", source=wmt), root, said.append)
     assert said[0] == "wmt14: not the published text, so no claim is judged from runs on it"
     for path in [*wmt.glob("a.*"), *wmt.glob("b.*")]:
         path.unlink()
-    assert not published(settings("wmt14", source=wmt, only="test"), root)
-    assert published(settings("toy", checksum="record"), root)  # the same text
-    assert published(settings("multi30k", source=tmp_path), root)
+    assert not genuine(settings("wmt14", source=wmt, only="test"), root)
+    assert genuine(settings("toy", checksum="record"), root)  # the same text
+    assert genuine(settings("multi30k", source=tmp_path), root)
+    assert published(settings("wmt14", source=tmp_path / "deleted"), root, None) is False  # does not read it
+
+
+def test_whether_corpora_of_ones_own_are_published_does_not_depend_on_files_elsewhere(root, tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    for folder, text in ((tmp_path, "Other .\n"), (tmp_path / "mine", "Mine .\n")):
+        for lang in ("de", "en"):
+            (folder / f"x.{lang}").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert genuine(settings("files", source=tmp_path / "mine", train="x", valid="x", test="x"), root)
 
 
 def test_wmt14_real_newstest(made, real_data):
