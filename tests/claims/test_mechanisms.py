@@ -180,7 +180,7 @@ def test_the_schemes_that_train_without_warm_up_by_rate_as_the_documents_report(
     assert "Sub-LN on four of five (87 to 98), Pre-LN on two of five" in read("docs/observations.md")
     for scheme in "normformer residual mixln b2t dyt hybridnorm deepnorm admin tfixup".split():
         hits, seeds = trained(scheme, 0.008)
-        assert hits == 0 and seeds in (3, 4)
+        assert hits == 0 and seeds in (3, 4, 5)
 
 
 def test_the_schemes_that_train_on_multi30k_as_the_documents_report() -> None:
