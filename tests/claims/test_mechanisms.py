@@ -178,6 +178,7 @@ def test_the_schemes_that_train_without_warm_up_by_rate_as_the_documents_report(
     assert (trained("preln", 0.004), trained("preln", 0.008), trained("subln", 0.008)) == ((5, 5), (2, 5), (4, 5))
     assert "use Pre-LN up to 0.004, LN-Scaling, Peri-LN or ReZero at 0.008, and nGPT" in read("README.md")
     assert "Sub-LN on four of five (87 to 98), Pre-LN on two of five" in read("docs/observations.md")
+    assert [trained(scheme, 0.0005) for scheme in ("ngpt", "rezero", "subln")] == [(0, 3), (0, 3), (2, 3)]
     for scheme in "normformer residual mixln b2t dyt hybridnorm deepnorm admin tfixup".split():
         hits, seeds = trained(scheme, 0.008)
         assert hits == 0 and seeds in (3, 4, 5)
