@@ -11,6 +11,7 @@ from ln_repro.claims.theory import STATEMENTS
 from ln_repro.commands.messages import say
 from ln_repro.errors import UserError
 from ln_repro.records import provenance
+from ln_repro.records.events import json_ready
 from ln_repro.report.claims_text import terminal_table
 from ln_repro.report.theory_figures import draw
 from ln_repro.system.files import explained, write_atomically
@@ -47,13 +48,13 @@ def theory_command(options: argparse.Namespace) -> int:
         (runs / "theory").mkdir(parents=True, exist_ok=True)
         with progress("measuring", len(planned), say, "quantities") as advance:
             measured = measure(planned, runs / "theory" / "measurements.jsonl", advance)
-    findings = judge(measured, ids)
+    findings = json_ready(judge(measured, ids))
     if options.out:
         drawn = figures(measured)
         draw(drawn, options.out / "figures")
         machine = {"device": platform.machine(), "instructions": instructions()}
         made_by = {"code": code, "environment": provenance.environment(machine)}
-        written = json.dumps({**made_by, "findings": findings, "figures": drawn}, indent=1)
+        written = json.dumps(json_ready({**made_by, "findings": findings, "figures": drawn}), indent=1)
         write_atomically(options.out / "theory.json", written + "\n")
     if options.json:
         print(json.dumps(findings, indent=1))
