@@ -17,6 +17,8 @@ FAILING, TRAINING = "postln_nowarm", ("postln_warm", "preln_nowarm_anchored")
 START = 400
 """Probes up to this update are taken into account: Post-LN without warm-up fails within a few dozen updates."""
 
+Curve = Mapping[int, float]
+"""A quantity by update."""
 CAUSE, NO_CAUSE, OPEN = "supported", "not supported", "open"
 
 
@@ -26,21 +28,26 @@ class Mechanism:
 
     name: str
     quantity: str  # what is measured, in words; its maximum over the first updates counts
-    of: Callable[[Run], Mapping[int, float]]  # returns the quantity by update for a run with probes
+    of: Callable[[Run], Curve]  # returns the quantity by update for a run with probes
     threshold: float | None  # above which theory predicts failure; None: the largest value in any run that trains
     option: str  # the setting of the intervention
 
     def largest(self, *groups: Sequence[Run]) -> list[list[float]]:
-        """Return the maxima over the first updates of the probed runs of each group.
+        """Return the maxima over the first updates of the runs of each group that were probed as the first group was.
 
-        Only runs with a probe wherever all of the first group have one count: with fewer probes, a maximum is lower.
+        With fewer probes, a maximum would be lower.
         """
         curves = [[curve for run in runs if (curve := self._first(run))] for runs in groups]
-        shared = set.intersection(*map(set, curves[0])) if curves[0] else set()
-        return [[max(curve.values()) for curve in of_group if curve.keys() >= shared] for of_group in curves]
+        return [[max(curve.values()) for curve in probed_alike(of_group, curves[0])] for of_group in curves]
 
     def _first(self, run: Run) -> dict[int, float]:
         return {update: value for update, value in self.of(run).items() if update <= START}
+
+
+def probed_alike(curves: Sequence[Curve], others: Sequence[Curve]) -> list[Curve]:
+    """Return the curves that have a point at every update at which all ``others`` have one."""
+    shared = set.intersection(*map(set, others)) if others else set()
+    return [curve for curve in curves if curve.keys() >= shared]
 
 
 def instability(run: Run) -> dict[int, float]:

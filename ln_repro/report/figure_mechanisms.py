@@ -9,7 +9,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.mechanisms import FAILING, Assessment, Mechanism, assess
+from ln_repro.claims.mechanisms import FAILING, Assessment, Mechanism, assess, probed_alike
 from ln_repro.records.archive import Run
 from ln_repro.report.plotting import COLOURS, GREY, draw_once, legend_below, place, tidy
 
@@ -56,10 +56,9 @@ def _draw(evidence: Evidence, panels: Sequence[Assessment], figure: Any) -> None
             continue
         curves = {arm: [curve for run in runs if (curve := panel.mechanism.of(run))]
                   for arm, runs in runs_of(evidence, panel.mechanism).items()}  # fmt: skip
-        probed = set.intersection(*map(set, curves[FAILING])) if curves[FAILING] else set()  # others may be elsewhere
         for arm, of_arm in curves.items():
             label, style = STYLES.get(arm, CHANGED)
-            _draw_curve(axis, [curve for curve in of_arm if curve.keys() >= probed] or of_arm, label, style)
+            _draw_curve(axis, probed_alike(of_arm, curves[FAILING]) or of_arm, label, style)
         if panel.limit is not None:
             axis.axhline(panel.limit, color=GREY, linewidth=0.8, linestyle=":", label=LIMIT)
         intervention = f"{panel.mechanism.option}: {panel.rescued} seeds train"

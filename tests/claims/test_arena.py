@@ -42,8 +42,10 @@ def test_schemes_are_ranked_by_bleu_at_their_best_rate_with_or_without_warm_up(e
 
 def test_schemes_with_the_same_mean_share_their_rank():
     arms = {"preln_nowarm_anchored": {1e-3: [30.0] * 3}, "rezero_nowarm": {1e-3: [30.0] * 3}, **WORSE}
-    ranks = {entry.scheme: entry.rank for entry in arena(gathered(on_rates("toy", arms))["toy"])}
+    entries = arena(gathered(on_rates("toy", arms))["toy"])
+    ranks = {entry.scheme: entry.rank for entry in entries}
     assert ranks == {"preln": (1.5, 1.5), "rezero": (1.5, 1.5), "postln": (3, 3)}
+    assert [row[5] for row in arena_tables(entries, {})[0]["rows"]] == ["1-2", "1-2", "3"]
 
 
 def test_the_probability_of_improvement_counts_pairs_of_seeds(entries):
