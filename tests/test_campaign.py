@@ -53,8 +53,8 @@ def test_the_checks_are_kept_apart_from_the_runs_of_the_study(campaign, out):
     status, calls = campaign()
     assert status == 0 and len(those(calls, "max_update=50")) == 2
     assert all(call.startswith(f"{out}/check ") for call in those(calls, "max_update=50"))
-    assert len(those(calls, " sweep ")) == 19
-    assert " grid=rates corpus=multi30k6 seeds=3 " in those(calls, " sweep ")[0]
+    assert len(those(calls, " sweep ")) == 22
+    assert " grid=rates corpus=iwslt seeds=1 " in those(calls, " sweep ")[0]
     assert all(call.startswith("the-runs ") for call in (*those(calls, " sweep "), *those(calls, " collect ")))
 
 
@@ -70,7 +70,7 @@ def test_the_benchmark_is_measured_once_unless_it_was_cut_off(campaign, out):
 def test_without_bf16_everything_runs_in_fp32_unless_told_otherwise(campaign):
     status, calls = campaign(60, 2, 0, "precision=fp16")
     work = those(calls, "ln_repro.bench") + those(calls, " sweep ")
-    assert status == 0 and len(work) == 20
+    assert status == 0 and len(work) == 23
     assert all(call.endswith("precision=fp32 precision=fp16") for call in work)
     assert not those(campaign()[1], " sweep ")[0].endswith("precision=fp32")
 
