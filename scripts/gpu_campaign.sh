@@ -10,7 +10,8 @@
 #
 # Corpora that are not prepared are read from DATA/tatoeba, DATA/multi30k and DATA/iwslt14 if DATA is set; those that are
 # not found are left out. PYTHON is the interpreter (default: .venv's), MODEL the model (default: the paper's, iwslt),
-# JOBS_PER_GPU the number of runs side by side (default: 4); key=value goes to every run. To rehearse on a CPU:
+# JOBS_PER_GPU the number of runs side by side (default: 4), CORPORA the corpora to use; key=value goes to every run.
+# To rehearse on a CPU:
 #
 #     ROUNDS=1 UPDATES=40 MODEL=toy DATA=... scripts/gpu_campaign.sh 10 rehearsal train.max_epoch=null train.max_update=20 eval.beam=1
 set -uo pipefail
@@ -30,17 +31,17 @@ run() {  # COMMAND ...: in the background, so that a signal to the campaign ends
 }
 trap 'kill "${child:-}" 2>/dev/null; wait "${child:-}"; exit 130' HUP INT TERM
 ln_repro() { run "$PYTHON" -m ln_repro.cli "$@"; }
-left() { echo $(((end - SECONDS) / 60)); }
+left() { echo $((end - SECONDS)); }
 find_source() {  # CORPUS: set `source` to the option that names its archive, if DATA has it
     source=()
     if [ -n "${DATA:-}" ] && [ -e "$DATA/$1" ]; then source=("data.source='$(realpath "$DATA/$1")'"); fi
 }
 keep() { ln_repro collect --replace --records "$out/records" || true; }
 sweep() {  # GRID CORPUS SEEDS FOLDER [key=value ...]
-    [ "$(left)" -ge 2 ] || return 0
-    echo "== $1 on $2, $3 seeds, $(left) minutes left"
+    [ "$(left)" -ge 120 ] || return 0
+    echo "== $1 on $2, seeds=$3, $(left) s left"
     find_source "$4"
-    run timeout -s TERM "$(($(left) - 1))m" "$PYTHON" -m ln_repro.cli sweep grid="$1" corpus="$2" seeds="$3" \
+    run timeout -s TERM "$(($(left) - 45))" "$PYTHON" -m ln_repro.cli sweep grid="$1" corpus="$2" seeds="$3" \
         jobs_per_gpu="${JOBS_PER_GPU:-4}" "${source[@]}" "${@:5}"
     keep
 }
@@ -59,14 +60,14 @@ case $? in
     *) echo "== bf16 does not work here; everything runs in fp32" && set -- precision=fp32 "$@" ;;
 esac
 here=""
-for corpus in iwslt14 tatoeba multi30k; do
+for corpus in ${CORPORA:-iwslt14 tatoeba multi30k}; do
     find_source "$corpus"
     if ln_repro data prepare data="$corpus" "${source[@]}"; then here="$here $corpus"; fi
 done
 read -r first _ <<< "$here"
-if [ -n "$first" ] && [ ! -e "$out/bench.json" ] && [ "$(left)" -ge 2 ]; then
+if [ -n "$first" ] && [ ! -e "$out/bench.json" ] && [ "$(left)" -ge 120 ]; then
     find_source "$first"
-    run timeout $((20 * $(left))) "$PYTHON" -m ln_repro.bench \
+    run timeout $(($(left) / 3)) "$PYTHON" -m ln_repro.bench \
         --rounds "${ROUNDS:-2}" --updates "${UPDATES:-150}" --json "$out/bench.part.json" \
         exp="${first%14}_preln_nowarm_anchored" model="$MODEL" "${source[@]}" "$@" &&
         mv "$out/bench.part.json" "$out/bench.json"
