@@ -19,6 +19,8 @@ from ln_repro.system.files import warn
 Event = dict[str, Any]
 DIGITS = 8
 """Significant digits of numbers in events: one more than float32 has. All 17 would make the file 1.6 times as large."""
+PROBE_DIGITS = 6
+"""Significant digits of probes, which are most of the numbers of a run that has them."""
 
 
 class Events:
@@ -37,7 +39,7 @@ class Events:
             "epoch": epoch,
             **values,
         }
-        line = json.dumps(json_ready(event)) + "\n"
+        line = json.dumps(json_ready(event, PROBE_DIGITS if kind == "probe" else DIGITS)) + "\n"
         with self.path.open("a+b", buffering=0) as file:
             file.write(end_of_torn_line(file) + line.encode())
 
@@ -108,12 +110,12 @@ def end_of_torn_line(file: BinaryIO) -> bytes:
     return b"\n" if file.read(1) not in (b"", b"\n") else b""
 
 
-def json_ready(value: Any) -> Any:
-    """Round numbers to `DIGITS`; JSON has no tuples, which become lists, nor infinity and NaN, which become None."""
+def json_ready(value: Any, digits: int = DIGITS) -> Any:
+    """Round numbers to ``digits``; JSON has no tuples, which become lists, nor infinity and NaN, which become None."""
     if isinstance(value, Mapping):
-        return {key: json_ready(item) for key, item in value.items()}
+        return {key: json_ready(item, digits) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [json_ready(item) for item in value]
+        return [json_ready(item, digits) for item in value]
     if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+        return float(f"{value:.{digits}g}") if math.isfinite(value) else None
     return value
