@@ -16,6 +16,7 @@ torch.save({{"x": {content}}}, file)
 file.seek(0)
 torch.load(file)
 """
+CUDNN = "import torch\nassert not torch.backends.cuda.cudnn_sdp_enabled(), 'attention by cuDNN'"
 OPTIMIZE = """
 compat.import_with_hashable_dataclasses()
 import torch
@@ -42,6 +43,7 @@ NEEDED = {  # item: code, and what it complains of without the item
     "hide_trackers": (TRACKERS, "wandb was imported"),
     "quiet_warnings": ("import torch\nwith torch.cuda.amp.autocast(enabled=False): pass", "torch.cuda.amp.autocast"),
     "leave_the_compiler_out": (OPTIMIZE, "the compiler was imported"),
+    "leave_cudnn_attention_out": (CUDNN, "attention by cuDNN"),
 }
 
 
