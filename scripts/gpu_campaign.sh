@@ -10,8 +10,8 @@
 #
 # Corpora that are not prepared are read from DATA/tatoeba, DATA/multi30k and DATA/iwslt14 if DATA is set; those that are
 # not found are left out. PYTHON is the interpreter (default: .venv's), MODEL the model (default: the paper's, iwslt),
-# JOBS_PER_GPU the number of runs side by side (default: 4), CORPORA the corpora to use; key=value goes to every run.
-# To rehearse on a CPU:
+# JOBS_PER_GPU the number of runs side by side (default: 4), CORPORA the corpora to use; SKIP=--skip-recorded leaves out
+# runs whose records are in results/records; key=value goes to every run. To rehearse on a CPU:
 #
 #     ROUNDS=1 UPDATES=40 MODEL=toy DATA=... scripts/gpu_campaign.sh 10 rehearsal train.max_epoch=null train.max_update=20 eval.beam=1
 set -uo pipefail
@@ -41,7 +41,7 @@ sweep() {  # GRID CORPUS SEEDS FOLDER [key=value ...]
     [ "$(left)" -ge 120 ] || return 0
     echo "== $1 on $2, seeds=$3, $(left) s left"
     find_source "$4"
-    run timeout -s TERM "$(($(left) - 45))" "$PYTHON" -m ln_repro.cli sweep grid="$1" corpus="$2" seeds="$3" \
+    run timeout -s TERM "$(($(left) - 45))" "$PYTHON" -m ln_repro.cli sweep ${SKIP:-} grid="$1" corpus="$2" seeds="$3" \
         jobs_per_gpu="${JOBS_PER_GPU:-4}" "${source[@]}" "${@:5}"
     keep
 }
