@@ -11,7 +11,7 @@ def test_all_claims_fit_into_eighty_columns_with_their_verdicts(call) -> None:
     for row in json.loads(rows):
         own = "paper's data" if row["written"] else "theory"
         verdicts = {other["data"]: other["verdict"] for other in row["other_corpora"]} | {own: row["verdict"]}
-        line = ", ".join(f"{data}: {verdict}" for data, verdict in verdicts.items())
+        line = r",\s+".join(re.escape(f"{data}: {verdict}") for data, verdict in verdicts.items())
         assert re.search(rf"^{re.escape(row['id'])} .*\n(  .*\n)*? +{line} *$", text, re.MULTILINE), row["id"]
 
 
