@@ -10,8 +10,9 @@
 #
 # Corpora that are not prepared are read from DATA/tatoeba, DATA/multi30k and DATA/iwslt14 if DATA is set; those that are
 # not found are left out. PYTHON is the interpreter (default: .venv's), MODEL the model (default: the paper's, iwslt),
-# JOBS_PER_GPU the number of runs side by side (default: 4), CORPORA the corpora to use; SKIP=--skip-recorded leaves out
-# runs whose records are in results/records; key=value goes to every run. To rehearse on a CPU:
+# JOBS_PER_GPU the number of runs side by side (default: 4), CORPORA the corpora to use (default: "iwslt14 tatoeba
+# multi30k"); SKIP=yes leaves out runs whose records are in results/records; key=value goes to every run. To rehearse on
+# a CPU:
 #
 #     ROUNDS=1 UPDATES=40 MODEL=toy DATA=... scripts/gpu_campaign.sh 10 rehearsal train.max_epoch=null train.max_update=20 eval.beam=1
 set -uo pipefail
@@ -41,7 +42,7 @@ sweep() {  # GRID CORPUS SEEDS FOLDER [key=value ...]
     [ "$(left)" -ge 120 ] || return 0
     echo "== $1 on $2, seeds=$3, $(left) s left"
     find_source "$4"
-    run timeout -s TERM "$(($(left) - 45))" "$PYTHON" -m ln_repro.cli sweep ${SKIP:-} grid="$1" corpus="$2" seeds="$3" \
+    run timeout -s TERM "$(($(left) - 45))" "$PYTHON" -m ln_repro.cli sweep ${SKIP:+--skip-recorded} grid="$1" corpus="$2" seeds="$3" \
         jobs_per_gpu="${JOBS_PER_GPU:-4}" "${source[@]}" "${@:5}"
     keep
 }
@@ -72,7 +73,7 @@ if [ -n "$first" ] && [ ! -e "$out/bench.json" ] && [ "$(left)" -ge 120 ]; then
         exp="${first%14}_preln_nowarm_anchored" model="$MODEL" "${source[@]}" "$@" &&
         mv "$out/bench.part.json" "$out/bench.json"
 fi
-for corpus in $here; do  # the central comparison with the paper's model at its two rates for Adam, on as many pairs as it used
+for corpus in $here; do  # the central comparison at the paper's two rates for Adam; Multi30k has far fewer pairs than the paper's data
     [ "$corpus" != multi30k ] || continue
     for lr in 5e-4 1e-3; do sweep rates "${corpus%14}" 1 "$corpus" rates="$lr" model="$MODEL" tracker=none "$@"; done
 done

@@ -32,10 +32,11 @@ def campaign(tmp_path: Path, out: Path, tool):
         pytest.skip("no timeout")
     tool("stand-in", STAND_IN)
 
-    def go(minutes: int = 60, bf16: int = 0, bench: int = 0, *words: str) -> tuple[int, list[str]]:
+    def go(minutes: int = 60, bf16: int = 0, bench: int = 0, *words: str, **more: str) -> tuple[int, list[str]]:
         calls = tmp_path / "calls"
         calls.write_text("")
         settings = {"PYTHON": "stand-in", "CALLS": calls, "BF16": bf16, "BENCH": bench, "LN_REPRO_RUNS": "the-runs"}
+        settings |= {"CORPORA": "", "SKIP": "", "MODEL": "", "JOBS_PER_GPU": "", "DATA": ""} | more
         done = subprocess.run(
             [CAMPAIGN, str(minutes), out, *words], capture_output=True, text=True, check=False,
             env={**os.environ, **{name: str(value) for name, value in settings.items()}},
@@ -54,8 +55,17 @@ def test_the_checks_are_kept_apart_from_the_runs_of_the_study(campaign, out):
     assert status == 0 and len(those(calls, "max_update=50")) == 2
     assert all(call.startswith(f"{out}/check ") for call in those(calls, "max_update=50"))
     assert len(those(calls, " sweep ")) == 22
-    assert " grid=rates corpus=iwslt seeds=1 " in those(calls, " sweep ")[0]
+    rates = ("iwslt", "5e-4"), ("iwslt", "1e-3"), ("tatoeba", "5e-4"), ("tatoeba", "1e-3")
+    for call, (corpus, rate) in zip(those(calls, " sweep "), rates, strict=False):
+        assert f" grid=rates corpus={corpus} seeds=1 " in call and f" rates={rate} model=iwslt " in call
+    assert not those(calls, "--skip-recorded")
     assert all(call.startswith("the-runs ") for call in (*those(calls, " sweep "), *those(calls, " collect ")))
+
+
+def test_it_can_be_limited_to_one_corpus_and_to_runs_without_records(campaign):
+    _, calls = campaign(CORPORA="tatoeba", SKIP="yes")
+    assert all(" sweep --skip-recorded " in call and "tatoeba" in call for call in those(calls, " sweep "))
+    assert len(those(calls, " sweep ")) == 8 and len(those(calls, "data prepare")) == 1
 
 
 def test_the_benchmark_is_measured_once_unless_it_was_cut_off(campaign, out):

@@ -34,6 +34,13 @@ def test_an_event_says_what_when_and_where(events):
     assert event == {"kind": "train", "update": 5, "epoch": 2, "loss": 3.25, "name": "ä\nö"}
 
 
+def test_numbers_have_eight_digits_and_those_of_probes_six(events):
+    events.write("train", 1, 1, loss=1.2345678912)
+    events.write("probe", 1, 1, name="gradients", values={"norms": [1.2345678912, 1.2345678912e-20]})
+    train, probe = events.read()
+    assert train["loss"] == 1.2345679 and probe["values"]["norms"] == [1.23457, 1.23457e-20]
+
+
 def test_what_is_not_finite_is_null(events):
     events.write("train", 1, 1, loss=math.nan, lr=0.0, values={"norms": [1.0, math.inf], "pair": (-math.inf, 2)})
     assert "NaN" not in events.path.read_text() and "Infinity" not in events.path.read_text()
