@@ -42,8 +42,8 @@ sweep() {  # GRID CORPUS SEEDS FOLDER [key=value ...]
     [ "$(left)" -ge 120 ] || return 0
     echo "== $1 on $2, seeds=$3, $(left) s left"
     find_source "$4"
-    run timeout -s TERM "$(($(left) - 45))" "$PYTHON" -m ln_repro.cli sweep ${SKIP:+--skip-recorded} grid="$1" corpus="$2" seeds="$3" \
-        jobs_per_gpu="${JOBS_PER_GPU:-4}" "${source[@]}" "${@:5}"
+    run timeout -s TERM "$(($(left) - 45))" "$PYTHON" -m ln_repro.cli sweep ${SKIP:+--skip-recorded} \
+        grid="$1" corpus="$2" seeds="$3" jobs_per_gpu="${JOBS_PER_GPU:-4}" "${source[@]}" "${@:5}"
     keep
 }
 
@@ -73,7 +73,7 @@ if [ -n "$first" ] && [ ! -e "$out/bench.json" ] && [ "$(left)" -ge 120 ]; then
         exp="${first%14}_preln_nowarm_anchored" model="$MODEL" "${source[@]}" "$@" &&
         mv "$out/bench.part.json" "$out/bench.json"
 fi
-for corpus in $here; do  # the central comparison at the paper's two rates for Adam; Multi30k has far fewer pairs than the paper's data
+for corpus in $here; do  # the central comparison at the paper's two rates for Adam; Multi30k has far fewer pairs
     [ "$corpus" != multi30k ] || continue
     for lr in 5e-4 1e-3; do sweep rates "${corpus%14}" 1 "$corpus" rates="$lr" model="$MODEL" tracker=none "$@"; done
 done
