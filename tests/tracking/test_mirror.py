@@ -283,6 +283,7 @@ def test_without_a_key_auto_stays_offline_and_online_is_one_warning(run_dir):
 @pytest.mark.parametrize("key", [None, CANARY])
 def test_a_key_is_found_without_a_server(key, monkeypatch):
     monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("WANDB_SILENT", "true")  # otherwise, wandb starts a process that asks the server who logged in
     if key:
         monkeypatch.setenv("WANDB_API_KEY", key)
     code = "from ln_repro.tracking.follower import key_configured; print(key_configured())"
