@@ -48,7 +48,7 @@ def theory_command(options: argparse.Namespace) -> int:
         (runs / "theory").mkdir(parents=True, exist_ok=True)
         with progress("measuring", len(planned), say, "quantities") as advance:
             measured = measure(planned, runs / "theory" / "measurements.jsonl", advance)
-    findings = json_ready(judge(measured, ids))
+    findings = judge(measured, ids)
     if options.out:
         drawn = figures(measured)
         draw(drawn, options.out / "figures")
