@@ -46,7 +46,7 @@ def _run_command(arguments: list[str]) -> int:
     if "module" not in options:
         mistake = f"unrecognized arguments: {' '.join(rest)}" if rest else "expected a COMMAND"
         raise UserError(f"{mistake} (ln-repro --help)")
-    _add_overrides(options, rest)
+    _add_arguments(options, rest)
     command: Callable[[argparse.Namespace], int | None] = getattr(
         import_module(f"ln_repro.commands.{options.module}"), f"{options.name}_command"
     )
@@ -149,7 +149,7 @@ def parser() -> argparse.ArgumentParser:
         help="also copy runs that differ from the experiment of that name (implied by --records)",
     )
     compare = command("compare", "test whether the difference in BLEU between two records is significant", "archive")
-    compare.add_argument("ids", nargs=2, metavar="ID", help="ids of records")
+    compare.add_argument("pair", nargs=2, metavar="ID", help="ids of records")
     reproduce = command("reproduce", "repeat the run of a committed record and compare the two")
     reproduce.add_argument("id", metavar="ID", help="id of a record")
     reproduce.add_argument(
@@ -169,9 +169,9 @@ def parser() -> argparse.ArgumentParser:
     return main_parser
 
 
-def _add_overrides(options: argparse.Namespace, rest: Sequence[str]) -> None:
-    """Add the key=value arguments after a flag to those before it, since their order does not matter."""
-    name = next((name for name in ("words", "overrides") if hasattr(options, name)), None)
+def _add_arguments(options: argparse.Namespace, rest: Sequence[str]) -> None:
+    """Add the arguments after a flag to those before it, since their order does not matter."""
+    name = next((name for name in ("words", "overrides", "ids", "runs") if hasattr(options, name)), None)
     if unknown := [word for word in rest if name is None or word.startswith("-")]:
         raise UserError(f"unrecognized arguments: {' '.join(unknown)} (ln-repro {options.name} --help)")
     if name:

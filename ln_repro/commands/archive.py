@@ -78,9 +78,9 @@ def compare_command(options: argparse.Namespace) -> int:
     """Run `compare`: test the difference in BLEU between two archived records by paired bootstrap."""
     folder = options.records or records_folder()
     records = {record["id"]: record for record in read_kept(folder).records}
-    if missing := [id for id in options.ids if id not in records]:
+    if missing := [id for id in options.pair if id not in records]:
         raise UserError(f"compare: there is no record {', '.join(missing)} in {folder} (records are ID.json)")
-    first, second = (records[id] for id in options.ids)
+    first, second = (records[id] for id in options.pair)
     if first["data"]["fingerprint"] != second["data"]["fingerprint"]:
         raise UserError("compare: the two were trained on different corpora")
     for record in (first, second):

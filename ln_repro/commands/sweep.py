@@ -124,7 +124,7 @@ def compose_runs(request: SweepRequest, options: argparse.Namespace) -> list[Com
         experiment = build(settings)
         if experiment.precision == "auto":
             undecided |= not request.local and experiment.train.device != "cpu" and device.gpu().name is None
-            experiment = device.resolve_precision(experiment)
+            experiment = device.with_precision(experiment)
         if experiment.start is not None:
             raise UserError(
                 "start: pre-trained weights do not fit every experiment of a sweep; "

@@ -53,7 +53,10 @@ def gpu() -> Gpu:
 
 
 def resolve_precision(experiment: Experiment) -> Experiment:
-    """Return the experiment with ``precision=auto`` replaced: bf16 on a GPU that supports it, otherwise fp32."""
+    """Return the experiment with ``precision=auto`` replaced: bf16 on a GPU that supports it, otherwise fp32.
+
+    Raises `UserError` if this machine cannot run it.
+    """
     device, precision = experiment.train.device, experiment.precision
     here = Gpu(None, False) if device == "cpu" else gpu()
     if here.problem:
@@ -64,6 +67,12 @@ def resolve_precision(experiment: Experiment) -> Experiment:
         raise UserError("precision: fp16 needs a GPU; use fp32 or bf16")
     if precision == "bf16" and here.name is not None and not here.bf16:
         raise UserError(f"precision: {here.name} does not support bf16; use fp32 or fp16")
-    if precision == "auto":
-        precision = "bf16" if here.bf16 else "fp32"
-    return experiment.model_copy(update={"precision": precision})
+    return with_precision(experiment)
+
+
+def with_precision(experiment: Experiment) -> Experiment:
+    """Return the experiment as `resolve_precision` does, even if only another machine can run it."""
+    if experiment.precision != "auto":
+        return experiment
+    bf16 = experiment.train.device != "cpu" and gpu().bf16
+    return experiment.model_copy(update={"precision": "bf16" if bf16 else "fp32"})

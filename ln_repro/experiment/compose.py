@@ -210,11 +210,17 @@ def launch(overrides: Sequence[str], job: Callable[[dict[str, Any]], None]) -> b
     """
     from hydra.types import RunMode
 
+    failure: Exception | None = None
     with hydra_app() as app:
         given = [*overrides, "hydra.mode=MULTIRUN"]
         if app.compose_config(PRIMARY, given, RunMode.MULTIRUN).hydra.runtime.choices["hydra/launcher"] == "basic":
             return False
-        app.multirun(PRIMARY, lambda cfg: job(_plain(cfg)), given)
+        try:
+            app.multirun(PRIMARY, lambda cfg: job(_plain(cfg)), given)
+        except Exception as error:  # a job's own: not a mistake in the overrides, which have been composed above
+            failure = error
+    if failure:
+        raise failure
     return True
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ln_repro.errors import UserError
-from ln_repro.experiment.compose import CONF, compose, compose_all, expand, experiments, grid, search_also
+from ln_repro.experiment.compose import CONF, compose, compose_all, expand, experiments, grid, launch, search_also
 from ln_repro.experiment.settings import Experiment, build
 
 GOLDEN = {  # how many experiments a setting has, and a hash of all that they are composed to
@@ -160,3 +160,11 @@ def test_a_file_of_ones_own_that_cannot_be_used_is_one_line(own):
         with pytest.raises(UserError) as caught:
             compose([f"exp={name}"])
         assert str(caught.value).startswith(message) and "\\n" not in str(caught.value)
+
+
+def test_an_error_inside_a_launched_job_is_not_called_a_wrong_override(empty_place):
+    def defective(settings: dict[str, object]) -> None:
+        raise ValueError("no mistake of the user")
+
+    with pytest.raises(ValueError, match=r"^no mistake of the user$"):
+        launch(["exp=toy_preln_nowarm", "hydra/launcher=submitit_local"], defective)

@@ -122,6 +122,7 @@ def test_the_commands_before_a_job_may_be_one_string(setup, tmp_path, monkeypatc
     ("words", "warned"),
     [
         (["launcher=slurm"], True),
+        (["launcher=slurm", "train.device=cuda"], True),
         (["launcher=slurm", "precision=bf16"], False),
         (["launcher=slurm", "train.device=cpu"], False),
     ],
