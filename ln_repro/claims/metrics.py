@@ -117,8 +117,8 @@ LATE_MINUS_EARLY = Metric(
 UPDATES_TO_FALL = Metric(
     "updates of {0} over those of {1} to the training loss at which {0} has completed 90 % of its decrease",
     _updates_to_fall, LOG,
-    "{0} takes {value} times as many updates as {1} to reach the training loss at which 90 % of its own decrease is "
-    "complete",
+    "{0} takes {value} times as many updates as {1} to reach the training loss at which {0} has completed 90 % of its "
+    "decrease",
 )  # fmt: skip
 UPDATES_TO_PRETRAINING_LOSS = Metric(
     f"updates of {{}} over those of {{}} to the former's validation loss after {PART_OF_RUN:.0%} of its run",

@@ -82,7 +82,8 @@ class Ceilings(OverRates):
         so_far = self._so_far(evidence)
         if not high.rates or not low.rates:
             words = "; ".join(filter(None, (words, so_far)))
-            return Finding(INCONCLUSIVE, words, f"{CURVE_SEEDS} seeds at every rate", runs, so_far)
+            seeds = f"{CURVE_SEEDS} seeds at every rate, and {SEEDS} at those that decide"
+            return Finding(INCONCLUSIVE, words, seeds, runs, so_far)
         if high.rate is None and low.rate is None:
             few = {rate for arm in self.compared for rate, of in evidence.curve(arm).items() if len(of) < CURVE_SEEDS}
             needs = f"{CURVE_SEEDS} seeds at {listed(few)}" if few else further_rates(evidence, self.compared)
@@ -193,6 +194,7 @@ class TrainsWhereFails(OverRates):
         shared = [rate for rate in one if rate in other]
         runs = [run for rate in shared for run in (*one[rate], *other[rate])]
         if not shared:
+            runs = [run for arm in self.compared for of_rate in evidence.curve(arm).values() for run in of_rate]
             return Finding(INCONCLUSIVE, "", f"{SEEDS} seeds at a rate that both were run at", runs)
         first, second = map(arm_words, self.compared)
         for rate in shared:

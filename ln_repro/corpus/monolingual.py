@@ -63,8 +63,8 @@ class Wikinews(Monolingual):
     licence = "CC BY 2.5"
     tested = False
     by_hand = (
-        f"give data.source=FILE, {WIKINEWS.name}; a text of your own, made from dumps.wikimedia.org/enwikinews, with "
-        "one paragraph per line and blank lines between articles, needs data.checksum=record"
+        "give its path as data.source=PATH (for a text of your own, made from dumps.wikimedia.org/enwikinews, with one "
+        "paragraph per line and blank lines between articles, also data.checksum=record)"
     )
 
     def inputs(self, data: Data) -> list[Raw]:

@@ -186,7 +186,7 @@ class Experiment(Section):
         if train.max_epoch is not None and train.max_epoch < average:
             raise ValueError(f"eval.average: {average} epochs cannot be averaged, train.max_epoch is {train.max_epoch}")
         if self.start is not None and not classifies:
-            raise ValueError(f"start: only task=classification takes it, this is task={self.task}")
+            raise ValueError(f"start: only for task=classification; this run has task={self.task}")
         if classifies != (name in LABELLED):
             raise ValueError(
                 f"data.name: task=classification takes {' or '.join(LABELLED)}, which have class labels and are "

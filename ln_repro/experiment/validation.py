@@ -69,4 +69,4 @@ def _explain(detail: Any, prefix: str) -> str:
         return message if detail["type"] == "value_error" else f"{key}: is not set"
     value = detail["input"]
     shown = "NaN" if isinstance(value, float) and math.isnan(value) else repr(value)
-    return f"{key}: {message}, got {shown}"
+    return f"{key}: {message.partition(', got')[0]}, got {shown}"

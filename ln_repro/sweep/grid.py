@@ -102,7 +102,7 @@ def parse_request(words: Sequence[str]) -> SweepRequest:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
-            raise UserError(f"expected key=value, got {word!r}")
+            raise UserError(f"expected key=value, got {word!r} (a grid is grid=NAME)")
         if key in ("grid", "corpus", "launcher", "seeds", "jobs", "jobs_per_gpu", "retries", "budget_minutes", *LISTS):
             own[key] = tuple(dict.fromkeys(value.split(","))) if key in LISTS else value
         elif (name := key.lstrip("+~")) in REFUSED:
@@ -160,8 +160,9 @@ def select(runs: Sequence[GridRun], only: Sequence[str], excluded: Sequence[str]
     """Return the runs that match a pattern of ``only`` (if it is not empty) and no pattern of ``excluded``."""
     for pattern in (*only, *excluded):
         if not any(run.matches(pattern) for run in runs):
-            groups = ", ".join(sorted({run.group for run in runs}))
-            raise UserError(f"{pattern!r} matches no run of the grid; its runs are {groups}")
+            groups = sorted({run.group for run in runs})
+            more = f" and {len(groups) - 6} more (--dry-run lists them)" if len(groups) > 6 else ""
+            raise UserError(f"{pattern!r} matches no run of the grid; its runs are {', '.join(groups[:6])}{more}")
     chosen = [run for run in runs if not only or any(map(run.matches, only))]
     selected = [run for run in chosen if not any(map(run.matches, excluded))]
     if not selected:

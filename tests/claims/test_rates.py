@@ -64,7 +64,7 @@ def ceilings(high: Curve, low: Curve) -> Finding:
         (curve(5, 5, 0), curve(0, 0, 0), REPRODUCED, None),  # twice the lowest rate that was run
         (curve(5, 5, 0), {1.0: of(5), 2.0: of(0, 4), 4.0: of(0)}, INCONCLUSIVE, "5 seeds at 2"),
         (curve(5, 5, 0, seeds=4) | {1.0: of(5)}, curve(5, 0, 0), INCONCLUSIVE, "5 seeds at 2, 4"),
-        (curve(5, 5, 0, seeds=2), curve(5, 0, 0), INCONCLUSIVE, "3 seeds at every rate"),
+        (curve(5, 5, 0, seeds=2), curve(5, 0, 0), INCONCLUSIVE, "3 seeds at every rate, and 5 at those that decide"),
         (curve(5, 3, 0), curve(5, 0, 0), CONTRADICTED, None),  # mixed is not trained
         (curve(5, 5, 0), curve(5, 1, 0), REPRODUCED, None),  # p = 0.048
         (
