@@ -42,8 +42,8 @@ def verdict_block(rows: Sequence[Row]) -> str:
                for claim, question, answer, records in headlines(rows)]  # fmt: skip
     counted = ", ".join(f"{n} {verdict}" for verdict, n in Counter(row["verdict"] for row in proved).most_common())
     summary = f"The findings of the theory, checked without training: {counted}."
-    exceptions = [f"* {row['id']} ({row['verdict']}): {row['claim']}." for row in proved
-                  if row["verdict"] != "reproduced"]  # fmt: skip
+    exceptions = [f"* {row['id']} ({row['verdict']}): {row['claim']}. Found: {row['ours']} (paper: {row['paper']})."
+                  for row in proved if row["verdict"] != "reproduced"]  # fmt: skip
     table = markdown("", verdict_table(trained)).split("\n", 2)[2]
     return "\n".join([*bullets, "", table, summary, "", *exceptions, ""])
 
