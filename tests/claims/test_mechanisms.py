@@ -176,8 +176,8 @@ def test_the_schemes_that_train_without_warm_up_by_rate_as_the_documents_report(
     assert trained("ngpt", 0.016) == (5, 5) and trained("residual", 0.004) == (3, 3) and trained("b2t", 0.004) == (1, 3)
     assert {trained(scheme, 0.004)[0] for scheme in ("deepnorm", "admin", "hybridnorm", "postln")} == {0}
     assert (trained("preln", 0.004), trained("preln", 0.008), trained("subln", 0.008)) == ((5, 5), (2, 5), (4, 5))
-    high = "LN-Scaling (which trains at all lower rates run, too), Peri-LN or ReZero (under-trained at 0.0005) at 0.008"
-    assert f"use Pre-LN up to 0.004, {high}" in read("README.md")
+    high = "Peri-LN or ReZero (under-trained at 0.0005) at 0.008, and nGPT"
+    assert f"use Pre-LN up to 0.004, LN-Scaling (which trains at all lower rates run, too), {high}" in read("README.md")
     assert all(trained("lnscale", rate) == (5, 5) for rate in toy.rates["lnscale_nowarm"] if rate <= 0.008)
     assert "Sub-LN on four of five (87 to 98), Pre-LN on two of five" in read("docs/observations.md")
     assert [trained(scheme, 0.0005) for scheme in ("ngpt", "rezero", "subln")] == [(0, 3), (0, 3), (2, 3)]
