@@ -87,7 +87,11 @@ def test_arms_and_rates_of_the_command_line_take_the_place_of_the_grids(planned)
         ("grid=design launcher.partition=gpu", "launcher.partition=gpu: needs launcher=slurm"),
         ("grid=design launcher=slurm jobs=2", "jobs, jobs_per_gpu, budget_minutes: only for launcher=local"),
         ("grid=design exp=toy_preln_warm", "exp: the experiments are given by the grid; --only PATTERN"),
-        ("grid=design --only nothing", "'nothing' matches no run of the grid; its runs are "),
+        (
+            "grid=design --only nothing",
+            "'nothing' matches no run of the grid; its runs are toy_postln_nowarm, toy_postln_nowarm_radam_anchored, "
+            "toy_postln_nowarm_sgd, toy_postln_warm, toy_postln_warm_radam, toy_postln_warm_sgd and 6 more (--dry-run",
+        ),
         ("grid=design --only *sgd --except *", "--only and --except exclude every run"),
     ],
 )
