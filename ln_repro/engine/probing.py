@@ -1,4 +1,4 @@
-"""Compute statistics of gradients, updates and curvature at regular intervals, without affecting training."""
+"""Compute statistics of gradients, updates, curvature and collapse at regular intervals, without affecting training."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -9,6 +9,7 @@ from fairseq import utils
 from torch import Tensor
 
 from ln_repro.engine.plugin.changes import relative_changes
+from ln_repro.engine.plugin.collapse import collapse
 from ln_repro.engine.plugin.curvature import Sharpness, mean_loss, preconditioner, threshold
 from ln_repro.engine.plugin.probes import probe
 from ln_repro.engine.trainer import StrictTrainer
@@ -17,8 +18,9 @@ from ln_repro.engine.trainer import StrictTrainer
 class Probing:
     """Computes statistics on the same mini-batches every ``cfg.task.probe_every`` updates (0: never).
 
-    The mini-batches, ``cfg.task.probe_batches`` of the epoch iterator's, are selected by the run's seed. If anything
-    but gradients is probed, probes are also computed after 1, 2, 4, 8, ... updates, when training changes fastest.
+    The mini-batches, ``cfg.task.probe_batches`` of the epoch iterator's, are selected by the run's seed; for collapse,
+    they are some of the validation set's, the same for every run. If anything but gradients is probed, probes are also
+    computed after 1, 2, 4, 8, ... updates, when training changes fastest.
     """
 
     def __init__(self, cfg: Any, trainer: StrictTrainer, batches: Any) -> None:
@@ -30,7 +32,10 @@ class Probing:
         self.sharpness = Sharpness()
         self.samples: list[Any] = []
         if self.every:
-            self.samples = chosen_batches(batches, cfg.task.probe_batches, cfg.common.seed, trainer.cuda)
+            seed = cfg.common.seed
+            if chosen == "collapse":
+                batches, seed = trainer.get_valid_iterator("valid", disable_iterator_cache=True), 1
+            self.samples = chosen_batches(batches, cfg.task.probe_batches, seed, trainer.cuda)
 
     def due(self, update: int) -> bool:
         """Return whether a probe is due after ``update`` updates; 0 is before training."""
@@ -44,7 +49,8 @@ class Probing:
 
     def values(self) -> Iterator[dict[str, Any]]:
         """Yield the fields of each ``probe`` event."""
-        compute = {"gradients": self._gradients, "updates": self._changes, "curvature": self._curvature}
+        compute = {"gradients": self._gradients, "updates": self._changes, "curvature": self._curvature,
+                   "collapse": self._collapse}  # fmt: skip
         for kind in self.kinds:
             if values := compute[kind]():
                 yield {"name": kind, "values": values, "batches": len(self.samples)}
@@ -60,6 +66,10 @@ class Probing:
         values = relative_changes(model, before, self.samples) if before else {}
         model.train()
         return values
+
+    def _collapse(self) -> dict[str, Any]:
+        pad = self.trainer.task.source_dictionary.pad()
+        return collapse(self.trainer.get_criterion(), self.trainer.get_model(), self.samples, pad)
 
     def _curvature(self) -> dict[str, Any]:
         """Return the sharpness for the next step, and its product with the learning rate beside the threshold.

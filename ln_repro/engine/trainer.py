@@ -14,6 +14,7 @@ from torch import distributed
 
 from ln_repro.engine.metric_buffer import Update
 from ln_repro.engine.plugin.optimizers import gradients
+from ln_repro.engine.plugin.schedules import split
 from ln_repro.errors import LnReproError
 
 FIRST_LOSS_SCALE = 2.0**7
@@ -176,6 +177,7 @@ class StrictTrainer(Trainer):
 
     def _build_optimizer(self) -> None:
         super()._build_optimizer()
+        split(self._optimizer, self.cfg.lr_scheduler, self.get_model().named_parameters())
         if self.cfg.optimizer.equal_layer_norms:
             stacks = self.get_model().stacks.values()
             self._optimizer.layers = [[*layer.parameters()] for stack in stacks for layer in stack.layers]

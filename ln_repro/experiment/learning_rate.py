@@ -5,7 +5,7 @@ trainer, tests and tables share this code, so it depends on no library.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,12 @@ class LearningRate:
             case "step_inverse_sqrt":  # the paper's Pre-LN runs on WMT14
                 return min(1.0, math.sqrt(last_full_update / update))
         raise ValueError(f"there is no decay {self.decay!r}")
+
+    def without_ramp(self) -> "LearningRate":
+        """Return the same tail from update 1 on, at its peak for as long as the ramp would have taken."""
+        if self.decay == "inverse_sqrt":
+            return replace(self, warmup_updates=0, decay="anchored", anchor=self.warmup_updates)
+        return replace(self, warmup_updates=0)
 
     def sum(self) -> float:
         """Return the sum of the learning rate over all updates of the run."""

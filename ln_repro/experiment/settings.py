@@ -40,6 +40,10 @@ class Schedule(Section):
     """For `anchored`: lr_max * min(1, sqrt(anchor / t))."""
     step_epoch: Count | None = None
     """For `step` and `step_inverse_sqrt`: the last epoch at the full rate."""
+    part: Literal["all", "encoder", "decoder"] = "all"
+    """The stack that the ramp applies to; the other follows the same tail without a ramp."""
+    embeddings: Literal["ramp", "full"] = "ramp"
+    """Whether embeddings and output projection follow the ramp of a ``part`` or the tail without a ramp."""
 
     @model_validator(mode="after")
     def _ramp_fits_tail(self) -> Self:
@@ -54,6 +58,10 @@ class Schedule(Section):
             raise ValueError(
                 "schedule.warmup_updates: literal has no ramp, so this must be 0 (or use schedule.decay=inverse_sqrt)"
             )
+        if self.part != "all" and not self.warmup_updates:
+            raise ValueError(f"schedule.part: {self.part} needs a ramp; set schedule.warmup_updates to at least 1")
+        if self.part == "all" and self.embeddings == "full":
+            raise ValueError("schedule.embeddings: full needs schedule.part=encoder or schedule.part=decoder")
         return self
 
 
@@ -167,7 +175,7 @@ class Experiment(Section):
     train: Training
     eval: Evaluation
     divergence: Annotated[Divergence, NOT_IN_ID] = Divergence()
-    probe: Annotated[Literal["none", "gradients", "updates", "curvature", "all"], NOT_IN_ID] = "none"
+    probe: Annotated[Literal["none", "gradients", "updates", "curvature", "collapse", "all"], NOT_IN_ID] = "none"
     """Statistics that are computed during training without changing it (`ln_repro.engine.probing`)."""
     every: Annotated[Count, NOT_IN_ID] = 200
     """Updates between two probes; the first probe is computed before training. See `ln_repro.engine.probing`."""
@@ -198,6 +206,12 @@ class Experiment(Section):
             raise ValueError(f"eval.valid, eval.average: task={self.task} decodes nothing; leave them out")
         if self.probe in ("curvature", "all") and (classifies or self.optimizer.name == "radam"):
             raise ValueError(f"probe: {self.probe} needs adam or sgd, and task=translation or masked_lm")
+        if self.probe == "collapse" and classifies:
+            raise ValueError("probe: collapse needs task=translation or masked_lm")
+        if self.schedule.part != "all" and self.task != "translation":
+            raise ValueError(f"schedule.part: task={self.task} has one stack; leave it out")
+        if self.schedule.part != "all" and self.probe in ("curvature", "all"):
+            raise ValueError(f"probe: {self.probe} needs one learning rate for all parameters, not schedule.part")
         if self.task == "masked_lm" and train.max_tokens < block:
             raise ValueError(f"train.max_tokens: needs at least train.block_tokens={block}, found {train.max_tokens}")
         return self
@@ -215,6 +229,7 @@ class Experiment(Section):
             "task": self.task, "data": self.data.name, "model": self.model.name, "norm": self.norm, "init": self.init,
             "optimizer": self.optimizer.name, "lr": self.lr, "warmup_updates": self.schedule.warmup_updates,
             "decay": self.schedule.decay, "seed": self.seed, "precision": self.precision,
+            **({"part": self.schedule.part} if self.schedule.part != "all" else {}),
             **({"start": f"{self.start.exp}@{self.start.update}"} if self.start else {}),
         }  # fmt: skip
 

@@ -65,7 +65,7 @@ class SweepRequest(Section):
 
     grid: str = ""
     corpus: str | None = None  # None: the grid's default
-    seeds: Annotated[Count, Field(le=MOST_SEEDS)] = 1
+    seeds: tuple[Annotated[Count, Field(le=MOST_SEEDS)], ...] = (1,)
     launcher: str = "local"  # or "slurm", or a YAML file with options for Slurm
     launcher_options: tuple[str, ...] = ()  # for Slurm, each ``KEY=VALUE``
     jobs: Count | None = None
@@ -89,14 +89,14 @@ LISTS = ("arms", *AXES)
 """Arguments with several values."""
 REFUSED = {
     "exp": "the experiments are given by the grid; --only PATTERN selects some of them (--only '*_sgd')",
-    "seed": "a grid numbers its seeds; seeds=N says how many, --only '*-s2' chooses one",
+    "seed": "a grid numbers its seeds; seeds=N says how many, seeds=101-105 which",
     "rerun": "a sweep resumes its runs; `ln-repro run exp=NAME rerun=true` starts one again",
 }
 """Settings of a run that a sweep does not accept, and what to use instead."""
 
 
 def parse_request(words: Sequence[str]) -> SweepRequest:
-    """Parse ``grid=NAME corpus=SETTING seeds=N arms=A,B rates=X,Y launcher=NAME launcher.KEY=VALUE key=value ...``."""
+    """Parse ``grid=NAME corpus=SETTING seeds=N|A-B arms=A,B rates=X,Y launcher=NAME key=value ...``."""
     own: dict[str, Any] = {}
     options, settings = [], []
     for word in words:
@@ -105,6 +105,8 @@ def parse_request(words: Sequence[str]) -> SweepRequest:
             raise UserError(f"expected key=value, got {word!r} (a grid is grid=NAME)")
         if key in ("grid", "corpus", "launcher", "seeds", "jobs", "jobs_per_gpu", "retries", "budget_minutes", *LISTS):
             own[key] = tuple(dict.fromkeys(value.split(","))) if key in LISTS else value
+            if key == "seeds":
+                own[key] = seed_numbers(value)
         elif (name := key.lstrip("+~")) in REFUSED:
             raise UserError(f"{name}: {REFUSED[name]}")
         elif key.startswith("launcher."):
@@ -124,6 +126,24 @@ def parse_request(words: Sequence[str]) -> SweepRequest:
     return request
 
 
+def seed_numbers(text: str) -> tuple[int, ...]:
+    """Return the seeds that ``text`` means: 1 to N (``N``), a range (``101-105``), or a list of seeds and ranges.
+
+    Raises:
+        UserError: it is none of them, or a seed is too large.
+    """
+    expected = f"expected a number of seeds (5), a range (101-105) or a list (1,3,101-105), up to {MOST_SEEDS}"
+    seeds: list[int] = []
+    for word in text.split(",") if "," in text or "-" in text else [f"1-{text}"]:
+        first, dash, last = word.partition("-")
+        if not first.isdecimal() or not (last or first).isdecimal() or bool(dash) != bool(last):
+            raise UserError(f"seeds: {expected}, got {text!r}")
+        if not 1 <= int(first) <= int(last or first) <= MOST_SEEDS:
+            raise UserError(f"seeds: {expected}, got {text!r}")
+        seeds += range(int(first), int(last or first) + 1)
+    return tuple(dict.fromkeys(seeds))
+
+
 def along(axis: str, runs: Sequence[GridRun], values: Sequence[float]) -> list[GridRun]:
     """Return each run at each value of an axis, or raise `UserError` if its setting is also given."""
     key = AXES[axis]
@@ -132,8 +152,10 @@ def along(axis: str, runs: Sequence[GridRun], values: Sequence[float]) -> list[G
     return [replace(run, axes=(*run.axes, (key, value))) for run in runs for value in dict.fromkeys(values)]
 
 
-def grid_runs(grid: Grid, corpus: str, seeds: int, settings: Sequence[str], known: Sequence[str]) -> list[GridRun]:
-    """Return the runs of a grid, with all arms of a seed, from 1 to ``seeds``, before those of the next seed.
+def grid_runs(
+    grid: Grid, corpus: str, seeds: Sequence[int], settings: Sequence[str], known: Sequence[str]
+) -> list[GridRun]:
+    """Return the runs of a grid, with all arms of a seed before those of the next seed.
 
     ``corpus`` is the first part of the experiments' names, ``settings`` are overrides for every run, and ``known`` are
     the names of all experiments.
@@ -150,7 +172,7 @@ def grid_runs(grid: Grid, corpus: str, seeds: int, settings: Sequence[str], know
         raise UserError(f"arms: {words}{nearest(missing[0], arms)}")
     return [
         GridRun(f"{corpus}_{arm}", seed, (*shared, *settings))
-        for seed in range(1, seeds + 1)
+        for seed in seeds
         for shared in grid.overrides
         for arm in grid.arms
     ]

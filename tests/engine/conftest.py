@@ -3,7 +3,9 @@
 import copy
 import importlib
 import random
+import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -24,6 +26,13 @@ for name in ("classification", "encoder_only", "masked_lm", "schedules"):
     importlib.import_module(f"ln_repro.engine.plugin.{name}")
 store.repo = ours  # fairseq fills Hydra's store with its own settings, which other tests in this process would meet
 torch.set_num_threads(1)
+SCRIPT = Path(__file__).with_name("disturbed.py")
+SMALL = (
+    "--task ln_translation --arch ln_transformer --layers 1 --width 16 --ffn 32 --heads 2 --source-lang de "
+    "--target-lang en --criterion ln_cross_entropy --lr-scheduler ln_ramp_and_tail --lr 1e-3 --max-tokens 120 "
+    "--max-epoch 2 --num-workers 0 --log-format none --log-interval 10 --save-interval-updates 1000 "
+    "--optimizer ln_adam"
+).split()
 
 
 @pytest.fixture(autouse=True)
@@ -70,3 +79,23 @@ def letters(tmp_path_factory):
                         for word in reversed(words)), file=target)  # fmt: skip
     binarise(folder / "bpe", folder / "bin", "de", "en")
     return folder / "bin"
+
+
+@pytest.fixture
+def trained(corpus):
+    """Return a function that trains in a folder, disturbed, from where it got to; it returns the exit status."""
+
+    from ln_repro.engine.checkpoints import Checkpoints
+
+    def run(folder, what="stop", method="valid_step", number=0, extra=(), fails=None):
+        folder.mkdir(exist_ok=True)
+        point = Checkpoints(folder / "checkpoints").resume_point(pytest.fail)
+        Checkpoints(folder / "checkpoints").forget_after(point.update if point else -1)
+        resume = ["--restore-file", folder / "checkpoints" / point.file] if point else []
+        command = [SCRIPT, what, method, number, corpus, *SMALL, *extra, "--save-dir", folder / "checkpoints"]
+        command = [sys.executable, *map(str, command + resume)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode != 1 or (fails and fails in done.stderr), done.stderr[-2000:]
+        return done.returncode
+
+    return run

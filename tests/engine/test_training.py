@@ -1,8 +1,5 @@
 """What happens at the end of an epoch: stops, kills and weights that are lost."""
 
-import subprocess
-import sys
-from pathlib import Path
 from unittest import mock
 
 import psutil
@@ -20,32 +17,7 @@ from ln_repro.records.run_dir import RunFolder
 from ln_repro.system.directory_lock import acquire
 from ln_repro.system.distributed import Rank
 
-SCRIPT = Path(__file__).with_name("disturbed.py")
-SMALL = (
-    "--task ln_translation --arch ln_transformer --layers 1 --width 16 --ffn 32 --heads 2 --source-lang de "
-    "--target-lang en --criterion ln_cross_entropy --lr-scheduler ln_ramp_and_tail --lr 1e-3 --max-tokens 120 "
-    "--max-epoch 2 --num-workers 0 --log-format none --log-interval 10 --save-interval-updates 1000 "
-    "--optimizer ln_adam"
-).split()
 OF_THE_CLOCK = {"time", "seconds", "saving", "tokens_per_s", "updates_per_s", "peak_memory_mb"}
-
-
-@pytest.fixture
-def trained(corpus):
-    """Return a function that trains in a folder, disturbed, from where it got to; it returns the exit status."""
-
-    def run(folder, what="stop", method="valid_step", number=0, extra=(), fails=None):
-        folder.mkdir(exist_ok=True)
-        point = Checkpoints(folder / "checkpoints").resume_point(pytest.fail)
-        Checkpoints(folder / "checkpoints").forget_after(point.update if point else -1)
-        resume = ["--restore-file", folder / "checkpoints" / point.file] if point else []
-        command = [SCRIPT, what, method, number, corpus, *SMALL, *extra, "--save-dir", folder / "checkpoints"]
-        command = [sys.executable, *map(str, command + resume)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode != 1 or (fails and fails in done.stderr), done.stderr[-2000:]
-        return done.returncode
-
-    return run
 
 
 def came_to(folder):

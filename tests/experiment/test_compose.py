@@ -30,6 +30,8 @@ def job(settings):
 
 launch(["exp=toy_preln_nowarm", "hydra/launcher=submitit_local"], job)
 """
+NEWER = ("_warm_encoder", "_warm_decoder")
+"""Ends of the names of experiments that are newer than the hashes."""
 FILES = [path for path in sorted(CONF.glob("*/*.yaml")) if path.parent.name not in ("exp", "grid", "arm", "setting")]
 """Those of groups that are chosen on the command line."""
 
@@ -45,7 +47,7 @@ def composed(*overrides: str) -> Experiment:
 )
 def test_the_experiments_of_a_setting_are_composed_as_ever(setting):
     """Hashes of the first release with names; a change here makes committed records those of other experiments."""
-    names = [name for name in experiments() if name.startswith(f"{setting}_")]
+    names = [name for name in experiments() if name.startswith(f"{setting}_") and not name.endswith(NEWER)]
     found = {
         name: {key: value for key, value in compose([f"exp={name}"]).items() if key not in ("paths", "reference")}
         for name in names
@@ -55,6 +57,7 @@ def test_the_experiments_of_a_setting_are_composed_as_ever(setting):
         assert settings["optimizer"].pop("second_moment") == "zero"
         assert settings["optimizer"].pop("max_relative_update") is None
         assert settings["train"].pop("save_minutes")
+        assert [settings["schedule"].pop(key) for key in ("part", "embeddings")] == ["all", "ramp"]
         settings["train"]["save_every"] = settings["train"]["save_every"] or 1000
     text = json.dumps(found, sort_keys=True)
     assert (len(names), hashlib.sha256(text.encode()).hexdigest()[:16]) == GOLDEN[setting]
@@ -62,7 +65,7 @@ def test_the_experiments_of_a_setting_are_composed_as_ever(setting):
 
 
 def test_no_experiment_is_left_out_of_the_hashes():
-    counts = Counter(name.partition("_")[0] for name in experiments())
+    counts = Counter(name.partition("_")[0] for name in experiments() if not name.endswith(NEWER))
     assert counts == {setting: count for setting, (count, _) in GOLDEN.items()}
 
 

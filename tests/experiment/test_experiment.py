@@ -32,6 +32,8 @@ CHANGES_THE_RESULT = [
     {"schedule__warmup_updates": 0, "schedule__decay": "literal"},
     {"schedule__warmup_updates": 399}, {"schedule__decay": "inverse_sqrt"}, {"schedule__decay": "anchored"},
     {"schedule__anchor": 1000, "schedule__decay": "anchored"}, {"schedule__step_epoch": 3, "schedule__decay": "step"},
+    {"schedule__part": "encoder"}, {"schedule__part": "decoder"},
+    {"schedule__part": "encoder", "schedule__embeddings": "full"},
     {"train__max_update": 1201}, {"train__max_epoch": 3}, {"train__max_tokens": 561},
     {"train__batches_per_update": 2},
     {"train__label_smoothing": 0.0}, {"train__clip_norm": 1.0},
@@ -48,7 +50,7 @@ CHANGES_NOTHING = [
     {"train__log_every": 1}, {"train__save_every": 5}, {"train__save_minutes": 1},
     {"train__threads": 2}, {"train__device": "cpu"}, {"model__name": "another_name"},
     {"divergence__rule": "stuck"}, {"divergence__updates": 5},
-    {"stop_on_divergence": True}, {"probe": "gradients"}, {"every": 7}, {"probe_batches": 9},
+    {"stop_on_divergence": True}, {"probe": "gradients"}, {"probe": "collapse"}, {"every": 7}, {"probe_batches": 9},
 ]  # fmt: skip
 
 
@@ -135,6 +137,12 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy():
         ({"schedule__warmup_updates": 0, "schedule__decay": "inverse_sqrt"}, "schedule.decay: inverse_sqrt needs"),
         ({"schedule__decay": "literal"}, "schedule.warmup_updates: literal has no ramp, so this must be 0"),
         ({"schedule__decay": "cosine"}, "schedule.decay: input should be 'constant', 'inverse_sqrt', 'anchored', "),
+        ({"schedule__part": "encoder", "schedule__warmup_updates": 0}, "schedule.part: encoder needs a ramp; set "),
+        ({"schedule__part": "left"}, "schedule.part: input should be 'all', 'encoder' or 'decoder', got 'left'"),
+        ({"schedule__embeddings": "full"}, "schedule.embeddings: full needs schedule.part=encoder or schedule.part="),
+        ({"schedule__part": "encoder", "task": "masked_lm"}, "schedule.part: task=masked_lm has one stack; leave it"),
+        ({"schedule__part": "encoder", "probe": "all"}, "probe: all needs one learning rate for all parameters, not"),
+        ({**STARTED, "probe": "collapse"}, "probe: collapse needs task=translation or masked_lm"),
         ({"model__heads": 5}, "model.heads: 5 does not divide model.width 64"),
         ({"model__width": 63, "model__heads": 1}, "model.width: sinusoidal positions need an even width of at least 4"),
         ({"train__max_update": None}, "train: give train.max_epoch or train.max_update, or training never ends"),

@@ -26,6 +26,9 @@ STEP_EPOCH = 8
 )
 def test_every_update_has_the_rate_of_the_closed_form(warmup_updates, decay, anchor, expected):
     of_run = LearningRate(PEAK, warmup_updates, decay, anchor, STEP_EPOCH, PER_EPOCH, total=20_000)
+    tail = of_run.without_ramp()
     for update in range(1, 20_001):
         assert math.isclose(of_run.at(update), PEAK * expected(update), rel_tol=1e-12), update
+        full = 1 if update <= warmup_updates else expected(update)
+        assert math.isclose(tail.at(update), PEAK * full, rel_tol=1e-12), update
     assert math.isclose(of_run.sum(), PEAK * sum(map(expected, range(1, 20_001))), rel_tol=1e-9)

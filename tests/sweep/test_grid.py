@@ -37,7 +37,7 @@ def test_every_run_of_every_grid_is_an_experiment_of_its_own_on_every_corpus(nam
     """What the experiments are composed to is told by their hashes (test_compose)."""
     assert {path.stem for path in (CONF / "grid").glob("*.yaml")} == set(GRIDS)
     for corpus in BERTS if name == "bert" else CORPORA:
-        found = grid_runs(Grid(**grid(name)), corpus, 2, ["tracker=none"], list(experiments()))
+        found = grid_runs(Grid(**grid(name)), corpus, [1, 2], ["tracker=none"], list(experiments()))
         assert len({tuple(run.overrides) for run in found}) == len(found) == 2 * GRIDS[name]
         assert {run.exp for run in found} <= set(experiments()) and {run.seed for run in found} == {1, 2}
 
@@ -80,8 +80,14 @@ def test_arms_and_rates_of_the_command_line_take_the_place_of_the_grids(planned)
         ("grid=bert corpus=toy", "grid: postln_warm_linear, "),
         ("grid=bert corpus=bert", "data.train: is not given"),
         ("grid=bert task=classification data=mrpc start=run@1", "start: pre-trained weights do not fit"),
-        ("grid=design seeds=0", "seeds: input should be greater than or equal to 1, got '0'"),
-        ("grid=design seeds=99999", "seeds: input should be less than or equal to 4000, got '99999'"),
+        *(
+            (
+                f"grid=design seeds={given}",
+                f"seeds: expected a number of seeds (5), a range (101-105) or a list "
+                f"(1,3,101-105), up to 4000, got {given!r}",
+            )
+            for given in ("0", "99999", "5-", "105-101", "1,b", "-3")
+        ),
         ("grid=design fast", "expected key=value, got 'fast' (a grid is grid=NAME)"),
         ("grid=design launcher=pbs", "launcher: expected local, slurm or a YAML file"),
         ("grid=design launcher.partition=gpu", "launcher.partition=gpu: needs launcher=slurm"),
@@ -110,9 +116,18 @@ def test_runs_whose_record_is_kept_are_left_out_when_asked(tmp_path, monkeypatch
     assert found == [[ids[0], "planned"], [ids[1], "recorded"]]
 
 
+@pytest.mark.parametrize(
+    ("given", "seeds"), [("2", [1, 2]), ("101-103", [101, 102, 103]), ("7,5", [7, 5]), ("1,101-102", [1, 101, 102])]
+)
+def test_seeds_are_a_number_a_range_or_a_list(given, seeds, planned):
+    rows = planned("grid=rates", "arms=postln_warm", "rates=1e-3", f"seeds={given}")
+    assert [int(row.partition("seed=")[2].split()[0]) for row in rows] == seeds
+
+
 def test_the_design_grid_is_a_full_factorial():
     built = [
-        build(compose(run.overrides)) for run in grid_runs(Grid(**grid("design")), "iwslt", 1, [], list(experiments()))
+        build(compose(run.overrides))
+        for run in grid_runs(Grid(**grid("design")), "iwslt", [1], [], list(experiments()))
     ]
     axes = {(e.norm, e.schedule.warmup_updates > 0, e.optimizer.name) for e in built}
     assert len(axes) == 2 * 2 * 3
@@ -134,7 +149,7 @@ def test_a_dry_run_prints_a_row_a_run_on_the_grids_own_corpus_and_starts_nothing
     [([], [], 24), (["postln_warm-s2"], [], 1), (["*-s1"], ["*radam*"], 8), (["postln_warm", "preln_warm"], [], 4)],
 )
 def test_patterns_choose_runs(only, but, left):
-    every = grid_runs(Grid(**grid("design")), "toy", 2, [], list(experiments()))
+    every = grid_runs(Grid(**grid("design")), "toy", [1, 2], [], list(experiments()))
     assert len(select(every, only, but)) == left
 
 

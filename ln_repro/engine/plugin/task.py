@@ -27,7 +27,7 @@ class LnTaskConfig(FairseqDataclass):
     divergence_updates: int = 0  # updates between the validations that the rule compares; 0: no rule
     unigram_bits: float = math.inf  # entropy of the training targets, for that rule
     save_minutes: float = 10.0  # maximum minutes between two checkpoints
-    probe: str = "gradients"  # gradients, updates, curvature or all
+    probe: str = "gradients"  # gradients, updates, curvature, collapse or all
     probe_every: int = 0  # updates between two probes; 0: none
     probe_batches: int = 5  # mini-batches per probe
     start: str = ""  # file of pre-trained weights to start from; empty: none

@@ -1,0 +1,155 @@
+"""Whether the tokens of a stack become alike, and whether the loss still reaches its first layers.
+
+In a stack whose attention mixes tokens faster than its branches tell them apart, all tokens tend to one vector, and the
+gradient of queries, keys and of everything below vanishes (Dong et al. 2021, arXiv 2103.03404; Noci et al. 2022,
+arXiv 2206.03126).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ln_repro.engine.plugin.layers import Stack
+from ln_repro.engine.plugin.probes import gradient_norms, layer_weights
+from ln_repro.engine.plugin.sub_layers import Attention
+
+GRADIENTS = ("encoder.w2", "decoder.w2", "decoder.cross.v")
+"""The weights whose gradients are measured, of those that a model has."""
+DIGITS = 4
+"""Significant digits of the values, so that the probes of a run take a few kilobytes; cosines have six decimals."""
+
+Values = dict[str, dict[str, Any]]
+
+
+def mean_cosine(x: Tensor, real: Tensor) -> Tensor:
+    """Return the mean cosine of all pairs of different tokens of ``x`` (time, batch, width).
+
+    ``real`` (batch, time) marks the tokens that are not padding; with a single one, the result is 1.
+    """
+    tokens = nn.functional.normalize(x.transpose(0, 1)[real].double(), dim=-1)
+    number = len(tokens)
+    if number < 2:
+        return tokens.new_ones(())
+    return (tokens.sum(0).square().sum() - number) / (number * (number - 1))
+
+
+def relative_entropy(
+    attention: Attention, query: Tensor, source: Tensor, mask: Tensor | None, causal: bool, real: Tensor
+) -> Tensor:
+    """Return the entropy of attention's weights divided by its maximum, the logarithm of the number of visible tokens.
+
+    It is the mean over heads and over ``real`` (batch, time) queries that see two tokens or more; the other arguments
+    are those of `Attention.forward`.
+    """
+    q = attention.split(attention.q_proj(query.to(attention.q_proj.weight.dtype)), attention.q_norm).float()
+    k = attention.split(attention.k_proj(source.to(attention.k_proj.weight.dtype)), attention.k_norm).float()
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.size(-1))
+    if mask is not None:
+        scores = scores + mask
+    if causal:
+        scores = scores.masked_fill(scores.new_ones(scores.shape[-2:]).triu(1).bool(), -math.inf)
+    visible = scores.isfinite().sum(-1)[:, 0]
+    entropy = torch.special.entr(scores.softmax(-1)).sum(-1).mean(1)  # over heads
+    chosen = real & (visible > 1)
+    return (entropy[chosen] / visible[chosen].log()).double().mean()
+
+
+class Watch:
+    """Hooks that measure cosines and entropies in every forward pass of a model until it is closed.
+
+    ``cosines`` has a list for each forward pass and stack, with a value for each layer and, if the stack has a final
+    norm, one for its output, so that the last value is always that of the stack's output. ``entropies`` has a list for
+    each forward pass and kind of attention, with a value for each layer.
+    """
+
+    def __init__(self, stacks: dict[str, Stack], real: dict[str, Tensor]) -> None:
+        self.cosines: dict[str, list[Tensor]] = {name: [] for name in stacks}
+        self.entropies: dict[str, list[Tensor]] = {}
+        self.real = real
+        self.hooks = ExitStack()
+        for name, stack in stacks.items():
+            for module in [*stack.layers, *([stack.norm] if stack.scheme.final_norm else [])]:
+                self.hooks.enter_context(module.register_forward_hook(partial(self._output, name)))
+            for layer in stack.layers:
+                for kind in ("self", "cross"):
+                    if attention := getattr(layer, f"{kind}_attn", None):
+                        hook = partial(self._attention, name, kind)
+                        self.hooks.enter_context(attention.register_forward_pre_hook(hook, with_kwargs=True))
+
+    @torch.no_grad()
+    def _output(self, stack: str, module: nn.Module, given: Any, x: Any) -> None:
+        self.cosines[stack].append(mean_cosine(x if torch.is_tensor(x) else x[0], self.real[stack]))
+
+    @torch.no_grad()
+    def _attention(self, stack: str, kind: str, attention: Attention, given: Any, named: dict[str, Any]) -> None:
+        query, source, mask = given
+        entropy = relative_entropy(attention, query, source, mask, named["causal"], self.real[stack])
+        self.entropies.setdefault(f"{stack}.{kind}", []).append(entropy)
+
+
+def collapse(criterion: Any, model: Any, samples: Sequence[dict[str, Any]], pad: int) -> Values:
+    """Return how alike the tokens of a model are, its gradients, entropies of attention and losses.
+
+    All but one loss is measured in evaluation mode; the model's mode, parameters and accumulated gradients do not
+    change. The generator of random numbers is seeded, as it is for every mini-batch of training. Values are means over
+    the mini-batches.
+
+    Args:
+        criterion: the training loss.
+        model: the model, in training mode.
+        samples: the mini-batches.
+        pad: the index of padding.
+
+    Returns:
+        ``cosine`` by stack, as in `Watch`; ``gradient``, the norms of the mean gradient of `GRADIENTS` by layer, as in
+        `gradient_norms`; ``entropy`` by kind of attention and layer, as in `relative_entropy`; ``nll``, bits per token
+        without (``eval``) and with dropout (``dropout``).
+    """
+    weights = {name: weight for name, weight in layer_weights(**model.stacks).items() if name in GRADIENTS}
+    cosines: list[dict[str, list[Tensor]]] = []
+    entropies: list[dict[str, list[Tensor]]] = []
+    nll: dict[str, list[tuple[Tensor, int]]] = {"eval": [], "dropout": []}
+
+    def loss(sample: dict[str, Any]) -> Tensor:
+        inputs = sample["net_input"]
+        tokens = {"encoder": inputs["src_tokens"], "decoder": inputs.get("prev_output_tokens")}
+        watch = Watch(model.stacks, {name: tokens[name].ne(pad) for name in model.stacks})
+        with watch.hooks:
+            total, number, log = criterion(model, sample)
+        cosines.append(watch.cosines)
+        entropies.append(watch.entropies)
+        nll["eval"].append((log["nll_loss"], number))
+        return total / max(number, 1)
+
+    model.eval()
+    norms = gradient_norms(weights, [partial(loss, sample) for sample in samples])["norm_of_mean"]
+    model.train()
+    with torch.no_grad():
+        for seed, sample in enumerate(samples, 1):
+            torch.manual_seed(seed)
+            _, number, log = criterion(model, sample)
+            nll["dropout"].append((log["nll_loss"], number))
+    return {
+        "cosine": _means(cosines, partial(round, ndigits=6)),
+        "gradient": {name: [_short(value) for value in values] for name, values in norms.items()},
+        "entropy": _means(entropies, _short),
+        "nll": {name: _short(_bits(logs)) for name, logs in nll.items()},
+    }
+
+
+def _means(of_batches: Sequence[dict[str, list[Tensor]]], short: Callable[[float], float]) -> dict[str, list[float]]:
+    stacked = {name: torch.stack([torch.stack(values[name]) for values in of_batches]) for name in of_batches[0]}
+    return {name: [short(value) for value in values.mean(0).tolist()] for name, values in stacked.items()}
+
+
+def _bits(logs: Sequence[tuple[Tensor, int]]) -> float:
+    return sum(float(nats) for nats, _ in logs) / max(sum(number for _, number in logs), 1) / math.log(2)
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")

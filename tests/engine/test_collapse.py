@@ -1,0 +1,142 @@
+"""The probe of collapse against plain torch on small models, and that it does not change the training."""
+
+import itertools
+import json
+import math
+
+import pytest
+import torch
+
+from ln_repro.engine.plugin.collapse import collapse, mean_cosine, relative_entropy
+from ln_repro.engine.plugin.schemes.registry import SCHEMES
+from tests.engine.made import criterion, sample
+from tests.engine.test_training import came_to
+
+SIZE = {"layers": 2, "width": 16, "ffn": 32, "heads": 2}
+PAD = 1
+
+
+def padded(seed):
+    """Return a mini-batch of three sentences, one shorter by two tokens on both sides (source padded on the left)."""
+    batch = sample(seed)
+    batch["net_input"]["src_tokens"] = batch["net_input"]["src_tokens"].clone()
+    batch["net_input"]["src_tokens"][2, :2] = PAD
+    batch["net_input"]["prev_output_tokens"] = batch["net_input"]["prev_output_tokens"].clone()
+    batch["net_input"]["prev_output_tokens"][2, 4:] = PAD
+    batch["target"] = batch["target"].clone()
+    batch["target"][2, 4:] = PAD
+    return {**batch, "ntokens": 16}
+
+
+def test_the_mean_cosine_is_that_of_all_pairs_of_real_tokens():
+    x = torch.randn(4, 3, 8)
+    real = torch.tensor([[True] * 4, [True] * 4, [False, False, True, True]])
+    tokens = [x[t, b] for b in range(3) for t in range(4) if real[b, t]]
+    pairs = [torch.cosine_similarity(a, b, dim=0).item() for a, b in itertools.combinations(tokens, 2)]
+    assert mean_cosine(x, real).item() == pytest.approx(sum(pairs) / len(pairs), abs=1e-6)
+    assert mean_cosine(x[:1, :1].expand(4, 3, 8), real).item() == pytest.approx(1)
+    assert mean_cosine(x, torch.zeros(3, 4, dtype=torch.bool)).item() == 1
+
+
+def test_the_entropy_of_attention_to_alike_keys_is_its_maximum(build_model):
+    attention = build_model(**SIZE, norm="postln").encoder.stack.layers[0].self_attn
+    x, real = torch.randn(5, 2, 16), torch.ones(2, 5, dtype=torch.bool)
+    alike = x[:1].expand(5, 2, 16)
+    assert relative_entropy(attention, x, alike, None, False, real).item() == pytest.approx(1)
+    assert relative_entropy(attention, x, alike, None, True, real).item() == pytest.approx(1)
+    attention.q_proj.weight.data *= 1e4
+    assert relative_entropy(attention, x, x, None, False, real).item() < 0.05
+
+
+@pytest.mark.parametrize("norm", ["postln", "preln", "hybridnorm"])
+def test_the_values_are_those_of_plain_torch(build_model, norm):
+    """One mini-batch with padding: outputs of layers by hand, attention by its definition, gradients by backward."""
+    model, loss = build_model(**SIZE, norm=norm, dropout=0.2), criterion()
+    batch = padded(1)
+    source, before = batch["net_input"]["src_tokens"], batch["net_input"]["prev_output_tokens"]
+    values = collapse(loss, model.train(), [batch], PAD)
+    assert model.training
+
+    model.eval()
+    memory = model.encoder(source)
+    x, mask, real = model.encoder.embed(source), memory["mask"], source.ne(PAD)
+    x = x.masked_fill(~real[:, :, None], 0).transpose(0, 1)
+    cosines, entropies = [], []
+    for layer in model.encoder.stack.layers:
+        entropies.append(by_definition(layer, layer.self_attn_residual, layer.self_attn, x, mask, real))
+        x = layer(x, mask)
+        cosines.append(pairwise(x, real))
+    if norm != "postln":
+        cosines.append(pairwise(model.encoder.stack.norm(x), real))
+    assert values["cosine"]["encoder"] == pytest.approx(cosines, abs=2e-6)
+    assert values["entropy"]["encoder.self"] == pytest.approx(entropies, abs=2e-4)
+    assert {name: len(found) for name, found in values["entropy"].items()} == dict.fromkeys(
+        ("encoder.self", "decoder.self", "decoder.cross"), 2
+    )
+    logits = model(source, None, before)[0]
+    total, tokens, log = loss(model, batch)
+    assert values["nll"]["eval"] == pytest.approx(log["nll_loss"].item() / 16 / math.log(2), rel=1e-3)
+    chosen = batch["target"].ne(PAD)
+    plain = torch.nn.functional.cross_entropy(logits[chosen], batch["target"][chosen]).item() / math.log(2)
+    assert values["nll"]["eval"] == pytest.approx(plain, rel=1e-3)
+    (total / tokens).backward()
+    for name, weight in {
+        "encoder.w2": model.encoder.stack.layers[0].ffn.fc2.weight,
+        "decoder.cross.v": model.decoder.stack.layers[0].cross_attn.v_proj.weight,
+    }.items():
+        assert values["gradient"][name][0] == pytest.approx(weight.grad.norm().item(), rel=2e-3)
+    torch.manual_seed(1)
+    dropped = loss(model.train(), batch)[2]["nll_loss"].item() / 16 / math.log(2)
+    assert values["nll"]["dropout"] == pytest.approx(dropped, rel=1e-3)
+    assert values["nll"]["dropout"] != values["nll"]["eval"]
+
+
+def pairwise(x, real):
+    tokens = [x[t, b] for b in range(real.size(0)) for t in range(real.size(1)) if real[b, t]]
+    cosines = [torch.cosine_similarity(a, b, dim=0).item() for a, b in itertools.combinations(tokens, 2)]
+    return sum(cosines) / len(cosines)
+
+
+def by_definition(layer, residual, attention, x, mask, real):
+    """Return the relative entropy of a layer's self-attention, query by query."""
+    kept = []
+    branch = lambda y: kept.append(y) or y  # noqa: E731 - what attention is given
+    residual(x, branch)
+    y, width = kept[0], 8
+    ratios = []
+    for b in range(real.size(0)):
+        columns = [t for t in range(real.size(1)) if real[b, t]]
+        q, k = attention.q_proj(y)[:, b], attention.k_proj(y)[:, b]
+        for head in range(2):
+            of_head = slice(head * width, (head + 1) * width)
+            queries, keys = attention.q_norm(q[:, of_head]), attention.k_norm(k[:, of_head])
+            for t in columns:
+                p = torch.softmax(keys[columns] @ queries[t] / math.sqrt(width), 0)
+                ratios.append(-(p * p.log()).sum().item() / math.log(len(columns)))
+    return sum(ratios) / len(ratios)
+
+
+@pytest.mark.parametrize("norm", sorted(SCHEMES))
+def test_every_scheme_is_measured(build_model, norm):
+    values = collapse(criterion(), build_model(**SIZE, norm=norm).train(), [sample(1), padded(2)], PAD)
+    flat = [v for of_kind in values.values() for found in of_kind.values() for v in (found if isinstance(found, list) else [found])]  # fmt: skip # noqa: E501
+    assert all(math.isfinite(value) for value in flat)
+    assert all(-1 <= value <= 1 for found in values["cosine"].values() for value in found)
+    assert all(0 <= value <= 1 for found in values["entropy"].values() for value in found)
+
+
+def test_a_probed_training_is_the_same_bit_for_bit(trained, tmp_path):
+    probe = ["--probe", "collapse", "--probe-every", "10", "--probe-batches", "2"]
+    assert trained(tmp_path / "plain") == 0
+    assert trained(tmp_path / "probed", extra=probe) == 0
+    events, weights = came_to(tmp_path / "plain")
+    found, same = came_to(tmp_path / "probed")
+    assert same == weights
+    assert [event for event in found if event["kind"] != "probe"] == events
+    probes = [event for event in found if event["kind"] == "probe"]
+    last = events[-1]["update"]
+    assert [event["update"] for event in probes] == sorted(
+        {*range(0, last + 1, 10), *(2**n for n in range(last.bit_length()))}
+    )
+    assert all(event["name"] == "collapse" and event["batches"] == 2 for event in probes)
+    assert max(len(json.dumps(event["values"])) for event in probes) < 400
