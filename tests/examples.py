@@ -1,9 +1,14 @@
 """A standard experiment and a standard record, which tests modify."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.settings import Experiment, build
+from ln_repro.records.archive import Run
+from ln_repro.records.integrity import line_of
+from ln_repro.records.record import kept_form
 from ln_repro.sweep.grid import GridRun
 from ln_repro.sweep.plan import PlannedRun
 
@@ -62,8 +67,21 @@ def record(**changes: Any) -> dict[str, Any]:
         "axes": trained.axes,
         "epochs": epochs, "bleu": bleu, "data": {"name": "toy", "fingerprint": "sha256:0"}, "parameters": 1000,
         "updates": 200, "target_tokens": 100_000, "environment": {}, "code": {},
-        "experiment": trained.settings(), **changes,
+        "settings": trained.settings(), **changes,
     }  # fmt: skip
+
+
+def with_events(record: dict[str, Any], events: Sequence[dict[str, Any]]) -> Run:
+    """Return a run with these events."""
+    return Run(kept_form(record, events), events)
+
+
+def store(folder: Path, *records: dict[str, Any]) -> None:
+    """Add records without events to a folder of records."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for made in records:
+        with (folder / f"{made['exp'].partition('_')[0]}.jsonl").open("a") as file:
+            file.write(f"{line_of({**kept_form(made, ()), 'archive': '0001-none.tar.xz'})}\n")
 
 
 def diverged(**changes: Any) -> dict[str, Any]:
@@ -74,7 +92,7 @@ def diverged(**changes: Any) -> dict[str, Any]:
         "bleu": {"test": None, "test_tokenised": None},
         "divergence": {"update": 7, "epoch": 1, "rule": "not_finite", "reason": "the loss is not finite",
                        "last_finite_loss": 12.5},
-        "axes": trained.axes, "experiment": trained.settings(), **changes,
+        "axes": trained.axes, "settings": trained.settings(), **changes,
     })  # fmt: skip
 
 

@@ -137,5 +137,5 @@ def _unevenness(runs: Sequence[Run]) -> Unevenness | None:
         return None
     start = geometric_mean(ratios[0] for _, ratios in probed)
     later = geometric_mean(max(ratios[1:]) for _, ratios in probed)
-    sizes = (event.get("batches", 0) for run, _ in probed for event in run.events)
+    sizes = (probe["batches"] for run, _ in probed for probe in run.probes)
     return Unevenness(start, later, len(probed), min(size for size in sizes if size >= LEAST_BATCHES))

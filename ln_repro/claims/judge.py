@@ -106,7 +106,7 @@ def result_of(
     the records, and ``evidence`` their ids.
     """
     written = datetime.fromisoformat(rule.written)
-    began = [datetime.fromisoformat(run.events[0]["time"]) for run in runs if run.events and "time" in run.events[0]]
+    began = [datetime.fromisoformat(started) for run in runs if (started := run.record.get("started"))]
     return {
         "ours": ours or None, "verdict": verdict, "seeds": seeds, "rule": rule.sentence(),
         "written": rule.written[:10], "source": rule.source, "older": sum(time < written for time in began),

@@ -57,13 +57,12 @@ def instability(run: Run) -> dict[int, float]:
 
 def weight_changes(run: Run) -> dict[int, float]:
     """Return the largest ||dW|| / ||W|| of any matrix of a layer by one update."""
-    return {update: max(max(of_kind) for of_kind in values["weights"].values())
-            for update, values in probes(run, "updates")}  # fmt: skip
+    return {update: values["weights"] for update, values in probes(run, "updates")}
 
 
 def output_changes(run: Run) -> dict[int, float]:
     """Return ||dy|| / ||y|| of the decoder's output, after its final norm if there is one, by one update."""
-    return {update: values["outputs"]["decoder"][-1] for update, values in probes(run, "updates")}
+    return {update: values["outputs"]["decoder"] for update, values in probes(run, "updates")}
 
 
 MECHANISMS = (

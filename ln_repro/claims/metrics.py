@@ -41,14 +41,7 @@ def _late_minus_early(post: Run, pre: Run) -> float:
 
 
 def _updates_to_fall(post: Run, pre: Run) -> float:
-    slow, fast = (
-        {
-            e["update"]: float(e["loss"])
-            for e in run.events
-            if e["kind"] == "train" and e["loss"] is not None and run.finite
-        }
-        for run in (post, pre)
-    )
+    slow, fast = (run.training_curve if run.finite else {} for run in (post, pre))
     if any(not curve and not run.diverged for curve, run in ((slow, post), (fast, pre))):
         return math.nan  # the record has no events
     if not slow:

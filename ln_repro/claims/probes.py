@@ -1,6 +1,5 @@
 """What the probes of a run measured."""
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -18,10 +17,9 @@ def probes(run: Run, name: str, batches: int = 1) -> Iterator[tuple[int, dict[st
 
     Probes with a value that is not finite are left out.
     """
-    for event in run.events:
-        wanted = event["kind"] == "probe" and event["name"] == name and event["batches"] >= batches
-        if wanted and "null" not in json.dumps(event["values"]):  # null stands for a number that is not finite
-            yield event["update"], event["values"]
+    for probe in run.probes:
+        if probe["name"] == name and probe["batches"] >= batches and probe["values"] is not None:
+            yield probe["update"], probe["values"]
 
 
 def layer_gradients(run: Run, batches: int = 1, kind: str = "norm_of_mean") -> dict[int, list[float]]:

@@ -2,9 +2,10 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ln_repro.claims.arms import Arms
 from ln_repro.claims.evidence import Evidence
@@ -12,10 +13,13 @@ from ln_repro.claims.judge import evidence_of
 from ln_repro.commands.messages import say
 from ln_repro.corpus.prepared import opened
 from ln_repro.errors import LnReproError, UserError
-from ln_repro.records.archive import Kept, find, read_kept, records_folder
-from ln_repro.records.integrity import CHECKSUMS, HYPOTHESES, beside, text_of
-from ln_repro.records.record import experiment_of
+from ln_repro.records.archive import Kept, archived_file, read_kept, records_folder
+from ln_repro.records.events import valid_events
+from ln_repro.records.integrity import differing
+from ln_repro.records.packed import CHECKSUMS, EVENTS, HYPOTHESES, archive_folder, checksums, unpacked
+from ln_repro.records.record import Record, experiment_of
 from ln_repro.runner import bleu
+from ln_repro.system.files import sha256
 from ln_repro.system.paths import data_folder
 from ln_repro.system.progress import progress
 
@@ -42,29 +46,52 @@ def complaints(problems: Sequence[str]) -> int:
 
 
 def verify_command(options: argparse.Namespace) -> int:
-    """Run `verify`: check the integrity of every archived record, and recompute its BLEU from the hypotheses."""
+    """Run `verify`: check every record against its archived events, and recompute its BLEU from the hypotheses."""
     folder = options.records or records_folder()
-    kept = read_kept(folder)
-    places = sorted({path.parent for path in folder.rglob("*.json")})
-    problems = [f"{place}: {CHECKSUMS} is missing; restore it" for place in places if not (place / CHECKSUMS).exists()]
-    rescored = {}
-    with progress("recomputing the BLEU of", len(kept.records), say, "records") as advance:
-        for record in kept.records:
-            rescored[record["id"]] = bleu_problem(folder, record)
-            advance(1)
-    problems += [*kept.problems, *(f"{find(folder, id)}: {problem}" for id, problem in rescored.items() if problem)]
+    kept, archives = read_kept(folder), archive_folder(folder)
+    known = checksums(archives)
+    by_archive: dict[str, list[Record]] = {name: [] for name in known}
+    for record in kept.records:
+        by_archive.setdefault(record["archive"], []).append(record)
+    problems, rescored = list(kept.problems), Counter[str | None]()
+    with progress("checking", len(kept.records), say, "records") as advance:
+        for name, records in sorted(by_archive.items()):
+            try:
+                if name not in known:
+                    raise LnReproError(f"{archives / name} is not in {CHECKSUMS}; restore it")
+                if not (archives / name).exists():
+                    raise LnReproError(f"{archives / name} is missing; restore it")
+                if sha256(archives / name) != known[name]:
+                    raise LnReproError(f"{archives / name} was changed after it was written ({CHECKSUMS}); restore it")
+                files = dict(unpacked(archives / name))
+            except LnReproError as error:
+                problems.append(str(error))
+                continue
+            for record in records:
+                found = [events_problem(record, files), bleu_problem(record, files)]
+                problems += [f"{record['id']} in {folder}: {problem}" for problem in found if problem]
+                rescored[found[1]] += 1
+                advance(1)
     if not kept.records and not problems:
         problems = [f"{folder}: it has no records"]
-    found = [*rescored.values()]
-    print(f"{len(kept.runs)} records are valid; BLEU recomputed for {found.count('')}")
-    print(f"not recomputed for {found.count(None)}: no hypotheses, or the corpus is not prepared here")
+    print(f"{len(kept.runs)} records are valid; BLEU recomputed for {rescored['']}")
+    print(f"not recomputed for {rescored[None]}: no hypotheses, or the corpus is not prepared here")
     return complaints(problems)
 
 
-def bleu_problem(folder: Path, record: dict[str, Any]) -> str | None:
+def events_problem(record: Record, files: Mapping[str, bytes]) -> str | None:
+    """Return how a record differs from its archived events; None if they agree."""
+    text = files.get(f"{record['id']}{EVENTS}")
+    if text is None:
+        return f"its events are missing in {record['archive']}"
+    events = valid_events(text.splitlines(keepends=True), record["archive"])
+    return (name := differing(record, events)) and f"{name} differs from its events"
+
+
+def bleu_problem(record: Record, files: Mapping[str, bytes]) -> str | None:
     """Return how a record's BLEU differs from that of its hypotheses; "" if they agree, None if it is not known."""
     try:
-        texts = translations(folder, record)
+        texts = translations(record, files.get(f"{record['id']}{HYPOTHESES}"))
         if texts is None:
             return None
         computed, _ = bleu.score("detokenised", *texts, experiment_of(record), "test")
@@ -79,18 +106,18 @@ def compare_command(options: argparse.Namespace) -> int:
     folder = options.records or records_folder()
     records = {record["id"]: record for record in read_kept(folder).records}
     if missing := [id for id in options.pair if id not in records]:
-        raise UserError(f"compare: there is no record {', '.join(missing)} in {folder} (records are ID.json)")
+        raise UserError(f"compare: there is no record {', '.join(missing)} in {folder} (`ln-repro tables` lists them)")
     first, second = (records[id] for id in options.pair)
     if first["data"]["fingerprint"] != second["data"]["fingerprint"]:
         raise UserError("compare: the two were trained on different corpora")
-    for record in (first, second):
-        if (place := find(folder, record["id"])) and not beside(place, HYPOTHESES).exists():
-            raise UserError(f"compare: {record['id']} has no hypotheses beside its record; choose another record")
-    texts = [text for record in (first, second) if (text := translations(folder, record))]
+    hypotheses = [archived_file(folder, record, HYPOTHESES) for record in (first, second)]
+    if lacking := [record["id"] for record, text in zip((first, second), hypotheses, strict=True) if text is None]:
+        raise UserError(f"compare: {lacking[0]} has no archived hypotheses; choose another record")
+    texts = [found for pair in zip((first, second), hypotheses, strict=True) if (found := translations(*pair))]
     if len(texts) < 2:
         raise UserError(f"compare: prepare the corpus first (ln-repro data prepare data={first['data']['name']})")
     (one, references), (other, _) = texts
-    *scores, p_value = bleu.paired_bootstrap(one, other, references, first["experiment"]["data"]["lowercase"])
+    *scores, p_value = bleu.paired_bootstrap(one, other, references, first["settings"]["data"]["lowercase"])
     for record, score in zip((first, second), scores, strict=True):
         print(f"{record['id']}  {record['exp']}  seed {record['axes']['seed']}  BLEU {score:.2f}")
     samples = f"{bleu.SAMPLES} paired bootstrap samples of the test set"
@@ -98,18 +125,21 @@ def compare_command(options: argparse.Namespace) -> int:
     return 0
 
 
-def translations(folder: Path, record: dict[str, Any]) -> tuple[list[str], list[str]] | None:
-    """Return the hypotheses of a record and their references; None if either is not available.
+def translations(record: Record, text: bytes | None) -> tuple[list[str], list[str]] | None:
+    """Return the hypotheses of a record, given as text, and their references; None if either is not available.
 
     Raises:
         LnReproError: the hypotheses are damaged.
     """
-    data, kept = record["data"], find(folder, record["id"])
+    data = record["data"]
     short = f"{data['name']}-{data['fingerprint'].removeprefix('sha256:')[:12]}"
     corpus = opened(data_folder() / "prepared" / short, data["fingerprint"])
-    if not (corpus and kept and record["bleu"]["test"] and (hypotheses := beside(kept, HYPOTHESES)).exists()):
+    if not (corpus and record["bleu"]["test"] and text is not None):
         return None
-    found, references = text_of(hypotheses).split("\n")[:-1], corpus.references("test")
+    try:
+        found, references = text.decode("utf-8").split("\n")[:-1], corpus.references("test")
+    except UnicodeDecodeError as error:
+        raise LnReproError(f"its hypotheses are damaged ({error})") from None
     if len(found) != len(references):
-        raise LnReproError(f"{hypotheses} has {len(found)} lines, the test set {len(references)}")
+        raise LnReproError(f"its hypotheses have {len(found)} lines, the test set {len(references)}")
     return found, references

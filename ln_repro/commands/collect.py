@@ -1,17 +1,17 @@
 """`ln-repro collect`: archive the records of finished runs, with their events and scored hypotheses."""
 
 import argparse
-import gzip
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
 
 from ln_repro.claims.arms import Arms, deviates
 from ln_repro.corpus.locate import locked
-from ln_repro.errors import UserError
-from ln_repro.records.archive import Run, find, records_folder
-from ln_repro.records.integrity import EVENTS, HYPOTHESES, differing, write_checksums
+from ln_repro.errors import LnReproError, UserError
+from ln_repro.records.archive import Run, add, read_kept, records_folder
+from ln_repro.records.integrity import differing, line_of, sound, twice_probed
+from ln_repro.records.packed import EVENTS, HYPOTHESES
+from ln_repro.records.record import Record, kept_form
 from ln_repro.records.run_dir import RunFolder, find_run, runs_under
-from ln_repro.system.files import explained, write_atomically
+from ln_repro.system.files import explained
 from ln_repro.system.paths import CHECKOUT, runs_folder
 
 
@@ -35,41 +35,53 @@ def collect_command(options: argparse.Namespace) -> int:
     with explained(archive, "--records"):
         archive.mkdir(parents=True, exist_ok=True)
         with locked(archive):
+            known = {record["id"]: record for record in read_kept(archive).records}
+            new: dict[str, list[tuple[Record, Mapping[str, bytes]]]] = {}
             for folder, record in chosen:
-                done = keep(folder, record, archive, options.replace)
+                try:
+                    kept, files = files_of(folder, record)
+                    done = f"copied as {kept['id']}"
+                    if (there := known.get(kept["id"])) and {**there, "archive": ""} == {**kept, "archive": ""}:
+                        done = f"{kept['id']} is there already"
+                    elif there and not options.replace:
+                        raise LnReproError(f"another record of {kept['id']} exists (--replace overwrites it)")
+                    else:
+                        new.setdefault(kept["exp"].partition("_")[0], []).append((kept, files))
+                except LnReproError as error:
+                    done, refused = f"not copied: {error}", refused + 1
                 print(f"{folder.path}: {done}")
-                refused += done.startswith("not copied")
+            for setting, runs in sorted(new.items()):
+                add(archive, setting, runs)
     if not finished:
         print(f"no finished runs in {runs_folder()}")
     if left_out := len(finished) - len(chosen):
-        runs = f"{left_out} run{'s' * (left_out > 1)}"
+        runs_left = f"{left_out} run{'s' * (left_out > 1)}"
         own = "on other text, or with settings that differ from the experiment's; --all includes them"
-        print(f"left out: {runs} {own}")
+        print(f"left out: {runs_left} {own}")
     if refused < len(chosen):
         print(f"the records are in {archive}")
     return 1 if refused else 0
 
 
-def keep(folder: RunFolder, record: dict[str, Any], archive: Path, replace: bool) -> str:
-    """Copy the files of a run, the record last, and write their checksums; return what was done, as text."""
-    id = record["id"]
-    target = find(archive, id) or archive / record["exp"].partition("_")[0] / f"{id}.json"
-    content = (folder.path / "record.json").read_bytes()
-    if target.exists() and target.read_bytes() != content and not replace:
-        return f"not copied: another record of {id} exists (--replace overwrites it)"
-    target.parent.mkdir(exist_ok=True)
-    copies = {target.with_name(f"{id}{EVENTS}.gz"): folder.path / "events.jsonl"}
+def files_of(folder: RunFolder, record: Record) -> tuple[Record, dict[str, bytes]]:
+    """Return the record of a run in the form that is kept, and the files to archive by their suffixes.
+
+    Raises:
+        LnReproError: a file is missing, or does not agree with the record.
+    """
+    sources = {EVENTS: folder.events.path}
     if best := record["bleu"]["test"]:
-        copies[target.with_name(f"{id}{HYPOTHESES}.gz")] = folder.hypotheses("test", best["epoch"])
-    if absent := [source for source in copies.values() if not source.is_file()]:
-        return f"not copied: {absent[0]} is missing"
-    if name := differing(record, folder.events.read()):
-        return f"not copied: {folder.path / 'events.jsonl'} is damaged, {name} of the record differs from it"
-    lines = folder.hypotheses("test", best["epoch"]).read_bytes().count(b"\n") if best else 0
+        sources[HYPOTHESES] = folder.hypotheses("test", best["epoch"])
+    if absent := [source for source in sources.values() if not source.is_file()]:
+        raise LnReproError(f"{absent[0]} is missing")
+    files, events = {suffix: source.read_bytes() for suffix, source in sources.items()}, folder.events.read()
+    kept = kept_form(record, events)
+    if name := differing(kept, events):
+        raise LnReproError(f"{sources[EVENTS]} is damaged, {name} of the record differs from it")
+    if twice_probed(events):
+        raise LnReproError(f"{sources[EVENTS]} has a probe twice at one update: two processes wrote it; repeat the run")
+    lines = files[HYPOTHESES].count(b"\n") if best else 0
     if best and lines != record["data"].get("test_pairs", lines):
-        return f"not copied: {folder.hypotheses('test', best['epoch'])} is damaged, it has {lines} lines"
-    for copy, source in copies.items():
-        write_atomically(copy, gzip.compress(source.read_bytes(), mtime=0))
-    write_atomically(target, content)
-    write_checksums(target.parent, [target.name, *(copy.name for copy in copies)])
-    return f"copied as {id}"
+        raise LnReproError(f"{sources[HYPOTHESES]} is damaged, it has {lines} lines")
+    sound(line_of(kept))
+    return kept, files

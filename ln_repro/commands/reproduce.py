@@ -3,6 +3,7 @@
 import argparse
 import difflib
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from ln_repro.engine.device import resolve_precision
 from ln_repro.errors import UserError
 from ln_repro.experiment.compose import compose, experiments
 from ln_repro.experiment.settings import build
-from ln_repro.records.archive import Run, read_kept, records_folder
+from ln_repro.records.archive import Run, archived_file, read_kept, records_folder
+from ln_repro.records.events import valid_events
+from ln_repro.records.packed import EVENTS
 from ln_repro.records.record import experiment_of
 from ln_repro.records.run_dir import RunFolder
 from ln_repro.report.reproduction import DIFFERENT, compare, differences
@@ -34,7 +37,7 @@ def reproduce_command(options: argparse.Namespace) -> int:
     kept = read_kept(folder)
     by_id = {one.record["id"]: one for one in kept.runs}
     if options.id not in by_id:
-        unsound = next((line for line in kept.problems if f"{options.id}." in line), None)
+        unsound = next((line for line in kept.problems if options.id in line), None)
         close = difflib.get_close_matches(options.id, by_id)
         hint = f"nearest: {', '.join(close)}" if close else "`ln-repro tables` lists the ids"
         raise UserError(f"reproduce: {unsound or f'there is no record {options.id!r} in {folder}; {hint}'}")
@@ -42,6 +45,8 @@ def reproduce_command(options: argparse.Namespace) -> int:
     new = RunFolder(run(resolve_precision(build(again(theirs.record, options.overrides))), say))
     assert new.record
     ours = Run(new.record, new.events.read())
+    if text := archived_file(folder, theirs.record, EVENTS):
+        theirs = replace(theirs, events=valid_events(text.splitlines(keepends=True), theirs.record["archive"]))
     result = compare(theirs, ours, kept.runs)
     print(f"{ours.record['exp']}, seed {ours.record['axes']['seed']}, run again in {new.path}")
     if len(updates := {ours.record["updates"], theirs.record["updates"]}) > 1:
@@ -95,8 +100,8 @@ def with_checked_scheme(settings: dict[str, Any], id: str, overrides: list[str])
     if (Path(given).read_text(encoding="utf-8", errors="replace") if given else None) != text:
         raise UserError(
             "norm.file: the record has no scheme of its own; leave it out" if text is None else
-            f"norm.file: {given} is not the code of {id} (experiment.norm_file.text in its record)" if given else
+            f"norm.file: {given} is not the code of {id} (settings.norm_file.text in its record)" if given else
             f"reproduce: {id} has a scheme of its own, whose code would be executed; read it "
-            "(experiment.norm_file.text in its record), save it to a file and give norm.file=FILE"
+            "(settings.norm_file.text in its record), save it to a file and give norm.file=FILE"
         )  # fmt: skip
     return [override for override in overrides if not override.startswith("norm.file=")]

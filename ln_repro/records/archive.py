@@ -1,6 +1,7 @@
 """The archive of records, from which tables, figures and verdicts are computed."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,9 +12,10 @@ from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.events import Event
-from ln_repro.records.integrity import CHECKSUMS, DAMAGE, checksums, sound
+from ln_repro.records.integrity import line_of, sound
+from ln_repro.records.packed import EVENTS, HYPOTHESES, archive_folder, file_of, pack
 from ln_repro.records.record import Record, accuracy, experiment_of
-from ln_repro.system.files import read_json, warn
+from ln_repro.system.files import read_json, warn, write_atomically
 from ln_repro.system.paths import CHECKOUT
 
 Costs = Mapping[str, Mapping[str, Any]]
@@ -22,7 +24,7 @@ Costs = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Run:
-    """A record with its events, if they are archived."""
+    """A record as of `kept_form`, with its events where they are needed."""
 
     record: Record
     events: Sequence[Event] = ()
@@ -89,13 +91,25 @@ class Run:
     @property
     def size(self) -> tuple[int, ...]:
         """Number of layers, width and feed-forward width."""
-        model = self.record["experiment"]["model"]
+        model = self.record["settings"]["model"]
         return model["layers"], model["width"], model["ffn"]
 
     @property
     def epochs(self) -> float:
         """The maximum number of epochs; infinite if only the number of updates was limited."""
-        return self.record["experiment"]["train"]["max_epoch"] or math.inf
+        return self.record["settings"]["train"]["max_epoch"] or math.inf
+
+    @property
+    def training_curve(self) -> dict[int, float]:
+        """Training loss by update, thinned; without numbers that are not finite."""
+        thinned = self.record.get("curve") or {"update": [], "loss": []}
+        pairs = zip(thinned["update"], thinned["loss"], strict=True)
+        return {update: float(loss) for update, loss in pairs if loss is not None}
+
+    @property
+    def probes(self) -> Sequence[Mapping[str, Any]]:
+        """The probes, as of `series.probes`."""
+        return self.record.get("probes") or ()
 
     def curve(self, name: str, by: str = "epoch") -> dict[int, float]:
         """Return a field of the record's epochs, by epoch or by ``"update"``."""
@@ -104,7 +118,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Kept:
-    """A folder of records: the valid ones, sorted by experiment, seed and id, and the problems of the others."""
+    """A folder of records: the sound ones, sorted by experiment, seed and id, and the problems of the others."""
 
     runs: Sequence[Run]
     problems: Sequence[str]
@@ -127,35 +141,52 @@ def records_folder() -> Path:
     return CHECKOUT / "results" / "records"
 
 
-def ids(folder: Path) -> frozenset[str]:
-    """Return the ids of the records in ``folder``, or raise `UserError` if it does not exist."""
-    if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder of records; use a checkout of the repository")
-    return frozenset(path.stem for path in folder.rglob("*.json"))
-
-
 def read_kept(folder: Path) -> Kept:
-    """Return the records in ``folder`` and its subfolders; invalid ones are left out and reported."""
+    """Return the records in ``folder``, files of one record a line; unsound ones are left out and reported."""
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder of records; use a checkout of the repository, or --records DIR")
-    runs, problems = [], []
-    for place in sorted({path.parent for path in (*folder.rglob("*.json"), *folder.rglob(CHECKSUMS))}):
-        kept = None
-        try:
-            kept = checksums(place)
-        except (LnReproError, OSError) as error:
-            problems.append(str(error))
-        for path in sorted(place.glob("*.json")):
+    runs: dict[str, Run] = {}
+    problems = []
+    for path in sorted(folder.glob("*.jsonl")):
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
             try:
-                runs.append(Run(*sound(path, kept)))
+                run = Run(sound(line))
+                if run.record["id"] in runs:
+                    raise LnReproError(f"{run.record['id']} is there twice")
+                runs[run.record["id"]] = run
             except LnReproError as error:
-                problems.append(f"{path}: {error}; ignored")
-            except (*DAMAGE, LookupError, TypeError) as error:  # for example of its events
-                problems.append(f"{path}: damaged ({type(error).__name__}: {error}); ignored")
-        gone = sorted(name for name in kept or {} if not (place / name).exists())
-        problems += [f"{place / name}: is missing; restore it, or remove its line from {CHECKSUMS}" for name in gone]
-    runs.sort(key=lambda run: (run.record["exp"], run.seed, run.record["id"]))
-    return Kept(runs, problems, corpora(runs), read_costs(folder))
+                id = re.search('"id":"([^"]*)"', line)
+                problems.append(f"{path}: {id[1] if id else f'line {number}'}: {error}; ignored")
+    ordered = sorted(runs.values(), key=lambda run: (run.record["exp"], run.seed, run.record["id"]))
+    return Kept(ordered, problems, corpora(ordered), read_costs(folder))
+
+
+def ids(folder: Path) -> frozenset[str]:
+    """Return the ids of the records in ``folder``, or raise `UserError` if it does not exist."""
+    return frozenset(record["id"] for record in read_kept(folder).records)
+
+
+def add(folder: Path, setting: str, runs: Sequence[tuple[Record, Mapping[str, bytes]]]) -> None:
+    """Archive the files of runs of one setting, then add their records to ``folder``, replacing those with their ids.
+
+    Args:
+        folder: the folder of records, which exists.
+        setting: the first part of the experiments' names.
+        runs: records as of `kept_form`, each with its files by their suffixes.
+
+    Raises:
+        LnReproError: there are unsound records of the setting in the folder, which would be lost.
+    """
+    path = folder / f"{setting}.jsonl"
+    if problems := [problem for problem in read_kept(folder).problems if problem.startswith(f"{path}:")]:
+        raise LnReproError(f"{'; '.join(problems)}: restore {path.name} first")
+    files = {f"{record['id']}{suffix}": of_run[suffix]  # like files side by side, which xz makes smaller
+             for suffix in (EVENTS, HYPOTHESES) for record, of_run in runs if suffix in of_run}  # fmt: skip
+    name = pack(archive_folder(folder), setting, files)
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    by_id = {sound(line)["id"]: line for line in lines}
+    by_id |= {record["id"]: line_of({**record, "archive": name}) for record, _ in runs}
+    write_atomically(path, "".join(f"{by_id[id]}\n" for id in sorted(by_id)))
 
 
 def corpora(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
@@ -173,9 +204,9 @@ def read_costs(folder: Path) -> Costs:
     return {row["name"].removeprefix("norm/"): row for row in rows}
 
 
-def find(folder: Path, id: str) -> Path | None:
-    """Return the file of the record with this id; None if there is none."""
-    return next(folder.rglob(f"{id}.json"), None)
+def archived_file(folder: Path, record: Record, suffix: str) -> bytes | None:
+    """Return the content of an archived file of a run by its suffix; None if it was not archived."""
+    return file_of(archive_folder(folder) / record["archive"], f"{record['id']}{suffix}")
 
 
 def read_theory(folder: Path) -> list[dict[str, Any]]:

@@ -4,11 +4,10 @@ The trainer and the runner both append to it; each line is a single write in app
 resumed run repeats the updates after its checkpoint; `Events.read` skips the superseded events.
 """
 
-import gzip
 import json
 import math
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,7 +23,7 @@ PROBE_DIGITS = 6
 
 
 class Events:
-    """The events of one run; the file may be growing, or complete and compressed."""
+    """The events of one run; the file may be growing."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -45,14 +44,7 @@ class Events:
 
     def read(self) -> list[Event]:
         """Return the events, without those that a resumed run has superseded."""
-        valid: list[Event] = []
-        for event in Events(self.path).new():
-            if event["kind"] == "status" and event["state"] == "started":
-                valid = []
-            elif event["kind"] == "status" and event["state"] == "resumed":
-                valid = [earlier for earlier in valid if _stays_valid(earlier, event)]
-            valid.append(event)
-        return valid
+        return _valid(Events(self.path).new())
 
     def tokens_until(self, update: int, known: int | None, validated: Collection[int]) -> int:
         """Return the number of tokens trained on up to an update.
@@ -73,20 +65,42 @@ class Events:
         """Yield the complete events since the last call, without lines cut off by a crash."""
         if not self.path.exists():
             return
-        with gzip.open(self.path) if self.path.suffix == ".gz" else self.path.open("rb") as file:
+        with self.path.open("rb") as file:
             file.seek(self._offset)
             for line in file:
                 if not line.endswith(b"\n"):
                     return
                 self._offset += len(line)
-                try:
-                    event = json.loads(line)
-                except ValueError:
-                    continue
-                if _is_event(event):
-                    yield event
-                else:
-                    warn(f"{self.path}: a line that is not an event is ignored: {line[:40].decode(errors='replace')!r}")
+                yield from _parsed(line, self.path)
+
+
+def valid_events(lines: Iterable[bytes], source: object) -> list[Event]:
+    """Return the events in the lines of a file, without those that a resumed run has superseded."""
+    return _valid(event for line in lines for event in _parsed(line, source))
+
+
+def _parsed(line: bytes, source: object) -> Iterator[Event]:
+    """Yield the event in a line, if it is one."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return
+    if _is_event(event):
+        yield event
+    else:
+        warn(f"{source}: a line that is not an event is ignored: {line[:40].decode(errors='replace')!r}")
+
+
+def _valid(events: Iterable[Event]) -> list[Event]:
+    """Return the events without those that a resumed run has superseded."""
+    valid: list[Event] = []
+    for event in events:
+        if event["kind"] == "status" and event["state"] == "started":
+            valid = []
+        elif event["kind"] == "status" and event["state"] == "resumed":
+            valid = [earlier for earlier in valid if _stays_valid(earlier, event)]
+        valid.append(event)
+    return valid
 
 
 def _stays_valid(event: Event, resumed: Event) -> bool:
@@ -117,5 +131,10 @@ def json_ready(value: Any, digits: int = DIGITS) -> Any:
     if isinstance(value, list | tuple):
         return [json_ready(item, digits) for item in value]
     if isinstance(value, float):
-        return float(f"{value:.{digits}g}") if math.isfinite(value) else None
+        return rounded(value, digits) if math.isfinite(value) else None
     return value
+
+
+def rounded(value: float, digits: int) -> float:
+    """Return a number with this many significant digits."""
+    return float(f"{value:.{digits}g}")

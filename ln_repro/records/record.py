@@ -9,7 +9,7 @@ from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.settings import Experiment
 from ln_repro.experiment.tasks import TASKS
 from ln_repro.experiment.validation import FileName, validate
-from ln_repro.records import provenance
+from ln_repro.records import provenance, series
 from ln_repro.records.events import Event
 
 SCHEMA = 1
@@ -68,7 +68,21 @@ class _Fields(BaseModel):
     target_tokens: int
     environment: dict[str, Any]
     code: dict[str, Any]
-    experiment: dict[str, Any]
+    settings: dict[str, Any]
+
+
+def renamed(record: Record) -> Record:
+    """Return a record whose settings have their present name; once, it was ``experiment``."""
+    return {"settings" if name == "experiment" else name: value for name, value in record.items()}
+
+
+def kept_form(record: Record, events: Sequence[Event]) -> Record:
+    """Return the record of a finished run with what tables and figures need of its events.
+
+    It adds ``started`` (the time), ``curve`` and ``probes``, see `ln_repro.records.series`.
+    """
+    started = next((event["time"] for event in events if "time" in event), None)
+    return {**record, "started": started, "curve": series.curve(events), "probes": series.probes(events)}
 
 
 def incomplete(record: Record) -> str | None:
@@ -95,7 +109,7 @@ def experiment_of(record: Record) -> Experiment:
 
     Settings that are newer than the record have their defaults, which do not change results.
     """
-    settings, start = record["experiment"], record["experiment"].get("start")
+    settings, start = record["settings"], record["settings"].get("start")
     defaults = {"tracker": {"name": "none"}, "paths": {"runs": "runs", "data": "data"}}
     given = {"start": {"given": f"{start['run']}@{start['epoch']}", **start}} if start else {}
     return validate(Experiment, {**settings, **defaults, **given})
@@ -103,7 +117,7 @@ def experiment_of(record: Record) -> Experiment:
 
 def unprobed(experiment: Experiment, record: Record) -> bool:
     """Return whether a finished run lacks the experiment's probes, which are not part of the id."""
-    recorded = record["experiment"].get("probe")
+    recorded = record["settings"].get("probe")
     return experiment.probe not in ("none", recorded) and recorded != "all"
 
 
@@ -146,7 +160,7 @@ def record_of(experiment: Experiment, run_id: str, data: Mapping[str, Any], even
         "peak_memory_mb": ended["peak_memory_mb"],
         "environment": provenance.environment(*sessions),
         "code": provenance.code_of([event.get("code", provenance.UNKNOWN) for event in sessions]),
-        "experiment": experiment.settings(),
+        "settings": experiment.settings(),
     }
 
 

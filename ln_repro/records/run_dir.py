@@ -15,7 +15,7 @@ from typing import Any
 from ln_repro.errors import UserError
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.events import Events
-from ln_repro.records.record import incomplete
+from ln_repro.records.record import incomplete, renamed
 from ln_repro.system.directory_lock import DirectoryLock, Holder, acquire, holder
 from ln_repro.system.files import read_json, warn, write_atomically
 
@@ -56,6 +56,7 @@ class RunFolder:
         if record is None and self.path.is_dir():
             os.listdir(self.path)  # noqa: PTH208 - refreshes the cache of a network file system
             record = read_json(self.path / RECORD, dict)
+        record = record and renamed(record)
         if record is not None and (problem := incomplete(record)):
             warn(f"{self.path / RECORD} is ignored: {problem}")
             return None

@@ -145,7 +145,7 @@ def draw_panel(axis: Any, panel: Panel, corpus: str, arms: Arms) -> set[int]:
             seeds.add(line.seeds)
             if corpus == OF_THE_PAPER == panel.corpus:
                 draw_readings(axis, panel.readings.get(arm, ()), look)
-    rates = sorted({record["experiment"]["lr"] for arm in panel.arms for record in arms.get(arm, ())})
+    rates = sorted({record["settings"]["lr"] for arm in panel.arms for record in arms.get(arm, ())})
     shown = f", rate{'s' * (len(rates) > 1)} {' and '.join(f'{rate:g}' for rate in rates)}"
     axis.set_title(panel.title + shown * bool(panel.title and 0 < len(rates) < 3), fontsize="medium")
     tidy(axis)
@@ -180,7 +180,7 @@ def curve(records: Sequence[Record], quantity: Quantity) -> Curve | None:
 def points(record: Record, quantity: Quantity) -> dict[int, float]:
     """Return the finite values of a run by epoch or, for accuracy, its value in per cent by updates of pre-training."""
     if quantity == "accuracy":
-        start, share = record["experiment"].get("start"), accuracy(record)
+        start, share = record["settings"].get("start"), accuracy(record)
         return {} if start is None or share is None else {start["update"]: 100 * share}
     values = {row["epoch"]: row.get(FIELDS[quantity]) for row in record["epochs"]}
     return {epoch: value for epoch, value in values.items() if value is not None}

@@ -13,12 +13,12 @@ from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODU
 from ln_repro.claims.words import corpus_order, ends_words, named
 from ln_repro.records.archive import Run
 from ln_repro.records.record import decoded, lowest_loss, task_of
+from ln_repro.records.series import POINTS
 from ln_repro.report.readme_table import headlines, judged_corpora
 from ln_repro.report.reproduction import arm_of
 from ln_repro.report.tables import Table, signatures
 from ln_repro.report.theory_panels import Panel, described, measured
 
-POINTS = 60
 """Maximum number of points of a training curve."""
 Arm = dict[str, Any]
 ASSETS = Path(__file__).parent / "assets"
@@ -154,15 +154,6 @@ def number_table(finding: Finding) -> Table:
     }  # fmt: skip
 
 
-def thinned(events: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[float | None]]:
-    """Return at most `POINTS` updates and their training losses, each the mean over equally many events, or None."""
-    steps = [event for event in events if event["kind"] == "train"]
-    size = max(1, -(-len(steps) // POINTS))
-    groups = [steps[start : start + size] for start in range(0, len(steps), size)]
-    losses = [[step["loss"] for step in group if step["loss"] is not None] for group in groups]
-    return [group[-1]["update"] for group in groups], [_rounded(fmean(values)) if values else None for values in losses]
-
-
 def arms_of(runs: Sequence[Run]) -> list[Arm]:
     """Return the runs grouped into arms, whose runs differ only in the seed."""
     groups: dict[tuple[Any, ...], list[Run]] = {}
@@ -220,7 +211,8 @@ def chart_data(runs: Sequence[Run], arms: Sequence[Arm]) -> dict[str, Any]:
     grids: list[list[int]] = []
     shown = {}
     for run in runs:
-        record, (updates, losses) = run.record, thinned(run.events)
+        record, thinned = run.record, run.record.get("curve") or {"update": [], "loss": []}
+        updates, losses = thinned["update"], [_rounded(loss) for loss in thinned["loss"]]
         if updates not in grids:
             grids.append(updates)
         shown[record["id"]] = {

@@ -56,7 +56,7 @@ def differences(record: Record, ours: Record) -> list[str]:
             if (arm := named(one.exp)) and arm.arm_key() == one.arm_key():  # otherwise, more settings would be needed
                 own = [f"lr={one.lr:g}", f"init={one.init}", f"model.layers={one.model.layers}", *interventions(one)]
                 lines.append(f"  PYTHONPATH={there} ln-repro run exp={one.exp} seed={one.seed} {' '.join(own)}")
-    for name, part in (("corpus", "data"), ("environment", "environment"), ("setting", "experiment")):
+    for name, part in (("corpus", "data"), ("environment", "environment"), ("setting", "settings")):
         before, after = flat(record[part]), flat(ours[part])
         known = after.keys() if part == "environment" else after.keys() & before.keys() - NOT_COMPARED
         lines += [f"{name}: {key} {before.get(key, 'not recorded')} then, {value} now"
@@ -66,7 +66,7 @@ def differences(record: Record, ours: Record) -> list[str]:
 
 def arm_of(run: Run) -> tuple[Any, ...]:
     """Return a key that is the same for all records of an arm: all settings except the seed, and the corpus."""
-    start = (run.record["experiment"].get("start") or {}).get("exp")
+    start = (run.record["settings"].get("start") or {}).get("exp")
     return Arm.of(run.experiment), *interventions(run.experiment), start, run.record["data"]["fingerprint"]
 
 
@@ -86,7 +86,7 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
     """
     then, now = series(theirs), series(ours)
     shared = [key for key in then if key in now]
-    before, after = (run.record["experiment"]["train"] for run in (theirs, ours))
+    before, after = (run.record["settings"]["train"] for run in (theirs, ours))
     shortened = any(before[key] != after[key] for key in ("max_epoch", "max_update"))
     cut = shortened or theirs.record["updates"] < ours.record["updates"]  # one was stopped early
     diverged = [_diverged(run, ours.record["updates"] if cut else math.inf) for run in (theirs, ours)]

@@ -28,7 +28,7 @@ def with_pretrained(experiment: Experiment) -> Experiment:
     path = (folder.checkpoints / weights.file).absolute()
     if not path.is_file() or sha256(path) != weights.sha256:
         raise UserError(f"start: {path} is missing or does not match its checksum; give another epoch")
-    fingerprint, text = record["data"]["fingerprint"], record["experiment"]["data"]
+    fingerprint, text = record["data"]["fingerprint"], record["settings"]["data"]
     resolved = {"path": path, "sha256": weights.sha256, "run": record["id"], "exp": record["exp"], "data": fingerprint,
                 "epoch": weights.epoch, "update": weights.update}  # fmt: skip
     prepared = {"vocabulary": fingerprint, "lowercase": text["lowercase"], "bpe_merges": text["bpe_merges"]}
@@ -60,7 +60,7 @@ def _named(given: str, runs: Path) -> tuple[RunFolder, Checkpoint]:
 
 def _incompatibility(experiment: Experiment, record: Record) -> str | None:
     """Return why the experiment cannot start from the weights of a run, or None."""
-    name, settings = record["exp"], record["experiment"]
+    name, settings = record["exp"], record["settings"]
     if task_of(record) != "masked_lm":
         return f"{name} is a run of task={task_of(record)}; {HOW}"
     theirs = {"norm": settings["norm"]} | {f"model.{key}": settings["model"][key] for key in SAME}

@@ -10,7 +10,7 @@ from ln_repro.experiment.compose import CONF
 from ln_repro.experiment.settings import Experiment
 from ln_repro.experiment.tasks import LABELLED
 from ln_repro.records.archive import Run
-from tests.examples import SIGNATURE, experiment, record
+from tests.examples import SIGNATURE, experiment, record, with_events
 
 EPOCHS, RATE = 15, 1e-3
 NOISE = (-0.02, -0.01, 0.0, 0.01, 0.02)
@@ -71,12 +71,12 @@ def made(
     events = [{"kind": "probe", "name": "gradients", "update": at, "batches": 100,
                "values": {kind: {"decoder.w2": norms} for kind in ("norm_of_mean", "mean_of_norms")}}
               for at, norms in (probes or {}).items()]  # fmt: skip
-    return Run(record(
+    return with_events(record(
         exp=exp, id=f"{exp}-{seed}-{settings.lr:g}-{settings.model.layers}", status="diverged" if rule else "finished",
         divergence={"rule": rule} if rule else None, axes=settings.axes | own | {"seed": seed}, epochs=epochs,
         updates=100 * length, bleu={"test": score, "test_tokenised": score},
         data={"name": exp.partition("_")[0], "fingerprint": FINGERPRINT},
-        experiment={**settings.settings(), "seed": seed},
+        settings={**settings.settings(), "seed": seed},
     ), events)  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 An arm is told by what its name says of norm, optimizer, ramp and tail, and a record by the same of its own fields.
 """
 
-import gzip
 import json
 from collections.abc import Iterable
 from functools import cache
@@ -20,21 +19,11 @@ ByRate = dict[float, dict[int, Record]]
 """The records of an arm by peak rate, then by seed."""
 
 
-def text_of(path: Path) -> str:
-    raw = path.read_bytes()
-    return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
-
-
-@cache
-def files() -> dict[str, Path]:
-    """Return the files below the folder of records by name, without the ending of what is compressed."""
-    return {path.name.removesuffix(".gz"): path for path in (ROOT / "results" / "records").rglob("*.json*")}
-
-
 @cache
 def records() -> list[Record]:
     """Return the records of translation, by experiment, seed and id."""
-    found = [json.loads(text_of(path)) for name, path in files().items() if name.endswith(".json")]
+    found = [json.loads(line) for path in (ROOT / "results" / "records").glob("*.jsonl")
+             for line in path.read_text().splitlines()]  # fmt: skip
     return sorted((one for one in found if one["axes"].get("task", "translation") == "translation"),
                   key=lambda one: (one["exp"], one["axes"]["seed"], one["id"]))  # fmt: skip
 
@@ -66,7 +55,7 @@ def described(setting: str, arm: str) -> tuple[Any, ...]:
 
 def own(record: Record) -> tuple[Any, ...]:
     """Return the same of a record, without its initialisation; two settings of a corpus may differ in nothing else."""
-    settings = record["experiment"]
+    settings = record["settings"]
     schedule = settings["schedule"]
     return (settings["norm"], settings["optimizer"]["name"], schedule["warmup_updates"], schedule["decay"],
             settings["train"]["max_epoch"])  # fmt: skip
@@ -74,7 +63,7 @@ def own(record: Record) -> tuple[Any, ...]:
 
 def plain(record: Record) -> bool:
     """Return whether nothing is scaled that no arm scales, and depth, moments and dropout are the usual ones."""
-    optimizer, model = record["experiment"]["optimizer"], record["experiment"]["model"]
+    optimizer, model = record["settings"]["optimizer"], record["settings"]["model"]
     usual = {"multi30k": 3}.get(record["exp"].partition("_")[0], 6)
     return intervened(record) == (False, None, "zero", 1.0) and (
         optimizer.get("betas") in (None, [0.9, 0.98]) and (model["dropout"], model["layers"]) == (0.1, usual)
@@ -83,7 +72,7 @@ def plain(record: Record) -> bool:
 
 def intervened(record: Record) -> tuple[Any, ...]:
     """Return the settings that change the training of an arm to test a cause; older records lack them."""
-    optimizer, model = record["experiment"]["optimizer"], record["experiment"]["model"]
+    optimizer, model = record["settings"]["optimizer"], record["settings"]["model"]
     return (optimizer.get("equal_layer_norms", False), optimizer.get("max_relative_update"),
             optimizer.get("second_moment", "zero"), model.get("branch_gain", 1.0))  # fmt: skip
 
@@ -107,7 +96,7 @@ def bleu(record: Record) -> float:
 
 
 def size(record: Record) -> tuple[Any, ...]:
-    return tuple(record["experiment"]["model"][name] for name in ("layers", "width", "ffn"))
+    return tuple(record["settings"]["model"][name] for name in ("layers", "width", "ffn"))
 
 
 @cache
@@ -119,7 +108,7 @@ def means(setting: str, arms: frozenset[str]) -> list[tuple[tuple[Any, ...], int
         if record["exp"].partition("_")[0] == setting and own(record) in specs:
             key = str((own(record), record["axes"]["init"], record["axes"]["lr"], intervened(record)))
             groups.setdefault(key, {}).setdefault(record["axes"]["seed"], record)
-    return [(size(one := next(iter(group.values()))), one["experiment"]["train"]["max_epoch"], len(group),
+    return [(size(one := next(iter(group.values()))), one["settings"]["train"]["max_epoch"], len(group),
              float(np.mean([bleu(record) for record in group.values()]))) for group in groups.values()]  # fmt: skip
 
 
@@ -128,7 +117,7 @@ def relative(record: Record, arms: frozenset[str]) -> float:
 
     An arm of fewer than three seeds counts only if none with three would train beside it.
     """
-    setting, epochs = record["exp"].partition("_")[0], record["experiment"]["train"]["max_epoch"]
+    setting, epochs = record["exp"].partition("_")[0], record["settings"]["train"]["max_epoch"]
     others = [(seeds, mean) for dims, length, seeds, mean in means(setting, arms)
               if dims == size(record) and length <= epochs]  # fmt: skip
     best = max(mean for _, mean in others)
@@ -178,8 +167,7 @@ def updates_to(target: float, curve: np.ndarray) -> float:
 
 def curve_of(record: Record) -> np.ndarray:
     """Return update and training loss."""
-    events = map(json.loads, text_of(files()[f"{record['id']}.events.jsonl"]).splitlines())
-    return np.array([(event["update"], event["loss"]) for event in events if event["kind"] == "train"])
+    return np.array([*zip(record["curve"]["update"], record["curve"]["loss"], strict=True)])
 
 
 def speed(slow: Record, fast: Record) -> float:

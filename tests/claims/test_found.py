@@ -1,7 +1,6 @@
 """What the paper found reproduces each claim, what lies beyond its thresholds does not, and few seeds say nothing."""
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +20,7 @@ from ln_repro.experiment.settings import build
 from ln_repro.records.archive import Run
 from ln_repro.sweep.grid import parse_request
 from tests.claims.made import EPOCHS, KNOWN, Arms, gathered, line, made, made_runs, on_rates
+from tests.examples import with_events
 
 CLAIMS = {claim.id: claim for claim in ALL}
 MEASURED = [claim.id for claim in ALL if claim not in FINE_TUNING and not deep(claim.rule)]
@@ -199,9 +199,9 @@ def test_a_run_that_becomes_nan_never_gets_there_whenever_it_does() -> None:
     """Else its own decrease would be that of its first updates."""
     falling = [{"kind": "train", "update": at, "loss": 9.0 - at} for at in range(1, 8)]
     pre, lost = made("toy_preln_warm"), made("toy_postln_warm", rule="not_finite")
-    pre = replace(pre, events=falling)
+    pre = with_events(pre.record, falling)
     for length in (0, 1, 2, 7):
-        post = replace(lost, events=falling[:length])
+        post = with_events(lost.record, falling[:length])
         assert metrics.UPDATES_TO_FALL.of(post, pre) == math.inf and math.isnan(metrics.UPDATES_TO_FALL.of(post, post))
 
 
@@ -216,7 +216,7 @@ def test_runs_without_events_say_nothing_about_the_speed() -> None:
     for run in runs:
         if run.record["axes"]["norm"] == "postln":
             events = [{"kind": "train", "update": at, "loss": 9.0 - at} for at in range(1, 8)]
-            object.__setattr__(run, "events", events)
+            run.record["curve"] = with_events(run.record, events).record["curve"]
     (other,) = row_of(CLAIMS["MT-5"], gathered(runs))["other_corpora"]
     assert other["verdict"] == "inconclusive" and "events" in other["needs"]
 
@@ -284,5 +284,5 @@ def test_seeds_that_are_missing_are_not_asked_for_in_addition_to_five(seeds: int
 def test_a_rule_says_how_many_of_its_records_are_older() -> None:
     runs = made_runs("iwslt", of_paper("MT-2"))
     for run, time in zip(runs, ("2026-11-21T14:29:59Z", "2026-11-21T14:30:01Z"), strict=False):
-        run.events[:0] = [{"kind": "status", "time": time}]  # type: ignore[index]
+        run.record["started"] = time
     assert row_of(CLAIMS["MT-2"], gathered(runs))["older"] == 1

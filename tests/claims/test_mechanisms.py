@@ -1,7 +1,6 @@
 """What probes and interventions say about a possible cause of Post-LN's need for warm-up, on made-up runs."""
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from ln_repro.report.figure_mechanisms import draw_mechanisms
 from ln_repro.system.paths import CHECKOUT
 from tests.claims.made import gathered, made
 from tests.committed import archive
+from tests.examples import with_events
 
 GI_ADAM: dict[str, Any] = {"optimizer__second_moment": "gradient"}
 
@@ -29,7 +29,7 @@ def probed(arm: str, seed: int, bleu: float, ratio: float, **changes: Any) -> Ru
          "values": {"rate_times_sharpness": 38 * part * ratio, "threshold": 38.0}}
         for update, part in ((0, 0.5), (8, 1.0), (START, 0.1), (2 * START, 100.0))
     ]  # fmt: skip
-    return replace(run, events=[*run.events, *events])
+    return with_events(run.record, [*run.events, *events])
 
 
 def trial(failing: float, training: float, bleus: list[float], left: float) -> Evidence:
@@ -95,13 +95,13 @@ def test_a_probe_with_a_value_that_is_not_finite_is_left_out() -> None:
     run = probed("postln_nowarm", 1, 1.0, 3.0)
     lost = {"values": {"rate_times_sharpness": None, "threshold": 38.0}}
     events = [event | lost if event.get("update") == 8 else event for event in run.events]
-    assert {*instability(run)} - {*instability(replace(run, events=events))} == {8}
+    assert {*instability(run)} - {*instability(with_events(run.record, events))} == {8}
 
 
 def test_a_band_is_drawn_where_all_runs_were_probed(tmp_path):
     """A probe with a value that is not finite is left out, at another update in each of two runs."""
     runs = [probed("postln_nowarm", seed, 1.0, 3.0) for seed in (1, 2)]
-    lost = [replace(run, events=[event for event in run.events if event.get("update") != update])
+    lost = [with_events(run.record, [event for event in run.events if event.get("update") != update])
             for run, update in zip(runs, (8, START), strict=True)]  # fmt: skip
     runs = [*lost, probed("postln_warm", 1, 30.0, 0.5), probed("postln_nowarm", 1, 28.0, 0.5, **GI_ADAM)]
     assert draw_mechanisms(gathered(runs), tmp_path)

@@ -9,6 +9,9 @@ import pytest
 
 from ln_repro.experiment.compose import compose
 from ln_repro.experiment.settings import build
+from ln_repro.records.archive import ids, read_kept
+from ln_repro.records.packed import EVENTS, HYPOTHESES, unpacked
+from ln_repro.records.record import experiment_of
 from tests.records.test_integrity import run_folder
 
 
@@ -28,7 +31,8 @@ def another(run: Path, id: str, **changes: Any) -> None:
     record = json.loads((run / "record.json").read_text()) | {"id": id}
     for key, value in changes.items():
         section, _, name = key.rpartition("__")
-        (record["experiment"][section] if section else record["experiment"])[name] = value
+        (record["settings"][section] if section else record["settings"])[name] = value
+    record["axes"] = experiment_of(record).axes
     (copy / "record.json").write_text(json.dumps(record))
 
 
@@ -44,15 +48,16 @@ def test_a_run_that_cannot_be_copied_is_a_failure(tmp_path, call):
     (run / "events.jsonl").write_text("damaged\n")
     code, out, _ = call("collect", run, "--records", tmp_path / "kept")
     assert code == 1 and f"{run}: not copied: " in out and "the records are in" not in out
-    assert not [*(tmp_path / "kept").rglob("*.json")]
+    assert not [*(tmp_path / "kept").rglob("*.jsonl")]
 
 
 def test_trial_runs_are_left_out_of_the_committed_records_and_counted(place, tmp_path, call):
     place.mkdir()
     (place / "pyproject.toml").touch()
     run = run_folder(tmp_path)
-    named = build(compose(["exp=toy_preln_nowarm", "precision=fp32"])).settings()
-    (run / "record.json").write_text(json.dumps(json.loads((run / "record.json").read_text()) | {"experiment": named}))
+    named = build(compose(["exp=toy_preln_nowarm", "precision=fp32"]))
+    record = json.loads((run / "record.json").read_text()) | {"settings": named.settings(), "axes": named.axes}
+    (run / "record.json").write_text(json.dumps(record))
     another(run, "aaaaaaaaaa", lr=1e-3, init="fairseq")  # as of grid=rates and grid=init
     another(run, "bbbbbbbbbb", optimizer__equal_layer_norms=True)  # as of grid=gradients
     another(run, "cccccccccc", train__max_epoch=1)
@@ -67,9 +72,26 @@ def test_trial_runs_are_left_out_of_the_committed_records_and_counted(place, tmp
         and "--all includes them" in out
     )
     records = place / "records"
-    assert {path.stem for path in records.rglob("*.json")} == {"0123456789", "aaaaaaaaaa", "bbbbbbbbbb"}
+    assert ids(records) == {"0123456789", "aaaaaaaaaa", "bbbbbbbbbb"}
     assert call("collect", "--all")[0] == 0
-    assert len(list(records.rglob("*.json"))) == 5
+    assert len(ids(records)) == 5
+    archives = sorted(path.name for path in (place / "archive").glob("*.tar.xz"))
+    assert archives == ["0001-toy.tar.xz", "0002-toy.tar.xz"]  # the second has the two new ones alone
+    names = [name for name, _ in unpacked(place / "archive" / archives[1])]
+    assert names == [f"{id}{suffix}" for suffix in (EVENTS, HYPOTHESES) for id in ("cccccccccc", "dddddddddd")]
+    before = {path: path.read_bytes() for path in place.glob("*/*.*")}
+    assert "is there already" in call("collect", "--all")[1]
+    assert {path: path.read_bytes() for path in place.glob("*/*.*")} == before
+
+
+def test_a_run_directory_of_before_settings_had_their_name_is_collected(tmp_path, call):
+    run = run_folder(tmp_path)
+    record = json.loads((run / "record.json").read_text())
+    old = {"experiment" if name == "settings" else name: value for name, value in record.items()}
+    (run / "record.json").write_text(json.dumps(old))
+    assert call("collect", run, "--records", tmp_path / "kept")[0] == 0
+    (kept,) = read_kept(tmp_path / "kept").records
+    assert kept["settings"] == old["experiment"] and "experiment" not in kept
 
 
 @pytest.mark.parametrize("changes", [{"id": "../.."}, {"exp": "../x_y"}])

@@ -36,7 +36,7 @@ def test_the_document_leads_to_a_run_and_a_plan(tmp_path, tool):
     assert (run.returncode, plan.returncode) == (0, 0), run.stderr + plan.stderr
     record = json.loads((Path(run.stdout.strip()) / "record.json").read_text())
     assert (record["axes"]["norm"], record["updates"], record["status"]) == ("Gated", 50, "finished")
-    assert record["experiment"]["norm_file"]["text"] == code
+    assert record["settings"]["norm_file"]["text"] == code
     assert plan.stdout.count("toy_preln_nowarm_anchored") == plan.stdout.count("toy_preln_warm") == 3 * 7
 
 
@@ -45,7 +45,7 @@ def test_a_scheme_of_ones_own_trains_and_decodes_and_is_known_by_its_content(com
     own = command("own", f"norm.file={tmp_path / 'mine.py'}", "norm=my.Mine", "train.max_epoch=1")
     own.complete()
     record, plain = (run.record for run in (own, finished))
-    assert record["axes"]["norm"] == "my.Mine" and record["experiment"]["norm_file"] == {"name": "my.Mine", "text": OWN}
+    assert record["axes"]["norm"] == "my.Mine" and record["settings"]["norm_file"] == {"name": "my.Mine", "text": OWN}
     assert record["id"] != plain["id"] and record["epochs"] == plain["epochs"][:1]  # it is Pre-LN
     assert (own.folder / "scheme.py").read_text() == OWN
 

@@ -59,9 +59,9 @@ def test_it_learns_and_the_record_has_its_accuracy(whole, pretrained):
     before = pretrained.record
     listed = json.loads((pretrained.folder / "checkpoints" / "manifest.json").read_text())
     (weights,) = (entry for entry in listed if entry["kind"] == "weights" and entry["epoch"] == 2)
-    start = record["experiment"]["start"]
+    start = record["settings"]["start"]
     assert (start["run"], start["sha256"], start["update"]) == (before["id"], weights["sha256"], before["updates"])
-    assert start["data"] == before["data"]["fingerprint"] == record["experiment"]["data"]["vocabulary"]
+    assert start["data"] == before["data"]["fingerprint"] == record["settings"]["data"]["vocabulary"]
     assert record["axes"]["start"] == f"{before['exp']}@{before['updates']}"
     assert str(whole.runs) not in json.dumps(record) and str(pretrained.runs) not in json.dumps(record)
     assert "valid_accuracy" not in before["epochs"][0] and "start" not in before["axes"]

@@ -20,6 +20,7 @@ from scripts.demo import draw_losses
 from tests import committed
 from tests.claims.made import KNOWN, gathered, made, on_rates
 from tests.claims.test_bert import POST, PRE, runs_of, tuned
+from tests.examples import store
 
 FIGURE_4_BLEU = FIGURES["figure_4"].rows[0][1]
 ARMS = ("preln_nowarm", "postln_warm", "postln_nowarm_fixed")
@@ -144,7 +145,7 @@ def test_the_command_prints_what_it_wrote(tmp_path: Path, call: Callable[..., tu
     for arm in ARMS:
         one, real = made(f"multi30k_{arm}", bleus=[10.0, 20.0]).record, compose.named(f"multi30k_{arm}")
         assert real
-        (records / f"{one['id']}.json").write_text(json.dumps(one | {"axes": real.axes, "experiment": real.settings()}))
+        store(records, one | {"axes": real.axes, "settings": real.settings()})
     code, printed, said = call("figures", "--records", records, "--out", out)
     assert code == 0 and sorted(map(Path, printed.splitlines())) == sorted(out.rglob("*.*"))
     assert "not drawn: multi30k/figure_2: " in said
@@ -169,7 +170,7 @@ def test_the_figure_of_fine_tuning_is_accuracy_by_length_of_pre_training(tmp_pat
     assert pre and pre.seeds == 6 and pre.means == {100: pytest.approx(73.01), 200: pytest.approx(75.02)}
     assert post and post.means[300] == 50.0 and [*post.intervals] == [100, 200]
     assert draw_runs(evidence, tmp_path)[0] == [tmp_path / "mrpc" / f"figure_5.{kind}" for kind in ("png", "svg")]
-    assert curve([tuned(PRE, 1, 100, 0.9).record | {"experiment": {"start": None}}], "accuracy") is None
+    assert curve([tuned(PRE, 1, 100, 0.9).record | {"settings": {"start": None}}], "accuracy") is None
 
 
 def test_the_demo_draws_losses_also_of_a_run_that_diverged(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,9 @@ from ln_repro.commands.reproduce import again
 from ln_repro.errors import UserError
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.experiment.settings import build
-from ln_repro.records.archive import Run
+from ln_repro.records.archive import Run, archived_file
+from ln_repro.records.events import valid_events
+from ln_repro.records.packed import EVENTS
 from ln_repro.report.reproduction import DIFFERENT, EQUAL, ROUNDING, SAME, _expected, arm_of, compare, differences, flat
 from tests import committed
 
@@ -27,10 +31,14 @@ def kept() -> list[Run]:
     return list(committed.archive().kept.runs)
 
 
+@cache
 def one(name: str) -> Run:
     """Return a record by its id, or one of an experiment, diverged if any is."""
-    found = [run for run in committed.archive().kept.runs if name in (run.record["id"], run.record["exp"])]
-    return max(found, key=lambda run: bool(run.record["divergence"]))
+    runs = [run for run in committed.archive().kept.runs if name in (run.record["id"], run.record["exp"])]
+    run = max(runs, key=lambda run: bool(run.record["divergence"]))
+    events = archived_file(committed.RECORDS, run.record, EVENTS)
+    assert events
+    return replace(run, events=valid_events(events.splitlines(keepends=True), name))
 
 
 def changed(run: Run, loss: float = 0.0, nll: float = 0.0, **record: Any) -> Run:
@@ -47,17 +55,17 @@ def changed(run: Run, loss: float = 0.0, nll: float = 0.0, **record: Any) -> Run
 
 @pytest.mark.slow
 def test_a_record_holds_its_settings_as_they_were(kept: list[Run]) -> None:
-    different = {(run.record["exp"], *flat(run.record["experiment"])): run.record for run in kept}
+    different = {(run.record["exp"], *flat(run.record["settings"])): run.record for run in kept}
     for record in different.values():  # of an experiment, one of those that name the same settings
         experiment = build(again(record, ["paths.runs=somewhere"]))
         found = experiment.settings()
-        then = flat(record["experiment"])
+        then = flat(record["settings"])
         free = {key: then[key] for key in ("train.device", "stop_on_divergence") if key in then}
         assert {key: flat(found)[key] for key in then} | free == then
         device = "cpu" if record["environment"]["device"] == "cpu" else then["train.device"]
         assert (found["train"]["device"], str(experiment.paths.runs)) == (device, "somewhere/reproduced")
         assert not experiment.stop_on_divergence
-        if record["experiment"].keys() >= found.keys():
+        if record["settings"].keys() >= found.keys():
             assert experiment.id(record["data"]["fingerprint"]) == record["id"]
 
 
@@ -81,18 +89,18 @@ def test_an_arm_is_told_apart_by_all_but_its_seed_and_what_is_not_read(kept: lis
     arm = [run.record for run in kept if arm_of(run) == arm_of(one(OLD))]
     assert {record["exp"] for record in arm} == {one(OLD).record["exp"]}
     assert sorted(record["axes"]["seed"] for record in arm) == [1, 2, 3, 4, 5]
-    assert len({record["experiment"]["schedule"]["step_epoch"] for record in arm}) == 2
+    assert len({record["settings"]["schedule"]["step_epoch"] for record in arm}) == 2
     other = copy.deepcopy(one(OLD).record)
-    other["experiment"]["train"]["label_smoothing"] = 0.0
+    other["settings"]["train"]["label_smoothing"] = 0.0
     assert arm_of(Run(other)) != arm_of(one(OLD))
 
 
 def test_of_a_run_cut_short_only_what_both_have_counts(kept: list[Run]) -> None:
     theirs = one(ALONE)
     first = theirs.record["epochs"][0]
-    experiment = copy.deepcopy(theirs.record["experiment"])
+    experiment = copy.deepcopy(theirs.record["settings"])
     experiment["train"]["max_epoch"] = 1
-    short = changed(theirs, epochs=[dict(first)], updates=first["update"], experiment=experiment)
+    short = changed(theirs, epochs=[dict(first)], updates=first["update"], settings=experiment)
     short = Run(short.record, [event for event in short.events if event["update"] <= first["update"]])
     found = compare(theirs, short, kept)
     assert found.grade == EQUAL and found.table["rows"][-1][0] == "test BLEU, epoch 1"
@@ -163,7 +171,7 @@ def test_the_code_of_a_record_is_executed_only_if_the_user_has_it(tmp_path: Path
     record = copy.deepcopy(one(OLD).record)
     with pytest.raises(UserError, match="no scheme of its own"):
         again(record, [f"norm.file={__file__}"])
-    record["experiment"] |= {"norm": "my.Mine", "norm_file": {"name": "my.Mine", "text": "code"}}
+    record["settings"] |= {"norm": "my.Mine", "norm_file": {"name": "my.Mine", "text": "code"}}
     (tmp_path / "same.py").write_text("code")
     (tmp_path / "other.py").write_text("other code")
     refused = {"": "whose code would be executed; read it", f"norm.file={tmp_path / 'other.py'}": "is not the code of"}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.report.tables import OTHER_EPOCHS, latex, render, run_tables, runs_table, signatures
-from tests.examples import SIGNATURE, diverged, record
+from tests.examples import SIGNATURE, diverged, record, store
 
 COLUMNS = ["exp", "seed", "valid loss", "BLEU", "BLEU tok.", "last", "max", "status", "id"]
 FINISHED_ROW = ["toy_preln_nowarm", 1, "2.125", "41.51", "43.25", "43.25", "43.25", "finished", "0123456789"]
@@ -94,7 +94,7 @@ def test_latex_escapes_what_latex_would_read_as_code() -> None:
 
 def test_the_command_prints_columns_and_rows_as_json(tmp_path: Path, call: Callable[..., tuple[int, str, str]]) -> None:
     one = record()
-    (tmp_path / f"{one['id']}.json").write_text(json.dumps(one))
+    store(tmp_path, one)
     code, out, _ = call("tables", "--format", "json", "--records", tmp_path)
     table = json.loads(out)["runs-toy"]
     assert code == 0

@@ -7,6 +7,7 @@ from ln_repro.engine.device import resolve_precision
 from ln_repro.experiment.compose import CONF, compose, experiments, grid
 from ln_repro.experiment.settings import build
 from ln_repro.sweep.grid import Grid, grid_runs, select
+from tests.examples import record, store
 
 GRIDS = {
     "design": 12, "section3_2": 15, "section4": 11, "init": 14, "schemes": 15, "bert": 6, "gradients": 4,
@@ -15,7 +16,6 @@ GRIDS = {
 """Runs a seed, and a rate where the rate is an axis."""
 CORPORA = ("toy", "multi30k", "tatoeba", "iwslt", "wmt")
 BERTS = ("toybert", "minibert", "bert")
-
 
 pytestmark = pytest.mark.usefixtures("empty_place")
 
@@ -108,9 +108,7 @@ def test_words_that_make_no_sense_are_one_line(words, message, refused):
 def test_runs_whose_record_is_kept_are_left_out_when_asked(tmp_path, monkeypatch, planned):
     words = ("grid=design", "--only", "postln_warm,preln_warm")
     ids = [row.split()[0] for row in planned(*words)]
-    kept = tmp_path / "kept" / "toy"
-    kept.mkdir(parents=True)
-    (kept / f"{ids[1]}.json").touch()
+    store(tmp_path / "kept", record(id=ids[1]))
     monkeypatch.setattr("ln_repro.records.archive.records_folder", lambda: tmp_path / "kept")
     found = [row.split()[:2] for row in planned(*words, "--skip-recorded")]
     assert found == [[ids[0], "planned"], [ids[1], "recorded"]]

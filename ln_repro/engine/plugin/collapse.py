@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from ln_repro.engine.plugin.layers import Stack
 from ln_repro.engine.plugin.probes import gradient_norms, layer_weights
 from ln_repro.engine.plugin.sub_layers import Attention
+from ln_repro.records.events import rounded
 
 GRADIENTS = ("encoder.w2", "decoder.w2", "decoder.cross.v")
 """The weights whose gradients are measured, of those that a model has."""
@@ -152,4 +153,4 @@ def _bits(logs: Sequence[tuple[Tensor, int]]) -> float:
 
 
 def _short(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")
+    return rounded(value, DIGITS)

@@ -1,0 +1,59 @@
+"""What a record keeps of the events of a run: a thinned training curve and the values of probes that are reported."""
+
+import json
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from ln_repro.records.events import Event, rounded
+
+POINTS = 60
+"""Maximum number of points of a curve."""
+CURVE_DIGITS = 5
+"""Significant digits of the losses of a curve."""
+GRADIENTS = ("norm_of_mean", "mean_of_norms"), ("encoder.w2", "decoder.w2")
+"""The kinds of gradient norms and the weights that a record keeps; its events have all."""
+
+
+def curve(events: Sequence[Event]) -> dict[str, list[Any]]:
+    """Return at most `POINTS` updates and their training losses, each the mean over equally many events, or None."""
+    steps = [event for event in events if event["kind"] == "train"]
+    size = max(1, -(-len(steps) // POINTS))
+    groups = [steps[start : start + size] for start in range(0, len(steps), size)]
+    losses = [[step["loss"] for step in group if step["loss"] is not None] for group in groups]
+    return {
+        "update": [group[-1]["update"] for group in groups],
+        "loss": [rounded(fmean(values), CURVE_DIGITS) if values else None for values in losses],
+    }
+
+
+def probes(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return the name, update, number of mini-batches and reported values of each probe.
+
+    Of `collapse`, only probes after 0, 1, 2, 4, ..., 64, 256, 1024, ... updates and the last are kept. The values are
+    None if one of them was not finite.
+    """
+    probed = [event for event in events if event["kind"] == "probe"]
+    last = max((event["update"] for event in probed), default=0)
+    collapses = {0, last, *(2**n for n in range(7)), *(4**n for n in range(last.bit_length()))}
+    return [
+        {"name": event["name"], "update": event["update"], "batches": event["batches"],
+         "values": None if "null" in json.dumps(event["values"]) else _reported(event["name"], event["values"])}
+        for event in probed
+        if event["name"] != "collapse" or event["update"] in collapses
+    ]  # fmt: skip
+
+
+def _reported(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a probe that tables and figures use."""
+    if name == "gradients":
+        kinds, weights = GRADIENTS
+        return {kind: {weight: values[kind][weight] for weight in weights if weight in values[kind]} for kind in kinds}
+    if name == "updates":  # the largest change of a matrix, and that of each stack's output
+        largest = max(change for of_kind in values["weights"].values() for change in of_kind)
+        return {"weights": largest, "outputs": {stack: changes[-1] for stack, changes in values["outputs"].items()}}
+    if name == "collapse":
+        entropies = {kind: rounded(fmean(layers), 3) for kind, layers in values["entropy"].items()}
+        norms = {weight: [rounded(norm, 3) for norm in layers] for weight, layers in values["gradient"].items()}
+        return {**values, "gradient": norms, "entropy": entropies}
+    return dict(values)
