@@ -30,8 +30,9 @@ class SiameseNorm(PostLN):
     The form is that of the authors' code for DeiT, in which, unlike in the paper's algorithm, the embedding is
     normalised where it enters the first stream, and a final norm follows the sum of the streams. In the first stream,
     branches of layer l (from 0) are divided by sqrt(n (l+1)), where n is the number of branches in a layer, 2 in the
-    authors' code and 3 in a decoder (1/sqrt(l+1) in the paper). Cross-attention, which their models lack, is treated
-    like self-attention, and encoder and decoder have two streams each.
+    authors' code and 3 in a decoder (the paper has sqrt(l+1)). Cross-attention, which their models lack, is treated
+    like self-attention, and encoder and decoder have two streams each. The variant of their language models, whose
+    first stream is HybridNorm's, is not followed.
     """
 
     final_norm = True
