@@ -107,5 +107,7 @@ def norm_parameters(norm: str, layers: int, width: int, ffn: int, heads: int, wo
         "normformer": norms + layers * (3 * (2 * width + heads) + 2 * 2 * ffn) + final,
         "hybridnorm": layers * (2 * 2 * width + 3 * 3 * 2 * width // heads) + final,
         "dyt": 5 * layers * (2 * width + 1) + 2 * (2 * width + 1),
+        "derf": 5 * layers * (2 * width + 2) + 2 * (2 * width + 2),
+        "keel": 2 * norms - final, "siamesenorm": 3 * norms + 3 * final,
         "ngpt": layers * (5 * width + 3 * width + 2 * ffn) + words,
     }.get(norm, norms)  # fmt: skip

@@ -10,7 +10,7 @@ SCHEMES = {
     "postln": "Post-LN", "preln": "Pre-LN", "deepnorm": "DeepNorm", "rezero": "ReZero", "admin": "Admin",
     "residual": "ResiDual", "b2t": "B2T", "tfixup": "T-Fixup", "periln": "Peri-LN", "lnscale": "LN-Scaling",
     "mixln": "Mix-LN", "normformer": "NormFormer", "subln": "Sub-LN", "hybridnorm": "HybridNorm", "dyt": "DyT",
-    "ngpt": "nGPT",
+    "ngpt": "nGPT", "keel": "Keel", "siamesenorm": "SiameseNorm", "derf": "Derf",
 }  # fmt: skip
 CORPORA = {
     "iwslt14": "IWSLT14", "wmt14": "WMT14", "toy": "Toy", "multi30k": "Multi30k", "tatoeba": "Tatoeba",

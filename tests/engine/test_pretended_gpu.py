@@ -47,7 +47,8 @@ KINDS = [
     ("classification", "postln", "fp16"), ("translation", "residual", "bf16"), ("masked_lm", "b2t", "bf16"),
     ("translation", "periln", "bf16"), ("translation", "normformer", "bf16"), ("translation", "subln", "bf16"),
     ("translation", "hybridnorm", "bf16"), ("masked_lm", "dyt", "bf16"), ("translation", "ngpt", "bf16"),
-    ("classification", "ngpt", "fp16"),
+    ("classification", "ngpt", "fp16"), ("translation", "keel", "bf16"), ("translation", "siamesenorm", "bf16"),
+    ("masked_lm", "derf", "bf16"),
 ]  # fmt: skip
 """Every task in every precision, and every scheme that computes differently."""
 PROBED = ["--probe-every", 2, "--probe-batches", 1]

@@ -99,6 +99,22 @@ class Written:
             total, x = total + out, self.own(x + out, *where)
         return x + self.own(total, LAYERS - 1, "ffn", "final")
 
+    def siamesenorm(self, x):
+        total, x = x, self.own(x, 0, "self_attn", "embedding")
+        for where in self.each():
+            both = x + self.own(total, *where, "second")
+            out = self.branch(self.own(both, *where, "before"), *where)
+            divisor = math.sqrt(len(self.kinds) * (where[0] + 1))
+            total, x = total + out, self.own(x + out / divisor, *where)
+        return self.norm(x + self.own(total, LAYERS - 1, "ffn", "final"), "norm")
+
+    def keel(self, x):
+        for where in self.each():
+            out = self.branch(self.own(x, *where, "before"), *where)
+            alpha = 1 if where[0] == 0 else len(self.kinds) * LAYERS
+            x = x + out if where == (0, "self_attn") else self.own(alpha * x + out, *where)
+        return x
+
     def b2t(self, x):
         for layer in range(LAYERS):
             bottom = x
@@ -155,6 +171,15 @@ class Written:
         def bounded(x, name):
             alpha, gamma, beta = (self.weights[f"{name}.{part}"] for part in ("alpha", "weight", "bias"))
             return gamma * torch.tanh(alpha * x) + beta
+
+        for layer, kind in self.each():
+            x = x + self.branch(bounded(x, f"layers.{layer}.{kind}_residual.norm"), layer, kind)
+        return bounded(x, "norm")
+
+    def derf(self, x):
+        def bounded(x, name):
+            alpha, s, gamma, beta = (self.weights[f"{name}.{part}"] for part in ("alpha", "shift", "weight", "bias"))
+            return gamma * torch.special.erf(alpha * x + s) + beta
 
         for layer, kind in self.each():
             x = x + self.branch(bounded(x, f"layers.{layer}.{kind}_residual.norm"), layer, kind)
@@ -247,6 +272,7 @@ def test_learnt_weights_start_as_in_the_papers():
     x = torch.randn(TIME, BATCH, WIDTH)
     assert torch.equal(stack("rezero")(x, None), x)
     torch.testing.assert_close(stack("dyt").norm(x), torch.tanh(0.5 * x))
+    torch.testing.assert_close(stack("derf").norm(x), torch.erf(0.5 * x))
     omegas = [SCHEMES["admin_closed"](WIDTH, 0.0, place(6, decoder)).omega for decoder in (False, True)]
     assert [omega.unique().item() for omega in omegas] == pytest.approx([2.017, 2.335], abs=1e-3)
 
@@ -279,7 +305,14 @@ def test_a_second_path_keeps_the_gradients_of_lower_layers_which_shrink_in_post_
         return geometric_mean(first / last for first, *_, last in gradients)
 
     plain = lowest_over_highest("postln")
-    assert plain < 0.7 and lowest_over_highest("residual") > 1.3 * plain and lowest_over_highest("b2t") > 1.3 * plain
+    assert plain < 0.7
+    assert all(lowest_over_highest(norm) > 1.3 * plain for norm in ("residual", "b2t", "siamesenorm"))
+
+
+def test_the_gradients_of_keels_layers_are_equal_except_that_of_the_first():
+    """Its product over L layers, (L / sqrt(L^2 + 1))^L, tends to 1; the first layer's stream has the weight 1."""
+    _, (first, *others) = at_initialisation("keel", 24)
+    assert max(others) < 1.25 * min(others) and first > 10 * max(others)
 
 
 @pytest.mark.parametrize(("layers", "post"), [(2, 1), (6, 1), (12, 3)])

@@ -30,7 +30,10 @@ def job(settings):
 
 launch(["exp=toy_preln_nowarm", "hydra/launcher=submitit_local"], job)
 """
-NEWER = ("_warm_encoder", "_warm_decoder")
+NEWER = (
+    "_warm_encoder", "_warm_decoder",
+    *(f"_{norm}_{warmup}" for norm in ("keel", "siamesenorm", "derf") for warmup in ("warm", "nowarm")),
+)  # fmt: skip
 """Ends of the names of experiments that are newer than the hashes."""
 FILES = [path for path in sorted(CONF.glob("*/*.yaml")) if path.parent.name not in ("exp", "grid", "arm", "setting")]
 """Those of groups that are chosen on the command line."""

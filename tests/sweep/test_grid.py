@@ -11,7 +11,7 @@ from tests.examples import record, store
 
 GRIDS = {
     "design": 12, "section3_2": 15, "section4": 11, "init": 14, "schemes": 15, "bert": 6, "gradients": 4,
-    "rates": 4, "rates_sgd": 4, "rates_literal": 2, "arena": 32, "mechanisms": 5, "depth": 6,
+    "rates": 4, "rates_sgd": 4, "rates_literal": 2, "arena": 38, "mechanisms": 5, "depth": 6,
 }  # fmt: skip
 """Runs a seed, and a rate where the rate is an axis."""
 CORPORA = ("toy", "multi30k", "tatoeba", "iwslt", "wmt")

@@ -9,7 +9,17 @@ from types import ModuleType
 from ln_repro.engine.plugin.residual import PostLN, PreLN, Residual
 from ln_repro.engine.plugin.schemes.inner import HybridNorm, NormFormer, SubLN
 from ln_repro.engine.plugin.schemes.ngpt import NGPT
-from ln_repro.engine.plugin.schemes.placed import B2T, DyT, LayerNormScaling, MixLN, PeriLN, ResiDual
+from ln_repro.engine.plugin.schemes.placed import (
+    B2T,
+    Derf,
+    DyT,
+    Keel,
+    LayerNormScaling,
+    MixLN,
+    PeriLN,
+    ResiDual,
+    SiameseNorm,
+)
 from ln_repro.engine.plugin.schemes.weighted import Admin, AdminClosed, DeepNorm, ReZero, TFixup
 from ln_repro.errors import UserError
 
@@ -31,6 +41,9 @@ SCHEMES: dict[str, type[Residual]] = {
     "hybridnorm": HybridNorm,
     "dyt": DyT,
     "ngpt": NGPT,
+    "keel": Keel,
+    "siamesenorm": SiameseNorm,
+    "derf": Derf,
 }
 
 
