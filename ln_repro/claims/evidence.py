@@ -17,6 +17,8 @@ PRETRAINED_TRAINS = 0.8
 """A masked-LM run, which has no BLEU, trains at or above this progress from the unigram entropy to the best loss."""
 FINE_TUNED_FROM = {"preln": "preln_nowarm_linear_high", "postln": "postln_warm_linear"}
 """The pre-training arm that the paper fine-tunes from (figure 5), by norm placement."""
+EXPLORED = 100
+"""The largest seed of exploratory runs; those of the replication, whose rules were fixed before, are larger."""
 INTERVENTIONS = (
     ("model", "branch_gain", 1.0),
     ("optimizer", "equal_layer_norms", False),
@@ -155,12 +157,13 @@ def gather(
     """Return the evidence by setting, with one run per seed.
 
     A run counts for every arm with the same settings, regardless of the name under which it was started, if it was run
-    on the published text of its corpus, and on the same text as most runs of its setting. ``arms`` are considered in
-    addition to those that runs are named after; ``entropies`` are those of corpora, by fingerprint.
+    on the published text of its corpus, and on the same text as most runs of its setting; runs of the replication do
+    not. ``arms`` are considered in addition to those that runs are named after; ``entropies`` are those of corpora, by
+    fingerprint.
     """
     settings = sorted({run.record["exp"].partition("_")[0] for run in runs})
     names = sorted({run.record["exp"].partition("_")[2] for run in runs} | {*arms})
-    runs = [run for run in runs if run.published and not foreign_start(run, runs, named)]
+    runs = [run for run in runs if run.published and run.seed <= EXPLORED and not foreign_start(run, runs, named)]
     every = {setting: _of_setting(setting, runs, names, named, entropies or {}) for setting in settings}
     return {setting: evidence for setting, evidence in every.items()
             if evidence.arms or evidence.rates or evidence.others}  # fmt: skip

@@ -18,6 +18,11 @@ def ids(found: Evidence) -> set[str]:
     return {run.record["id"] for one in found.by_start for arm in one.arms.values() for run in arm.values()}
 
 
+def test_runs_of_the_replication_are_not_among_the_exploratory_ones() -> None:
+    (found,) = gather([made(seed=100), made(seed=101)], named).values()
+    assert {*found.arms["postln_warm"]} == {100}
+
+
 @pytest.mark.parametrize(
     ("changes", "own"),
     [
