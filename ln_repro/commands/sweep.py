@@ -14,7 +14,6 @@ from ln_repro.commands.messages import complain, say
 from ln_repro.corpus.prepare import fingerprint, prepare
 from ln_repro.engine import device
 from ln_repro.engine.memory import run_bytes
-from ln_repro.engine.trial import try_own_scheme
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.compose import compose, compose_all, experiments, grid, launcher, search_also
 from ln_repro.experiment.learning_rate import LearningRate
@@ -45,7 +44,10 @@ def sweep_command(options: argparse.Namespace) -> int:
     composed = compose_runs(request, options)
     for _, experiment, _ in composed if request.local else ():
         device.resolve_precision(experiment)  # refuses what this machine cannot do
-    try_own_scheme(composed[0][1])
+    if composed[0][1].norm_file:
+        from ln_repro.model.trial import try_own_scheme  # imports torch
+
+        try_own_scheme(composed[0][1])
     with explained(composed[0][1].paths.runs, "paths.runs"):
         return _sweep(request, composed, options)
 

@@ -8,11 +8,12 @@ import numpy as np
 from fairseq import utils
 from torch import Tensor
 
-from ln_repro.engine.plugin.changes import relative_changes
-from ln_repro.engine.plugin.collapse import collapse
-from ln_repro.engine.plugin.curvature import Sharpness, mean_loss, preconditioner, threshold
-from ln_repro.engine.plugin.probes import probe
+from ln_repro.engine.plugin.optimizers import preconditioner, threshold
 from ln_repro.engine.trainer import StrictTrainer
+from ln_repro.model.probes.changes import relative_changes
+from ln_repro.model.probes.collapse import collapse
+from ln_repro.model.probes.curvature import Sharpness, mean_loss
+from ln_repro.model.probes.gradients import probe
 
 
 class Probing:

@@ -16,13 +16,13 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.group import Group
 from ln_repro.engine.metric_buffer import MetricBuffer, on_host
-from ln_repro.engine.plugin.schemes.weighted import measure
 from ln_repro.engine.plugin.task import per_token
 from ln_repro.engine.probing import Probing, chosen_batches
 from ln_repro.engine.stop import StopRequest
 from ln_repro.engine.trainer import StrictTrainer
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.divergence import NOT_FINITE, Diverged, stuck
+from ln_repro.model.schemes.weighted import measure
 from ln_repro.records import provenance
 from ln_repro.records.events import Events
 from ln_repro.system.directory_lock import lost, newest

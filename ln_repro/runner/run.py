@@ -14,7 +14,6 @@ from ln_repro.corpus.text import stored_lines
 from ln_repro.engine import command, process
 from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
 from ln_repro.engine.decoder import Decoder
-from ln_repro.engine.trial import try_own_scheme
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.record import AVERAGE, Record, record_of, unprobed
@@ -57,7 +56,10 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
             f"train.batches_per_update: {experiment.train.batches_per_update} cannot be spread over {rank.size} "
             "processes; start a number of processes that divides it"
         )
-    try_own_scheme(experiment)
+    if experiment.norm_file:
+        from ln_repro.model.trial import try_own_scheme  # imports torch
+
+        try_own_scheme(experiment)
     experiment = with_pretrained(experiment)
     corpus = prepare(experiment.data, experiment.paths.data, say)
     run_id = experiment.id(corpus.fingerprint)

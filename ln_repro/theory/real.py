@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ln_repro.engine.plugin import init
-from ln_repro.engine.plugin.layers import DecoderLayer, EncoderLayer, Shape, Stack, TokenEmbedding
-from ln_repro.engine.plugin.probes import Weights, gradient_norms, layer_weights
+from ln_repro.model import init
+from ln_repro.model.layers import DecoderLayer, EncoderLayer, Shape, Stack, TokenEmbedding
+from ln_repro.model.probes.gradients import Weights, gradient_norms, layer_weights
 from ln_repro.theory.simplified import share_above
 from ln_repro.theory.unit import Measurement, Unit
 

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN = """
-from ln_repro.engine.plugin.residual import Residual
+from ln_repro.model import Residual
 
 class Mine(Residual):
     final_norm = True
@@ -73,9 +73,9 @@ def test_a_file_without_the_scheme_is_one_line(command, text, overrides, message
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("class Mine: pass", "Mine in {file} is not a subclass of ln_repro.engine.plugin.residual.Residual"),
+        ("class Mine: pass", "Mine in {file} is not a subclass of ln_repro.model.Residual"),
         (
-            "from ln_repro.engine.plugin.residual import *\nclass Mine(Residual): pass",
+            "from ln_repro.model import *\nclass Mine(Residual): pass",
             "Mine in {file} defines no forward(",
         ),
         ("import nothing_such", "{file}, line 1, fails with ModuleNotFoundError: No module named 'nothing_such'"),

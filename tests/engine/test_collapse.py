@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from ln_repro.engine.plugin.collapse import collapse, mean_cosine, relative_entropy
-from ln_repro.engine.plugin.schemes.registry import SCHEMES
+from ln_repro.model.probes.collapse import collapse, mean_cosine, relative_entropy
+from ln_repro.model.schemes.registry import SCHEMES
 from tests.engine.made import criterion, sample
 from tests.engine.test_training import came_to
 

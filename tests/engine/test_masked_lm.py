@@ -11,8 +11,8 @@ import torch
 from ln_repro.engine.plugin.encoder_only import LnEncoder
 from ln_repro.engine.plugin.masked_lm import LnMaskedLm, MaskedBlocks, MaskedLmConfig
 from ln_repro.engine.plugin.optimizers import Sgd, SgdConfig
-from ln_repro.engine.plugin.probes import probe
 from ln_repro.engine.trainer import StrictTrainer
+from ln_repro.model.probes.gradients import probe
 from tests.engine.made import Sentences, criterion, dictionary, encoder_only
 from tests.stock_binariser import binarise
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from ln_repro.engine.plugin.changes import relative_changes
-from ln_repro.engine.plugin.curvature import Sharpness, mean_loss, preconditioner, threshold
-from ln_repro.engine.plugin.optimizers import Adam, AdamConfig, Sgd, SgdConfig, cap_changes
+from ln_repro.engine.plugin.optimizers import Adam, AdamConfig, Sgd, SgdConfig, cap_changes, preconditioner, threshold
 from ln_repro.engine.probing import Probing
+from ln_repro.model.probes.changes import relative_changes
+from ln_repro.model.probes.curvature import Sharpness, mean_loss
 from tests.engine.made import criterion, sample
 
 pytestmark = pytest.mark.usefixtures("double")

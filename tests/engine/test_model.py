@@ -4,8 +4,8 @@ import pytest
 import torch
 from fairseq.modules import SinusoidalPositionalEmbedding
 
-from ln_repro.engine.plugin.layers import TokenEmbedding
-from ln_repro.engine.plugin.schemes.registry import SCHEMES
+from ln_repro.model.layers import TokenEmbedding
+from ln_repro.model.schemes.registry import SCHEMES
 
 pytestmark = pytest.mark.usefixtures("double")
 SMALL = {"layers": 2, "width": 32, "ffn": 48, "heads": 4, "dropout": 0.1, "share_embeddings": True}

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ln_repro.engine.plugin.probes import gradient_norms, layer_weights, probe
+from ln_repro.model.probes.gradients import gradient_norms, layer_weights, probe
 from tests.engine.made import criterion, sample
 
 SIZE = {"norm": "postln", "layers": 3, "width": 16, "ffn": 32, "heads": 2}

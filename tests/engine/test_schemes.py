@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import nn
 
-from ln_repro.engine.plugin import init
-from ln_repro.engine.plugin.layers import DecoderLayer, EncoderLayer, Shape, Stack
-from ln_repro.engine.plugin.residual import Place
-from ln_repro.engine.plugin.schemes.ngpt import FIRST_RATE
-from ln_repro.engine.plugin.schemes.registry import SCHEMES
-from ln_repro.engine.plugin.schemes.weighted import Admin, DeepNorm, measure
-from ln_repro.engine.plugin.sub_layers import Attention, FeedForward
+from ln_repro.model import init
+from ln_repro.model.layers import DecoderLayer, EncoderLayer, Shape, Stack
+from ln_repro.model.residual import Place
+from ln_repro.model.schemes.ngpt import FIRST_RATE
+from ln_repro.model.schemes.registry import SCHEMES
+from ln_repro.model.schemes.weighted import Admin, DeepNorm, measure
+from ln_repro.model.sub_layers import Attention, FeedForward
 from tests.examples import norm_parameters
 
 pytestmark = pytest.mark.usefixtures("double")

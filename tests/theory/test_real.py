@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from ln_repro.engine.plugin.residual import PostLN, PreLN
-from ln_repro.engine.plugin.schemes.registry import SCHEMES
+from ln_repro.model.residual import PostLN, PreLN
+from ln_repro.model.schemes.registry import SCHEMES
 from ln_repro.theory import checks, judge, real
 from ln_repro.theory.plan import LAYERS
 from ln_repro.theory.real import EOS, Setting, Transformer, real_gradients, zipf_batches

@@ -6,10 +6,10 @@ import torch
 from fairseq.models import FairseqEncoderModel, register_model
 from torch import Tensor, nn
 
-from ln_repro.engine.plugin import init
-from ln_repro.engine.plugin.layers import EncoderLayer, Shape, Stack, TokenEmbedding
 from ln_repro.engine.plugin.model import Encoder, LnTransformerConfig
 from ln_repro.experiment.tasks import TASKS
+from ln_repro.model import init
+from ln_repro.model.layers import EncoderLayer, Shape, Stack, TokenEmbedding
 
 
 class EncoderOnly(FairseqEncoderModel):

@@ -7,9 +7,9 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder, register_model
 from torch import Tensor, nn
 
-from ln_repro.engine.plugin import init
-from ln_repro.engine.plugin.layers import DecoderLayer, EncoderLayer, Shape, Stack, TokenEmbedding
-from ln_repro.engine.plugin.sub_layers import State
+from ln_repro.model import init
+from ln_repro.model.layers import DecoderLayer, EncoderLayer, Shape, Stack, TokenEmbedding
+from ln_repro.model.sub_layers import State
 
 Memory = dict[str, Tensor]
 

@@ -12,7 +12,7 @@ from fairseq.optim import FairseqOptimizer, register_optimizer
 from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
 from omegaconf import II
 from torch import Tensor
-from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm, parameters_to_vector
 
 
 @dataclass
@@ -172,3 +172,28 @@ class Adam(WithMoments):
         """Load a checkpoint and its number of steps."""
         super().load_state_dict(state_dict, optimizer_overrides)
         self.steps = max((int(state["step"]) for state in self._optimizer.state.values()), default=0)
+
+
+def preconditioner(optimizer: TorchOptimizer, parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> Tensor:
+    """Return the diagonal of P, flat, for a next step along ``gradients``; 1 without moments.
+
+    For Adam, with v_t including these gradients, P = (1 - beta1^t) (sqrt(v_t / (1 - beta2^t)) + eps), eps being
+    corrected as in `Adam`.
+    """
+    if not isinstance(optimizer, WithMoments):
+        return torch.ones_like(parameters_to_vector(parameters))
+    cfg, state = optimizer.cfg, optimizer.optimizer.state
+    t = 1 + max((int(of["step"]) for of in state.values()), default=0)
+    diagonal = []
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        square = gradient.square()
+        initial = square if cfg.second_moment == "gradient" else torch.zeros_like(square)
+        v = state[parameter]["exp_avg_sq"] if parameter in state else initial
+        diagonal.append((cfg.beta2 * v + (1 - cfg.beta2) * square).sqrt() + cfg.adam_eps)
+    return (1 - cfg.beta1**t) / (1 - cfg.beta2**t) ** 0.5 * parameters_to_vector(diagonal)
+
+
+def threshold(optimizer: TorchOptimizer) -> float:
+    """Return the threshold of eta times the sharpness."""
+    beta1 = optimizer.cfg.beta1 if isinstance(optimizer, WithMoments) else 0.0
+    return float((2 + 2 * beta1) / (1 - beta1))

@@ -27,8 +27,9 @@ from fairseq import utils  # noqa: E402
 from ln_repro.engine import decode as decoding  # noqa: E402
 from ln_repro.engine import trainer, training  # noqa: E402
 from ln_repro.engine.group import Group  # noqa: E402
-from ln_repro.engine.plugin import layers, model, optimizers, sub_layers  # noqa: E402
+from ln_repro.engine.plugin import model, optimizers  # noqa: E402
 from ln_repro.engine.stop import StopRequest  # noqa: E402
+from ln_repro.model import layers, sub_layers  # noqa: E402
 from ln_repro.records.events import Events  # noqa: E402
 from ln_repro.system.distributed import Rank  # noqa: E402
 

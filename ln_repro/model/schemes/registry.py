@@ -6,10 +6,11 @@ from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
 
-from ln_repro.engine.plugin.residual import PostLN, PreLN, Residual
-from ln_repro.engine.plugin.schemes.inner import HybridNorm, NormFormer, SubLN
-from ln_repro.engine.plugin.schemes.ngpt import NGPT
-from ln_repro.engine.plugin.schemes.placed import (
+from ln_repro.errors import UserError
+from ln_repro.model.residual import PostLN, PreLN, Residual
+from ln_repro.model.schemes.inner import HybridNorm, NormFormer, SubLN
+from ln_repro.model.schemes.ngpt import NGPT
+from ln_repro.model.schemes.placed import (
     B2T,
     Derf,
     DyT,
@@ -20,8 +21,7 @@ from ln_repro.engine.plugin.schemes.placed import (
     ResiDual,
     SiameseNorm,
 )
-from ln_repro.engine.plugin.schemes.weighted import Admin, AdminClosed, DeepNorm, ReZero, TFixup
-from ln_repro.errors import UserError
+from ln_repro.model.schemes.weighted import Admin, AdminClosed, DeepNorm, ReZero, TFixup
 
 SCHEMES: dict[str, type[Residual]] = {
     "postln": PostLN,
@@ -70,7 +70,7 @@ def own_scheme(path: str, name: str) -> type[Residual]:
         own = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
         raise UserError(f"norm.file: {path} defines no class {name!r}; it defines {', '.join(own) or 'nothing'}")
     if not (isinstance(found, type) and issubclass(found, Residual)):
-        raise UserError(f"norm.file: {name} in {path} is not a subclass of {Residual.__module__}.Residual")
+        raise UserError(f"norm.file: {name} in {path} is not a subclass of ln_repro.model.Residual")
     if found.forward is Residual.forward:
         raise UserError(f"norm.file: {name} in {path} defines no forward(self, x, branch)")
     return found

@@ -17,8 +17,6 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils import parameters_to_vector
 
-from ln_repro.engine.plugin.optimizers import TorchOptimizer, WithMoments
-
 TOLERANCE = 0.01
 """Relative error of the eigenvalue, far below its changes in training."""
 KRYLOV = 5
@@ -34,31 +32,6 @@ def mean_loss(criterion: Any, model: nn.Module, sample: dict[str, Any]) -> Tenso
         logits, target, ignore_index=criterion.padding_idx, reduction="sum", label_smoothing=everywhere
     )
     return loss / max(sample["ntokens"], 1)
-
-
-def preconditioner(optimizer: TorchOptimizer, parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> Tensor:
-    """Return the diagonal of P, flat, for a next step along ``gradients``; 1 without moments.
-
-    For Adam, with v_t including these gradients, P = (1 - beta1^t) (sqrt(v_t / (1 - beta2^t)) + eps), eps being
-    corrected as in `Adam`.
-    """
-    if not isinstance(optimizer, WithMoments):
-        return torch.ones_like(parameters_to_vector(parameters))
-    cfg, state = optimizer.cfg, optimizer.optimizer.state
-    t = 1 + max((int(of["step"]) for of in state.values()), default=0)
-    diagonal = []
-    for parameter, gradient in zip(parameters, gradients, strict=True):
-        square = gradient.square()
-        initial = square if cfg.second_moment == "gradient" else torch.zeros_like(square)
-        v = state[parameter]["exp_avg_sq"] if parameter in state else initial
-        diagonal.append((cfg.beta2 * v + (1 - cfg.beta2) * square).sqrt() + cfg.adam_eps)
-    return (1 - cfg.beta1**t) / (1 - cfg.beta2**t) ** 0.5 * parameters_to_vector(diagonal)
-
-
-def threshold(optimizer: TorchOptimizer) -> float:
-    """Return the threshold of eta times the sharpness."""
-    beta1 = optimizer.cfg.beta1 if isinstance(optimizer, WithMoments) else 0.0
-    return float((2 + 2 * beta1) / (1 - beta1))
 
 
 class Sharpness:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
-from ln_repro.engine.plugin.sub_layers import SubLayer
+from ln_repro.model.sub_layers import SubLayer
 
 Branch = Callable[[Tensor], Tensor]
 Kind = Literal["self_attn", "cross_attn", "ffn"]

@@ -1,7 +1,14 @@
 """A trial of a user's own scheme: a mistake in its file is reported before anything is prepared or trained."""
 
+import torch
+from torch import Tensor, nn
+
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.settings import Experiment
+from ln_repro.model import init
+from ln_repro.model.layers import DecoderLayer, EncoderLayer, Shape, Stack
+from ln_repro.model.residual import Residual
+from ln_repro.model.schemes.registry import failure
 
 
 def try_own_scheme(experiment: Experiment) -> None:
@@ -13,14 +20,6 @@ def try_own_scheme(experiment: Experiment) -> None:
     own, model = experiment.norm_file, experiment.model
     if own is None or own.path is None:  # without a path, the text is that of an earlier run
         return
-    import torch
-    from torch import Tensor, nn
-
-    from ln_repro.engine.plugin import init
-    from ln_repro.engine.plugin.layers import DecoderLayer, EncoderLayer, Shape, Stack
-    from ln_repro.engine.plugin.residual import Residual
-    from ln_repro.engine.plugin.schemes.registry import failure
-
     encoder_only = experiment.task != "translation"
     x = torch.randn(5, 2, model.width)
 

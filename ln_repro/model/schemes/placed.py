@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ln_repro.engine.plugin.residual import Branch, Place, PostLN, PreLN
+from ln_repro.model.residual import Branch, Place, PostLN, PreLN
 
 
 class ResiDual(PostLN):

@@ -14,10 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ln_repro.engine.plugin.layers import Stack
-from ln_repro.engine.plugin.probes import gradient_norms, layer_weights
-from ln_repro.engine.plugin.sub_layers import Attention
-from ln_repro.records.events import rounded
+from ln_repro.model.layers import Stack
+from ln_repro.model.probes.gradients import gradient_norms, layer_weights
+from ln_repro.model.sub_layers import Attention
 
 GRADIENTS = ("encoder.w2", "decoder.w2", "decoder.cross.v")
 """The weights whose gradients are measured, of those that a model has."""
@@ -153,4 +152,4 @@ def _bits(logs: Sequence[tuple[Tensor, int]]) -> float:
 
 
 def _short(value: float) -> float:
-    return rounded(value, DIGITS)
+    return float(f"{value:.{DIGITS}g}")

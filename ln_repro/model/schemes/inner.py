@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ln_repro.engine.plugin.residual import Branch, Place, PreLN, Residual
-from ln_repro.engine.plugin.sub_layers import Attention, FeedForward, SubLayer
+from ln_repro.model.residual import Branch, Place, PreLN, Residual
+from ln_repro.model.sub_layers import Attention, FeedForward, SubLayer
 
 
 class HeadScale(nn.Module):

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ln_repro.engine.plugin.layers import Stack
+from ln_repro.model.layers import Stack
 
 ATTENTION = {
     f"{kind}.{name}": f"{kind}_attn.{name}_proj.weight" for kind in ("self", "cross") for name in ("q", "k", "v", "out")

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ln_repro.engine.plugin.probes import by_layer, layer_weights
-from ln_repro.engine.plugin.residual import Residual
+from ln_repro.model.probes.gradients import by_layer, layer_weights
+from ln_repro.model.residual import Residual
 
 
 def outputs_of(model: Any, sample: dict[str, Any]) -> dict[str, list[Tensor]]:

@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ln_repro.engine.plugin.residual import Kind, Place, Residual
-from ln_repro.engine.plugin.schemes.registry import scheme_of
-from ln_repro.engine.plugin.sub_layers import Attention, FeedForward, State, SubLayer
+from ln_repro.model.residual import Kind, Place, Residual
+from ln_repro.model.schemes.registry import scheme_of
+from ln_repro.model.sub_layers import Attention, FeedForward, State, SubLayer
 
 
 @dataclass(frozen=True)

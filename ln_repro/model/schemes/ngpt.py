@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ln_repro.engine.plugin.residual import Branch, Place, Residual
-from ln_repro.engine.plugin.sub_layers import Attention, FeedForward, SubLayer
+from ln_repro.model.residual import Branch, Place, Residual
+from ln_repro.model.sub_layers import Attention, FeedForward, SubLayer
 
 FIRST_RATE = 0.05
 """Initial share of the branch in the stream."""

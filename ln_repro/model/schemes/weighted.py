@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from ln_repro.engine.plugin.residual import Branch, Place, Residual
+from ln_repro.model.residual import Branch, Place, Residual
 
 
 class DeepNorm(Residual):

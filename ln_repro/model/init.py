@@ -25,8 +25,8 @@ from itertools import chain
 import torch
 from torch import nn
 
-from ln_repro.engine.plugin.layers import Stack
-from ln_repro.engine.plugin.sub_layers import Attention, FeedForward, SubLayer
+from ln_repro.model.layers import Stack
+from ln_repro.model.sub_layers import Attention, FeedForward, SubLayer
 
 SQRT_HALF = 2**-0.5
 
