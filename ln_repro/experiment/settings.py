@@ -104,8 +104,14 @@ class Evaluation(Section):
     """Hypotheses have at most max_len_a * source length + max_len_b tokens."""
     valid: Annotated[bool, NOT_IN_ARM] = False
     """Decode the validation set as well as the test set after every epoch."""
+    epochs: Annotated[tuple[Count, ...] | None, NOT_IN_ARM] = None
+    """The epochs after which to decode; None: all. The scored epoch is the best of those."""
     average: Annotated[Natural, NOT_IN_ARM] = 0
     """Number of final epochs whose averaged weights are scored after training; 0: none."""
+
+    def decodes(self, epoch: int) -> bool:
+        """Return whether the weights after ``epoch`` are decoded."""
+        return self.epochs is None or epoch in self.epochs
 
     @model_validator(mode="after")
     def _average_of_several(self) -> Self:

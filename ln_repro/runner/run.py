@@ -191,7 +191,9 @@ class Run:
             if event["kind"] == "bleu" and event["flavour"] == bleu.FLAVOURS[-1]
         }
         unscored = [
-            epoch for epoch in self.checkpoints.weights() if any((split, epoch) not in scored for split in self.splits)
+            epoch
+            for epoch in filter(self.experiment.eval.decodes, self.checkpoints.weights())
+            if any((split, epoch) not in scored for split in self.splits)
         ]
         if (last := self._last()) and (AVERAGE, last[-1].epoch) not in scored:
             unscored += [checkpoint.epoch for checkpoint in last]
@@ -215,8 +217,10 @@ class Run:
 
         The average is only scored after training.
         """
-        weights = self.checkpoints.weights()
-        wanted: dict[str, Weights] = {split: {epoch: [weights[epoch]] for epoch in weights} for split in self.splits}
+        weights, decodes = self.checkpoints.weights(), self.experiment.eval.decodes
+        wanted: dict[str, Weights] = {
+            split: {epoch: [weights[epoch]] for epoch in weights if decodes(epoch)} for split in self.splits
+        }
         if trained and (last := self._last()) and len(last) == self.experiment.eval.average:
             wanted[AVERAGE] = {last[-1].epoch: last}
         for split, epochs in wanted.items():

@@ -60,6 +60,7 @@ def test_the_experiments_of_a_setting_are_composed_as_ever(setting):
         assert settings["optimizer"].pop("second_moment") == "zero"
         assert settings["optimizer"].pop("max_relative_update") is None
         assert settings["train"].pop("save_minutes")
+        assert settings["eval"].pop("epochs") is None
         assert [settings["schedule"].pop(key) for key in ("part", "embeddings")] == ["all", "ramp"]
         settings["train"]["save_every"] = settings["train"]["save_every"] or 1000
     text = json.dumps(found, sort_keys=True)

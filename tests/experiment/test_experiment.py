@@ -38,7 +38,7 @@ CHANGES_THE_RESULT = [
     {"train__batches_per_update": 2},
     {"train__label_smoothing": 0.0}, {"train__clip_norm": 1.0},
     {"eval__beam": 4}, {"eval__lenpen": 1.0}, {"eval__max_len_a": 2.0}, {"eval__max_len_b": 20}, {"eval__valid": True},
-    {"eval__average": 2}, {"task": "masked_lm"}, {"train__block_tokens": 128},
+    {"eval__average": 2}, {"eval__epochs": [2]}, {"task": "masked_lm"}, {"train__block_tokens": 128},
     *({"norm_file": {"name": "Mine", "text": text}} for text in ("a = 1", "a = 2")),
     {"train__max_sentences": 16}, STARTED, {**STARTED, "start": {**WEIGHTS, "sha256": "b"}},
 ]  # fmt: skip
