@@ -8,6 +8,7 @@ from typing import Any
 
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.archive import Run
+from ln_repro.records.record import setting_of
 
 TRAINS, FAILS = 0.88, 0.44
 """A run trains at or above the first relative BLEU and fails below the second: 30 and 15 of the paper's 34 BLEU."""
@@ -158,10 +159,10 @@ def gather(
 
     A run counts for every arm with the same settings, regardless of the name under which it was started, if it was run
     on the published text of its corpus, and on the same text as most runs of its setting; runs of the replication do
-    not. ``arms`` are considered in addition to those that runs are named after; ``entropies`` are those of corpora, by
-    fingerprint.
+    not. Runs on a part of the training text are a setting of their own (`setting_of`). ``arms`` are considered in
+    addition to those that runs are named after; ``entropies`` are those of corpora, by fingerprint.
     """
-    settings = sorted({run.record["exp"].partition("_")[0] for run in runs})
+    settings = sorted({setting_of(run.record) for run in runs})
     names = sorted({run.record["exp"].partition("_")[2] for run in runs} | {*arms})
     runs = [run for run in runs if run.published and run.seed <= EXPLORED and not foreign_start(run, runs, named)]
     every = {setting: _of_setting(setting, runs, names, named, entropies or {}) for setting in settings}
@@ -172,11 +173,12 @@ def gather(
 def _of_setting(
     setting: str, runs: Sequence[Run], names: Sequence[str], named: Named, entropies: Mapping[str, Mapping[str, float]]
 ) -> Evidence:
-    runs = [run for run in runs if run.record["exp"].partition("_")[0] == setting]
+    runs = [run for run in runs if setting_of(run.record) == setting]
+    whole = runs[0].record["exp"].partition("_")[0] if runs else setting
     if runs and runs[0].experiment.task != "classification":  # its fingerprint depends on the pre-training corpus
         text = mode(run.record["data"]["fingerprint"] for run in runs)
         runs = [run for run in runs if run.record["data"]["fingerprint"] == text]
-    arms = {name: arm for name in names if (arm := named(f"{setting}_{name}"))}
+    arms = {name: arm for name in names if (arm := named(f"{whole}_{name}"))}
     by_key: dict[str, list[str]] = {}
     for name, arm in arms.items():
         by_key.setdefault(arm.key, []).append(name)

@@ -15,7 +15,7 @@ from ln_repro.claims.schemes import PROBE_BATCHES, SCHEMES
 from ln_repro.claims.theory import STATEMENTS
 from ln_repro.claims.translation import TRANSLATION
 from ln_repro.claims.verdict import INCONCLUSIVE, NOT_RUN, all_of
-from ln_repro.claims.words import CORPORA, PARTS, ends_words
+from ln_repro.claims.words import CORPORA, PARTS, ends_words, parted
 from ln_repro.records.archive import Run
 
 Row = dict[str, Any]
@@ -29,6 +29,9 @@ OTHER_CORPORA: Mapping[str, Mapping[str, Sequence[str]]] = {
 """By the setting that uses the paper's data, the other corpora that its claims are tested on, with their settings in
 order of preference; the first with runs is judged. These verdicts do not affect those on the paper's data. Fine-tuning
 is named after the corpus of the pre-training."""
+IWSLT14 = ("iwslt", "iwsltsmall")
+"""The settings on IWSLT14: the paper's, and that of a smaller model. The second one, and both on a part of the training
+text, are other corpora, too."""
 TESTED = tuple(name for name in CORPORA if any(name in others for others in OTHER_CORPORA.values()))
 """The other corpora of all claims, in the order of display."""
 HOURS = {"iwslt": 1.0, "wmt": 22.0, "bert": 150.0, "mrpc": 0.3, "rte": 0.3}
@@ -133,7 +136,7 @@ def row_of(claim: Claim, evidence: Mapping[str, Evidence]) -> Row:
     of_paper = evidence.get(claim.setting, Evidence())
     own, others = judge(claim.rule, of_paper), []
     if claim.others:
-        for corpus, settings in OTHER_CORPORA[claim.setting].items():
+        for corpus, settings in _others(claim.setting, evidence).items():
             results = ((name, judge(claim.others, evidence[name])) for name in settings if name in evidence)
             for setting, result in [pair for pair in results if pair[1]["evidence"]][:1]:
                 others.append({
@@ -151,6 +154,16 @@ def row_of(claim: Claim, evidence: Mapping[str, Evidence]) -> Row:
     return row
 
 
+def _others(setting: str, evidence: Iterable[str]) -> dict[str, list[str]]:
+    """Return `OTHER_CORPORA` of a setting and, as far as there are runs, those of `IWSLT14` ("iwslt14-60")."""
+    corpora = {corpus: [*settings] for corpus, settings in OTHER_CORPORA[setting].items()}
+    for name in evidence if setting == IWSLT14[0] else ():
+        whole, percent = parted(name)
+        if whole in IWSLT14 and name != setting:
+            corpora.setdefault(f"iwslt14-{percent}" if percent else "iwslt14", []).append(name)
+    return corpora
+
+
 def deep(rule: Rule) -> list[AtDepth]:
     """Return the criteria of a rule that compare depths."""
     return [one for one in rule.criteria if isinstance(one, AtDepth)]
@@ -161,13 +174,15 @@ def command_of(claim: Claim, rule: Rule, setting: str, result: Row, evidence: Ev
 
     Data other than the paper's have a grid over learning rates for some claims; other runs are at each arm's own rate.
     Depths have a grid of their own. Fine-tuning has one command per arm, because each starts from its own runs, which
-    the user fills in.
+    the user fills in, and so is the folder with a part of the training text.
     """
+    setting, percent = parted(setting)
+    source = " data.source=FOLDER" * bool(percent)
     unclear = any(part.startswith(MORE) for part in (result["needs"] or "").split("; "))
     last = max([result["seeds"], *(seed for arm in rule.arms for seed in evidence.arms.get(arm, {}))]) if unclear else 0
     number = rule.seeds + last
     if claim.grid and rule is claim.others:
-        return f"ln-repro sweep grid={claim.grid} corpus={setting} seeds={number} --skip-recorded"
+        return f"ln-repro sweep grid={claim.grid} corpus={setting} seeds={number}{source} --skip-recorded"
     seeds = ",".join(map(str, range(1 + last, number + 1)))  # a choice sweep of Hydra
     if claim in FINE_TUNING:
         return " && ".join(
@@ -178,10 +193,10 @@ def command_of(claim: Claim, rule: Rule, setting: str, result: Row, evidence: Ev
     experiments = ",".join(f"{setting}_{arm}" for arm in dict.fromkeys((*rule.arms, *claim.controls)))
     probed = PROBED + PROBED_OFTEN.get(setting, "")
     further = probed if claim.id in ("TH-10", "X-4") else OWN_TEXT.get(setting, "")
-    own = [f"ln-repro run -m exp={experiments} seed={seeds}{further}"] if experiments else []
+    own = [f"ln-repro run -m exp={experiments} seed={seeds}{further}{source}"] if experiments else []
     return " && ".join(own + [
         f"ln-repro sweep grid=depth corpus={setting} seeds={number} arms={','.join(one.compared)}{one.axis}"
-        " --skip-recorded"
+        f"{source} --skip-recorded"
         for one in deep(rule)
     ])  # fmt: skip
 

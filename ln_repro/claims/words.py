@@ -19,9 +19,9 @@ CORPORA = {
 """Display names of corpora, in the order of display, those of the paper's translation experiments first."""
 NAMES = {
     **SCHEMES, "admin_closed": "Admin, closed form", "adam": "Adam", "radam": "RAdam", "sgd": "SGD", **CORPORA,
-    "masked_lm": "masked LM",
+    "masked_lm": "masked LM", "iwslt": "IWSLT14", "iwsltsmall": "IWSLT14, 128 wide",
 }  # fmt: skip
-"""Display names of norms, optimizers, corpora and tasks; other words are not changed."""
+"""Display names of norms, optimizers, corpora, tasks and two settings; other words are not changed."""
 PARTS = {
     "warm": "with warm-up", "nowarm": "without warm-up", "sgd": "under SGD", "radam": "under RAdam",
     "literal": "(T = 1)", "anchored": "(anchored)", "short": "(an eighth of the ramp)", "fixed": "(small fixed rate)",
@@ -30,14 +30,29 @@ PARTS = {
 }  # fmt: skip
 
 
+def parted(name: str) -> tuple[str, str]:
+    """Return a setting or corpus and the percentage of the training text in its name: "iwslt-60" is "iwslt" and "60".
+
+    The percentage is "" if it is all of it.
+    """
+    whole, _, percent = name.partition("-")
+    return (whole, percent) if percent.isdecimal() else (name, "")
+
+
 def named(words: str) -> str:
-    """Return the display name of a norm, optimizer, corpus or task, or of several that are separated by commas."""
-    return ", ".join(NAMES.get(word, word) for word in words.split(", "))
+    """Return the display name of a norm, optimizer, corpus, task or setting, or of several separated by commas."""
+    return ", ".join(map(_name, words.split(", ")))
+
+
+def _name(word: str) -> str:
+    """Return the display name of one word; that of a part of a corpus says how much it is."""
+    whole, percent = parted(word)
+    return NAMES.get(whole, whole) + f", {percent} % of the training text" * bool(percent)
 
 
 def corpus_order(name: str) -> tuple[int, str]:
-    """Return the sort key of a corpus, whose name may be followed by a task; unknown corpora come last."""
-    corpora, corpus = [*CORPORA], name.partition(", ")[0]
+    """Return the sort key of a corpus, whose name may be followed by a part or a task; unknown corpora come last."""
+    corpora, (corpus, _) = [*CORPORA], parted(name.partition(", ")[0])
     return corpora.index(corpus) if corpus in CORPORA else len(corpora), name
 
 

@@ -10,16 +10,20 @@ from ln_repro.corpus.text import Pair
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 
+UNPACKED = "unpacked-sha256"
+"""The kind of a checksum of text that may be compressed: that of the text itself."""
+
 
 @dataclass(frozen=True)
 class Raw:
     """One raw file."""
 
     name: str
-    digest: str | None = None  # ``sha256:...`` or ``git:...`` of the published file, if known
+    digest: str | None = None  # ``sha256:...``, ``git:...`` or `UNPACKED` of the published file, if known
     urls: tuple[str, ...] = ()  # where it can be downloaded
     path: Path | None = None  # its location, if the settings give it
     alias: str | None = None  # another name that the file may have
+    kind: str = "sha256"  # of its checksum in the fingerprint, if ``digest`` is not used
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class Style:
     normalise: bool = False  # run normalize-punctuation.perl and remove-non-printing-char.perl first
     aggressive: bool = False  # split at hyphens, ``foo @-@ bar`` (tokenizer.perl -a)
     apostrophes: bool = False  # replace typographic ones first, as fairseq's scripts do in evaluation sets
+    segmented: bool = False  # not at all: lines are tokenised, in lower case and segmented by `Corpus.codes` already
 
 
 STEPS = 1
@@ -77,6 +82,10 @@ class Corpus(ABC):
     cleaning: ClassVar[str] = "with an empty side or more than 1,023 subwords"
     """Which training pairs are left out."""
 
+    def in_form_of(self, data: Data) -> "Corpus":
+        """Return the corpus that reads the files in ``data.source``, where they may have several forms."""
+        return self
+
     @abstractmethod
     def inputs(self, data: Data) -> list[Raw]:
         """Return the raw files that these settings need."""
@@ -96,6 +105,23 @@ class Corpus(ABC):
     def style(self, split: str) -> Style:
         """Return the tokenisation style for a split from `read`."""
         return Style()
+
+    def codes(self, data: Data, found: Found) -> str:
+        """Return the merge table that comes with the text; empty if there is none.
+
+        Raises:
+            UserError: it is damaged, or not as the settings say.
+        """
+        return ""
+
+    def train_percent(self, pairs: int, tokens: Mapping[str, int]) -> int | None:
+        """Return how much of the published training text there is, in percent; None if it is not a part of it.
+
+        Args:
+            pairs: number of prepared training pairs.
+            tokens: their number of subwords on each side, with ``</s>``.
+        """
+        return 100
 
     def assign(self, pairs: Callable[[], Iterator[Pair]], note: Callable[[str], None]) -> Iterator[str | None] | None:
         """Yield the prepared split of each training pair from `read`, None to leave it out; None if all remain.

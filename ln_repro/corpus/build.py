@@ -105,6 +105,8 @@ class Build:
             for split, count in sorted(self.counts.items(), key=lambda item: item[0] == "train")  # train last
             for first in range(0, count, shards.SIZE)
         ]
+        if codes := self.corpus.codes(self.data, self.found):
+            write_atomically(self.work / "codes", codes)
         for _ in self._over(shards.tokenise, self._raw(), "tokenising"):
             pass
         if not self.data.only:
@@ -135,7 +137,15 @@ class Build:
             "tokens": {} if self.data.only else self._table(numbers, "bpe"),
             "vocabulary": self.learnt.vocabulary if self.learnt else len(set().union(*types.values())),
             "remarks": remarks,
+            "train_percent": self._train_percent(numbers) if "train" in self.counts else 100,
+            "detokenised": [split for split in ("valid", "test") if self.corpus.style(split).segmented],
         }
+
+    def _train_percent(self, numbers: shards.Numbers) -> int | None:
+        """Return `Corpus.train_percent` of the prepared text."""
+        pairs = numbers["pairs", "train"]
+        tokens = {side: numbers["bpe", "train", side] + pairs for side in self.corpus.sides(self.data)}
+        return self.corpus.train_percent(pairs, tokens)
 
     def _read(self) -> dict[str, Iterator[Pair]]:
         return {split: iter(pairs) for split, pairs in self.corpus.read(self.data, self.found).items()}
@@ -173,7 +183,10 @@ class Build:
                 yield from zip(*shard.tokenised()[1], strict=True)
 
     def _codes(self) -> None:
-        """Write the merge table, which is learnt on both training sides unless given; no file without segmentation."""
+        """Write the merge table, which is learnt on both training sides unless it is given or comes with the text.
+
+        Without segmentation, there is no file.
+        """
         path = self.work / "codes"
         if path.exists():
             return

@@ -1,4 +1,7 @@
-"""IWSLT14 German-English, prepared as by fairseq's prepare-iwslt14.sh; the test set is equal byte for byte."""
+"""IWSLT14 German-English, prepared as by fairseq's prepare-iwslt14.sh; the test set is equal byte for byte.
+
+The script's own output is accepted, too.
+"""
 
 import itertools
 import re
@@ -6,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from ln_repro.corpus.base import LANGUAGES, Corpus, Found, Raw, Splits, Style, wanted
-from ln_repro.corpus.text import Pair, parallel, read_lines, well_matched
+from ln_repro.corpus.base import LANGUAGES, UNPACKED, Corpus, Found, Raw, Splits, Style, wanted
+from ln_repro.corpus.text import Pair, find_text, parallel, read_lines, read_pairs, well_matched
+from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 
 DIGESTS = {
@@ -24,6 +28,20 @@ DIGESTS = {
     "IWSLT14.TED.tst2012.de-en.de.xml": "sha256:edf69bd9e41acd93e13d01f55a2906b7be0f69cd90a46e343294dfd3190db952",
     "IWSLT14.TED.tst2012.de-en.en.xml": "sha256:cd73e997ce078699863278daef06b9a226d1adbec4c3cac91a0894d7eab5c1f8",
 }
+ORIGINAL = ("de-en.tgz", "train.tags.de-en.de", "de-en/train.tags.de-en.de")
+"""Where the original training text may be in a folder; it has precedence over `SEGMENTED`."""
+SEGMENTED: Mapping[str, str | None] = {
+    "code": "3dd02684b6693abce3ba59520425901b0b910abeec2ae6b15cc62e458441d503",
+    "train.de": None,
+    "train.en": None,
+    "valid.de": "27660c689b99b54f0f858775527ff351c520f7581be90aac84b6d16f14624c9e",
+    "valid.en": "1b1f2246625cc907fbd9c8195776434b24687c3fc4e068c6f3d3ec542846823f",
+    "test.de": "0bca28e500495a4a9694ae134b0ae35526a280cb0966abbcf3c9af3edc3dfe10",
+    "test.en": "c2951533a0b03557599978ea1726c440bdbb8210454d1e9ef3b87c2b6228ac43",
+}
+"""The files that fairseq's script writes, with the SHA-256 of their text; that of the training text is not known."""
+TOKENS = {"de": 4_035_591, "en": 3_949_114}
+"""Number of subwords of the training text that the script writes, with ``</s>``."""
 TESTS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
 """The evaluation sets, in the order in which the test set concatenates them."""
 
@@ -41,13 +59,19 @@ class Iwslt14(Corpus):
     """IWSLT14 with 160,239 / 7,283 / 6,750 pairs; the paper only says "about 153K/7K/7K"."""
 
     name = "iwslt14"
-    description = "IWSLT14 TED talks, the split of fairseq's prepare-iwslt14.sh"
+    description = (
+        "IWSLT14 TED talks, the split of fairseq's prepare-iwslt14.sh (data.source: de-en.tgz, its unpacked folder, or "
+        "the folder that the script made)"
+    )
     origin = "wit3.fbk.eu, IWSLT14, archive 2014-01/texts/de/en/de-en.tgz"
     licence = "CC BY-NC-ND 3.0"
-    by_hand = "get IWSLT14's de-en.tgz and give it, or its unpacked folder, as data.source=PATH"
+    by_hand = (
+        "get IWSLT14's de-en.tgz and give it, its unpacked folder, or the folder that fairseq's prepare-iwslt14.sh "
+        "made of it (code, and train, valid and test .de and .en), as data.source=PATH"
+    )
     pairs: ClassVar[Mapping[str, int]] = {"train": 160_239, "valid": 7_283, "test": 6_750}
     folders = (".", "de-en")
-    archive = Raw(
+    archive: ClassVar[Raw | None] = Raw(
         "de-en.tgz",
         "git:aa8c3f40f8836f1d43701448f94fe7e230082b4c",
         (
@@ -55,6 +79,13 @@ class Iwslt14(Corpus):
             "https://wit3.fbk.eu/archive/2014-01/texts/de/en/de-en.tgz",
         ),
     )
+
+    def in_form_of(self, data: Data) -> Corpus:
+        """Return `SegmentedIwslt14` if ``data.source`` has what fairseq's script writes, and not what it reads."""
+        if data.source is None or any((data.source / name).is_file() for name in ORIGINAL):
+            return self
+        segmented = any(find_text(data.source / name).is_file() for name in SEGMENTED)
+        return SegmentedIwslt14(data) if segmented else self
 
     def inputs(self, data: Data) -> list[Raw]:
         """Return the training text with tags, and the evaluation sets in XML."""
@@ -66,8 +97,7 @@ class Iwslt14(Corpus):
 
     def read(self, data: Data, found: Found) -> Splits:
         """Return the test set, and the training text including the validation set."""
-        sets = [_segments([found[f"IWSLT14.{name}.de-en.{lang}.xml"] for lang in LANGUAGES]) for name in TESTS]
-        test = itertools.chain.from_iterable(sets)
+        test = _test(found)
         if data.only:
             return {"test": test}
         train = _training([found[f"train.tags.de-en.{lang}"] for lang in LANGUAGES])
@@ -84,6 +114,73 @@ class Iwslt14(Corpus):
                 dropped += 1
                 yield None
         note(f"iwslt14: {dropped} pairs dropped because they are too long or badly matched")
+
+
+class SegmentedIwslt14(Iwslt14):
+    """IWSLT14 as fairseq's prepare-iwslt14.sh leaves it on disk: tokenised, in lower case, and in BPE.
+
+    Only a part of the training text may be there; validation and test set are whole. The untokenised references of the
+    test set are those of the evaluation XML if it lies in the same folder, or in de-en below it; otherwise, and for the
+    validation set, they are the tokenised ones after `ln_repro.corpus.tokenise.detokenise`.
+    """
+
+    origin = "fairseq's examples/translation/prepare-iwslt14.sh"
+    pairs: ClassVar[Mapping[str, int]] = {}
+    archive = None
+    numbered = True
+
+    def __init__(self, data: Data) -> None:
+        xml = (data.source / folder / name for folder in self.folders for name in DIGESTS if data.source)
+        self.has_xml = data.checksum == "strict" and any(path.is_file() for path in xml if path.suffix == ".xml")
+
+    def check(self, data: Data) -> None:
+        super().check(data)
+        if not data.lowercase:
+            raise UserError("data.lowercase: the output of fairseq's prepare-iwslt14.sh is in lower case; leave it out")
+        if data.vocabulary is not None:
+            raise UserError("data.vocabulary: the output of fairseq's prepare-iwslt14.sh has its own; leave it out")
+
+    def inputs(self, data: Data) -> list[Raw]:
+        """Return the merges, the sides of the splits, and the evaluation XML if there is any of it."""
+        assert data.source is not None
+        names = [name for name in SEGMENTED if name.partition(".")[0] in ("code", *wanted(data))]
+        digests = {name: f"{UNPACKED}:{digest}" for name in names if (digest := SEGMENTED[name])}
+        xml = [raw for raw in super().inputs(data) if self.has_xml and raw.name.endswith(".xml")]
+        return [Raw(name, digests.get(name), path=find_text(data.source / name), kind=UNPACKED) for name in names] + xml
+
+    def style(self, split: str) -> Style:
+        return super().style(split) if split == "test" and self.has_xml else Style(segmented=True)
+
+    def codes(self, data: Data, found: Found) -> str:
+        lines = [line for line in read_lines(found["code"]) if not line.startswith("#version")]
+        for line in lines:
+            if len(line.split(" ")) != 2:
+                raise UserError(f"{found['code']}: expected two symbols a line, found {line[:80]!r}; {self.by_hand}")
+        if len(lines) != data.bpe_merges:
+            raise UserError(f"data.bpe_merges: {found['code']} has {len(lines)} merges, not {data.bpe_merges}")
+        return "".join(f"{line}\n" for line in ("#version: 0.2", *lines))
+
+    def read(self, data: Data, found: Found) -> Splits:
+        """Return the splits in BPE, but the test set from the XML if that is there."""
+        splits = {split: read_pairs([found[f"{split}.{lang}"] for lang in LANGUAGES]) for split in wanted(data)}
+        return splits | ({"test": _test(found)} if self.has_xml else {})
+
+    def assign(self, pairs: Callable[[], Iterator[Pair]], note: Callable[[str], None]) -> Iterator[str]:
+        """Keep every training pair; the script has cleaned and split them."""
+        return itertools.repeat("train")
+
+    def train_percent(self, pairs: int, tokens: Mapping[str, int]) -> int | None:
+        whole = Iwslt14.pairs["train"]
+        if pairs == whole and tokens == TOKENS:
+            return 100
+        part = pairs < whole and all(tokens[lang] < TOKENS[lang] for lang in LANGUAGES)
+        return min(max(round(100 * pairs / whole), 1), 99) if part else None
+
+
+def _test(found: Found) -> Iterator[Pair]:
+    """Yield the test set from the evaluation XML."""
+    sets = [_segments([found[f"IWSLT14.{name}.de-en.{lang}.xml"] for lang in LANGUAGES]) for name in TESTS]
+    return itertools.chain.from_iterable(sets)
 
 
 def _training(paths: list[Path]) -> Iterator[Pair]:

@@ -1,5 +1,6 @@
 """Find raw files in the user's folder, or unpack or download them; then verify them."""
 
+import hashlib
 import io
 import math
 import shutil
@@ -8,9 +9,9 @@ from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 
-from ln_repro.corpus.base import Corpus, Found, Raw
+from ln_repro.corpus.base import UNPACKED, Corpus, Found, Raw
 from ln_repro.corpus.download import fetch
-from ln_repro.corpus.text import DAMAGE
+from ln_repro.corpus.text import DAMAGE, unpacked
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 from ln_repro.system.directory_lock import DirectoryLock, acquire
@@ -22,14 +23,20 @@ MOST_UNPACKED = 20
 
 
 def cached_digest(path: Path, kind: str = "sha256") -> str:
-    """Return `digest`, which this process computes once as long as size and modification time are the same."""
+    """Return `digest`, which this process computes once as long as size and modification time are the same.
+
+    ``kind`` may also be `UNPACKED`.
+    """
     status = path.stat()
     return _digest(path.resolve(), kind, status.st_size, status.st_mtime_ns)
 
 
 @cache
 def _digest(path: Path, kind: str, size: int, modified: int) -> str:
-    return digest(path, kind)
+    if kind != UNPACKED:
+        return digest(path, kind)
+    with unpacked(path) as file:
+        return f"{UNPACKED}:{hashlib.file_digest(file, 'sha256').hexdigest()}"  # type: ignore[arg-type]
 
 
 def locked(path: Path) -> AbstractContextManager[DirectoryLock]:
@@ -56,7 +63,7 @@ def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> Found:
             if (found := cached_digest(here[raw.name], raw.digest.split(":")[0])) != raw.digest:
                 raise UserError(
                     f"{here[raw.name]}: not the published file of {corpus.name}, expected {raw.digest}, found {found}; "
-                    f"download it from {corpus.origin}, or use this one as a different corpus with data.checksum=record"
+                    f"get it from {corpus.origin}, or use this one as a different corpus with data.checksum=record"
                 )
     return {raw.name: here[raw.name] for raw in inputs}
 

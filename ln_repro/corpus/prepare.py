@@ -26,13 +26,20 @@ CORPORA: dict[str, Corpus] = {
     for corpus in (Toy(), Multi30k(), Tatoeba(), Iwslt14(), Wmt14(), Files(), Monolingual(), Wikinews(), Mrpc(), Rte())
 }
 
+OTHER_TEXT = "not the published text, so no claim is judged from runs on it"
+
+
+def corpus_of(data: Data) -> Corpus:
+    """Return the corpus that these settings name, for the form in which ``data.source`` has it."""
+    return CORPORA[data.name].in_form_of(data)
+
 
 def fingerprint(data: Data, root: Path) -> str | None:
     """Return the checksum, ``sha256:<hex>``, of the recipe and the raw files.
 
     Raw files with a known digest need not exist; the result is None if another one is missing.
     """
-    corpus = CORPORA[data.name]
+    corpus = corpus_of(data)
     corpus.check(data)
     if data.source is not None and not data.source.exists():
         raise UserError(f"data.source: {data.source}: there is no such file or folder")
@@ -42,7 +49,7 @@ def fingerprint(data: Data, root: Path) -> str | None:
         if raw.digest is not None and data.checksum == "strict":
             checksums[raw.name] = raw.digest
         elif raw.name in here:
-            checksums[raw.name] = cached_digest(here[raw.name])
+            checksums[raw.name] = cached_digest(here[raw.name], raw.kind)
         else:
             return None
     recipe = {"corpus": corpus.revision, "steps": STEPS, "only": data.only, **data.recipe()}
@@ -50,15 +57,18 @@ def fingerprint(data: Data, root: Path) -> str | None:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def published(data: Data, root: Path, found: str | None) -> bool:
-    """Return whether the text of fingerprint ``found`` is the published one.
+def published(data: Data, root: Path, found: Prepared | str | None) -> bool:
+    """Return whether a corpus, or the text of a fingerprint, is the published one or has a part of its training text.
 
     True if that is not known, if its publisher updates it, and for the user's own text.
     """
-    corpus = CORPORA[data.name]
+    if isinstance(found, Prepared):
+        return found.train_percent is not None and published(data, root, found.fingerprint)
+    corpus = corpus_of(data)
     if corpus.own or corpus.renewed:
         return True
-    return fingerprint(data.model_copy(update={"source": None, "checksum": "strict"}), root) in (None, found)
+    source = None if corpus is CORPORA[data.name] else data.source  # another form of the published text
+    return fingerprint(data.model_copy(update={"source": source, "checksum": "strict"}), root) in (None, found)
 
 
 def prepare(data: Data, root: Path, report: Report) -> Prepared:
@@ -68,27 +78,41 @@ def prepare(data: Data, root: Path, report: Report) -> Prepared:
         UserError: raw files are missing, damaged, or not the published ones.
         LnReproError: the disk is full.
     """
-    corpus = CORPORA[data.name]
     with explained(root, "paths.data"):
         expected = fingerprint(data, root)
         if not published(data, root, expected):
-            report(f"{data.name}: not the published text, so no claim is judged from runs on it")
-        if expected and (ready := opened(_folder(data, root, expected), expected, check=True)):
-            return ready
-        found = locate(corpus, data, root, report)
-        known = fingerprint(data, root)
-        assert known is not None  # every raw file exists
-        folder = _folder(data, root, known)
-        with locked(folder):
-            if ready := opened(folder, known, check=True):  # by another process
-                return ready
+            report(f"{data.name}: {OTHER_TEXT}")
+        ready = opened(_folder(data, root, expected), expected, check=True) if expected else None
+        ready = ready or _built(data, root, report)
+    if ready.train_percent != 100:
+        pairs, whole = (f"{count['train']:,}" for count in (ready.pairs, CORPORA[data.name].pairs))
+        if ready.train_percent is None and data.checksum == "strict":
+            raise UserError(
+                f"{data.name}: train: {pairs} pairs, which by the number of pairs and subwords are neither the {whole} "
+                "published ones nor a part of them; use them as a different corpus with data.checksum=record"
+            )
+        if published(data, root, ready):
+            report(f"{data.name}: {ready.train_percent} % of the training text, {pairs} of {whole} pairs")
+    return ready
+
+
+def _built(data: Data, root: Path, report: Report) -> Prepared:
+    """Return the corpus, prepared by this process or, in the meantime, by another one."""
+    corpus = corpus_of(data)
+    found = locate(corpus, data, root, report)
+    known = fingerprint(data, root)
+    assert known is not None  # every raw file exists
+    folder = _folder(data, root, known)
+    with locked(folder):
+        ready = opened(folder, known, check=True)
+        if ready is None:
             if folder.exists():
                 report(f"{folder}: its content has changed; preparing {data.name} again")
             from ln_repro.corpus.build import build  # slow to import
 
             build(corpus, data, found, folder, known, report, _learnt(data, root))
-    ready = opened(folder, known)
-    assert ready is not None
+            ready = opened(folder, known)
+            assert ready is not None
     return ready
 
 
@@ -100,7 +124,7 @@ def verify(data: Data, root: Path) -> list[str]:
     """
     known = fingerprint(data, root)
     if data.source is not None:
-        locate(CORPORA[data.name], data, root, lambda _: None)  # checks the raw files
+        locate(corpus_of(data), data, root, lambda _: None)  # checks the raw files
     if known is None:  # without raw files, check every preparation of this corpus
         folders = _prepared(root, data.name, data.only)
     else:

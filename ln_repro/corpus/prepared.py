@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from ln_repro.system.files import read_json, sha256, warn
 MANIFEST = "manifest.json"
 FIELDS = ("name", "fingerprint", "source_lang", "target_lang", "pairs", "vocabulary", "entropy")
 """The fields of `Prepared` in a manifest."""
+FURTHER = ("train_percent", "detokenised")
+"""Those that old manifests do not have."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Prepared:
     vocabulary: int  # number of types of the joint dictionary; 0 if only the test split was prepared
     entropy: Mapping[str, Any]  # `ngram.entropies` of the target side; empty for classification or the test split
     content: str  # ``sha256:<hex>`` of the resulting text
+    train_percent: int | None = 100  # of the published training text; None if it is not a part of it
+    detokenised: Sequence[str] = ()  # splits whose untokenised lines were made from the tokenised ones
 
     @property
     def bin(self) -> Path:
@@ -71,7 +75,7 @@ def opened(folder: Path, fingerprint: str, check: bool = False) -> Prepared | No
             return None
         if check and not name.startswith(("text/train.", "bpe/train.")) and sha256(path) != entry["sha256"]:
             return None
-    fields = {key: manifest[key] for key in FIELDS}
+    fields = {key: manifest[key] for key in (*FIELDS, *FURTHER) if key in manifest}
     text = {name: entry["sha256"] for name, entry in manifest["files"].items() if not name.startswith("bin/")}
     content = hashlib.sha256(json.dumps(text, sort_keys=True).encode()).hexdigest()
     return Prepared(folder=folder, content=f"sha256:{content}", **fields)

@@ -10,7 +10,7 @@ from ln_repro.corpus.base import Corpus, Found
 from ln_repro.corpus.binary import Sentences, encode, token_ids
 from ln_repro.corpus.bpe import segmenter
 from ln_repro.corpus.text import Pair, lower
-from ln_repro.corpus.tokenise import tokeniser
+from ln_repro.corpus.tokenise import detokenise, tokeniser
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 from ln_repro.system.files import write_atomically
@@ -63,17 +63,41 @@ class Shard:
 
 
 def tokenise(shard: Shard) -> None:
-    """Tokenise a shard, unless that is done already; raise `UserError` like `segment`, as far as it is known here."""
+    """Tokenise a shard, unless that is done already; raise `UserError` like `segment`, as far as it is known here.
+
+    Text that is segmented already is only joined to words, and detokenised where the untokenised lines are needed.
+
+    Raises:
+        UserError: also if segmented text is not what the merges make of its words.
+    """
     if shard.path("text").exists():
         return
     style = shard.corpus.style(shard.split)
     raw = [list(lines) for lines in zip(*shard.pairs, strict=True)]
     languages = shard.corpus.sides(shard.data).values()
-    text = [list(map(tokeniser(lang, style), lines)) for lang, lines in zip(languages, raw, strict=True)]
+    if style.segmented:
+        text = _joined(shard, raw)
+        raw = raw if shard.split == "train" else list(map(detokenise, text, languages))
+    else:
+        text = [list(map(tokeniser(lang, style), lines)) for lang, lines in zip(languages, raw, strict=True)]
     for index, pair in enumerate(zip(*text, strict=True)):
         if shard.split != "train" and (empty := [side for side, line in enumerate(pair) if not line.split()]):
             raise UserError(_misfit(shard, index, empty[0], raw, pair))
     write_atomically(shard.path("text"), pickle.dumps((raw, text)))
+
+
+def _joined(shard: Shard, segmented: Columns) -> Columns:
+    """Return the words of segmented lines, which must be those that the merges make of these words."""
+    split_up = segmenter((shard.folder / "codes").read_text(encoding="utf-8"))
+    text = [[line.replace("@@ ", "") for line in lines] for lines in segmented]
+    for side, (lines, wanted) in enumerate(zip(shard.cased(text), segmented, strict=True)):
+        for index, (line, given) in enumerate(zip(lines, wanted, strict=True)):
+            if split_up(line) != given:
+                raise UserError(
+                    f"{_place(shard, index, side)}: the line {given[:80]!r} is not in lower-case BPE by the merges of "
+                    f"{shard.found['code'].name}, which make {split_up(line)[:80]!r} of it; {shard.corpus.by_hand}"
+                )
+    return text
 
 
 def count_words(shard: Shard) -> Counter[str]:
@@ -138,13 +162,17 @@ def segment(shard: Shard) -> tuple[Numbers, list[int]]:
 
 def _misfit(shard: Shard, index: int, side: int, raw: Columns, pair: Pair) -> str:
     """Return the message for a line without text or with too many subwords."""
-    name = f"{shard.split}.{shard.sides[side]}"
-    place = f"{shard.found.get(name, f'{shard.corpus.name}: {name}')}"
-    place += f":{shard.first + index + 1}" if shard.corpus.numbered else ""
     length = len(pair[side].split())
     found = f"{length} subwords, more than {shard.corpus.longest}" if length else "no printable text"
     one = "sentence pair" if len(pair) > 1 else "sentence"
-    return f"{place}: the line {raw[side][index][:80]!r} has {found}; remove the {one}"
+    return f"{_place(shard, index, side)}: the line {raw[side][index][:80]!r} has {found}; remove the {one}"
+
+
+def _place(shard: Shard, index: int, side: int) -> str:
+    """Return file and number of a line, as far as they are known, for messages."""
+    name = f"{shard.split}.{shard.sides[side]}"
+    place = f"{shard.found.get(name, f'{shard.corpus.name}: {name}')}"
+    return place + f":{shard.first + index + 1}" * shard.corpus.numbered
 
 
 def output(shard: Shard) -> tuple[dict[str, bytes], dict[tuple[str, str], Sentences]]:

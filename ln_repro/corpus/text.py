@@ -5,9 +5,10 @@ import lzma
 import tarfile
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ln_repro.errors import UserError
 
@@ -21,21 +22,28 @@ LONGEST_WORD = 1_000
 DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, tarfile.TarError)
 
 
-def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a plain, gzip or xz file without surrounding white space.
-
-    Raises:
-        UserError: the file is missing, unreadable, damaged or not UTF-8.
-    """
+@contextmanager
+def unpacked(path: Path) -> Iterator[IO[bytes]]:
+    """Open a plain, gzip or xz file for reading; raise `UserError` if it is missing, unreadable or damaged."""
     try:
         with OPENERS.get(path.suffix, open)(path, "rb") as file:
-            yield from _decoded(path, file)
+            yield file
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except DAMAGE as error:
         raise UserError(f"{path}: damaged or incomplete ({error}); get the file again") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a plain, gzip or xz file without surrounding white space.
+
+    Raises:
+        UserError: the file is missing, unreadable, damaged or not UTF-8.
+    """
+    with unpacked(path) as file:
+        yield from _decoded(path, file)
 
 
 def read_member(archive: Path, names: Collection[str]) -> Iterator[str]:

@@ -2,11 +2,11 @@
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from sacremoses.normalize import MosesPunctNormalizer
-from sacremoses.tokenize import MosesTokenizer
+from sacremoses.tokenize import MosesDetokenizer, MosesTokenizer
 
 from ln_repro.corpus.base import Style
 
@@ -61,6 +61,12 @@ def tokeniser(lang: str, style: Style) -> Callable[[str], str]:
         return str(moses.tokenize(text, aggressive_dash_splits=style.aggressive, return_str=True))
 
     return tokenise
+
+
+def detokenise(lines: Sequence[str], language: str) -> list[str]:
+    """Detokenise sentences that were tokenised by Moses."""
+    moses = MosesDetokenizer(lang=language)
+    return [moses.detokenize(line.split()) for line in lines]
 
 
 def _printable(text: str) -> str:

@@ -99,6 +99,21 @@ def task_of(record: Record) -> str:
     return str(record["axes"].get("task", "translation"))
 
 
+def setting_of(record: Record) -> str:
+    """Return the setting of a run, with ``-60`` if it was trained on 60 % of the corpus's training text."""
+    return record["exp"].partition("_")[0] + _part(record)
+
+
+def corpus_of(record: Record) -> str:
+    """Return the corpus of a run, with ``-60`` if it was trained on 60 % of the training text."""
+    return f"{record['data']['name']}{_part(record)}"
+
+
+def _part(record: Record) -> str:
+    percent = record["data"].get("train_percent", 100)
+    return f"-{percent}" * (percent != 100)
+
+
 def decoded(record: Record) -> bool:
     """Return whether the task of a run includes decoding."""
     return TASKS[task_of(record)].decodes

@@ -12,7 +12,7 @@ from ln_repro.claims.judge import Row
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
 from ln_repro.claims.words import corpus_order, ends_words, named
 from ln_repro.records.archive import Run
-from ln_repro.records.record import decoded, lowest_loss, task_of
+from ln_repro.records.record import corpus_of, decoded, lowest_loss, task_of
 from ln_repro.records.series import POINTS
 from ln_repro.report.readme_table import headlines, judged_corpora
 from ln_repro.report.reproduction import arm_of
@@ -181,7 +181,7 @@ def _arm(runs: Sequence[Run]) -> Arm:
     other += [f"{layers}+{layers} layers" if translates else f"{layers} layers"] if layers != 6 else []
     return {
         "exp": members[0]["exp"],
-        "data": axes["data"] if translates else f"{axes['data']}, {task_of(members[0])}",
+        "data": corpus_of(members[0]) if translates else f"{axes['data']}, {task_of(members[0])}",
         "norm": axes["norm"],
         "optimizer": axes.get("optimizer", "adam"),
         "warm": warmup > 0,

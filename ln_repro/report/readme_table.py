@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ln_repro.claims.judge import TESTED, Row
-from ln_repro.claims.words import CORPORA, named
+from ln_repro.claims.words import corpus_order, named, parted
 from ln_repro.report.tables import Table, markdown
 
 BEGIN, END = "<!-- verdicts: written by `make reproduce-tables` -->\n", "<!-- /verdicts -->\n"
@@ -15,7 +15,7 @@ QUESTIONS = {
 }  # fmt: skip
 """The question that each of these claims answers."""
 ANSWERS = {"reproduced": "yes", "contradicted": "no", "inconclusive": "inconclusive"}
-SMALL = {"multi30k": ", 3+3 layers"}
+SMALL = {"multi30k": ", 3+3 layers", "iwsltsmall": ", 128 wide"}
 """The size of models, by setting, if there is a setting with larger models on the same corpus."""
 
 
@@ -61,7 +61,7 @@ def headlines(rows: Sequence[Mapping[str, Any]]) -> list[Headline]:
 def _answer(other: Mapping[str, Any]) -> str:
     """Return the verdict on another corpus as the answer to a question."""
     answer = other["answer"] or ANSWERS[other["verdict"]]
-    found = f"{named(other['data'])}{SMALL.get(other['setting'], '')}: {answer}."
+    found = f"{named(other['data'])}{_size(other['setting'])}: {answer}."
     if other["plain"]:
         found += f" {other['plain'][:1].upper()}{other['plain'][1:]}."
     return found + f" A verdict needs {other['needs']}." * bool(other["needs"])
@@ -69,9 +69,10 @@ def _answer(other: Mapping[str, Any]) -> str:
 
 def claims_table(rows: Sequence[Row]) -> Table:
     """Return one row per claim, with its verdicts and what was found."""
-    cells = [[row["id"], row["claim"], *map(_verdicts(row).get, TESTED), row["verdict"], row["paper"], row["ours"]]
+    corpora = [*TESTED, *(corpus for corpus in judged_corpora(rows) if corpus not in TESTED)]
+    cells = [[row["id"], row["claim"], *map(_verdicts(row).get, corpora), row["verdict"], row["paper"], row["ours"]]
              for row in rows]  # fmt: skip
-    return {"columns": ["id", "claim", *TESTED, "paper's data, or theory", "paper", "ours"], "rows": cells}
+    return {"columns": ["id", "claim", *corpora, "paper's data, or theory", "paper", "ours"], "rows": cells}
 
 
 def verdict_table(rows: Sequence[Row]) -> Table:
@@ -83,8 +84,7 @@ def verdict_table(rows: Sequence[Row]) -> Table:
 
 def judged_corpora(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the other corpora with a verdict on some claim, in the order of display."""
-    judged = {other["data"] for row in rows for other in row["other_corpora"]}
-    return [name for name in CORPORA if name in judged]
+    return sorted({other["data"] for row in rows for other in row["other_corpora"]}, key=corpus_order)
 
 
 def _verdicts(row: Row) -> dict[str, str]:
@@ -94,6 +94,11 @@ def _verdicts(row: Row) -> dict[str, str]:
     """
     return {
         other["data"]: f"{': '.join(filter(None, (other['verdict'], other['answer'])))} "
-        f"({other['seeds']} seed{'s' * (other['seeds'] != 1)}{SMALL.get(other['setting'], '')})"
+        f"({other['seeds']} seed{'s' * (other['seeds'] != 1)}{_size(other['setting'])})"
         for other in row["other_corpora"]
     }
+
+
+def _size(setting: str) -> str:
+    """Return the size of a setting's models (`SMALL`), also if its runs have a part of the training text."""
+    return SMALL.get(parted(setting)[0], "")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ln_repro.records.record import AVERAGE, Record, accuracy, decoded, lowest_loss, task_of
+from ln_repro.records.record import AVERAGE, Record, accuracy, corpus_of, decoded, lowest_loss, task_of
 
 Table = dict[str, Any]
 """``columns`` (names), ``rows`` (cells) and optionally ``notes`` (lines below the table: signatures of its scores)."""
@@ -27,7 +27,7 @@ def run_tables(records: Sequence[Record], own: Mapping[str, str]) -> dict[str, T
     groups: dict[str, list[Record]] = {}
     for record in records:
         task = "" if decoded(record) else f"-{task_of(record)}"
-        groups.setdefault(f"runs-{record['data']['name']}{task}", []).append(record)
+        groups.setdefault(f"runs-{corpus_of(record)}{task}", []).append(record)
     return {name: runs_table(groups[name], own) for name in sorted(groups)}
 
 

@@ -1,6 +1,6 @@
 """BLEU scores with signatures that describe how they were computed.
 
-sacreBLEU and sacremoses are imported only when needed, because their import takes a third of a second.
+sacreBLEU is imported only when needed, because its import takes a third of a second.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ SAMPLES = 1000
 
 def score(
     flavour: str, hypotheses: Sequence[str], references: Sequence[str], experiment: Experiment, split: str,
-    averaged: int = 1,
+    averaged: int = 1, restored: bool = False,
 ) -> tuple[float, str]:  # fmt: skip
     """Return the corpus BLEU, in [0, 100], of a split and its signature.
 
@@ -23,6 +23,7 @@ def score(
         flavour: ``detokenised``: plain text with sacreBLEU's tokenisation, ignoring case if the corpus was
             lower-cased; ``tokenised``: Moses-tokenised, lower-cased text, as fairseq did at the time of the paper.
         averaged: number of epochs whose weights were averaged for decoding.
+        restored: whether the plain references are not the original text, but detokenised tokens.
     """
     from sacrebleu.metrics.bleu import BLEU
 
@@ -33,7 +34,8 @@ def score(
     else:
         metric = BLEU(lowercase=True, tokenize="none", smooth_method="none", force=True)
     bleu, search = metric.corpus_score(hypotheses, [references]).score, experiment.eval
-    decoding = f"data:{experiment.data.name}/{split}|beam:{search.beam}|lenpen:{search.lenpen:g}|avg:{averaged}"
+    data = f"{experiment.data.name}/{split}" + "|refs:detokenised" * (restored and flavour == "detokenised")
+    decoding = f"data:{data}|beam:{search.beam}|lenpen:{search.lenpen:g}|avg:{averaged}"
     return round(bleu, 4), f"{metric.get_signature().format()}|{decoding}"
 
 
@@ -54,11 +56,3 @@ def paired_bootstrap(
     assert not isinstance(one, str) and not isinstance(other, str) and other.p_value is not None
     p_value = 1.0 if one.score == other.score else other.p_value
     return round(one.score, 4), round(other.score, 4), p_value
-
-
-def detokenise(lines: Sequence[str], language: str) -> list[str]:
-    """Detokenise sentences that were tokenised by Moses."""
-    from sacremoses import MosesDetokenizer
-
-    moses = MosesDetokenizer(lang=language)
-    return [moses.detokenize(line.split()) for line in lines]

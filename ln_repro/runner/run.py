@@ -237,16 +237,19 @@ class Run:
 
     def _score(self, split: str, decoded: Weights) -> None:
         """Score the hypotheses; the event of the last flavour marks the epoch as scored."""
+        from ln_repro.corpus.tokenise import detokenise  # slow to import
+
         data = corpus_split(split)
         for epoch, weights in decoded.items():
             tokenised = stored_lines(self.folder.hypotheses(split, epoch, tokenised=True))
-            plain = bleu.detokenise(tokenised, self.corpus.target_lang)
+            plain = detokenise(tokenised, self.corpus.target_lang)
             text = "".join(f"{line}\n" for line in plain)
             self.folder.hypotheses(split, epoch).write_text(text, encoding="utf-8")
             texts = (tokenised, self.corpus.tokenised(data)), (plain, self.corpus.references(data))
             epochs = {"epochs": [one.epoch for one in weights]} if split == AVERAGE else {}
+            restored = data in self.corpus.detokenised
             for flavour, pair in zip(bleu.FLAVOURS, texts, strict=True):
-                score, signature = bleu.score(flavour, *pair, self.experiment, data, len(weights))
+                score, signature = bleu.score(flavour, *pair, self.experiment, data, len(weights), restored)
                 values = {"flavour": flavour, "score": score, "signature": signature, **epochs}
                 self.events.write("bleu", weights[-1].update, epoch, split=split, **values)
             self.scored.add((split, epoch))
@@ -259,8 +262,9 @@ class Run:
             "source_blind_bits": entropy.get("source_blind_bits") if self.splits else None,
         }
         pairs = {f"{split}_pairs": number for split, number in corpus.pairs.items()}
-        genuine = published(self.experiment.data, self.experiment.paths.data, corpus.fingerprint)
-        return {"name": corpus.name, "published": genuine, "fingerprint": corpus.fingerprint,
+        genuine = published(self.experiment.data, self.experiment.paths.data, corpus)
+        part = {"train_percent": corpus.train_percent} if genuine and corpus.train_percent != 100 else {}
+        return {"name": corpus.name, "published": genuine, **part, "fingerprint": corpus.fingerprint,
                 "content": corpus.content, **bits, **pairs}  # fmt: skip
 
     def _samples(self, record: Record) -> list[tuple[str, str, str]]:

@@ -9,7 +9,10 @@ import pytest
 
 from ln_repro.claims.arms import LOCK, Arms, own_settings
 from ln_repro.claims.evidence import Arm, Evidence, gather
-from ln_repro.claims.judge import evidence_of
+from ln_repro.claims.judge import claim_rows, evidence_of
+from ln_repro.records.archive import Run
+from ln_repro.report.readme_table import claims_table
+from ln_repro.report.tables import run_tables
 from tests.claims.made import EPOCHS, RATE, gathered, held, made, made_experiment, made_runs, named, on_rates
 
 
@@ -142,3 +145,40 @@ def test_the_lock_file_is_read_if_it_is_up_to_date_and_written_the_same_twice(tm
     assert len(asked) == 4 and json.loads(lock.read_text())["sources"] != stale["sources"]
     lock.write_text("<<<<<<< of a merge")
     assert arms().known  # composed again
+
+
+def on_a_part(runs: list[Run], percent: int) -> list[Run]:
+    """Return the runs as if they had been trained on a part of the training text."""
+    for run in runs:
+        run.record["data"] |= {"name": "iwslt14", "fingerprint": f"of {percent} %", "train_percent": percent}
+    return runs
+
+
+def test_runs_on_a_part_of_the_training_text_are_a_setting_of_their_own() -> None:
+    rates = {0.25: [80.0] * 5, 0.5: [80.0] * 5, 1.0: [0.0] * 5}
+    arms = {"postln_warm": rates, "postln_nowarm": {**rates, 0.5: [0.0] * 5}}
+    parts = on_a_part(on_rates("iwslt", arms), 60) + on_a_part(on_rates("iwsltsmall", arms), 60)
+    small = on_a_part(on_rates("iwsltsmall", arms), 7)
+    evidence = gathered([*made_runs("iwslt", {"postln_warm": {}}), *parts, *small])
+    assert [*evidence] == ["iwslt", "iwslt-60", "iwsltsmall-60", "iwsltsmall-7"]
+    assert ids(evidence["iwslt"]).isdisjoint(run.record["id"] for run in parts)
+    row = next(row for row in claim_rows(evidence, []) if row["id"] == "MT-1.anchored")
+    assert row["verdict"] == "not-run", "the verdict on the paper's data needs the paper's data"
+    found = {other["data"]: other for other in row["other_corpora"]}
+    assert {data: other["setting"] for data, other in found.items()} == {
+        "iwslt14-60": "iwslt-60", "iwslt14-7": "iwsltsmall-7"
+    }  # fmt: skip
+    assert found["iwslt14-60"]["class"] == "adapted" and found["iwslt14-60"]["verdict"] == "reproduced"
+    assert " corpus=iwslt seeds=" in found["iwslt14-60"]["command"]
+    assert all(" data.source=FOLDER" in other["command"] for other in found.values())
+    table = claims_table([row])
+    assert table["columns"][-5:-3] == ["iwslt14-60", "iwslt14-7"] and "5 seeds, 128 wide" in table["rows"][0][-4]
+    assert {*run_tables([run.record for run in parts], {})} == {"runs-iwslt14-60"}
+
+
+def test_a_smaller_model_on_the_papers_corpus_is_not_judged_as_the_papers() -> None:
+    evidence = gathered(made_runs("iwsltsmall", {"postln_warm": {}, "postln_nowarm": {}}))
+    row = next(row for row in claim_rows(evidence, []) if row["id"] == "MT-1.anchored")
+    (found,) = row["other_corpora"]
+    assert (row["verdict"], found["data"], found["setting"]) == ("not-run", "iwslt14", "iwsltsmall")
+    assert found["class"] == "adapted" and "data.source" not in found["command"]

@@ -1,4 +1,4 @@
-"""A data folder with an unusual name, a small corpus, and a server of files."""
+"""A data folder with an unusual name, small corpora, and a server of files."""
 
 import threading
 from collections.abc import Iterator
@@ -6,9 +6,11 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from corpus_helpers import FileServer, settings
+from corpus_helpers import FileServer, settings, write
 
+from ln_repro.corpus import iwslt14
 from ln_repro.corpus.prepare import CORPORA, prepare
+from ln_repro.system.files import digest
 
 
 @pytest.fixture
@@ -27,6 +29,29 @@ def made(root: Path):
 def small_toy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the toy corpus small, for tests of the machinery around it."""
     monkeypatch.setattr(type(CORPORA["toy"]), "pairs", {"train": 200, "valid": 20, "test": 20})
+
+
+@pytest.fixture
+def iwslt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write a small archive in the original layout, and make the corpus expect it."""
+    folder = tmp_path / "original" / "de-en"
+    for lang in ("de", "en"):
+        body = [f"Word {lang} number {number}." for number in range(46)]
+        write(
+            folder / f"train.tags.de-en.{lang}",
+            "<url>http://x</url>", "<keywords>talks</keywords>", "<speaker>N. N.</speaker>", "<talkid>1</talkid>",
+            f"<title>A Title {lang}</title>", f"<description>TED: What {lang}.</description>",
+            *body, "", "a b c d e f" if lang == "de" else "a b c", " ".join("x" * 176), " Tail ",
+        )  # fmt: skip
+        for number, name in enumerate(iwslt14.TESTS):
+            write(
+                folder / f"IWSLT14.{name}.de-en.{lang}.xml",
+                "<doc>", f"<title>not this {lang}</title>", f'<seg id="1"> It\u2019s {lang} {number}. </seg>', "</doc>",
+            )  # fmt: skip
+    monkeypatch.setattr(iwslt14, "DIGESTS", {name: digest(folder / name) for name in iwslt14.DIGESTS})
+    # 46 sentences, title, description, speaker and tail are kept; each 23rd of them is for validation
+    monkeypatch.setattr(iwslt14.Iwslt14, "pairs", {"train": 48, "valid": 2, "test": 5})
+    return folder
 
 
 @pytest.fixture

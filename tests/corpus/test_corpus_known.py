@@ -15,7 +15,6 @@ from ln_repro.corpus.base import Raw
 from ln_repro.corpus.prepare import CORPORA, Prepared, fingerprint, verify
 from ln_repro.corpus.text import stored_lines
 from ln_repro.errors import UserError
-from ln_repro.system.files import digest
 
 TOY = "55313d439a1a03467ea1dba02d029a520a57d385a011f066a369a642d38649dd"
 """SHA-256 of the generated pairs."""
@@ -121,29 +120,6 @@ def test_tatoeba_whole(made, real_data):
 
 
 # --- IWSLT14
-
-
-@pytest.fixture
-def iwslt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write a small archive in the original layout, and make the corpus expect it."""
-    folder = tmp_path / "original" / "de-en"
-    for lang in ("de", "en"):
-        body = [f"Word {lang} number {number}." for number in range(46)]
-        write(
-            folder / f"train.tags.de-en.{lang}",
-            "<url>http://x</url>", "<keywords>talks</keywords>", "<speaker>N. N.</speaker>", "<talkid>1</talkid>",
-            f"<title>A Title {lang}</title>", f"<description>TED: What {lang}.</description>",
-            *body, "", "a b c d e f" if lang == "de" else "a b c", " ".join("x" * 176), " Tail ",
-        )  # fmt: skip
-        for number, name in enumerate(iwslt14.TESTS):
-            write(
-                folder / f"IWSLT14.{name}.de-en.{lang}.xml",
-                "<doc>", f"<title>not this {lang}</title>", f'<seg id="1"> It\u2019s {lang} {number}. </seg>', "</doc>",
-            )  # fmt: skip
-    monkeypatch.setattr(iwslt14, "DIGESTS", {name: digest(folder / name) for name in iwslt14.DIGESTS})
-    # 46 sentences, title, description, speaker and tail are kept; each 23rd of them is for validation
-    monkeypatch.setattr(iwslt14.Iwslt14, "pairs", {"train": 48, "valid": 2, "test": 5})
-    return folder
 
 
 def packed(folder: Path, archive: Path) -> Path:

@@ -25,6 +25,7 @@ SETTINGS = {  # data; layers, width, ffn, heads; max_tokens, batches an update; 
     "tatoeba": ("tatoeba", 6, 512, 1024, 4, 4096, 1, 15, 8, 27, PAPER),
     "multi30k": ("multi30k", 3, 128, 256, 4, 2048, 1, 10, 5, 18, {**FOUR_TIMES, "ramp": 1000, "short": 125}),
     "multi30k6": ("multi30k", 6, 128, 256, 4, 2048, 1, 15, 5, 18, {**FOUR_TIMES, "ramp": 500, "short": 62}),
+    "iwsltsmall": ("iwslt14", 6, 128, 256, 4, 4096, 1, 8, 4, 14, {**FOUR_TIMES, "ramp": 500, "short": 62}),
     "toy": ("toy", 6, 64, 128, 4, 560, 1, 3, 1, 5, {**FOUR_TIMES, "ramp": 400, "short": 50}),
     "wmt": ("wmt14", 6, 512, 2048, 8, 8192, 16, 20, 6, 20, {**PAPER, "lr": 7e-4, "high": 1.5e-3}),
 }

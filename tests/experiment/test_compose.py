@@ -20,7 +20,7 @@ GOLDEN = {  # how many experiments a setting has, and a hash of all that they ar
     "multi30k": (68, "5978178ecede83de"), "multi30k6": (68, "5effdd2970b60daf"), "toy": (68, "c4123d39b7673935"),
     "bert": (6, "20971baebe20d7a7"), "minibert": (6, "ead5375920afdadf"), "toybert": (6, "f3f81e44a3a11ab6"),
     "wikinews": (6, "4ded2fd5b21fa6ff"), "mrpc": (2, "aabcf0e93d647b50"), "rte": (2, "7fc9589398efbc7b"),
-    "minimrpc": (2, "896de1bd2e963435"), "minirte": (2, "a2d593a85c04336f"),
+    "iwsltsmall": (68, "381f46f5313096e6"), "minimrpc": (2, "896de1bd2e963435"), "minirte": (2, "a2d593a85c04336f"),
 }  # fmt: skip
 DEFECTIVE = """
 from ln_repro.experiment.compose import launch

@@ -106,5 +106,7 @@ def test_findings_without_their_figures_are_a_page_too() -> None:
 def test_every_corpus_has_a_name_and_a_place_in_the_order() -> None:
     assert {corpus for others in OTHER_CORPORA.values() for corpus in others} == {*TESTED} < {*CORPORA}
     assert named("wikinews, masked_lm") == "Wikinews, masked LM"
-    shuffled = ["mine", "wikinews, masked_lm", "multi30k", "toy", "iwslt14"]
-    assert sorted(shuffled, key=corpus_order) == ["iwslt14", "toy", "multi30k", "wikinews, masked_lm", "mine"]
+    assert named("iwslt14-60") == named("iwslt-60") == "IWSLT14, 60 % of the training text"
+    shuffled = ["mine", "wikinews, masked_lm", "multi30k", "toy", "iwslt14-60", "iwslt14"]
+    ordered = ["iwslt14", "iwslt14-60", "toy", "multi30k", "wikinews, masked_lm", "mine"]
+    assert sorted(shuffled, key=corpus_order) == ordered

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from ln_repro.corpus.tokenise import detokenise
 from ln_repro.errors import LnReproError
-from ln_repro.runner.bleu import FLAVOURS, detokenise, paired_bootstrap, score
+from ln_repro.runner.bleu import FLAVOURS, paired_bootstrap, score
 from tests.examples import experiment
 
 REFERENCES = [
@@ -56,6 +57,8 @@ def test_a_score_says_what_was_compared_and_how():
     assert all(scored(flavour, averaged=3)[1].endswith("|avg:3") for flavour in FLAVOURS)
     assert {"tok:none", "smooth:none"} <= set(scored("tokenised")[1].split("|"))
     assert "case:mixed" in scored("detokenised", data__lowercase=False)[1]
+    restored = [score(name, HYPOTHESES, REFERENCES, experiment(), "test", restored=True)[1] for name in FLAVOURS]
+    assert ["|data:toy/test|refs:detokenised|" in signature for signature in restored] == [False, True]
 
 
 def test_detokenised_text_reads_as_it_was_written():

@@ -6,6 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from ln_repro.corpus.prepare import fingerprint
+from ln_repro.corpus.prepared import Prepared
+from ln_repro.corpus.tokenise import detokenise
 from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.records.run_dir import RunFolder, write_json
@@ -60,7 +63,8 @@ def test_each_flavour_of_bleu_compares_its_own_text(tmp_path: Path) -> None:
     hypotheses = ["he said : it &apos;s all fine , now .", "two dogs run in the park ."]
     tokenised = ["he said : it &apos;s nothing , really .", "two dogs are running in the park ."]
     untouched = ["He said: it's nothing, really.", "Two dogs are running in the park."]
-    corpus = SimpleNamespace(target_lang="en", tokenised=lambda _: tokenised, references=lambda _: untouched)
+    texts = {"tokenised": lambda _: tokenised, "references": lambda _: untouched}
+    corpus = SimpleNamespace(target_lang="en", detokenised=[], **texts)
     folder = RunFolder(tmp_path)
     one = runner.Run(experiment(), corpus, folder, "id", None, print)  # type: ignore[arg-type]
     path = folder.hypotheses("test", 3, tokenised=True)
@@ -68,9 +72,24 @@ def test_each_flavour_of_bleu_compares_its_own_text(tmp_path: Path) -> None:
     path.write_text("".join(f"{line}\n" for line in hypotheses))
     one._score("test", {3: [Checkpoint("epoch3.pt", "weights", 9, 3, "", 0)]})
     found = {event["flavour"]: event["score"] for event in folder.events.read() if event["kind"] == "bleu"}
-    pairs = (hypotheses, tokenised), (bleu.detokenise(hypotheses, "en"), untouched)
+    pairs = (hypotheses, tokenised), (detokenise(hypotheses, "en"), untouched)
     expected = {
         flavour: bleu.score(flavour, *pair, experiment(), "test", 1)[0]
         for flavour, pair in zip(("tokenised", "detokenised"), pairs, strict=True)
     }
     assert found == pytest.approx(expected) and expected["tokenised"] > expected["detokenised"] > 30
+
+
+@pytest.mark.parametrize(
+    ("percent", "genuine", "facts"),
+    [(100, True, {"published": True}), (60, True, {"published": True, "train_percent": 60}),
+     (60, False, {"published": False}), (None, True, {"published": False})],
+)  # fmt: skip
+def test_a_record_says_how_much_of_the_published_training_text_there_was(
+    percent: int | None, genuine: bool, facts: dict[str, object], tmp_path: Path
+) -> None:
+    one = experiment(paths__data=tmp_path)
+    known = fingerprint(one.data, tmp_path) if genuine else "another"
+    corpus = Prepared(tmp_path, "toy", str(known), "de", "en", {}, 8, {}, "content", percent)
+    found = runner.Run(one, corpus, RunFolder(tmp_path), "id", None, print)._facts()  # type: ignore[arg-type]
+    assert {key: found[key] for key in ("published", "train_percent") if key in found} == facts

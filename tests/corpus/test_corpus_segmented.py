@@ -1,0 +1,200 @@
+"""The folder that fairseq's prepare-iwslt14.sh leaves, whole or with a part of the training text."""
+
+import gzip
+import lzma
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpus_helpers import settings, write
+
+from ln_repro.corpus import iwslt14
+from ln_repro.corpus.base import UNPACKED
+from ln_repro.corpus.locate import cached_digest
+from ln_repro.corpus.prepare import fingerprint, prepare, published, verify
+from ln_repro.corpus.prepared import Prepared
+from ln_repro.corpus.text import stored_lines
+from ln_repro.errors import UserError
+
+SPLITS = ("train", "valid", "test")
+
+
+@pytest.fixture
+def archive(made: Callable[..., Prepared], iwslt: Path) -> Prepared:
+    """Return the small IWSLT14, prepared from its original layout."""
+    return made("iwslt14", source=iwslt)
+
+
+@pytest.fixture
+def folder(archive: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write what fairseq's script makes of the small IWSLT14, and make the corpus expect it."""
+    folder = tmp_path / "iwslt14.tokenized.de-en"
+    shutil.copytree(archive.folder / "bpe", folder)
+    (folder / "codes").rename(folder / "code")
+    digests = {name: cached_digest(folder / name, UNPACKED).partition(":")[2] for name in iwslt14.SEGMENTED}
+    known = {name: None if digest is None else digests[name] for name, digest in iwslt14.SEGMENTED.items()}
+    monkeypatch.setattr(iwslt14, "SEGMENTED", known)
+    counts = {lang: sum(len(line.split()) + 1 for line in stored_lines(folder / f"train.{lang}")) for lang in TOKENS}
+    monkeypatch.setattr(iwslt14, "TOKENS", counts)
+    return folder
+
+
+TOKENS = tuple(iwslt14.TOKENS)
+
+
+def given(folder: Path, **changes: Any) -> dict[str, Any]:
+    """Return the settings of the corpus in this folder, with as many merges as it has."""
+    return {"source": folder, "bpe_merges": len((folder / "code").read_text("utf-8").splitlines()) - 1, **changes}
+
+
+def told(root: Path, folder: Path, **changes: Any) -> tuple[Prepared, list[str]]:
+    """Prepare a folder, and return the corpus with what was said."""
+    said: list[str] = []
+    return prepare(settings("iwslt14", **given(folder, **changes)), root, said.append), said
+
+
+def shortened(folder: Path, pairs: int) -> None:
+    """Leave so many training pairs."""
+    for lang in TOKENS:
+        write(folder / f"train.{lang}", *stored_lines(folder / f"train.{lang}")[:pairs])
+
+
+def is_published(folder: Path, root: Path, prepared: Prepared, **changes: Any) -> bool:
+    return published(settings("iwslt14", **given(folder, **changes)), root, prepared)
+
+
+def test_the_whole_text_is_that_of_the_archive_except_for_the_untokenised_references(archive, folder, root):
+    prepared, said = told(root, folder)
+    assert not any("%" in line or "published" in line for line in said)
+    assert prepared.fingerprint != archive.fingerprint and is_published(folder, root, prepared)
+    assert (prepared.pairs, prepared.train_percent, prepared.detokenised) == (archive.pairs, 100, ["valid", "test"])
+    for path in (path for kind in ("text", "bpe", "bin") for path in (archive.folder / kind).iterdir()):
+        assert (prepared.folder / path.relative_to(archive.folder)).read_bytes() == path.read_bytes(), path
+    assert archive.references("test")[0] == "It\u2019s en 0."
+    assert prepared.references("test")[0] == "it's en 0." and prepared.sources("valid")[0] == "word de number 19."
+    assert verify(settings("iwslt14", **given(folder)), root) == []
+
+
+def test_a_part_of_the_training_text_is_said_to_be_one_every_time(folder, root):
+    shortened(folder, 29)
+    prepared, said = told(root, folder)
+    assert said[-1] == "iwslt14: 60 % of the training text, 29 of 48 pairs"
+    assert (prepared.train_percent, dict(prepared.pairs)) == (60, {"train": 29, "valid": 2, "test": 5})
+    assert is_published(folder, root, prepared) and told(root, folder) == (prepared, said[-1:])
+    assert prepared.codes == (folder / "code").read_text("utf-8"), "the merges are not learnt again"
+    shortened(folder, 28)
+    assert told(root, folder)[0].fingerprint != prepared.fingerprint
+    for pairs, percent in ((48, None), (47, 98), (1, 2)):  # 48 pairs with another number of subwords
+        assert iwslt14.SegmentedIwslt14(settings("iwslt14")).train_percent(pairs, {"de": 9, "en": 9}) == percent
+
+
+@pytest.mark.parametrize(("opener", "suffix"), [(gzip.open, ".gz"), (lzma.open, ".xz")])
+def test_compressed_files_are_the_same_corpus(folder, root, opener, suffix):
+    plain = fingerprint(settings("iwslt14", **given(folder)), root)
+    merges = given(folder)["bpe_merges"]
+    for name in iwslt14.SEGMENTED:
+        with opener(folder / f"{name}{suffix}", "wb") as file:
+            file.write((folder / name).read_bytes())
+        (folder / name).unlink()
+    assert fingerprint(settings("iwslt14", source=folder, bpe_merges=merges), root) == plain
+    path = folder / f"train.en{suffix}"
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(UserError, match=r"train\.en\.(gz|xz): damaged or incomplete"):
+        fingerprint(settings("iwslt14", source=folder, bpe_merges=merges), root)
+
+
+@pytest.mark.parametrize("below", [".", "de-en"])
+def test_the_evaluation_xml_beside_it_gives_the_original_references(archive, folder, iwslt, root, below):
+    without, _ = told(root, folder)
+    (folder / below).mkdir(exist_ok=True)
+    for path in iwslt.glob("*.xml"):
+        shutil.copy(path, folder / below)
+    prepared, _ = told(root, folder)
+    assert prepared.fingerprint != without.fingerprint and is_published(folder, root, prepared)
+    assert prepared.detokenised == ["valid"] and prepared.references("test") == archive.references("test")
+    for kind in ("text", "bpe", "bin"):
+        for path in (without.folder / kind).iterdir():
+            assert (prepared.folder / kind / path.name).read_bytes() == path.read_bytes()
+    next((folder / below).glob("*.en.xml")).unlink()
+    with pytest.raises(UserError, match=r"IWSLT14.*\.en\.xml: not found there"):
+        told(root / "elsewhere", folder)
+
+
+def test_the_test_set_alone_needs_no_training_text(folder, root):
+    for path in (*folder.glob("train.*"), *folder.glob("valid.*")):
+        path.unlink()
+    prepared, said = told(root, folder, only="test")
+    assert dict(prepared.pairs) == {"test": 5} and prepared.tokenised("test")[0] == "it &apos;s en 0 ."
+    assert not any("%" in line for line in said)
+
+
+def test_the_original_files_have_precedence(archive, folder, iwslt, root):
+    for path in folder.iterdir():
+        shutil.copy(path, iwslt)
+    assert prepare(settings("iwslt14", source=iwslt), root, lambda _: None) == archive
+
+
+OTHER = r": not the published file of iwslt14, expected unpacked-sha256:"
+NOT_BPE = r": the line '.*' is not in lower-case BPE by the merges of code, which make '"
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("valid.de", lambda text: text.replace("word", "wort"), rf"valid\.de{OTHER}"),
+        ("test.en", lambda text: text[:-9], rf"test\.en{OTHER}"),
+        ("code", lambda text: text + "q x\n", rf"code{OTHER}"),
+        (
+            "train.en",
+            lambda text: text[: text.rindex("\n", 0, -1)],
+            r"train\.de has 48 lines, .*train\.en has 47 ",
+        ),
+        ("train.de", lambda text: text + "one more\n", r"train\.de has 49 lines, .*train\.en has 48 lines"),
+        ("train.en", lambda text: text.replace("@@ ", "", 1), rf"train\.en:\d+{NOT_BPE}"),
+        ("train.de", str.upper, rf"train\.de:1{NOT_BPE}"),
+    ],
+)
+def test_other_text_is_refused_in_one_line(folder, root, name, change, message):
+    asked = given(folder)
+    (folder / name).write_text(change((folder / name).read_text("utf-8")), "utf-8")
+    with pytest.raises(UserError, match=message) as error:
+        prepare(settings("iwslt14", **asked), root, lambda _: None)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["code", "train.de", "test.en"])
+def test_a_missing_file_is_named(folder, root, name):
+    asked = given(folder)
+    (folder / name).unlink()
+    with pytest.raises(UserError, match=rf"{name}: not found there; get .*prepare-iwslt14\.sh"):
+        prepare(settings("iwslt14", **asked), root, lambda _: None)
+
+
+def test_options_that_would_be_ignored_are_refused(folder, root):
+    for option, value in (("lowercase", False), ("bpe_merges", 7), ("vocabulary", "sha256:0")):
+        with pytest.raises(UserError, match=rf"^data\.{option}: "):
+            told(root, folder, **{option: value})
+
+
+def test_more_training_text_than_was_published_is_another_corpus_even_after_it_was_prepared(folder, root):
+    for lang in TOKENS:
+        write(folder / f"train.{lang}", *stored_lines(folder / f"train.{lang}")[:1] * 49)
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"train: 49 pairs, which .* are neither the 48 published.*=record$"):
+            told(root, folder)
+        assert not is_published(folder, root, told(root, folder, checksum="record")[0], checksum="record")
+
+
+def test_other_evaluation_sets_are_another_corpus_if_asked_for(folder, root):
+    shortened(folder, 29)
+    for lang in TOKENS:
+        write(folder / f"valid.{lang}", *stored_lines(folder / f"valid.{lang}")[:1])
+    prepared, said = told(root, folder, checksum="record")
+    assert said[0].startswith("iwslt14: not the published text") and not any("%" in line for line in said)
+    assert dict(prepared.pairs) == {"train": 29, "valid": 1, "test": 5}
+    assert not is_published(folder, root, prepared, checksum="record")
+    write(folder / "code", "#version: 0.2", "a b c")
+    with pytest.raises(UserError, match=r"code: expected two symbols a line, found 'a b c'; get "):
+        prepare(settings("iwslt14", source=folder, bpe_merges=1, checksum="record"), root, lambda _: None)
