@@ -41,11 +41,11 @@ demo: $(READY)  ## train four small models on the CPU; show scores and curves
 test: $(READY)  ## run all tests except the slow ones
 	$(PYTEST) -m "not slow"
 
-check: $(READY)  ## run lint, type checks and all tests, as CI does (twice as long as test)
+check: $(READY)  ## run lint, type checks and all tests, as CI does (twice as long as test; TESTS=... selects)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(PYTEST) --durations 15
+	$(PYTEST) --durations 15 $(TESTS)
 
 bench: $(READY)  ## compare training speed with stock fairseq and a bare loop (ARGS=...)
 	$(BIN)/python -m ln_repro.bench --json results/bench/$(if $(wildcard /dev/nvidia0),gpu,cpu).json $(ARGS)

@@ -20,11 +20,11 @@ from ln_repro.experiment.settings import build
 from ln_repro.records.archive import records_folder
 from ln_repro.records.events import json_ready
 from ln_repro.records.run_dir import RunFolder, find_run, runs_under
-from ln_repro.records.status import row, summary, table, with_queue
-from ln_repro.sweep.cluster import cancel, submitted_files
+from ln_repro.records.status import OPEN, row, summary, table, with_queue
+from ln_repro.sweep.cluster import cancel, ended_early, submitted_files
 from ln_repro.sweep.grid import parse_request
-from ln_repro.sweep.queued import read
-from ln_repro.system.files import warn
+from ln_repro.sweep.queued import reason
+from ln_repro.system.files import read_json, warn
 from ln_repro.system.paths import runs_folder
 
 WATCH_SECONDS = 2.0
@@ -97,14 +97,18 @@ def _plain_rows(composed: list[Composed] | None) -> list[dict[str, Any]]:
         if others := others - {p.name for p in plan}:
             number = f"{len(others)} run{'s' * (len(others) > 1)}"
             warn(f"not shown: {number} with settings that this grid does not have (see `ln-repro status`)")
-        return with_queue([row(p.folder, {**dict(p.experiment), "id": p.id}) for p in plan], queue_of(runs))
-    runs = runs_folder()
-    started, queue = [row(run) for run in runs_under(runs)], queue_of(runs)
-    names = {Path(one["dir"]).name for one in started}
-    files = submitted_files(runs) if queue else {}
-    waiting = [
-        row(RunFolder(runs / name), {**dict(read(files[name])), "id": name.rpartition("-")[2]})
-        for name in queue
-        if name not in names and name in files
-    ]
-    return with_queue([*started, *waiting], queue)
+        rows, queue = [row(p.folder, {**dict(p.experiment), "id": p.id}) for p in plan], queue_of(runs)
+    else:
+        runs = runs_folder()
+        rows, queue = [row(run) for run in runs_under(runs)], queue_of(runs)
+        started = {Path(one["dir"]).name for one in rows}
+        files = {name: file for name, file in submitted_files(runs).items() if name not in started}
+        for name in [*(files.keys() & queue), *ended_early(runs, files.keys() - queue.keys())]:
+            settings = (read_json(files[name], dict) or {}).get("experiment", {})
+            rows.append(row(RunFolder(runs / name), {**settings, "id": name.rpartition("-")[2]}))
+    rows = with_queue(rows, queue)
+    if early := ended_early(runs, [Path(one["dir"]).name for one in rows if one["state"] in OPEN]):
+        log = [*early.values()][-1]
+        number = f"{len(early)} run{'s' * (len(early) > 1)}"
+        warn(f"{number}: the job ended before the run began, {reason(1, log)} (see {log})")
+    return rows

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ln_repro.errors import UserError
+from ln_repro.experiment.launcher_options import given, texts, typed
 from ln_repro.experiment.named import register, registered
 from ln_repro.system.paths import CHECKOUT, PACKAGE
 
@@ -106,14 +107,19 @@ def launcher(name: str, options: Sequence[str]) -> dict[str, Any]:
     """Return the options for Slurm: our defaults, overridden by the YAML file ``name`` and by ``KEY=VALUE`` options."""
     from omegaconf import OmegaConf
 
+    files = [CONF / "hydra" / "launcher" / "slurm.yaml", *([] if name == "slurm" else [Path(name)])]
     try:
-        files = [CONF / "hydra" / "launcher" / "slurm.yaml", *([] if name == "slurm" else [Path(name)])]
-        content = _plain(OmegaConf.merge(*map(OmegaConf.load, files), OmegaConf.from_dotlist(list(options))))
+        for file in files:
+            OmegaConf.load(file)  # refuses a key that is given twice
+        content = OmegaConf.merge(*(texts(file.read_text("utf-8")) or {} for file in files))
+        for option in options:
+            key, _, text = option.partition("=")
+            OmegaConf.update(content, key, given(key, text))
+        return {key: typed(key, value) for key, value in _plain(content).items() if key != "defaults"}
     except FileNotFoundError:
         raise UserError(f"launcher: there is no file {name}") from None
     except _complaints() as error:
         raise UserError(f"launcher: {_one_line(error)}") from None
-    return {key: value for key, value in content.items() if key != "defaults"}
 
 
 @cache

@@ -11,6 +11,8 @@ from ln_repro.records.run_dir import RunFolder
 Row = dict[str, Any]
 COLUMNS = ("exp", "seed", "state", "update", "loss", "bleu", "id")
 STATES = ("running", "queued", "planned", "interrupted", "failed", "diverged", "finished", "recorded")
+OPEN = ("planned", "interrupted", "failed")
+"""The states of runs that are neither running nor done, according to their directories."""
 
 
 def row(run: RunFolder, planned: Mapping[str, Any] | None = None) -> Row:
@@ -38,9 +40,8 @@ def row(run: RunFolder, planned: Mapping[str, Any] | None = None) -> Row:
 
 def with_queue(rows: Sequence[Row], queue: Mapping[str, str]) -> list[Row]:
     """Return the rows with the states of unfinished runs replaced by those in the queue, by name of the directory."""
-    open_states = ("planned", "interrupted", "failed")
     return [
-        {**row, "state": queue.get(Path(row["dir"]).name, row["state"])} if row["state"] in open_states else row
+        {**row, "state": queue.get(Path(row["dir"]).name, row["state"])} if row["state"] in OPEN else row
         for row in rows
     ]
 

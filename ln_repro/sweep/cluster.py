@@ -6,7 +6,7 @@
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +43,23 @@ def submitted(runs: Path) -> dict[str, slurm.Job]:
 
 
 def submitted_files(runs: Path) -> dict[str, Path]:
-    """Return the files of all submitted runs by the names of their directories."""
-    return {path.stem.partition("-")[2]: path for path in arrays(runs).glob("*/*-*.json")}
+    """Return the files of all submitted runs, the last one of each, by the names of their directories."""
+    files = sorted(arrays(runs).glob("*/*-*.json"), key=lambda file: file.stat().st_mtime)
+    return {file.stem.partition("-")[2]: file for file in files}
+
+
+def ended_early(runs: Path, names: Collection[str]) -> dict[str, Path]:
+    """Return Slurm's logs of the jobs that ended before they started their run, by the names of the directories.
+
+    ``names`` are those of unfinished runs that are not in the queue.
+    """
+    logs = {}
+    for name, file in submitted_files(runs).items():
+        if name in names and (log := slurm.log_of(file, arrays(runs).parent)) and log.exists():
+            output = runs / "sweep" / f"{name}.log"
+            if not output.exists() or output.stat().st_mtime < file.stat().st_mtime:
+                logs[name] = log
+    return logs
 
 
 def queued(runs: Path) -> dict[str, str]:
@@ -108,9 +123,10 @@ def watch(plan: Sequence[PlannedRun], progress: Progress, runs: Path, fail_fast:
         raise Interrupted(
             "the jobs stay in the queue; `ln-repro status` shows them, `ln-repro cancel --all` stops them"
         ) from None
-    for planned in plan:
-        if not planned.done:
-            progress.ended(planned, 1)
+    unfinished = {planned.name: planned for planned in plan if not planned.done}
+    logs = ended_early(runs, unfinished)
+    for name, planned in unfinished.items():
+        progress.ended(planned, 1, logs.get(name), "its job ended before it began")
 
 
 def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:

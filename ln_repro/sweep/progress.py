@@ -34,13 +34,13 @@ class Progress(Screen):
         self._drawn = 0.0
         self._final: dict[str, str] = {}
 
-    def ended(self, planned: PlannedRun, status: int = 0, log: Path | None = None) -> None:
-        """Report that a run has ended with the exit code ``status``."""
+    def ended(self, planned: PlannedRun, status: int = 0, log: Path | None = None, failure: str = "failed") -> None:
+        """Report that a run has ended with the exit code ``status``; ``failure`` describes what the log explains."""
         if planned.done:
             bleu = row(planned.folder)["bleu"]
             self.say(f"{planned.label}: {planned.state}" + ("" if bleu is None else f", test BLEU {bleu:.2f}"))
             return
-        self.failures.append(f"{planned.label}: {_failure(planned, status, log)}")
+        self.failures.append(f"{planned.label}: {_failure(planned, status, log, failure)}")
         self.say(self.failures[-1])
 
     def states(self) -> dict[str, str]:
@@ -63,11 +63,11 @@ class Progress(Screen):
         return Group(Text(summary(states.values())), Text(table))
 
 
-def _failure(planned: PlannedRun, status: int, log: Path | None) -> str:
+def _failure(planned: PlannedRun, status: int, log: Path | None, described: str) -> str:
     """Return why a run has no record."""
     if status == Interrupted.exit_code:
         return "stopped"
     if log:
-        return f"failed, {reason(status, log)} (see {log})"
+        return f"{described}, {reason(status, log)} (see {log})"
     failure = planned.folder.failure
     return f"failed, {failure['error']}" if failure else planned.state

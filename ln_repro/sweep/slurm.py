@@ -7,12 +7,14 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ln_repro.errors import Interrupted, LnReproError, UserError
+from ln_repro.experiment.launcher_options import FLAGS
 from ln_repro.sweep import queued
 
 INSTALL = "pip install 'ln-repro[slurm]'"
@@ -20,6 +22,10 @@ UNPREFIXED = {
     "timeout_min", "cpus_per_task", "gpus_per_node", "tasks_per_node", "mem_gb", "nodes", "name", "stderr_to_stdout",
 }  # fmt: skip
 """Options that submitit supports for all kinds of clusters; the others get the prefix ``slurm_``."""
+ADDRESS = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
+"""Variables that say which Slurm to use, and by whom."""
+LOGS = "logs"
+"""File with the names of the logs of an array's jobs, in their order."""
 POLL_SECONDS = 0.5
 END_SECONDS = 300.0
 """Time that a job waits for Slurm to end it after its run has saved its state."""
@@ -97,35 +103,66 @@ def require(options: Mapping[str, Any], dry_run: bool = False) -> None:
 
 
 def _parameters(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options under the names that submitit has for them, except one of its constructor."""
-    given = {key: value for key, value in options.items() if value is not None and key != "max_num_timeout"}
+    """Return the options under the names that submitit has for them, except one of its constructor.
+
+    Options of sbatch that are false or None are left out, as is one whose negation (``no-requeue``) is given.
+    """
+    given = {key: value for key, value in options.items() if _is_set(value) or (key in FLAGS and value is not None)}
+    given.pop("max_num_timeout", None)
     if isinstance(given.get("setup"), str):
         given["setup"] = [given["setup"]]
+    if more := given.get("additional_parameters"):
+        # With underscores, as submitit has them: otherwise, sbatch would be given some options twice.
+        more = {key.replace("-", "_"): value for key, value in more.items() if _is_set(value)}
+        given["additional_parameters"] = {key: value for key, value in more.items() if f"no_{key}" not in more}
     return {key if key in UNPREFIXED else f"slurm_{key}": value for key, value in given.items()}
+
+
+def _is_set(value: Any) -> bool:
+    return value is not None and value is not False
 
 
 def submit(jobs: Sequence[RunJob], tag: str, options: Mapping[str, Any], folder: Path) -> None:
     """Submit jobs as one array, in their order, of which ``array_parallelism`` run at a time.
 
     ``tag`` identifies the array in Slurm's queue, ``options`` are those of `conf/hydra/launcher/slurm.yaml`, and
-    ``folder`` is for the job scripts and submitit's logs.
+    ``folder`` is for the job scripts and submitit's logs, whose names are written beside the files of the jobs.
     """
     import submitit
 
     if "\n" in str(folder):
         raise UserError("paths.runs: Slurm does not accept a folder with a line break in its name; choose another one")
     folder.mkdir(parents=True, exist_ok=True)
-    executor = submitit.AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=options["max_num_timeout"] or 0)
     try:
+        executor = submitit.AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=options["max_num_timeout"] or 0)
         executor.update_parameters(**_parameters({**options, "comment": tag}))
-        with executor.batch():
-            for job in jobs:
-                executor.submit(job)
+        with outside_jobs(), executor.batch():
+            submitted = [executor.submit(job) for job in jobs]
     except (TypeError, ValueError) as error:
         raise UserError(f"launcher: {' '.join(str(error).split())}") from None
     except RuntimeError as error:  # submitit raises it for a command that failed
         queue()  # raises an error if Slurm does not respond: then the jobs may have been accepted
         raise UserError(f"launcher: Slurm refused the jobs: {' '.join(str(error).split())}") from None
+    logs = [job.paths.stdout if options.get("stderr_to_stdout") else job.paths.stderr for job in submitted]
+    jobs[0].file.with_name(LOGS).write_text("".join(f"{log.name}\n" for log in logs))
+
+
+def log_of(file: Path, folder: Path) -> Path | None:
+    """Return the log, in ``folder``, of the job that was submitted for a run's file; None if that is not known."""
+    with suppress(FileNotFoundError, IndexError):
+        return folder / file.with_name(LOGS).read_text().splitlines()[int(file.stem.partition("-")[0])]
+    return None
+
+
+@contextmanager
+def outside_jobs() -> Iterator[None]:
+    """Hide the variables of the job that this process may be part of: submitted jobs would inherit its limits."""
+    from submitit.helpers import clean_env
+
+    kept = {name: os.environ[name] for name in ADDRESS if name in os.environ}
+    with clean_env([name for name in os.environ if name.startswith("PMI")]):
+        os.environ.update(kept)
+        yield
 
 
 def queue() -> list[Job]:

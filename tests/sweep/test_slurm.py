@@ -1,5 +1,7 @@
 """Sweeps on Slurm, without one: what a job does on failures and warnings, how the queue is read, and cancelling."""
 
+import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from ln_repro.sweep import cluster, queued, slurm
 from ln_repro.sweep.progress import Progress
 from ln_repro.sweep.slurm import RunJob
 from ln_repro.system.directory_lock import Holder, acquire, machine
+from ln_repro.system.files import warn
 from tests.examples import experiment, planned, record
 
 
@@ -110,6 +113,130 @@ def test_a_launcher_file_and_single_options_change_the_options_of_slurm(tmp_path
     assert "defaults" not in asked
 
 
+@pytest.fixture
+def script(tmp_path: Path, tool, queue):
+    """Put a Slurm on the path that accepts every job; return a function that submits one, and returns its options."""
+    pytest.importorskip("submitit")
+    tool("sbatch", f"cp \"$1\" '{tmp_path / 'script'}'; env > '{tmp_path / 'environment'}'\necho Submitted batch job 7")
+    tool("srun", "")
+    queue[0]("")
+
+    def submit(*options: str, file: str = "slurm") -> dict[str, str | None]:
+        plan = [planned(experiment(seed=1, paths__runs=tmp_path / "runs"))]
+        assert cluster.submit_unfinished(plan, tmp_path / "runs", launcher(file, options), 0) == 1
+        lines = (tmp_path / "script").read_text().splitlines()
+        given = [line.removeprefix("#SBATCH --").partition("=") for line in lines if line.startswith("#SBATCH")]
+        assert len(given) == len({name for name, *_ in given}), "an option is given twice"
+        return {name: shlex.split(value)[0] if equals else None for name, equals, value in given}
+
+    return submit
+
+
+OPTIONS = {
+    "account": ["012345", "2023_1", "1e3", "0x10", "12"],
+    "partition": ["no", "on", "off", "y"],
+    "qos": ["on", "1:30"],
+    "constraint": ["[a100|h100]", "[a100*1,h100*2]"],
+    "additional_parameters.time": ["12:00:00", "1-0"],
+    "additional_parameters.begin": ["16:30", "2026-01-02"],
+    "additional_parameters.licenses": ["[a|b]"],
+}
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in OPTIONS.items() for value in values])
+def test_options_of_sbatch_are_text_whatever_yaml_makes_of_them(key, value, script, tmp_path):
+    name = key.rpartition(".")[2]
+    assert script(f"{key}={value}")[name] == value
+    lab = tmp_path / "lab.yaml"
+    lab.write_text(f"additional_parameters: {{{name}: {value}}}" if "." in key else f"{key}: {value}")
+    assert script(file=str(lab))[name] == value
+
+
+def test_brackets_that_are_not_yaml_are_text_too(script):
+    assert script("constraint=[a100|h100]&ib")["constraint"] == "[a100|h100]&ib"
+
+
+@pytest.mark.parametrize(
+    ("options", "given"),
+    [
+        ([], {"requeue": None}),
+        (["additional_parameters.no-requeue=true"], {"no-requeue": None}),
+        (["additional_parameters.no_requeue=true"], {"no-requeue": None}),
+        (["additional_parameters.requeue=false"], {}),
+        (["additional_parameters.requeue=null"], {}),
+        (["additional_parameters.requeue="], {}),
+        (["additional_parameters.no-requeue=false"], {"requeue": None}),
+        (["additional_parameters={hold: true}", "exclusive=false"], {"requeue": None, "hold": None}),
+        (["exclusive=true"], {"requeue": None, "exclusive": None}),
+    ],
+)
+def test_options_without_a_value_are_given_or_left_out(options, given, script):
+    submitted = script(*options)
+    names = ("requeue", "no-requeue", "hold", "exclusive")
+    assert {name: submitted[name] for name in names if name in submitted} == given
+
+
+def test_an_additional_option_replaces_the_one_that_submitit_knows(script):
+    assert script("additional_parameters.cpus-per-task=8")["cpus-per-task"] == "8"
+
+
+def test_numbers_are_numbers(script):
+    given = script("mem_gb=1.5", "timeout_min=99", "gpus_per_node=0", "signal_delay_s=60", "setup=[a b, c]")
+    assert [given[name] for name in ("mem", "time", "gpus-per-node", "signal")] == ["1536MB", "99", "0", "USR2@60"]
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [("timeout_min=12:00:00", "a number"), ("array_parallelism=8x", "a number"), ("gpus_per_node=true", "a number"),
+     ("mem_gb=16G", "a number"), ("use_srun=no", "true or false"), ("stderr_to_stdout=1", "true or false")],
+)  # fmt: skip
+def test_a_launchers_option_of_the_wrong_type_is_refused(option, expected):
+    key, _, value = option.partition("=")
+    with pytest.raises(UserError, match=rf"^launcher\.{key}: expected {expected}, got (True|'{value}')"):
+        launcher("slurm", [option])
+
+
+def test_a_launcher_file_with_a_key_twice_is_refused(tmp_path):
+    (tmp_path / "lab.yaml").write_text("qos: a\nqos: b\n")
+    with pytest.raises(UserError, match=r"launcher: .*duplicate"):
+        launcher(str(tmp_path / "lab.yaml"), [])
+
+
+def test_jobs_do_not_inherit_the_allocation_that_the_sweep_is_started_in(script, tmp_path, monkeypatch):
+    inherited = ("SLURM_MEM_PER_CPU", "SLURM_GPUS", "SBATCH_PARTITION", "PMI_RANK", "PMIX_RANK", "LOCAL_RANK")
+    kept = ("SLURM_CONF", "LN_REPRO_DATA")  # where Slurm is, and what the jobs need
+    for name in (*inherited, *kept):
+        monkeypatch.setenv(name, "1")
+    script()
+    seen = {line.partition("=")[0] for line in (tmp_path / "environment").read_text().splitlines()}
+    assert not seen & {*inherited} and seen >= {*kept}
+    assert all(os.environ[name] == "1" for name in (*inherited, *kept))
+
+
+def test_a_job_that_ended_before_its_run_began_is_explained(queue, script, tmp_path, monkeypatch, call):
+    answer, _ = queue
+    runs = tmp_path / "runs"
+    monkeypatch.setenv("LN_REPRO_RUNS", str(runs))
+    monkeypatch.setattr(cluster, "WATCH_SECONDS", 0.01)
+    script()
+    (run,) = [planned(experiment(seed=1, paths__runs=runs))]
+    answer("7|RUNNING|" + next(cluster.arrays(runs).iterdir()).name)
+    log = runs / "sweep" / "slurm" / "7_0_log.err"
+    log.write_text("line 19: module: command not found\n")
+    assert call("status")[2] == ""
+    answer("")
+    board = Progress([run], lambda: cluster.queued(runs), console=Console(file=(tmp_path / "screen").open("w")))
+    cluster.watch([run], board, runs)
+    expected = f"line 19: module: command not found (see {log})"
+    assert board.failures == [f"{run.label}: its job ended before it began, {expected}"]
+    _, out, err = call("status")
+    assert "planned" in out and err == f"ln-repro: 1 run: the job ended before the run began, {expected}\n"
+
+    (runs / "sweep" / f"{run.name}.log").touch()  # the run began
+    warn.cache_clear()
+    assert call("status")[1:] == ("no runs yet; `ln-repro run exp=NAME` starts one\n", "")
+
+
 @pytest.mark.parametrize("setup", ["module load cuda", ["module load cuda"]])
 def test_the_commands_before_a_job_may_be_one_string(setup, tmp_path, monkeypatch):
     submitit, given = pytest.importorskip("submitit"), {}
@@ -141,7 +268,7 @@ def test_without_a_gpu_here_the_precision_of_jobs_with_one_is_named(words, warne
         (["launcher=torn.yaml", "precision=fp32"], "launcher: while parsing"),
         (["launcher=list.yaml", "precision=fp32"], "launcher: "),
         (["launcher=slurm", "precision=fp32"], "launcher: sbatch not found"),
-        (["launcher=slurm", "precision=fp32", "launcher.gpus_per_node=two"], 'launcher: Parameter "gpus_per_node"'),
+        (["launcher=slurm", "precision=fp32", "launcher.gpus_per_node=two"], "launcher.gpus_per_node: expected a"),
         (["launcher=slurm", "precision=fp32", "launcher.partion=gpu", "--dry-run"], "launcher: Unknown argument 'part"),
         (["launcher=slurm", "precision=fp32", "--detach", "--fail-fast"], "--fail-fast: needs a sweep that waits"),
     ],
@@ -178,6 +305,7 @@ def test_a_submission_that_failed_without_slurm_keeps_its_files(tmp_path, monkey
     """The jobs may have been accepted."""
     tool("sbatch", "echo 'Unable to contact slurm controller' >&2; exit 1")
     tool("squeue", "exit 1")
+    tool("srun", "")
     options = {"max_num_timeout": 1}
     with pytest.raises(LnReproError, match="squeue"):
         cluster.submit_unfinished([planned(experiment(paths__runs=tmp_path))], tmp_path, options, 0)

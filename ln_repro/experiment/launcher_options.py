@@ -1,0 +1,68 @@
+"""The types of options for Slurm: text, however YAML reads it, except null, true, false and some numbers."""
+
+import re
+from typing import Any
+
+from ln_repro.errors import UserError
+
+NUMBERS: dict[str, type[int] | type[float]] = {
+    "timeout_min": int, "signal_delay_s": int, "nodes": int, "tasks_per_node": int, "cpus_per_task": int,
+    "gpus_per_node": int, "mem_gb": float, "array_parallelism": int, "max_num_timeout": int,
+}  # fmt: skip
+"""The options that are numbers, which submitit computes with."""
+FLAGS = ("stderr_to_stdout", "use_srun")
+"""The options that are true or false; any other that is true is given to sbatch without a value."""
+STRUCTURED = ("setup", "teardown", "srun_args", "additional_parameters")
+"""The options that are lists or mappings."""
+WORDS = {
+    "null": ("~|null|Null|NULL|", ["~", "n", "N", ""]),
+    "bool": ("true|True|TRUE|false|False|FALSE", ["t", "T", "f", "F"]),
+    "merge": ("<<", ["<"]),
+}
+"""By tag, the pattern of the plain words of YAML that are not text here, and the characters that they begin with."""
+
+
+def texts(content: str) -> Any:
+    """Parse YAML with all numbers as text: in YAML 1.1, 12:00:00 is 43200, 012 is 10, 1_0 is 10, and no is false."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        pass
+
+    Loader.yaml_implicit_resolvers = {}
+    for tag, (pattern, first) in WORDS.items():
+        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"^(?:{pattern})$"), first)
+    return yaml.load(content, Loader)
+
+
+def given(key: str, text: str) -> Any:
+    """Return the value of an option on the command line, where ``[a|b]&c`` is text although it is not YAML."""
+    from yaml import YAMLError
+
+    try:
+        value = texts(text)
+    except YAMLError:
+        return text
+    return text if isinstance(value, dict | list) and key not in STRUCTURED else value
+
+
+def typed(key: str, value: Any) -> Any:
+    """Return the value of an option with its type; brackets of sbatch, which YAML reads as a list, are text again.
+
+    Raises:
+        UserError: the value is not of that type.
+    """
+    if isinstance(value, dict):
+        return {name: typed("", item) for name, item in value.items()}
+    if isinstance(value, list) and key not in STRUCTURED:
+        return f"[{','.join(map(str, value))}]"
+    if key in FLAGS and not isinstance(value, bool):
+        raise UserError(f"launcher.{key}: expected true or false, got {value!r}")
+    if key in NUMBERS and value is not None:
+        try:
+            return NUMBERS[key](value if isinstance(value, str) else "")
+        except ValueError:
+            raise UserError(
+                f"launcher.{key}: expected a number, got {value!r}; for the options, see conf/hydra/launcher/slurm.yaml"
+            ) from None
+    return value
