@@ -54,7 +54,7 @@ torture: $(READY)  ## kill processes of a sweep 50 times at random; compare the 
 	SEED=$(or $(SEED),$$RANDOM) KILLS=50 $(BIN)/python -m pytest -s tests/e2e/test_torture.py
 
 reproduce-tables: $(READY)  ## rebuild tables, figures, page and README's verdicts from the records
-	$(BIN)/python scripts/reproduce_tables.py
+	$(BIN)/ln-repro report
 
 clean:  ## remove what can be rebuilt; runs/ and data/ stay
 	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache dist build

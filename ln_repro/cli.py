@@ -139,6 +139,7 @@ def parser() -> argparse.ArgumentParser:
     ranked = command("arena", "rank the norm placements of one setting", "report")
     ranked.add_argument("setting", nargs="?", default="toy", metavar="SETTING", help="default: toy")
     ranked.add_argument("--json", action="store_true", help="print JSON")
+    command("report", "rebuild tables, figures, page and README's verdicts from the committed records")
     verify = command("verify", "check every committed record: schema, checksums, events and BLEU", "archive")
     collect = command("collect", "copy the records of finished runs to results/records")
     collect.add_argument("runs", nargs="*", metavar="RUN", help="run directories or ids; default: all")

@@ -41,9 +41,9 @@ def visible_gpus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     else:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", os.environ[VISIBLE])
-    from ln_repro.engine.device import gpu
+    from ln_repro.system import gpu
 
-    if gpu.__wrapped__().name is None:
+    if gpu.default.__wrapped__().name is None:
         pytest.skip("torch finds no GPU")
 
 

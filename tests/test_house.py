@@ -20,7 +20,7 @@ MAY_IMPORT = {  # what each package may import of those below it
     "commands": {"claims", "corpus", "engine", "experiment", "model", "records", "report", "runner", "sweep", "system",
                  "theory", "tracking"},
     "bench": {"corpus", "engine", "experiment", "records", "system"},
-    "sweep": {"experiment", "records", "system"},
+    "sweep": {"corpus", "experiment", "records", "system"},
     "runner": {"corpus", "engine", "experiment", "model", "records", "system", "tracking"},
     "report": {"claims", "experiment", "paper", "records", "system"},
     "theory": {"claims", "model", "records", "system"},
@@ -99,6 +99,12 @@ def test_what_starts_a_run_loads_neither_torch_nor_fairseq_nor_wandb():
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_no_command_imports_another():
+    for path in (PACKAGE / "commands").glob("*.py"):
+        others = {name for name in imports(path) if name.startswith("ln_repro.commands.")}
+        assert all(name.startswith("ln_repro.commands.messages") for name in others), path
 
 
 def test_a_module_is_short_and_says_what_it_is():

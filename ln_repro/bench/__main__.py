@@ -15,11 +15,12 @@ from typing import Any
 from ln_repro.bench.rows import NORMS, ON_CPU, ROWS, saved_ratio
 from ln_repro.bench.trainings import WARM_UP, Workload
 from ln_repro.corpus.prepare import prepare
-from ln_repro.engine.device import gpu, resolve_precision
 from ln_repro.errors import Interrupted, LnReproError
 from ln_repro.experiment.compose import compose
+from ln_repro.experiment.precision import resolve_precision
 from ln_repro.experiment.settings import build
 from ln_repro.records import provenance
+from ln_repro.system import gpu
 from ln_repro.system.files import read_json, write_atomically
 from ln_repro.system.signals import raise_on_stop_signals
 from ln_repro.system.subprocesses import cores
@@ -49,7 +50,7 @@ def main() -> int:
         build(compose([f"exp={EXP}", *options.overrides, *fixed, f"train.max_update={options.updates}"]))
     )
     work = Workload(experiment, prepare(experiment.data, experiment.paths.data, print).bin)
-    on = gpu().name if experiment.train.device != "cpu" else None
+    on = gpu.default().name if experiment.train.device != "cpu" else None
     machine = {"gpu": on, "cores": cores(), **provenance.environment({"device": on or platform.machine()})}
     update = work.update()
     launches = {"name": f"launches/{experiment.precision}", "value": update["operations"], "exp": experiment.exp}

@@ -1,48 +1,19 @@
-"""`ln-repro verify` and `compare`, and what the commands that read archived records share."""
+"""`ln-repro verify` and `compare`: check archived records, and test the difference between two."""
 
 import argparse
-import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Mapping
 
-from ln_repro.claims.arms import Arms
-from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.judge import evidence_of
-from ln_repro.commands.messages import say
-from ln_repro.corpus.prepared import opened
+from ln_repro.commands.messages import complaints, say
 from ln_repro.errors import LnReproError, UserError
-from ln_repro.records.archive import Kept, archived_file, read_kept, records_folder
+from ln_repro.records.archive import archived_file, read_kept, records_folder
 from ln_repro.records.events import valid_events
 from ln_repro.records.integrity import differing
 from ln_repro.records.packed import CHECKSUMS, EVENTS, HYPOTHESES, archive_folder, checksums, unpacked
 from ln_repro.records.record import Record, experiment_of
 from ln_repro.runner import bleu
 from ln_repro.system.files import sha256
-from ln_repro.system.paths import data_folder
 from ln_repro.system.progress import progress
-
-
-class Archive(NamedTuple):
-    """The records in a folder, the arms of the named experiments, and the evidence by setting."""
-
-    kept: Kept
-    arms: Arms
-    evidence: dict[str, Evidence]
-
-
-def read_archive(folder: Path) -> Archive:
-    """Return the records in a folder and the evidence from them."""
-    kept, arms = read_kept(folder), Arms(folder)
-    return Archive(kept, arms, evidence_of(kept.runs, arms, kept.corpora))
-
-
-def complaints(problems: Sequence[str]) -> int:
-    """Print what is wrong with the records; return the exit code."""
-    for problem in problems:
-        print(f"ln-repro: {problem}", file=sys.stderr)
-    return 1 if problems else 0
 
 
 def verify_command(options: argparse.Namespace) -> int:
@@ -91,7 +62,7 @@ def events_problem(record: Record, files: Mapping[str, bytes]) -> str | None:
 def bleu_problem(record: Record, files: Mapping[str, bytes]) -> str | None:
     """Return how a record's BLEU differs from that of its hypotheses; "" if they agree, None if it is not known."""
     try:
-        texts = translations(record, files.get(f"{record['id']}{HYPOTHESES}"))
+        texts = bleu.translations(record, files.get(f"{record['id']}{HYPOTHESES}"))
         if texts is None:
             return None
         computed, _ = bleu.score("detokenised", *texts, experiment_of(record), "test")
@@ -113,7 +84,7 @@ def compare_command(options: argparse.Namespace) -> int:
     hypotheses = [archived_file(folder, record, HYPOTHESES) for record in (first, second)]
     if lacking := [record["id"] for record, text in zip((first, second), hypotheses, strict=True) if text is None]:
         raise UserError(f"compare: {lacking[0]} has no archived hypotheses; choose another record")
-    texts = [found for pair in zip((first, second), hypotheses, strict=True) if (found := translations(*pair))]
+    texts = [found for pair in zip((first, second), hypotheses, strict=True) if (found := bleu.translations(*pair))]
     if len(texts) < 2:
         raise UserError(f"compare: prepare the corpus first (ln-repro data prepare data={first['data']['name']})")
     (one, references), (other, _) = texts
@@ -123,23 +94,3 @@ def compare_command(options: argparse.Namespace) -> int:
     samples = f"{bleu.SAMPLES} paired bootstrap samples of the test set"
     print(f"p = {p_value:.4f} ({samples}; the variation between seeds is not included)")
     return 0
-
-
-def translations(record: Record, text: bytes | None) -> tuple[list[str], list[str]] | None:
-    """Return the hypotheses of a record, given as text, and their references; None if either is not available.
-
-    Raises:
-        LnReproError: the hypotheses are damaged.
-    """
-    data = record["data"]
-    short = f"{data['name']}-{data['fingerprint'].removeprefix('sha256:')[:12]}"
-    corpus = opened(data_folder() / "prepared" / short, data["fingerprint"])
-    if not (corpus and record["bleu"]["test"] and text is not None):
-        return None
-    try:
-        found, references = text.decode("utf-8").split("\n")[:-1], corpus.references("test")
-    except UnicodeDecodeError as error:
-        raise LnReproError(f"its hypotheses are damaged ({error})") from None
-    if len(found) != len(references):
-        raise LnReproError(f"its hypotheses have {len(found)} lines, the test set {len(references)}")
-    return found, references

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from ln_repro.claims.arms import Arms, deviates
 from ln_repro.corpus.locate import locked
 from ln_repro.errors import LnReproError, UserError
-from ln_repro.records.archive import Run, add, read_kept, records_folder
-from ln_repro.records.integrity import differing, line_of, sound, twice_probed
-from ln_repro.records.packed import EVENTS, HYPOTHESES
-from ln_repro.records.record import Record, kept_form
-from ln_repro.records.run_dir import RunFolder, find_run, runs_under
+from ln_repro.records.archive import Run, add, files_of, read_kept, records_folder
+from ln_repro.records.record import Record
+from ln_repro.records.run_dir import find_run, runs_under
 from ln_repro.system.files import explained
 from ln_repro.system.paths import CHECKOUT, runs_folder
 
@@ -61,27 +59,3 @@ def collect_command(options: argparse.Namespace) -> int:
     if refused < len(chosen):
         print(f"the records are in {archive}")
     return 1 if refused else 0
-
-
-def files_of(folder: RunFolder, record: Record) -> tuple[Record, dict[str, bytes]]:
-    """Return the record of a run in the form that is kept, and the files to archive by their suffixes.
-
-    Raises:
-        LnReproError: a file is missing, or does not agree with the record.
-    """
-    sources = {EVENTS: folder.events.path}
-    if best := record["bleu"]["test"]:
-        sources[HYPOTHESES] = folder.hypotheses("test", best["epoch"])
-    if absent := [source for source in sources.values() if not source.is_file()]:
-        raise LnReproError(f"{absent[0]} is missing")
-    files, events = {suffix: source.read_bytes() for suffix, source in sources.items()}, folder.events.read()
-    kept = kept_form(record, events)
-    if name := differing(kept, events):
-        raise LnReproError(f"{sources[EVENTS]} is damaged, {name} of the record differs from it")
-    if twice_probed(events):
-        raise LnReproError(f"{sources[EVENTS]} has a probe twice at one update: two processes wrote it; repeat the run")
-    lines = files[HYPOTHESES].count(b"\n") if best else 0
-    if best and lines != record["data"].get("test_pairs", lines):
-        raise LnReproError(f"{sources[HYPOTHESES]} is damaged, it has {lines} lines")
-    sound(line_of(kept))
-    return kept, files

@@ -11,9 +11,8 @@ from dataclasses import asdict, dataclass
 
 from ln_repro.corpus.prepare import listing
 from ln_repro.engine.compat import INSTALL
-from ln_repro.engine.device import REMEDY, gpu
 from ln_repro.records import provenance
-from ln_repro.system import subprocesses
+from ln_repro.system import gpu, subprocesses
 from ln_repro.system.files import free_at
 from ln_repro.system.paths import data_folder, runs_folder
 
@@ -57,8 +56,8 @@ def run_checks() -> Iterator[Check]:
         yield Check("torch", False, "cannot be imported", "pip install 'torch>=2.6,<2.14'")
     else:
         yield Check("torch", True, result.stdout.strip())
-        here = gpu()
-        advice = REMEDY if here.problem else "toy and multi30k run on the CPU; the paper's own models need a GPU"
+        here = gpu.default()
+        advice = gpu.REMEDY if here.problem else "toy and multi30k run on the CPU; the paper's own models need a GPU"
         found = here.name or here.problem or "none"
         yield checked("gpu", here.name is not None, found, advice, needed=bool(here.problem))
     version = provenance.version_of("fairseq") if importlib.util.find_spec("fairseq") else None

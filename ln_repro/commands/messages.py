@@ -4,6 +4,7 @@ import argparse
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -30,6 +31,13 @@ def own_folder(parser: argparse.ArgumentParser) -> None:
 
 def say(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
+
+
+def complaints(problems: Sequence[str]) -> int:
+    """Print what is wrong with the records; return the exit code."""
+    for problem in problems:
+        print(f"ln-repro: {problem}", file=sys.stderr)
+    return 1 if problems else 0
 
 
 def complain(error: LnReproError) -> int:

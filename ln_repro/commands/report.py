@@ -1,4 +1,4 @@
-"""`ln-repro tables`, `figures`, `claims` and `arena`: report the results of archived records."""
+"""`ln-repro tables`, `figures`, `claims`, `arena` and `report`: report the results of archived records."""
 
 import argparse
 import json
@@ -6,19 +6,23 @@ import json
 from rich.console import Console
 from rich.table import Table
 
+from ln_repro.claims.archived import read_archive
 from ln_repro.claims.arena import arena
 from ln_repro.claims.judge import claim_rows
 from ln_repro.claims.words import named
-from ln_repro.commands.archive import complaints, read_archive
-from ln_repro.commands.messages import say
+from ln_repro.commands.messages import complaints, say
 from ln_repro.errors import UserError
 from ln_repro.records.archive import read_theory, records_folder
+from ln_repro.report import figure_rates
 from ln_repro.report.arena import arena_data, arena_tables
 from ln_repro.report.claims_text import details, overview
-from ln_repro.report.export import all_tables
+from ln_repro.report.export import all_tables, export
 from ln_repro.report.figures import draw_all
+from ln_repro.report.page import page
+from ln_repro.report.readme_table import with_verdicts
 from ln_repro.report.tables import render
 from ln_repro.system.files import explained
+from ln_repro.system.paths import CHECKOUT
 
 
 def tables_command(options: argparse.Namespace) -> int:
@@ -82,4 +86,24 @@ def arena_command(options: argparse.Namespace) -> int:
         console.print(*content["notes"], sep="\n", highlight=False)
     if few := sorted({arm.partition("_")[0] for arm in evidence[setting].rates} - {entry.scheme for entry in ranked}):
         say(f"left out, with fewer than three seeds at any rate: {', '.join(map(named, few))}")
+    return complaints(kept.problems)
+
+
+def report_command(options: argparse.Namespace) -> int:
+    """Run `report`: write the tables, the figures, the page and the README's verdicts from the committed records."""
+    results, readme = records_folder().parent, CHECKOUT / "README.md"
+    theory = json.loads((results / "theory.json").read_text(encoding="utf-8"))
+    kept, arms, evidence = read_archive(records_folder())
+    arms.save()
+    rows = claim_rows(evidence, theory["findings"])
+    (results / "tables").mkdir(exist_ok=True)
+    files = export(all_tables(kept, rows, evidence, theory["findings"], arms))
+    for name, text in files.items():
+        (results / "tables" / name).write_text(text, encoding="utf-8")
+    readme.write_text(with_verdicts(readme.read_text(encoding="utf-8"), rows), encoding="utf-8")
+    paths, _ = draw_all(evidence, results / "theory.json", results / "figures")
+    picture = results / "figures" / f"{figure_rates.NAME}.svg"
+    svg = picture.read_text(encoding="utf-8") if picture.exists() else ""
+    (results / "report.html").write_text(page(kept.runs, rows, theory, svg), encoding="utf-8")
+    print(f"{len(files)} files of tables, {len(paths)} figures and report.html written to {results}")
     return complaints(kept.problems)

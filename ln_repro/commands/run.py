@@ -12,7 +12,6 @@ from typing import Any
 
 from ln_repro.commands.messages import OneLineParser, own_folder, report_error, say
 from ln_repro.engine import process
-from ln_repro.engine.device import resolve_precision
 from ln_repro.errors import Interrupted, UserError
 from ln_repro.experiment.compose import (
     PRIMARY,
@@ -24,6 +23,7 @@ from ln_repro.experiment.compose import (
     search_also,
     with_own_norm,
 )
+from ln_repro.experiment.precision import resolve_precision
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.sweep.queued import read
 from ln_repro.system.distributed import this_rank

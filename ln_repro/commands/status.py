@@ -14,16 +14,19 @@ from rich.live import Live
 from rich.text import Text
 
 from ln_repro.claims.arms import Arms, own_settings
-from ln_repro.commands.sweep import Composed, compose_runs, plan_runs, queue_of
+from ln_repro.commands.messages import say
 from ln_repro.errors import UserError
+from ln_repro.experiment.compose import search_also
 from ln_repro.experiment.settings import build
 from ln_repro.records.archive import records_folder
 from ln_repro.records.events import json_ready
 from ln_repro.records.run_dir import RunFolder, find_run, runs_under
 from ln_repro.records.status import OPEN, row, summary, table, with_queue
-from ln_repro.sweep.cluster import cancel, ended_early, submitted_files
+from ln_repro.sweep.cluster import cancel, ended_early, queue_of, submitted_files
 from ln_repro.sweep.grid import parse_request
+from ln_repro.sweep.plan import plan_runs
 from ln_repro.sweep.queued import reason
+from ln_repro.sweep.runs import Composed, compose_runs
 from ln_repro.system.files import read_json, warn
 from ln_repro.system.paths import runs_folder
 
@@ -32,7 +35,7 @@ WATCH_SECONDS = 2.0
 
 def status_command(options: argparse.Namespace) -> None:
     """Run `status`: show all runs, or the runs of a grid."""
-    composed = compose_runs(parse_request(options.words), options) if _names_grid(options) or options.words else None
+    composed = _composed(options) if _names_grid(options) or options.words else None
     if options.json or not options.watch or not sys.stdout.isatty():  # a pipe gets the table once
         found, width = _rows(composed), shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         print(json.dumps(json_ready(found), indent=1) if options.json else table(found, width))
@@ -56,7 +59,7 @@ def cancel_command(options: argparse.Namespace) -> int:
     if options.all:
         chosen[runs_folder()] = None
     elif _names_grid(options):
-        plan = plan_runs(compose_runs(parse_request(options.words), options), prepared=False)
+        plan = plan_runs(_composed(options))
         chosen[plan[0].experiment.paths.runs] = [planned.name for planned in plan if not planned.done]
     else:
         for folder in (find_run(word, runs_folder()).path for word in options.words):
@@ -67,6 +70,12 @@ def cancel_command(options: argparse.Namespace) -> int:
         for line in cancel(runs, names):
             print(line)
     return 0
+
+
+def _composed(options: argparse.Namespace) -> list[Composed]:
+    """Return the runs of the grid that the words name."""
+    search_also(options.config_dir)
+    return compose_runs(parse_request(options.words), say, options.only, options.but)
 
 
 def _names_grid(options: argparse.Namespace) -> bool:
@@ -91,7 +100,7 @@ def _rows(composed: list[Composed] | None) -> list[dict[str, Any]]:
 def _plain_rows(composed: list[Composed] | None) -> list[dict[str, Any]]:
     """Return the rows of the runs of a grid; None: of all runs."""
     if composed:
-        plan = plan_runs(composed, prepared=False)
+        plan = plan_runs(composed)
         runs, exps = plan[0].experiment.paths.runs, {p.run.exp for p in plan}
         others = {run.path.name for run in runs_under(runs) if (run.experiment or {}).get("exp") in exps}
         if others := others - {p.name for p in plan}:

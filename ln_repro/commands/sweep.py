@@ -10,29 +10,26 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ln_repro.commands.messages import complain, say
-from ln_repro.corpus.prepare import fingerprint, prepare
-from ln_repro.engine import device
+from ln_repro.commands.messages import say
+from ln_repro.corpus.prepare import prepare
 from ln_repro.engine.memory import run_bytes
 from ln_repro.errors import LnReproError, UserError
-from ln_repro.experiment.compose import compose, compose_all, experiments, grid, launcher, search_also
-from ln_repro.experiment.learning_rate import LearningRate
-from ln_repro.experiment.settings import Experiment, build
-from ln_repro.experiment.validation import validate
+from ln_repro.experiment.compose import launcher, search_also
+from ln_repro.experiment.precision import resolve_precision
 from ln_repro.records import archive
 from ln_repro.sweep import slurm
-from ln_repro.sweep.cluster import queued, submit_unfinished, watch
+from ln_repro.sweep.cluster import queue_of, queued, submit_unfinished, watch
 from ln_repro.sweep.devices import cpu_device, gpu_devices
-from ln_repro.sweep.grid import AXES, Grid, GridRun, SweepRequest, along, grid_runs, parse_request, select
+from ln_repro.sweep.grid import SweepRequest, parse_request
 from ln_repro.sweep.local import Pool
-from ln_repro.sweep.plan import PlannedRun, table
+from ln_repro.sweep.plan import PlannedRun, plan_runs, table
 from ln_repro.sweep.progress import Progress
 from ln_repro.sweep.queued import Cancellations
-from ln_repro.system import subprocesses
+from ln_repro.sweep.runs import Composed, compose_runs
+from ln_repro.system import gpu, subprocesses
 from ln_repro.system.distributed import this_rank
 from ln_repro.system.files import explained
 
-Composed = tuple[GridRun, Experiment, LearningRate]
 OLD_REQUESTS = "LN_REPRO_OLD_REQUESTS"
 """Variable for the requests to stop runs that a detached sweep ignores; later ones may come before it reads them."""
 
@@ -41,9 +38,10 @@ def sweep_command(options: argparse.Namespace) -> int:
     if this_rank().size > 1:
         raise UserError("torchrun: a sweep starts its runs by itself; leave out torchrun")
     request = parse_request(options.words)
-    composed = compose_runs(request, options)
+    search_also(options.config_dir)
+    composed = compose_runs(request, say, options.only, options.but)
     for _, experiment, _ in composed if request.local else ():
-        device.resolve_precision(experiment)  # refuses what this machine cannot do
+        resolve_precision(experiment)  # refuses what this machine cannot do
     if composed[0][1].norm_file:
         from ln_repro.model.trial import try_own_scheme  # imports torch
 
@@ -65,7 +63,7 @@ def _sweep(request: SweepRequest, composed: list[Composed], options: argparse.Na
         settings = launcher(request.launcher, request.launcher_options)
         slurm.require(settings, dry_run=options.dry_run)
     recorded_ids = archive.ids(archive.records_folder()) if options.skip_recorded else frozenset[str]()
-    plan = plan_runs(composed, prepared=not options.dry_run, skipped=recorded_ids)
+    plan = plan_runs(composed, None if options.dry_run else say, recorded_ids)
     if same := len(composed) - len(plan):
         say(f"{same} of {len(composed)} runs are left out: they have the same settings as others")
     if options.dry_run:
@@ -103,67 +101,16 @@ def _sweep(request: SweepRequest, composed: list[Composed], options: argparse.Na
     return 0
 
 
-def compose_runs(request: SweepRequest, options: argparse.Namespace) -> list[Composed]:
-    """Return the selected runs of a grid, each with its experiment and learning rate."""
-    search_also(options.config_dir)
-    described = validate(Grid, grid(request.grid), f"grid/{request.grid}.yaml")
-    if request.arms:
-        described = described.model_copy(update={"arms": [*request.arms]})
-    corpus = request.corpus or described.corpus
-    runs = grid_runs(described, corpus, request.seeds, request.settings, list(experiments()))
-    for axis in AXES:
-        values = getattr(request, axis)
-        if not values and (key := getattr(described, axis)):
-            values = compose(runs[0].overrides).get("reference", {}).get(key)
-            if not values:
-                raise UserError(f"{axis}: the setting of {corpus} has no reference.{key}; give {axis}=A,B,C")
-        if values:
-            runs = along(axis, runs, values)
-    runs = select(runs, options.only, options.but)
-    all_settings = compose_all([((f"exp={run.exp}", *run.settings), run.values) for run in runs])
-    composed, undecided = [], False
-    for run, settings in zip(runs, all_settings, strict=True):
-        experiment = build(settings)
-        if experiment.precision == "auto":
-            undecided |= not request.local and experiment.train.device != "cpu" and device.gpu().name is None
-            experiment = device.with_precision(experiment)
-        if experiment.start is not None:
-            raise UserError(
-                "start: pre-trained weights do not fit every experiment of a sweep; "
-                "use `ln-repro run -m exp=NAME start=A,B`"
-            )
-        if not (updates_per_epoch := settings.get("reference", {}).get("updates_per_epoch")):
-            raise UserError(f"reference.updates_per_epoch: is not set by {run.exp}; a sweep needs it to plan")
-        composed.append((run, experiment, experiment.learning_rate(updates_per_epoch)))
-    if undecided:
-        say("precision=auto is resolved on this machine, which has no GPU: "
-            "the jobs run in fp32 unless you give precision=bf16")  # fmt: skip
-    return composed
-
-
-def plan_runs(composed: list[Composed], prepared: bool, skipped: frozenset[str] = frozenset()) -> list[PlannedRun]:
-    """Return the plan for these runs, of which ``skipped`` are recorded; if ``prepared``, prepare the corpus first.
-
-    Runs that an option has made the same, such as ``norm=`` those of several arms, are planned once.
-    """
-    corpus = composed[0][1].data, composed[0][1].paths.data
-    source = prepare(*corpus, say).fingerprint if prepared else fingerprint(*corpus)
-    plan: dict[str, PlannedRun] = {}
-    for parts in composed:
-        plan.setdefault(parts[1].id(source or ""), PlannedRun(*parts, source, skipped))
-    return [*plan.values()]
-
-
 def _run_here(
     request: SweepRequest, plan: Sequence[PlannedRun], cancellations: Cancellations, progress: Progress, fail_fast: bool
 ) -> None:
     first = plan[0].experiment
-    if first.train.device == "cpu" or device.gpu().name is None:
+    if first.train.device == "cpu" or gpu.default().name is None:
         devices = [cpu_device(first.train.threads, request.jobs)]
     else:
         vocabulary = prepare(first.data, first.paths.data, say).vocabulary
         need = max(run_bytes(planned.experiment, vocabulary) for planned in plan)
-        devices = gpu_devices(device.gpu().uuids, request.jobs_per_gpu, need)
+        devices = gpu_devices(gpu.default().uuids, request.jobs_per_gpu, need)
     names = ", ".join(one.name for one in devices)
     slots = sum(one.slots for one in devices)
     say(f"at most {slots} run{'s' * (slots > 1)} at a time on {names}")
@@ -184,12 +131,3 @@ def _detach(runs: Path, own: Path | None, cancellations: Cancellations) -> int:
     say(f"started in the background; its output is in {log} (ln-repro status, ln-repro cancel --all)")
     print(runs)
     return 0
-
-
-def queue_of(runs: Path) -> dict[str, str]:
-    """Return the state of each run in the cluster's queue; if Slurm does not respond, report it and return none."""
-    try:
-        return queued(runs)
-    except LnReproError as error:
-        complain(error)
-        return {}

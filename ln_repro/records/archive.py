@@ -12,9 +12,10 @@ from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.events import Event
-from ln_repro.records.integrity import line_of, sound
+from ln_repro.records.integrity import differing, line_of, sound, twice_probed
 from ln_repro.records.packed import EVENTS, HYPOTHESES, archive_folder, file_of, pack
-from ln_repro.records.record import Record, accuracy, experiment_of
+from ln_repro.records.record import Record, accuracy, experiment_of, kept_form
+from ln_repro.records.run_dir import RunFolder
 from ln_repro.system.files import read_json, warn, write_atomically
 from ln_repro.system.paths import CHECKOUT
 
@@ -164,6 +165,30 @@ def read_kept(folder: Path) -> Kept:
 def ids(folder: Path) -> frozenset[str]:
     """Return the ids of the records in ``folder``, or raise `UserError` if it does not exist."""
     return frozenset(record["id"] for record in read_kept(folder).records)
+
+
+def files_of(folder: RunFolder, record: Record) -> tuple[Record, dict[str, bytes]]:
+    """Return the record of a run in the form that is kept, and the files to archive by their suffixes.
+
+    Raises:
+        LnReproError: a file is missing, or does not agree with the record.
+    """
+    sources = {EVENTS: folder.events.path}
+    if best := record["bleu"]["test"]:
+        sources[HYPOTHESES] = folder.hypotheses("test", best["epoch"])
+    if absent := [source for source in sources.values() if not source.is_file()]:
+        raise LnReproError(f"{absent[0]} is missing")
+    files, events = {suffix: source.read_bytes() for suffix, source in sources.items()}, folder.events.read()
+    kept = kept_form(record, events)
+    if name := differing(kept, events):
+        raise LnReproError(f"{sources[EVENTS]} is damaged, {name} of the record differs from it")
+    if twice_probed(events):
+        raise LnReproError(f"{sources[EVENTS]} has a probe twice at one update: two processes wrote it; repeat the run")
+    lines = files[HYPOTHESES].count(b"\n") if best else 0
+    if best and lines != record["data"].get("test_pairs", lines):
+        raise LnReproError(f"{sources[HYPOTHESES]} is damaged, it has {lines} lines")
+    sound(line_of(kept))
+    return kept, files
 
 
 def add(folder: Path, setting: str, runs: Sequence[tuple[Record, Mapping[str, bytes]]]) -> None:

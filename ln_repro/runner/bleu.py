@@ -5,8 +5,11 @@ sacreBLEU is imported only when needed, because its import takes a third of a se
 
 from collections.abc import Sequence
 
+from ln_repro.corpus.prepared import opened
 from ln_repro.errors import LnReproError
 from ln_repro.experiment.settings import Experiment
+from ln_repro.records.record import Record
+from ln_repro.system.paths import data_folder
 
 FLAVOURS = ("tokenised", "detokenised")
 SAMPLES = 1000
@@ -56,3 +59,23 @@ def paired_bootstrap(
     assert not isinstance(one, str) and not isinstance(other, str) and other.p_value is not None
     p_value = 1.0 if one.score == other.score else other.p_value
     return round(one.score, 4), round(other.score, 4), p_value
+
+
+def translations(record: Record, text: bytes | None) -> tuple[list[str], list[str]] | None:
+    """Return the hypotheses of a record, given as text, and their references; None if either is not available.
+
+    Raises:
+        LnReproError: the hypotheses are damaged.
+    """
+    data = record["data"]
+    short = f"{data['name']}-{data['fingerprint'].removeprefix('sha256:')[:12]}"
+    corpus = opened(data_folder() / "prepared" / short, data["fingerprint"])
+    if not (corpus and record["bleu"]["test"] and text is not None):
+        return None
+    try:
+        found, references = text.decode("utf-8").split("\n")[:-1], corpus.references("test")
+    except UnicodeDecodeError as error:
+        raise LnReproError(f"its hypotheses are damaged ({error})") from None
+    if len(found) != len(references):
+        raise LnReproError(f"its hypotheses have {len(found)} lines, the test set {len(references)}")
+    return found, references

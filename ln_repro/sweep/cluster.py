@@ -19,6 +19,7 @@ from ln_repro.sweep import slurm
 from ln_repro.sweep.plan import PlannedRun
 from ln_repro.sweep.progress import Progress
 from ln_repro.system.directory_lock import Holder, acquire
+from ln_repro.system.files import warn
 
 WATCH_SECONDS = 5.0
 ACTIVE = ("queued", "running")
@@ -167,3 +168,12 @@ def terminate(holder: Holder) -> bool:
     except psutil.Error:
         return False
     return True
+
+
+def queue_of(runs: Path) -> dict[str, str]:
+    """Return the state of each run in the cluster's queue; if Slurm does not respond, warn and return none."""
+    try:
+        return queued(runs)
+    except LnReproError as error:
+        warn(str(error))
+        return {}

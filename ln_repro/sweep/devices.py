@@ -1,8 +1,6 @@
 """The devices of a local sweep, the machine's cores or its GPUs, and how many runs fit on each at a time."""
 
 import os
-import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +8,7 @@ from pathlib import Path
 import psutil
 
 from ln_repro.errors import UserError
+from ln_repro.system.gpu import nvidia_smi
 from ln_repro.system.subprocesses import cores
 
 RUN_BYTES = 1.2e9
@@ -65,16 +64,3 @@ def host_free() -> float:
         return min(free, float(limit) - float(used) + float(cache["inactive_file"]))
     except (OSError, ValueError, KeyError):  # no container, or no limit
         return free
-
-
-def nvidia_smi() -> dict[str, tuple[str, str, float | None]]:
-    """Return index, compute mode and free memory (bytes, or None) of each GPU by UUID; none without `nvidia-smi`."""
-    if not shutil.which("nvidia-smi"):
-        return {}
-    command = ["nvidia-smi", "--query-gpu=uuid,index,compute_mode,memory.free", "--format=csv,noheader,nounits"]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    rows = [[part.strip() for part in line.split(",")] for line in answer.stdout.splitlines()]
-    return {
-        uuid: (index, mode, float(free) * 2**20 if free.isdecimal() else None)
-        for uuid, index, mode, free in (row for row in rows if len(row) == 4)
-    }

@@ -5,12 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from ln_repro.corpus.prepare import fingerprint, prepare
 from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.record import unprobed
 from ln_repro.records.run_dir import RunFolder
 from ln_repro.records.status import aligned
 from ln_repro.sweep.grid import GridRun
+from ln_repro.sweep.runs import Composed
+from ln_repro.system.progress import Report
 
 COLUMNS = ("id", "state", "lr", "updates", "M tokens", "sum of lr", "command")
 
@@ -75,3 +78,19 @@ class PlannedRun:
 def table(plan: Sequence[PlannedRun], queue: Mapping[str, str], flags: Sequence[str] = ()) -> str:
     """Return the plan as text, with the command of each run, which includes ``flags``."""
     return aligned([COLUMNS, *(planned.row(queue, flags) for planned in plan)])
+
+
+def plan_runs(
+    composed: Sequence[Composed], say: Report | None = None, skipped: frozenset[str] = frozenset()
+) -> list[PlannedRun]:
+    """Return the plan for these runs, of which ``skipped`` are recorded.
+
+    With ``say``, which takes messages, the corpus is prepared first; without, the ids may not be known. Runs that an
+    option has made the same, such as ``norm=`` those of several arms, are planned once.
+    """
+    corpus = composed[0][1].data, composed[0][1].paths.data
+    source = prepare(*corpus, say).fingerprint if say else fingerprint(*corpus)
+    plan: dict[str, PlannedRun] = {}
+    for parts in composed:
+        plan.setdefault(parts[1].id(source or ""), PlannedRun(*parts, source, skipped))
+    return [*plan.values()]

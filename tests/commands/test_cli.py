@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from ln_repro.commands.sweep import compose_runs
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.compose import CONF, compose, experiments
 from ln_repro.experiment.settings import Experiment, build
+from ln_repro.sweep.runs import compose_runs
 from ln_repro.system.subprocesses import environment
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from ln_repro.commands import doctor
-from ln_repro.engine.device import Gpu
+from ln_repro.system.gpu import Gpu
 
 GOOD = {
     "python": (3, 12, 1), "torch exits with": 0, "fairseq": "0.12.2", "wandb": "0.19.1", "gpu": Gpu(None, False),
@@ -29,7 +29,7 @@ def examined(monkeypatch, tmp_path, call):
         monkeypatch.setattr(doctor, "sys", SimpleNamespace(version_info=machine["python"], executable=sys.executable))
         monkeypatch.setattr(doctor, "subprocess", SimpleNamespace(run=lambda *arguments, **options: torch))
         monkeypatch.setattr(doctor.provenance, "version_of", machine.get)
-        monkeypatch.setattr(doctor, "gpu", lambda: machine["gpu"])
+        monkeypatch.setattr(doctor.gpu, "default", lambda: machine["gpu"])
         monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=machine["free GiB"] * 2**30))
         return call("doctor", *flags)[:2]
 

@@ -7,11 +7,11 @@ import torch
 from fairseq import options
 
 from ln_repro.engine.command import training_arguments
-from ln_repro.engine.device import resolve_precision
 from ln_repro.engine.plugin import classification, masked_lm, optimizers, schedules  # noqa: F401 (fairseq must know them)
 from ln_repro.engine.plugin.encoder_only import LnClassifier, LnEncoder
 from ln_repro.engine.plugin.model import LnTransformer
 from ln_repro.experiment.compose import compose
+from ln_repro.experiment.precision import resolve_precision
 from ln_repro.experiment.settings import build
 from ln_repro.experiment.tasks import TASKS
 from tests.engine.made import dictionary

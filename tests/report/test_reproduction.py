@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from ln_repro.claims.evidence import interventions
-from ln_repro.commands.reproduce import again
 from ln_repro.errors import UserError
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.experiment.settings import build
@@ -18,6 +17,7 @@ from ln_repro.records.archive import Run, archived_file
 from ln_repro.records.events import valid_events
 from ln_repro.records.packed import EVENTS
 from ln_repro.report.reproduction import DIFFERENT, EQUAL, ROUNDING, SAME, _expected, arm_of, compare, differences, flat
+from ln_repro.runner.again import again
 from tests import committed
 
 OLD, ALONE, LINEAR, LOST = "8ba132bb58", "fc87acbec0", "multi30k_preln_nowarm_radam", "toy_postln_nowarm_sgd_literal"

@@ -3,8 +3,8 @@
 import pytest
 
 from ln_repro.corpus.prepare import fingerprint
-from ln_repro.engine.device import resolve_precision
 from ln_repro.experiment.compose import CONF, compose, experiments, grid
+from ln_repro.experiment.precision import resolve_precision
 from ln_repro.experiment.settings import build
 from ln_repro.sweep.grid import Grid, grid_runs, select
 from tests.examples import record, store

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ln_repro import cli
-from ln_repro.engine.device import resolve_precision
 from ln_repro.experiment.compose import CONF, compose
+from ln_repro.experiment.precision import resolve_precision
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.records import provenance
 from ln_repro.sweep import queued

@@ -13,16 +13,16 @@ import psutil
 import pytest
 from rich.console import Console
 
-from ln_repro.engine import device
-from ln_repro.engine.device import Gpu
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.compose import launcher
 from ln_repro.records.run_dir import write_json
 from ln_repro.sweep import cluster, queued, slurm
 from ln_repro.sweep.progress import Progress
 from ln_repro.sweep.slurm import RunJob
+from ln_repro.system import gpu
 from ln_repro.system.directory_lock import Holder, acquire, machine
 from ln_repro.system.files import warn
+from ln_repro.system.gpu import Gpu
 from tests.examples import experiment, planned, record
 
 
@@ -255,7 +255,7 @@ def test_the_commands_before_a_job_may_be_one_string(setup, tmp_path, monkeypatc
     ],
 )
 def test_without_a_gpu_here_the_precision_of_jobs_with_one_is_named(words, warned, empty_place, monkeypatch, call):
-    monkeypatch.setattr(device, "gpu", lambda: Gpu(None, False))
+    monkeypatch.setattr(gpu, "default", lambda: Gpu(None, False))
     code, _, said = call("sweep", "grid=design", "--only", "postln_warm", "--dry-run", *words)
     assert code == 0
     assert ("the jobs run in fp32 unless you give precision=bf16" in said) == warned and said.count("\n") == warned

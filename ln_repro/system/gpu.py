@@ -1,14 +1,13 @@
-"""The GPUs of this machine and their precisions; torch is queried in a subprocess, because importing it is slow."""
+"""The GPUs of this machine; torch is queried in a subprocess, because importing it is slow."""
 
 import json
 import os
+import shutil
 import subprocess
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ln_repro.errors import UserError
-from ln_repro.experiment.settings import Experiment
 from ln_repro.system import subprocesses
 
 QUERY = """
@@ -40,7 +39,7 @@ class Gpu:
 
 
 @cache
-def gpu() -> Gpu:
+def default() -> Gpu:
     """Return the GPU that torch finds; without a driver, torch is not queried."""
     nvidia = [*DEV.glob(NVIDIA)]
     if not nvidia and not any(found for pattern in OTHERS for found in DEV.glob(pattern)):
@@ -52,27 +51,14 @@ def gpu() -> Gpu:
     return Gpu(name, bf16, tuple(uuids), f"{nvidia[0]} exists, but {problem}" if expected and name is None else "")
 
 
-def resolve_precision(experiment: Experiment) -> Experiment:
-    """Return the experiment with ``precision=auto`` replaced: bf16 on a GPU that supports it, otherwise fp32.
-
-    Raises `UserError` if this machine cannot run it.
-    """
-    device, precision = experiment.train.device, experiment.precision
-    here = Gpu(None, False) if device == "cpu" else gpu()
-    if here.problem:
-        raise UserError(f"train.device: {here.problem}; {REMEDY}")
-    if device == "cuda" and here.name is None:
-        raise UserError("train.device: torch finds no GPU (see ln-repro doctor); use train.device=cpu")
-    if precision == "fp16" and here.name is None:
-        raise UserError("precision: fp16 needs a GPU; use fp32 or bf16")
-    if precision == "bf16" and here.name is not None and not here.bf16:
-        raise UserError(f"precision: {here.name} does not support bf16; use fp32 or fp16")
-    return with_precision(experiment)
-
-
-def with_precision(experiment: Experiment) -> Experiment:
-    """Return the experiment as `resolve_precision` does, even if only another machine can run it."""
-    if experiment.precision != "auto":
-        return experiment
-    bf16 = experiment.train.device != "cpu" and gpu().bf16
-    return experiment.model_copy(update={"precision": "bf16" if bf16 else "fp32"})
+def nvidia_smi() -> dict[str, tuple[str, str, float | None]]:
+    """Return index, compute mode and free memory (bytes, or None) of each GPU by UUID; none without `nvidia-smi`."""
+    if not shutil.which("nvidia-smi"):
+        return {}
+    command = ["nvidia-smi", "--query-gpu=uuid,index,compute_mode,memory.free", "--format=csv,noheader,nounits"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    rows = [[part.strip() for part in line.split(",")] for line in answer.stdout.splitlines()]
+    return {
+        uuid: (index, mode, float(free) * 2**20 if free.isdecimal() else None)
+        for uuid, index, mode, free in (row for row in rows if len(row) == 4)
+    }

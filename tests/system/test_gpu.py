@@ -2,11 +2,12 @@
 
 import pytest
 
-from ln_repro.engine import device
-from ln_repro.engine.device import Gpu, resolve_precision
 from ln_repro.engine.group import Group
 from ln_repro.errors import UserError
+from ln_repro.experiment.precision import resolve_precision
+from ln_repro.system import gpu as gpus
 from ln_repro.system.distributed import Rank
+from ln_repro.system.gpu import Gpu
 from tests.examples import experiment
 
 NONE, OLD, NEW = Gpu(None, False), Gpu("Old GPU", False), Gpu("New GPU", True)
@@ -24,7 +25,7 @@ NONE, OLD, NEW = Gpu(None, False), Gpu("Old GPU", False), Gpu("New GPU", True)
     ],
 )
 def test_precision_is_settled(monkeypatch, gpu, wanted, asked, settled):
-    monkeypatch.setattr(device, "gpu", lambda: gpu)
+    monkeypatch.setattr(gpus, "default", lambda: gpu)
     assert resolve_precision(experiment(train__device=wanted, precision=asked)).precision == settled
 
 
@@ -37,18 +38,18 @@ def test_precision_is_settled(monkeypatch, gpu, wanted, asked, settled):
     ],
 )
 def test_what_the_machine_lacks_is_one_line(monkeypatch, gpu, wanted, asked, message):
-    monkeypatch.setattr(device, "gpu", lambda: gpu)
+    monkeypatch.setattr(gpus, "default", lambda: gpu)
     with pytest.raises(UserError, match=f"^{message}"):
         resolve_precision(experiment(train__device=wanted, precision=asked))
 
 
 def test_a_gpu_that_torch_cannot_use_is_one_line_and_not_the_cpu_in_silence(monkeypatch, tmp_path):
-    monkeypatch.setattr(device, "DEV", tmp_path)
-    assert device.gpu.__wrapped__() == NONE  # without a driver
+    monkeypatch.setattr(gpus, "DEV", tmp_path)
+    assert gpus.default.__wrapped__() == NONE  # without a driver
     (tmp_path / "nvidia0").touch()
-    assert device.gpu.__wrapped__() == NONE  # CUDA_VISIBLE_DEVICES hides all GPUs
+    assert gpus.default.__wrapped__() == NONE  # CUDA_VISIBLE_DEVICES hides all GPUs
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "99")
-    monkeypatch.setattr(device, "gpu", device.gpu.__wrapped__)
+    monkeypatch.setattr(gpus, "default", gpus.default.__wrapped__)
     assert resolve_precision(experiment(train__device="cpu")).precision == "fp32"
     with pytest.raises(UserError, match=r"nvidia0 exists, but [^\n]*; install a torch .* or use train.device=cpu$"):
         resolve_precision(experiment())

@@ -1,0 +1,68 @@
+"""The settings with which the run of a record is repeated."""
+
+from pathlib import Path
+from typing import Any
+
+from ln_repro.errors import UserError
+from ln_repro.experiment.compose import compose, experiments
+from ln_repro.experiment.settings import build
+from ln_repro.records.record import experiment_of
+
+FREE = (
+    "data.source", "data.train", "data.valid", "data.test", "data.checksum", "norm.file", "start", "rerun", "tracker",
+    "paths",
+)  # fmt: skip
+"""Settings that a record does not contain and that may be given on the command line."""
+CUTS = ("train.max_epoch", "train.max_update")
+FOLDER = "reproduced"
+"""Subfolder of `paths.runs`, which may also contain the original run."""
+
+
+def again(record: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
+    """Return the settings of a record, with the paths and limits that the command line gives."""
+    keys = [override.partition("=")[0] for override in overrides]
+    if fixed := [key for key in keys if not {key, key.partition(".")[0]} & {*FREE, *CUTS}]:
+        raise UserError(f"reproduce: {', '.join(fixed)}: fixed by the record; only {', '.join((*FREE, *CUTS))} are not")
+    settings = experiment_of(record).model_dump(mode="json")
+    overrides = with_checked_scheme(settings, record["id"], overrides)
+    tracker = [] if "tracker" in keys else ["tracker=none"]  # the original run may be tracked under the same id
+    given = compose([f"exp={next(iter(experiments()))}", *tracker, *overrides])
+    settings["stop_on_divergence"] = False  # the rule may have changed since; repeat the same number of updates
+    if record["environment"]["device"] == "cpu":
+        settings["train"]["device"] = "cpu"
+    settings |= {key: given[key] for key in ("tracker", "paths", *({"start", "rerun"} & {*keys}))}
+    for section, name in (key.split(".") for key in keys if key.startswith(("data.", "train."))):
+        settings[section] = {**settings[section], name: given[section][name]}
+    cuts = {*CUTS} & {*keys}
+    if cuts:
+        settings["eval"] = {**settings["eval"], "average": 0}  # the epochs to average may be cut off
+    experiment = build(settings)  # refuses values of the wrong type
+    for key in cuts:
+        name = key.partition(".")[2]
+        length = getattr(experiment.train, name)
+        whole = record["updates"] if name == "max_update" else len(record["epochs"])
+        if length is None or length > whole:
+            raise UserError(f"{key}: can only cut the run short, to {whole} at most")
+        if settings["schedule"]["decay"] == "linear":
+            raise UserError(f"{key}: cannot be changed: the learning rate falls linearly to the end of training")
+    settings["paths"]["runs"] = str(experiment.paths.runs / FOLDER)
+    return settings
+
+
+def with_checked_scheme(settings: dict[str, Any], id: str, overrides: list[str]) -> list[str]:
+    """Return the overrides without ``norm.file``, after a check that this file contains the record's own scheme.
+
+    The record may be somebody else's, so its code is executed only if the user has it in a file.
+    """
+    given = dict(override.partition("=")[::2] for override in overrides).get("norm.file")
+    text = (settings["norm_file"] or {"text": None})["text"]
+    if given and not Path(given).is_file():
+        raise UserError(f"norm.file: {given}: no such file")
+    if (Path(given).read_text(encoding="utf-8", errors="replace") if given else None) != text:
+        raise UserError(
+            "norm.file: the record has no scheme of its own; leave it out" if text is None else
+            f"norm.file: {given} is not the code of {id} (settings.norm_file.text in its record)" if given else
+            f"reproduce: {id} has a scheme of its own, whose code would be executed; read it "
+            "(settings.norm_file.text in its record), save it to a file and give norm.file=FILE"
+        )  # fmt: skip
+    return [override for override in overrides if not override.startswith("norm.file=")]
