@@ -115,7 +115,7 @@ def stock_arguments(experiment: Experiment, corpus: Path, folder: Path) -> list[
         "--num-workers", 0, "--distributed-world-size", 1, "--log-interval", WARM_UP, "--log-format", "json",
         "--save-dir", folder, "--no-save", "--disable-validation",
         *(["--cpu"] if train.device == "cpu" else []),
-        *(["--fp16"] if experiment.precision in ("bf16", "fp16") else []),
+        *(["--fp16"] if experiment.precision == "bf16" else []),
     ]]  # fmt: skip
 
 

@@ -57,9 +57,7 @@ class Probing:
                 yield {"name": kind, "values": values, "batches": len(self.samples)}
 
     def _gradients(self) -> dict[str, Any]:
-        scaler = self.trainer.optimizer.scaler
-        scale = None if scaler is None else scaler.loss_scale
-        return probe(self.trainer.get_criterion(), self.trainer.get_model(), self.samples, scale)
+        return probe(self.trainer.get_criterion(), self.trainer.get_model(), self.samples)
 
     def _changes(self) -> dict[str, Any]:
         before, self.before = self.before, []

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from fairseq import utils
-from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
 from fairseq.trainer import Trainer
 from torch import distributed
 
@@ -17,16 +16,9 @@ from ln_repro.engine.plugin.optimizers import gradients
 from ln_repro.engine.plugin.schedules import split
 from ln_repro.errors import LnReproError
 
-FIRST_LOSS_SCALE = 2.0**7
-LOSS_SCALE_WINDOW = 2**14
-"""Updates without an overflow after which fp16's loss scale doubles (both are fairseq's)."""
 STREAMS_APART = 2**32 + 2_654_435_769
 """Difference between the dropout seeds of an update's mini-batches, larger than any seed plus update. Only the low 32
 bits, 2^32 times the golden ratio, matter to a CPU's generator: multiples up to 1000 differ by over 10^6 modulo 2^32."""
-UNDERFLOW = (
-    "fp16: the loss scale has fallen to its minimum at update {update}, a limit of fp16 and not a divergence; "
-    "use precision=bf16 or precision=fp32"
-)
 logger = logging.getLogger(__name__)
 
 
@@ -68,37 +60,24 @@ def counted(log: Mapping[str, Any], ignored: bool) -> dict[str, Any]:
 
 
 class StrictTrainer(Trainer):
-    """fairseq's trainer, with an update that does not synchronise with the device, except in fp16."""
+    """fairseq's trainer, with an update that does not synchronise with the device."""
 
     @property
     def use_distributed_wrapper(self) -> bool:
         """Return False: `update` adds up the gradients, not a wrapper of the model."""
         return False
 
-    def update(self, samples: list[Any]) -> Update | None:
+    def update(self, samples: list[Any]) -> Update:
         """Update the parameters from mini-batches, like fairseq's ``train_step``, but without reading losses and norm.
 
-        fairseq reads them after every update, which waits for the device. In fp16 the norm has to be read, because the
-        loss scale depends on it.
-
-        Returns:
-            The metrics, to be read later, or None if the gradient overflowed in fp16 and the update was skipped.
-
-        Raises:
-            LnReproError: the loss scale of fp16 is at its minimum.
+        fairseq reads them after every update, which waits for the device. Return the metrics, to be read later.
         """
         lr, seed = self.get_lr(), self.cfg.common.seed + self.get_num_updates()
         self.zero_grad()
         samples = seeded(samples, seed, self.data_parallel_rank, self.data_parallel_world_size)
         logs, per_token = self._add_up_gradients(samples)
         self.optimizer.multiply_grads(per_token)
-        try:
-            gnorm = self.clip_grad_norm(self.cfg.optimization.clip_norm)
-        except OverflowError as error:
-            logger.info(f"gradient overflow, skipping this update: {error}")
-            return None
-        except FloatingPointError as error:
-            raise LnReproError(UNDERFLOW.format(update=self.get_num_updates())) from error
+        gnorm = self.clip_grad_norm(self.cfg.optimization.clip_norm)
         self.optimizer.step()
         model = self.get_model()
         model.stacks["encoder"].scheme.constrain(model.modules())
@@ -138,9 +117,8 @@ class StrictTrainer(Trainer):
         return logs if self.data_parallel_world_size == 1 else [sums_over_processes(logs, self.device)]
 
     def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
-        """Save a checkpoint that includes the number of processes and the state of the loss scaler."""
-        scaler = vars(self.optimizer.scaler) if self.optimizer.scaler else {}
-        extra_state = {**extra_state, "processes": self.data_parallel_world_size, "scaler": scaler}
+        """Save a checkpoint that includes the number of processes."""
+        extra_state = {**extra_state, "processes": self.data_parallel_world_size}
         self.consolidate_optimizer()
         super().save_checkpoint(filename, extra_state)
 
@@ -163,8 +141,6 @@ class StrictTrainer(Trainer):
             position = extra["train_iterator"]
             batches = position["iterations_in_epoch"] * extra.get("processes", 1)
             position["iterations_in_epoch"] = batches // self.data_parallel_world_size
-            if self.optimizer.scaler:
-                vars(self.optimizer.scaler).update(extra.get("scaler", {}))
         return extra
 
     @property
@@ -181,6 +157,3 @@ class StrictTrainer(Trainer):
         if self.cfg.optimizer.equal_layer_norms:
             stacks = self.get_model().stacks.values()
             self._optimizer.layers = [[*layer.parameters()] for stack in stacks for layer in stack.layers]
-        if self.cfg.task.precision == "fp16":
-            window = LOSS_SCALE_WINDOW // self.data_parallel_world_size // self.cfg.optimization.update_freq[0]
-            self._optimizer.scaler = DynamicLossScaler(FIRST_LOSS_SCALE, scale_window=max(window, 1))

@@ -172,16 +172,14 @@ class Loop:
     def _update(self, samples: list[Any]) -> None:
         """Update the parameters, then write the events and checkpoints that are due; only these wait for the device."""
         self.probing.begin_update(self.update + 1)
-        update = self.trainer.update(samples)
-        if update:  # None if it overflowed in fp16
-            self.metrics.unread.append(update)
+        self.metrics.unread.append(self.trainer.update(samples))
         at_end = not self.updates_left.has_next() or self.finished
         due = self.group.any(bool(self.stop) or time.monotonic() - self.saved > 60 * self.cfg.task.save_minutes)
         stop = due and self.group.any(bool(self.stop))
         every = self.cfg.checkpoint.save_interval_updates or math.inf
-        save = due or (update is not None and self.update % every == 0)
+        save = due or self.update % every == 0
         report = save or at_end or self.update % self.cfg.common.log_interval == 0
-        probe = update is not None and self.probing.due(self.update)
+        probe = self.probing.due(self.update)
         if report or probe:
             self.metrics.flush(self.group)
         if report and self.update > self.opened_at:

@@ -16,10 +16,8 @@ def resolve_precision(experiment: Experiment) -> Experiment:
         raise UserError(f"train.device: {here.problem}; {gpu.REMEDY}")
     if device == "cuda" and here.name is None:
         raise UserError("train.device: torch finds no GPU (see ln-repro doctor); use train.device=cpu")
-    if precision == "fp16" and here.name is None:
-        raise UserError("precision: fp16 needs a GPU; use fp32 or bf16")
     if precision == "bf16" and here.name is not None and not here.bf16:
-        raise UserError(f"precision: {here.name} does not support bf16; use fp32 or fp16")
+        raise UserError(f"precision: {here.name} does not support bf16; use fp32")
     return with_precision(experiment)
 
 

@@ -169,7 +169,7 @@ class Experiment(Section):
     norm_file: OwnNorm | None = None
     init: Annotated[Literal["xavier_legacy", "xavier", "theory", "fairseq"], NOT_IN_ARM]
     lr: Annotated[Positive, NOT_IN_ARM]
-    precision: Annotated[Literal["auto", "fp32", "bf16", "fp16"], NOT_IN_ARM]
+    precision: Annotated[Literal["auto", "fp32", "bf16"], NOT_IN_ARM]
     """`auto` is resolved before the id is computed (`ln_repro.experiment.precision`)."""
     data: Annotated[Data, NOT_IN_ID]
     """The id contains the fingerprint of the prepared corpus instead."""

@@ -181,7 +181,7 @@ def test_experiments_of_ones_own_are_run_listed_shown_and_swept(own, runs, call)
     _, *planned = said(f"sweep {grid} --dry-run").splitlines()
     assert len(planned) == 2 and all(line.endswith("lr=0.001 '--config-dir=my own=1'") for line in planned)
     assert "mine_preln_warm" in said(f"status {grid}")
-    for line in (f"cancel {grid}", f"cancel {grid} precision=fp16"):  # a login node needs no GPU that can do it
+    for line in (f"cancel {grid}", f"cancel {grid} precision=bf16"):  # a login node needs no GPU that can do it
         assert said(line).endswith("running sweeps skip those that they have not started\n")
     assert "data.name: input should be" in said("data verify data=my_corpus", 2)
     assert call("run", "exp=mine_postln_warm")[0] == 2  # found only where it is asked for

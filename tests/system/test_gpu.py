@@ -20,7 +20,6 @@ NONE, OLD, NEW = Gpu(None, False), Gpu("Old GPU", False), Gpu("New GPU", True)
         (OLD, "auto", "auto", "fp32"),
         (NEW, "auto", "auto", "bf16"),
         (NEW, "cpu", "auto", "fp32"),
-        (OLD, "cuda", "fp16", "fp16"),
         (NONE, "auto", "bf16", "bf16"),
     ],
 )
@@ -33,8 +32,7 @@ def test_precision_is_settled(monkeypatch, gpu, wanted, asked, settled):
     ("gpu", "wanted", "asked", "message"),
     [
         (NONE, "cuda", "auto", "train.device: torch finds no GPU"),
-        (NONE, "auto", "fp16", "precision: fp16 needs a GPU; use fp32 or bf16"),
-        (OLD, "auto", "bf16", "precision: Old GPU does not support bf16; use fp32 or fp16"),
+        (OLD, "auto", "bf16", "precision: Old GPU does not support bf16; use fp32"),
     ],
 )
 def test_what_the_machine_lacks_is_one_line(monkeypatch, gpu, wanted, asked, message):

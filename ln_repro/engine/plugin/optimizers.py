@@ -9,7 +9,6 @@ from typing import Any, List  # noqa: UP035 - fairseq reads the annotation as te
 import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer, register_optimizer
-from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
 from omegaconf import II
 from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm, parameters_to_vector
@@ -66,33 +65,17 @@ def cap_changes(matrices: list[Tensor], before: list[Tensor], most: float) -> No
 class TorchOptimizer(FairseqOptimizer):
     """An optimizer of torch with fairseq's interface."""
 
-    scaler: DynamicLossScaler | None = None
-    """Loss scaler of fp16, which keeps gradients from underflowing."""
     layers: Sequence[Sequence[Tensor]] = ()
     """The parameters of each layer, if their gradients are to be scaled to the same norm."""
-
-    def backward(self, loss: Tensor) -> None:
-        """Accumulate the gradients of ``loss`` times the loss scale."""
-        super().backward(loss if self.scaler is None else self.scaler.scale(loss))
 
     def multiply_grads(self, c: Tensor | float) -> None:
         torch._foreach_mul_(gradients(self.params), c)
 
     def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Any = None) -> Tensor:
-        """Undo the loss scale, clip the gradients (0: do not clip) and return their norm; then equalise the layers.
-
-        Raises:
-            OverflowError: the loss scale was too large and has been reduced.
-            FloatingPointError: the loss scale is at its minimum.
-        """
-        if self.scaler is not None:
-            self.multiply_grads(1 / self.scaler.loss_scale)
+        """Clip the gradients (0: do not clip) and return their norm before; then equalise the layers."""
         norm = get_total_norm(gradients(self.params))
         if max_norm > 0:
             clip_grads_with_norm_(self.params, max_norm, norm)
-        if self.scaler is not None:
-            self.scaler.check_overflow(float(norm))
-            self.scaler.update()
         if self.layers:
             equalise([gradients(layer) for layer in self.layers])
         return norm

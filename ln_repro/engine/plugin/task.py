@@ -23,7 +23,7 @@ MASK = "<mask>"
 class LnTaskConfig(FairseqDataclass):
     """Precision, divergence rule, checkpoints and probes."""
 
-    precision: str = "fp32"  # fp32, or bf16, fp16 with fp32 parameters
+    precision: str = "fp32"  # fp32, or bf16 with fp32 parameters
     divergence_updates: int = 0  # updates between the validations that the rule compares; 0: no rule
     unigram_bits: float = math.inf  # entropy of the training targets, for that rule
     save_minutes: float = 10.0  # maximum minutes between two checkpoints

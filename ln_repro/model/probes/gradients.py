@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -32,9 +31,7 @@ def layer_weights(**stacks: Stack) -> Weights:
     return found
 
 
-def gradient_norms(
-    weights: Weights, losses: Sequence[Callable[[], Tensor]], scales: Sequence[float] = ()
-) -> dict[str, Norms]:
+def gradient_norms(weights: Weights, losses: Sequence[Callable[[], Tensor]]) -> dict[str, Norms]:
     """Return norms for each kind of weight and layer.
 
     ``norm_of_mean`` is the paper's, the Frobenius norm of the gradient averaged over mini-batches; ``mean_of_norms`` is
@@ -44,15 +41,12 @@ def gradient_norms(
     Args:
         weights: as returned by `layer_weights`.
         losses: a function for each mini-batch that returns its mean loss per target token, in nats.
-        scales: factors that the losses are scaled by; their gradients are divided by them.
     """
     of_all = [weight for of_kind in weights.values() for weight in of_kind]
     total = [torch.zeros_like(weight) for weight in of_all]
     norms, squares = ([torch.zeros((), device=weight.device) for weight in of_all] for _ in range(2))
-    for loss, scale in zip_longest(losses, scales):
+    for loss in losses:
         gradients = torch.autograd.grad(loss(), of_all)
-        if scale is not None:
-            gradients = torch._foreach_div(gradients, scale)
         torch._foreach_add_(total, gradients)
         of_batch = torch._foreach_norm(gradients)
         torch._foreach_add_(norms, of_batch)
@@ -72,21 +66,17 @@ def by_layer(weights: Weights, values: Tensor) -> Norms:
     return {name: [flat.pop(0) for _ in of_kind] for name, of_kind in weights.items()}
 
 
-def probe(
-    criterion: Any, model: Any, samples: Sequence[dict[str, Any]], loss_scale: float | None = None
-) -> dict[str, Norms]:
+def probe(criterion: Any, model: Any, samples: Sequence[dict[str, Any]]) -> dict[str, Norms]:
     """Return the `gradient_norms` of a model over mini-batches, with dropout.
 
     The parameters and their accumulated gradients do not change. The generator of random numbers is seeded, as it is
-    for every mini-batch of training. ``loss_scale`` is that of fp16, in which the gradients of a mean would underflow;
-    the norms are those of the unscaled loss.
+    for every mini-batch of training.
     """
-    weights = layer_weights(**model.stacks)
 
     def loss(number: int, sample: dict[str, Any]) -> Tensor:
         torch.manual_seed(number)
         total, tokens, _ = criterion(model, sample)
-        return total * loss_scale if loss_scale else total / max(tokens, 1)
+        return total / max(tokens, 1)
 
-    scales = [loss_scale * max(sample["ntokens"], 1) for sample in samples] if loss_scale else []
-    return gradient_norms(weights, [partial(loss, *numbered) for numbered in enumerate(samples, 1)], scales)
+    losses = [partial(loss, *numbered) for numbered in enumerate(samples, 1)]
+    return gradient_norms(layer_weights(**model.stacks), losses)
