@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -9,6 +10,7 @@ import torch
 from ln_repro.records.events import end_of_torn_line
 from ln_repro.system.pool import apply
 from ln_repro.theory.plan import MEASURES
+from ln_repro.theory.real import initial
 from ln_repro.theory.unit import Measured, Measurement, Unit
 from ln_repro.version import NUMERICS
 
@@ -22,10 +24,11 @@ def measure(units: Sequence[Unit], kept: Path, progress: Callable[[int], None]) 
     """
     results = read(kept)
     missing = [unit for unit in units if unit.key not in results]
+    groups = by_start(missing)
     with kept.open("a+b") as file:
         progress(len(units) - len(missing))
         file.write(end_of_torn_line(file))
-        for unit, result in zip(missing, apply(run_unit, missing, several=True), strict=True):
+        for unit, result in zip(chain(*groups), chain.from_iterable(apply(run, groups, several=True)), strict=True):
             results[unit.key] = result
             line = json.dumps({"unit": unit.key, "numerics": NUMERICS, "found": result}) + "\n"
             file.write(line.encode())
@@ -34,10 +37,23 @@ def measure(units: Sequence[Unit], kept: Path, progress: Callable[[int], None]) 
     return [(unit, results[unit.key]) for unit in units]
 
 
-def run_unit(unit: Unit) -> Measurement:
-    """Return the measurement of a unit, computed by one thread."""
+def by_start(units: Sequence[Unit]) -> list[list[Unit]]:
+    """Return units in groups whose Transformers start from the same parameters; others are alone."""
+    groups: dict[object, list[Unit]] = {}
+    for unit in units:
+        shared = {name: value for name, value in unit.settings.items() if name not in ("norm", "batches")}
+        start = (unit.seed, *shared.items()) if unit.what.startswith("real") else unit.key
+        groups.setdefault(start, []).append(unit)
+    return [*groups.values()]
+
+
+def run(units: Sequence[Unit]) -> list[Measurement]:
+    """Return the measurements of a group of units, computed by one thread."""
     torch.set_num_threads(1)
-    return MEASURES[unit.what](unit)
+    try:
+        return [MEASURES[unit.what](unit) for unit in units]
+    finally:
+        initial.cache_clear()
 
 
 def instructions() -> str:

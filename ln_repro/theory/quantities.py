@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from scipy.stats import spearmanr
-
 from ln_repro.claims.intervals import exponent, slope
 from ln_repro.theory import lemmas
 from ln_repro.theory.unit import Measured, Measurement, Unit
@@ -67,6 +65,8 @@ def spread(curve: Curve) -> float:
 
 def order(curve: Curve) -> float:
     """Return Spearman's rank correlation with the number of the layer; 0 if all values are equal."""
+    from scipy.stats import spearmanr  # takes half a second, which the processes that measure need not spend
+
     return float(spearmanr(range(len(curve)), curve).statistic) if len(set(curve)) > 1 else 0.0
 
 

@@ -5,13 +5,14 @@ per target token in nats, with label smoothing 0.1.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from ln_repro.model import init
 from ln_repro.model.layers import DecoderLayer, EncoderLayer, Shape, Stack, TokenEmbedding
@@ -42,23 +43,33 @@ class Setting:
     length: int = 24  # tokens of a sentence, with ``</s>``
 
 
-class Transformer(nn.Module):
-    """The model of `ln_repro.engine.plugin.model` without fairseq's interfaces, initialised from ``seed``."""
+class WithoutDraws(TorchFunctionMode):
+    """Lets constructors leave matrices as they are, since `init.initialise` draws them, which takes as long."""
 
-    def __init__(self, setting: Setting, seed: int) -> None:
+    def __torch_function__(self, function: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function in (nn.init.kaiming_uniform_, nn.init.uniform_, nn.init.normal_):
+            return kwargs["tensor"]
+        return function(*args, **kwargs or {})
+
+
+class Transformer(nn.Module):
+    """The model of `ln_repro.engine.plugin.model` without fairseq's interfaces, initialised from ``seed``, if given."""
+
+    def __init__(self, setting: Setting, seed: int | None) -> None:
         super().__init__()
         self.setting = setting
         shape = Shape(setting.norm, setting.layers, setting.width, setting.ffn, setting.heads, setting.dropout)
-        matrices = [nn.Embedding(setting.vocabulary, setting.width, PAD) for _ in range(1 if setting.tied else 2)]
-        self.source = TokenEmbedding(matrices[0], setting.dropout)
-        self.target = TokenEmbedding(matrices[-1], setting.dropout)
-        self.encoder = Stack(EncoderLayer, shape)
-        self.decoder = Stack(DecoderLayer, shape)
-        self.projection = nn.Linear(setting.width, setting.vocabulary, bias=False)
+        with WithoutDraws():
+            matrices = [nn.Embedding(setting.vocabulary, setting.width, PAD) for _ in range(1 if setting.tied else 2)]
+            self.source = TokenEmbedding(matrices[0], setting.dropout)
+            self.target = TokenEmbedding(matrices[-1], setting.dropout)
+            self.encoder = Stack(EncoderLayer, shape)
+            self.decoder = Stack(DecoderLayer, shape)
+            self.projection = nn.Linear(setting.width, setting.vocabulary, bias=False)
         if setting.tied:
             self.projection.weight = matrices[0].weight
-        torch.manual_seed(seed)
-        with torch.no_grad():
+        if seed is not None:
+            torch.manual_seed(seed)
             init.initialise(matrices, [self.encoder, self.decoder], self.projection, setting.init)
 
     def states(self, source: Tensor, target: Tensor) -> Tensor:
@@ -88,8 +99,20 @@ def zipf_batches(setting: Setting, seed: int) -> Iterator[tuple[Tensor, Tensor]]
         yield source, target
 
 
+@lru_cache(maxsize=1)
+def initial(setting: Setting, seed: int) -> tuple[dict[str, Tensor], Tensor]:
+    """Return the initial parameters, and the state of torch's generator after they were drawn."""
+    return Transformer(setting, seed).state_dict(), torch.get_rng_state()
+
+
 def model_of(unit: Unit) -> Transformer:
-    return Transformer(Setting(**unit.settings), unit.seed)
+    """Return the model of a unit; Post-LN's and Pre-LN's start from the same parameters, which are drawn once."""
+    setting = Setting(**unit.settings)
+    parameters, state = initial(replace(setting, norm="postln", batches=0), unit.seed)
+    model = Transformer(setting, None)
+    model.load_state_dict(parameters, strict=False, assign=True)  # only Pre-LN has final norms
+    torch.set_rng_state(state)
+    return model
 
 
 def real_gradients(unit: Unit) -> Measurement:

@@ -1,6 +1,7 @@
 """Measurements of Transformers at initialisation, and verdicts that change when the model is broken."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -49,6 +50,31 @@ def test_gradients_are_those_of_the_mean_over_mini_batches() -> None:
         assert measured["norm_of_mean"]["decoder.w2"][number] == pytest.approx(float(layer.ffn.fc2.weight.grad.norm()))  # type: ignore[union-attr, operator, arg-type]
     for name, norms in measured["norm_of_mean"].items():
         assert all(a <= b * 1.0001 for a, b in zip(norms, measured["mean_of_norms"][name], strict=True))
+
+
+@pytest.mark.parametrize("init", ["xavier", "fairseq"])
+def test_models_that_share_their_initial_parameters_are_as_if_each_drew_its_own(init: str) -> None:
+    real.initial.cache_clear()
+    for norm, batches in (("preln", 2), ("postln", 2), ("preln", 1)):
+        made = Unit.of(
+            "real_gradients", 3, **{**GRADIENTS, "norm": norm, "layers": 2, "init": init, "batches": batches}
+        )
+        model, dropped = real.model_of(made), torch.rand(4)
+        alone = Transformer(Setting(**made.settings), 3)
+        assert torch.rand(4).equal(dropped)
+        torch.testing.assert_close(dict(model.named_parameters()), dict(alone.named_parameters()), rtol=0, atol=0)
+    assert real.initial.cache_info().misses == 1
+
+
+def test_constructors_draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They need not, because every matrix is initialised afterwards: without WithoutDraws, the model is the same."""
+    setting = Setting("preln", 2, **{**SMALL, "width": 32, "ffn": 64})
+    before = torch.get_rng_state()
+    Transformer(setting, None)
+    assert torch.get_rng_state().equal(before)
+    found = Transformer(setting, 3).state_dict()
+    monkeypatch.setattr(real, "WithoutDraws", nullcontext)
+    torch.testing.assert_close(found, Transformer(setting, 3).state_dict(), rtol=0, atol=0)
 
 
 def gradients() -> Measured:
