@@ -1,5 +1,6 @@
 """The settings of a corpus."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -9,6 +10,11 @@ from ln_repro.experiment.validation import Natural, Section
 
 Language = Annotated[str, Field(pattern=r"^[^/\s]+$")]
 """The code of a language, the last part of a file's name."""
+
+
+def base_code(language: Language) -> str:
+    """Return the code of a language without region and script, in lower case: ``de`` for ``DE`` and ``de_AT``."""
+    return re.split("[-_]", language)[0].lower()
 
 
 class Data(Section):
