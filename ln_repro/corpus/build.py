@@ -24,8 +24,9 @@ from ln_repro.corpus.ngram import entropies
 from ln_repro.corpus.prepared import MANIFEST, Prepared, describe
 from ln_repro.corpus.shards import Shard
 from ln_repro.corpus.text import Pair
+from ln_repro.corpus.tokenise import LANGUAGES
 from ln_repro.errors import UserError
-from ln_repro.experiment.data import Data
+from ln_repro.experiment.data import Data, base_code
 from ln_repro.experiment.tasks import LABELLED
 from ln_repro.system.files import write_atomically
 from ln_repro.system.pool import Result, apply
@@ -105,6 +106,9 @@ class Build:
             for split, count in sorted(self.counts.items(), key=lambda item: item[0] == "train")  # train last
             for first in range(0, count, shards.SIZE)
         ]
+        for lang in dict.fromkeys(self.corpus.sides(self.data).values()):
+            if base_code(lang) not in LANGUAGES:
+                self.report(f"{self.corpus.name}: no tokeniser rules are known for {lang}: those of English are used")
         for _ in self._over(shards.tokenise, self._raw(), "tokenising"):
             pass
         if not self.data.only:
