@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ln_repro.errors import UserError
-from ln_repro.experiment.named import register, registered
+from ln_repro.experiment.named import register, registered, yaml_files
 from ln_repro.system.paths import CHECKOUT, PACKAGE
 
 if TYPE_CHECKING:
@@ -32,17 +32,10 @@ def search_also(folder: Path | None) -> None:
 
 @cache
 def _prepare() -> None:
-    """Register the plugin that makes Hydra search the user's folder first."""
-    from hydra.core.config_search_path import ConfigSearchPath
-    from hydra.core.plugins import Plugins
-    from hydra.plugins.search_path_plugin import SearchPathPlugin
+    """Register the plugins that make Hydra search the user's folder first."""
+    from ln_repro.experiment.hydra_plugins import register_plugins
 
-    class OwnFolder(SearchPathPlugin):
-        def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-            if _own:
-                search_path.prepend("--config-dir", f"file://{_own}", "main")
-
-    Plugins.instance().register(OwnFolder)
+    register_plugins(lambda: _own)
     logging.raiseExceptions = False  # Hydra prints by logging, which would print a traceback for a closed pipe
 
 
@@ -71,7 +64,7 @@ def hydra_app() -> Iterator[Any]:
 def _files(group: str) -> dict[str, Path]:
     """Return the files of a group by name; the user's own take precedence."""
     folders = [CONF, _own] if _own else [CONF]
-    files = {path.stem: path for folder in folders for path in (folder / group).glob("*.yaml")}
+    files = {path.stem: path for folder in folders for path in yaml_files(folder / group)}
     return dict(sorted(files.items()))
 
 
@@ -81,7 +74,7 @@ def experiments() -> dict[str, str]:
     files = {name: arms[arm] for name, (_, arm) in registered(CONF).items()} | _files("exp")
     descriptions = {}
     for name, path in sorted(files.items()):
-        lines = path.read_text("utf-8", errors="replace").splitlines()
+        lines = path.read_text("utf-8-sig", errors="replace").splitlines()
         comments = [line[2:] for line in lines if line.startswith("# ") and not line.startswith("# @package")]
         descriptions[name] = comments[-1] if comments else ""
     return descriptions
@@ -156,10 +149,12 @@ def _check_name(config: Any, overrides: Sequence[str]) -> None:
     """Raise `UserError` if an experiment's file does not set its own name, so that its runs would have another's."""
     from omegaconf import OmegaConf
 
-    name = dict(override.partition("=")[::2] for override in overrides).get("exp", "")
-    if (path := _files("exp").get(name)) and (OmegaConf.is_missing(config, "exp") or config.exp != name):
+    name = dict(override.partition("=")[::2] for override in overrides).get("exp", "").strip("'\"")
+    found = None if OmegaConf.is_missing(config, "exp") else config.exp
+    if (path := _files("exp").get(name)) and found != name:
+        quoted = f"'{name}'" if isinstance(found, bool | int | float) else name  # as YAML has read it
         raise UserError(
-            f"{path}: must contain `exp: {name}`, by which its runs are named, begin with `# @package _global_`, "
+            f"{path}: must contain `exp: {quoted}`, by which its runs are named, begin with `# @package _global_`, "
             "and have `- _self_` last in its defaults, if at all"
         )
 
@@ -281,4 +276,4 @@ def nearest(name: str, names: Sequence[str]) -> str:
 def sources() -> list[Path]:
     """Return the files on which the settings of named experiments depend: YAML files and code."""
     modules = ("data", "model", "named", "optimizer", "settings", "validation")
-    return [*CONF.rglob("*.yaml"), *(PACKAGE / "experiment" / f"{name}.py" for name in modules)]
+    return [*yaml_files(CONF, "**/*.yaml"), *(PACKAGE / "experiment" / f"{name}.py" for name in modules)]

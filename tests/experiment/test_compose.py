@@ -13,6 +13,7 @@ import pytest
 
 from ln_repro.errors import UserError
 from ln_repro.experiment.compose import CONF, compose, compose_all, expand, experiments, grid, search_also
+from ln_repro.experiment.named import registered
 from ln_repro.experiment.settings import Experiment, build
 
 GOLDEN = {  # how many experiments a setting has, and a hash of all that they are composed to
@@ -159,6 +160,43 @@ def test_ones_own_files_take_precedence_in_every_group(own):
     assert experiments()["toy_postln_warm"] == "My own."
     assert composed("exp=toy_preln_nowarm", "norm=rezero").norm == "admin"
     assert grid("rates") == {"arms": ["preln_warm"]}
+
+
+def test_what_an_editor_leaves_beside_an_experiment_is_none(own):
+    write(own / "exp" / "mine.yaml", "# My own.", "defaults: [toy_preln_warm, _self_]", "exp: mine")
+    write(own / "exp" / ".mine.yaml", "# An unsaved one.", "exp: .mine")
+    (own / "exp" / ".#mine.yaml").symlink_to("user@host.12345:1700000000")
+    (own / "exp" / "old.yaml").mkdir()
+    write(own / "grid" / "short.yaml", "arms: [preln_warm]")
+    (own / "grid" / ".#short.yaml").symlink_to("user@host.12345:1700000000")
+    assert set(experiments()) - {"mine"} == set(registered(CONF))
+    assert grid("short") == {"arms": ["preln_warm"]}
+    assert expand(["exp=glob(*mine*)"]) == [["exp=mine"]]
+
+
+def test_an_editors_lock_beside_our_own_files_is_no_setting(tmp_path):
+    for group in ("setting", "arm"):
+        (tmp_path / group).mkdir()
+        (tmp_path / group / ".#toy.yaml").symlink_to("user@host.12345:1700000000")
+    assert registered(tmp_path) == {}
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(own):
+    write(own / "exp" / "mine.yaml", "# My own.", "defaults: [toy_preln_warm, _self_]", "exp: mine", "seed: 7")
+    plain = compose(["exp=mine"])
+    file = own / "exp" / "mine.yaml"
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\r\n"))
+    assert compose(["exp=mine"]) == plain and experiments()["mine"] == "My own."
+
+
+@pytest.mark.parametrize("name", ["on", "no", "Yes", "12"])
+def test_a_name_that_yaml_reads_as_something_else_needs_quotes(name, own):
+    file, chosen = own / "exp" / f"{name}.yaml", f"exp='{name}'"
+    write(file, "defaults: [toy_preln_warm, _self_]", f"exp: {name}")
+    with pytest.raises(UserError, match=f"must contain `exp: '{name}'`, "):
+        compose([chosen])
+    write(file, "defaults: [toy_preln_warm, _self_]", f"exp: '{name}'")
+    assert composed(chosen).exp == name
 
 
 def test_a_file_of_ones_own_that_cannot_be_used_is_one_line(own):
