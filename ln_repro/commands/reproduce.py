@@ -3,7 +3,6 @@
 import argparse
 import difflib
 import textwrap
-from pathlib import Path
 from typing import Any
 
 from ln_repro.commands.messages import say
@@ -17,6 +16,7 @@ from ln_repro.records.run_dir import RunFolder
 from ln_repro.report.reproduction import DIFFERENT, compare, differences
 from ln_repro.report.tables import markdown
 from ln_repro.runner.run import run
+from ln_repro.system.paths import expanded
 
 FREE = (
     "data.source", "data.train", "data.valid", "data.test", "data.checksum", "norm.file", "start", "rerun", "tracker",
@@ -90,9 +90,9 @@ def with_checked_scheme(settings: dict[str, Any], id: str, overrides: list[str])
     """
     given = dict(override.partition("=")[::2] for override in overrides).get("norm.file")
     text = (settings["norm_file"] or {"text": None})["text"]
-    if given and not Path(given).is_file():
+    if given and not expanded(given).is_file():
         raise UserError(f"norm.file: {given}: no such file")
-    if (Path(given).read_text(encoding="utf-8", errors="replace") if given else None) != text:
+    if (expanded(given).read_text(encoding="utf-8", errors="replace") if given else None) != text:
         raise UserError(
             "norm.file: the record has no scheme of its own; leave it out" if text is None else
             f"norm.file: {given} is not the code of {id} (experiment.norm_file.text in its record)" if given else

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ln_repro.errors import UserError
 from ln_repro.experiment.named import register, registered, yaml_files
-from ln_repro.system.paths import CHECKOUT, PACKAGE
+from ln_repro.system.paths import CHECKOUT, PACKAGE, expanded
 
 if TYPE_CHECKING:
     from ln_repro.experiment.settings import Experiment
@@ -100,7 +100,7 @@ def launcher(name: str, options: Sequence[str]) -> dict[str, Any]:
     from omegaconf import OmegaConf
 
     try:
-        files = [CONF / "hydra" / "launcher" / "slurm.yaml", *([] if name == "slurm" else [Path(name)])]
+        files = [CONF / "hydra" / "launcher" / "slurm.yaml", *([] if name == "slurm" else [expanded(name)])]
         content = _plain(OmegaConf.merge(*map(OmegaConf.load, files), OmegaConf.from_dotlist(list(options))))
     except FileNotFoundError:
         raise UserError(f"launcher: there is no file {name}") from None
@@ -176,7 +176,7 @@ def with_own_norm(overrides: Sequence[str]) -> list[str]:
         return list(overrides)
     if not given.get("norm.file") or not given.get("norm"):
         raise UserError("norm.file: give norm=NAME norm.file=PATH, a class and the Python file that defines it")
-    path = str(Path(given["norm.file"]).absolute()).replace("'", "\\'")
+    path = str(expanded(given["norm.file"]).absolute()).replace("'", "\\'")
     others = [override for override in overrides if override.partition("=")[0] not in ("norm", "norm.file")]
     return [*others, "norm=own", f"norm_file.name={given['norm']}", f"norm_file.path='{path}'"]
 
@@ -238,10 +238,17 @@ def _one_line(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "a file includes itself in its defaults; give it another name than the file it extends"
     if isinstance(error, OverrideParseException):
-        hint = "special characters need quotes inside quotes" if "=" in error.override else "an experiment is exp=NAME"
+        key, equals, value = error.override.partition("=")
+        hint = "special characters need quotes inside quotes" if equals else "an experiment is exp=NAME"
+        if value and not {*value} & {*"'\"`$!\\"}:  # nothing that the shell or Hydra would take for something else
+            hint += f""": "{key}='{value}'\""""
         return f"expected key=value, got {error.override!r} ({hint})"
     if text.startswith("Ambiguous value"):
-        return f"{text.split(chr(39))[1]}: several values need -m (--multirun)"
+        override = text.split("'")[1]
+        return (
+            f"{override}: expected one value; `ln-repro run -m` takes several, a sweep rates=A,B and arms=A,B; "
+            "otherwise, give one command for each"
+        )
     if isinstance(error, MissingConfigException) and error.options:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
         own = {"norm": " (norm.file=PATH gives a file of your own)", "exp": " (--config-dir=DIR adds DIR/exp)"}

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from ln_repro.errors import UserError
-from ln_repro.experiment.compose import CONF, compose, compose_all, expand, experiments, grid, search_also
+from ln_repro.experiment.compose import CONF, compose, compose_all, expand, experiments, grid, launcher, search_also
 from ln_repro.experiment.named import registered
 from ln_repro.experiment.settings import Experiment, build
+from ln_repro.system.paths import runs_folder
 
 GOLDEN = {  # how many experiments a setting has, and a hash of all that they are composed to
     "iwslt": (68, "73059e8c7414dbc1"), "tatoeba": (68, "357cae2f6e75c011"), "wmt": (68, "d6cf945461d9ab80"),
@@ -94,7 +95,9 @@ def test_every_file_of_a_group_can_be_chosen(group):
         ("lr", r"^expected key=value, got 'lr'"),
         ("setting=nope", r"^setting: there is no 'nope'; known: bert, iwslt"),
         ("lr=${nope}", r"'nope' not found"),
-        ("seed=1,2", r"^seed=1,2: several values need -m"),
+        ("seed=1,2", r"^seed=1,2: expected one value; `ln-repro run -m` takes several, a sweep rates=A,B and"),
+        ("data.source=~/a b", r"""^expected key=value, got .* quotes inside quotes: "data\.source='~/a b'"\)$"""),
+        ("data.source=a'b", r"^expected key=value, got .* \(special characters need quotes inside quotes\)$"),
         ("x" * 300 + "=1", r"too long|no such option"),
     ],
 )
@@ -211,6 +214,24 @@ def test_a_file_of_ones_own_that_cannot_be_used_is_one_line(own):
         with pytest.raises(UserError) as caught:
             compose([f"exp={name}"])
         assert str(caught.value).startswith(message) and "\\n" not in str(caught.value)
+
+
+def test_the_home_folder_is_a_tilde_in_every_path(own, monkeypatch):
+    monkeypatch.setenv("HOME", str(own))
+    (own / "norm.py").write_text("class Mine: ...\n")
+    (own / "slurm.yaml").write_text("timeout_min: 7\n")
+    splits = [f"data.{split}='~/{split}'" for split in ("train", "valid", "test", "source")]
+    found = composed("exp=toy_preln_nowarm", "data=files", *splits, "paths.runs='~/runs'", "paths.data='~'")
+    assert found.data.source == own / "source" and found.data.train == own / "train"
+    assert found.data.valid == own / "valid" and found.data.test == own / "test"
+    assert (found.paths.runs, found.paths.data) == (own / "runs", own)
+    assert composed("exp=toy_preln_nowarm", "norm=Mine", "norm.file=~/norm.py").norm_file.path == own / "norm.py"
+    assert launcher("~/slurm.yaml", [])["timeout_min"] == 7
+    monkeypatch.setenv("LN_REPRO_RUNS", "~/mine")
+    assert runs_folder() == composed("exp=toy_preln_nowarm").paths.runs == own / "mine"
+    (own / "file").touch()
+    with pytest.raises(UserError, match=f"^paths.runs: {own}/file is a file"):
+        composed("exp=toy_preln_nowarm", "paths.runs='~/file/below'")
 
 
 def test_an_error_inside_a_launched_job_is_not_called_a_wrong_override(empty_place):
