@@ -208,8 +208,12 @@ def launch(overrides: Sequence[str], job: Callable[[dict[str, Any]], None]) -> b
     failure: Exception | None = None
     with hydra_app() as app:
         given = [*overrides, "hydra.mode=MULTIRUN"]
-        if app.compose_config(PRIMARY, given, RunMode.MULTIRUN).hydra.runtime.choices["hydra/launcher"] == "basic":
+        config = app.compose_config(PRIMARY, given, RunMode.MULTIRUN).hydra
+        if config.runtime.choices["hydra/launcher"] == "basic":
             return False
+        if config.sweep.dir.startswith("~"):  # Hydra would make a folder of that name
+            folder = str(expanded(config.sweep.dir)).replace("'", "\\'")
+            given.append(f"hydra.sweep.dir='{folder}'")
         try:
             app.multirun(PRIMARY, lambda cfg: job(_plain(cfg)), given)
         except Exception as error:  # a job's own: not a mistake in the overrides, which have been composed above

@@ -226,8 +226,10 @@ def test_hydras_other_flags_print_too(call):
 def test_a_launcher_runs_the_jobs_and_returns_their_failure(own):
     """In processes of their own, which compose the experiment anew."""
     ran = command("run", "-m", "exp=mine_preln_warm", "hydra/launcher=submitit_local", "data=multi30k",
-                  "data.source=/nowhere", "tracker=none", "--config-dir", "my own=1")  # fmt: skip
+                  "data.source=/nowhere", "tracker=none", "--config-dir", "my own=1",
+                  LN_REPRO_RUNS="~/it's/runs", HOME=str(Path.cwd()))  # fmt: skip
     assert ran.returncode == 2 and ran.stderr.splitlines()[-1].startswith("ln-repro: data.source: /nowhere: ")
+    assert Path("it's", "runs", ".hydra").is_dir() and not Path("~").exists()
 
 
 def test_a_shell_completes_experiments(empty_place):
