@@ -6,11 +6,13 @@ try:
     import sys
     from collections.abc import Callable, Sequence
     from importlib import import_module
+    from io import TextIOWrapper
     from pathlib import Path
     from typing import Any
 
     from ln_repro.commands.messages import OneLineParser, own_folder, report_error, report_interruption
     from ln_repro.errors import UserError
+    from ln_repro.system.paths import expanded
     from ln_repro.system.signals import raise_on_stop_signals
     from ln_repro.version import __version__
 except KeyboardInterrupt:  # Ctrl-C before `main`
@@ -21,8 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     raise_on_stop_signals()
-    if sys.stdout is None:  # closed by the caller
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (open until the end)
+    _prepare_output()
     try:
         try:
             return _run_command(arguments)
@@ -35,6 +36,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except Exception as error:
         return report_error(error)
+
+
+def _prepare_output() -> None:
+    """Make standard output one that can be written to, and escape what its encoding lacks.
+
+    A width of 0, with which rich prints nothing, is forgotten.
+    """
+    if sys.stdout is None:  # closed by the caller
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (open until the end)
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+    for name in ("COLUMNS", "LINES"):
+        if os.environ.get(name) == "0":
+            del os.environ[name]
 
 
 def _run_command(arguments: list[str]) -> int:
@@ -120,7 +135,7 @@ def parser() -> argparse.ArgumentParser:
     tables = command("tables", "print claims, theory, arms and runs as tables", "report")
     tables.add_argument("--format", choices=["md", "csv", "latex", "json"], default="md")
     figures = command("figures", "draw the paper's figures and ours from the committed records", "report")
-    figures.add_argument("--out", type=Path, metavar="DIR", help="default: figures/ beside the records")
+    figures.add_argument("--out", type=expanded, metavar="DIR", help="default: figures/ beside the records")
     theory = command("theory", "check the paper's lemmas, theorem and figure 3, without training")
     theory.add_argument("--json", action="store_true", help="print JSON")
     theory.add_argument("--only", nargs="+", metavar="ID", help="only these findings, for example TH-6")
@@ -130,7 +145,9 @@ def parser() -> argparse.ArgumentParser:
         help="all widths, depths and initialisations: half an hour of CPU time instead of minutes",
     )
     theory.add_argument("--seeds", type=int, metavar="N", help="minimum number of seeds per measurement (default: 10)")
-    theory.add_argument("--out", type=Path, metavar="DIR", help="write theory.json (these findings alone) and figures/")
+    theory.add_argument(
+        "--out", type=expanded, metavar="DIR", help="write theory.json (these findings alone) and figures/"
+    )
     claims = command(
         "claims", "print one verdict per claim; with IDs, also its rule, records and what would resolve it", "report"
     )
@@ -161,7 +178,7 @@ def parser() -> argparse.ArgumentParser:
         help="data.source=PATH, paths.runs=DIR; train.max_epoch=N or train.max_update=N to cut it short",
     )
     for each in (tables, figures, claims, ranked, verify, collect, compare, reproduce):
-        each.add_argument("--records", type=Path, metavar="DIR", help="default: results/records of the checkout")
+        each.add_argument("--records", type=expanded, metavar="DIR", help="default: results/records of the checkout")
     sync = command("sync", "upload the events of runs to wandb; can be repeated safely")
     sync.add_argument("runs", nargs="*", metavar="RUN", help="run directories or ids; default: all")
     sync.add_argument("--follow", action="store_true", help="keep uploading a run until it has ended")

@@ -46,7 +46,7 @@ def verify_command(options: argparse.Namespace) -> int:
     if not kept.records and not problems:
         problems = [f"{folder}: it has no records"]
     print(f"{len(kept.runs)} records are valid; BLEU recomputed for {rescored['']}")
-    print(f"not recomputed for {rescored[None]}: no hypotheses, or the corpus is not prepared here")
+    print(f"not recomputed for {rescored[None]}: no hypotheses, or tokeniser or prepared corpus are not here")
     return complaints(problems)
 
 
@@ -65,11 +65,13 @@ def bleu_problem(record: Record, files: Mapping[str, bytes]) -> str | None:
         texts = bleu.translations(record, files.get(f"{record['id']}{HYPOTHESES}"))
         if texts is None:
             return None
-        computed, _ = bleu.score("detokenised", *texts, experiment_of(record), "test")
+        computed, signature = bleu.score("detokenised", *texts, experiment_of(record), "test")
     except LnReproError as error:
         return str(error)
-    recorded = record["bleu"]["test"]["score"]
-    return "" if computed == recorded else f"BLEU is {recorded}, its hypotheses score {computed}"
+    recorded = record["bleu"]["test"]
+    if bleu.tokeniser_in(signature) != bleu.tokeniser_in(recorded["signature"]):
+        return None
+    return "" if computed == recorded["score"] else f"BLEU is {recorded['score']}, its hypotheses score {computed}"
 
 
 def compare_command(options: argparse.Namespace) -> int:
@@ -88,7 +90,7 @@ def compare_command(options: argparse.Namespace) -> int:
     if len(texts) < 2:
         raise UserError(f"compare: prepare the corpus first (ln-repro data prepare data={first['data']['name']})")
     (one, references), (other, _) = texts
-    *scores, p_value = bleu.paired_bootstrap(one, other, references, first["settings"]["data"]["lowercase"])
+    *scores, p_value = bleu.paired_bootstrap(one, other, references, experiment_of(first).data)
     for record, score in zip((first, second), scores, strict=True):
         print(f"{record['id']}  {record['exp']}  seed {record['axes']['seed']}  BLEU {score:.2f}")
     samples = f"{bleu.SAMPLES} paired bootstrap samples of the test set"

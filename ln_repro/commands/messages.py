@@ -5,11 +5,11 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.system.distributed import this_rank
+from ln_repro.system.paths import expanded
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -25,7 +25,7 @@ class OneLineParser(argparse.ArgumentParser):
 def own_folder(parser: argparse.ArgumentParser) -> None:
     """Add the option for a folder with the user's own configuration files."""
     parser.add_argument(
-        "--config-dir", type=Path, metavar="DIR", help="your own experiments (exp/NAME.yaml) and files for them"
+        "--config-dir", type=expanded, metavar="DIR", help="your own experiments (exp/NAME.yaml) and files for them"
     )
 
 
@@ -55,7 +55,8 @@ def report_error(error: Exception) -> int:
         message = ": ".join(map(str, filter(None, (error.strerror or error, error.filename))))
         say(f"ln-repro: {LnReproError(message)}")
         return 1
-    with tempfile.NamedTemporaryFile("w", prefix="ln-repro-", suffix=".log", delete=False) as log:
+    kind: dict[str, Any] = {"prefix": "ln-repro-", "suffix": ".log", "encoding": "utf-8", "errors": "backslashreplace"}
+    with tempfile.NamedTemporaryFile("w", delete=False, **kind) as log:
         traceback.print_exception(error, file=log)
     return complain(LnReproError(f"unexpected {type(error).__name__}: {error} (see {log.name})"))
 

@@ -4,7 +4,7 @@ import struct
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, count, islice
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +23,13 @@ Sentences = tuple[bytes, NDArray[np.int32]]
 
 
 def dictionary(counts: Counter[str]) -> str:
-    """Return the text of a dictionary: tokens and their counts, the most frequent first, ties by code point."""
-    rows = [f"{token} {count}\n" for token, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
-    return "".join([*rows, *(f"madeupword{number:04d} 0\n" for number in range(-(len(rows) + SPECIAL) % MULTIPLE))])
+    """Return the text of a dictionary: tokens and their counts, the most frequent first, ties by code point.
+
+    Its padding has fairseq's names, except those that are tokens.
+    """
+    rows = [f"{token} {number}\n" for token, number in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
+    padding = (name for number in count() if (name := f"madeupword{number:04d}") not in counts)
+    return "".join([*rows, *(f"{name} 0\n" for name in islice(padding, -(len(rows) + SPECIAL) % MULTIPLE))])
 
 
 @lru_cache(1)

@@ -3,13 +3,16 @@
 import io
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import lru_cache
+from heapq import heappop, heappush
 from itertools import pairwise
 
 import numpy as np
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import prune_stats, replace_pair, update_pair_statistics
+
+from ln_repro.corpus.text import LONGEST_WORD
 
 CACHED_WORDS = 100_000
 """Number of words whose segmentation is kept in memory."""
@@ -127,7 +130,7 @@ def segmenter(codes: str) -> Callable[[str], str]:
                 if len(cache) >= CACHED_WORDS:
                     cache.clear()
                     table.cache.clear()
-                cache[word] = table.segment(word)
+                cache[word] = table.segment(word) if len(word) <= LONGEST_WORD else _split(word, table.bpe_codes)
             if word:
                 pieces.append(cache[word])
         # subword-nmt keeps white space around a line, as a line that ends with a non-breaking space has once tokenised.
@@ -135,3 +138,36 @@ def segmenter(codes: str) -> Callable[[str], str]:
         return line[:start] + " ".join(pieces) + line[max(start, end) :]
 
     return segment
+
+
+def _split(word: str, ranks: Mapping[Pair, int]) -> str:
+    """Segment a word as subword-nmt does, but without passing over the whole word for every merge.
+
+    ``ranks`` are the positions of the merges in the table.
+    """
+    symbols = [*word[:-1], f"{word[-1]}</w>", ""]  # with an end, which is part of no pair
+    following, preceding = [*range(1, len(symbols) + 1)], [*range(-1, len(symbols) - 1)]
+    places: defaultdict[Pair, list[int]] = defaultdict(list)
+    queue: list[tuple[int, Pair]] = []
+
+    def add(index: int) -> None:
+        pair = symbols[index], symbols[following[index]]
+        if pair in ranks:
+            if pair not in places:
+                heappush(queue, (ranks[pair], pair))
+            places[pair].append(index)
+
+    for index in range(len(symbols) - 1):
+        add(index)
+    while queue:
+        _, pair = heappop(queue)
+        for index in sorted(places.pop(pair)):
+            second = following[index]
+            if (symbols[index], symbols[second]) == pair:  # otherwise, one of the two has been merged since
+                symbols[index], symbols[second] = "".join(pair), ""
+                following[index] = following[second]
+                preceding[following[index]] = index
+                add(index)
+                if index:
+                    add(preceding[index])
+    return "@@ ".join(filter(None, symbols)).removesuffix("</w>")

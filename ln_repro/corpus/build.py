@@ -24,8 +24,9 @@ from ln_repro.corpus.ngram import entropies
 from ln_repro.corpus.prepared import MANIFEST, Prepared, describe
 from ln_repro.corpus.shards import Shard
 from ln_repro.corpus.text import Pair
+from ln_repro.corpus.tokenise import LANGUAGES
 from ln_repro.errors import UserError
-from ln_repro.experiment.data import Data
+from ln_repro.experiment.data import Data, base_code
 from ln_repro.experiment.tasks import LABELLED
 from ln_repro.system.files import write_atomically
 from ln_repro.system.pool import Result, apply
@@ -107,6 +108,9 @@ class Build:
         ]
         if codes := self.corpus.codes(self.data, self.found):
             write_atomically(self.work / "codes", codes)
+        for lang in dict.fromkeys(self.corpus.sides(self.data).values()):
+            if base_code(lang) not in LANGUAGES:
+                self.report(f"{self.corpus.name}: no tokeniser rules are known for {lang}: those of English are used")
         for _ in self._over(shards.tokenise, self._raw(), "tokenising"):
             pass
         if not self.data.only:

@@ -17,7 +17,7 @@ from ln_repro.corpus.tatoeba import Tatoeba
 from ln_repro.corpus.toy import Toy
 from ln_repro.corpus.wmt14 import Wmt14
 from ln_repro.errors import UserError
-from ln_repro.experiment.data import Data
+from ln_repro.experiment.data import Data, base_code
 from ln_repro.system.files import explained
 from ln_repro.system.progress import Report
 
@@ -53,6 +53,9 @@ def fingerprint(data: Data, root: Path) -> str | None:
         else:
             return None
     recipe = {"corpus": corpus.revision, "steps": STEPS, "only": data.only, **data.recipe()}
+    codes = {lang: base_code(lang) for lang in (data.source_lang, data.target_lang)}
+    if rules := {lang: code for lang, code in codes.items() if code not in (lang, "en")}:
+        recipe["rules"] = rules  # earlier versions tokenised them as English
     text = json.dumps([recipe, checksums], sort_keys=True)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from ln_repro.corpus.base import Corpus, Found
 from ln_repro.corpus.binary import Sentences, encode, token_ids
 from ln_repro.corpus.bpe import segmenter
-from ln_repro.corpus.text import Pair, lower
+from ln_repro.corpus.text import LONGEST_WORD, Pair, lower
 from ln_repro.corpus.tokenise import detokenise, tokeniser
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
@@ -101,7 +101,10 @@ def _joined(shard: Shard, segmented: Columns) -> Columns:
 
 
 def count_words(shard: Shard) -> Counter[str]:
-    """Return the number of each word in the training pairs, of the source and target side."""
+    """Return the number of each word in the training pairs, of the source and target side.
+
+    Very long words are left out: learning merges from them could take hours, and their pairs rarely remain.
+    """
     _, text = shard.tokenised()
     train = [index for index, split in shard.routed() if split == "train"]
     words: Counter[str] = Counter()
@@ -109,7 +112,8 @@ def count_words(shard: Shard) -> Counter[str]:
         if side in (shard.data.source_lang, shard.data.target_lang):
             for index in train:
                 words.update(lines[index].split(" "))
-    del words[""]
+    for word in ["", *(word for word in words if len(word) > LONGEST_WORD)]:
+        del words[word]
     return words
 
 

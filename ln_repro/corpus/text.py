@@ -18,7 +18,7 @@ SUFFIXES = ("", ".gz", ".xz")
 """Endings of plain and compressed text files."""
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
 LONGEST_WORD = 1_000
-"""Maximum number of characters per word in `well_matched` pairs."""
+"""Maximum number of characters per word in `well_matched` pairs, and of words from which merges are learnt."""
 DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, tarfile.TarError)
 
 

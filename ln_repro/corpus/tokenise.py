@@ -5,13 +5,17 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache
 
+from sacremoses.corpus import NonbreakingPrefixes
 from sacremoses.normalize import MosesPunctNormalizer
 from sacremoses.tokenize import MosesDetokenizer, MosesTokenizer
 
 from ln_repro.corpus.base import Style
+from ln_repro.experiment.data import base_code
 
 SPACE = re.compile(r"\s")
 DIGITS = frozenset("0123456789")
+LANGUAGES = frozenset(NonbreakingPrefixes().available_langs)
+"""The languages whose abbreviations are known; others are tokenised with those of English."""
 
 
 class ExactTokenizer(MosesTokenizer):
@@ -50,8 +54,8 @@ class ExactTokenizer(MosesTokenizer):
 @cache
 def tokeniser(lang: str, style: Style) -> Callable[[str], str]:
     """Return a function that tokenises a sentence, with Moses' XML escapes."""
-    moses = ExactTokenizer(lang)
-    normaliser = MosesPunctNormalizer(lang) if style.normalise else None
+    moses = ExactTokenizer(base_code(lang))
+    normaliser = MosesPunctNormalizer(base_code(lang)) if style.normalise else None
 
     def tokenise(text: str) -> str:
         if style.apostrophes:
@@ -65,7 +69,7 @@ def tokeniser(lang: str, style: Style) -> Callable[[str], str]:
 
 def detokenise(lines: Sequence[str], language: str) -> list[str]:
     """Detokenise sentences that were tokenised by Moses."""
-    moses = MosesDetokenizer(lang=language)
+    moses = MosesDetokenizer(lang=base_code(language))
     return [moses.detokenize(line.split()) for line in lines]
 
 

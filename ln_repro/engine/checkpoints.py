@@ -78,7 +78,7 @@ class Checkpoints:
     def forget_after(self, update: int) -> None:
         """Remove the entries after ``update``, from which training resumes, and files of saves that were cut off."""
         self._list([entry for entry in self.entries() if entry.update <= update])
-        for part in self.folder.glob("*.pt.part"):
+        for part in self.folder.glob("*.pt.part*"):  # fairseq first writes .part.tmp
             part.unlink()
 
     def _intact(self, entry: Checkpoint, warn: Callable[[str], None]) -> bool:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ln_repro.errors import UserError
 from ln_repro.experiment.launcher_options import given, texts, typed
-from ln_repro.experiment.named import register, registered
-from ln_repro.system.paths import CHECKOUT, PACKAGE
+from ln_repro.experiment.named import register, registered, yaml_files
+from ln_repro.system.paths import CHECKOUT, PACKAGE, expanded
 
 if TYPE_CHECKING:
     from ln_repro.experiment.settings import Experiment
@@ -33,17 +33,10 @@ def search_also(folder: Path | None) -> None:
 
 @cache
 def _prepare() -> None:
-    """Register the plugin that makes Hydra search the user's folder first."""
-    from hydra.core.config_search_path import ConfigSearchPath
-    from hydra.core.plugins import Plugins
-    from hydra.plugins.search_path_plugin import SearchPathPlugin
+    """Register the plugins that make Hydra search the user's folder first."""
+    from ln_repro.experiment.hydra_plugins import register_plugins
 
-    class OwnFolder(SearchPathPlugin):
-        def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-            if _own:
-                search_path.prepend("--config-dir", f"file://{_own}", "main")
-
-    Plugins.instance().register(OwnFolder)
+    register_plugins(lambda: _own)
     logging.raiseExceptions = False  # Hydra prints by logging, which would print a traceback for a closed pipe
 
 
@@ -72,7 +65,7 @@ def hydra_app() -> Iterator[Any]:
 def _files(group: str) -> dict[str, Path]:
     """Return the files of a group by name; the user's own take precedence."""
     folders = [CONF, _own] if _own else [CONF]
-    files = {path.stem: path for folder in folders for path in (folder / group).glob("*.yaml")}
+    files = {path.stem: path for folder in folders for path in yaml_files(folder / group)}
     return dict(sorted(files.items()))
 
 
@@ -82,7 +75,7 @@ def experiments() -> dict[str, str]:
     files = {name: arms[arm] for name, (_, arm) in registered(CONF).items()} | _files("exp")
     descriptions = {}
     for name, path in sorted(files.items()):
-        lines = path.read_text("utf-8", errors="replace").splitlines()
+        lines = path.read_text("utf-8-sig", errors="replace").splitlines()
         comments = [line[2:] for line in lines if line.startswith("# ") and not line.startswith("# @package")]
         descriptions[name] = comments[-1] if comments else ""
     return descriptions
@@ -107,7 +100,7 @@ def launcher(name: str, options: Sequence[str]) -> dict[str, Any]:
     """Return the options for Slurm: our defaults, overridden by the YAML file ``name`` and by ``KEY=VALUE`` options."""
     from omegaconf import OmegaConf
 
-    files = [CONF / "hydra" / "launcher" / "slurm.yaml", *([] if name == "slurm" else [Path(name)])]
+    files = [CONF / "hydra" / "launcher" / "slurm.yaml", *([] if name == "slurm" else [expanded(name)])]
     try:
         for file in files:
             OmegaConf.load(file)  # refuses a key that is given twice
@@ -162,10 +155,12 @@ def _check_name(config: Any, overrides: Sequence[str]) -> None:
     """Raise `UserError` if an experiment's file does not set its own name, so that its runs would have another's."""
     from omegaconf import OmegaConf
 
-    name = dict(override.partition("=")[::2] for override in overrides).get("exp", "")
-    if (path := _files("exp").get(name)) and (OmegaConf.is_missing(config, "exp") or config.exp != name):
+    name = dict(override.partition("=")[::2] for override in overrides).get("exp", "").strip("'\"")
+    found = None if OmegaConf.is_missing(config, "exp") else config.exp
+    if (path := _files("exp").get(name)) and found != name:
+        quoted = f"'{name}'" if isinstance(found, bool | int | float) else name  # as YAML has read it
         raise UserError(
-            f"{path}: must contain `exp: {name}`, by which its runs are named, begin with `# @package _global_`, "
+            f"{path}: must contain `exp: {quoted}`, by which its runs are named, begin with `# @package _global_`, "
             "and have `- _self_` last in its defaults, if at all"
         )
 
@@ -187,7 +182,7 @@ def with_own_norm(overrides: Sequence[str]) -> list[str]:
         return list(overrides)
     if not given.get("norm.file") or not given.get("norm"):
         raise UserError("norm.file: give norm=NAME norm.file=PATH, a class and the Python file that defines it")
-    path = str(Path(given["norm.file"]).absolute()).replace("'", "\\'")
+    path = str(expanded(given["norm.file"]).absolute()).replace("'", "\\'")
     others = [override for override in overrides if override.partition("=")[0] not in ("norm", "norm.file")]
     return [*others, "norm=own", f"norm_file.name={given['norm']}", f"norm_file.path='{path}'"]
 
@@ -219,8 +214,12 @@ def launch(overrides: Sequence[str], job: Callable[[dict[str, Any]], None]) -> b
     failure: Exception | None = None
     with hydra_app() as app:
         given = [*overrides, "hydra.mode=MULTIRUN"]
-        if app.compose_config(PRIMARY, given, RunMode.MULTIRUN).hydra.runtime.choices["hydra/launcher"] == "basic":
+        config = app.compose_config(PRIMARY, given, RunMode.MULTIRUN).hydra
+        if config.runtime.choices["hydra/launcher"] == "basic":
             return False
+        if config.sweep.dir.startswith("~"):  # Hydra would make a folder of that name
+            folder = str(expanded(config.sweep.dir)).replace("'", "\\'")
+            given.append(f"hydra.sweep.dir='{folder}'")
         try:
             app.multirun(PRIMARY, lambda cfg: job(_plain(cfg)), given)
         except Exception as error:  # a job's own: not a mistake in the overrides, which have been composed above
@@ -249,10 +248,17 @@ def _one_line(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "a file includes itself in its defaults; give it another name than the file it extends"
     if isinstance(error, OverrideParseException):
-        hint = "special characters need quotes inside quotes" if "=" in error.override else "an experiment is exp=NAME"
+        key, equals, value = error.override.partition("=")
+        hint = "special characters need quotes inside quotes" if equals else "an experiment is exp=NAME"
+        if value and not {*value} & {*"'\"`$!\\"}:  # nothing that the shell or Hydra would take for something else
+            hint += f""": "{key}='{value}'\""""
         return f"expected key=value, got {error.override!r} ({hint})"
     if text.startswith("Ambiguous value"):
-        return f"{text.split(chr(39))[1]}: several values need -m (--multirun)"
+        override = text.split("'")[1]
+        return (
+            f"{override}: expected one value; `ln-repro run -m` takes several, a sweep rates=A,B and arms=A,B; "
+            "otherwise, give one command for each"
+        )
     if isinstance(error, MissingConfigException) and error.options:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
         own = {"norm": " (norm.file=PATH gives a file of your own)", "exp": " (--config-dir=DIR adds DIR/exp)"}
@@ -287,4 +293,4 @@ def nearest(name: str, names: Sequence[str]) -> str:
 def sources() -> list[Path]:
     """Return the files on which the settings of named experiments depend: YAML files and code."""
     modules = ("data", "model", "named", "optimizer", "settings", "validation")
-    return [*CONF.rglob("*.yaml"), *(PACKAGE / "experiment" / f"{name}.py" for name in modules)]
+    return [*yaml_files(CONF, "**/*.yaml"), *(PACKAGE / "experiment" / f"{name}.py" for name in modules)]

@@ -1,14 +1,19 @@
 """The settings of a corpus."""
 
-from pathlib import Path
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ln_repro.experiment.validation import Natural, Section
+from ln_repro.experiment.validation import Natural, Section, UserPath
 
 Language = Annotated[str, Field(pattern=r"^[^/\s]+$")]
 """The code of a language, the last part of a file's name."""
+
+
+def base_code(language: Language) -> str:
+    """Return the code of a language without region and script, in lower case: ``de`` for ``DE`` and ``de_AT``."""
+    return re.split("[-_]", language)[0].lower()
 
 
 class Data(Section):
@@ -20,7 +25,7 @@ class Data(Section):
     lowercase: bool = True
     bpe_merges: Natural
     """Number of joint byte-pair merges; 0: no segmentation."""
-    source: Path | None = None
+    source: UserPath | None = None
     """A file or folder with the raw files, instead of a download."""
     checksum: Literal["strict", "record"] = "strict"
     """`record`: accept raw files with unknown checksums, which then become part of the fingerprint."""
@@ -28,10 +33,10 @@ class Data(Section):
     """Fingerprint of the prepared corpus whose merges and dictionary are used; None: learn them from the text."""
     only: Literal["test"] | None = None
     """Prepare only the test set, without training text."""
-    train: Path | None = None
+    train: UserPath | None = None
     """For `files`, the prefix of the two training files; for `text`, a file. The same for `valid` and `test`."""
-    valid: Path | None = None
-    test: Path | None = None
+    valid: UserPath | None = None
+    test: UserPath | None = None
 
     def recipe(self) -> dict[str, Any]:
         """Return the settings on which the prepared corpus depends, without paths."""

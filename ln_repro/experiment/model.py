@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from ln_repro.experiment.tasks import Task
 from ln_repro.experiment.validation import NOT_IN_ARM, NOT_IN_ID, Count, Fraction, Natural, Positive, Section
+from ln_repro.system.paths import expanded
 
 
 class Model(Section):
@@ -56,7 +57,7 @@ class OwnNorm(Section):
         if not isinstance(values, Mapping) or "text" in values or not values.get("path"):
             return values
         try:
-            return {**values, "text": Path(values["path"]).read_text(encoding="utf-8")}
+            return {**values, "text": expanded(values["path"]).read_text(encoding="utf-8")}
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "not UTF-8"
             raise ValueError(f"norm.file: {values['path']} cannot be read ({reason}); give a Python file") from None

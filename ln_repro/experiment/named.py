@@ -17,9 +17,14 @@ ARMS = {
 MASKED_LM_ONLY = MASKED_LM - {"postln_nowarm_linear"}
 
 
+def yaml_files(folder: Path, pattern: str = "*.yaml") -> list[Path]:
+    """Return the YAML files in a folder without hidden ones, such as the locks of editors."""
+    return [path for path in folder.glob(pattern) if path.is_file() and not path.name.startswith(".")]
+
+
 def registered(conf: Path) -> dict[str, tuple[str, str]]:
     """Return the setting and the arm of every registered experiment, by its name ``{setting}_{arm}``."""
-    settings, arms = ({path.stem for path in (conf / group).glob("*.yaml")} for group in ("setting", "arm"))
+    settings, arms = ({path.stem for path in yaml_files(conf / group)} for group in ("setting", "arm"))
     translation = arms - MASKED_LM_ONLY
     return {f"{setting}_{arm}": (setting, arm) for setting in settings for arm in ARMS.get(setting, translation)}
 

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -23,6 +22,7 @@ from ln_repro.experiment.validation import (
     NotNegative,
     Positive,
     Section,
+    UserPath,
     validate,
 )
 from ln_repro.system.paths import not_a_folder
@@ -141,8 +141,8 @@ class Tracker(Section):
 class Paths(Section):
     """The folders of runs and of corpora."""
 
-    runs: Path
-    data: Path
+    runs: UserPath
+    data: UserPath
 
     @field_validator("runs", "data", mode="before")
     @classmethod

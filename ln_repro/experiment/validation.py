@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
 from ln_repro.errors import UserError
+from ln_repro.system.paths import expanded
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -26,6 +28,8 @@ Fraction = Annotated[Number, Field(ge=0, lt=1)]
 Whole = Annotated[int, BeforeValidator(_no_boolean)]
 Count = Annotated[Whole, Field(ge=1)]
 Natural = Annotated[Whole, Field(ge=0)]
+UserPath = Annotated[Path, AfterValidator(expanded)]
+"""A path in which ``~`` is the home folder."""
 FileName = Annotated[str, Field(pattern=r"^[^/.\p{Cc}\p{Zl}\p{Zp}][^/\p{Cc}\p{Zl}\p{Zp}]*$")]
 """A name on one line that does not lead out of its folder and is not hidden."""
 

@@ -1,12 +1,12 @@
 """The settings with which the run of a record is repeated."""
 
-from pathlib import Path
 from typing import Any
 
 from ln_repro.errors import UserError
 from ln_repro.experiment.compose import compose, experiments
 from ln_repro.experiment.settings import build
 from ln_repro.records.record import experiment_of
+from ln_repro.system.paths import expanded
 
 FREE = (
     "data.source", "data.train", "data.valid", "data.test", "data.checksum", "norm.file", "start", "rerun", "tracker",
@@ -56,9 +56,9 @@ def with_checked_scheme(settings: dict[str, Any], id: str, overrides: list[str])
     """
     given = dict(override.partition("=")[::2] for override in overrides).get("norm.file")
     text = (settings["norm_file"] or {"text": None})["text"]
-    if given and not Path(given).is_file():
+    if given and not expanded(given).is_file():
         raise UserError(f"norm.file: {given}: no such file")
-    if (Path(given).read_text(encoding="utf-8", errors="replace") if given else None) != text:
+    if (expanded(given).read_text(encoding="utf-8", errors="replace") if given else None) != text:
         raise UserError(
             "norm.file: the record has no scheme of its own; leave it out" if text is None else
             f"norm.file: {given} is not the code of {id} (settings.norm_file.text in its record)" if given else

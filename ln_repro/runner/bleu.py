@@ -4,16 +4,29 @@ sacreBLEU is imported only when needed, because its import takes a third of a se
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ln_repro.corpus.prepared import opened
 from ln_repro.errors import LnReproError
+from ln_repro.experiment.data import Data, base_code
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.record import Record
 from ln_repro.system.paths import data_folder
 
+if TYPE_CHECKING:
+    from sacrebleu.metrics.bleu import BLEU
+
 FLAVOURS = ("tokenised", "detokenised")
 SAMPLES = 1000
 """Number of samples of a paired bootstrap."""
+UNSPACED = {
+    **dict.fromkeys(("zh", "zho", "cmn", "yue"), "zh"),
+    **dict.fromkeys(("ja", "jpn"), "ja-mecab"),
+    **dict.fromkeys(("bo", "bod", "dz", "dzo", "km", "khm", "lo", "lao", "my", "mya", "th", "tha"), "char"),
+}
+"""sacreBLEU's tokenisers for languages that are written without spaces between words."""
+TOKENISERS = {**UNSPACED, "ko": "ko-mecab", "kor": "ko-mecab"}
+"""Those for plain text; for all other languages, it is 13a."""
 
 
 def score(
@@ -24,37 +37,56 @@ def score(
 
     Args:
         flavour: ``detokenised``: plain text with sacreBLEU's tokenisation, ignoring case if the corpus was
-            lower-cased; ``tokenised``: Moses-tokenised, lower-cased text, as fairseq did at the time of the paper.
+            lower-cased; ``tokenised``: Moses-tokenised, lower-cased text, as fairseq did at the time of the paper,
+            and in the languages in `UNSPACED`, of which Moses separates no words, also with sacreBLEU's tokenisation.
         averaged: number of epochs whose weights were averaged for decoding.
         restored: whether the plain references are not the original text, but detokenised tokens.
     """
-    from sacrebleu.metrics.bleu import BLEU
-
     if len(hypotheses) != len(references):
         raise LnReproError(f"{split}: {len(hypotheses)} hypotheses for {len(references)} references")
     if flavour == "detokenised":
-        metric = BLEU(lowercase=experiment.data.lowercase)
+        metric = _plain_metric(experiment.data)
     else:
-        metric = BLEU(lowercase=True, tokenize="none", smooth_method="none", force=True)
+        tokeniser = UNSPACED.get(base_code(experiment.data.target_lang), "none")
+        metric = _metric(tokeniser, lowercase=True, smooth_method="none", force=True)
     bleu, search = metric.corpus_score(hypotheses, [references]).score, experiment.eval
     data = f"{experiment.data.name}/{split}" + "|refs:detokenised" * (restored and flavour == "detokenised")
     decoding = f"data:{data}|beam:{search.beam}|lenpen:{search.lenpen:g}|avg:{averaged}"
     return round(bleu, 4), f"{metric.get_signature().format()}|{decoding}"
 
 
+def tokeniser_in(signature: str) -> str:
+    """Return the tokeniser that a signature names, with its version; "" if it names none."""
+    return next((part for part in signature.split("|") if part.startswith("tok:")), "")
+
+
+def _plain_metric(data: Data) -> "BLEU":
+    """Return the metric of detokenised text."""
+    return _metric(TOKENISERS.get(base_code(data.target_lang), "13a"), lowercase=data.lowercase)
+
+
+def _metric(tokeniser: str, **options: Any) -> "BLEU":
+    """Return sacreBLEU's BLEU, of characters if the packages of the tokeniser are not installed."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    try:
+        return BLEU(tokenize=tokeniser, **options)
+    except RuntimeError:  # MeCab is missing
+        return BLEU(tokenize="char", **options)
+
+
 def paired_bootstrap(
-    first: Sequence[str], second: Sequence[str], references: Sequence[str], lowercase: bool, samples: int = SAMPLES
+    first: Sequence[str], second: Sequence[str], references: Sequence[str], data: Data, samples: int = SAMPLES
 ) -> tuple[float, float, float]:
     """Return the BLEU of two systems' detokenised hypotheses, and the p-value of their difference.
 
     This is sacreBLEU's paired bootstrap with a fixed seed, which counts the samples whose difference is larger than the
     observed one; if the scores are equal, p is 1.
     """
-    from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.significance import PairedTest
 
     systems = [("first", first), ("second", second)]
-    test = PairedTest(systems, {"BLEU": BLEU(lowercase=lowercase)}, [references], "bs", samples)
+    test = PairedTest(systems, {"BLEU": _plain_metric(data)}, [references], "bs", samples)
     one, other = test()[1]["BLEU"]
     assert not isinstance(one, str) and not isinstance(other, str) and other.p_value is not None
     p_value = 1.0 if one.score == other.score else other.p_value

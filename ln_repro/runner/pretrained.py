@@ -8,6 +8,7 @@ from ln_repro.experiment.settings import Experiment
 from ln_repro.records.record import Record, task_of
 from ln_repro.records.run_dir import RunFolder, find_run
 from ln_repro.system.files import sha256
+from ln_repro.system.paths import expanded
 
 HOW = "give start=RUN@EPOCH with a finished run of task=masked_lm, or the path of its checkpoints/epochN.pt"
 SAME = ("layers", "width", "ffn", "heads")
@@ -39,7 +40,7 @@ def with_pretrained(experiment: Experiment) -> Experiment:
 
 def _named(given: str, runs: Path) -> tuple[RunFolder, Checkpoint]:
     """Return the run and the weights that the user has given as RUN@EPOCH or as a path."""
-    run, at, epoch = given.rpartition("@")
+    run, at, epoch = str(expanded(given)).rpartition("@")
     if at and epoch.isdecimal():
         try:
             folder = find_run(run, runs)
@@ -50,7 +51,7 @@ def _named(given: str, runs: Path) -> tuple[RunFolder, Checkpoint]:
             epochs = ", ".join(map(str, sorted(weights))) or "none"
             raise UserError(f"start: {folder.path} has no weights of epoch {epoch}; it has those of {epochs}")
         return folder, weights[int(epoch)]
-    path = Path(given)
+    path = expanded(given)
     folder = RunFolder(path.absolute().parent.parent)
     for entry in Checkpoints(path.parent).weights().values():
         if entry.file == path.name:

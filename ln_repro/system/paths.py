@@ -10,6 +10,11 @@ CHECKOUT = PACKAGE.parent
 """The folder with configuration and committed results; for an installed wheel, ``site-packages``."""
 
 
+def expanded(path: str | Path) -> Path:
+    """Return a path with the home folder for a ``~`` at its beginning, which the shell leaves after ``key=``."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 (pathlib's raises an error if there is no such user)
+
+
 def runs_folder() -> Path:
     """Return the folder of runs, or raise `UserError` if LN_REPRO_RUNS is empty or a file."""
     return _folder("LN_REPRO_RUNS", "./runs")
@@ -24,12 +29,12 @@ def _folder(variable: str, default: str) -> Path:
     path = os.environ.get(variable, default)
     if problem := not_a_folder(path):
         raise UserError(f"{variable}: {problem}; name a folder, or unset it for {default}")
-    return Path(path)
+    return expanded(path)
 
 
 def not_a_folder(path: str) -> str | None:
     """Return why ``path``, which need not exist, cannot be a folder; None if it can."""
     if not path.strip():
         return "is empty"
-    taken = next((place for place in (Path(path), *Path(path).parents) if place.is_file()), None)
+    taken = next((place for place in (expanded(path), *expanded(path).parents) if place.is_file()), None)
     return f"{taken} is a file" if taken else None

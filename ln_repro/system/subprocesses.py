@@ -14,9 +14,13 @@ SELF = [sys.executable, "-P"]
 
 
 def environment(**extra: str) -> dict[str, str]:
-    """Return the environment of this process, with this package on the Python path."""
+    """Return the environment of this process, with this package on the Python path and output in UTF-8 for its logs."""
     places = [str(CHECKOUT), os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(place for place in places if place), **extra}
+    ours = {
+        "PYTHONPATH": os.pathsep.join(place for place in places if place),
+        "PYTHONIOENCODING": "utf-8:backslashreplace",
+    }
+    return {**os.environ, **ours, **extra}
 
 
 def start_command(arguments: Sequence[str], log: Path, **variables: str) -> "subprocess.Popen[bytes]":

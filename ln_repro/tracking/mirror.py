@@ -33,6 +33,8 @@ SETTINGS = {
     "INIT_TIMEOUT": "15", "FINISH_TIMEOUT_RAISES": "true",
 }  # fmt: skip
 """wandb's settings, as environment variables: no output, nothing about the machine or the code, limited waiting."""
+OF_AGENT = ("WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH", "WANDB_LAUNCH")
+"""Variables of an agent of wandb, which would move every run of a command to the agent's page."""
 
 
 class Follower:
@@ -51,14 +53,17 @@ class Follower:
         folders = {f"{name}_DIR": str(self._scratch / name.lower()) for name in ("CACHE", "DATA", "ARTIFACT")}
         upload = {"FINISH_TIMEOUT": str(SYNC_SECONDS if mode == "sync" else UPLOAD_SECONDS)}
         settings = {f"WANDB_{name}": value for name, value in {**folders, **upload, **SETTINGS}.items()}
+        environment = subprocesses.environment(**settings)
+        for name in OF_AGENT:
+            environment.pop(name, None)
         try:
             self._log.parent.mkdir(parents=True, exist_ok=True)
             with self._log.open("ab") as log:
                 self._begin = log.tell()
                 self._process = subprocess.Popen(
                     [*subprocesses.SELF, "-m", "ln_repro.tracking.follower", str(run_dir), str(place), mode],
-                    env=subprocesses.environment(**settings), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                    stderr=log, start_new_session=True,  # out of reach of the terminal's signals
+                    env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log,
+                    start_new_session=True,  # out of reach of the terminal's signals
                 )  # fmt: skip
         except OSError as error:
             warn(str(error))

@@ -226,8 +226,10 @@ def test_hydras_other_flags_print_too(call):
 def test_a_launcher_runs_the_jobs_and_returns_their_failure(own):
     """In processes of their own, which compose the experiment anew."""
     ran = command("run", "-m", "exp=mine_preln_warm", "hydra/launcher=submitit_local", "data=multi30k",
-                  "data.source=/nowhere", "tracker=none", "--config-dir", "my own=1")  # fmt: skip
+                  "data.source=/nowhere", "tracker=none", "--config-dir", "my own=1",
+                  LN_REPRO_RUNS="~/it's/runs", HOME=str(Path.cwd()))  # fmt: skip
     assert ran.returncode == 2 and ran.stderr.splitlines()[-1].startswith("ln-repro: data.source: /nowhere: ")
+    assert Path("it's", "runs", ".hydra").is_dir() and not Path("~").exists()
 
 
 def test_a_shell_completes_experiments(empty_place):
@@ -342,3 +344,25 @@ def test_a_closed_output_is_no_failure() -> None:
     line = shlex.join([sys.executable, "-m", "ln_repro.cli", "status", "--json"])
     result = subprocess.run(["sh", "-c", f"exec {line} >&-"], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_terminal_without_a_width_shows_what_others_show(empty_place, monkeypatch, call):
+    (empty_place / "records").mkdir()
+    expected = call("claims", "--records", "records")
+    monkeypatch.setenv("COLUMNS", "0")
+    assert call("claims", "--records", "records") == expected and "not-run" in expected[1]
+
+
+def test_what_the_encoding_of_the_output_lacks_is_escaped():
+    Path("名").mkdir()
+    done = command("sweep", "grid=rates", "--only=preln_warm-lr0.001*", "--dry-run", "--config-dir=名",
+                   PYTHONIOENCODING="latin-1")  # fmt: skip
+    assert done.returncode == 0 and r"--config-dir=\u540d" in done.stdout
+
+
+def test_the_output_of_a_process_of_ours_is_utf_8_whatever_that_of_the_terminal_is(monkeypatch):
+    """It goes to a log."""
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+    show = [sys.executable, "-c", "print('日本', chr(0xDCFF))"]
+    done = subprocess.run(show, capture_output=True, env=environment(), check=True)
+    assert done.stdout.decode() == "日本 \\udcff\n"

@@ -10,13 +10,14 @@ from corpus_helpers import write
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
-from ln_repro.corpus import shards
+from ln_repro.corpus import bpe, shards
 from ln_repro.corpus.bpe import learn, segmenter
 from tests.stock_binariser import binarise
 
 
+@pytest.mark.parametrize("longest", [2, 1000])
 @pytest.mark.parametrize("seed", range(8))
-def test_merges_and_segmentation_are_those_of_subword_nmt(seed):
+def test_merges_and_segmentation_are_those_of_subword_nmt(seed, longest, monkeypatch):
     """With two letters, words have many repeated and overlapping pairs, and most pairs have equals in frequency."""
     draw = random.Random(seed)
     letters = "ab" if seed % 2 else "abcdé"
@@ -27,7 +28,8 @@ def test_merges_and_segmentation_are_those_of_subword_nmt(seed):
         learn_bpe(iter(lines), expected, 300)
     codes = learn(Counter(word for line in lines for word in line.split()), 300)
     assert codes == expected.getvalue()
-    theirs, ours = BPE(io.StringIO(codes)), segmenter(codes)
+    theirs, ours = BPE(io.StringIO(codes)), segmenter.__wrapped__(codes)
+    monkeypatch.setattr(bpe, "LONGEST_WORD", longest)  # longer words are segmented in another way
     for line in (*lines, "", " ", " a  unknownß b ", "ab ab "):
         assert ours(line) == theirs.process_line(line)
 
@@ -54,3 +56,25 @@ def test_the_binary_files_are_those_of_fairseq_preprocess(made, tmp_path, vocabu
     found = {path.name: path.read_bytes() for path in first.bin.iterdir()}
     assert found == {path.name: path.read_bytes() for path in (tmp_path / "theirs").iterdir() if path.suffix != ".log"}
     assert len(found) == 14
+
+
+def test_no_merge_is_learnt_from_a_word_of_which_no_pair_remains(made, tmp_path):
+    """Each merge would pass over the whole word, which takes minutes to hours."""
+    for lang in ("de", "en"):
+        write(tmp_path / f"train.{lang}", *["ab abc"] * 5)
+    given = dict.fromkeys(("train", "valid", "test"), tmp_path / "train")
+    codes = made("files", **given).codes
+    for lang in ("de", "en"):
+        write(tmp_path / f"long.{lang}", *["ab abc"] * 5, "xyz" * 100_000)
+    prepared = made("files", **given | {"train": tmp_path / "long"})
+    assert prepared.codes == codes != "" and prepared.pairs["train"] == 5
+
+
+def test_a_word_that_is_called_like_the_padding_of_a_dictionary_occurs_in_it_once(made, tmp_path):
+    for lang in ("de", "en"):
+        write(tmp_path / f"train.{lang}", "madeupword0001 <pad> a b", "a <unk>")
+    made_of = made("files", bpe_merges=0, **dict.fromkeys(("train", "valid", "test"), tmp_path / "train"))
+    rows = [line.split() for line in made_of.dictionary.read_text("utf-8").splitlines()]
+    padding = [token for token, count in rows if count == "0"]
+    assert padding and len({token for token, _ in rows}) == len(rows) and (len(rows) + 4) % 8 == 0
+    assert padding == [f"madeupword{number:04d}" for number in range(len(padding) + 1) if number != 1]

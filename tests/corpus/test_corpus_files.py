@@ -47,6 +47,16 @@ def test_any_name_of_a_language_will_do(made, text):
     assert not {"train", "valid", "test"} & {line.split()[0] for line in dictionary.splitlines()}
 
 
+@pytest.mark.parametrize(("lang", "told"), [("nl", False), ("NL_be", False), ("eo", True)])
+def test_a_language_without_rules_is_told_once(root, text, lang, told):
+    for path in text["train"].parent.glob("*.nl*"):
+        path.rename(path.with_name(path.name.replace(".nl", f".{lang}")))
+    said = []
+    prepare(settings("files", **text | {"source_lang": lang}), root, said.append)
+    line = f"files: no tokeniser rules are known for {lang}: those of English are used"
+    assert said.count(line) == told == sum("rules" in other for other in said)
+
+
 def test_other_content_is_another_corpus(made, root, text):
     first = made("files", **text)
     write(text["train"].with_name("train.en"), *SENTENCES["en"][:2], "Here is a cat.")

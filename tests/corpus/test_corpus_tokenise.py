@@ -54,6 +54,12 @@ def test_full_stops_and_escapes(lang, text, expected):
     assert tokeniser(lang, Style())(text) == expected
 
 
+@pytest.mark.parametrize("lang", ["DE", "de_DE", "de-AT", "de_Latn"])
+def test_another_form_of_a_code_has_the_rules_of_the_language(lang):
+    assert tokeniser(lang, Style())("Am 3. Mai bzw. im Juni.") == "Am 3. Mai bzw. im Juni ."
+    assert tokeniser(lang, Style(normalise=True))("1,5 „x“") == tokeniser("de", Style(normalise=True))("1,5 „x“")
+
+
 def test_styles():
     assert tokeniser("en", Style(aggressive=True))("a well-known fact") == "a well @-@ known fact"
     assert tokeniser("en", Style(normalise=True))("“Yes”\u200b, he said") == "&quot; Yes &quot; , he said"

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from ln_repro.errors import UserError
-from ln_repro.experiment.compose import CONF, compose, compose_all, expand, experiments, grid, search_also
+from ln_repro.experiment.compose import CONF, compose, compose_all, expand, experiments, grid, launcher, search_also
+from ln_repro.experiment.named import registered
 from ln_repro.experiment.settings import Experiment, build
+from ln_repro.system.paths import runs_folder
 
 GOLDEN = {  # how many experiments a setting has, and a hash of all that they are composed to
     "iwslt": (68, "73059e8c7414dbc1"), "tatoeba": (68, "357cae2f6e75c011"), "wmt": (68, "d6cf945461d9ab80"),
@@ -97,7 +99,9 @@ def test_every_file_of_a_group_can_be_chosen(group):
         ("lr", r"^expected key=value, got 'lr'"),
         ("setting=nope", r"^setting: there is no 'nope'; known: bert, iwslt"),
         ("lr=${nope}", r"'nope' not found"),
-        ("seed=1,2", r"^seed=1,2: several values need -m"),
+        ("seed=1,2", r"^seed=1,2: expected one value; `ln-repro run -m` takes several, a sweep rates=A,B and"),
+        ("data.source=~/a b", r"""^expected key=value, got .* quotes inside quotes: "data\.source='~/a b'"\)$"""),
+        ("data.source=a'b", r"^expected key=value, got .* \(special characters need quotes inside quotes\)$"),
         ("x" * 300 + "=1", r"too long|no such option"),
     ],
 )
@@ -165,6 +169,43 @@ def test_ones_own_files_take_precedence_in_every_group(own):
     assert grid("rates") == {"arms": ["preln_warm"]}
 
 
+def test_what_an_editor_leaves_beside_an_experiment_is_none(own):
+    write(own / "exp" / "mine.yaml", "# My own.", "defaults: [toy_preln_warm, _self_]", "exp: mine")
+    write(own / "exp" / ".mine.yaml", "# An unsaved one.", "exp: .mine")
+    (own / "exp" / ".#mine.yaml").symlink_to("user@host.12345:1700000000")
+    (own / "exp" / "old.yaml").mkdir()
+    write(own / "grid" / "short.yaml", "arms: [preln_warm]")
+    (own / "grid" / ".#short.yaml").symlink_to("user@host.12345:1700000000")
+    assert set(experiments()) - {"mine"} == set(registered(CONF))
+    assert grid("short") == {"arms": ["preln_warm"]}
+    assert expand(["exp=glob(*mine*)"]) == [["exp=mine"]]
+
+
+def test_an_editors_lock_beside_our_own_files_is_no_setting(tmp_path):
+    for group in ("setting", "arm"):
+        (tmp_path / group).mkdir()
+        (tmp_path / group / ".#toy.yaml").symlink_to("user@host.12345:1700000000")
+    assert registered(tmp_path) == {}
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(own):
+    write(own / "exp" / "mine.yaml", "# My own.", "defaults: [toy_preln_warm, _self_]", "exp: mine", "seed: 7")
+    plain = compose(["exp=mine"])
+    file = own / "exp" / "mine.yaml"
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\r\n"))
+    assert compose(["exp=mine"]) == plain and experiments()["mine"] == "My own."
+
+
+@pytest.mark.parametrize("name", ["on", "no", "Yes", "12"])
+def test_a_name_that_yaml_reads_as_something_else_needs_quotes(name, own):
+    file, chosen = own / "exp" / f"{name}.yaml", f"exp='{name}'"
+    write(file, "defaults: [toy_preln_warm, _self_]", f"exp: {name}")
+    with pytest.raises(UserError, match=f"must contain `exp: '{name}'`, "):
+        compose([chosen])
+    write(file, "defaults: [toy_preln_warm, _self_]", f"exp: '{name}'")
+    assert composed(chosen).exp == name
+
+
 def test_a_file_of_ones_own_that_cannot_be_used_is_one_line(own):
     for name, defaults, message in (
         ("wrong_base", "[toy_prln_warm, _self_]", "In 'exp/wrong_base': Could not load 'exp/toy_prln_warm'."),
@@ -177,6 +218,24 @@ def test_a_file_of_ones_own_that_cannot_be_used_is_one_line(own):
         with pytest.raises(UserError) as caught:
             compose([f"exp={name}"])
         assert str(caught.value).startswith(message) and "\\n" not in str(caught.value)
+
+
+def test_the_home_folder_is_a_tilde_in_every_path(own, monkeypatch):
+    monkeypatch.setenv("HOME", str(own))
+    (own / "norm.py").write_text("class Mine: ...\n")
+    (own / "slurm.yaml").write_text("timeout_min: 7\n")
+    splits = [f"data.{split}='~/{split}'" for split in ("train", "valid", "test", "source")]
+    found = composed("exp=toy_preln_nowarm", "data=files", *splits, "paths.runs='~/runs'", "paths.data='~'")
+    assert found.data.source == own / "source" and found.data.train == own / "train"
+    assert found.data.valid == own / "valid" and found.data.test == own / "test"
+    assert (found.paths.runs, found.paths.data) == (own / "runs", own)
+    assert composed("exp=toy_preln_nowarm", "norm=Mine", "norm.file=~/norm.py").norm_file.path == own / "norm.py"
+    assert launcher("~/slurm.yaml", [])["timeout_min"] == 7
+    monkeypatch.setenv("LN_REPRO_RUNS", "~/mine")
+    assert runs_folder() == composed("exp=toy_preln_nowarm").paths.runs == own / "mine"
+    (own / "file").touch()
+    with pytest.raises(UserError, match=f"^paths.runs: {own}/file is a file"):
+        composed("exp=toy_preln_nowarm", "paths.runs='~/file/below'")
 
 
 def test_an_error_inside_a_launched_job_is_not_called_a_wrong_override(empty_place):

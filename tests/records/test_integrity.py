@@ -12,7 +12,7 @@ from ln_repro.records.events import valid_events
 from ln_repro.records.integrity import line_of
 from ln_repro.records.packed import CHECKSUMS, EVENTS, HYPOTHESES, file_of, pack, unpacked
 from ln_repro.records.record import kept_form
-from tests.examples import record
+from tests.examples import SIGNATURE, record
 
 BROKEN, OTHER = "0000000001", "0000000002"
 """Two records; the first is tampered with."""
@@ -25,13 +25,13 @@ def scored(score: float = 100.0, **changes: Any) -> tuple[dict[str, Any], str]:
         {"kind": "status", "state": "started", "update": 0, "epoch": 0},
         {"kind": "valid", "update": 5, "epoch": 1, "loss": 2.0, "nll_loss": 1.0, "ppl": 2.0},
         *({"kind": "bleu", "update": 5, "epoch": 1, "split": "test", "flavour": flavour, "score": score,
-           "signature": "s"} for flavour in ("tokenised", "detokenised")),
+           "signature": SIGNATURE} for flavour in ("tokenised", "detokenised")),
         {"kind": "train", "update": 5, "epoch": 1, "tokens": 100, "loss": 3.0},
         {"kind": "status", "state": "trained", "update": 5, "epoch": 1},
     ]  # fmt: skip
     row = {"epoch": 1, "update": 5, "valid_loss": 2.0, "valid_nll_loss": 1.0, "valid_bleu": None, "test_bleu": score,
            "test_bleu_tokenised": score}  # fmt: skip
-    best = {"score": score, "signature": "s", "epoch": 1}
+    best = {"score": score, "signature": SIGNATURE, "epoch": 1}
     bleu = {"test": best, "test_tokenised": best}
     made = record(epochs=[row], bleu=bleu, updates=5, target_tokens=100, **changes)
     return made, "".join(json.dumps(event) + "\n" for event in events)
@@ -274,6 +274,15 @@ def test_what_is_collected_can_be_verified(score, hypotheses, complaint, tmp_pat
     code, out, err = call("verify", "--records", place)
     assert code == bool(complaint) == err.count("ln-repro: ") and complaint in err
     assert ("BLEU recomputed for 1" in out) == (not complaint) and "not recomputed for 0" in out
+
+
+def test_a_score_by_a_tokeniser_that_this_machine_lacks_is_no_mistake(tmp_path, collect, call, monkeypatch):
+    run_folder(tmp_path, 99.0)
+    tiny_corpus(tmp_path)
+    assert collect()[0] == 0
+    monkeypatch.setattr("ln_repro.runner.bleu.TOKENISERS", {"en": "char"})
+    code, out, err = call("verify", "--records", tmp_path / "kept")
+    assert code == 0 and "not recomputed for 1: no hypotheses, or tokeniser " in out and "BLEU is" not in err
 
 
 def test_the_entropies_of_a_corpus_come_from_any_of_its_records(folder):

@@ -26,6 +26,9 @@ HYPOTHESES = [
 ]
 
 
+DATA = experiment().data
+
+
 def by_command(tmp_path: Path, *options: str) -> float:
     """Return the score that the command `sacrebleu` prints."""
     reference, hypothesis = tmp_path / "reference", tmp_path / "hypothesis"
@@ -61,6 +64,38 @@ def test_a_score_says_what_was_compared_and_how():
     assert ["|data:toy/test|refs:detokenised|" in signature for signature in restored] == [False, True]
 
 
+UNSPACED = {
+    "zh": ("星期一他带来音乐。", "zh"), "zh_TW": ("星期一他帶來音樂。", "zh"), "zho_Hans": ("星期一他带来音乐。", "zh"),
+    "ja": ("月曜日に彼は音楽を持ってくる。", "ja-mecab"), "th": ("วันจันทร์เขานำดนตรีมา", "char"),
+}  # fmt: skip
+"""A sentence by the code of its language, and sacreBLEU's tokeniser for it."""
+
+
+@pytest.mark.parametrize("language", UNSPACED)
+def test_a_right_translation_into_a_language_without_spaces_has_a_perfect_score(language):
+    (sentence, tokeniser), case = UNSPACED[language], experiment(data__target_lang=language)
+    for flavour in FLAVOURS:
+        found, signature = score(flavour, [sentence] * 3, [sentence] * 3, case, "test")
+        assert found == 100.0 and any(f"|tok:{name}" in signature for name in (tokeniser, "char"))
+        assert 0 < score(flavour, [sentence[:-4]], [sentence], case, "test")[0] < 100
+    assert paired_bootstrap([sentence], [sentence], [sentence], case.data, samples=5)[:2] == (100.0, 100.0)
+
+
+def test_without_a_package_for_it_japanese_and_korean_are_scored_by_character(monkeypatch):
+    for module, language in (("ja_mecab", "ja"), ("ko_mecab", "ko_KR")):
+        monkeypatch.setattr(f"sacrebleu.tokenizers.tokenizer_{module}.MeCab", None)
+        case = experiment(data__target_lang=language)
+        found, signature = score("detokenised", ["그는음악을"], ["그는음악을"], case, "test")
+        assert found == 100.0 and "|tok:char|" in signature
+    assert "|tok:none|" in score("tokenised", ["그는"], ["그는"], case, "test")[1]  # it has spaces
+
+
+def test_the_rules_of_a_language_do_not_depend_on_how_its_code_is_written():
+    assert {*detokenise(["l&apos; eau n&apos; est pas d&apos; or ."], "fr")} == {"l'eau n'est pas d'or."}
+    for code in ("FR", "fr_FR", "fr-CA"):
+        assert detokenise(["l&apos; eau"], code) == ["l'eau"]
+
+
 def test_detokenised_text_reads_as_it_was_written():
     tokenised = ["he said : &quot; it &apos;s nothing , really . &quot;", "", "i don &apos;t know ( yet ) ."]
     assert detokenise(tokenised, "en") == ['he said: "it\'s nothing, really."', "", "i don't know (yet)."]
@@ -74,7 +109,7 @@ def test_sides_of_different_length_are_never_scored():
 def test_a_paired_bootstrap_tells_a_difference_from_none():
     references = [f"sentence {number} is about {number * 7} small things" for number in range(60)]
     worse = [line.replace("small", "big") if number % 2 else line for number, line in enumerate(references)]
-    first, second, p_value = paired_bootstrap(references, worse, references, lowercase=True, samples=200)
+    first, second, p_value = paired_bootstrap(references, worse, references, DATA, samples=200)
     assert first == 100.0 > second > 50.0
     assert p_value < 0.01
-    assert paired_bootstrap(worse, worse, references, lowercase=True, samples=200)[2] > 0.5
+    assert paired_bootstrap(worse, worse, references, DATA, samples=200)[2] > 0.5

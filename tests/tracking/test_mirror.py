@@ -210,6 +210,17 @@ def test_a_run_that_was_started_again_is_a_new_run_of_wandb(server, run_dir):
     assert [*server.runs] == [f"{ID}-2"]
 
 
+@pytest.mark.parametrize("mode", ["online", "offline"])
+def test_under_an_agent_of_wandb_a_run_has_its_own_page(server, run_dir, monkeypatch, mode):
+    monkeypatch.setenv("WANDB_RUN_ID", "theagents")
+    monkeypatch.setenv("WANDB_SWEEP_ID", "abcd1234")
+    with mirrored(run_dir, mode):
+        write(run_dir, train_event(1))
+        finish(run_dir)
+    assert [*server.runs] == ([ID] if mode == "online" else [])
+    assert [path.name.rpartition("-")[2] for path in (run_dir / "wandb").glob("*run-*")] == [ID]
+
+
 def follow(run_dir: Path) -> subprocess.Popen[str]:
     """Start `ln-repro sync --follow`."""
     command = [sys.executable, "-m", "ln_repro.cli", "sync", "--follow", str(run_dir)]
