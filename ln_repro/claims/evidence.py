@@ -158,13 +158,13 @@ def gather(
     """Return the evidence by setting, with one run per seed.
 
     A run counts for every arm with the same settings, regardless of the name under which it was started, if it was run
-    on the published text of its corpus, and on the same text as most runs of its setting; runs of the replication do
-    not. Runs on a part of the training text are a setting of their own (`setting_of`). ``arms`` are considered in
-    addition to those that runs are named after; ``entropies`` are those of corpora, by fingerprint.
+    on the published text of its corpus, and on the same text as most runs of its setting. Runs on a part of the
+    training text are a setting of their own (`setting_of`). ``arms`` are considered in addition to those that runs are
+    named after; ``entropies`` are those of corpora, by fingerprint.
     """
     settings = sorted({setting_of(run.record) for run in runs})
     names = sorted({run.record["exp"].partition("_")[2] for run in runs} | {*arms})
-    runs = [run for run in runs if run.published and run.seed <= EXPLORED and not foreign_start(run, runs, named)]
+    runs = [run for run in runs if run.published and not foreign_start(run, runs, named)]
     every = {setting: _of_setting(setting, runs, names, named, entropies or {}) for setting in settings}
     return {setting: evidence for setting, evidence in every.items()
             if evidence.arms or evidence.rates or evidence.others}  # fmt: skip

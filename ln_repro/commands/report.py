@@ -27,16 +27,15 @@ from ln_repro.system.paths import CHECKOUT
 
 def tables_command(options: argparse.Namespace) -> int:
     folder = options.records or records_folder()
-    kept, arms, evidence = read_archive(folder)
-    findings = read_theory(folder)
-    files = all_tables(kept, claim_rows(evidence, findings), evidence, findings, arms)
+    archive, findings = read_archive(folder), read_theory(folder)
+    files = all_tables(archive, claim_rows(archive.evidence, findings), findings)
     print(render({name: table for tables in files.values() for name, table in tables.items()}, options.format))
-    return complaints(kept.problems)
+    return complaints(archive.kept.problems)
 
 
 def figures_command(options: argparse.Namespace) -> int:
     folder = options.records or records_folder()
-    kept, _, evidence = read_archive(folder)
+    kept, _, evidence, _ = read_archive(folder)
     out = options.out or folder.parent / "figures"
     with explained(out, "--out"):
         paths, left_out = draw_all(evidence, folder.parent / "theory.json", out)
@@ -48,7 +47,7 @@ def figures_command(options: argparse.Namespace) -> int:
 
 def claims_command(options: argparse.Namespace) -> int:
     folder = options.records or records_folder()
-    kept, _, evidence = read_archive(folder)
+    kept, _, evidence, _ = read_archive(folder)
     rows = claim_rows(evidence, read_theory(folder))
     known, wanted = {row["id"].lower(): row["id"] for row in rows}, {name.lower() for name in options.ids}
     if unknown := [name for name in options.ids if name.lower() not in known]:
@@ -67,7 +66,7 @@ def claims_command(options: argparse.Namespace) -> int:
 
 
 def arena_command(options: argparse.Namespace) -> int:
-    kept, _, evidence = read_archive(options.records or records_folder())
+    kept, _, evidence, _ = read_archive(options.records or records_folder())
     entries = {name: found for name, one in sorted(evidence.items()) if not one.starts and (found := arena(one))}
     setting = options.setting.removeprefix("corpus=")
     if setting not in entries:
@@ -93,17 +92,17 @@ def report_command(options: argparse.Namespace) -> int:
     """Run `report`: write the tables, the figures, the page and the README's verdicts from the committed records."""
     results, readme = records_folder().parent, CHECKOUT / "README.md"
     theory = json.loads((results / "theory.json").read_text(encoding="utf-8"))
-    kept, arms, evidence = read_archive(records_folder())
-    arms.save()
-    rows = claim_rows(evidence, theory["findings"])
+    archive = read_archive(records_folder())
+    archive.arms.save()
+    rows = claim_rows(archive.evidence, theory["findings"])
     (results / "tables").mkdir(exist_ok=True)
-    files = export(all_tables(kept, rows, evidence, theory["findings"], arms))
+    files = export(all_tables(archive, rows, theory["findings"]))
     for name, text in files.items():
         (results / "tables" / name).write_text(text, encoding="utf-8")
     readme.write_text(with_verdicts(readme.read_text(encoding="utf-8"), rows), encoding="utf-8")
-    paths, _ = draw_all(evidence, results / "theory.json", results / "figures")
+    paths, _ = draw_all(archive.evidence, results / "theory.json", results / "figures")
     picture = results / "figures" / f"{figure_rates.NAME}.svg"
     svg = picture.read_text(encoding="utf-8") if picture.exists() else ""
-    (results / "report.html").write_text(page(kept.runs, rows, theory, svg), encoding="utf-8")
+    (results / "report.html").write_text(page(archive.kept.runs, rows, theory, svg), encoding="utf-8")
     print(f"{len(files)} files of tables, {len(paths)} figures and report.html written to {results}")
-    return complaints(kept.problems)
+    return complaints(archive.kept.problems)

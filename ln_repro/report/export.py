@@ -5,20 +5,22 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from ln_repro.claims.archived import Archive
 from ln_repro.claims.arena import LEAST_SCHEMES, arena
 from ln_repro.claims.arms import own_settings
 from ln_repro.claims.ceilings import ceiling
 from ln_repro.claims.criteria import Count
 from ln_repro.claims.depth import by_depth
-from ln_repro.claims.evidence import Evidence, Named
+from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import NOT_NEGATIVE, PERCENT, Scale
 from ln_repro.claims.judge import Row
 from ln_repro.claims.mechanisms import assess
 from ln_repro.claims.sensitivity import arm_sensitivity
 from ln_repro.claims.words import ends_words, spoken
-from ln_repro.records.archive import Kept, Run
+from ln_repro.records.archive import Run
 from ln_repro.records.record import decoded
 from ln_repro.report.arena import arena_tables, by_rate
+from ln_repro.report.lr50_table import lr50_table
 from ln_repro.report.readme_table import claims_table
 from ln_repro.report.tables import Table, render, run_tables
 
@@ -36,19 +38,19 @@ def export(files: Files) -> dict[str, str]:
     return {f"{name}.md": render(tables, "md") + "\n" for name, tables in files.items()}
 
 
-def all_tables(
-    kept: Kept, rows: Sequence[Row], evidence: Mapping[str, Evidence], findings: Sequence[Mapping[str, Any]],
-    named: Named,
-) -> Files:  # fmt: skip
+def all_tables(archive: Archive, rows: Sequence[Row], findings: Sequence[Mapping[str, Any]]) -> Files:
     """Return the tables of claims, arms, learning rates, runs and theory; files without a table are left out.
 
     ``rows`` are those of `ln_repro.claims.judge.claim_rows`. Fine-tuning has no table of arms.
     """
-    settings = {name: one for name, one in sorted(evidence.items()) if not one.starts}
+    kept, named = archive.kept, archive.arms
+    settings = {name: one for name, one in sorted(archive.evidence.items()) if not one.starts}
     parts = {f"{name}{'-' * bool(what)}{what}": part for name, one in settings.items()
              for what, part in {"": one, **one.others}.items()}  # fmt: skip
+    parts |= {f"{name}-replication": part for name, part in sorted(archive.replication.items())}
     files = {
         "claims": {"claims": claims_table(rows)},
+        "lr50": {"lr50": lr50_table(archive.evidence, archive.replication)},
         "arms": {f"arms-{name}": arms_table(one) for name, one in settings.items()},
         "rates": {f"rates-{name}": table for name, part in parts.items() if (table := rates_table(part))["rows"]},
         "mechanisms": {

@@ -175,3 +175,30 @@ def speed(slow: Record, fast: Record) -> float:
     one, other = curve_of(slow), curve_of(fast)
     target = one[0, 1] - 0.9 * (one[0, 1] - one[:, 1].min())
     return updates_to(target, one) / updates_to(target, other)
+
+
+def lr50(counts: dict[float, tuple[int, int]], seed: int = 0) -> tuple[float, float, float]:
+    """Return median and 95 % interval of the rate at which half of the seeds train, by a random walk.
+
+    ``counts`` has the seeds that train, of all, by rate; slopes are at most 10 per octave.
+    """
+    draw, x = np.random.default_rng(seed), np.log2([*counts])
+    hits, of = np.array([*counts.values()]).T
+    place, slope, kept = x.mean(), 2.0, []
+
+    def log_density(place: float, slope: float) -> float:
+        if not (0 < slope <= 10 and x.min() - 3 <= place <= x.max() + 3):
+            return -np.inf
+        p = np.clip(1 / (1 + np.exp(np.clip(slope * (x - place), -700, 700))), 1e-300, 1 - 1e-16)
+        return float((hits * np.log(p) + (of - hits) * np.log(1 - p)).sum() + np.log(slope))
+
+    now = log_density(place, slope)
+    for place_step, slope_step, chance in zip(
+        draw.normal(0, 0.3, 60_000), draw.normal(0, 2.0, 60_000), np.log(draw.random(60_000)), strict=True
+    ):
+        proposed = log_density(place + place_step, slope + slope_step)
+        if proposed - now > chance:
+            place, slope, now = place + place_step, slope + slope_step, proposed
+        kept.append(place)
+    low, median, high = 2 ** np.quantile(kept[2000:], [0.025, 0.5, 0.975])
+    return float(median), float(low), float(high)

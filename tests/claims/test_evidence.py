@@ -7,13 +7,20 @@ from typing import Any
 
 import pytest
 
+from ln_repro.claims.archived import read_archive
 from ln_repro.claims.arms import LOCK, Arms, own_settings
 from ln_repro.claims.evidence import Arm, Evidence, gather
 from ln_repro.claims.judge import claim_rows, evidence_of
+from ln_repro.experiment.compose import compose
+from ln_repro.experiment.settings import build
 from ln_repro.records.archive import Run
 from ln_repro.report.readme_table import claims_table
 from ln_repro.report.tables import run_tables
 from tests.claims.made import EPOCHS, RATE, gathered, held, made, made_experiment, made_runs, named, on_rates
+from tests.examples import record, store
+
+SETTINGS = build(compose(["exp=toy_preln_nowarm", "precision=fp32"])).settings()
+AXES = build(compose(["exp=toy_preln_nowarm", "precision=fp32"])).axes
 
 
 def ids(found: Evidence) -> set[str]:
@@ -21,9 +28,13 @@ def ids(found: Evidence) -> set[str]:
     return {run.record["id"] for one in found.by_start for arm in one.arms.values() for run in arm.values()}
 
 
-def test_runs_of_the_replication_are_not_among_the_exploratory_ones() -> None:
-    (found,) = gather([made(seed=100), made(seed=101)], named).values()
-    assert {*found.arms["postln_warm"]} == {100}
+def test_runs_of_the_replication_are_evidence_of_their_own(tmp_path) -> None:
+    store(tmp_path, *(record(id=f"{seed:010}", exp="toy_mine", axes={**AXES, "seed": seed},
+                             settings={**SETTINGS, "seed": seed}) for seed in (100, 101)))  # fmt: skip
+    found = read_archive(tmp_path)
+    assert {run.seed for run in found.kept.runs} == {100, 101}
+    for evidence, seed in ((found.evidence, 100), (found.replication, 101)):
+        assert {*evidence["toy"].rates["preln_nowarm"][2e-3]} == {seed}
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from tests.report.claims import claims
 
 
 def test_what_is_committed_is_what_the_records_give() -> None:
-    kept, arms, evidence = committed.archive()
-    files = export(all_tables(kept, committed.rows(), evidence, committed.theory()["findings"], arms))
+    files = export(all_tables(committed.archive(), committed.rows(), committed.theory()["findings"]))
     folder = committed.RESULTS / "tables"
     assert {path.name for path in folder.iterdir()} == {*files}
     for name, text in files.items():

@@ -1,0 +1,94 @@
+"""LR50, the peak learning rate at which half of an arm's seeds train, and its 2x2 of placement and warm-up.
+
+A run trains or not, so that the mean of its BLEU says little where some seeds train; the rate at which half of them do
+is a number with an interval. It is the upper one: at low rates an arm may be under-trained, which is another matter.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_expit
+
+from ln_repro.claims.criteria import Count
+from ln_repro.claims.evidence import Evidence, Rate
+from ln_repro.claims.intervals import Interval
+
+STEEPEST = 10.0
+"""Largest slope in the regression, per octave of the rate: from 99 % of the seeds to 1 % within an octave."""
+BEYOND = 3.0
+"""LR50 is assumed to be at most so many octaves outside the rates run."""
+POINTS, SLOPES = 2000, 200
+"""Size of the grid on which the posterior is computed."""
+TAILS = np.array([0.025, 0.5, 0.975])
+CELLS = {"postln": ("postln_nowarm", "postln_warm"), "preln": ("preln_nowarm_anchored", "preln_warm")}
+"""The arms of the 2x2 without and with warm-up, by placement."""
+FACTORS = {
+    "warm-up, Post-LN": ("postln_warm", "postln_nowarm"),
+    "warm-up, Pre-LN": ("preln_warm", "preln_nowarm_anchored"),
+    "Pre-LN, without warm-up": ("preln_nowarm_anchored", "postln_nowarm"),
+    "Pre-LN, with warm-up": ("preln_warm", "postln_warm"),
+}
+"""The four ratios of the 2x2: what multiplies LR50, and the two arms."""
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Lr50:
+    """The LR50 of an arm with its 95 % interval.
+
+    It is infinite if all seeds train at all rates from the best one on, so that LR50 is above ``highest``, and 0 if
+    none trains, so that it is below the lowest.
+    """
+
+    median: float
+    interval: Interval
+    highest: Rate  # the highest rate run
+    counts: Mapping[Rate, Count]  # of the seeds that train, from the best rate on
+    quantiles: Values  # of the posterior of log2 LR50, equally spaced; empty if it is infinite or 0
+
+    def over(self, other: "Lr50") -> tuple[float, Interval]:
+        """Return the ratio to another LR50 with its 95 % interval; of an infinite one, only the lower end is known."""
+        if len(self.quantiles) and len(other.quantiles):
+            ratios = np.subtract.outer(self.quantiles, other.quantiles)
+            low, median, high = (float(2**value) for value in np.quantile(ratios, TAILS))
+            return median, (low, high)
+        low = (self.highest if math.isinf(self.median) else self.interval[0]) / other.interval[1]
+        return (math.inf, (low, math.inf)) if other.interval[1] < math.inf else (math.nan, (0.0, math.inf))
+
+
+def lr50(evidence: Evidence, arm: str) -> Lr50 | None:
+    """Return the LR50 of an arm; None if it was not run.
+
+    A logistic regression of trained (0 or 1) on log2(rate), from the rate of the lowest mean validation loss on, with
+    a flat prior on both coefficients.
+    """
+    curve = evidence.curve(arm)
+    if not curve:
+        return None
+    best = min(curve, key=lambda rate: (fmean(run.loss for run in curve[rate]), rate))
+    counts = {rate: Count.of(evidence.trained, runs) for rate, runs in curve.items() if rate >= best}
+    if all(count.hits == count.runs for count in counts.values()):
+        return Lr50(math.inf, (max(counts), math.inf), max(counts), counts, np.empty(0))
+    if not any(count.hits for count in counts.values()):
+        return Lr50(0.0, (0.0, min(counts)), max(counts), counts, np.empty(0))
+    quantiles = posterior(counts)
+    low, median, high = (float(2**value) for value in np.quantile(quantiles, TAILS))
+    return Lr50(median, (low, high), max(counts), counts, quantiles)
+
+
+def posterior(counts: Mapping[Rate, Count]) -> Values:
+    """Return equally spaced quantiles of the posterior of log2 LR50, given how many seeds train at each rate."""
+    rates = np.log2([*counts])
+    places = np.linspace(rates.min() - BEYOND, rates.max() + BEYOND, POINTS)[:, None]
+    slopes = np.linspace(0, STEEPEST, SLOPES + 1)[1:]
+    likelihood = np.log(slopes) + np.zeros_like(places)  # flat in slope and intercept, the product of slope and place
+    for rate, count in zip(rates, counts.values(), strict=True):
+        logit = slopes * (places - rate)
+        likelihood += count.hits * log_expit(logit) + (count.runs - count.hits) * log_expit(-logit)
+    weights = np.exp(likelihood - likelihood.max()).sum(axis=1)
+    shares = np.linspace(0, 1, 501)[1:-1]
+    return np.interp(shares, np.cumsum(weights) / weights.sum(), places[:, 0])
