@@ -52,8 +52,7 @@ def _reported(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     if name == "updates":  # the largest change of a matrix, and that of each stack's output
         largest = max(change for of_kind in values["weights"].values() for change in of_kind)
         return {"weights": largest, "outputs": {stack: changes[-1] for stack, changes in values["outputs"].items()}}
-    if name == "collapse":
-        entropies = {kind: rounded(fmean(layers), 3) for kind, layers in values["entropy"].items()}
+    if name == "collapse":  # without the entropies
         norms = {weight: [rounded(norm, 3) for norm in layers] for weight, layers in values["gradient"].items()}
-        return {**values, "gradient": norms, "entropy": entropies}
+        return {"cosine": values["cosine"], "gradient": norms, "nll": values["nll"]}
     return dict(values)

@@ -1,0 +1,49 @@
+"""What a record keeps of a run's events."""
+
+import json
+
+from ln_repro.records.series import POINTS, curve, probes
+
+LAYERS = [0.987654, 0.9912, 0.99, 1.0, 1.0, 1.0]
+
+
+def collapse(update, **changes):
+    """Return the event of a probe of collapse of 6+6 layers."""
+    values = {"cosine": {"encoder": LAYERS, "decoder": LAYERS}, "entropy": {"encoder.self": LAYERS},
+              "gradient": {name: [1.2345e-05, 0.0012345, 0.012345, 0.12345, 0.12345, 0.12345] for name in ("encoder.w2", "decoder.w2", "decoder.cross.v")},
+              "nll": {"eval": 5.762, "dropout": 5.809}, **changes}  # fmt: skip
+    return {"kind": "probe", "name": "collapse", "update": update, "batches": 3, "values": values}
+
+
+def test_a_curve_has_the_means_of_equally_many_losses():
+    events = [{"kind": "train", "update": 20 * n, "loss": float(n)} for n in range(1, 150)]
+    thinned = curve([*events, {"kind": "train", "update": 3000, "loss": None}, {"kind": "valid", "update": 1}])
+    assert len(thinned["update"]) == len(thinned["loss"]) == 50 <= POINTS
+    assert (thinned["update"][0], thinned["loss"][0]) == (60, 2.0)  # the mean of 1, 2, 3
+    assert (thinned["update"][-1], thinned["loss"][-1]) == (3000, 148.5)  # without the one that is not finite
+    assert curve([]) == {"update": [], "loss": []}
+
+
+def test_a_series_of_collapse_is_thinned_to_five_kilobytes():
+    due = sorted({*range(0, 1323, 200), *(2**n for n in range(11))})
+    found = probes([collapse(update) for update in due])
+    assert [probe["update"] for probe in found] == [0, 1, 2, 4, 8, 16, 32, 64, 256, 1024, 1200]
+    assert len(json.dumps(found, separators=(",", ":"))) < 5000
+    assert found[0]["values"]["gradient"]["encoder.w2"][0] == 1.23e-05
+
+
+def test_a_probe_with_a_value_that_is_not_finite_has_no_values():
+    (found,) = probes([collapse(8, nll={"eval": None, "dropout": 1.0})])
+    assert found == {"name": "collapse", "update": 8, "batches": 3, "values": None}
+
+
+def test_of_gradients_and_updates_what_is_reported_is_kept():
+    weights = {name: [1.0, 2.0] for name in ("encoder.w2", "decoder.w2", "decoder.w1", "decoder.cross.q")}
+    gradients = {"norm_of_mean": weights, "mean_of_norms": weights, "noise": weights}
+    updates = {"weights": {"encoder.w1": [0.1, 0.3], "decoder.w2": [0.2, 0.1]}, "outputs": {"decoder": [0.4, 0.5]}}
+    events = [{"kind": "probe", "name": name, "update": 4, "batches": 2, "values": values}
+              for name, values in (("gradients", gradients), ("updates", updates))]  # fmt: skip
+    first, second = probes(events)
+    kept = {"encoder.w2": [1.0, 2.0], "decoder.w2": [1.0, 2.0]}
+    assert first["values"] == {"norm_of_mean": kept, "mean_of_norms": kept}
+    assert second["values"] == {"weights": 0.3, "outputs": {"decoder": 0.5}}
