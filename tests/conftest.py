@@ -19,8 +19,6 @@ VISIBLE = "LN_REPRO_TESTS_VISIBLE_GPUS"
 os.environ.setdefault(VISIBLE, os.environ.get("CUDA_VISIBLE_DEVICES", "all"))
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # tests compute on the CPU, except those that are marked with `gpu`
 
-SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with those that take minutes: at the end, one process would be left alone with them."""
@@ -100,10 +98,10 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str]
 
 @pytest.fixture
 def real_data() -> Path:
-    """Return the folder of real corpora beside the checkout, or skip."""
-    if not SHARED_DATA.is_dir():
-        pytest.skip("no real corpora beside the checkout")
-    return SHARED_DATA
+    """Return the folder of published corpora, one folder each, that LN_REPRO_TEST_DATA names, or skip."""
+    if not (folder := os.environ.get("LN_REPRO_TEST_DATA")):
+        pytest.skip("LN_REPRO_TEST_DATA does not name a folder with the published corpora")
+    return Path(folder)
 
 
 @pytest.fixture
