@@ -9,9 +9,12 @@ LAYERS = [0.987654, 0.9912, 0.99, 1.0, 1.0, 1.0]
 
 def collapse(update, **changes):
     """Return the event of a probe of collapse of 6+6 layers."""
-    values = {"cosine": {"encoder": LAYERS, "decoder": LAYERS}, "entropy": {"encoder.self": LAYERS},
-              "gradient": {name: [1.2345e-05, 0.0012345, 0.012345, 0.12345, 0.12345, 0.12345] for name in ("encoder.w2", "decoder.w2", "decoder.cross.v")},
-              "nll": {"eval": 5.762, "dropout": 5.809}, **changes}  # fmt: skip
+    norms = [1.2345e-05, 0.0012345, 0.012345, 0.12345, 0.12345, 0.12345]
+    values = {
+        "cosine": {"encoder": LAYERS, "decoder": LAYERS}, "entropy": {"encoder.self": LAYERS},
+        "gradient": dict.fromkeys(("encoder.w2", "decoder.w2", "decoder.cross.v"), norms),
+        "nll": {"eval": 5.762, "dropout": 5.809}, **changes,
+    }  # fmt: skip
     return {"kind": "probe", "name": "collapse", "update": update, "batches": 3, "values": values}
 
 
