@@ -71,14 +71,17 @@ def _files(group: str) -> dict[str, Path]:
 
 def experiments() -> dict[str, str]:
     """Return the description of every experiment: the last comment line in its file, or in that of its arm."""
-    arms = _files("arm")
-    files = {name: arms[arm] for name, (_, arm) in registered(CONF).items()} | _files("exp")
-    descriptions = {}
-    for name, path in sorted(files.items()):
-        lines = path.read_text("utf-8-sig", errors="replace").splitlines()
-        comments = [line[2:] for line in lines if line.startswith("# ") and not line.startswith("# @package")]
-        descriptions[name] = comments[-1] if comments else ""
-    return descriptions
+    arms = {name: _description(path) for name, path in _files("arm").items()}
+    descriptions = {name: arms[arm].replace("Post-LN", norm or "Post-LN")
+                    for name, (_, arm, norm) in registered(CONF).items()}  # fmt: skip
+    return dict(sorted((descriptions | {name: _description(path) for name, path in _files("exp").items()}).items()))
+
+
+def _description(path: Path) -> str:
+    """Return the last comment line in a file."""
+    lines = path.read_text("utf-8-sig", errors="replace").splitlines()
+    comments = [line[2:] for line in lines if line.startswith("# ") and not line.startswith("# @package")]
+    return comments[-1] if comments else ""
 
 
 def grid(name: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 MASKED_LM = {
     "postln_nowarm_linear", "postln_warm_linear", "postln_warm_linear_high",
@@ -14,6 +14,8 @@ ARMS = {
     **dict.fromkeys(("mrpc", "rte", "minimrpc", "minirte"), CLASSIFICATION),
 }
 """The arms of settings; those not listed are translation settings and have all arms except `MASKED_LM_ONLY`."""
+ALONE = {"own", "admin_closed"}
+"""Names in `conf/norm` without arms: the user's own, and a variation of Admin that has an arm in a file."""
 MASKED_LM_ONLY = MASKED_LM - {"postln_nowarm_linear"}
 
 
@@ -22,18 +24,35 @@ def yaml_files(folder: Path, pattern: str = "*.yaml") -> list[Path]:
     return [path for path in folder.glob(pattern) if path.is_file() and not path.name.startswith(".")]
 
 
-def registered(conf: Path) -> dict[str, tuple[str, str]]:
-    """Return the setting and the arm of every registered experiment, by its name ``{setting}_{arm}``."""
-    settings, arms = ({path.stem for path in yaml_files(conf / group)} for group in ("setting", "arm"))
-    translation = arms - MASKED_LM_ONLY
-    return {f"{setting}_{arm}": (setting, arm) for setting in settings for arm in ARMS.get(setting, translation)}
+class Named(NamedTuple):
+    """A registered experiment: its setting, the file of its arm, and the norm that replaces the one of that file."""
+
+    setting: str
+    arm: str
+    norm: str | None = None
 
 
-def register(experiments: Mapping[str, tuple[str, str]]) -> None:
+def registered(conf: Path) -> dict[str, Named]:
+    """Return every registered experiment by its name ``{setting}_{arm}``.
+
+    The arms are the files in `conf/arm` and, for each norm placement without files of its own, ``{norm}_warm`` and
+    ``{norm}_nowarm``, which are Post-LN's with another norm.
+    """
+    settings, arms, norms = ({path.stem for path in yaml_files(conf / group)} for group in ("setting", "arm", "norm"))
+    files: dict[str, tuple[str, str | None]] = {
+        f"{norm}{ramp}": (f"postln{ramp}", norm) for norm in norms - ALONE for ramp in ("_warm", "_nowarm")
+    }
+    files |= {arm: (arm, None) for arm in arms}
+    translation = files.keys() - MASKED_LM_ONLY
+    return {f"{setting}_{arm}": Named(setting, *files[arm])
+            for setting in settings for arm in ARMS.get(setting, translation)}  # fmt: skip
+
+
+def register(experiments: Mapping[str, Named]) -> None:
     """Add the experiments to Hydra's `ConfigStore`; there must be no files with the same names."""
     from hydra.core.config_store import ConfigStore
 
-    ConfigStore.instance().repo["exp"] = _Group({f"{name}.yaml": pair for name, pair in experiments.items()})
+    ConfigStore.instance().repo["exp"] = _Group({f"{name}.yaml": named for name, named in experiments.items()})
 
 
 class _Group(dict[str, Any]):
@@ -43,7 +62,8 @@ class _Group(dict[str, Any]):
         from hydra.core.config_store import ConfigNode
         from omegaconf import OmegaConf
 
-        setting, arm = super().__getitem__(file)
-        defaults = [{"/setting": setting}, {"/arm": arm}, "_self_"]
-        node = OmegaConf.create({"defaults": defaults, "exp": f"{setting}_{arm}"})
+        setting, arm, norm = super().__getitem__(file)
+        replaced = [{"override /norm": norm}] if norm else []
+        defaults = [{"/setting": setting}, {"/arm": arm}, *replaced, "_self_"]
+        node = OmegaConf.create({"defaults": defaults, "exp": file.removesuffix(".yaml")})
         return ConfigNode(file, node, "exp", "_global_", "ln-repro")

@@ -27,7 +27,7 @@ def setting(request: pytest.FixtureRequest) -> str:
 
 def known(setting: str) -> frozenset[str]:
     """Return every arm of a setting."""
-    return frozenset(arm for owner, arm in registered(CONF).values() if owner == setting)
+    return frozenset(name.partition("_")[2] for name, one in registered(CONF).items() if one.setting == setting)
 
 
 def test_every_arm_has_the_same_runs_of_which_as_many_train_and_fail(setting: str) -> None:
