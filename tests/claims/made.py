@@ -7,6 +7,7 @@ from typing import Any
 from ln_repro.claims.evidence import Arm, Evidence
 from ln_repro.claims.judge import evidence_of
 from ln_repro.experiment.compose import CONF
+from ln_repro.experiment.named import registered
 from ln_repro.experiment.settings import Experiment
 from ln_repro.experiment.tasks import LABELLED
 from ln_repro.records.archive import Run
@@ -15,7 +16,7 @@ from tests.examples import SIGNATURE, experiment, record, with_events
 EPOCHS, RATE = 15, 1e-3
 NOISE = (-0.02, -0.01, 0.0, 0.01, 0.02)
 """What a number differs by from seed to seed, as a part of a unit."""
-KNOWN = {path.stem for path in (CONF / "arm").glob("*.yaml")}
+KNOWN = {name.partition("_")[2] for name in registered(CONF)}
 FINGERPRINT = "made up"
 Arms = dict[str, dict[str, Any]]
 
