@@ -14,6 +14,7 @@ from ln_repro.claims.intervals import Interval
 from ln_repro.claims.metrics import VALID_LOSS, at, reached
 from ln_repro.claims.probes import unevenness_after
 from ln_repro.claims.sensitivity import arm_sensitivity, shared_rates
+from ln_repro.experiment.name import ArmName
 from ln_repro.records.archive import Run
 
 LEAST_SCHEMES = 3
@@ -81,7 +82,7 @@ def arms_of(scheme: str) -> tuple[str, str]:
 def arena(evidence: Evidence) -> list[Entry]:
     """Return an entry for each scheme with enough seeds at some rate, ordered by mean BLEU at its best rate."""
     bests = {}
-    for scheme in sorted({arm.partition("_")[0] for arm in evidence.rates}):
+    for scheme in sorted({ArmName.of(arm).scheme for arm in evidence.rates}):
         arms = [(arm, best[0], [*best[1].values()]) for arm in arms_of(scheme) if (best := best_rate(evidence, arm))]
         if arms:
             bests[scheme] = min(arms, key=lambda one: fmean(run.loss for run in one[2]))

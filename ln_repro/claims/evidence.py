@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, mode
 from typing import Any
 
+from ln_repro.experiment.name import Name
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.archive import Run
 from ln_repro.records.record import setting_of
@@ -163,7 +164,7 @@ def gather(
     named after; ``entropies`` are those of corpora, by fingerprint.
     """
     settings = sorted({setting_of(run.record) for run in runs})
-    names = sorted({run.record["exp"].partition("_")[2] for run in runs} | {*arms})
+    names = sorted({Name.of(run.record["exp"]).arm for run in runs} | {*arms})
     runs = [run for run in runs if run.published and not foreign_start(run, runs, named)]
     every = {setting: _of_setting(setting, runs, names, named, entropies or {}) for setting in settings}
     return {setting: evidence for setting, evidence in every.items()
@@ -174,7 +175,7 @@ def _of_setting(
     setting: str, runs: Sequence[Run], names: Sequence[str], named: Named, entropies: Mapping[str, Mapping[str, float]]
 ) -> Evidence:
     runs = [run for run in runs if setting_of(run.record) == setting]
-    whole = runs[0].record["exp"].partition("_")[0] if runs else setting
+    whole = Name.of(runs[0].record["exp"]).setting if runs else setting
     if runs and runs[0].experiment.task != "classification":  # its fingerprint depends on the pre-training corpus
         text = mode(run.record["data"]["fingerprint"] for run in runs)
         runs = [run for run in runs if run.record["data"]["fingerprint"] == text]
@@ -230,7 +231,7 @@ def foreign_start(run: Run, runs: Sequence[Run], named: Named) -> bool:
     start = run.experiment.start
     if start is None or start.exp is None:
         return False
-    setting, _, name = start.exp.partition("_")
+    setting, name = Name.of(start.exp)
     expected = FINE_TUNED_FROM.get(run.record["axes"]["norm"])
     pretrained = next((one.experiment for one in runs if one.record["id"] == start.run), None)
     if pretrained is None:

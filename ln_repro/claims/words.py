@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from ln_repro.claims.intervals import LEVEL, LINEAR, Scale, interval
+from ln_repro.experiment.name import ArmName
 
 SCHEMES = {
     "postln": "Post-LN", "preln": "Pre-LN", "deepnorm": "DeepNorm", "rezero": "ReZero", "admin": "Admin",
@@ -58,13 +59,13 @@ def corpus_order(name: str) -> tuple[int, str]:
 
 def arm_words(arm: str) -> str:
     """Return an arm's name in words: `postln_nowarm_literal` is "Post-LN without warm-up (T = 1)"."""
-    scheme, *parts = arm.split("_")
+    scheme, parts = ArmName.of(arm)
     return " ".join([SCHEMES.get(scheme, scheme), *(PARTS.get(part, part) for part in parts)])
 
 
 def contrast_words(one: str, other: str) -> tuple[str, str]:
     """Return the names of two arms in words, without the scheme if both have the same: "with warm-up"."""
-    words, same = (arm_words(one), arm_words(other)), one.split("_")[0] == other.split("_")[0]
+    words, same = (arm_words(one), arm_words(other)), ArmName.of(one).scheme == ArmName.of(other).scheme
     return (words[0].partition(" ")[2], words[1].partition(" ")[2]) if same else words
 
 

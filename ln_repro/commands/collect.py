@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from ln_repro.claims.arms import Arms, deviates
 from ln_repro.corpus.locate import locked
 from ln_repro.errors import LnReproError, UserError
+from ln_repro.experiment.name import Name
 from ln_repro.records.archive import Run, add, files_of, read_kept, records_folder
 from ln_repro.records.record import Record
 from ln_repro.records.run_dir import find_run, runs_under
@@ -44,7 +45,7 @@ def collect_command(options: argparse.Namespace) -> int:
                     elif there and not options.replace:
                         raise LnReproError(f"another record of {kept['id']} exists (--replace overwrites it)")
                     else:
-                        new.setdefault(kept["exp"].partition("_")[0], []).append((kept, files))
+                        new.setdefault(Name.of(kept["exp"]).setting, []).append((kept, files))
                 except LnReproError as error:
                     done, refused = f"not copied: {error}", refused + 1
                 print(f"{folder.path}: {done}")

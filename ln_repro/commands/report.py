@@ -12,6 +12,7 @@ from ln_repro.claims.judge import claim_rows
 from ln_repro.claims.words import named
 from ln_repro.commands.messages import complaints, say
 from ln_repro.errors import UserError
+from ln_repro.experiment.name import ArmName
 from ln_repro.records.archive import read_theory, records_folder
 from ln_repro.report import figure_rates
 from ln_repro.report.arena import arena_data, arena_tables
@@ -83,7 +84,7 @@ def arena_command(options: argparse.Namespace) -> int:
             table.add_row(*row)
         console.print(*[""] * number, table, sep="\n", soft_wrap=True)
         console.print(*content["notes"], sep="\n", highlight=False)
-    if few := sorted({arm.partition("_")[0] for arm in evidence[setting].rates} - {entry.scheme for entry in ranked}):
+    if few := sorted({ArmName.of(arm).scheme for arm in evidence[setting].rates} - {entry.scheme for entry in ranked}):
         say(f"left out, with fewer than three seeds at any rate: {', '.join(map(named, few))}")
     return complaints(kept.problems)
 

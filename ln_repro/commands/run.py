@@ -23,6 +23,7 @@ from ln_repro.experiment.compose import (
     search_also,
     with_own_norm,
 )
+from ln_repro.experiment.name import Name
 from ln_repro.experiment.precision import resolve_precision
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.sweep.queued import read
@@ -139,7 +140,7 @@ def _run_one_of_several(experiment: Experiment) -> int:
 def _run_help() -> int:
     arms: dict[str, dict[str, str]] = {}
     for name, text in experiments().items():
-        corpus, _, arm = name.partition("_")
+        corpus, arm = Name.of(name)
         if arm:
             arms.setdefault(corpus, {})[arm] = text
     alike: dict[tuple[str, ...], list[str]] = {}

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from ln_repro.errors import LnReproError, UserError
+from ln_repro.experiment.name import Name
 from ln_repro.experiment.settings import Experiment
 from ln_repro.experiment.tasks import TASKS
 from ln_repro.experiment.validation import FileName, validate
@@ -101,7 +102,7 @@ def task_of(record: Record) -> str:
 
 def setting_of(record: Record) -> str:
     """Return the setting of a run, with ``-60`` if it was trained on 60 % of the corpus's training text."""
-    return record["exp"].partition("_")[0] + _part(record)
+    return Name.of(record["exp"]).setting + _part(record)
 
 
 def corpus_of(record: Record) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ln_repro.claims.ceilings import Ceiling, ceiling
 from ln_repro.claims.evidence import FAILS, TRAINS, Evidence
+from ln_repro.experiment.name import ArmName
 from ln_repro.records.archive import Run
 from ln_repro.report.plotting import COLOURS, GREY, draw_once, legend_below, place, rate_axis, tidy
 
@@ -54,13 +55,13 @@ def _draw_setting(axes: Sequence[Any], evidence: Evidence, title: str) -> None:
         _draw_limit(above, share * best, text, 1.01, va="center")
     for number, (arm, label) in enumerate(ARMS.items()):
         if curve := evidence.curve(arm):
-            norm, warm = arm.split("_")[:2]
-            style = {"color": COLOURS[norm], "linestyle": "-" if warm == "warm" else "--"}
+            name = ArmName.of(arm)
+            style = {"color": COLOURS[name.scheme], "linestyle": "-" if name.warm else "--"}
             _draw_curve(above, curve, "bleu", label, style)
             _draw_curve(below, curve, "nll", label, style)
             limit = ceiling(evidence, arm)
             if limit.rate is not None and len(limit.rates) > 1:
-                _draw_ceiling(above, limit, 1.04 + 0.05 * number, COLOURS[norm], warm == "warm")
+                _draw_ceiling(above, limit, 1.04 + 0.05 * number, COLOURS[name.scheme], name.warm)
     above.plot([], [], "v", color=GREY, linestyle="none", label=CEILING)
     if (blind := evidence.entropies.get("source_blind_bits")) is not None:
         _draw_limit(below, blind, "without\nthe source", 1.01, va="center")

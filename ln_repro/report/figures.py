@@ -11,6 +11,7 @@ from typing import Any
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import Interval, mean_interval
 from ln_repro.claims.words import named
+from ln_repro.experiment.name import ArmName
 from ln_repro.paper.figures import FIGURES, Figure, Panel, Quantity, Reading
 from ln_repro.records.record import Record, accuracy
 from ln_repro.report.figure_arena import draw_arena
@@ -188,13 +189,13 @@ def points(record: Record, quantity: Quantity) -> dict[int, float]:
 
 def style(arm: str, label: str) -> dict[str, Any]:
     """Return the style of a curve: its colour depends on the norm, its line on warm-up, its marker on the label."""
-    words = arm.split("_")
-    colour = COLOURS.get(words[0], GREY)
+    name = ArmName.of(arm)
+    colour = COLOURS.get(name.scheme, GREY)
     return {
         "color": colour,
-        "linestyle": next(line for word, line in RAMPS.items() if word in words),
+        "linestyle": next(line for word, line in RAMPS.items() if word in name.parts),
         "marker": next((mark for word, mark in MARKS.items() if word in label), "o"),
-        "markerfacecolor": "white" if words[0] == "preln" else colour,
+        "markerfacecolor": "white" if name.scheme == "preln" else colour,
         "markersize": 4.5,
     }
 

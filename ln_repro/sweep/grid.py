@@ -9,6 +9,7 @@ from pydantic import Field
 
 from ln_repro.errors import UserError
 from ln_repro.experiment.compose import nearest
+from ln_repro.experiment.name import Name
 from ln_repro.experiment.settings import MOST_SEEDS
 from ln_repro.experiment.validation import Count, Natural, Positive, Section, validate
 
@@ -57,7 +58,7 @@ class GridRun:
     def matches(self, pattern: str) -> bool:
         """Return whether ``pattern`` (with ``*``) matches the experiment or arm, with or without axes and seed."""
         names = (self.exp, f"{self.exp}-s{self.seed}", self.group, self.name)
-        return any(fnmatchcase(name, pattern) or fnmatchcase(name.partition("_")[2], pattern) for name in names)
+        return any(fnmatchcase(name, pattern) or fnmatchcase(Name.of(name).arm, pattern) for name in names)
 
 
 class SweepRequest(Section):
@@ -160,12 +161,12 @@ def grid_runs(
     ``corpus`` is the first part of the experiments' names, ``settings`` are overrides for every run, and ``known`` are
     the names of all experiments.
     """
-    corpora = sorted({name.partition("_")[0] for name in known})
+    corpora = sorted({Name.of(name).setting for name in known})
     if corpus not in corpora:
         raise UserError(f"corpus: there is no setting {corpus!r}{nearest(corpus, corpora)}")
     if missing := [arm for arm in grid.arms if f"{corpus}_{arm}" not in known]:
         whole = [name for name in corpora if all(f"{name}_{arm}" in known for arm in grid.arms)]
-        arms = [name.partition("_")[2] for name in known if name.startswith(f"{corpus}_")]
+        arms = [Name.of(name).arm for name in known if name.startswith(f"{corpus}_")]
         words = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not defined for {corpus}"
         if whole:
             raise UserError(f"grid: {words}; the grid takes corpus={' or '.join(whole)}")
