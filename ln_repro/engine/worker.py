@@ -63,13 +63,14 @@ def train_together(inputs: Inputs | None, stop: StopRequest) -> int:
     If one of several processes fails, its error is written to the run's directory, for the command to report.
     """
     from ln_repro.engine.group import Group
-    from ln_repro.engine.training import train
     from ln_repro.records.run_dir import RunFolder
 
     group = Group(this_rank())
     agreed: Inputs | None = group.share(inputs)
     stop.catch_signals()
     try:
+        from ln_repro.engine.training import train  # here, where a failure is reported, too
+
         if agreed and not agreed.on_cpu:
             group.use_gpu()
         status = train(agreed, stop, group) if agreed else 0
