@@ -2,15 +2,16 @@
 
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ln_repro.engine.command import training_arguments
+from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.process import Worker
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.events import Events
+from ln_repro.records.run_dir import write_json
 
 WARM_UP = 10
 """Number of updates at the start that are not timed, and length of a window."""
@@ -55,16 +56,15 @@ class Workload:
 
     def train(self, *folders: Path) -> None:
         """Train simultaneously, once in each folder."""
-        workers = []
-        for folder in folders:
-            folder.mkdir()
-            arguments = training_arguments(self.experiment, self.corpus, folder / "checkpoints")
-            workers.append(Worker("train", arguments, folder / "train.log"))
-        _finish(workers)
+        _finish([self._start("train", folder) for folder in folders])
 
     def stock(self, threads: int = 1) -> float:
         """Return stock fairseq's target tokens per second."""
-        text = self.printed_by("stock", stock_arguments, threads=threads, settings={})
+        with tempfile.TemporaryDirectory() as name:
+            arguments, log = stock_arguments(self.experiment, self.corpus, Path(name)), Path(name) / "log"
+            on_cpu = self.experiment.train.device == "cpu"
+            _finish([Worker("stock", arguments, log, threads, settings={}, on_cpu=on_cpu)])
+            text = log.read_text()
         reports = [_json(line) for line in text.splitlines() if "| train_inner |" in line]
         return speed(
             Window(int(report["num_updates"]), float(report["wpb"]) * WARM_UP,
@@ -80,12 +80,19 @@ class Workload:
         """Return the operations of one of our updates, the bytes that they read and write, and the bytes saved."""
         return _json(self.printed_by("count").splitlines()[-1])
 
-    def printed_by(self, job: str, arguments: Callable[..., list[str]] = training_arguments, **how: Any) -> str:
+    def printed_by(self, job: str) -> str:
         """Return what another kind of worker prints, for the same training."""
         with tempfile.TemporaryDirectory() as name:
-            log = Path(name) / "log"
-            _finish([Worker(job, arguments(self.experiment, self.corpus, Path(name) / "checkpoints"), log, **how)])
-            return log.read_text()
+            folder = Path(name) / job
+            _finish([self._start(job, folder)])
+            return (folder / "train.log").read_text()
+
+    def _start(self, job: str, folder: Path) -> Worker:
+        """Start a worker in a new folder."""
+        inputs = Inputs(self.experiment, folder, self.corpus)
+        folder.mkdir()
+        write_json(folder / "experiment.json", self.experiment.model_dump(mode="json"))
+        return Worker(job, inputs.arguments, folder / "train.log", on_cpu=inputs.on_cpu)
 
 
 def speed(windows: Iterable[Window]) -> float:

@@ -6,14 +6,16 @@ from itertools import islice
 from typing import Any
 
 import torch
-from fairseq import utils
+from fairseq import options, utils
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from ln_repro.engine.group import Group
+from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.stop import StopRequest
-from ln_repro.engine.training import Loop, configuration
+from ln_repro.engine.training import Loop
 from ln_repro.system.distributed import Rank
 
 
@@ -21,31 +23,38 @@ def stock(arguments: list[str]) -> None:
     """Run `fairseq-train` with its own arguments."""
     from fairseq_cli import train as program
 
-    program.main(configuration(arguments))
+    program.main(stock_configuration(arguments))
 
 
-def bare(arguments: list[str]) -> None:
-    """Train our model in a plain loop over batches in memory; takes the arguments of `train`.
+def stock_configuration(arguments: list[str]) -> Any:
+    """Return the configuration that stock fairseq makes of its arguments."""
+    return convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), arguments))
 
-    Prints one JSON object for every ``--log-interval`` updates: update, target tokens and seconds since the last.
+
+def bare(inputs: Inputs) -> None:
+    """Train our model in a plain loop over batches in memory.
+
+    Prints one JSON object for every ``train.log_every`` updates: update, target tokens and seconds since the last.
     """
-    cfg = configuration(arguments)
-    loop = Loop(cfg, StopRequest(), Group(Rank()))
+    experiment, updates = inputs.experiment, inputs.experiment.train.max_update
+    assert experiment.optimizer.betas and updates
+    loop = Loop(inputs, StopRequest(), Group(Rank()))
     model, loss_of, cuda = loop.trainer.get_model(), loop.trainer.get_criterion(), loop.trainer.cuda
-    betas = (cfg.optimizer.beta1, cfg.optimizer.beta2)
-    optimizer = torch.optim.AdamW(model.parameters(), cfg.optimization.lr[0], betas, weight_decay=0.0, fused=True)
-    batches = [batch for samples in islice(loop._epoch(), cfg.optimization.max_update) for batch in samples]
+    optimizer = torch.optim.AdamW(
+        model.parameters(), experiment.lr, experiment.optimizer.betas, weight_decay=0.0, fused=True
+    )
+    batches = [batch for samples in islice(loop._epoch(), updates) for batch in samples]
     if cuda:
         batches = [utils.move_to_cuda(batch) for batch in batches]
     began, tokens = time.monotonic(), 0
-    for update in range(1, cfg.optimization.max_update + 1):
+    for update in range(1, updates + 1):
         batch = batches[(update - 1) % len(batches)]
         loss, size, _ = loss_of(model, batch)
         optimizer.zero_grad()
         (loss / size).backward()
         optimizer.step()
         tokens += batch["ntokens"]
-        if update % cfg.common.log_interval == 0:
+        if update % experiment.train.log_every == 0:
             if cuda:
                 torch.cuda.synchronize()
             now = time.monotonic()
@@ -53,12 +62,12 @@ def bare(arguments: list[str]) -> None:
             began, tokens = now, 0
 
 
-def count(arguments: list[str]) -> None:
+def count(inputs: Inputs) -> None:
     """Print, for the second update of `train`, the number of operations, the bytes of their tensors, and those saved.
 
     The saved bytes are those of tensors, except parameters, that the backward pass needs.
     """
-    loop = Loop(configuration(arguments), StopRequest(), Group(Rank()))
+    loop = Loop(inputs, StopRequest(), Group(Rank()))
     first, second = islice(loop._epoch(), 2)
     loop.trainer.update(first)  # also creates the moments of the optimizer
     saved: dict[int, int] = {}

@@ -1,32 +1,32 @@
 """Decode a split with fairseq's beam search, in a worker."""
 
 import json
-from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq import tasks, utils
+from fairseq import utils
 
+from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.memory import SEARCH_BYTES, TOKENS_PER_BATCH, hypothesis_bytes
-from ln_repro.engine.training import configuration
+from ln_repro.engine.training import parts
+from ln_repro.experiment.settings import Evaluation
 
 BPE = "@@ "
 SCORES_PER_STEP = 2**27
 """Maximum number of scores (batch * beam * vocabulary) per step of the search: 0.5 GB for each of several copies."""
 
 
-def decode(arguments: list[str], requests: Iterable[str]) -> None:
-    """Serve decoding requests; ``arguments`` are the beam search as JSON, and those of `train`.
+def decode(inputs: Inputs, requests: Iterable[str]) -> None:
+    """Serve decoding requests.
 
     A request is a JSON object: decode ``split`` with the mean of the files ``weights``, and write the hypotheses to
     ``out``, tokenised but without BPE, in corpus order.
     """
-    search, cfg = Namespace(**json.loads(arguments[0])), configuration(arguments[1:])
-    task = tasks.setup_task(cfg.task)
-    device = "cuda" if torch.cuda.is_available() and not cfg.common.cpu else "cpu"
-    model = task.build_model(cfg.model).eval().to(device)
+    device = "cuda" if torch.cuda.is_available() and not inputs.on_cpu else "cpu"
+    task, model, _ = parts(inputs)
+    model.eval().to(device)
     torch.backends.cuda.matmul.allow_tf32 = True
     for line in requests:
         request = json.loads(line)
@@ -34,7 +34,7 @@ def decode(arguments: list[str], requests: Iterable[str]) -> None:
             task.load_dataset(request["split"])
         model.load_state_dict(mean_weights(request["weights"]))
         print(f"decoding {request['out']}", flush=True)
-        lines = translate(task, model, request["split"], search, device)
+        lines = translate(task, model, request["split"], inputs.experiment.eval, device)
         part = Path(f"{request['out']}.part")
         part.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         part.replace(request["out"])
@@ -51,7 +51,7 @@ def mean_weights(files: Sequence[Path | str]) -> dict[str, torch.Tensor]:
 
 
 @torch.inference_mode()
-def translate(task: Any, model: Any, split: str, search: Namespace, device: str) -> list[str]:
+def translate(task: Any, model: Any, split: str, search: Evaluation, device: str) -> list[str]:
     """Return the best hypothesis for each sentence of ``split``, or an empty one if it is too long for the model.
 
     Weights and scores are in fp32, whatever the precision of training; a GPU multiplies matrices in TF32. A batch that

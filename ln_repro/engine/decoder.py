@@ -5,8 +5,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.process import Worker
-from ln_repro.experiment.settings import Evaluation
 
 KEEP_SECONDS = 60.0
 """Idle time after which the process is stopped. Starting it takes seconds, which matters if epochs are short."""
@@ -15,12 +15,11 @@ KEEP_SECONDS = 60.0
 class Decoder:
     """At most one decoding process, started on request and stopped after `KEEP_SECONDS` without another one.
 
-    ``training`` are the trainer's arguments, ``log`` the file for the output of the process, and ``inherit`` as in
-    `Worker`.
+    ``log`` is the file for the output of the process, and ``inherit`` as in `Worker`.
     """
 
-    def __init__(self, search: Evaluation, training: Sequence[str], log: Path, inherit: int | None = None) -> None:
-        self.arguments = [search.model_dump_json(include={"beam", "lenpen", "max_len_a", "max_len_b"}), *training]
+    def __init__(self, inputs: Inputs, log: Path, inherit: int | None = None) -> None:
+        self.inputs = inputs
         self.log = log
         self.inherit = inherit
         self.worker: Worker | None = None
@@ -32,7 +31,8 @@ class Decoder:
         for out in weights:
             out.unlink(missing_ok=True)  # from an interrupted session
         if self.worker is None or self.worker.poll() is not None:
-            self.worker = Worker("decode", self.arguments, self.log, 1, self.inherit)
+            arguments, on_cpu = self.inputs.arguments, self.inputs.on_cpu
+            self.worker = Worker("decode", arguments, self.log, 1, self.inherit, on_cpu=on_cpu)
         for out, files in weights.items():
             self.worker.send(json.dumps({"split": split, "out": str(out), "weights": [str(file) for file in files]}))
         self._awaited = [*weights]

@@ -17,15 +17,17 @@ from ln_repro.model.probes.gradients import probe
 
 
 class Probing:
-    """Computes statistics on the same mini-batches every ``cfg.task.probe_every`` updates (0: never).
+    """Computes the statistics ``probe`` on the same mini-batches every ``every`` updates.
 
-    The mini-batches, ``cfg.task.probe_batches`` of the epoch iterator's, are selected by the run's seed; for collapse,
+    The mini-batches, ``probe_batches`` of the epoch iterator's, are selected by the run's seed; for collapse,
     they are some of the validation set's, the same for every run. If anything but gradients is probed, probes are also
     computed after 1, 2, 4, 8, ... updates, when training changes fastest.
     """
 
-    def __init__(self, cfg: Any, trainer: StrictTrainer, batches: Any) -> None:
-        chosen, self.every = cfg.task.probe, cfg.task.probe_every
+    def __init__(self, trainer: StrictTrainer, batches: Any) -> None:
+        experiment = trainer.experiment
+        chosen = experiment.probe
+        self.every = experiment.every if chosen != "none" else 0
         self.kinds = ("gradients", "updates", "curvature") if chosen == "all" else (chosen,)
         self.trainer = trainer
         self.before: list[Tensor] = []
@@ -33,10 +35,10 @@ class Probing:
         self.sharpness = Sharpness()
         self.samples: list[Any] = []
         if self.every:
-            seed = cfg.common.seed
+            seed = experiment.torch_seed
             if chosen == "collapse":
                 batches, seed = trainer.get_valid_iterator("valid", disable_iterator_cache=True), 1
-            self.samples = chosen_batches(batches, cfg.task.probe_batches, seed, trainer.cuda)
+            self.samples = chosen_batches(batches, experiment.probe_batches, seed, trainer.cuda)
 
     def due(self, update: int) -> bool:
         """Return whether a probe is due after ``update`` updates; 0 is before training."""
@@ -76,7 +78,7 @@ class Probing:
         Nothing is measured if gradients are scaled or clipped or steps capped: the preconditioner includes none of it.
         """
         trainer, optimizer = self.trainer, self.trainer.optimizer
-        if optimizer.layers or optimizer.cfg.max_relative_update or trainer.cfg.optimization.clip_norm:
+        if optimizer.layers or optimizer.cfg.max_relative_update or trainer.experiment.train.clip_norm:
             return {}
         model = trainer.get_model().eval()
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]

@@ -27,15 +27,16 @@ class Worker(subprocess.Popen[bytes]):
     """A process of the engine, which stops if its standard input is closed because this process has ended.
 
     ``job`` is one of `ln_repro.engine.worker`, ``inherit`` the descriptor of an open file that stays locked while the
-    worker lives, and ``settings`` are additional environment variables. The output is appended to ``log``.
+    worker lives, and ``settings`` are additional environment variables; with ``on_cpu``, the worker sees no GPU. The
+    output is appended to ``log``.
     """
 
     def __init__(
         self, job: str, arguments: Sequence[str], log: Path, threads: int = 1, inherit: int | None = None,
-        settings: Mapping[str, str] = KEEP_MEMORY,
+        settings: Mapping[str, str] = KEEP_MEMORY, on_cpu: bool = False,
     ) -> None:  # fmt: skip
         require_fairseq()
-        if "--cpu" in arguments:
+        if on_cpu:
             settings = {**settings, "CUDA_VISIBLE_DEVICES": ""}  # otherwise pinned memory would occupy a GPU
         self.job = job
         self.log = log

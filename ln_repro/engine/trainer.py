@@ -8,13 +8,17 @@ from typing import Any
 
 import torch
 from fairseq import utils
+from fairseq.dataclass.configs import FairseqConfig
 from fairseq.trainer import Trainer
+from omegaconf import OmegaConf
 from torch import distributed
 
+from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.metric_buffer import Update
-from ln_repro.engine.plugin.optimizers import gradients
-from ln_repro.engine.plugin.schedules import split
+from ln_repro.engine.plugin.optimizers import OPTIMIZERS, gradients
+from ln_repro.engine.plugin.schedules import RampAndTail, split
 from ln_repro.errors import LnReproError
+from ln_repro.system.distributed import Rank
 
 STREAMS_APART = 2**32 + 2_654_435_769
 """Difference between the dropout seeds of an update's mini-batches, larger than any seed plus update. Only the low 32
@@ -59,8 +63,35 @@ def counted(log: Mapping[str, Any], ignored: bool) -> dict[str, Any]:
     return {name: value * 0 if ignored else value for name, value in log.items()}
 
 
+def configuration(inputs: Inputs, rank: Rank) -> Any:
+    """Return the configuration of fairseq's own code: its defaults, except for what this code takes from them.
+
+    Our classes take their settings from the experiment instead.
+    """
+    train = inputs.experiment.train
+    resume = {"restore_file": str(inputs.resume)} if inputs.resume else {}
+    values = {
+        "common": {"seed": inputs.experiment.torch_seed, "cpu": inputs.on_cpu},
+        "dataset": {"max_tokens": train.max_tokens, "batch_size": train.max_sentences, "num_workers": 0},
+        "checkpoint": {
+            "save_dir": str(inputs.folder / "checkpoints"),
+            "load_checkpoint_on_all_dp_ranks": True,  # broadcasting it needs pickles that torch rejects
+            **resume,
+        },
+        "distributed_training": {
+            "distributed_world_size": rank.size, "distributed_rank": rank.index, "device_id": rank.local,
+        },
+        "model": None,
+    }  # fmt: skip
+    return OmegaConf.merge(OmegaConf.structured(FairseqConfig()), values)
+
+
 class StrictTrainer(Trainer):
     """fairseq's trainer, with an update that does not synchronise with the device."""
+
+    def __init__(self, inputs: Inputs, rank: Rank, task: Any, model: Any, criterion: Any) -> None:
+        self.experiment = inputs.experiment
+        super().__init__(configuration(inputs, rank), task, model, criterion)
 
     @property
     def use_distributed_wrapper(self) -> bool:
@@ -72,12 +103,12 @@ class StrictTrainer(Trainer):
 
         fairseq reads them after every update, which waits for the device. Return the metrics, to be read later.
         """
-        lr, seed = self.get_lr(), self.cfg.common.seed + self.get_num_updates()
+        lr, seed = self.get_lr(), self.experiment.torch_seed + self.get_num_updates()
         self.zero_grad()
         samples = seeded(samples, seed, self.data_parallel_rank, self.data_parallel_world_size)
         logs, per_token = self._add_up_gradients(samples)
         self.optimizer.multiply_grads(per_token)
-        gnorm = self.clip_grad_norm(self.cfg.optimization.clip_norm)
+        gnorm = self.clip_grad_norm(self.experiment.train.clip_norm)
         self.optimizer.step()
         model = self.get_model()
         model.stacks["encoder"].scheme.constrain(model.modules())
@@ -116,6 +147,10 @@ class StrictTrainer(Trainer):
         """Return the logs, or with several processes their sums over all of them."""
         return logs if self.data_parallel_world_size == 1 else [sums_over_processes(logs, self.device)]
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return fairseq's state without its configuration, which it would not read again without a task's."""
+        return {**super().state_dict(), "cfg": None}
+
     def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
         """Save a checkpoint that includes the number of processes."""
         extra_state = {**extra_state, "processes": self.data_parallel_world_size}
@@ -152,8 +187,11 @@ class StrictTrainer(Trainer):
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // unit
 
     def _build_optimizer(self) -> None:
-        super()._build_optimizer()
-        split(self._optimizer, self.cfg.lr_scheduler, self.get_model().named_parameters())
-        if self.cfg.optimizer.equal_layer_norms:
-            stacks = self.get_model().stacks.values()
+        cfg, model = self.experiment.optimizer, self.get_model()
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self._optimizer = OPTIMIZERS[cfg.name](cfg, self.experiment.lr, parameters)
+        self._lr_scheduler = RampAndTail(self._optimizer)
+        split(self._optimizer, self.experiment.schedule, model.named_parameters())
+        if cfg.equal_layer_norms:
+            stacks = model.stacks.values()
             self._optimizer.layers = [[*layer.parameters()] for stack in stacks for layer in stack.layers]

@@ -9,14 +9,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from fairseq import checkpoint_utils, options, tasks, utils
+from fairseq import checkpoint_utils, utils
 from fairseq.data import iterators
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.group import Group
+from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.metric_buffer import MetricBuffer, on_host
-from ln_repro.engine.plugin.task import per_token
+from ln_repro.engine.plugin.classification import Classified, LnClassification
+from ln_repro.engine.plugin.encoder_only import LnClassifier, LnEncoder
+from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
+from ln_repro.engine.plugin.masked_lm import LnMaskedLm
+from ln_repro.engine.plugin.model import LnTransformer
+from ln_repro.engine.plugin.task import LnTask, LnTranslation, per_token
 from ln_repro.engine.probing import Probing, chosen_batches
 from ln_repro.engine.stop import StopRequest
 from ln_repro.engine.trainer import StrictTrainer
@@ -24,29 +29,34 @@ from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.divergence import NOT_FINITE, Diverged, stuck
 from ln_repro.model.schemes.weighted import measure
 from ln_repro.records import provenance
-from ln_repro.records.events import Events
+from ln_repro.records.run_dir import RunFolder
 from ln_repro.system.directory_lock import lost, newest
-from ln_repro.system.distributed import Rank
 from ln_repro.system.files import sync
 
 KEPT_STATES = 2
+PARTS: dict[str, tuple[Any, Any, Any]] = {
+    "translation": (LnTranslation, LnTransformer, LabelSmoothedCrossEntropy),
+    "masked_lm": (LnMaskedLm, LnEncoder, LabelSmoothedCrossEntropy),
+    "classification": (LnClassification, LnClassifier, Classified),
+}
+"""The classes of the task, the model and the loss, by the name of the task."""
 logger = logging.getLogger(__name__)
 
 
-def configuration(arguments: list[str]) -> Any:
-    """Register our plug-ins and parse fairseq's command line."""
-    logging.basicConfig(format="%(asctime)s | %(levelname)s | %(name)s | %(message)s", level=logging.INFO)
-    from ln_repro.engine.plugin import classification, encoder_only, masked_lm, schedules  # noqa: F401
+def parts(inputs: Inputs) -> tuple[LnTask, Any, Any]:
+    """Return the task, the model and the loss of a run."""
+    task_class, model_class, loss_class = PARTS[inputs.experiment.task]
+    task = task_class(inputs.experiment, inputs.corpus)
+    return task, model_class.build_model(inputs.experiment, task), loss_class(inputs.experiment, task)
 
-    return convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), arguments))
 
-
-def train(arguments: list[str], stop: StopRequest, group: Group) -> int:
+def train(inputs: Inputs, stop: StopRequest, group: Group) -> int:
     """Train to the last epoch or update, a divergence, or a stop; return the exit status."""
-    cfg = distribute(configuration(arguments), group.rank)
-    np.random.seed(cfg.common.seed)
-    utils.set_torch_seed(cfg.common.seed)
-    loop = Loop(cfg, stop, group)
+    if not group.rank.leads:
+        logging.getLogger().setLevel(logging.WARNING)
+    np.random.seed(inputs.experiment.torch_seed)
+    utils.set_torch_seed(inputs.experiment.torch_seed)
+    loop = Loop(inputs, stop, group)
     try:
         loop.run()
     except FloatingPointError as error:
@@ -56,45 +66,32 @@ def train(arguments: list[str], stop: StopRequest, group: Group) -> int:
     return Interrupted.exit_code if loop.stopped else 0
 
 
-def distribute(cfg: Any, rank: Rank) -> Any:
-    """Configure this process for its share of the mini-batches of every update."""
-    cfg.distributed_training.distributed_world_size = rank.size
-    cfg.distributed_training.distributed_rank = rank.index
-    cfg.distributed_training.device_id = rank.local
-    cfg.checkpoint.load_checkpoint_on_all_dp_ranks = True  # broadcasting it needs pickles that torch rejects
-    cfg.optimization.update_freq = [cfg.optimization.update_freq[0] // rank.size]
-    if not rank.leads:
-        logging.getLogger().setLevel(logging.WARNING)
-    return cfg
-
-
 class Loop:
     """A training run in this process."""
 
-    def __init__(self, cfg: Any, stop: StopRequest, group: Group) -> None:
-        self.cfg = cfg
+    def __init__(self, inputs: Inputs, stop: StopRequest, group: Group) -> None:
+        self.inputs = inputs
+        self.experiment = inputs.experiment
+        self.batches_per_update = self.experiment.train.batches_per_update // group.rank.size
         self.stop = stop
         self.group = group
         self.stopped = False
-        folder = Path(cfg.checkpoint.save_dir)
-        self.checkpoints = Checkpoints(folder)
-        self.events = Events(folder.parent / "events.jsonl")
-        self.session = newest(folder.parent)
-        self.task = tasks.setup_task(cfg.task)
-        model = self.task.build_model(cfg.model)
+        run = RunFolder(inputs.folder)
+        self.checkpoints, self.events = Checkpoints(run.checkpoints), run.events
+        self.session = newest(inputs.folder)
+        self.task, model, criterion = parts(inputs)
         logger.info(model)
         self.task.load_dataset("valid")
-        self.trainer = StrictTrainer(cfg, self.task, model, self.task.build_criterion(cfg.criterion))
-        saved, self.batches = checkpoint_utils.load_checkpoint(cfg.checkpoint, self.trainer)
+        self.trainer = StrictTrainer(inputs, group.rank, self.task, model, criterion)
+        saved, self.batches = checkpoint_utils.load_checkpoint(self.trainer.cfg.checkpoint, self.trainer)
         if not group.same([self.update]):
-            raise UserError(f"{cfg.checkpoint.restore_file}: not every process sees this file; use a shared disk")
+            raise UserError(f"{inputs.resume}: not every process sees this file; use a shared disk")
         saved = saved or {}
         known = self.update, saved.get("tokens"), self.checkpoints.weights()
         self.tokens = self.events.tokens_until(*known) if group.rank.leads else 0
         self.trainer.get_valid_iterator("valid")  # an invalid validation set must fail now
-        self.updates_per_epoch = -(-len(self.batches) // cfg.optimization.update_freq[0])
-        ends = cfg.optimization.max_update, cfg.optimization.max_epoch * self.updates_per_epoch
-        self.trainer.lr_scheduler.plan(self.updates_per_epoch, int(min(end for end in ends if end)))
+        self.updates_per_epoch = -(-len(self.batches) // self.batches_per_update)
+        self.trainer.lr_scheduler.plan(self.experiment.learning_rate(self.updates_per_epoch))
         self.metrics = MetricBuffer(self.update, saved.get("last_loss"))
         ended = saved.get("ended")
         self.epoch: int = ended or self.batches.epoch
@@ -112,10 +109,10 @@ class Loop:
             updates_per_epoch=self.updates_per_epoch,
             processes=self.group.rank.size,
         )
-        self.probing = Probing(cfg, self.trainer, self.batches)
+        self.probing = Probing(self.trainer, self.batches)
         if self.update == 0:
-            if not cfg.task.start:  # a pre-trained model keeps its values
-                given = self.batches, 1, cfg.common.seed, self.trainer.cuda
+            if not self.experiment.start:  # a pre-trained model keeps its values
+                given = self.batches, 1, self.experiment.torch_seed, self.trainer.cuda
                 measure(model, lambda: model(**chosen_batches(*given)[0]["net_input"]))
             if self.probing.due(0):
                 self._probe()
@@ -129,7 +126,7 @@ class Loop:
     @property
     def finished(self) -> bool:
         """Whether the last update or the last epoch is done."""
-        last_update, last_epoch = self.cfg.optimization.max_update, self.cfg.optimization.max_epoch
+        last_update, last_epoch = self.experiment.train.max_update, self.experiment.train.max_epoch
         return bool(
             (last_update and self.update >= last_update) or (last_epoch and self.batches.next_epoch_idx > last_epoch)
         )
@@ -165,32 +162,33 @@ class Loop:
         """Yield the mini-batches of each update of the next epoch."""
         batches = self.batches.next_epoch_itr(fix_batches_to_gpus=False, shuffle=True)
         self.epoch = self.batches.epoch
-        self.updates_left = iterators.GroupedIterator(batches, self.cfg.optimization.update_freq[0])
+        self.updates_left = iterators.GroupedIterator(batches, self.batches_per_update)
         self.trainer.begin_epoch(self.epoch)
         yield from self.updates_left
 
     def _update(self, samples: list[Any]) -> None:
         """Update the parameters, then write the events and checkpoints that are due; only these wait for the device."""
-        self.probing.begin_update(self.update + 1)
+        train = self.experiment.train
+        self.probing.begin_update(self.update + 1)  # keeps the parameters, which the update changes
         self.metrics.unread.append(self.trainer.update(samples))
         at_end = not self.updates_left.has_next() or self.finished
-        due = self.group.any(bool(self.stop) or time.monotonic() - self.saved > 60 * self.cfg.task.save_minutes)
+        # The processes agree on what is due, because the steps below communicate; a stop makes a save due.
+        due = self.group.any(bool(self.stop) or time.monotonic() - self.saved > 60 * train.save_minutes)
         stop = due and self.group.any(bool(self.stop))
-        every = self.cfg.checkpoint.save_interval_updates or math.inf
-        save = due or self.update % every == 0
-        report = save or at_end or self.update % self.cfg.common.log_interval == 0
+        save = due or self.update % (train.save_every or math.inf) == 0
+        report = save or at_end or self.update % train.log_every == 0
         probe = self.probing.due(self.update)
-        if report or probe:
+        if report or probe:  # before anything is written: a divergence ends the run here
             self.metrics.flush(self.group)
         if report and self.update > self.opened_at:
             self._report()
-        if probe:
+        if probe:  # after the report, so that its time belongs to the next window
             self._probe()
-        if save or at_end:
+        if save or at_end:  # after the events, which a resumed run needs up to its state
             self._save_state(at_end)
-        if at_end:
+        if at_end:  # after the state, so that a stop or a crash in the validation costs no update
             self._end_epoch()
-        self.stopped = self.stopped or (stop and not self.finished)
+        self.stopped = self.stopped or (stop and not self.finished)  # not one that has just finished
 
     def _probe(self) -> None:
         for values in self.probing.values():
@@ -205,10 +203,10 @@ class Loop:
 
     def _check_divergence(self) -> None:
         """Raise `Diverged` if the run has diverged by the rule, given its validations so far."""
-        reason, updates = None, self.cfg.task.divergence_updates
-        if updates and self.group.rank.leads:  # only this process has the events
+        reason, ramp = None, self.experiment.schedule.warmup_updates
+        if self.experiment.stop_on_divergence and self.group.rank.leads:  # only this process has the events
             validations = [(each["update"], each["nll_loss"]) for each in self.events.read() if each["kind"] == "valid"]
-            reason = stuck(validations, self.cfg.task.unigram_bits, self.cfg.lr_scheduler.warmup_updates, updates)
+            reason = stuck(validations, self.inputs.unigram_bits, ramp, self.experiment.divergence.updates)
         if reason := self.group.share(reason):
             raise Diverged("stuck", reason)
 

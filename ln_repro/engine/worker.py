@@ -4,18 +4,20 @@ Only workers import fairseq, which changes global state (Hydra's, the seeds). A 
 closed, so that it does not outlive the command that started it.
 
 JOB is ``decode`` or ``train``; in the benchmark also ``stock``, ``bare`` or ``count``.
-Under torchrun it may also be ``follow`` (train with the arguments of the first process) or ``release`` (tell the
+The arguments are those of `ln_repro.engine.inputs` or, of ``stock``, fairseq's own.
+Under torchrun it may also be ``follow`` (train with the inputs of the first process) or ``release`` (tell the
 processes that follow that there is nothing to train).
 """
 
 import gc
+import logging
 import os
 import signal
 import sys
 import traceback
-from pathlib import Path
 
 from ln_repro.engine import compat
+from ln_repro.engine.inputs import Inputs, read
 from ln_repro.engine.stop import StopRequest
 from ln_repro.errors import Interrupted, LnReproError
 from ln_repro.system.distributed import this_rank
@@ -31,40 +33,49 @@ def main() -> int:
     compat.apply()
     gc.freeze()
     gc.enable()
+    logging.basicConfig(format="%(asctime)s | %(levelname)s | %(name)s | %(message)s", level=logging.INFO)
+    if job == "stock":
+        from ln_repro.engine.baselines import stock
+
+        stock(arguments)
+        return 0
+    if job in ("follow", "release"):
+        return train_together(None, stop)
+    inputs = read(*arguments)
     if job == "decode":
         from ln_repro.engine.decode import decode
 
         for name in (signal.SIGTERM, signal.SIGINT):  # there is nothing to save
             signal.signal(name, lambda *_: os._exit(Interrupted.exit_code))
-        decode(arguments, stop.requests())
+        decode(inputs, stop.requests())
         return Interrupted.exit_code
-    if job in ("stock", "bare", "count"):
+    if job in ("bare", "count"):
         from ln_repro.engine import baselines
 
-        getattr(baselines, job)(arguments)
+        getattr(baselines, job)(inputs)
         return 0
-    return train_together(arguments if job == "train" else None, stop)
+    return train_together(inputs, stop)
 
 
-def train_together(arguments: list[str] | None, stop: StopRequest) -> int:
-    """Train with the arguments of the first process; until all have joined, signals end this one immediately.
+def train_together(inputs: Inputs | None, stop: StopRequest) -> int:
+    """Train with the inputs of the first process; until all have joined, signals end this one immediately.
 
     If one of several processes fails, its error is written to the run's directory, for the command to report.
     """
     from ln_repro.engine.group import Group
-    from ln_repro.engine.training import train
     from ln_repro.records.run_dir import RunFolder
 
     group = Group(this_rank())
-    agreed = group.share(arguments)
+    agreed: Inputs | None = group.share(inputs)
     stop.catch_signals()
     try:
-        if agreed and "--cpu" not in agreed:
+        from ln_repro.engine.training import train  # here, where a failure is reported, too
+
+        if agreed and not agreed.on_cpu:
             group.use_gpu()
         status = train(agreed, stop, group) if agreed else 0
     except BaseException as error:
-        folder = RunFolder(Path(agreed[agreed.index("--save-dir") + 1]).parent)
-        if group.rank.size > 1 and not folder.failure:  # the first failure is the cause of the others
+        if agreed and group.rank.size > 1 and not (folder := RunFolder(agreed.folder)).failure:
             known = isinstance(error, LnReproError)
             reason = error if known else traceback.format_exception_only(error)[-1].strip()
             folder.fail(f"process {group.rank.index + 1} of {group.rank.size} failed: {reason}")

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ln_repro.experiment.settings import Experiment
 from ln_repro.model.residual import Kind, Place, Residual
 from ln_repro.model.schemes.registry import scheme_of
 from ln_repro.model.sub_layers import Attention, FeedForward, State, SubLayer
@@ -23,6 +24,11 @@ class Shape:
     heads: int
     dropout: float
     encoder_only: bool = False
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> "Shape":
+        model, alone = experiment.model, experiment.task != "translation"
+        return cls(experiment.norm, model.layers, model.width, model.ffn, model.heads, model.dropout, alone)
 
     @property
     def scheme(self) -> type[Residual]:

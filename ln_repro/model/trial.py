@@ -20,7 +20,6 @@ def try_own_scheme(experiment: Experiment) -> None:
     own, model = experiment.norm_file, experiment.model
     if own is None or own.path is None:  # without a path, the text is that of an earlier run
         return
-    encoder_only = experiment.task != "translation"
     x = torch.randn(5, 2, model.width)
 
     def check(residual: Residual, _: object, output: object) -> None:
@@ -34,9 +33,9 @@ def try_own_scheme(experiment: Experiment) -> None:
         )
 
     try:
-        name = f"{own.path}:{own.class_name}"
-        shape = Shape(name, model.layers, model.width, model.ffn, model.heads, 0.1, encoder_only)
-        for kind, context in ((EncoderLayer, [None]), (DecoderLayer, [x, None, None]))[: 1 if encoder_only else 2]:
+        shape = Shape.of(experiment.model_copy(update={"norm": f"{own.path}:{own.class_name}"}))
+        kinds = ((EncoderLayer, [None]), (DecoderLayer, [x, None, None]))
+        for kind, context in kinds[: 1 if shape.encoder_only else 2]:
             stack = Stack(kind, shape)
             for module in stack.modules():
                 if isinstance(module, Residual):

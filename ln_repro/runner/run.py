@@ -11,9 +11,10 @@ from typing import Any
 from ln_repro.corpus.prepare import prepare, published
 from ln_repro.corpus.prepared import Prepared
 from ln_repro.corpus.text import stored_lines
-from ln_repro.engine import command, process
+from ln_repro.engine import process
 from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
 from ln_repro.engine.decoder import Decoder
+from ln_repro.engine.inputs import SCHEME_FILE, Inputs
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.record import AVERAGE, Record, record_of, unprobed
@@ -115,7 +116,7 @@ class Run:
             raise UserError(f"probe: {self.folder.path} was begun with {given}; use the same settings, or rerun=true")
         write_json(self.folder.path / "experiment.json", settings)
         if own := self.experiment.norm_file:
-            write_atomically(self.folder.path / command.SCHEME_FILE, own.text)
+            write_atomically(self.folder.path / SCHEME_FILE, own.text)
         (self.folder.path / "hyps").mkdir(exist_ok=True)
         with mirrored(self.experiment.tracker, self.folder.path, self.say) as check_mirror:
             with Display(self.folder.path.name, self.experiment.train) as display, record_stop_signals() as stop:
@@ -129,13 +130,14 @@ class Run:
 
     def _train_and_decode(self, display: Display, check_mirror: Callable[[], None], stop: Sequence[int]) -> None:
         """Run the trainer and, in parallel, the decoder for completed epochs, until both have finished."""
-        arguments = self._resume()
+        inputs = self._resume()
         follower = self.folder.events
         list(follower.new())  # skip the events of earlier sessions
         trainer = process.Worker(
-            "train", arguments, self.folder.log, self.experiment.train.threads, self.lock.descriptor
-        )
-        decoder = Decoder(self.experiment.eval, arguments, self.folder.path / "decode.log", self.lock.descriptor)
+            "train", inputs.arguments, self.folder.log, self.experiment.train.threads, self.lock.descriptor,
+            on_cpu=inputs.on_cpu,
+        )  # fmt: skip
+        decoder = Decoder(inputs, self.folder.path / "decode.log", self.lock.descriptor)
         requested: tuple[str, Weights] | None = None
         try:
             while True:
@@ -183,8 +185,8 @@ class Run:
             trainer.kill()  # it may wait for that process
             raise LnReproError(failure["error"])
 
-    def _resume(self) -> list[str]:
-        """Find the latest intact checkpoint, discard what is newer, and return the arguments of the trainer."""
+    def _resume(self) -> Inputs:
+        """Find the latest intact checkpoint, discard what is newer, and return the inputs of the trainer."""
         scored = {
             (event["split"], event["epoch"]): event["update"]
             for event in self.events.read()
@@ -205,7 +207,7 @@ class Run:
             self.say(f"resuming after update {point.update}")
         resume = self.folder.checkpoints / point.file if point else None
         bits = self.corpus.entropy.get("unigram_bits", 1.0)  # classification has two classes: at most one bit
-        return command.training_arguments(self.experiment, self.corpus.bin, self.folder.checkpoints, resume, bits)
+        return Inputs(self.experiment, self.folder.path, self.corpus.bin, bits, resume)
 
     def _last(self) -> list[Checkpoint]:
         """Return the weights of the last ``eval.average`` epochs, or fewer if fewer have been trained."""

@@ -1,6 +1,6 @@
 """The rank of this process in a run started by torchrun with one process per GPU.
 
-The first process works as without torchrun. The others only train, with the arguments of the first process's trainer
+The first process works as without torchrun. The others only train, with the inputs of the first process's trainer
 (`ln_repro.engine.group`).
 """
 

@@ -1,7 +1,6 @@
-"""fairseq and the plug-ins, loaded before any test of the engine is."""
+"""fairseq and our classes for it, loaded before any test of the engine is."""
 
 import copy
-import importlib
 import random
 import subprocess
 import sys
@@ -13,7 +12,11 @@ import torch
 from hydra.core.config_store import ConfigStore
 
 from ln_repro.engine import compat
+from ln_repro.engine.checkpoints import Checkpoints
+from ln_repro.engine.inputs import Inputs
+from ln_repro.records.run_dir import write_json
 from tests.e2e.conftest import made_up_corpus
+from tests.examples import experiment
 from tests.stock_binariser import binarise
 
 store = ConfigStore.instance()
@@ -22,17 +25,16 @@ hidden = [name for name in ("wandb", "tensorboardX") if name not in sys.modules]
 compat.apply()
 for name in hidden:  # only the engine's own process does without them for good
     del sys.modules[name]
-for name in ("classification", "encoder_only", "masked_lm", "schedules"):
-    importlib.import_module(f"ln_repro.engine.plugin.{name}")
+from ln_repro.engine.plugin.model import LnTransformer  # noqa: E402
+
 store.repo = ours  # fairseq fills Hydra's store with its own settings, which other tests in this process would meet
 torch.set_num_threads(1)
 SCRIPT = Path(__file__).with_name("disturbed.py")
-SMALL = (
-    "--task ln_translation --arch ln_transformer --layers 1 --width 16 --ffn 32 --heads 2 --source-lang de "
-    "--target-lang en --criterion ln_cross_entropy --lr-scheduler ln_ramp_and_tail --lr 1e-3 --max-tokens 120 "
-    "--max-epoch 2 --num-workers 0 --log-format none --log-interval 10 --save-interval-updates 1000 "
-    "--optimizer ln_adam"
-).split()
+SMALL = {
+    "model__layers": 1, "model__width": 16, "model__ffn": 32, "model__heads": 2, "model__share_embeddings": False,
+    "lr": 1e-3, "schedule__warmup_updates": 0, "train__max_tokens": 120, "train__max_epoch": 2,
+    "train__max_update": None, "train__log_every": 10, "train__save_every": 1000,
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -44,14 +46,14 @@ def seeded():
 @pytest.fixture
 def build_model():
     """Return a function that builds the model for a vocabulary of a given size."""
-    from ln_repro.engine.plugin.model import LnTransformer, LnTransformerConfig
     from tests.engine.made import dictionary
 
-    def build(size: int = 40, seed: int = 1, **settings):
+    def build(size: int = 40, seed: int = 1, norm: str = "postln", init: str = "xavier_legacy", **model):
         words = dictionary(size)
         task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
         torch.manual_seed(seed)
-        return LnTransformer.build_model(LnTransformerConfig(**settings), task)
+        changes = {f"model__{key}": value for key, value in ({"share_embeddings": False} | model).items()}
+        return LnTransformer.build_model(experiment(norm=norm, init=init, **changes), task)
 
     return build
 
@@ -85,15 +87,14 @@ def letters(tmp_path_factory):
 def trained(corpus):
     """Return a function that trains in a folder, disturbed, from where it got to; it returns the exit status."""
 
-    from ln_repro.engine.checkpoints import Checkpoints
-
-    def run(folder, what="stop", method="valid_step", number=0, extra=(), fails=None):
+    def run(folder, what="stop", method="valid_step", number=0, fails=None, **changes):
         folder.mkdir(exist_ok=True)
-        point = Checkpoints(folder / "checkpoints").resume_point(pytest.fail)
-        Checkpoints(folder / "checkpoints").forget_after(point.update if point else -1)
-        resume = ["--restore-file", folder / "checkpoints" / point.file] if point else []
-        command = [SCRIPT, what, method, number, corpus, *SMALL, *extra, "--save-dir", folder / "checkpoints"]
-        command = [sys.executable, *map(str, command + resume)]
+        small, saved = experiment(**SMALL | changes), Checkpoints(folder / "checkpoints")
+        write_json(folder / "experiment.json", small.model_dump(mode="json"))
+        point = saved.resume_point(pytest.fail)
+        saved.forget_after(point.update if point else -1)
+        inputs = Inputs(small, folder, corpus, resume=saved.folder / point.file if point else None)
+        command = [sys.executable, str(SCRIPT), what, method, str(number), *inputs.arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode != 1 or (fails and fails in done.stderr), done.stderr[-2000:]
         return done.returncode

@@ -1,4 +1,4 @@
-"""Train by the arguments behind the first three, and meet with something on the way.
+"""Train with the inputs behind the first three arguments, and meet with something on the way.
 
 `python disturbed.py stop|kill|sleep|take|replace|spoil METHOD NUMBER ARGUMENTS...`: a stop is asked for, the process is
 killed, it sleeps for a second, another machine takes its folder over, or replaces it by a new one, or the model's
@@ -10,7 +10,6 @@ import shutil
 import signal
 import sys
 import time
-from pathlib import Path
 
 import torch
 
@@ -19,6 +18,7 @@ from ln_repro.engine import compat
 compat.apply()
 
 from ln_repro.engine.group import Group  # noqa: E402
+from ln_repro.engine.inputs import read  # noqa: E402
 from ln_repro.engine.stop import StopRequest  # noqa: E402
 from ln_repro.engine.trainer import StrictTrainer  # noqa: E402
 from ln_repro.engine.training import Loop, train  # noqa: E402
@@ -26,6 +26,7 @@ from ln_repro.system import directory_lock  # noqa: E402
 from ln_repro.system.distributed import Rank  # noqa: E402
 
 what, method, number, *arguments = sys.argv[1:]
+inputs = read(*arguments)
 stop = StopRequest()
 left = int(number)
 owner = StrictTrainer if hasattr(StrictTrainer, method) else Loop
@@ -41,11 +42,10 @@ def strike(disturbed):
     elif what == "sleep":
         time.sleep(1)
     elif what == "take":
-        (Path(arguments[-1]).parent / "sessions" / "2.json").write_text("{}")
+        (inputs.folder / "sessions" / "2.json").write_text("{}")
     elif what == "replace":
-        folder = Path(arguments[-1]).parent  # of --save-dir
-        shutil.rmtree(folder)
-        directory_lock._acquire(folder, 0)
+        shutil.rmtree(inputs.folder)
+        directory_lock._acquire(inputs.folder, 0)
     else:
         for parameter in disturbed.model.parameters():
             parameter.fill_(torch.nan)
@@ -60,6 +60,6 @@ def counting(self, *args, **kwargs):
 
 
 setattr(owner, method, counting)
-status = train(arguments, stop, Group(Rank()))
+status = train(inputs, stop, Group(Rank()))
 sys.stderr.flush()
 os._exit(status)

@@ -9,11 +9,12 @@ from fairseq.data import Dictionary
 
 from ln_repro.bench.trainings import Workload
 from ln_repro.engine.checkpoints import Checkpoints
-from ln_repro.engine.command import training_arguments
 from ln_repro.engine.decoder import Decoder
+from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
-from ln_repro.engine.plugin.model import LnTransformerConfig
-from ln_repro.engine.plugin.task import LnTranslation, LnTranslationConfig
+from ln_repro.engine.plugin.optimizers import Adam, Sgd
+from ln_repro.engine.plugin.task import LnTranslation
+from ln_repro.experiment.optimizer import Optimizer
 from tests.examples import experiment
 
 
@@ -38,14 +39,27 @@ def dictionary(size):
 
 def criterion(smoothing=0.1, precision="fp32", kind=LabelSmoothedCrossEntropy, target=dictionary(4)):  # noqa: B008
     """Return the training loss, of targets of a dictionary, or of classes if ``target`` is None."""
-    return kind(SimpleNamespace(target_dictionary=target, cfg=SimpleNamespace(precision=precision)), smoothing)
+    settings = experiment(train__label_smoothing=smoothing, precision=precision)
+    return kind(settings, SimpleNamespace(target_dictionary=target))
 
 
-def encoder_only(kind, words, norm="preln", start="", seed=1):
-    """Return a small model of a class with an encoder alone."""
+def adam(parameters, lr=0.1, betas=(0.9, 0.98), **settings):
+    """Return our Adam."""
+    return Adam(Optimizer(name="adam", betas=betas, eps=1e-8, **settings), lr, parameters)
+
+
+def sgd(parameters, lr=0.1, **settings):
+    """Return our SGD."""
+    return Sgd(Optimizer(name="sgd", **settings), lr, parameters)
+
+
+def encoder_only(kind, words, norm="preln", start=None, seed=1):
+    """Return a small model of a class with an encoder alone, for fine-tuning if it is a file that it starts from."""
     torch.manual_seed(seed)
-    cfg = LnTransformerConfig(norm=norm, layers=2, width=32, ffn=48, heads=4, share_embeddings=True)
-    return kind.build_model(cfg, SimpleNamespace(source_dictionary=words, cfg=SimpleNamespace(start=start)))
+    size = {"model__layers": 2, "model__width": 32, "model__ffn": 48, "model__heads": 4}
+    tuned = {"task": "classification", "data__name": "rte", "start": {"given": "1@1", "path": start}}
+    settings = experiment(norm=norm, **size, **(tuned if start else {"task": "masked_lm"}))
+    return kind.build_model(settings, SimpleNamespace(source_dictionary=words))
 
 
 def sample(seed, sentences=3, length=6):
@@ -57,10 +71,7 @@ def sample(seed, sentences=3, length=6):
 
 def translation(folder):
     """Return the translation task of a binarised corpus."""
-    cfg = LnTranslationConfig(
-        data=str(folder), source_lang="de", target_lang="en", dataset_impl="mmap", required_seq_len_multiple=1
-    )
-    return LnTranslation.setup_task(cfg)
+    return LnTranslation(experiment(), folder)
 
 
 def workload(corpus, **changes):
@@ -82,8 +93,7 @@ def last_weights(folder):
 def decoded(work, folder, times=1):
     """Return the hypotheses of the test set, from the last weights of a run, as often as asked of one process."""
     out, found = folder / "hypotheses", []
-    arguments = training_arguments(work.experiment, work.corpus, folder / "checkpoints")
-    process = Decoder(work.experiment.eval, arguments, folder / "decode.log")
+    process = Decoder(Inputs(work.experiment, folder, work.corpus), folder / "decode.log")
     try:
         for _ in range(times):
             process.request("test", {out: [last_weights(folder)]})

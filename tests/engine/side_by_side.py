@@ -26,7 +26,7 @@ from hydra import version
 
 from ln_repro.bench.trainings import stock_arguments
 from ln_repro.engine import compat
-from ln_repro.engine.command import training_arguments
+from ln_repro.engine.inputs import Inputs
 from ln_repro.experiment.compose import compose
 from ln_repro.experiment.settings import build
 
@@ -39,9 +39,11 @@ compat.apply()
 from fairseq import checkpoint_utils, tasks, utils  # noqa: E402
 from fairseq.trainer import Trainer  # noqa: E402
 
+from ln_repro.engine.baselines import stock_configuration  # noqa: E402
 from ln_repro.engine.metric_buffer import on_host  # noqa: E402
 from ln_repro.engine.trainer import StrictTrainer  # noqa: E402
-from ln_repro.engine.training import configuration  # noqa: E402
+from ln_repro.engine.training import parts  # noqa: E402
+from ln_repro.system.distributed import Rank  # noqa: E402
 from tests.engine.stock_names import stock_names  # noqa: E402
 
 ONE_ROUNDING = 2.0**-24
@@ -50,14 +52,18 @@ ONE_ROUNDING = 2.0**-24
 class Side:
     """One training: a trainer, and its parameters under stock fairseq's names."""
 
-    def __init__(self, kind, arguments):
-        cfg = configuration(arguments)
-        task = tasks.setup_task(cfg.task)
-        utils.set_torch_seed(cfg.common.seed)
-        self.trainer = kind(cfg, task, task.build_model(cfg.model), task.build_criterion(cfg.criterion))
+    def __init__(self, folder, stock):
+        utils.set_torch_seed(experiment.torch_seed)
+        if stock:
+            cfg = stock_configuration(stock_arguments(experiment, corpus, folder))
+            task = tasks.setup_task(cfg.task)
+            self.trainer = Trainer(cfg, task, task.build_model(cfg.model), task.build_criterion(cfg.criterion))
+        else:
+            inputs = Inputs(experiment, folder, Path(corpus))
+            self.trainer = StrictTrainer(inputs, Rank(), *parts(inputs))
         self.trainer.model.train()
         own = dict(self.trainer.model.named_parameters())
-        self.parameters = stock_names(own) if kind is StrictTrainer else own
+        self.parameters = own if stock else stock_names(own)
 
     @property
     def moments(self):
@@ -92,13 +98,11 @@ class Side:
 def main():
     """Print the differences, update by update."""
     with tempfile.TemporaryDirectory() as name:
-        theirs = stock_arguments(experiment, corpus, Path(name))
-        stock, nudged, rounding = (Side(Trainer, theirs) for _ in range(3))
-        arguments = training_arguments(experiment, corpus, Path(name))
-        free, step = Side(StrictTrainer, arguments), Side(StrictTrainer, arguments)
+        stock, nudged, rounding = (Side(Path(name), stock=True) for _ in range(3))
+        free, step = (Side(Path(name), stock=False) for _ in range(2))
     _, batches = checkpoint_utils.load_checkpoint(free.trainer.cfg.checkpoint, free.trainer)
     for side in (free, step):
-        side.trainer.lr_scheduler.plan(len(batches), int(updates))
+        side.trainer.lr_scheduler.plan(experiment.learning_rate(len(batches)))
     assert step.parameters.keys() <= stock.parameters.keys()  # which has idle copies of some
     utils.set_torch_seed(1)
     if experiment.init != "fairseq":

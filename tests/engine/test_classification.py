@@ -7,8 +7,9 @@ from fairseq.data import Dictionary
 
 from ln_repro.engine.plugin.classification import Classified, LabelledPairs, LnClassification
 from ln_repro.engine.plugin.encoder_only import LnClassifier, LnEncoder
-from ln_repro.engine.plugin.task import MASK, EncoderTaskConfig
+from ln_repro.engine.plugin.task import MASK
 from tests.engine.made import Sentences, criterion, dictionary, encoder_only
+from tests.examples import experiment
 from tests.stock_binariser import binarise
 
 
@@ -74,7 +75,7 @@ def test_a_start_is_the_whole_encoder_and_the_classifier_is_new(words, norm, tmp
     other = encoder_only(LnEncoder, words, norm, seed=5)
     torch.save({"model": other.state_dict()}, tmp_path / "epoch1.pt")
     start = str(tmp_path / "epoch1.pt")
-    plain, started = (encoder_only(LnClassifier, words, norm, start=each) for each in ("", start))
+    plain, started = (encoder_only(LnClassifier, words, norm, start=each) for each in (None, start))
     theirs = other.encoder.state_dict()
     assert all(torch.equal(weight, theirs[name]) for name, weight in started.encoder.state_dict().items())
     assert torch.equal(started.classifier.weight, plain.classifier.weight)
@@ -94,9 +95,9 @@ def test_the_task_reads_what_was_prepared_with_anothers_dictionary(tmp_path):
     (tmp_path / "bpe" / "train.sentence2").write_text("w5\nstrange w1\n")
     (tmp_path / "text" / "train.label").write_text("1\n0\n")
     binarise(tmp_path / "bpe", tmp_path / "bin", "sentence1", "sentence2")
-    folder = str(tmp_path / "bin")
-    cfg = EncoderTaskConfig(data=folder, source_lang="sentence1", target_lang="sentence2", seed=1)
-    task = LnClassification.setup_task(cfg)
+    languages = {"data__source_lang": "sentence1", "data__target_lang": "sentence2"}
+    settings = experiment(task="classification", data__name="rte", **languages)
+    task = LnClassification(settings, tmp_path / "bin")
     task.load_dataset("train")
     assert [task.dictionary.index(f"w{number}") for number in range(30)] == [*range(4, 34)]
     assert task.dictionary.index(MASK) == len(task.dictionary) - 1

@@ -126,9 +126,9 @@ def test_every_scheme_is_measured(build_model, norm):
 
 
 def test_a_probed_training_is_the_same_bit_for_bit(trained, tmp_path):
-    probe = ["--probe", "collapse", "--probe-every", "10", "--probe-batches", "2"]
+    probe = {"probe": "collapse", "every": 10, "probe_batches": 2}
     assert trained(tmp_path / "plain") == 0
-    assert trained(tmp_path / "probed", extra=probe) == 0
+    assert trained(tmp_path / "probed", **probe) == 0
     events, weights = came_to(tmp_path / "plain")
     found, same = came_to(tmp_path / "probed")
     assert same == weights

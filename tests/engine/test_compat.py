@@ -20,10 +20,12 @@ CUDNN = "import torch\nassert not torch.backends.cuda.cudnn_sdp_enabled(), 'atte
 OPTIMIZE = """
 compat.import_with_hashable_dataclasses()
 import torch
-from ln_repro.engine.plugin.optimizers import Adam, AdamConfig, RAdam, Sgd, SgdConfig
-for kind, config in ((Adam, AdamConfig), (RAdam, AdamConfig), (Sgd, SgdConfig)):
+from ln_repro.engine.plugin.optimizers import OPTIMIZERS
+from ln_repro.experiment.optimizer import Optimizer
+for name, kind in OPTIMIZERS.items():
     parameter = torch.nn.Parameter(torch.ones(3))
-    optimizer = kind(config(lr=[0.1]), [parameter])
+    moments = {} if name == "sgd" else {"betas": (0.9, 0.98), "eps": 1e-8}
+    optimizer = kind(Optimizer(name=name, **moments), 0.1, [parameter])
     parameter.sum().backward()
     optimizer.step()
     optimizer.zero_grad()

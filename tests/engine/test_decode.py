@@ -17,7 +17,7 @@ from ln_repro.bench.trainings import stock_arguments
 from ln_repro.engine import decode
 from ln_repro.engine.decode import mean_weights, translate
 from ln_repro.engine.memory import SEARCH_BYTES, hypothesis_bytes, run_bytes
-from ln_repro.engine.plugin.model import LnTransformer, LnTransformerConfig
+from ln_repro.engine.plugin.model import LnTransformer
 from tests.engine.made import decoded, last_weights, translation, workload
 from tests.engine.stock_names import stock_names
 from tests.examples import experiment
@@ -106,10 +106,10 @@ def test_the_live_memory_of_the_search_is_what_is_estimated(build_model, layers,
     assert 0.5 * estimate < memory.peak < estimate
 
 
-def test_a_batch_that_needs_too_much_memory_is_decoded_in_parts_with_the_same_hypotheses(letters, build_model, capsys):
+def test_a_batch_that_needs_too_much_memory_is_decoded_in_parts_with_the_same_hypotheses(letters, capsys):
     task = translation(letters)
     task.load_dataset("test")
-    model = LnTransformer.build_model(LnTransformerConfig(share_embeddings=True, **SMALL), task).eval()
+    model = LnTransformer.build_model(workload(letters).experiment, task).eval()
     search = Namespace(beam=3, lenpen=1.2, max_len_a=1.2, max_len_b=10)
     whole = translate(task, model, "test", search, "cpu")
     sizes = []
@@ -125,10 +125,10 @@ def test_a_batch_that_needs_too_much_memory_is_decoded_in_parts_with_the_same_hy
     assert capsys.readouterr().out.count("out of GPU memory") == 3
 
 
-def test_a_line_that_is_too_long_for_the_model_is_left_empty(letters, build_model, monkeypatch):
+def test_a_line_that_is_too_long_for_the_model_is_left_empty(letters, monkeypatch):
     task = translation(letters)
     task.load_dataset("test")
-    model = LnTransformer.build_model(LnTransformerConfig(share_embeddings=True, **SMALL), task).eval()
+    model = LnTransformer.build_model(workload(letters).experiment, task).eval()
     sizes = task.dataset("test").sizes
     limit = int(sizes.max()) - 1
     monkeypatch.setattr(model, "max_positions", lambda: (limit, limit))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ln_repro.engine.decoder import Decoder
+from ln_repro.engine.inputs import Inputs
 from ln_repro.errors import LnReproError
 from ln_repro.system import subprocesses
 from tests.examples import experiment
@@ -32,7 +33,7 @@ def decoder(tmp_path, monkeypatch):
     script = tmp_path / "worker.py"
     script.write_text(WORKER)
     monkeypatch.setattr(subprocesses, "SELF", [sys.executable, str(script)])
-    made = Decoder(experiment().eval, [], tmp_path / "log")
+    made = Decoder(Inputs(experiment(), tmp_path, tmp_path), tmp_path / "log")
     yield made
     made.stop()
 

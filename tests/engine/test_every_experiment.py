@@ -1,19 +1,20 @@
 """Named experiments down to fairseq's own settings and the model itself, against the tables of the paper."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
-from fairseq import options
 
-from ln_repro.engine.command import training_arguments
-from ln_repro.engine.plugin import classification, masked_lm, optimizers, schedules  # noqa: F401 (fairseq must know them)
-from ln_repro.engine.plugin.encoder_only import LnClassifier, LnEncoder
-from ln_repro.engine.plugin.model import LnTransformer
+from ln_repro.engine.inputs import Inputs
+from ln_repro.engine.plugin.optimizers import OPTIMIZERS
+from ln_repro.engine.trainer import configuration
+from ln_repro.engine.training import PARTS
 from ln_repro.experiment.compose import compose
 from ln_repro.experiment.precision import resolve_precision
 from ln_repro.experiment.settings import build
 from ln_repro.experiment.tasks import TASKS
+from ln_repro.system.distributed import Rank
 from tests.engine.made import dictionary
 from tests.examples import norm_parameters
 
@@ -53,23 +54,33 @@ VOCABULARY = 1000
 
 
 def configured(name):
-    """Return the experiment of a name, and what fairseq makes of its command line."""
+    """Return the experiment of a name, and what fairseq, torch and our classes make of it."""
     experiment = resolve_precision(build(compose([f"exp={name}", "train.device=cpu"])))
-    arguments = training_arguments(experiment, "corpus", "checkpoints")
-    return experiment, options.parse_args_and_arch(options.get_training_parser(), arguments)
+    task, model, kind = PARTS[experiment.task]
+    loss, parameter = kind(experiment, SimpleNamespace(target_dictionary=None)), torch.nn.Parameter(torch.zeros(1))
+    optimizer = OPTIMIZERS[experiment.optimizer.name](experiment.optimizer, experiment.lr, [parameter])
+    cfg = configuration(Inputs(experiment, Path("run"), Path("corpus")), Rank())
+    return experiment, SimpleNamespace(**{
+        **vars(experiment), **vars(experiment.train), **vars(experiment.learning_rate(100)), **cfg.common,
+        **cfg.dataset, **optimizer.param_groups[0], "classes": [task.__name__, model.__name__, kind.__name__],
+        "optimizer": type(optimizer).__name__, "label_smoothing": loss.label_smoothing,
+        "low_precision": loss.low_precision,
+    })  # fmt: skip
 
 
 def check(given, **expected):
     assert {name: getattr(given, name) for name in expected} == expected
 
 
-def check_model(kind, given, layers, heads, parameters):
-    """Build the model without a single number in it, and check its size."""
+def check_model(experiment, layers, heads, parameters):
+    """Build the model without a single number in it, and check its size and dropout."""
     words = dictionary(VOCABULARY)
     with torch.device("meta"):
-        model = kind.build_model(given, SimpleNamespace(source_dictionary=words, target_dictionary=words, cfg=given))
+        task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
+        model = PARTS[experiment.task][1].build_model(experiment, task)
     assert all(len(stack.layers) == layers for stack in model.stacks.values())
     assert model.encoder.stack.layers[0].self_attn.heads == heads
+    assert {module.p for module in model.modules() if isinstance(module, torch.nn.Dropout)} == {0.1}
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters
 
 
@@ -86,15 +97,15 @@ def test_a_translation_experiment_reaches_fairseq_as_the_tables_have_it(setting,
         decay = "step_inverse_sqrt"
     assert (experiment.data.name, experiment.eval.beam, experiment.eval.lenpen) == (data, 5, 1.2)
     check(
-        given, task="ln_translation", arch="ln_transformer", criterion="ln_cross_entropy", seed=1, precision="fp32",
-        norm=norm, init="xavier" if norm == "deepnorm" else "xavier_legacy", dropout=0.1, label_smoothing=0.1,
-        optimizer=f"ln_{optimizer}", lr=[reference[rate]], clip_norm=0.0, weight_decay=0.0,
-        lr_scheduler="ln_ramp_and_tail", warmup_updates=reference[ramp], decay=decay,
-        max_epoch=longer if rate == "fixed" else epochs, max_update=0, max_tokens=max_tokens, update_freq=[batches],
-        fp16=False, bf16=False, amp=False, divergence_updates=0,
+        given, classes=["LnTranslation", "LnTransformer", "LabelSmoothedCrossEntropy"], seed=1, low_precision=None,
+        norm=norm, init="xavier" if norm == "deepnorm" else "xavier_legacy", label_smoothing=0.1, cpu=True,
+        optimizer={"adam": "Adam", "sgd": "Sgd", "radam": "RAdam"}[optimizer], lr=reference[rate], peak=reference[rate],
+        clip_norm=0.0, weight_decay=0.0, warmup_updates=reference[ramp], decay=decay,
+        max_epoch=longer if rate == "fixed" else epochs, max_update=None, max_tokens=max_tokens,
+        batches_per_update=batches, fp16=False, bf16=False, amp=False, stop_on_divergence=False,
     )  # fmt: skip
     if optimizer != "sgd":
-        check(given, beta1=0.9, beta2=0.98, adam_eps=1e-8)
+        check(given, betas=(0.9, 0.98), eps=1e-8)
     if decay == "anchored":
         check(given, anchor=reference["ramp"])
     if decay.startswith("step"):
@@ -102,7 +113,7 @@ def test_a_translation_experiment_reaches_fairseq_as_the_tables_have_it(setting,
     attention, feed_forward = 4 * width * (width + 1), 2 * width * ffn + ffn + width
     norms = norm_parameters(norm, layers, width, ffn, heads, VOCABULARY)
     parameters = VOCABULARY * width + layers * (3 * attention + 2 * feed_forward) + norms
-    check_model(LnTransformer, given, layers, heads, parameters)
+    check_model(experiment, layers, heads, parameters)
 
 
 @pytest.mark.parametrize("setting", BERTS)
@@ -115,16 +126,16 @@ def test_a_bert_reaches_fairseq_as_the_table_has_it(setting, arm):
     experiment, given = configured("_".join([setting, norm, warm_up, "linear", *rate]))
     assert experiment.data.name == data
     check(
-        given, task="ln_masked_lm", arch="ln_encoder", criterion="ln_cross_entropy", norm=norm,
-        dropout=0.1, label_smoothing=0.0, optimizer="ln_adam", lr=[high if rate else low],
-        clip_norm=0.0, weight_decay=0.01, beta1=0.9, beta2=0.999, adam_eps=1e-6, lr_scheduler="ln_ramp_and_tail",
-        warmup_updates=ramp if warm_up == "warm" else 0, decay="linear", max_epoch=epochs, max_update=updates,
-        block_tokens=block, max_tokens=max_tokens, update_freq=[batches],
+        given, classes=["LnMaskedLm", "LnEncoder", "LabelSmoothedCrossEntropy"], norm=norm, label_smoothing=0.0,
+        optimizer="Adam", lr=high if rate else low, peak=high if rate else low, clip_norm=0.0, weight_decay=0.01,
+        betas=(0.9, 0.999), eps=1e-6, warmup_updates=ramp if warm_up == "warm" else 0, decay="linear",
+        max_epoch=epochs or None, max_update=updates or None, block_tokens=block, max_tokens=max_tokens,
+        batches_per_update=batches,
     )  # fmt: skip
     linear = experiment.model.parameters(VOCABULARY, TASKS["masked_lm"])
     assert linear == VOCABULARY * width + layers * (4 * width * (width + 1) + 2 * width * ffn + ffn + width)
     norms = (2 * layers + (norm == "preln")) * 2 * width
-    check_model(LnEncoder, given, layers, heads, linear + norms)
+    check_model(experiment, layers, heads, linear + norms)
 
 
 @pytest.mark.parametrize("setting", ["mrpc", "rte", "minimrpc", "minirte"])
@@ -134,11 +145,11 @@ def test_a_fine_tuning_reaches_fairseq_as_the_paper_has_it(setting, norm):
     small = setting.startswith("mini")
     assert experiment.data.name == setting.removeprefix("mini")
     check(
-        given, task="ln_classification", arch="ln_classifier", criterion="ln_classification", norm=norm,
-        label_smoothing=0.0, lr=[5e-4 if small else 5e-5], weight_decay=0.01, lr_scheduler="ln_ramp_and_tail",
-        warmup_updates=0, decay="linear", max_epoch=3, batch_size=32, update_freq=[1], start="",
+        given, classes=["LnClassification", "LnClassifier", "Classified"], norm=norm, label_smoothing=0.0,
+        peak=5e-4 if small else 5e-5, weight_decay=0.01, warmup_updates=0, decay="linear", max_epoch=3,
+        batch_size=32, batches_per_update=1, start=None,
     )  # fmt: skip
     layers, width, heads = (4, 128, 4) if small else (12, 768, 12)
     layer = 4 * width * (width + 1) + 2 * width * 4 * width + 4 * width + width + 2 * 2 * width
     final = 2 * width * (norm == "preln")
-    check_model(LnClassifier, given, layers, heads, VOCABULARY * width + layers * layer + final + 2 * (width + 1))
+    check_model(experiment, layers, heads, VOCABULARY * width + layers * layer + final + 2 * (width + 1))

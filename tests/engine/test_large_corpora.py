@@ -9,19 +9,22 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.data.data_utils import batch_by_size
 from fairseq.data.indexed_dataset import MMapIndexedDataset
-from fairseq.tasks.translation import TranslationTask
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from ln_repro.engine.plugin.masked_lm import LnMaskedLm, MaskedLmConfig
+from ln_repro.engine.plugin.masked_lm import LnMaskedLm
+from ln_repro.engine.plugin.pairs import Pairs
 from tests.engine.made import translation
+from tests.examples import experiment
 
 CALLS, MOST, KEPT = range(3)
 
 
 def tasks(folder):
     """Return our translation task, our masked language model, and fairseq's translation task."""
-    ours = translation(folder)
-    blocks = MaskedLmConfig(data=str(folder), block_tokens=9, seed=1, source_lang="de", target_lang="en")
-    return ours, LnMaskedLm.setup_task(blocks), TranslationTask.setup_task(ours.cfg)
+    blocks = LnMaskedLm(experiment(task="masked_lm", train__block_tokens=9), folder)
+    cfg = {"data": str(folder), "source_lang": "de", "target_lang": "en", "dataset_impl": "mmap",
+           "required_seq_len_multiple": 1}  # fmt: skip
+    return translation(folder), blocks, TranslationTask.setup_task(TranslationConfig(**cfg))
 
 
 def corpus(folder, pairs):
@@ -94,11 +97,11 @@ def test_mini_batches_are_fairseqs_in_the_same_order(tmp_path):
 
 @pytest.mark.parametrize("left", [True, False], ids=["padded on the left", "on the right"])
 def test_a_mini_batch_is_fairseqs_number_by_number(tmp_path, left):
-    ours, _, theirs = tasks(corpus(tmp_path / "corpus", 400))
-    for task in (ours, theirs):
-        task.cfg.left_pad_source = left
-        task.load_dataset("train")
-    found, expected = ours.dataset("train"), theirs.dataset("train")
+    _, _, theirs = tasks(corpus(tmp_path / "corpus", 400))
+    theirs.cfg.left_pad_source = left
+    theirs.load_dataset("train")
+    expected = theirs.dataset("train")
+    found = Pairs(expected)
     order = np.random.default_rng(1).permutation(400).tolist()
     for size in (1, 2, 7, 100):
         for first in range(0, 400 - size, size):

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from ln_repro.engine.plugin.encoder_only import LnEncoder
-from ln_repro.engine.plugin.masked_lm import LnMaskedLm, MaskedBlocks, MaskedLmConfig
-from ln_repro.engine.plugin.optimizers import Sgd, SgdConfig
+from ln_repro.engine.plugin.masked_lm import LnMaskedLm, MaskedBlocks
 from ln_repro.engine.trainer import StrictTrainer
 from ln_repro.model.probes.gradients import probe
-from tests.engine.made import Sentences, criterion, dictionary, encoder_only
+from tests.engine.made import Sentences, criterion, dictionary, encoder_only, sgd
+from tests.examples import experiment
 from tests.stock_binariser import binarise
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation")  # fairseq copies a tensor by NumPy
@@ -103,8 +103,8 @@ def test_text_is_cut_into_blocks_of_one_length(tmp_path):
     for split in ("train", "valid"):
         (tmp_path / f"{split}.en").write_text("\n".join(sentences) + "\n")
     binarise(tmp_path, tmp_path / "bin", "en", "en")
-    cfg = MaskedLmConfig(data=str(tmp_path / "bin"), source_lang="en", target_lang="en", block_tokens=16, seed=1)
-    task = LnMaskedLm.setup_task(cfg)
+    settings = experiment(task="masked_lm", data__source_lang="en", train__block_tokens=16)
+    task = LnMaskedLm(settings, tmp_path / "bin")
     task.load_dataset("train")
     task.load_dataset("valid")
     train, valid = task.dataset("train"), task.dataset("valid")
@@ -136,7 +136,7 @@ def test_a_mini_batch_without_hidden_tokens_has_no_loss_and_no_gradient(words):
     assert batch["ntokens"] == 0
     model, loss = encoder_only(LnEncoder, words), criterion()
     trainer = SimpleNamespace(
-        model=model, criterion=loss, optimizer=Sgd(SgdConfig(lr=[0.5]), list(model.parameters())),
+        model=model, criterion=loss, optimizer=sgd(list(model.parameters()), 0.5),
         data_parallel_world_size=1, _prepare_sample=lambda sample: (sample, False),
     )  # fmt: skip
     (log,), tokens = StrictTrainer._add_up_gradients(trainer, [batch])

@@ -9,8 +9,11 @@ from fairseq.optim.adam import Adam as FairseqAdam
 from torch.nn import functional
 
 from ln_repro.engine.plugin.loss import SmoothedNll
-from ln_repro.engine.plugin.optimizers import Adam, AdamConfig, RAdam, Sgd, SgdConfig
-from ln_repro.engine.plugin.schedules import RampAndTail, RampAndTailConfig
+from ln_repro.engine.plugin.optimizers import RAdam
+from ln_repro.engine.plugin.schedules import RampAndTail
+from ln_repro.experiment.learning_rate import LearningRate
+from ln_repro.experiment.optimizer import Optimizer
+from tests.engine.made import adam, sgd
 
 BETAS = (0.9, 0.98)
 ROUNDING = 1e-5
@@ -52,16 +55,12 @@ def steps(optimizer, params, scale):
     return torch.cat([param.detach().flatten() for param in params])
 
 
-def adam(params, lr=1e-3, weight_decay=0.0):
-    return Adam(AdamConfig(beta1=BETAS[0], beta2=BETAS[1], weight_decay=weight_decay, lr=[lr]), params)
-
-
 @pytest.mark.parametrize(("scale", "weight_decay"), [(1.0, 0.01), (1e-6, 0.0), (1e-8, 0.0)])
 def test_adam_is_fairseqs_on_any_gradients(scale, weight_decay):
     """Tiny gradients show where epsilon is added: torch's own Adam differs by 8e-4 at 1e-6."""
     a, b = parameters(), parameters()
     theirs = FairseqAdam(b, lr=1e-3, betas=BETAS, eps=1e-8, weight_decay=weight_decay)
-    difference = steps(adam(a, weight_decay=weight_decay), a, scale) - steps(theirs, b, scale)
+    difference = steps(adam(a, 1e-3, weight_decay=weight_decay), a, scale) - steps(theirs, b, scale)
     assert difference.abs().max() < 1e-9
 
 
@@ -71,9 +70,9 @@ def test_each_update_has_its_own_rate_also_after_a_resume():
     The rate then set is that of update n + 1.
     """
     optimizer = adam(parameters(), lr=1.0)
-    schedule = RampAndTail(RampAndTailConfig(warmup_updates=4, decay="linear", lr=[1.0]), optimizer)
+    schedule = RampAndTail(optimizer)
     schedule.step_update(50)
-    schedule.plan(updates_per_epoch=10, total=100)
+    schedule.plan(LearningRate(1.0, 4, "linear", 4000, None, updates_per_epoch=10, total=100))
     assert optimizer.get_lr() == pytest.approx(0.5)
     rates = [schedule.step_update(done) for done in range(6)]
     assert rates == pytest.approx([0.25, 0.5, 0.75, 1, 0.96, 0.95])
@@ -82,13 +81,13 @@ def test_each_update_has_its_own_rate_also_after_a_resume():
 def test_sgd_and_rectified_adam_are_torchs():
     """SGD without momentum (section 3.2), and RAdam with decoupled weight decay, unlike SGD's."""
     settings = {"lr": 1e-2, "betas": BETAS, "weight_decay": 0.1, "decoupled_weight_decay": True}
-    radam = AdamConfig(beta1=BETAS[0], beta2=BETAS[1], weight_decay=0.1, lr=[1e-2])
+    radam = Optimizer(name="radam", betas=BETAS, eps=1e-8, weight_decay=0.1)
     for make, theirs in (
         (
-            lambda params: Sgd(SgdConfig(weight_decay=0.1, lr=[1e-2]), params),
+            lambda params: sgd(params, 1e-2, weight_decay=0.1),
             lambda params: torch.optim.SGD(params, lr=1e-2, weight_decay=0.1),
         ),
-        (lambda params: RAdam(radam, params), lambda params: torch.optim.RAdam(params, **settings)),
+        (lambda params: RAdam(radam, 1e-2, params), lambda params: torch.optim.RAdam(params, **settings)),
     ):
         a, b = parameters(), parameters()
         assert (steps(make(a), a, 1.0) - steps(theirs(b), b, 1.0)).abs().max() < 1e-9
@@ -102,7 +101,7 @@ def test_a_step_of_sgd_with_layers_of_one_norm_is_the_one_by_hand(on):
     for parameter, gradient in zip([embedding, *others], gradients, strict=True):
         parameter.grad = torch.tensor(gradient)
     layers = [others[:2], others[2:4], others[4:]]
-    optimizer = Sgd(SgdConfig(lr=[0.1]), [embedding, *others])
+    optimizer = sgd([embedding, *others])
     optimizer.layers = layers if on else ()
     assert float(optimizer.clip_grad_norm(0.0)) == pytest.approx(math.sqrt(2500 + 50))  # what is reported
     optimizer.step()
@@ -115,7 +114,7 @@ def test_a_step_of_sgd_with_layers_of_one_norm_is_the_one_by_hand(on):
 def test_the_second_moment_starts_at_the_gradients_that_reach_adam():
     first, second = (torch.nn.Parameter(torch.ones(1)) for _ in range(2))
     first.grad, second.grad = torch.tensor([3.0]), torch.tensor([4.0])
-    optimizer = Adam(AdamConfig(lr=[0.1], second_moment="gradient"), [first, second])
+    optimizer = adam([first, second], second_moment="gradient")
     optimizer.layers = [[first], [second]]
     assert float(optimizer.clip_grad_norm(0.0)) == 5
     optimizer.step()

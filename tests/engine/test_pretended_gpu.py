@@ -12,16 +12,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from ln_repro.engine.command import PLUGINS
+from ln_repro.engine.inputs import Inputs
+from ln_repro.records.run_dir import write_json
+from tests.examples import experiment
 
 HERE = Path(__file__).parent / "pretended_gpu"
 ROOT = HERE.parents[2]
 COMPILER = shutil.which("c++")
-SETTINGS = (
-    "--layers 1 --width 16 --ffn 32 --heads 2 --source-lang de --target-lang en --share-embeddings --clip-norm 0.1 "
-    "--optimizer ln_adam --lr-scheduler ln_ramp_and_tail --lr 1e-3 --seed 1 --max-tokens 240 --num-workers 0 "
-    "--log-format none --log-interval 2 --save-interval-updates 2 --max-update 4"
-).split()
+SETTINGS = {
+    "model__layers": 1, "model__width": 16, "model__ffn": 32, "model__heads": 2, "train__clip_norm": 0.1, "lr": 1e-3,
+    "schedule__warmup_updates": 0, "train__max_tokens": 240, "train__log_every": 2, "train__save_every": 2,
+    "train__max_update": 4,
+}  # fmt: skip
 pytestmark = [
     pytest.mark.skipif(torch.version.cuda is not None, reason="the pretended GPU needs a build of torch without CUDA"),
     pytest.mark.skipif(COMPILER is None, reason="the pretended GPU needs a C++ compiler (c++)"),
@@ -51,8 +53,9 @@ KINDS = [
     ("masked_lm", "derf", "bf16"),
 ]  # fmt: skip
 """Every task in every precision, and every scheme that computes differently."""
-PROBED = ["--probe-every", 2, "--probe-batches", 1]
-INTERVENTIONS = ["--equal-layer-norms", "--max-relative-update", 1e-4, "--second-moment", "gradient"]
+PROBED = {"probe": "gradients", "every": 2, "probe_batches": 1}
+INTERVENTIONS = {"equal_layer_norms": True, "max_relative_update": 1e-4, "second_moment": "gradient"}
+TASKS = {"translation": {}, "masked_lm": {"train__block_tokens": 16}, "classification": {"data__name": "rte"}}
 PLANTED = {
     "table on the CPU": "on cuda:0 and on the CPU",
     "mask in fp32": "a mask of torch.float32",
@@ -69,27 +72,31 @@ def results(guard, corpus, tmp_path_factory):
         (corpus.parent / "text" / f"{split}.label").write_text("0\n1\n" * (size // 2))
     folder, cases = tmp_path_factory.mktemp("cases"), {}
 
-    def add(name, device, *extra, task="translation", **more):
-        """Add a case, with arguments of `train` that differ from the usual ones."""
-        (folder / name / device).mkdir(parents=True)
-        arguments = [corpus, *PLUGINS[task], *SETTINGS, *extra, "--save-dir", folder / name / device / "saved"]
-        cases[name, device] = {"device": device, "arguments": [str(argument) for argument in arguments], **more}
+    def add(name, device, changes=None, resume=None, **more):
+        """Add a case, with settings that differ from the usual ones."""
+        place = folder / name / device
+        place.mkdir(parents=True)
+        small = experiment(**SETTINGS | {"train__device": device} | (changes or {}))
+        write_json(place / "experiment.json", small.model_dump(mode="json"))
+        inputs = Inputs(small, place, corpus, resume=resume)
+        cases[name, device] = {"device": device, "arguments": inputs.arguments, **more}
 
-    saved = folder / "translation preln fp32" / "cuda" / "saved"
+    saved = folder / "translation preln fp32" / "cuda" / "checkpoints"
     for device in ("cpu", "cuda"):
         for task, norm, precision in KINDS:
-            block = ["--block-tokens", 16] if task == "masked_lm" else []
-            chosen = ["--norm", norm, "--precision", precision, *PROBED, *block]
-            add(f"{task} {norm} {precision}", device, *chosen, task=task)
-        add("interventions", device, *PROBED, *INTERVENTIONS)
-    add("resumed", "cuda", "--norm", "preln", *PROBED, "--restore-file", saved / "update2.pt")
+            chosen = {"task": task, "norm": norm, "precision": precision, **PROBED, **TASKS[task]}
+            add(f"{task} {norm} {precision}", device, chosen)
+        add("interventions", device, PROBED | {f"optimizer__{key}": value for key, value in INTERVENTIONS.items()})
+    add("resumed", "cuda", {"norm": "preln", **PROBED}, saved / "update2.pt")
     for device in ("cpu", "cuda"):
         request = {"split": "test", "weights": [str(saved / "epoch1.pt")], "out": str(folder / device)}
-        add("decoded", device, "--norm", "preln", decode=request)
+        search = {"eval__beam": 2, "eval__lenpen": 1.0}
+        add("decoded", device, {"norm": "preln", **search}, decode=request)
     for plant in PLANTED:
-        add(plant, "cuda", "--precision", "bf16", plant=plant)
+        add(plant, "cuda", {"precision": "bf16"}, plant=plant)
     for precision in ("fp32", "bf16"):
-        add(f"6 layers {precision}", "cuda", "--layers", 6, "--clip-norm", 0, "--precision", precision)
+        deep = {"model__layers": 6, "train__clip_norm": 0, "precision": precision}
+        add(f"6 layers {precision}", "cuda", deep)
     add("two processes", "cuda", **{"add up": True})
     command = [sys.executable, "-W", "ignore", "-m", "tests.engine.pretended_gpu.rehearse", guard]
     given = json.dumps([*cases.values()])

@@ -7,14 +7,14 @@ import pytest
 import torch
 from fairseq.trainer import Trainer
 
-from ln_repro.engine.plugin.optimizers import Sgd, SgdConfig
 from ln_repro.engine.trainer import STREAMS_APART, StrictTrainer, seeded
+from tests.engine.made import sgd
 
 
 @pytest.mark.parametrize(("most", "stepped"), [(0, [1.5, 2.0]), (2.5, [2.25, 3.0])])
 def test_the_norm_is_that_before_clipping(most, stepped):
     param = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
-    optimizer = Sgd(SgdConfig(lr=[0.5]), [param])
+    optimizer = sgd([param], 0.5)
     optimizer.backward((param**2).sum() / 2)
     assert float(optimizer.clip_grad_norm(most)) == 5.0
     optimizer.step()

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from ln_repro.engine.checkpoints import Checkpoints
+from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.process import Worker
 from ln_repro.engine.worker import train_together
 from ln_repro.errors import Interrupted, UserError
@@ -16,6 +17,7 @@ from ln_repro.records.record import results_of
 from ln_repro.records.run_dir import RunFolder
 from ln_repro.system.directory_lock import acquire
 from ln_repro.system.distributed import Rank
+from tests.examples import experiment
 
 OF_THE_CLOCK = {"time", "seconds", "saving", "tokens_per_s", "updates_per_s", "peak_memory_mb"}
 
@@ -34,14 +36,15 @@ def came_to(folder):
 def test_a_worker_on_the_cpu_does_not_see_a_gpu(tmp_path, monkeypatch):
     """fairseq pins its mini-batches, for which torch would occupy a GPU that it sees."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # tests hide all GPUs, which it would inherit
-    worker = Worker("train", ["--cpu"], tmp_path / "log")
+    worker = Worker("train", [], tmp_path / "log", on_cpu=True)
     assert psutil.Process(worker.pid).environ()["CUDA_VISIBLE_DEVICES"] == ""
     worker.kill()
     worker.wait()
 
 
 def test_a_process_of_several_records_the_message_of_its_error_alone(tmp_path, monkeypatch):
-    group = mock.Mock(rank=Rank(1, 2, 1), share=lambda _: ["--cpu", "--save-dir", str(tmp_path / "checkpoints")])
+    inputs = Inputs(experiment(train__device="cpu"), tmp_path, tmp_path)
+    group = mock.Mock(rank=Rank(1, 2, 1), share=lambda _: inputs)
     monkeypatch.setattr("ln_repro.engine.group.Group", lambda rank: group)
     monkeypatch.setattr("ln_repro.engine.training.train", mock.Mock(side_effect=UserError("train.max_tokens: too few")))
     with pytest.raises(UserError):
@@ -50,7 +53,7 @@ def test_a_process_of_several_records_the_message_of_its_error_alone(tmp_path, m
 
 
 def test_an_update_leaves_the_weights_of_ngpt_unit_vectors(trained, tmp_path):
-    assert trained(tmp_path / "run", extra=["--norm", "ngpt"]) == 0
+    assert trained(tmp_path / "run", norm="ngpt") == 0
     weights = torch.load(tmp_path / "run" / "checkpoints" / "epoch2.pt", weights_only=True)["model"]
     for name, dim in (("self_attn.out_proj", 0), ("self_attn.q_proj", 1), ("ffn.fc1", 1), ("ffn.fc2", 0)):
         lengths = weights[f"encoder.stack.layers.0.{name}.weight"].norm(dim=dim)
@@ -61,12 +64,12 @@ def test_examples_longer_than_a_mini_batch_are_not_left_out_in_silence(trained, 
     with pytest.raises(
         AssertionError, match=r"UserError: train\.max_tokens: 5 is too small; the longest example has \d+ tokens"
     ):
-        trained(tmp_path / "run", extra=["--max-tokens", "5"])
+        trained(tmp_path / "run", train__max_tokens=5)
 
 
 def test_admin_is_profiled_before_the_first_update(trained, tmp_path):
     """The profile starts at 1; without it, the first omega is that of the closed form, 1.3."""
-    assert trained(tmp_path / "run", extra=["--norm", "admin", "--max-update", "1"]) == 0
+    assert trained(tmp_path / "run", norm="admin", train__max_update=1) == 0
     weights = torch.load(tmp_path / "run" / "checkpoints" / "epoch1.pt", weights_only=True)["model"]
     assert (weights["encoder.stack.layers.0.self_attn_residual.omega"] - 1).abs().max() < 0.05
 
@@ -144,20 +147,20 @@ def test_a_stop_or_a_kill_in_a_validation_changes_and_costs_nothing(trained, tmp
 
 
 def test_the_time_of_saving_counts_as_training_and_a_state_is_also_saved_by_time(trained, tmp_path):
-    assert trained(tmp_path / "slow", "sleep", "save_checkpoint", 2, ["--save-interval-updates", 7]) == 0
+    assert trained(tmp_path / "slow", "sleep", "save_checkpoint", 2, train__save_every=7) == 0
     events = Events(tmp_path / "slow" / "events.jsonl").read()
     slow = max((event for event in events if event["kind"] == "train"), key=lambda event: event["saving"])
     assert slow["seconds"] > slow["saving"] > 1
     assert slow["tokens_per_s"] == pytest.approx(slow["tokens"] / slow["seconds"], rel=0.01)
-    often = ["--save-interval-updates", 0, "--save-minutes", 1e-9]
-    assert trained(tmp_path / "killed", "kill", "update", 12, often) == -9
+    often = {"train__save_every": None, "train__save_minutes": 1e-9}
+    assert trained(tmp_path / "killed", "kill", "update", 12, **often) == -9
     assert Checkpoints(tmp_path / "killed" / "checkpoints").resume_point(pytest.fail).update == 11
 
 
 def test_layers_whose_gradients_get_one_norm_step_otherwise_and_the_norm_reported_is_the_true_one(trained, tmp_path):
     ends = []
-    for name, on in (("as it is", []), ("equal", ["--equal-layer-norms"])):
-        assert trained(tmp_path / name, extra=["--max-update", 1, *on]) == 0
+    for name, on in (("as it is", False), ("equal", True)):
+        assert trained(tmp_path / name, optimizer__equal_layer_norms=on, train__max_update=1) == 0
         ends.append({event["kind"]: event for event in came_to(tmp_path / name)[0]})
     first, second = ends
     assert first["train"]["gnorm"] == second["train"]["gnorm"] and first["train"]["loss"] == second["train"]["loss"]

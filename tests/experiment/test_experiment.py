@@ -1,17 +1,23 @@
 """The experiment: what it refuses, what its id depends on, and what it does not."""
 
+import ast
+import inspect
 import json
 import math
 from itertools import pairwise
-from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
+from pydantic.fields import FieldInfo
 
-from ln_repro.engine.command import training_arguments
 from ln_repro.errors import UserError
 from ln_repro.experiment import settings as module
-from ln_repro.experiment.settings import build
+from ln_repro.experiment.compose import CONF, compose, flat
+from ln_repro.experiment.settings import Experiment, build
+from ln_repro.experiment.validation import Section
+from ln_repro.system.paths import PACKAGE
 from tests.examples import experiment, settings
 
 DATA = "sha256:" + "0" * 64
@@ -60,13 +66,33 @@ def test_ids_differ_whenever_a_result_could():
     assert experiment().id(DATA) != experiment().id(DATA.replace("0", "1"))
 
 
-def test_what_changes_a_result_reaches_the_trainer_or_the_search():
-    def given(one):
-        return training_arguments(one, Path("corpus"), Path("run")), one.eval
+def test_what_changes_a_result_is_used():
+    """Every such setting is read somewhere else than where it is declared and validated."""
+    modules = [path.read_text() for name in ("engine", "model", "runner") for path in (PACKAGE / name).rglob("*.py")]
+    derived = Experiment.learning_rate, Experiment.decoded_splits.fget, module.Evaluation.decodes
+    texts = [*modules, *(dedent(inspect.getsource(function)) for function in derived)]
+    read = {node.attr for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)}
+    assert {key.rpartition("__")[2] for change in CHANGES_THE_RESULT for key in change} <= read
 
-    for change in CHANGES_THE_RESULT:
-        plain = {"task": "masked_lm"} if "train__block_tokens" in change else {}
-        assert given(experiment(**plain, **change)) != given(experiment(**plain)), change
+
+def fields(kind: type[Section], prefix: str = "") -> dict[str, FieldInfo]:
+    """Return every setting by its dotted name."""
+    found: dict[str, FieldInfo] = {}
+    for name, field in kind.model_fields.items():
+        section = isinstance(field.annotation, type) and issubclass(field.annotation, Section)
+        found |= fields(field.annotation, f"{prefix}{name}.") if section else {f"{prefix}{name}": field}
+    return found
+
+
+def test_the_files_have_all_settings_and_the_same_defaults():
+    """Only the files of a group, from which one is chosen (`conf/model` and the like), may have other values."""
+    declared = fields(Experiment)
+    composed = {key for key in flat(compose(["exp=toy_preln_nowarm"])) if not key.startswith(("hydra.", "reference."))}
+    assert composed == declared.keys() - {"norm_file"}  # which `norm.file=PATH` adds
+    evaluation, rest = (OmegaConf.load(CONF / name) for name in ("eval/paper.yaml", "config.yaml"))
+    written = flat(OmegaConf.to_container(OmegaConf.merge(rest, {"eval": evaluation})))
+    both = [key for key, field in declared.items() if key in written and not field.is_required()]
+    assert len(both) > 30 and {key: written[key] for key in both} == {key: declared[key].default for key in both}
 
 
 def test_ids_are_equal_for_what_changes_no_result():

@@ -1,18 +1,15 @@
 """Classification of sentence pairs, each in one block, with the accuracy on the whole validation set."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from fairseq.criterions import register_criterion
 from fairseq.data import Dictionary, data_utils
-from fairseq.tasks import register_task
 from torch import Tensor
 
-from ln_repro.engine.plugin.loss import LabelSmoothedConfig, LabelSmoothedCrossEntropy
-from ln_repro.engine.plugin.task import Blocks, EncoderTask, EncoderTaskConfig, per_token
+from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
+from ln_repro.engine.plugin.task import Blocks, EncoderTask, per_token
 
 Item = tuple[int, Tensor, int]
 """The index of a pair, its block (time,), and its class."""
@@ -47,7 +44,6 @@ class LabelledPairs(Blocks):
         return np.random.RandomState(self.seed).permutation(len(self))
 
 
-@register_task("ln_classification", dataclass=EncoderTaskConfig)
 class LnClassification(EncoderTask):
     """Classification of sentence pairs with the dictionary of a masked language model."""
 
@@ -55,11 +51,9 @@ class LnClassification(EncoderTask):
 
     def load_dataset(self, split: str, **_: Any) -> None:
         """Load the sentence pairs and the classes of a split."""
-        folder, sides = Path(self.cfg.data), (self.cfg.source_lang, self.cfg.target_lang)
-        name = f"{split}.{'-'.join(sides)}"
-        first, second = (data_utils.load_indexed_dataset(str(folder / f"{name}.{side}"), None) for side in sides)
-        classes = [int(line) for line in (folder.parent / "text" / f"{split}.label").read_text().split()]
-        self.datasets[split] = LabelledPairs(first, second, classes, self.dictionary, self.cfg.seed)
+        classes = [int(line) for line in (self.corpus.parent / "text" / f"{split}.label").read_text().split()]
+        first, second = self.sides(split)
+        self.datasets[split] = LabelledPairs(first, second, classes, self.dictionary, self.experiment.torch_seed)
 
     def metrics(self, logs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         """Return both losses, in bits per pair, and the accuracy."""
@@ -67,7 +61,6 @@ class LnClassification(EncoderTask):
         return {**per_token(logs), "accuracy": correct / max(pairs, 1)}
 
 
-@register_criterion("ln_classification", dataclass=LabelSmoothedConfig)
 class Classified(LabelSmoothedCrossEntropy):
     """Cross-entropy over classes; correct answers are counted."""
 

@@ -3,10 +3,11 @@
 from typing import Any
 
 import torch
-from fairseq.models import FairseqEncoderModel, register_model
+from fairseq.models import FairseqEncoderModel
 from torch import Tensor, nn
 
-from ln_repro.engine.plugin.model import Encoder, LnTransformerConfig
+from ln_repro.engine.plugin.model import Encoder
+from ln_repro.experiment.settings import Experiment
 from ln_repro.experiment.tasks import TASKS
 from ln_repro.model import init
 from ln_repro.model.layers import EncoderLayer, Shape, Stack, TokenEmbedding
@@ -20,7 +21,6 @@ class EncoderOnly(FairseqEncoderModel):
         return {"encoder": self.encoder.stack}
 
 
-@register_model("ln_encoder", dataclass=LnTransformerConfig)
 class LnEncoder(EncoderOnly):
     """Encoder with a softmax over the vocabulary."""
 
@@ -29,14 +29,14 @@ class LnEncoder(EncoderOnly):
         self.projection = projection
 
     @classmethod
-    def build_model(cls, cfg: LnTransformerConfig, task: Any) -> "LnEncoder":
+    def build_model(cls, experiment: Experiment, task: Any) -> "LnEncoder":
         """Build and initialise the model for the dictionary of ``task``."""
-        encoder = build_encoder(cfg, task.source_dictionary)
+        encoder, cfg = build_encoder(experiment, task.source_dictionary), experiment.model
         embedding = encoder.embed.embedding
         projection = encoder.stack.scheme.projection(cfg.width, embedding.num_embeddings)
         if cfg.share_embeddings:
             projection.weight = embedding.weight
-        init.initialise([embedding], [encoder.stack], projection, cfg.init, cfg.branch_gain)
+        init.initialise([embedding], [encoder.stack], projection, experiment.init, cfg.branch_gain)
         return cls(encoder, projection)
 
     def forward(self, src_tokens: Tensor, positions: Tensor) -> tuple[Tensor, None]:
@@ -49,7 +49,6 @@ class LnEncoder(EncoderOnly):
         return self.projection(chosen.to(self.projection.weight.dtype)), None
 
 
-@register_model("ln_classifier", dataclass=LnTransformerConfig)
 class LnClassifier(EncoderOnly):
     """Encoder with a linear classifier on the final state of the first token."""
 
@@ -58,14 +57,14 @@ class LnClassifier(EncoderOnly):
         self.classifier = classifier
 
     @classmethod
-    def build_model(cls, cfg: LnTransformerConfig, task: Any) -> "LnClassifier":
-        """Build and initialise the model, and load the pre-trained encoder that ``task`` starts from, if any."""
-        encoder = build_encoder(cfg, task.source_dictionary)
+    def build_model(cls, experiment: Experiment, task: Any) -> "LnClassifier":
+        """Build and initialise the model, and load the pre-trained encoder that the run starts from, if any."""
+        encoder, cfg = build_encoder(experiment, task.source_dictionary), experiment.model
         classifier = nn.Linear(cfg.width, TASKS["classification"].classes)
-        init.initialise([encoder.embed.embedding], [encoder.stack], classifier, cfg.init, cfg.branch_gain)
+        init.initialise([encoder.embed.embedding], [encoder.stack], classifier, experiment.init, cfg.branch_gain)
         nn.init.zeros_(classifier.bias)
-        if task.cfg.start:
-            saved = torch.load(task.cfg.start, map_location="cpu", weights_only=True)["model"].items()
+        if experiment.start and experiment.start.path:
+            saved = torch.load(experiment.start.path, map_location="cpu", weights_only=True)["model"].items()
             prefix = "encoder."
             encoder.load_state_dict({name[len(prefix) :]: weight for name, weight in saved if name.startswith(prefix)})
         return cls(encoder, classifier)
@@ -75,8 +74,8 @@ class LnClassifier(EncoderOnly):
         return self.classifier(self.encoder(src_tokens)["x"][0].to(self.classifier.weight.dtype)), None
 
 
-def build_encoder(cfg: LnTransformerConfig, words: Any) -> Encoder:
+def build_encoder(experiment: Experiment, words: Any) -> Encoder:
     """Return an encoder for a dictionary, not yet initialised."""
-    shape = Shape(cfg.norm, cfg.layers, cfg.width, cfg.ffn, cfg.heads, cfg.dropout, encoder_only=True)
+    cfg = experiment.model
     embedding = nn.Embedding(len(words), cfg.width, words.pad())
-    return Encoder(words, TokenEmbedding(embedding, cfg.dropout), Stack(EncoderLayer, shape))
+    return Encoder(words, TokenEmbedding(embedding, cfg.dropout), Stack(EncoderLayer, Shape.of(experiment)))

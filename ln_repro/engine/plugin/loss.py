@@ -1,23 +1,15 @@
 """Label-smoothed cross-entropy with fairseq's formula."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from fairseq.criterions import FairseqCriterion, register_criterion
-from fairseq.dataclass import FairseqDataclass
+from fairseq.criterions import FairseqCriterion
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ln_repro.engine.plugin.precision import LOW_PRECISION, weights_in
-
-
-@dataclass
-class LabelSmoothedConfig(FairseqDataclass):
-    """Label smoothing."""
-
-    label_smoothing: float = 0.1  # epsilon, spread over the wrong labels
+from ln_repro.experiment.settings import Experiment
 
 
 class SmoothedNll(torch.autograd.Function):
@@ -58,14 +50,13 @@ class SmoothedNll(torch.autograd.Function):
         return gradient.to(logits.dtype), None, None, None
 
 
-@register_criterion("ln_cross_entropy", dataclass=LabelSmoothedConfig)
 class LabelSmoothedCrossEntropy(FairseqCriterion):
     """The training loss: a sum in nats, which the trainer divides by the number of target tokens."""
 
-    def __init__(self, task: Any, label_smoothing: float) -> None:
+    def __init__(self, experiment: Experiment, task: Any) -> None:
         super().__init__(task)
-        self.label_smoothing = label_smoothing
-        self.low_precision = LOW_PRECISION.get(task.cfg.precision)
+        self.label_smoothing = experiment.train.label_smoothing
+        self.low_precision = LOW_PRECISION.get(experiment.precision)
 
     def forward(self, model: nn.Module, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
         """Return the loss, the number of target tokens, and the log, a dict of sums."""

@@ -1,8 +1,6 @@
 """Masked language modelling on the target side of a corpus, cut into blocks (BERT, paper section 4.1)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -16,10 +14,9 @@ from fairseq.data import (
     TokenBlockDataset,
     data_utils,
 )
-from fairseq.tasks import register_task
 from torch import Tensor
 
-from ln_repro.engine.plugin.task import Blocks, EncoderTask, EncoderTaskConfig
+from ln_repro.engine.plugin.task import Blocks, EncoderTask
 
 PREDICTED, UNCHANGED, RANDOM = 0.15, 0.1, 0.1
 """BERT's share of tokens to predict; of these, a tenth is unchanged, a tenth is replaced by a random word, and the rest
@@ -85,14 +82,6 @@ class MaskedBlocks(Blocks):
         return order[np.argsort(self.sizes[order], kind="stable")]
 
 
-@dataclass
-class MaskedLmConfig(EncoderTaskConfig):
-    """The corpus and the size of blocks."""
-
-    block_tokens: int = 512  # tokens per block, including the first one, <s>
-
-
-@register_task("ln_masked_lm", dataclass=MaskedLmConfig)
 class LnMaskedLm(EncoderTask):
     """Masked language modelling of the target side of a corpus."""
 
@@ -102,14 +91,13 @@ class LnMaskedLm(EncoderTask):
 
     def load_dataset(self, split: str, **_: Any) -> None:
         """Cut the concatenated sentences of a split into blocks of equal length, each of which begins with <s>."""
-        cfg, words = self.cfg, self.dictionary
-        name = f"{split}.{cfg.source_lang}-{cfg.target_lang}.{cfg.target_lang}"
-        sentences = data_utils.load_indexed_dataset(str(Path(cfg.data) / name), words)
+        words, size = self.dictionary, self.experiment.train.block_tokens - 1
+        sentences = self.sides(split)[-1]
         blocks = TokenBlockDataset(
-            sentences, sentences.sizes, cfg.block_tokens - 1, pad=words.pad(), eos=words.eos(), break_mode="none"
+            sentences, sentences.sizes, size, pad=words.pad(), eos=words.eos(), break_mode="none"
         )
         training = split == "train"
         self.datasets[split] = MaskedBlocks(
             PrependTokenDataset(blocks, words.bos()), words, self.mask,
-            seed=cfg.seed if training else VALIDATION_SEED, renewed=training,
+            seed=self.experiment.torch_seed if training else VALIDATION_SEED, renewed=training,
         )  # fmt: skip

@@ -1,12 +1,11 @@
 """The encoder-decoder Transformer as a fairseq model."""
 
-from dataclasses import dataclass
 from typing import Any
 
-from fairseq.dataclass import FairseqDataclass
-from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder, register_model
+from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder
 from torch import Tensor, nn
 
+from ln_repro.experiment.settings import Experiment
 from ln_repro.model import init
 from ln_repro.model.layers import DecoderLayer, EncoderLayer, Shape, Stack, TokenEmbedding
 from ln_repro.model.sub_layers import State
@@ -17,29 +16,13 @@ MAX_POSITIONS = 1024
 """Maximum length of a sentence or block, in tokens."""
 
 
-@dataclass
-class LnTransformerConfig(FairseqDataclass):
-    """Dimensions, norm placement and initialisation."""
-
-    norm: str = "postln"  # norm placement
-    init: str = "xavier_legacy"  # initialisation
-    branch_gain: float = 1.0  # factor of the initial matrices of branches
-    layers: int = 6  # encoder layers, and as many decoder layers
-    width: int = 512  # residual stream
-    ffn: int = 1024  # inner width of the feed-forward
-    heads: int = 4  # attention heads
-    dropout: float = 0.1  # on embeddings and branches
-    share_embeddings: bool = False  # one matrix: source, target, softmax
-
-
-@register_model("ln_transformer", dataclass=LnTransformerConfig)
 class LnTransformer(FairseqEncoderDecoderModel):
     """Encoder-decoder Transformer with a choice of norm placement and initialisation."""
 
     @classmethod
-    def build_model(cls, cfg: LnTransformerConfig, task: Any) -> "LnTransformer":
+    def build_model(cls, experiment: Experiment, task: Any) -> "LnTransformer":
         """Build and initialise the model for the dictionaries of ``task``, which are the same in a prepared corpus."""
-        shape = Shape(cfg.norm, cfg.layers, cfg.width, cfg.ffn, cfg.heads, cfg.dropout)
+        shape, cfg = Shape.of(experiment), experiment.model
         source, target = task.source_dictionary, task.target_dictionary
         embeddings = [nn.Embedding(len(source), cfg.width, source.pad())]
         if not cfg.share_embeddings:
@@ -49,7 +32,7 @@ class LnTransformer(FairseqEncoderDecoderModel):
             projection.weight = embeddings[0].weight
         encoder = Encoder(source, TokenEmbedding(embeddings[0], cfg.dropout), Stack(EncoderLayer, shape))
         decoder = Decoder(target, TokenEmbedding(embeddings[-1], cfg.dropout), Stack(DecoderLayer, shape), projection)
-        init.initialise(embeddings, [encoder.stack, decoder.stack], projection, cfg.init, cfg.branch_gain)
+        init.initialise(embeddings, [encoder.stack, decoder.stack], projection, experiment.init, cfg.branch_gain)
         return cls(encoder, decoder)
 
     @property

@@ -1,37 +1,16 @@
-"""Optimizers of torch, registered with fairseq."""
+"""Optimizers of torch with fairseq's interface."""
 
 import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, List  # noqa: UP035 - fairseq reads the annotation as text
+from typing import Any
 
 import torch
-from fairseq.dataclass import FairseqDataclass
-from fairseq.optim import FairseqOptimizer, register_optimizer
-from omegaconf import II
+from fairseq.optim import FairseqOptimizer
 from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm, parameters_to_vector
 
-
-@dataclass
-class SgdConfig(FairseqDataclass):
-    """Settings of an optimizer without moments."""
-
-    weight_decay: float = 0.0  # decoupled, except in SGD
-    equal_layer_norms: bool = False  # scale layers' gradients to one norm
-    max_relative_update: float = 0.0  # maximum ||dW|| / ||W|| of a step; 0: none
-    lr: List[float] = II("optimization.lr")  # noqa: UP006 - see the import
-
-
-@dataclass
-class AdamConfig(SgdConfig):
-    """Settings of an optimizer with two moments."""
-
-    beta1: float = 0.9  # decay of the first moment
-    beta2: float = 0.98  # decay of the second moment
-    adam_eps: float = 1e-8  # added to the root of the second moment
-    second_moment: str = "zero"  # its initial value: zero, or the gradient squared
+from ln_repro.experiment.optimizer import Optimizer
 
 
 def gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
@@ -63,7 +42,7 @@ def cap_changes(matrices: list[Tensor], before: list[Tensor], most: float) -> No
 
 
 class TorchOptimizer(FairseqOptimizer):
-    """An optimizer of torch with fairseq's interface."""
+    """An optimizer of torch with fairseq's interface; ``cfg`` are its settings."""
 
     layers: Sequence[Sequence[Tensor]] = ()
     """The parameters of each layer, if their gradients are to be scaled to the same norm."""
@@ -91,33 +70,33 @@ class TorchOptimizer(FairseqOptimizer):
                 cap_changes(matrices, before, most)
 
 
-@register_optimizer("ln_sgd", dataclass=SgdConfig)
 class Sgd(TorchOptimizer):
     """Vanilla stochastic gradient descent, without momentum (paper section 3.2)."""
 
-    def __init__(self, cfg: SgdConfig, params: Any) -> None:
+    def __init__(self, cfg: Optimizer, lr: float, params: Any) -> None:
         super().__init__(cfg)
-        self._optimizer = torch.optim.SGD(params, cfg.lr[0], weight_decay=cfg.weight_decay, fused=True)
+        self._optimizer = torch.optim.SGD(params, lr, weight_decay=cfg.weight_decay, fused=True)
 
 
 class WithMoments(TorchOptimizer):
     """An optimizer of torch's class ``kind`` with two moments."""
 
-    def __init__(self, kind: Callable[..., torch.optim.Optimizer], cfg: AdamConfig, params: Any, **given: Any) -> None:
+    def __init__(
+        self, kind: Callable[..., torch.optim.Optimizer], cfg: Optimizer, lr: float, params: Any, **given: Any
+    ) -> None:
         super().__init__(cfg)
-        betas = (cfg.beta1, cfg.beta2)
-        self._optimizer = kind(params, cfg.lr[0], betas, cfg.adam_eps, weight_decay=cfg.weight_decay, **given)
+        assert cfg.betas and cfg.eps  # their model has checked it
+        self.betas, self.eps = cfg.betas, cfg.eps
+        self._optimizer = kind(params, lr, cfg.betas, cfg.eps, weight_decay=cfg.weight_decay, **given)
 
 
-@register_optimizer("ln_radam", dataclass=AdamConfig)
 class RAdam(WithMoments):
     """Rectified Adam (Liu et al. 2020); while rho_t <= 5, a step uses the first moment alone."""
 
-    def __init__(self, cfg: AdamConfig, params: Any) -> None:
-        super().__init__(torch.optim.RAdam, cfg, params, decoupled_weight_decay=True, foreach=True)
+    def __init__(self, cfg: Optimizer, lr: float, params: Any) -> None:
+        super().__init__(torch.optim.RAdam, cfg, lr, params, decoupled_weight_decay=True, foreach=True)
 
 
-@register_optimizer("ln_adam", dataclass=AdamConfig)
 class Adam(WithMoments):
     """torch's fused Adam with fairseq's epsilon, which is added *before* the bias correction.
 
@@ -125,8 +104,8 @@ class Adam(WithMoments):
     epsilon: the losses of a model of width 512 differ after two updates.
     """
 
-    def __init__(self, cfg: AdamConfig, params: Any) -> None:
-        super().__init__(torch.optim.AdamW, cfg, params, fused=True)
+    def __init__(self, cfg: Optimizer, lr: float, params: Any) -> None:
+        super().__init__(torch.optim.AdamW, cfg, lr, params, fused=True)
         self.steps = 0
 
     def step(self) -> None:
@@ -135,7 +114,7 @@ class Adam(WithMoments):
             self._start_second_moment()
         self.steps += 1
         for group in self.param_groups:
-            group["eps"] = self.cfg.adam_eps / math.sqrt(1 - self.cfg.beta2**self.steps)
+            group["eps"] = self.eps / math.sqrt(1 - self.betas[1] ** self.steps)
         super().step()
 
     def _start_second_moment(self) -> None:
@@ -157,6 +136,9 @@ class Adam(WithMoments):
         self.steps = max((int(state["step"]) for state in self._optimizer.state.values()), default=0)
 
 
+OPTIMIZERS: dict[str, Callable[..., TorchOptimizer]] = {"adam": Adam, "sgd": Sgd, "radam": RAdam}
+
+
 def preconditioner(optimizer: TorchOptimizer, parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> Tensor:
     """Return the diagonal of P, flat, for a next step along ``gradients``; 1 without moments.
 
@@ -165,18 +147,18 @@ def preconditioner(optimizer: TorchOptimizer, parameters: Sequence[Tensor], grad
     """
     if not isinstance(optimizer, WithMoments):
         return torch.ones_like(parameters_to_vector(parameters))
-    cfg, state = optimizer.cfg, optimizer.optimizer.state
+    (beta1, beta2), state = optimizer.betas, optimizer.optimizer.state
     t = 1 + max((int(of["step"]) for of in state.values()), default=0)
     diagonal = []
     for parameter, gradient in zip(parameters, gradients, strict=True):
         square = gradient.square()
-        initial = square if cfg.second_moment == "gradient" else torch.zeros_like(square)
+        initial = square if optimizer.cfg.second_moment == "gradient" else torch.zeros_like(square)
         v = state[parameter]["exp_avg_sq"] if parameter in state else initial
-        diagonal.append((cfg.beta2 * v + (1 - cfg.beta2) * square).sqrt() + cfg.adam_eps)
-    return (1 - cfg.beta1**t) / (1 - cfg.beta2**t) ** 0.5 * parameters_to_vector(diagonal)
+        diagonal.append((beta2 * v + (1 - beta2) * square).sqrt() + optimizer.eps)
+    return (1 - beta1**t) / (1 - beta2**t) ** 0.5 * parameters_to_vector(diagonal)
 
 
 def threshold(optimizer: TorchOptimizer) -> float:
     """Return the threshold of eta times the sharpness."""
-    beta1 = optimizer.cfg.beta1 if isinstance(optimizer, WithMoments) else 0.0
+    beta1 = optimizer.betas[0] if isinstance(optimizer, WithMoments) else 0.0
     return float((2 + 2 * beta1) / (1 - beta1))

@@ -2,35 +2,18 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fairseq.data import Dictionary, FairseqDataset
-from fairseq.dataclass import FairseqDataclass
-from fairseq.tasks import FairseqTask, register_task
-from fairseq.tasks.translation import TranslationConfig, TranslationTask
-from omegaconf import II
+from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset, data_utils
+from fairseq.tasks import FairseqTask
 
 from ln_repro.engine.plugin.pairs import Pairs
 from ln_repro.errors import UserError
+from ln_repro.experiment.settings import Experiment
 
 MASK = "<mask>"
-
-
-@dataclass
-class LnTaskConfig(FairseqDataclass):
-    """Precision, divergence rule, checkpoints and probes."""
-
-    precision: str = "fp32"  # fp32, or bf16 with fp32 parameters
-    divergence_updates: int = 0  # updates between the validations that the rule compares; 0: no rule
-    unigram_bits: float = math.inf  # entropy of the training targets, for that rule
-    save_minutes: float = 10.0  # maximum minutes between two checkpoints
-    probe: str = "gradients"  # gradients, updates, curvature, collapse or all
-    probe_every: int = 0  # updates between two probes; 0: none
-    probe_batches: int = 5  # mini-batches per probe
-    start: str = ""  # file of pre-trained weights to start from; empty: none
 
 
 def per_token(logs: Iterable[Mapping[str, Any]]) -> dict[str, float]:
@@ -44,7 +27,22 @@ def per_token(logs: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 
 
 class LnTask(FairseqTask):
-    """A task with its own validation metrics, because fairseq's meters round to three digits."""
+    """A task on a binarised corpus, with its own validation metrics: fairseq's meters round to three digits."""
+
+    def __init__(self, experiment: Experiment, corpus: Path) -> None:
+        super().__init__(experiment)
+        self.experiment = experiment
+        self.corpus = corpus
+        self.languages = experiment.data.source_lang, experiment.data.target_lang
+
+    def load_words(self, language: str) -> Dictionary:
+        """Return the dictionary of a language."""
+        return Dictionary.load(str(self.corpus / f"dict.{language}.txt"))
+
+    def sides(self, split: str) -> list[Any]:
+        """Return the sentences of both sides of a split."""
+        prefix = self.corpus / f"{split}.{'-'.join(self.languages)}"
+        return [data_utils.load_indexed_dataset(f"{prefix}.{side}") for side in self.languages]
 
     def metrics(self, logs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         """Return the metrics of a validation, given by the logs of its mini-batches."""
@@ -62,27 +60,13 @@ class LnTask(FairseqTask):
         return super().get_batch_iterator(dataset, max_tokens, **settings)
 
 
-@dataclass
-class EncoderTaskConfig(LnTaskConfig):
-    """The corpus."""
-
-    data: str = ""  # folder of the binarised corpus
-    source_lang: str = ""  # first side of the corpus
-    target_lang: str = ""  # second side of the corpus
-    seed: int = II("common.seed")
-
-
 class EncoderTask(LnTask):
     """A task of an encoder-only model. Its one dictionary always includes the mask, to fit pre-trained weights."""
 
-    def __init__(self, cfg: EncoderTaskConfig, dictionary: Dictionary) -> None:
-        super().__init__(cfg)
-        self.dictionary = dictionary
-        self.mask = dictionary.add_symbol(MASK)
-
-    @classmethod
-    def setup_task(cls, cfg: EncoderTaskConfig, **_: Any) -> "EncoderTask":
-        return cls(cfg, Dictionary.load(str(Path(cfg.data) / f"dict.{cfg.target_lang}.txt")))
+    def __init__(self, experiment: Experiment, corpus: Path) -> None:
+        super().__init__(experiment, corpus)
+        self.dictionary = self.load_words(self.languages[-1])
+        self.mask = self.dictionary.add_symbol(MASK)
 
     @property
     def source_dictionary(self) -> Dictionary:
@@ -106,15 +90,20 @@ class Blocks(FairseqDataset):
         return self.sizes[indices]
 
 
-@dataclass
-class LnTranslationConfig(LnTaskConfig, TranslationConfig):
-    """Settings of `LnTask` and of fairseq's translation task."""
+class LnTranslation(LnTask):
+    """Translation, with fairseq's mini-batches and decoding."""
 
+    source_dictionary = target_dictionary = None  # in place of fairseq's properties
 
-@register_task("ln_translation", dataclass=LnTranslationConfig)
-class LnTranslation(LnTask, TranslationTask):
-    """Translation, with fairseq's data and decoding."""
+    def __init__(self, experiment: Experiment, corpus: Path) -> None:
+        super().__init__(experiment, corpus)
+        self.source_dictionary, self.target_dictionary = map(self.load_words, self.languages)
 
-    def load_dataset(self, split: str, *given: Any, **settings: Any) -> None:
-        super().load_dataset(split, *given, **settings)
-        self.datasets[split] = Pairs(self.datasets[split])
+    def load_dataset(self, split: str, **_: Any) -> None:
+        """Load the sentence pairs of a split; those of the test set are not shuffled before they are sorted."""
+        source, target = self.sides(split)
+        pairs = LanguagePairDataset(
+            source, source.sizes, self.source_dictionary, target, target.sizes, self.target_dictionary,
+            shuffle=split != "test",
+        )  # fmt: skip
+        self.datasets[split] = Pairs(pairs)

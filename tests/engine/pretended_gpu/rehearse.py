@@ -1,7 +1,7 @@
 """Train and decode on a pretended GPU, or on the CPU, by the project's unchanged code.
 
 `python rehearse.py GUARD CASES`: GUARD is the library built from ``guard.cpp``; CASES is a JSON list of objects with
-``device``, ``arguments`` of `train`, and optionally ``decode`` (a request to `decode`) ``plant`` (an error of
+``device``, ``arguments`` of a worker, and optionally ``decode`` (a request to `decode`), ``plant`` (an error of
 `PLANTS`) or ``add up`` (see `add_up`). Prints a JSON list with the results of each.
 """
 
@@ -27,6 +27,7 @@ from fairseq import utils  # noqa: E402
 from ln_repro.engine import decode as decoding  # noqa: E402
 from ln_repro.engine import trainer, training  # noqa: E402
 from ln_repro.engine.group import Group  # noqa: E402
+from ln_repro.engine.inputs import read  # noqa: E402
 from ln_repro.engine.plugin import model, optimizers  # noqa: E402
 from ln_repro.engine.stop import StopRequest  # noqa: E402
 from ln_repro.model import layers, sub_layers  # noqa: E402
@@ -62,24 +63,21 @@ class CountingLoop(training.Loop):
         self.found["operations"][self.update] = device.operations.total()
 
 
-def train(arguments):
+def train(inputs):
     """Train; return losses by kind and update, and what each update waited for."""
     CountingLoop.found = {"waits": {}, "operations": {}}
-    folder = Path(arguments[arguments.index("--save-dir") + 1]).parent
-    if "--restore-file" in arguments:  # a run is resumed with its events
-        restored = Path(arguments[arguments.index("--restore-file") + 1])
-        shutil.copy(restored.parents[1] / "events.jsonl", folder)
+    if inputs.resume:  # a run is resumed with its events
+        shutil.copy(inputs.resume.parents[1] / "events.jsonl", inputs.folder)
     with mock.patch.object(training, "Loop", CountingLoop):
-        training.train(arguments, StopRequest(), Group(Rank()))
-    events = Events(folder / "events.jsonl").read()
+        training.train(inputs, StopRequest(), Group(Rank()))
+    events = Events(inputs.folder / "events.jsonl").read()
     losses = {f"{event['kind']} {event['update']}": event["loss"] for event in events if "loss" in event}
     return {"losses": losses, "device": events[0]["device"], **CountingLoop.found}
 
 
-def decode(request, arguments):
+def decode(request, inputs):
     """Decode; return the hypotheses."""
-    search = {"beam": 2, "lenpen": 1.0, "max_len_a": 1.2, "max_len_b": 10}
-    decoding.decode([json.dumps(search), *arguments], [json.dumps(request)])
+    decoding.decode(inputs, [json.dumps(request)])
     return {"hypotheses": Path(request["out"]).read_text()}
 
 
@@ -99,14 +97,14 @@ def add_up():
 def run(case):
     """Run a case; return its result, or its error."""
     gpu = case["device"] == "cuda"
-    arguments = [*case["arguments"], *([] if gpu else ["--cpu"])]
+    inputs = read(*case["arguments"])
     plant = mock.patch.object(*PLANTS[case["plant"]]) if "plant" in case else nullcontext()
     kernel = mock.patch.object(sub_layers, "scaled_dot_product_attention", device.attend) if gpu else nullcontext()
     with device.PretendedGpu() if gpu else nullcontext(), kernel, plant:
         try:
             if "add up" in case:
                 return add_up()
-            return decode(case["decode"], arguments) if "decode" in case else train(arguments)
+            return decode(case["decode"], inputs) if "decode" in case else train(inputs)
         except RuntimeError as error:
             return {"error": str(error)}
 
