@@ -181,7 +181,6 @@ def parser() -> argparse.ArgumentParser:
         each.add_argument("--records", type=expanded, metavar="DIR", help="default: results/records of the checkout")
     sync = command("sync", "upload the events of runs to wandb; can be repeated safely")
     sync.add_argument("runs", nargs="*", metavar="RUN", help="run directories or ids; default: all")
-    sync.add_argument("--follow", action="store_true", help="keep uploading a run until it has ended")
     doctor = command("doctor", "check this machine and suggest how to fix what does not work")
     doctor.add_argument("--json", action="store_true", help="print JSON")
     return main_parser

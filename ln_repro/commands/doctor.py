@@ -73,7 +73,7 @@ def run_checks() -> Iterator[Check]:
         yield Check("wandb", False, "not installed", "pip install wandb, or tracker=none", needed=False)
     else:
         advice = "without an API key, runs are mirrored offline; `wandb login` to mirror them online"
-        key = _run_python("from ln_repro.tracking.follower import key_configured; print(key_configured())").stdout
+        key = _run_python("from ln_repro.tracking import key_configured; print(key_configured())").stdout
         yield Check("wandb", True, version, "" if key == "True\n" else advice, needed=False)
 
 

@@ -1,32 +1,44 @@
 """`ln-repro sync`: send runs to wandb."""
 
 import argparse
-import time
 
 from ln_repro.commands.messages import complain, say
-from ln_repro.errors import LnReproError, UserError
-from ln_repro.records.run_dir import find_run, runs_under
+from ln_repro.errors import LnReproError
+from ln_repro.experiment.settings import Tracker
+from ln_repro.records.run_dir import RunFolder, find_run, runs_under
+from ln_repro.system.files import last_line
 from ln_repro.system.paths import runs_folder
-from ln_repro.tracking.mirror import replayed_live, sync
+from ln_repro.tracking import SENT, Mirror, contents
 
-FOLLOW_SECONDS = 1.0
+SYNC_SECONDS = 600
 
 
 def sync_command(options: argparse.Namespace) -> int:
     folders = [find_run(word, runs_folder()) for word in options.runs] or runs_under(runs_folder())
-    if options.follow and len(running := [folder for folder in folders if folder.holder]) > 1:
-        raise UserError(f"--follow takes a single run; give one of {', '.join(str(one.path) for one in running)}")
     if not folders:
         say(f"no runs in {runs_folder()}")
     failed = 0
     for folder in folders:
         try:
-            if options.follow and folder.holder:
-                say(f"{folder.path}: following until the run ends; Ctrl-C does not stop the run")
-                with replayed_live(folder.path) as sending:
-                    while folder.holder and sending():
-                        time.sleep(FOLLOW_SECONDS)
-            print(f"{folder.path}: {sync(folder.path)}")
+            print(f"{folder.path}: {sync(folder)}")
         except LnReproError as error:
             failed += bool(complain(error))
     return min(failed, 1)
+
+
+def sync(folder: RunFolder) -> str:
+    """Send a run to the server and return a short description of the result; sending it again adds nothing.
+
+    Raises:
+        LnReproError: sending failed, for the reason in the message.
+    """
+    everything = contents(folder)
+    number = everything.partition(" ")[0]
+    if last_line(folder.path / SENT) == everything:
+        return f"{number} events, already uploaded"
+    failures = list[str]()
+    with Mirror(folder, Tracker(name="wandb", mode="online"), failures.append, SYNC_SECONDS):
+        pass
+    if failures:
+        raise LnReproError(f"{folder.path.name} was not mirrored to wandb: {failures[0]}")
+    return f"{number} events, uploaded"

@@ -40,13 +40,15 @@ class Worker(subprocess.Popen[bytes]):
             settings = {**settings, "CUDA_VISIBLE_DEVICES": ""}  # otherwise pinned memory would occupy a GPU
         self.job = job
         self.log = log
+        # without the variables of wandb, which are only for the mirror in this process
+        environment = subprocesses.environment(OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads), **settings)
         with log.open("ab") as output:
             super().__init__(
                 [*subprocesses.SELF, "-m", "ln_repro.engine.worker", job, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=subprocesses.environment(OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads), **settings),
+                env={name: value for name, value in environment.items() if not name.startswith("WANDB_")},
                 start_new_session=True,  # Ctrl-C must not interrupt it directly
                 preexec_fn=_ignore_signals,
                 pass_fds=() if inherit is None else (inherit,),

@@ -7,6 +7,7 @@ resumed run repeats the updates after its checkpoint; `Events.read` skips the su
 import json
 import math
 import os
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from ln_repro.errors import LnReproError
 from ln_repro.system.files import warn
 
 Event = dict[str, Any]
+POLL_SECONDS = 1.0
 DIGITS = 8
 """Significant digits of numbers in events: one more than float32 has. All 17 would make the file 1.6 times as large."""
 PROBE_DIGITS = 6
@@ -72,6 +74,13 @@ class Events:
                     return
                 self._offset += len(line)
                 yield from _parsed(line, self.path)
+
+    def until(self, end: threading.Event) -> Iterator[Event]:
+        """Yield the complete events of a growing file, including those written before ``end`` is set."""
+        ended = False
+        while not ended:
+            ended = end.wait(POLL_SECONDS)
+            yield from self.new()
 
 
 def valid_events(lines: Iterable[bytes], source: object) -> list[Event]:

@@ -21,6 +21,8 @@ from ln_repro.system.files import read_json, warn, write_atomically
 
 FAILURE = "failure.json"
 RECORD = "record.json"
+SAMPLES = "samples.json"
+"""(source, reference, hypothesis) of some test sentences."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from ln_repro.engine.inputs import SCHEME_FILE, Inputs
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.record import AVERAGE, Record, record_of, unprobed
-from ln_repro.records.run_dir import RunFolder, write_json
+from ln_repro.records.run_dir import SAMPLES, RunFolder, write_json
 from ln_repro.runner import bleu
 from ln_repro.runner.pretrained import with_pretrained
 from ln_repro.runner.progress import Display
@@ -26,8 +26,7 @@ from ln_repro.system.directory_lock import DirectoryLock
 from ln_repro.system.distributed import this_rank
 from ln_repro.system.files import explained, write_atomically
 from ln_repro.system.signals import record_stop_signals
-from ln_repro.tracking.follower import SAMPLES
-from ln_repro.tracking.mirror import mirrored
+from ln_repro.tracking import FINISH_SECONDS, Mirror
 
 POLL_SECONDS = 0.2
 SAMPLED = 20
@@ -118,17 +117,20 @@ class Run:
         if own := self.experiment.norm_file:
             write_atomically(self.folder.path / SCHEME_FILE, own.text)
         (self.folder.path / "hyps").mkdir(exist_ok=True)
-        with mirrored(self.experiment.tracker, self.folder.path, self.say) as check_mirror:
+        with Mirror(self.folder, self.experiment.tracker, self._not_mirrored, FINISH_SECONDS) as mirror:
             with Display(self.folder.path.name, self.experiment.train) as display, record_stop_signals() as stop:
                 self.say = display.say
-                self._train_and_decode(display, check_mirror, stop)
+                self._train_and_decode(display, mirror, stop)
             self.lock.check()
             record = record_of(self.experiment, self.id, self._facts(), self.events.read())
             if samples := self._samples(record):
                 write_atomically(self.folder.path / SAMPLES, json.dumps(samples, ensure_ascii=False))
             write_json(self.folder.path / "record.json", record)
 
-    def _train_and_decode(self, display: Display, check_mirror: Callable[[], None], stop: Sequence[int]) -> None:
+    def _not_mirrored(self, reason: str) -> None:
+        self.say(f"wandb: not mirrored: {reason} (the run continues; `ln-repro sync` uploads it later)")
+
+    def _train_and_decode(self, display: Display, mirror: Mirror, stop: Sequence[int]) -> None:
         """Run the trainer and, in parallel, the decoder for completed epochs, until both have finished."""
         inputs = self._resume()
         follower = self.folder.events
@@ -144,7 +146,7 @@ class Run:
                 training = trainer.poll() is None
                 for event in follower.new():
                     display.show(event)
-                check_mirror()
+                mirror.check()
                 if requested and decoder.done():
                     self._score(*requested)
                     requested = None

@@ -1,5 +1,6 @@
 """Helpers to start Python processes with the same interpreter and code."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -31,6 +32,16 @@ def start_command(arguments: Sequence[str], log: Path, **variables: str) -> "sub
             [*SELF, "-m", "ln_repro.cli", *arguments], env=environment(**variables),
             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
+
+
+def kill_children(word: str) -> None:
+    """Kill the processes that this one has started and whose name contains a word."""
+    import psutil
+
+    for process in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):
+            if word in process.name():
+                process.kill()
 
 
 def cores() -> int:

@@ -1,8 +1,10 @@
 """A run that is killed and resumed is one run on the server: no update is lost, and none arrives twice."""
 
+import psutil
 import pytest
 
 from tests.tracking.wandb_server import Server
+from tests.waiting import HANGS_SECONDS, until
 
 CANARY = "0123456789abcdef0123456789abcdef01234567"
 
@@ -21,6 +23,12 @@ def mirrored(command, tmp_path):
 @pytest.mark.slow
 def test_killed_twice_it_arrives_as_one(mirrored):
     run, server = mirrored
+    begun = run.start()
+    (trainer,) = until(run.workers)
+    assert not [name for name in psutil.Process(trainer).environ() if name.startswith("WANDB_")]
+    begun.kill()
+    begun.communicate(timeout=HANGS_SECONDS)
+    run.wait_until_alone()
     for update, victim in ((30, "command"), (90, "trainer")):
         run.kill_at(update, victim)
     run.complete()

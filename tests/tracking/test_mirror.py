@@ -1,12 +1,14 @@
 """The mirror: everything arrives once and in order, and nothing that fails there reaches the run."""
 
+import fcntl
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,14 @@ from typing import Any
 import pytest
 from wandb_server import Server
 
+from ln_repro import tracking
+from ln_repro.commands import sync as command
 from ln_repro.errors import LnReproError
 from ln_repro.experiment.settings import Start, Tracker
-from ln_repro.records.run_dir import write_json
-from ln_repro.system.directory_lock import acquire
-from ln_repro.tracking import mirror as tracking
-from ln_repro.tracking.follower import LOG, SAMPLES, arguments, row
+from ln_repro.records.flat import flat_event
+from ln_repro.records.run_dir import SAMPLES, RunFolder, write_json
+from ln_repro.system.signals import record_stop_signals
+from ln_repro.tracking import SENT, Mirror
 from tests.examples import experiment, record
 from tests.waiting import HANGS_SECONDS, processes, until
 
@@ -35,14 +39,13 @@ RECORD = record(id=ID, parameters=1234, bleu={
 def no_account_and_time_enough(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Hide whatever account and settings this machine has for wandb, and give it all the time it needs."""
     monkeypatch.setattr(tracking, "CLOSE_SECONDS", HANGS_SECONDS)
-    monkeypatch.setattr(tracking, "FINISH_SECONDS", HANGS_SECONDS)
     monkeypatch.setitem(tracking.SETTINGS, "INIT_TIMEOUT", str(HANGS_SECONDS))
     for name in [name for name in os.environ if name.startswith("WANDB_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("NETRC", str(tmp_path / "home" / "netrc"))
     monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "home" / "config"))
-    monkeypatch.setenv("PYTHONPATH", str(Path(tracking.__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(tracking.__file__).parents[1]))
 
 
 @pytest.fixture
@@ -70,9 +73,16 @@ def train_event(update: int, **more: Any) -> dict[str, Any]:
             "loss": 10 / update, "lr": 1e-3, "tokens_per_s": 100.0, **more}  # fmt: skip
 
 
-def mirrored(run_dir: Path, mode: str = "auto", warn=pytest.fail):
+def mirrored(
+    run_dir: Path, mode: str = "auto", warn=pytest.fail, seconds: float = HANGS_SECONDS, name: str = "wandb"
+) -> Mirror:
     """Mirror a run as its command does."""
-    return tracking.mirrored(Tracker(name="wandb", mode=mode), run_dir, warn)
+    return Mirror(RunFolder(run_dir), Tracker(name=name, mode=mode), warn, seconds)
+
+
+def sync(run_dir: Path) -> str:
+    """Send a run as `ln-repro sync` does."""
+    return command.sync(RunFolder(run_dir))
 
 
 def write(run_dir: Path, *events: dict[str, Any]) -> None:
@@ -87,9 +97,9 @@ def finish(run_dir: Path, **changes: Any) -> None:
     (run_dir / SAMPLES).write_text(json.dumps([["ein Haus", "a house", "a mouse"], ["ein Baum", "a tree", "a tree"]]))
 
 
-def followers(run_dir: Path) -> dict[int, str]:
-    """Return the followers of this run, and their wandb services, that are alive: command lines by process id."""
-    return processes(run_dir, "tracking.follower", "wandb-core")
+def services(run_dir: Path) -> list[int]:
+    """Return the process ids of wandb's services for this run that are alive."""
+    return [*processes(run_dir, "wandb-core")]
 
 
 def assert_nothing_private(run_dir: Path) -> None:
@@ -99,51 +109,39 @@ def assert_nothing_private(run_dir: Path) -> None:
     assert not [path for path in written for word in (CANARY, "/a/private") if word.encode() in path.read_bytes()]
 
 
-@pytest.mark.parametrize(("setting", "variable", "expected"), [
-    ("auto", None, "auto"), ("auto", "dryrun", "offline"), ("auto", "disabled", "disabled"),
-    ("online", "offline", "online"), ("disabled", "online", "disabled"),
-])  # fmt: skip
-def test_wandb_mode_decides_what_the_settings_leave_open(setting, variable, expected, monkeypatch):
-    if variable:
-        monkeypatch.setenv("WANDB_MODE", variable)
-    assert tracking.mode_of(Tracker(name="wandb", mode=setting)) == expected
-
-
 # Without wandb
 
 
 def test_rows_are_named_as_wandb_groups_them():
-    assert row(train_event(5, nll_loss=None)) == {
+    assert flat_event(train_event(5, nll_loss=None)) == {
         "train/loss": 2.0, "train/lr": 1e-3, "train/tokens_per_s": 100.0, "update": 5, "epoch": 1,
         "_timestamp": 1767323045.0,
     }  # fmt: skip
     always = {"time": "2026-01-02T03:04:05Z", "update": 7, "epoch": 2}
     bleu = {"kind": "bleu", "split": "test", "score": 1.5, "signature": "s", **always}
-    assert row(bleu)["bleu/test"] == 1.5
-    assert row(bleu | {"flavour": "tokenised"})["bleu/test_tokenised_signature"] == "s"
+    assert flat_event(bleu)["bleu/test"] == 1.5
+    assert flat_event(bleu | {"flavour": "tokenised"})["bleu/test_tokenised_signature"] == "s"
     probe = {"kind": "probe", "name": "gradients", "values": {"decoder.5": 0.5, "norms": [1, 2]}, **always}
-    assert {"probe/gradients/decoder.5": 0.5, "probe/gradients/norms/1": 2}.items() <= row(probe).items()
-    assert row({"kind": "status", "state": "running", "parameters": 7, **always}) == {}
+    assert {"probe/gradients/decoder.5": 0.5, "probe/gradients/norms/1": 2}.items() <= flat_event(probe).items()
+    assert flat_event({"kind": "status", "state": "running", "parameters": 7, **always}) == {}
 
 
 # Against the stand-in
 
 
 def test_a_run_arrives_once_in_order_with_its_end_whatever_signals_come(server, run_dir, capfd):
-    with mirrored(run_dir) as check:
+    with mirrored(run_dir) as mirror:
         write(run_dir, *(train_event(update, gnorm=float("inf")) for update in range(1, 21)))
         until(lambda: ID in server.runs)
-        for process, command in followers(run_dir).items():
-            assert os.getpgid(process) != os.getpgid(0)  # Ctrl-C at a terminal, and a batch system's signal to a step
-            for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
-                os.kill(process, number)
-            if "ln_repro.tracking" in command:
-                os.killpg(process, signal.SIGINT)
+        (service,) = services(run_dir)
+        assert os.getpgid(service) != os.getpgid(0)  # Ctrl-C at a terminal
+        for number in (signal.SIGUSR1, signal.SIGUSR2):  # a batch system's warning to all processes of a job
+            os.kill(service, number)
         write(run_dir, *(train_event(update) for update in range(21, 41)))
-        check()
+        mirror.check()
         finish(run_dir)
     run = server.runs[ID]
-    assert capfd.readouterr() == ("", "") and followers(run_dir) == {}
+    assert capfd.readouterr() == ("", "") and services(run_dir) == []
     assert run.column("update") == list(range(1, 41))
     assert run.column("train/loss") == [10 / update for update in range(1, 41)]
     assert run.history[0]["_timestamp"] == 1767323045.0
@@ -158,7 +156,7 @@ def test_a_run_arrives_once_in_order_with_its_end_whatever_signals_come(server, 
     assert (run.finished, run.exit_code) == (1, 0)
     assert_nothing_private(run_dir)
     assert CANARY not in json.dumps([run.config, run.info])
-    assert tracking.sync(run_dir) == "40 events, already uploaded" and run.finished == 1
+    assert sync(run_dir) == "40 events, already uploaded" and run.finished == 1
 
 
 def test_an_offline_run_is_kept_whole_and_synced_once(server, run_dir):
@@ -177,23 +175,23 @@ def test_an_offline_run_is_kept_whole_and_synced_once(server, run_dir):
     assert server.runs == {}
     assert_nothing_private(run_dir)
 
-    assert tracking.sync(run_dir) == "10 events, uploaded"
+    assert sync(run_dir) == "10 events, uploaded"
     assert server.runs[ID].column("update") == list(range(1, 11))
     assert server.runs[ID].summary["samples"]["nrows"] == 2
     before = server.calls.copy()
-    assert tracking.sync(run_dir) == "10 events, already uploaded" and server.calls == before
-    (run_dir / LOG).unlink()
-    assert tracking.sync(run_dir) == "10 events, uploaded"
+    assert sync(run_dir) == "10 events, already uploaded" and server.calls == before
+    (run_dir / SENT).unlink()
+    assert sync(run_dir) == "10 events, uploaded"
     assert server.runs[ID].column("update") == list(range(1, 11))
 
 
 def test_a_run_without_a_tracker_can_be_synced_before_and_after_its_end(server, run_dir):
     write(run_dir, train_event(1), train_event(2, loss=None))
-    assert tracking.sync(run_dir) == "2 events, uploaded"
+    assert sync(run_dir) == "2 events, uploaded"
     assert server.runs[ID].exit_code == 1
     divergence = {"update": 3, "epoch": 1, "reason": "the loss is not finite", "last_finite_loss": 9.5}
     finish(run_dir, status="diverged", divergence=divergence, bleu={"test": None, "test_tokenised": None})
-    assert tracking.sync(run_dir) == "2 events, uploaded"
+    assert sync(run_dir) == "2 events, uploaded"
     assert server.runs[ID].column("update") == [1, 2] and server.runs[ID].exit_code == 0
     summary = server.runs[ID].summary
     assert summary["status"] == "diverged" and summary["divergence/last_finite_loss"] == 9.5
@@ -203,11 +201,62 @@ def test_a_run_that_was_started_again_is_a_new_run_of_wandb(server, run_dir):
     """Rows with numbers that a run has would be ignored."""
     run_dir.with_name(f"{run_dir.name}.old1").mkdir()
     write(run_dir, train_event(1))
-    assert tracking.sync(run_dir) == "1 events, uploaded"
+    assert sync(run_dir) == "1 events, uploaded"
     run_dir.with_name(f"{run_dir.name}.old1").rmdir()
     write(run_dir, train_event(2))
-    assert tracking.sync(run_dir) == "2 events, uploaded"
+    assert sync(run_dir) == "2 events, uploaded"
     assert [*server.runs] == [f"{ID}-2"]
+
+
+@pytest.mark.parametrize(("name", "setting", "variable", "expected"), [
+    ("wandb", "auto", None, "online"), ("wandb", "auto", "dryrun", "offline"), ("wandb", "auto", "disabled", None),
+    ("wandb", "online", "offline", "online"), ("wandb", "disabled", "online", None), ("none", "online", "online", None),
+])  # fmt: skip
+def test_wandb_mode_decides_what_the_settings_leave_open(
+    server, run_dir, monkeypatch, name, setting, variable, expected
+):
+    if variable:
+        monkeypatch.setenv("WANDB_MODE", variable)
+    with mirrored(run_dir, setting, name=name):
+        write(run_dir, train_event(1))
+    assert [*server.runs] == ([ID] if expected == "online" else [])
+    assert bool([*run_dir.glob("wandb/offline-run-*")]) == (expected == "offline")
+    assert (run_dir / "wandb").exists() == bool(expected)
+
+
+def test_paths_are_not_part_of_what_wandb_is_told(server, run_dir):
+    start = Start(given="/a/private/RUN@1", path="/a/private/epoch1.pt", run="0", exp="bert_preln", update=1, epoch=1,
+                  sha256="0")  # fmt: skip
+    made = experiment(task="classification", data__name="mrpc", data__vocabulary="sha256:0", start=start)
+    write_json(run_dir / "experiment.json", {**made.model_dump(mode="json"), "id": ID})
+    assert sync(run_dir) == "0 events, uploaded"
+    assert server.runs[ID].config["start"]["value"]["run"] == "0"
+    assert "private" not in json.dumps([server.runs[ID].config, server.runs[ID].info])
+
+
+def test_the_environment_is_as_before_afterwards(server, run_dir):
+    before = {**os.environ}
+    with mirrored(run_dir):
+        assert os.environ["WANDB_SILENT"] == "true"
+    assert os.environ == before
+
+
+@pytest.mark.slow
+def test_a_click_in_wandb_does_not_stop_a_run(server, run_dir):
+    server.stop_requested = True
+    with record_stop_signals() as stop, mirrored(run_dir):
+        write(run_dir, train_event(1))
+        time.sleep(20)  # wandb asks every 15 seconds
+    assert stop == []
+
+
+def test_only_one_process_sends_a_run(server, run_dir):
+    (run_dir / SENT).parent.mkdir()
+    with (run_dir / SENT).open("a") as sent:
+        fcntl.flock(sent, fcntl.LOCK_EX)
+        with pytest.raises(LnReproError, match="another process is sending it"):
+            sync(run_dir)
+    assert sync(run_dir) == "0 events, uploaded"
 
 
 @pytest.mark.parametrize("mode", ["online", "offline"])
@@ -221,62 +270,17 @@ def test_under_an_agent_of_wandb_a_run_has_its_own_page(server, run_dir, monkeyp
     assert [path.name.rpartition("-")[2] for path in (run_dir / "wandb").glob("*run-*")] == [ID]
 
 
-def follow(run_dir: Path) -> subprocess.Popen[str]:
-    """Start `ln-repro sync --follow`."""
-    command = [sys.executable, "-m", "ln_repro.cli", "sync", "--follow", str(run_dir)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-@pytest.mark.slow
-def test_an_offline_run_is_followed_while_it_runs(server, run_dir):
-    with acquire(run_dir):
-        with mirrored(run_dir, "offline"):
-            write(run_dir, train_event(1), train_event(2))
-            following = follow(run_dir)
-            until(lambda: ID in server.runs and server.runs[ID].column("update") == [1, 2])
-            write(run_dir, train_event(3))
-            until(lambda: server.runs[ID].column("update") == [1, 2, 3])
-            write(run_dir, train_event(4))
-            finish(run_dir)
-        assert list((run_dir / "wandb").glob("offline-run-*"))  # the run's own copy is left alone
-    out, _ = following.communicate(timeout=HANGS_SECONDS)
-    assert following.returncode == 0 and out.endswith("4 events, uploaded\n")
-    assert server.runs[ID].column("update") == [1, 2, 3, 4]
-    assert server.runs[ID].exit_code == 0 and server.runs[ID].summary["samples"]["nrows"] == 2
-    assert not (run_dir / "wandb" / "live").exists()
-
-
-def test_following_ends_with_the_reason_as_soon_as_nothing_is_sent(run_dir):
-    with acquire(run_dir):
-        with mirrored(run_dir, "offline"):
-            _, error = follow(run_dir).communicate(timeout=HANGS_SECONDS)  # without a key
-        assert "was not mirrored to wandb while it ran" in error and "API key" in error
-
-
-def test_paths_are_not_part_of_what_wandb_is_told() -> None:
-    start = Start(given="/a/private/RUN@1", path="/a/private/epoch1.pt", run="0", exp="bert_preln", update=1, epoch=1,
-                  sha256="0")  # fmt: skip
-    told = arguments(experiment(task="classification", data__name="mrpc", data__vocabulary="sha256:0", start=start), ID)
-    assert "private" not in json.dumps(told) and told["config"]["start"]["run"] == "0"
-
-
-def test_a_run_that_is_mirrored_online_is_not_followed(server, run_dir):
-    with acquire(run_dir), mirrored(run_dir, "online"):
-        until(lambda: ID in server.runs)
-        following = follow(run_dir)
-        _, error = following.communicate(timeout=HANGS_SECONDS)
-    assert following.returncode == 1 and "is already mirrored to wandb by its own command" in error
-
-
 # What fails
 
 
 @contextmanager
-def warned_once(run_dir: Path, mode: str = "auto", reason: str = "") -> Iterator[Callable[[], None]]:
+def warned_once(
+    run_dir: Path, mode: str = "auto", reason: str = "", seconds: float = HANGS_SECONDS
+) -> Iterator[Mirror]:
     """Mirror a run, and assert that there is one warning, which names the reason."""
     warnings: list[str] = []
-    with mirrored(run_dir, mode, warnings.append) as check:
-        yield check
+    with mirrored(run_dir, mode, warnings.append, seconds) as mirror:
+        yield mirror
     assert len(warnings) == 1 and reason in warnings[0] and CANARY not in warnings[0]
 
 
@@ -288,7 +292,7 @@ def test_without_a_key_auto_stays_offline_and_online_is_one_warning(run_dir):
     with warned_once(run_dir, "online", "API key"):
         pass
     with pytest.raises(LnReproError, match="API key"):
-        tracking.sync(run_dir)
+        sync(run_dir)
 
 
 @pytest.mark.parametrize("key", [None, CANARY])
@@ -297,7 +301,7 @@ def test_a_key_is_found_without_a_server(key, monkeypatch):
     monkeypatch.setenv("WANDB_SILENT", "true")  # otherwise, wandb starts a process that asks the server who logged in
     if key:
         monkeypatch.setenv("WANDB_API_KEY", key)
-    code = "from ln_repro.tracking.follower import key_configured; print(key_configured())"
+    code = "from ln_repro.tracking import key_configured; print(key_configured())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"{bool(key)}\n"), done.stderr
 
@@ -310,24 +314,21 @@ def test_a_server_that_refuses_is_one_warning_in_bounded_time(how, run_dir, monk
         monkeypatch.setenv("WANDB_BASE_URL", server.url if how == "refused key" else "http://127.0.0.1:9")
         with warned_once(run_dir, "online"):
             write(run_dir, train_event(1))
-    until(lambda: followers(run_dir) == {})
+    until(lambda: services(run_dir) == [])
 
 
 def test_a_server_that_never_answers_delays_the_run_no_longer_than_its_limit(run_dir, monkeypatch):
-    monkeypatch.setattr(tracking, "FINISH_SECONDS", 0.2)
     monkeypatch.setenv("WANDB_API_KEY", CANARY)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        with warned_once(run_dir, "online", "not everything was sent within 0.2 s"):
+        with warned_once(run_dir, "online", "not everything was sent within 0.2 s", seconds=0.2):
             write(run_dir, train_event(1))
-        assert not [command for command in followers(run_dir).values() if "ln_repro" in command]
-    until(lambda: followers(run_dir) == {})
+    until(lambda: services(run_dir) == [])
 
 
 @pytest.mark.slow
 def test_a_server_that_dies_during_the_run_is_one_warning_and_a_later_sync_adds_the_rest(server, run_dir, monkeypatch):
-    monkeypatch.setattr(tracking, "UPLOAD_SECONDS", 1)
-    with warned_once(run_dir):
+    with warned_once(run_dir, seconds=1.5):
         write(run_dir, train_event(1))
         until(lambda: ID in server.runs)
         server.stop()
@@ -336,23 +337,60 @@ def test_a_server_that_dies_during_the_run_is_one_warning_and_a_later_sync_adds_
     with Server() as revived:
         revived.runs = server.runs
         monkeypatch.setenv("WANDB_BASE_URL", revived.url)
-        tracking.sync(run_dir)
+        sync(run_dir)
     assert server.runs[ID].column("update") == [1, 2] and server.runs[ID].exit_code == 0
 
 
 def test_a_wandb_service_that_dies_is_one_warning(server, run_dir):
-    with warned_once(run_dir) as check:
+    with warned_once(run_dir) as mirror:
         write(run_dir, train_event(1))
         until(lambda: ID in server.runs)
-        for process, command in followers(run_dir).items():
-            if "wandb-core" in command:
-                os.kill(process, signal.SIGKILL)
+        (service,) = services(run_dir)
+        os.kill(service, signal.SIGKILL)
         write(run_dir, train_event(2))
-        check()
+        mirror.check()
         finish(run_dir)
+
+
+def test_without_wandb_there_is_one_warning(run_dir, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with warned_once(run_dir, "online", "ModuleNotFoundError"):
+        write(run_dir, train_event(1))
+
+
+ENDS = """\
+import sys, time
+from pathlib import Path
+from ln_repro.experiment.settings import Tracker
+from ln_repro.records.run_dir import RunFolder
+from ln_repro.tracking import Mirror
+
+with Mirror(RunFolder(Path(sys.argv[1])), Tracker(name="wandb", mode="online"), print, float(sys.argv[2])):
+    while not [*Path(sys.argv[1]).glob("wandb/run-*")]:
+        time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("how", ["all is sent", "hangs", "dies"])
+def test_its_process_ends_and_prints_nothing_else(how, run_dir, monkeypatch):
+    """wandb's handler at the end of a process would wait for its service, and its threads print tracebacks."""
+    monkeypatch.setenv("WANDB_API_KEY", CANARY)
+    write(run_dir, *map(train_event, range(1, 30)))
+    with Server() as server, socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}" if how == "hangs" else server.url
+        monkeypatch.setenv("WANDB_BASE_URL", url)
+        seconds = str(HANGS_SECONDS if how == "all is sent" else 2)
+        command = [sys.executable, "-c", ENDS, str(run_dir), seconds]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if how == "dies":
+            until(lambda: ID in server.runs)
+            server.stop()
+        out, error = process.communicate(timeout=HANGS_SECONDS)  # also waits for processes with these pipes
+    assert (process.returncode, error) == (0, "") and out.count("\n") == (how != "all is sent")
+    assert services(run_dir) == []
 
 
 def test_a_folder_that_cannot_be_written_is_one_warning(run_dir):
     (run_dir / "wandb").write_text("a file where the folder should be")
-    with warned_once(run_dir, "offline", "wandb") as check:
-        check()
+    with warned_once(run_dir, "offline", "wandb") as mirror:
+        mirror.check()

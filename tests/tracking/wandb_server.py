@@ -39,6 +39,8 @@ class Server:
         self.files: dict[str, bytes] = {}
         self.calls: Counter[str] = Counter()
         self.stopped = False
+        self.stop_requested = False
+        """Say that somebody has asked for the end of every run."""
         self.refuse = refuse
         """Answer every query with 401, as for a key that is not known."""
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -142,7 +144,7 @@ def _handler(server: Server) -> type[BaseHTTPRequestHandler]:
                 return self._reply({"data": server.answer(operation, data.get("variables") or {})})
             if match := re.search(r"/([^/]+)/file_stream$", self.path):
                 server.stream(match[1], data)
-            return self._reply({"exitcode": None, "limits": {}})
+            return self._reply({"exitcode": None, "limits": {}, "stopped": server.stop_requested})
 
         def do_PUT(self) -> None:
             server.files[self.path.removeprefix("/storage/")] = self._body()

@@ -1,0 +1,44 @@
+"""Events and records as flat dictionaries, with names that charts are grouped by."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from ln_repro.records.events import Event
+
+
+def flat_event(event: Event) -> dict[str, Any]:
+    """Return the numbers of an event: `train/loss`, `bleu/test`, `probe/NAME/...`; a status has none."""
+    match event["kind"]:
+        case "status":  # not a measurement; the record contains its information
+            return {}
+        case "bleu":
+            name = "_".join(filter(None, ["bleu/" + event["split"], event.get("flavour")]))
+            values = {name: event["score"], f"{name}_signature": event["signature"]}
+        case "probe":
+            values = dict(_numbers(f"probe/{event['name']}", event["values"]))
+        case kind:
+            fields = {key: value for key, value in event.items() if key not in ("update", "epoch")}
+            values = dict(_numbers(kind, fields))
+    if values:
+        values |= {"update": event["update"], "epoch": event["epoch"]}
+        values["_timestamp"] = datetime.fromisoformat(event["time"]).timestamp()
+    return values
+
+
+def flat_record(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the results in a record: `parameters`, `bleu/test`, `divergence/update`."""
+    values = {key: value for key, value in record.items() if isinstance(value, str | int | float)}
+    for name, result in (record.get("bleu") or {}).items():
+        if result:
+            values |= {f"bleu/{name}": result["score"], f"bleu/{name}_signature": result["signature"]}
+    return values | dict(_numbers("divergence", record.get("divergence")))
+
+
+def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
+    """Yield the numbers in a nested value, with their paths as names."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        yield name, value
+    elif isinstance(value, Mapping | list):
+        for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from _numbers(f"{name}/{key}", item)

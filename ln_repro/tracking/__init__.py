@@ -1,1 +1,0 @@
-"""Mirroring of runs to Weights & Biases."""
