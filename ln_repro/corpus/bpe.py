@@ -23,8 +23,11 @@ def learn(counts: Mapping[str, int], merges: int) -> str:
     It takes 1.3 kB of memory per distinct word: 0.4 GB for 300,000 of them.
     """
     table, words = io.StringIO(), [f"{word} {count}" for word, count in counts.items()]
+    possible = sum(len(word) - 1 for word in counts)
+    if not possible:
+        return ""
     with contextlib.redirect_stderr(io.StringIO()):  # its progress bar
-        learn_bpe(words, table, merges, is_dict=True)
+        learn_bpe(words, table, min(merges, possible), is_dict=True)
     return table.getvalue() if table.getvalue().count("\n") > 1 else ""
 
 
