@@ -1,9 +1,11 @@
 """`ln-repro reproduce`: a record is run again, completely or for its first updates, with the same results."""
 
-import gzip
 import json
 
 import pytest
+
+from ln_repro.records.archive import read_kept
+from ln_repro.records.packed import CHECKSUMS, EVENTS, archive_folder, pack, unpacked
 
 
 @pytest.mark.slow
@@ -11,7 +13,7 @@ def test_a_record_is_reproduced(finished):
     run = finished
     kept = run.runs.parent / "records"
     assert run.call_here("collect", "--records", str(kept))[0] == 0
-    record = json.loads(next(kept.rglob("*.json")).read_text())
+    (record,) = read_kept(kept).records
     where = [word for word in run.arguments if word.startswith(("data.train", "data.valid", "data.test"))]
     words = ("reproduce", record["id"], "--records", str(kept), *where)
 
@@ -26,12 +28,15 @@ def test_a_record_is_reproduced(finished):
     assert f"only what both have is compared: 20 of {record['updates']} updates" in out
     assert "equal bit for bit" in out and "loss, update 20" in out and "epoch 1" not in out
 
-    for path in kept.rglob("*.events.jsonl.gz"):  # a record that this code does not reproduce
-        events = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
-        for event in events:
-            if event["kind"] == "train":
-                event["loss"] *= 2
-        path.write_bytes(gzip.compress("".join(json.dumps(event) + "\n" for event in events).encode()))
-    next(kept.rglob("SHA256SUMS")).unlink()
+    archive = archive_folder(kept)  # a record that this code does not reproduce
+    files = dict(unpacked(archive / record["archive"]))
+    events = [json.loads(line) for line in files[f"{record['id']}{EVENTS}"].splitlines()]
+    for event in events:
+        if event["kind"] == "train":
+            event["loss"] *= 2
+    files[f"{record['id']}{EVENTS}"] = "".join(json.dumps(event) + "\n" for event in events).encode()
+    (archive / record["archive"]).unlink()
+    (archive / CHECKSUMS).unlink()
+    assert pack(archive, "toy", files) == record["archive"]
     status, out, error = run.call_here(*words, "train.max_update=20")
     assert status == 1 and f"{record['id']}: different" in out and "already finished" in error
