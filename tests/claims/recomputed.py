@@ -21,9 +21,10 @@ ByRate = dict[float, dict[int, Record]]
 
 @cache
 def records() -> list[Record]:
-    """Return the records of translation, by experiment, seed and id."""
+    """Return the exploratory records of translation, by experiment, seed and id."""
     found = [json.loads(line) for path in (ROOT / "results" / "records").glob("*.jsonl")
              for line in path.read_text().splitlines()]  # fmt: skip
+    found = [one for one in found if one["axes"]["seed"] <= 100]
     return sorted((one for one in found if one["axes"].get("task", "translation") == "translation"),
                   key=lambda one: (one["exp"], one["axes"]["seed"], one["id"]))  # fmt: skip
 
