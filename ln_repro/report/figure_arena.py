@@ -24,7 +24,7 @@ def draw_arena(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
     for setting, one in sorted(evidence.items()):
         entries = [] if one.starts else arena(one)
         if len(entries) >= LEAST_SCHEMES:
-            runs = {run.record["id"]: run.bleu for entry in entries for run in entry.runs}
+            runs = {run.record.id: run.bleu for entry in entries for run in entry.runs}
             limits = [[entry.scheme, entry.without.words(), entry.with_ramp.words()] for entry in entries]
             paths += draw_once(out / setting / NAME, runs, [runs, limits], partial(_draw, entries))
     return paths

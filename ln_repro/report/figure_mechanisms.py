@@ -32,9 +32,9 @@ def draw_mechanisms(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
         panels = [each for each in assess(one) if each.removed.runs]
         if panels:
             runs = [run for each in panels for arm in runs_of(one, each.mechanism).values() for run in arm]
-            data = [[run.record["id"], run.bleu, each.mechanism.quantity, each.limit, str(each.rescued)]
+            data = [[run.record.id, run.bleu, each.mechanism.quantity, each.limit, str(each.rescued)]
                     for each in panels for run in runs]  # fmt: skip
-            ids = sorted({run.record["id"] for run in runs})
+            ids = sorted({run.record.id for run in runs})
             paths += draw_once(out / setting / NAME, ids, data, partial(_draw, one, panels))
     return paths
 
