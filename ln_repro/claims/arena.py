@@ -138,5 +138,5 @@ def _unevenness(runs: Sequence[Run]) -> Unevenness | None:
         return None
     start = geometric_mean(ratios[0] for _, ratios in probed)
     later = geometric_mean(max(ratios[1:]) for _, ratios in probed)
-    sizes = (probe["batches"] for run, _ in probed for probe in run.probes)
+    sizes = (probe.batches for run, _ in probed for probe in run.record.probes)
     return Unevenness(start, later, len(probed), min(size for size in sizes if size >= LEAST_BATCHES))

@@ -70,11 +70,11 @@ def judge(rule: Rule, evidence: Evidence) -> Row:
     if missing := evidence.missing(rule.arms):
         return result_of(rule, NOT_RUN, f"runs of {', '.join(missing)}")
     findings = [one.judge(evidence) for one in rule.criteria]
-    runs = {run.record["id"]: run for finding in findings for run in finding.runs}
+    runs = {run.record.id: run for finding in findings for run in finding.runs}
     if not rule.arms and not runs:
         return result_of(rule, NOT_RUN, next((finding.needs for finding in findings if finding.needs), None))
     arms = dict.fromkeys(arm for one in rule.criteria for arm in one.arms)
-    runs |= {run.record["id"]: run for one in evidence.by_start for arm in arms
+    runs |= {run.record.id: run for one in evidence.by_start for arm in arms
              for _, run in sorted(one.arms.get(arm, {}).items())}  # fmt: skip
     seeds = len(evidence.seeds(rule.arms)) if rule.arms else most_seeds(runs.values())
     result, needs, answer = all_of(finding.verdict for finding in findings), None, ""
@@ -109,12 +109,12 @@ def result_of(
     the records, and ``evidence`` their ids.
     """
     written = datetime.fromisoformat(rule.written)
-    began = [datetime.fromisoformat(started) for run in runs if (started := run.record.get("started"))]
+    began = [datetime.fromisoformat(started) for run in runs if (started := run.record.started)]
     return {
         "ours": ours or None, "verdict": verdict, "seeds": seeds, "rule": rule.sentence(),
         "written": rule.written[:10], "source": rule.source, "older": sum(time < written for time in began),
-        "code": sorted({str(run.record["code"].get("git") or "unknown")[:7] for run in runs}),
-        "evidence": [run.record["id"] for run in runs], "needs": needs, "plain": plain,
+        "code": sorted({(run.record.code.git or "unknown")[:7] for run in runs}),
+        "evidence": [run.record.id for run in runs], "needs": needs, "plain": plain,
         "answer": answer,
     }  # fmt: skip
 

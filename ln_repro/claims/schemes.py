@@ -48,7 +48,7 @@ def gradients(run: Run, update: int, kind: str = "norm_of_mean") -> list[float]:
 
 
 def _after_ramp(run: Run, kind: str = "norm_of_mean") -> list[float]:
-    return gradients(run, int(run.record["axes"]["warmup_updates"]), kind)
+    return gradients(run, run.record.axes.warmup_updates, kind)
 
 
 def _over_start(run: Run, reduce: Callable[[list[float]], float] = itemgetter(-1), kind: str = "norm_of_mean") -> float:

@@ -56,14 +56,13 @@ def collapses(evidence: Evidence) -> list[Collapse]:
 
 def _collapse(run: Run, trains: bool) -> Collapse | None:
     """Return the probes of a run; None if it has none."""
-    probes = {probe["update"]: probe["values"] for probe in run.probes
-              if probe["name"] == "collapse" and probe["values"]}  # fmt: skip
+    probes = {probe.update: probe.values for probe in run.record.probes if probe.name == "collapse" and probe.values}
     if 0 not in probes:
         return None
     cosine = {stack: {at: values["cosine"][stack][-1] for at, values in probes.items()} for stack in STACKS}
     first = {stack: {at: values["gradient"][f"{stack}.w2"][0] for at, values in probes.items()} for stack in STACKS}
     gradient = {stack: {at: norm / curve[0] for at, norm in curve.items()} for stack, curve in first.items()}
-    return Collapse(run.record["id"], trains, cosine, gradient)
+    return Collapse(run.record.id, trains, cosine, gradient)
 
 
 def by_ramp(parts: Sequence[Evidence]) -> dict[str, dict[float, list[float]]]:

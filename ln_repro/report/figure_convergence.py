@@ -69,7 +69,7 @@ def draw_convergence(archive: Archive, out: Path) -> list[Path]:
     drawn = {setting: of_arms for setting, of_arms in drawn.items() if {FASTER, SLOWER} <= of_arms.keys()}
     if not drawn:
         return []
-    ids = [run.record["id"] for setting, of_arms in drawn.items() for arm in of_arms
+    ids = [run.record.id for setting, of_arms in drawn.items() for arm in of_arms
            for run in archive.evidence[setting].arms[arm].values()]  # fmt: skip
     data = [[curve.means, curve.intervals] for of_arms in drawn.values() for curve in of_arms.values()]
     return [draw_once(out / "convergence.png", ids, data, partial(_draw, drawn))]

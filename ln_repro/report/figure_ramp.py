@@ -61,7 +61,7 @@ def draw_ramp(archive: Archive, out: Path) -> list[Path]:
 
     counts = {norm: {cell: (sum(map(trains, runs)), len(runs)) for cell, runs in sorted(cells.items())}
               for norm, cells in drawn.items()}  # fmt: skip
-    ids = [run.record["id"] for cells in drawn.values() for runs in cells.values() for run in runs]
+    ids = [run.record.id for cells in drawn.values() for runs in cells.values() for run in runs]
     data = {norm: [[*cell, *count] for cell, count in cells.items()] for norm, cells in counts.items()}
     return [draw_once(out / "ramp.png", ids, data, partial(_draw, counts))]
 

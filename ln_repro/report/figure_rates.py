@@ -118,7 +118,7 @@ def draw_rates(archive: Archive, out: Path, kind: Kind = TRANSLATION) -> list[Pa
     drawn = columns(archive, kind)
     if not drawn:
         return []
-    ids = [run.record["id"] for part in (archive.evidence, archive.replication) for setting in kind.settings
+    ids = [run.record.id for part in (archive.evidence, archive.replication) for setting in kind.settings
            if setting in part for curve in _curves(part[setting], kind).values()
            for runs in curve.values() for run in runs]  # fmt: skip
     data = [[column.excess, column.blind, [{arm: limit.interval for arm, limit in part.items()}

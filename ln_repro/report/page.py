@@ -11,7 +11,6 @@ from ln_repro.claims.evidence import interventions
 from ln_repro.claims.judge import Row
 from ln_repro.claims.words import corpus_order, named
 from ln_repro.records.archive import Run
-from ln_repro.records.record import corpus_of, decoded, task_of
 from ln_repro.report.export import findings_table
 from ln_repro.report.plotting import rate_words
 from ln_repro.report.readme_table import claims_table
@@ -112,8 +111,8 @@ def arms_of(runs: Sequence[Run]) -> list[Arm]:
     """Return the runs grouped into arms, whose runs differ only in the seed."""
     groups: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
-        axes = {key: value for key, value in run.record["axes"].items() if key not in ("seed", "task")}
-        groups.setdefault((run.record["exp"], str(axes), arm_of(run)), []).append(run)
+        axes = run.record.axes.model_dump(exclude={"seed", "task"})
+        groups.setdefault((run.record.exp, str(axes), arm_of(run)), []).append(run)
     arms = [_arm(members) for members in groups.values()]
     return sorted(arms, key=lambda arm: (corpus_order(arm["data"]), arm["norm"], arm["exp"], arm["rate"]))
 
@@ -121,7 +120,7 @@ def arms_of(runs: Sequence[Run]) -> list[Arm]:
 def _arm(runs: Sequence[Run]) -> Arm:
     """Return an arm with its axes as text and its scores over seeds."""
     record, experiment = runs[0].record, runs[0].experiment
-    translates, schedule = decoded(record), experiment.schedule
+    translates, schedule = record.decodes, experiment.schedule
     words = [f"warm-up over {schedule.warmup_updates} updates" if schedule.warmup_updates else "no warm-up"]
     if not schedule.warmup_updates or schedule.decay != "inverse_sqrt":
         words.append(schedule.decay.replace("_", " "))
@@ -130,15 +129,15 @@ def _arm(runs: Sequence[Run]) -> Arm:
     layers = experiment.model.layers
     words += [f"{layers}+{layers} layers" if translates else f"{layers} layers"] if layers != 6 else []
     return {
-        "exp": record["exp"],
-        "data": corpus_of(record) if translates else f"{experiment.data.name}, {task_of(record)}",
-        "norm": record["axes"]["norm"],
+        "exp": record.exp,
+        "data": record.corpus if translates else f"{record.axes.data}, {record.axes.task}",
+        "norm": record.axes.norm,
         "optimizer": experiment.optimizer.name,
         "warm": schedule.warmup_updates > 0,
         "schedule": ", ".join([*words, *interventions(experiment)]),
         "decay": schedule.decay,
         "rate": rate_words(experiment.lr),
-        "ids": [run.record["id"] for run in runs],
+        "ids": [run.record.id for run in runs],
         "seeds": len({run.seed for run in runs}),
         "nll": _spread([run.nll for run in runs if run.nll < float("inf")], 2),
         "bleu": _spread([run.bleu for run in runs] if translates else [], 1),
@@ -165,8 +164,8 @@ def chart_data(runs: Sequence[Run], arms: Sequence[Arm]) -> dict[str, Any]:
         updates = [update for update, _ in points]
         if updates not in grids:
             grids.append(updates)
-        shown[run.record["id"]] = {
-            "arm": arm_by_id[run.record["id"]], "seed": run.seed, "epoch": [*bleu], "grid": grids.index(updates),
+        shown[run.record.id] = {
+            "arm": arm_by_id[run.record.id], "seed": run.seed, "epoch": [*bleu], "grid": grids.index(updates),
             "bleu": [round(score, 1) for score in bleu.values()], "train": [round(loss, 2) for _, loss in points],
         }  # fmt: skip
     keys = ("exp", "data", "norm", "optimizer", "warm", "decay", "schedule", "rate")

@@ -23,6 +23,6 @@ def figures(measured: Measured) -> dict[str, Any]:
 def _by_layer(measured: Measured, weight: str) -> dict[str, Series]:
     """Return the gradients of a decoder's weight by layer, with and without the output of cross-attention."""
     curves = {norm: judge.by_layer(measured, norm, weight) for norm in NORMS}
-    uncrossed = judge.by_layer(measured, "postln", weight, "uncrossed_gradients")
+    uncrossed = judge.by_layer(measured, "postln", weight, "real_uncrossed_gradients")
     curves |= {"postln without cross-attention": uncrossed} if uncrossed else {}
     return {label: series(of_label) for label, of_label in curves.items()}

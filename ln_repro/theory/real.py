@@ -121,7 +121,7 @@ def real_gradients(unit: Unit) -> Measurement:
     return norms(unit, model, layer_weights(encoder=model.encoder, decoder=model.decoder))
 
 
-def uncrossed_gradients(unit: Unit) -> Measurement:
+def real_uncrossed_gradients(unit: Unit) -> Measurement:
     """Return `gradient_norms` of the decoder's W1 and W2 at initialisation if all cross-attention gives zeros."""
     model = model_of(unit).train()
     for layer in model.decoder.layers:

@@ -83,8 +83,8 @@ def test_the_unevenness_of_gradients_is_that_before_training_and_the_worst_of_si
     probes = {0: [2.0, 1.0], **{round(part * 300): [1.0, 1.0] for part in PROBED}, 135: [1.0, 4.0]}
     more = {"probes": probes | {15: [9.0, 1.0]}, "losses": [5.0] * 3}  # at 15 there is no point, of 300 updates
     runs = on_rates("toy", {"preln_nowarm_anchored": {1e-3: [30.0] * 3}}, **more)
-    for probe in runs[0].probes:
-        probe.update(batches=4, values={"norm_of_mean": {"decoder.w2": [9.0, 1.0]}})  # too few to count
+    for probe in runs[0].record.probes:
+        probe.batches, probe.values = 4, {"norm_of_mean": {"decoder.w2": [9.0, 1.0]}}  # too few to count
     (entry,) = arena(gathered(runs)["toy"])
     assert entry.unevenness == pytest.approx((2.0, 4.0, 2, 100))
     assert arena_tables([entry], {})[1]["rows"] == [["Pre-LN", "-", "2", "4", "2", "100", "1.00", "1.00"]]

@@ -179,7 +179,7 @@ def test_every_rule_can_be_judged_when_a_run_of_any_arm_diverged(id: str, kept: 
     for arm in CLAIMS[id].rule.arms:
         for setting, what in ((CLAIMS[id].setting, "rule"), ("toy", "others")):
             arms = {name: PAPER.get(name, {}) for name in KNOWN & {*arms_of_rules()}}
-            runs = [run for run in made_runs(setting, arms) if run.record["exp"] != f"{setting}_{arm}" or run.seed != 3]
+            runs = [run for run in made_runs(setting, arms) if run.record.exp != f"{setting}_{arm}" or run.seed != 3]
             ended = made(f"{setting}_{arm}", 3, 0.0, losses=[4.0] * kept + [None], rule="not_finite")
             rule = getattr(CLAIMS[id], what)
             assert rule is None or judge(rule, gathered([*runs, ended])[setting])["verdict"] != "not-run"
@@ -189,7 +189,7 @@ def test_two_infinite_losses_are_not_said_to_be_measured_incompletely() -> None:
     lost = [made(f"toy_{arm}", 3, losses=[None], rule="not_finite") for arm in ("postln_nowarm", "postln_nowarm_high")]
     rule = CLAIMS["MT-2"].others
     arms: Arms = {arm: {} for arm in (rule.arms if rule else ())}
-    runs = [run for run in made_runs("toy", arms) if run.record["id"] not in {one.record["id"] for one in lost}]
+    runs = [run for run in made_runs("toy", arms) if run.record.id not in {one.record.id for one in lost}]
     (other,) = row_of(CLAIMS["MT-2"], gathered([*runs, *lost]))["other_corpora"]
     assert (other["verdict"], other["needs"]) == ("inconclusive", None)
     assert other["answer"] == "losses that are compared are infinite"
@@ -214,9 +214,9 @@ def test_equal_scores_are_not_above_one_another() -> None:
 def test_runs_without_events_say_nothing_about_the_speed() -> None:
     runs = made_runs("toy", {"postln_warm": {}, "preln_warm": {}})
     for run in runs:
-        if run.record["axes"]["norm"] == "postln":
+        if run.record.axes.norm == "postln":
             events = [{"kind": "train", "update": at, "loss": 9.0 - at} for at in range(1, 8)]
-            run.record["curve"] = with_events(run.record, events).record["curve"]
+            run.record.curve = with_events(run.record, events).record.curve
     (other,) = row_of(CLAIMS["MT-5"], gathered(runs))["other_corpora"]
     assert other["verdict"] == "inconclusive" and "events" in other["needs"]
 
@@ -284,5 +284,5 @@ def test_seeds_that_are_missing_are_not_asked_for_in_addition_to_five(seeds: int
 def test_a_rule_says_how_many_of_its_records_are_older() -> None:
     runs = made_runs("iwslt", of_paper("MT-2"))
     for run, time in zip(runs, ("2026-11-21T14:29:59Z", "2026-11-21T14:30:01Z"), strict=False):
-        run.record["started"] = time
+        run.record.started = time
     assert row_of(CLAIMS["MT-2"], gathered(runs))["older"] == 1

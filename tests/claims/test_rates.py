@@ -277,8 +277,8 @@ def test_the_edge_is_that_of_the_measure_that_chooses_the_rate() -> None:
     }  # fmt: skip
     for runs in arms.values():
         for run in runs[2.0].values():
-            for epoch in run.record["epochs"]:
-                epoch["valid_nll_loss"] = 0.5
+            for epoch in run.record.epochs:
+                epoch.valid_nll_loss = 0.5
     evidence = Evidence({}, arms)
     assert further_rates(evidence, (ONE,)) == f"higher rates of {arm_words(ONE)}"
     assert further_rates(evidence, ("another",)) is further_rates(evidence, (ONE,), LOSS) is None

@@ -35,12 +35,12 @@ def test_every_arm_has_the_same_runs_of_which_as_many_train_and_fail(setting: st
     assert {arm for arm in arms_of_rules() if arm in arms and recomputed.by_rate(setting, arm)} <= {*ours.rates} <= arms
     for arm in ours.rates:
         theirs = recomputed.by_rate(setting, arm)
-        assert {rate: [run.record["id"] for run in runs] for rate, runs in ours.curve(arm).items()} == {
+        assert {rate: [run.record.id for run in runs] for rate, runs in ours.curve(arm).items()} == {
             rate: [runs[seed]["id"] for seed in sorted(runs)] for rate, runs in theirs.items()
         }, arm
         for rate, runs in ours.curve(arm).items():
             for run in runs:
-                assert ours.relative_bleu(run) == pytest.approx(recomputed.relative(run.record, arms), **RATIOS)
+                assert ours.relative_bleu(run) == pytest.approx(recomputed.relative(run.record.plain(), arms), **RATIOS)
             counted = sum(map(ours.trained, runs)), sum(map(ours.failed, runs)), len(runs)
             assert counted == recomputed.counts(theirs[rate].values(), arms), (arm, rate)
         found = our_ceiling(ours, arm)
@@ -74,7 +74,8 @@ def test_the_intervals_of_mt_5_are_the_same(setting: str) -> None:
         slow, fast = (found.arms.get(arm, {}) for arm in one.arms)
         if len({*slow} & {*fast}) < 2:
             continue
-        ratios = [recomputed.speed(slow[seed].record, fast[seed].record) for seed in sorted({*slow} & {*fast})]
+        seeds = sorted({*slow} & {*fast})
+        ratios = [recomputed.speed(slow[seed].record.plain(), fast[seed].record.plain()) for seed in seeds]
         low, high = map(math.exp, recomputed.student(map(math.log, ratios)))
         metric = one.metric  # type: ignore[attr-defined]
         ours = interval(found.values(one.arms, metric.of), metric.scale)

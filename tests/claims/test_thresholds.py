@@ -184,7 +184,7 @@ def fine_tuning_edge(one: FineTunesFaster, name: str) -> Edge:
         arms = {arm: {seed: made(seed=seed) for seed in range(1, 7)} for arm in one.arms}
         for arm, runs in arms.items():
             for run in runs.values():
-                run.record["epochs"][-1]["valid_accuracy"] = 0.7 + gain * (arm == one.arms[0])
+                run.record.epochs[-1].valid_accuracy = 0.7 + gain * (arm == one.arms[0])
         starts[start] = Evidence(arms)
     return Evidence(starts[0].arms, starts=starts), REPRODUCED, None
 
@@ -199,7 +199,7 @@ def depth_edge(one: AtDepth, _: str) -> Edge:
 
 def scheme_edge(one: Any, name: str) -> Edge:
     if isinstance(one, Even):
-        updates = made().record["updates"]
+        updates = made().record.updates
         points = (0, updates / 15, updates / 3 + schemes.NEAR * updates - 1, updates)
         gradients = {round(at): [1.0, schemes.EVEN - 0.1] for at in points}
         found = Evidence({one.arm: {seed: made(seed=seed, probes=gradients) for seed in range(1, 6)}})

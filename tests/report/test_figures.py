@@ -25,7 +25,7 @@ from ln_repro.report.plotting import crosses, rate_words
 from scripts.demo import draw_losses
 from tests import committed
 from tests.claims.made import gathered, made, made_experiment, named, on_rates
-from tests.examples import store, with_events
+from tests.examples import diverged, recorded, store, with_events
 
 RATES = {
     "postln_nowarm": {1e-3: [90.0] * 5, 2e-3: [0.0] * 5},
@@ -113,7 +113,7 @@ def test_gradients_are_relative_to_update_0_and_under_trained_runs_are_left_out(
     runs = [collapsing("toy_postln_nowarm", rate, bleu, (0.5, 0.001))
             for rate, bleu in ((5e-4, 10.0), (1e-3, 90.0), (2e-3, 0.0))]  # fmt: skip
     drawn = collapses(gathered([*runs, made("toy_preln_warm", bleu=90.0)])["toy"])
-    assert [(run.id, run.trains) for run in drawn] == [(runs[1].record["id"], True), (runs[2].record["id"], False)]
+    assert [(run.id, run.trains) for run in drawn] == [(runs[1].record.id, True), (runs[2].record.id, False)]
     assert drawn[0].gradient == {"encoder": {0: 1.0, 32: 0.002}, "decoder": {0: 1.0, 32: 1.0}}
     assert drawn[0].cosine["decoder"] == {0: 1.0, 32: 1.0}, "of the last layer"
 
@@ -134,7 +134,7 @@ def ramped(length: int, rate: float, bleu: float, seed: int, decay: str = "ancho
     """Return a run of Post-LN with a ramp of so many updates."""
     schedule = {"schedule__warmup_updates": length, "schedule__decay": decay, "schedule__anchor": 400}
     run = made("toy_postln_warm", seed, bleu, lr=rate, norm="postln", **schedule)
-    run.record["id"] += f"-{length}-{decay}"
+    run.record.id += f"-{length}-{decay}"
     return run
 
 
@@ -177,7 +177,7 @@ def test_a_figure_is_the_same_whenever_it_is_drawn_and_names_its_records(tmp_pat
     (path,), (again,) = (draw_rates(archive(runs), tmp_path / name) for name in ("first", "second"))
     before = path.read_bytes()
     assert again.read_bytes() == before
-    assert all(run.record["id"] in Image.open(path).info["Description"] for run in runs)
+    assert all(run.record.id in Image.open(path).info["Description"] for run in runs)
     draw_rates(archive(runs[1:]), tmp_path / "first")
     assert path.read_bytes() != before
     assert draw_rates(archive([]), tmp_path) == draw_convergence(archive(runs), tmp_path) == []
@@ -197,7 +197,8 @@ def test_the_command_prints_what_it_wrote(tmp_path: Path, call: Callable[..., tu
     for arm in ("postln_warm", "preln_nowarm_anchored"):
         real = compose.named(f"toy_{arm}")
         assert real
-        store(records, made(f"toy_{arm}").record | {"axes": real.axes, "settings": real.settings()})
+        plain = made(f"toy_{arm}").record.plain()
+        store(records, {**plain, "axes": real.axes, "settings": real.settings()})
     panels = {name: {"postln": {str(layer): [1.0, 0.9, 1.1] for layer in range(1, 7)}} for name in ("w1", "w2", "last")}
     (tmp_path / "theory.json").write_text(json.dumps({"figures": {"initialisation": panels}}))
     code, printed, _ = call("figures", "--records", records, "--out", out)
@@ -212,6 +213,6 @@ def test_the_command_prints_what_it_wrote(tmp_path: Path, call: Callable[..., tu
 def test_the_demo_draws_losses_also_of_a_run_that_diverged(tmp_path: Path) -> None:
     events = [{"kind": "train", "update": update, "loss": 9.0 / update} for update in (1, 2, 3)]
     lost = [*events, {"kind": "train", "update": 4, "loss": None}]
-    axes = {"Pre-LN": {"norm": "preln", "warmup_updates": 0}, "Post-LN": {"norm": "postln", "warmup_updates": 9}}
-    draw_losses({label: ({"axes": of_run}, lost) for label, of_run in axes.items()}, tmp_path / "curves.png")
+    records = {"Pre-LN": recorded(), "Post-LN": recorded(**diverged())}
+    draw_losses({label: (record, lost) for label, record in records.items()}, tmp_path / "curves.png")
     assert (tmp_path / "curves.png").stat().st_size > 5000

