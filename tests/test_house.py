@@ -19,7 +19,6 @@ MAY_IMPORT = {  # what each package may import of those below it
     "cli": {"commands", "system"},
     "commands": {"claims", "corpus", "engine", "experiment", "model", "records", "report", "runner", "sweep", "system",
                  "theory", "tracking"},
-    "bench": {"corpus", "engine", "experiment", "records", "system"},
     "sweep": {"corpus", "experiment", "records", "system"},
     "runner": {"corpus", "engine", "experiment", "model", "records", "system", "tracking"},
     "report": {"claims", "experiment", "records", "system"},

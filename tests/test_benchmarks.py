@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ln_repro.bench.__main__ import main
-from ln_repro.bench.rows import ROWS, probe_ratios, saved_ratio
-from ln_repro.bench.trainings import Window, Workload, speed, stock_arguments
+from benchmarks.__main__ import main
+from benchmarks.rows import ROWS, probe_ratios, saved_ratio
+from benchmarks.trainings import Window, Workload, speed, stock_arguments
 from ln_repro.errors import LnReproError
 from ln_repro.experiment.settings import Experiment
 from tests.e2e.conftest import made_up_corpus
@@ -72,9 +72,7 @@ def test_what_is_kept_for_the_backward_pass_depends_on_the_number_of_norms(work:
 def test_all_train_on_the_same_batches(work: Workload, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tokens of each window are the same in ours and in the bare loop."""
     seen: list[list[float]] = []
-    monkeypatch.setattr(
-        "ln_repro.bench.trainings.speed", lambda windows: seen.append([w.tokens for w in windows]) or 1.0
-    )
+    monkeypatch.setattr("benchmarks.trainings.speed", lambda windows: seen.append([w.tokens for w in windows]) or 1.0)
     work.bare()
     assert seen == [[window.tokens for window in windows] for windows in work.our_windows()]
     assert len(seen[0]) == 3
@@ -89,7 +87,7 @@ def test_the_same_command_measures_the_rows_that_are_missing(
     options = ["--rows", "bare/run", "probes/*", "packed/2", "--json", str(tmp_path / "kept" / "cpu.json")]
     settings = ["exp=toy_preln_nowarm", "data=files", "data.bpe_merges=0", f"paths.data={tmp_path}"]
     monkeypatch.setattr(sys, "argv", ["bench", *options, *settings, *files])
-    monkeypatch.setattr("ln_repro.bench.__main__.raise_on_stop_signals", lambda: None)
+    monkeypatch.setattr("benchmarks.__main__.raise_on_stop_signals", lambda: None)
 
     def row(name: str, *, fails: bool = False, stops: bool = False) -> None:
         def measure(work: Workload, rounds: int) -> list[float]:
@@ -120,7 +118,7 @@ def test_the_same_command_measures_the_rows_that_are_missing(
 
 
 def test_a_wrong_setting_is_one_line() -> None:
-    command = [sys.executable, "-m", "ln_repro.bench", "exp=nonsense"]
+    command = [sys.executable, "-m", "benchmarks", "exp=nonsense"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith("bench: exp: there is no 'nonsense'") and result.stderr.count("\n") == 1

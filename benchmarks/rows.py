@@ -7,7 +7,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable
 
-from ln_repro.bench.trainings import WARM_UP, Window, Workload
+from benchmarks.trainings import WARM_UP, Window, Workload
 from ln_repro.experiment.compose import CONF
 
 Rounds = Callable[[Workload, int], list[float]]

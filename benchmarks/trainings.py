@@ -17,6 +17,12 @@ WARM_UP = 10
 """Number of updates at the start that are not timed, and length of a window."""
 
 
+class Baseline(Worker):
+    """A process of `benchmarks.worker`."""
+
+    module = "benchmarks.worker"
+
+
 @dataclass(frozen=True)
 class Window:
     """Consecutive updates: the number of the last, their target tokens and seconds, without saving."""
@@ -56,14 +62,14 @@ class Workload:
 
     def train(self, *folders: Path) -> None:
         """Train simultaneously, once in each folder."""
-        _finish([self._start("train", folder) for folder in folders])
+        _finish([self._start(Worker, "train", folder) for folder in folders])
 
     def stock(self, threads: int = 1) -> float:
         """Return stock fairseq's target tokens per second."""
         with tempfile.TemporaryDirectory() as name:
             arguments, log = stock_arguments(self.experiment, self.corpus, Path(name)), Path(name) / "log"
             on_cpu = self.experiment.train.device == "cpu"
-            _finish([Worker("stock", arguments, log, threads, settings={}, on_cpu=on_cpu)])
+            _finish([Baseline("stock", arguments, log, threads, settings={}, on_cpu=on_cpu)])
             text = log.read_text()
         reports = [_json(line) for line in text.splitlines() if "| train_inner |" in line]
         return speed(
@@ -81,18 +87,18 @@ class Workload:
         return _json(self.printed_by("count").splitlines()[-1])
 
     def printed_by(self, job: str) -> str:
-        """Return what another kind of worker prints, for the same training."""
+        """Return what a baseline prints, for the same training."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name) / job
-            _finish([self._start(job, folder)])
+            _finish([self._start(Baseline, job, folder)])
             return (folder / "train.log").read_text()
 
-    def _start(self, job: str, folder: Path) -> Worker:
+    def _start(self, kind: type[Worker], job: str, folder: Path) -> Worker:
         """Start a worker in a new folder."""
         inputs = Inputs(self.experiment, folder, self.corpus)
         folder.mkdir()
         write_json(folder / "experiment.json", self.experiment.model_dump(mode="json"))
-        return Worker(job, inputs.arguments, folder / "train.log", on_cpu=inputs.on_cpu)
+        return kind(job, inputs.arguments, folder / "train.log", on_cpu=inputs.on_cpu)
 
 
 def speed(windows: Iterable[Window]) -> float:

@@ -12,8 +12,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from ln_repro.bench.rows import NORMS, ON_CPU, ROWS, saved_ratio
-from ln_repro.bench.trainings import WARM_UP, Workload
+from benchmarks.rows import NORMS, ON_CPU, ROWS, saved_ratio
+from benchmarks.trainings import WARM_UP, Workload
 from ln_repro.corpus.prepare import prepare
 from ln_repro.errors import Interrupted, LnReproError
 from ln_repro.experiment.compose import compose
@@ -30,7 +30,7 @@ EXP = "multi30k_preln_nowarm_anchored"
 
 def main() -> int:
     raise_on_stop_signals()
-    parser = argparse.ArgumentParser(prog="python -m ln_repro.bench", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
         "--updates", type=int, default=50, help=f"updates of each training run; the first {WARM_UP} are not timed"
