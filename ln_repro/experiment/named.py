@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from omegaconf import OmegaConf
+
 from ln_repro.system.files import Json
 
 MASKED_LM = {
@@ -62,7 +64,6 @@ class _Group(Json):
 
     def __getitem__(self, file: str) -> Any:
         from hydra.core.config_store import ConfigNode
-        from omegaconf import OmegaConf
 
         setting, arm, norm = super().__getitem__(file)
         replaced = [{"override /norm": norm}] if norm else []

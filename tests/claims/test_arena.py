@@ -8,7 +8,6 @@ import pytest
 
 from ln_repro.claims.arena import PROBED, Unevenness, arena
 from ln_repro.report.arena import arena_data, arena_tables, by_rate
-from ln_repro.report.figure_arena import draw_arena
 from tests.claims.made import gathered, made, on_rates
 
 LOSSES = {"preln": [6.0, 5.0, 4.0], "deepnorm": [5.0, 4.0, 4.0], "postln": [7.0, 6.0, 5.0]}
@@ -78,14 +77,6 @@ def test_no_number_of_epochs_is_relative_to_a_run_of_pre_ln_that_does_not_reach_
     for seed, losses in enumerate(([5.0, 4.0, 3.0], [5.0, 4.0, 3.0], lost), 1):
         runs.append(made("toy_preln_nowarm_anchored", seed, losses=losses, bleus=[None] * len(losses)))
     assert all(math.isnan(entry.epochs) for entry in arena(gathered(runs)["toy"]))
-
-
-def test_the_figure_names_the_schemes(tmp_path):
-    arms = {arm: {1e-3: [29.0, 30.0, 31.0]} for arm in ("preln_nowarm_anchored", "postln_warm", "rezero_nowarm")}
-    png, svg = draw_arena(gathered(on_rates("toy", arms)), tmp_path)
-    assert png.is_file() and all(f">{name}</text>" in svg.read_text() for name in ("Pre-LN", "Post-LN", "ReZero"))
-    del arms["rezero_nowarm"]
-    assert draw_arena(gathered(on_rates("toy", arms)), tmp_path) == []  # two schemes are in the figure of rates
 
 
 def test_the_unevenness_of_gradients_is_that_before_training_and_the_worst_of_six_points_after_it():

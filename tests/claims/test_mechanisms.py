@@ -8,7 +8,6 @@ from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.mechanisms import CAUSE, MECHANISMS, NO_CAUSE, OPEN, START, assess, instability
 from ln_repro.records.archive import Run
 from ln_repro.report.export import mechanisms_table
-from ln_repro.report.figure_mechanisms import draw_mechanisms
 from tests.claims.made import gathered, made
 from tests.examples import with_events
 
@@ -90,22 +89,3 @@ def test_a_probe_with_a_value_that_is_not_finite_is_left_out() -> None:
     lost = {"values": {"rate_times_sharpness": None, "threshold": 38.0}}
     events = [event | lost if event.get("update") == 8 else event for event in run.events]
     assert {*instability(run)} - {*instability(with_events(run.record, events))} == {8}
-
-
-def test_a_band_is_drawn_where_all_runs_were_probed(tmp_path):
-    """A probe with a value that is not finite is left out, at another update in each of two runs."""
-    runs = [probed("postln_nowarm", seed, 1.0, 3.0) for seed in (1, 2)]
-    lost = [with_events(run.record, [event for event in run.events if event.get("update") != update])
-            for run, update in zip(runs, (8, START), strict=True)]  # fmt: skip
-    runs = [*lost, probed("postln_warm", 1, 30.0, 0.5), probed("postln_nowarm", 1, 28.0, 0.5, **GI_ADAM)]
-    assert draw_mechanisms(gathered(runs), tmp_path)
-
-
-def test_the_figure_has_a_panel_for_each_probed_intervention(tmp_path):
-    runs = [probed("postln_nowarm", seed, 1.0, 3.0) for seed in range(1, 6)]
-    assert draw_mechanisms(gathered(runs), tmp_path) == []
-    runs += [probed("postln_warm", 1, 30.0, 0.5), *(probed("postln_nowarm", n, 28.0, 0.5, **GI_ADAM) for n in (1, 2))]
-    png, svg = draw_mechanisms(gathered(runs), tmp_path)
-    text = svg.read_text()
-    assert png.is_file() and "2 of 2 seeds train" in text and MECHANISMS[1].name in text
-    assert MECHANISMS[0].name not in text

@@ -24,7 +24,7 @@ def outputs_of(model: Model, sample: Batch) -> dict[str, list[Tensor]]:
     """
     outputs: dict[str, list[Tensor]] = {name: [] for name in model.stacks}
 
-    def keep(name: str, module: nn.Module, given: object, y: Tensor | tuple[Tensor, Tensor]) -> None:
+    def keep(name: str, module: nn.Module, inputs: object, y: Tensor | tuple[Tensor, Tensor]) -> None:
         outputs[name].append(y if isinstance(y, Tensor) else y[0])
 
     with ExitStack() as hooks:

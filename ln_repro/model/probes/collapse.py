@@ -82,7 +82,7 @@ class Watch:
                         self.hooks.enter_context(attention.register_forward_pre_hook(hook, with_kwargs=True))
 
     @torch.no_grad()
-    def _output(self, stack: str, module: nn.Module, given: object, x: Tensor | tuple[Tensor, Tensor]) -> None:
+    def _output(self, stack: str, module: nn.Module, inputs: object, x: Tensor | tuple[Tensor, Tensor]) -> None:
         self.cosines[stack].append(mean_cosine(x if isinstance(x, Tensor) else x[0], self.real[stack]))
 
     @torch.no_grad()
