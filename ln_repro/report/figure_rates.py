@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ln_repro.claims.ceilings import Ceiling, ceiling
 from ln_repro.claims.evidence import FAILS, TRAINS, Evidence
+from ln_repro.claims.ranges import usable_range
 from ln_repro.experiment.name import ArmName
 from ln_repro.records.archive import Run
 from ln_repro.report.plotting import COLOURS, GREY, draw_once, legend_below, place, rate_axis, tidy
@@ -32,8 +32,7 @@ def draw_rates(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
     runs = {run.record["id"]: [run.bleu, run.nll, evidence[name].best(run), evidence[name].entropies]
             for name in settings for arm in ARMS
             for of_rate in evidence[name].curve(arm).values() for run in of_rate}  # fmt: skip
-    ceilings = [ceiling(evidence[name], arm).words() for name in settings for arm in ARMS]
-    return draw_once(out / NAME, runs, [runs, TRAINS, FAILS, ceilings], partial(_draw, evidence, settings))
+    return draw_once(out / NAME, runs, [runs, TRAINS, FAILS], partial(_draw, evidence, settings))
 
 
 def _draw(evidence: Mapping[str, Evidence], settings: Sequence[str], figure: Any) -> None:
@@ -59,9 +58,9 @@ def _draw_setting(axes: Sequence[Any], evidence: Evidence, title: str) -> None:
             style = {"color": COLOURS[name.scheme], "linestyle": "-" if name.warm else "--"}
             _draw_curve(above, curve, "bleu", label, style)
             _draw_curve(below, curve, "nll", label, style)
-            limit = ceiling(evidence, arm)
-            if limit.rate is not None and len(limit.rates) > 1:
-                _draw_ceiling(above, limit, 1.04 + 0.05 * number, COLOURS[name.scheme], name.warm)
+            if limit := usable_range(evidence, arm):
+                above.plot([limit.high], [1.04 + 0.05 * number], "v", color=COLOURS[name.scheme], clip_on=False,
+                           transform=above.get_xaxis_transform())  # fmt: skip
     above.plot([], [], "v", color=GREY, linestyle="none", label=CEILING)
     if (blind := evidence.entropies.get("source_blind_bits")) is not None:
         _draw_limit(below, blind, "without\nthe source", 1.01, va="center")
@@ -72,15 +71,6 @@ def _draw_setting(axes: Sequence[Any], evidence: Evidence, title: str) -> None:
     for axis in axes:
         rate_axis(axis, (rate for arm in ARMS for rate in evidence.curve(arm)))
         tidy(axis)
-
-
-def _draw_ceiling(axis: Any, limit: Ceiling, height: float, colour: str, warm: bool) -> None:
-    """Mark a ceiling above the axis, with an arrow to the right if it may be higher."""
-    axis.plot([limit.rate], [height], "v", color=colour, markerfacecolor=colour if warm else "white", markersize=6,
-              transform=axis.get_xaxis_transform(), clip_on=False)  # fmt: skip
-    if limit.above is None:
-        axis.annotate(">", (limit.rate, height), (5, 0), xycoords=axis.get_xaxis_transform(),
-                      textcoords="offset points", color=colour, va="center", annotation_clip=False)  # fmt: skip
 
 
 def _draw_limit(axis: Any, height: float, text: str, at: float, **where: str) -> None:

@@ -14,8 +14,6 @@ from ln_repro.claims.words import named
 from ln_repro.experiment.name import ArmName
 from ln_repro.paper.figures import FIGURES, Figure, Panel, Quantity, Reading
 from ln_repro.records.record import Record, accuracy
-from ln_repro.report.figure_arena import draw_arena
-from ln_repro.report.figure_mechanisms import draw_mechanisms
 from ln_repro.report.figure_rates import SETTINGS, draw_rates
 from ln_repro.report.plotting import COLOURS, GREY, draw_once, legend_below, place, tidy
 from ln_repro.report.theory_figures import draw as draw_theory
@@ -58,8 +56,7 @@ def draw_all(evidence: Mapping[str, Evidence], theory: Path, out: Path) -> tuple
     """Draw the figures of runs, and those of the theory if the file ``theory`` exists; return as `draw_runs`."""
     content = read_json(theory, dict) or {}
     paths, left_out = draw_runs(evidence, out)
-    paths += [path for draw in (draw_rates, draw_mechanisms, draw_arena) for path in draw(evidence, out)]
-    return paths + draw_theory(content.get("figures", {}), out), left_out
+    return paths + draw_rates(evidence, out) + draw_theory(content.get("figures", {}), out), left_out
 
 
 def draw_runs(evidence: Mapping[str, Evidence], folder: Path) -> tuple[list[Path], list[str]]:

@@ -8,13 +8,11 @@ from statistics import fmean
 from typing import Any
 
 from ln_repro.claims.evidence import interventions
-from ln_repro.claims.judge import Row
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
 from ln_repro.claims.words import corpus_order, ends_words, named
 from ln_repro.records.archive import Run
 from ln_repro.records.record import corpus_of, decoded, lowest_loss, task_of
 from ln_repro.records.series import POINTS
-from ln_repro.report.readme_table import headlines, judged_corpora
 from ln_repro.report.reproduction import arm_of
 from ln_repro.report.tables import Table, signatures
 from ln_repro.report.theory_panels import Panel, described, measured
@@ -53,7 +51,7 @@ PANELS: dict[str, Sequence[str]] = {
 """The panels of each finding; findings that are not listed have one of their intervals by width of the model."""
 
 
-def page(runs: Sequence[Run], claims: Sequence[Row], theory: Mapping[str, Any], figure: str = "") -> str:
+def page(runs: Sequence[Run], claims: Sequence[Mapping[str, Any]], theory: Mapping[str, Any], figure: str = "") -> str:
     """Return the page as HTML; it depends only on the arguments.
 
     ``theory`` has the ``findings`` and ``figures`` of `ln-repro theory`; a finding is shown with the claim of its id.
@@ -81,9 +79,8 @@ def page(runs: Sequence[Run], claims: Sequence[Row], theory: Mapping[str, Any], 
     return environment.get_template("page.html").render(
         groups=groups,
         verdicts=VERDICTS,
-        headlines=headlines(claims),
         figure=figure[figure.find("<svg") :] if figure else "",
-        others=judged_corpora(claims),
+        others=sorted({other["data"] for claim in claims for other in claim["other_corpora"]}, key=corpus_order),
         arms=arms,
         filters=_filters(arms),
         runs=len(records),
@@ -94,7 +91,9 @@ def page(runs: Sequence[Run], claims: Sequence[Row], theory: Mapping[str, Any], 
     )
 
 
-def _shown(claim: Row, arms: Sequence[Arm], finding: Finding | None, panels: Sequence[Any]) -> dict[str, Any]:
+def _shown(
+    claim: Mapping[str, Any], arms: Sequence[Arm], finding: Finding | None, panels: Sequence[Any]
+) -> dict[str, Any]:
     """Return a claim with its arms, its runs by corpus, its numbers and its panels."""
     evidence = {*claim["evidence"], *(name for other in claim["other_corpora"] for name in other["evidence"])}
     used = [arm for arm in arms if evidence & {*arm["ids"]}]

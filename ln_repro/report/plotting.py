@@ -17,7 +17,7 @@ COLOURS = {
 GREY = "#999999"
 DOTS = 130
 """Dots per inch in PNG files."""
-DRAWING = "figure_arena figure_mechanisms figure_rates figures plotting theory_figures theory_panels".split()
+DRAWING = "figure_rates figures plotting theory_figures theory_panels".split()
 """The modules on which the look of a figure depends."""
 FROM_RECORDS = "Drawn from these records, each of which `ln-repro reproduce ID` runs again:"
 FROM_THEORY = "Computed by `ln-repro theory`, from seeds alone"

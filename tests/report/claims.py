@@ -2,8 +2,8 @@
 
 from typing import Any
 
-JUDGED = {"written": "2026-11-21", "source": "the paper's numbers", "older": 0, "code": ["0123456"], "plain": "",
-          "answer": ""}  # fmt: skip
+JUDGED = {"written": "2026-11-21", "source": "the paper's numbers", "older": 0, "code": ["0123456"], "note": None,
+          "effect": None, "interval": None, "explored": "reproduced", "replicated": None}  # fmt: skip
 """When a rule was written, where from, and by what code its records were made."""
 TOY = ["9d986f03fc", "0742d37f38", "7e4b895821", "957d1c4f28", "c0a76df177", "7e2cdbe6fc"]
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from ln_repro.claims import ceilings
 from ln_repro.experiment import compose
 from ln_repro.paper.figures import FIGURES, Panel
 from ln_repro.records.archive import Run
@@ -94,15 +93,6 @@ def test_the_committed_figures_are_those_of_the_committed_records(tmp_path: Path
     monkeypatch.setattr("matplotlib.figure.Figure", draws)
     paths, _ = draw_all(committed.archive().evidence, committed.RESULTS / "theory.json", folder)
     assert sorted(path for path in paths if path.suffix == ".svg") == before
-
-
-def test_the_figure_of_rates_is_drawn_again_if_a_ceiling_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    evidence = gathered(on_rates("toy", {"postln_warm": {1e-3: [50.0] * 3, 2e-3: [0.0] * 3}}))
-    _, svg = draw_rates(evidence, tmp_path)
-    before = svg.read_text()
-    monkeypatch.setattr(ceilings, "CURVE_SEEDS", 4)
-    draw_rates(evidence, tmp_path)
-    assert svg.read_text() != before
 
 
 def test_figures_are_drawn_by_corpus_and_the_others_are_listed(tmp_path: Path) -> None:
