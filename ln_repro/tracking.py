@@ -106,7 +106,7 @@ class Mirror:
                 run.log(values, step=step, commit=True)
             seen.add(identity)  # a resumed trainer writes some events again
         record, content = self._folder.record, "" if run.offline else contents(self._folder)
-        run.summary.update(flat_record(record or {}))
+        run.summary.update(flat_record(record.plain() if record else {}))
         if record and (samples := read_json(self._folder.path / SAMPLES, list)):
             run.summary["samples"] = wandb.Table(columns=["source", "reference", "hypothesis"], data=samples)
         run.finish(exit_code=0 if record else 1)

@@ -38,9 +38,9 @@ def main() -> None:
         status = cli.main(["sweep", "grid=design", f"arms={arms}", *settings])
     if status:
         sys.exit(status)
-    runs = {record["exp"]: (record, run.events.read()) for run in runs_under(OUT / "runs") if (record := run.record)}
-    ends = {label: runs[name][0]["epochs"][-1] for name, label in ARMS.items()}
-    rows = [[label, f"{end['valid_loss']:.2f}", f"{end['test_bleu']:.1f}"] for label, end in ends.items()]
+    runs = {record.exp: (record, run.events.read()) for run in runs_under(OUT / "runs") if (record := run.record)}
+    ends = {label: runs[name][0].epochs[-1] for name, label in ARMS.items()}
+    rows = [[label, f"{end.valid_loss:.2f}", f"{end.test_bleu:.1f}"] for label, end in ends.items()]
     columns = [f"toy corpus, 6+6 layers, Adam at 2e-3, {UPDATES} updates", "valid loss (bits)", "test BLEU"]
     notes = [note for note in signatures([record for record, _ in runs.values()]) if note.startswith("BLEU:")]
     print("\n" + markdown("Does the Transformer need warm-up?", {"columns": columns, "rows": rows, "notes": notes}))
@@ -54,11 +54,11 @@ def draw_losses(runs: Mapping[str, tuple[Record, Sequence[Event]]], picture: Pat
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axis = figure.subplots()
     for label, (record, events) in runs.items():
-        axes = record["axes"]
+        axes = record.axes
         losses = {e["update"]: e["loss"] for e in events if e["kind"] == "train" and e["loss"] is not None}
-        line = "-" if axes["warmup_updates"] else "--"
-        line = "-." if axes.get("part") else line
-        axis.plot([*losses], [*losses.values()], line, label=label, color=COLOURS[axes["norm"]], linewidth=1.8)
+        line = "-" if axes.warmup_updates else "--"
+        line = "-." if axes.part else line
+        axis.plot([*losses], [*losses.values()], line, label=label, color=COLOURS[axes.norm], linewidth=1.8)
     axis.set(xlabel="update", ylabel="training loss (bits per token)", title="Toy corpus, 6+6 layers, Adam at 2e-3")
     tidy(axis)
     axis.legend(frameon=False)

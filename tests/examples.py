@@ -6,9 +6,10 @@ from typing import Any
 
 from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.settings import Experiment, build
+from ln_repro.experiment.validation import validate
 from ln_repro.records.archive import Run
 from ln_repro.records.integrity import line_of
-from ln_repro.records.record import kept_form
+from ln_repro.records.record import Record
 from ln_repro.sweep.grid import GridRun
 from ln_repro.sweep.plan import PlannedRun
 
@@ -50,7 +51,7 @@ def planned(run: Experiment) -> PlannedRun:
 
 
 def record(**changes: Any) -> dict[str, Any]:
-    """Return the record of a finished toy run of two epochs, the second the better one."""
+    """Return the content of the record of a finished toy run of two epochs, the second the better one."""
     epochs = [
         {"epoch": 1, "update": 100, "valid_loss": 5.25, "valid_nll_loss": 5.0, "valid_bleu": None, "test_bleu": 3.0,
          "test_bleu_tokenised": 3.25},
@@ -66,14 +67,20 @@ def record(**changes: Any) -> dict[str, Any]:
         "schema": 1, "id": "0123456789", "exp": "toy_preln_nowarm", "status": "finished", "divergence": None,
         "axes": trained.axes,
         "epochs": epochs, "bleu": bleu, "data": {"name": "toy", "fingerprint": "sha256:0"}, "parameters": 1000,
-        "updates": 200, "target_tokens": 100_000, "environment": {}, "code": {},
+        "updates": 200, "target_tokens": 100_000, "train_seconds": 10.0, "tokens_per_s": 10_000.0,
+        "peak_memory_mb": 400, "environment": {}, "code": {"version": "0", "git": None, "dirty": None},
         "settings": trained.settings(), **changes,
     }  # fmt: skip
 
 
-def with_events(record: dict[str, Any], events: Sequence[dict[str, Any]]) -> Run:
+def recorded(**changes: Any) -> Record:
+    """Return `record` as it is read."""
+    return validate(Record, record(**changes))
+
+
+def with_events(record: Record, events: Sequence[dict[str, Any]]) -> Run:
     """Return a run with these events."""
-    return Run(kept_form(record, events), events)
+    return Run(record.with_series(events), events)
 
 
 def store(folder: Path, *records: dict[str, Any]) -> None:
@@ -81,11 +88,11 @@ def store(folder: Path, *records: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for made in records:
         with (folder / f"{made['exp'].partition('_')[0]}.jsonl").open("a") as file:
-            file.write(f"{line_of({**kept_form(made, ()), 'archive': '0001-none.tar.xz'})}\n")
+            file.write(f"{line_of({**recorded(**made).with_series(()).plain(), 'archive': '0001-none.tar.xz'})}\n")
 
 
 def diverged(**changes: Any) -> dict[str, Any]:
-    """Return the record of a run that diverged before its first epoch ended."""
+    """Return the content of the record of a run that diverged before its first epoch ended."""
     trained = experiment(exp="toy_postln_nowarm", norm="postln", schedule__warmup_updates=0, seed=2)
     return record(**{
         "exp": "toy_postln_nowarm", "id": "abcdef0123", "status": "diverged", "epochs": [],

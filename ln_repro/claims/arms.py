@@ -55,8 +55,8 @@ class Arms:
 
 def deviates(run: Run, named: Named) -> bool:
     """Return whether a run has other text, or differs from its experiment in more than seed, rate and variations."""
-    arm = named(run.record["exp"])
-    return arm is None or not run.published or run.experiment.arm_key() != arm.key
+    arm = named(run.record.exp)
+    return arm is None or not run.record.data.published or run.experiment.arm_key() != arm.key
 
 
 def own_settings(experiment: Experiment, named: Named) -> list[str]:

@@ -9,7 +9,6 @@ from typing import Any
 from ln_repro.experiment.name import Name
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.archive import Run
-from ln_repro.records.record import setting_of
 
 TRAINS, FAILS = 0.88, 0.44
 """A run trains at or above the first relative BLEU and fails below the second: 30 and 15 of the paper's 34 BLEU."""
@@ -143,7 +142,7 @@ class Evidence:
         return not run.finite or self.relative_bleu(run) < FAILS
 
     def _masked(self, run: Run) -> bool:
-        return bool(run.record["axes"].get("task", "translation") == "masked_lm")
+        return run.record.axes.task == "masked_lm"
 
     def _below_unigrams(self, run: Run) -> float:
         return self.entropies.get("unigram_bits", math.nan) - run.nll
@@ -163,12 +162,12 @@ def gather(
 
     A run counts for every arm with the same settings, regardless of the name under which it was started, if it was run
     on the published text of its corpus, and on the same text as most runs of its setting. Runs on a part of the
-    training text are a setting of their own (`setting_of`). ``arms`` are considered in addition to those that runs are
-    named after; ``entropies`` are those of corpora, by fingerprint.
+    training text are a setting of their own (`Record.setting`). ``arms`` are considered in addition to those that runs
+    are named after; ``entropies`` are those of corpora, by fingerprint.
     """
-    settings = sorted({setting_of(run.record) for run in runs})
-    names = sorted({Name.of(run.record["exp"]).arm for run in runs} | {*arms})
-    runs = [run for run in runs if run.published and not foreign_start(run, runs, named)]
+    settings = sorted({run.record.setting for run in runs})
+    names = sorted({Name.of(run.record.exp).arm for run in runs} | {*arms})
+    runs = [run for run in runs if run.record.data.published and not foreign_start(run, runs, named)]
     every = {setting: _of_setting(setting, runs, names, named, entropies or {}) for setting in settings}
     return {setting: evidence for setting, evidence in every.items()
             if evidence.arms or evidence.rates or evidence.others}  # fmt: skip
@@ -177,11 +176,11 @@ def gather(
 def _of_setting(
     setting: str, runs: Sequence[Run], names: Sequence[str], named: Named, entropies: Mapping[str, Mapping[str, float]]
 ) -> Evidence:
-    runs = [run for run in runs if setting_of(run.record) == setting]
-    whole = Name.of(runs[0].record["exp"]).setting if runs else setting
+    runs = [run for run in runs if run.record.setting == setting]
+    whole = Name.of(runs[0].record.exp).setting if runs else setting
     if runs and runs[0].experiment.task != "classification":  # its fingerprint depends on the pre-training corpus
-        text = mode(run.record["data"]["fingerprint"] for run in runs)
-        runs = [run for run in runs if run.record["data"]["fingerprint"] == text]
+        text = mode(run.record.data.fingerprint for run in runs)
+        runs = [run for run in runs if run.record.data.fingerprint == text]
     arms = {name: arm for name in names if (arm := named(f"{whole}_{name}"))}
     by_key: dict[str, list[str]] = {}
     for name, arm in arms.items():
@@ -192,7 +191,7 @@ def _of_setting(
         for name in by_key.get(run.experiment.arm_key(), []):
             group = groups.setdefault((variation(run.experiment, arms[name]), pretrained), {})
             group.setdefault(name, {}).setdefault(run.experiment.lr, {}).setdefault(run.seed, run)
-    known = next((entropies[key] for run in runs if (key := run.record["data"]["fingerprint"]) in entropies), {})
+    known = next((entropies[key] for run in runs if (key := run.record.data.fingerprint) in entropies), {})
 
     def evidence(variation: str, start: int | None) -> Evidence:
         rates = groups.get((variation, start), {})
@@ -235,8 +234,8 @@ def foreign_start(run: Run, runs: Sequence[Run], named: Named) -> bool:
     if start is None or start.exp is None:
         return False
     setting, name = Name.of(start.exp)
-    expected = FINE_TUNED_FROM.get(run.record["axes"]["norm"])
-    pretrained = next((one.experiment for one in runs if one.record["id"] == start.run), None)
+    expected = FINE_TUNED_FROM.get(run.record.axes.norm)
+    pretrained = next((one.experiment for one in runs if one.record.id == start.run), None)
     if pretrained is None:
         return name != expected
     arm = named(f"{setting}_{expected}")

@@ -136,12 +136,12 @@ def judge(rule: Rule, evidence: Evidence, place: Judged) -> Judged:
     if missing := evidence.missing(rule.arms):
         return replace(dated, needs=f"runs of {', '.join(missing)}")
     findings = [criterion.judge(evidence) for criterion in rule.criteria]
-    runs = {run.record["id"]: run for finding in findings for run in finding.runs}
+    runs = {run.record.id: run for finding in findings for run in finding.runs}
     needs = "; ".join(dict.fromkeys(finding.needs for finding in findings if finding.needs)) or None
     if (not rule.arms and not runs) or not (rule.judged or any(finding.effect for finding in findings)):
         return replace(dated, needs=needs)
     arms = dict.fromkeys(arm for criterion in rule.criteria for arm in criterion.arms)
-    runs |= {run.record["id"]: run for part in evidence.by_start for arm in arms
+    runs |= {run.record.id: run for part in evidence.by_start for arm in arms
              for _, run in sorted(part.arms.get(arm, {}).items())}  # fmt: skip
     measured = [finding.seeds for finding in findings if finding.seeds is not None]
     if rule.arms:
@@ -152,14 +152,14 @@ def judge(rule: Rule, evidence: Evidence, place: Judged) -> Judged:
         result, needs = INCONCLUSIVE, None
     elif rule.arms and seeds < rule.seeds:
         result, needs = INCONCLUSIVE, f"{rule.seeds - seeds} seeds"
-    began = [datetime.fromisoformat(started) for run in runs.values() if (started := run.record.get("started"))]
+    began = [datetime.fromisoformat(started) for run in runs.values() if (started := run.record.started)]
     return replace(
         dated, verdict=result, effect=findings[0].effect,
         ours="; ".join(filter(None, map(str, findings))), seeds=seeds, needs=needs if result == INCONCLUSIVE else None,
         note=", ".join(dict.fromkeys(finding.note for finding in findings if finding.note)) or
         ("" if rule.judged else UNJUDGED),
         older=sum(time < datetime.fromisoformat(rule.written) for time in began),
-        code=sorted({str(run.record["code"].get("git") or "unknown")[:7] for run in runs.values()}),
+        code=sorted({(run.record.code.git or "unknown")[:7] for run in runs.values()}),
         evidence=[*runs],
     )  # fmt: skip
 

@@ -17,9 +17,9 @@ def probes(run: Run, name: str, batches: int = 1) -> Iterator[tuple[int, dict[st
 
     Probes with a value that is not finite are left out.
     """
-    for probe in run.probes:
-        if probe["name"] == name and probe["batches"] >= batches and probe["values"] is not None:
-            yield probe["update"], probe["values"]
+    for probe in run.record.probes:
+        if probe.name == name and probe.batches >= batches and probe.values is not None:
+            yield probe.update, probe.values
 
 
 def layer_gradients(run: Run, batches: int = 1, kind: str = "norm_of_mean") -> dict[int, list[float]]:
@@ -44,6 +44,6 @@ def unevenness_after(run: Run, part: float, batches: int) -> float:
 
     The nearest probe counts, if it is within `NEAR`; at the start, only one before training.
     """
-    found, updates = uneven_gradients(run, batches), run.record["updates"]
+    found, updates = uneven_gradients(run, batches), run.record.updates
     nearest = min(found, key=lambda at: abs(at / updates - part), default=math.inf)
     return found[int(nearest)] if abs(nearest / updates - part) <= (NEAR if part else 0) else math.nan

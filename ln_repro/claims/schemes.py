@@ -39,7 +39,7 @@ def gradients(run: Run, update: int, kind: str = "norm_of_mean") -> list[float]:
 def _over_start(run: Run, kind: str = "norm_of_mean") -> float:
     """Return the last layer's gradient after the ramp over that at the start."""
     start = gradients(run, 0, kind)
-    return gradients(run, int(run.record["axes"]["warmup_updates"]), kind)[-1] / start[-1] if start else math.nan
+    return gradients(run, run.record.axes.warmup_updates, kind)[-1] / start[-1] if start else math.nan
 
 
 AFTER_RAMP = f"(W2 of the decoder, mean gradient of {PROBE_BATCHES} batches)"

@@ -10,7 +10,7 @@ from ln_repro.records.archive import archived_file, read_kept, records_folder
 from ln_repro.records.events import valid_events
 from ln_repro.records.integrity import differing
 from ln_repro.records.packed import CHECKSUMS, EVENTS, HYPOTHESES, archive_folder, checksums, unpacked
-from ln_repro.records.record import Record, experiment_of
+from ln_repro.records.record import Record
 from ln_repro.runner import bleu
 from ln_repro.system.files import sha256
 from ln_repro.system.progress import progress
@@ -23,7 +23,7 @@ def verify_command(options: argparse.Namespace) -> int:
     known = checksums(archives)
     by_archive: dict[str, list[Record]] = {name: [] for name in known}
     for record in kept.records:
-        by_archive.setdefault(record["archive"], []).append(record)
+        by_archive.setdefault(record.archive, []).append(record)
     problems, rescored = list(kept.problems), Counter[str | None]()
     with progress("checking", len(kept.records), say, "records") as advance:
         for name, records in sorted(by_archive.items()):
@@ -40,7 +40,7 @@ def verify_command(options: argparse.Namespace) -> int:
                 continue
             for record in records:
                 found = [events_problem(record, files), bleu_problem(record, files)]
-                problems += [f"{record['id']} in {folder}: {problem}" for problem in found if problem]
+                problems += [f"{record.id} in {folder}: {problem}" for problem in found if problem]
                 rescored[found[1]] += 1
                 advance(1)
     if not kept.records and not problems:
@@ -52,47 +52,47 @@ def verify_command(options: argparse.Namespace) -> int:
 
 def events_problem(record: Record, files: Mapping[str, bytes]) -> str | None:
     """Return how a record differs from its archived events; None if they agree."""
-    text = files.get(f"{record['id']}{EVENTS}")
+    text = files.get(f"{record.id}{EVENTS}")
     if text is None:
-        return f"its events are missing in {record['archive']}"
-    events = valid_events(text.splitlines(keepends=True), record["archive"])
+        return f"its events are missing in {record.archive}"
+    events = valid_events(text.splitlines(keepends=True), record.archive)
     return (name := differing(record, events)) and f"{name} differs from its events"
 
 
 def bleu_problem(record: Record, files: Mapping[str, bytes]) -> str | None:
     """Return how a record's BLEU differs from that of its hypotheses; "" if they agree, None if it is not known."""
     try:
-        texts = bleu.translations(record, files.get(f"{record['id']}{HYPOTHESES}"))
-        if texts is None:
+        texts = bleu.translations(record, files.get(f"{record.id}{HYPOTHESES}"))
+        recorded = record.bleu.test
+        if texts is None or recorded is None:
             return None
-        computed, signature = bleu.score("detokenised", *texts, experiment_of(record), "test")
+        computed, signature = bleu.score("detokenised", *texts, record.experiment, "test")
     except LnReproError as error:
         return str(error)
-    recorded = record["bleu"]["test"]
-    if bleu.tokeniser_in(signature) != bleu.tokeniser_in(recorded["signature"]):
+    if bleu.tokeniser_in(signature) != bleu.tokeniser_in(recorded.signature):
         return None
-    return "" if computed == recorded["score"] else f"BLEU is {recorded['score']}, its hypotheses score {computed}"
+    return "" if computed == recorded.score else f"BLEU is {recorded.score}, its hypotheses score {computed}"
 
 
 def compare_command(options: argparse.Namespace) -> int:
     """Run `compare`: test the difference in BLEU between two archived records by paired bootstrap."""
     folder = options.records or records_folder()
-    records = {record["id"]: record for record in read_kept(folder).records}
+    records = {record.id: record for record in read_kept(folder).records}
     if missing := [id for id in options.pair if id not in records]:
         raise UserError(f"compare: there is no record {', '.join(missing)} in {folder} (`ln-repro tables` lists them)")
     first, second = (records[id] for id in options.pair)
-    if first["data"]["fingerprint"] != second["data"]["fingerprint"]:
+    if first.data.fingerprint != second.data.fingerprint:
         raise UserError("compare: the two were trained on different corpora")
     hypotheses = [archived_file(folder, record, HYPOTHESES) for record in (first, second)]
-    if lacking := [record["id"] for record, text in zip((first, second), hypotheses, strict=True) if text is None]:
+    if lacking := [record.id for record, text in zip((first, second), hypotheses, strict=True) if text is None]:
         raise UserError(f"compare: {lacking[0]} has no archived hypotheses; choose another record")
     texts = [found for pair in zip((first, second), hypotheses, strict=True) if (found := bleu.translations(*pair))]
     if len(texts) < 2:
-        raise UserError(f"compare: prepare the corpus first (ln-repro data prepare data={first['data']['name']})")
+        raise UserError(f"compare: prepare the corpus first (ln-repro data prepare data={first.data.name})")
     (one, references), (other, _) = texts
-    *scores, p_value = bleu.paired_bootstrap(one, other, references, experiment_of(first).data)
+    *scores, p_value = bleu.paired_bootstrap(one, other, references, first.experiment.data)
     for record, score in zip((first, second), scores, strict=True):
-        print(f"{record['id']}  {record['exp']}  seed {record['axes']['seed']}  BLEU {score:.2f}")
+        print(f"{record.id}  {record.exp}  seed {record.axes.seed}  BLEU {score:.2f}")
     samples = f"{bleu.SAMPLES} paired bootstrap samples of the test set"
     print(f"p = {p_value:.4f} ({samples}; the variation between seeds is not included)")
     return 0

@@ -34,18 +34,18 @@ def collect_command(options: argparse.Namespace) -> int:
     with explained(archive, "--records"):
         archive.mkdir(parents=True, exist_ok=True)
         with locked(archive):
-            known = {record["id"]: record for record in read_kept(archive).records}
+            known = {record.id: record for record in read_kept(archive).records}
             new: dict[str, list[tuple[Record, Mapping[str, bytes]]]] = {}
             for folder, record in chosen:
                 try:
                     kept, files = files_of(folder, record)
-                    done = f"copied as {kept['id']}"
-                    if (there := known.get(kept["id"])) and {**there, "archive": ""} == {**kept, "archive": ""}:
-                        done = f"{kept['id']} is there already"
+                    done = f"copied as {kept.id}"
+                    if (there := known.get(kept.id)) and kept == there.model_copy(update={"archive": ""}):
+                        done = f"{kept.id} is there already"
                     elif there and not options.replace:
-                        raise LnReproError(f"another record of {kept['id']} exists (--replace overwrites it)")
+                        raise LnReproError(f"another record of {kept.id} exists (--replace overwrites it)")
                     else:
-                        new.setdefault(Name.of(kept["exp"]).setting, []).append((kept, files))
+                        new.setdefault(Name.of(kept.exp).setting, []).append((kept, files))
                 except LnReproError as error:
                     done, refused = f"not copied: {error}", refused + 1
                 print(f"{folder.path}: {done}")

@@ -23,7 +23,7 @@ def reproduce_command(options: argparse.Namespace) -> int:
     """Run `reproduce`; exit with 0 if the two agree within the interval of the record's arm, with 1 if they differ."""
     folder = options.records or records_folder()
     kept = read_kept(folder)
-    by_id = {one.record["id"]: one for one in kept.runs}
+    by_id = {one.record.id: one for one in kept.runs}
     if options.id not in by_id:
         unsound = next((line for line in kept.problems if options.id in line), None)
         close = difflib.get_close_matches(options.id, by_id)
@@ -34,10 +34,10 @@ def reproduce_command(options: argparse.Namespace) -> int:
     assert new.record
     ours = Run(new.record, new.events.read())
     if text := archived_file(folder, theirs.record, EVENTS):
-        theirs = replace(theirs, events=valid_events(text.splitlines(keepends=True), theirs.record["archive"]))
+        theirs = replace(theirs, events=valid_events(text.splitlines(keepends=True), theirs.record.archive))
     result = compare(theirs, ours, kept.runs)
-    print(f"{ours.record['exp']}, seed {ours.record['axes']['seed']}, run again in {new.path}")
-    if len(updates := {ours.record["updates"], theirs.record["updates"]}) > 1:
+    print(f"{ours.record.exp}, seed {ours.record.axes.seed}, run again in {new.path}")
+    if len(updates := {ours.record.updates, theirs.record.updates}) > 1:
         print(f"only what both have is compared: {min(updates)} of {max(updates)} updates")
     print(*differences(theirs.record, ours.record), sep="\n")
     print(f"\n{markdown(f'{options.id} (losses in bits per token, BLEU on tokens)', result.table)}")

@@ -35,27 +35,20 @@ def learn(counts: Mapping[str, int], merges: int) -> str:
 def segmenter(codes: str) -> Callable[[str], str]:
     """Return a function that segments the words of a line, with ``@@`` after every subword except the last."""
     table = BPE(io.StringIO(codes))
-    cache: dict[str, str] = {}
 
     def segment(line: str) -> str:
-        pieces = []
-        for word in line.split(" "):
-            if word and word not in cache:
-                if len(cache) >= CACHED_WORDS:
-                    cache.clear()
-                    table.cache.clear()
-                cache[word] = table.segment(word) if len(word) <= LONGEST_WORD else _split(word, table.bpe_codes)
-            if word:
-                pieces.append(cache[word])
-        # subword-nmt keeps white space around a line, as a line that ends with a non-breaking space has once tokenised.
-        start, end = len(line) - len(line.lstrip(" ")), len(line.rstrip(" "))
-        return line[:start] + " ".join(pieces) + line[max(start, end) :]
+        if len(table.cache) > CACHED_WORDS:
+            table.cache.clear()
+        if len(line) > LONGEST_WORD:
+            long = (word for word in line.split(" ") if len(word) > LONGEST_WORD)
+            table.cache.update({word: _subwords(word, table.bpe_codes) for word in long})
+        return str(table.process_line(line))
 
     return segment
 
 
-def _split(word: str, ranks: Mapping[Pair, int]) -> str:
-    """Segment a word as subword-nmt does, but without passing over the whole word for every merge.
+def _subwords(word: str, ranks: Mapping[Pair, int]) -> tuple[str, ...]:
+    """Return the subwords of a word as subword-nmt does, but without passing over the whole word for every merge.
 
     ``ranks`` are the positions of the merges in the table.
     """
@@ -84,4 +77,5 @@ def _split(word: str, ranks: Mapping[Pair, int]) -> str:
                 add(index)
                 if index:
                     add(preceding[index])
-    return "@@ ".join(filter(None, symbols)).removesuffix("</w>")
+    *subwords, last = filter(None, symbols)
+    return *subwords, last.removesuffix("</w>")

@@ -1,8 +1,7 @@
 """The steps from raw lines to a prepared folder: tokenise, split, lower-case, segment, binarise, manifest.
 
-The text passes in shards, most of whose work is done in several processes (`ln_repro.corpus.shards`). Results are kept
-in the staging folder, so that an interrupted preparation is continued; memory does not grow with the text, but with
-its number of word types.
+The text passes in shards, most of whose work is done in several processes (`ln_repro.corpus.shards`); memory does not
+grow with the text, but with its number of word types.
 """
 
 import importlib.metadata
@@ -11,13 +10,14 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ln_repro.corpus import shards
 from ln_repro.corpus.base import STEPS, Corpus, Found
-from ln_repro.corpus.binary import SPECIAL, Writer, dictionary
+from ln_repro.corpus.binary import binarise, dictionary, token_ids
 from ln_repro.corpus.bpe import learn
 from ln_repro.corpus.locate import cached_digest
 from ln_repro.corpus.ngram import entropies
@@ -49,107 +49,77 @@ def build(
 ) -> None:
     """Prepare a corpus in a staging folder and rename it to ``folder``, which must be locked, when it is complete.
 
-    The shards in an existing staging folder are used, and the merges and the dictionary of ``learnt`` if it is given.
+    The merges and the dictionary are those of ``learnt`` if it is given.
     """
     staging = folder.with_name(f".{folder.name}.staging")
-    work = staging / f"shards-{shards.SIZE}"
-    work.mkdir(parents=True, exist_ok=True)
-    for path in staging.iterdir():
-        if path.is_file():  # a manifest, complete or not
-            path.unlink()
-        elif path != work:
-            shutil.rmtree(path)
-    try:
-        facts = Build(corpus, data, found, work, report, learnt).run(staging)
-    except UserError:
-        shutil.rmtree(staging)  # the same command cannot succeed with these raw files
-        raise
-    sides = (staging / "bpe" / f"{split}.{data.target_lang}" for split in ("train", "valid"))
-    entropy = {} if data.only or data.name in LABELLED else entropies(*sides)
-    shutil.rmtree(work)
-    versions = {name: importlib.metadata.version(name) for name in ("sacremoses", "subword-nmt")}
-    manifest = {
-        "name": data.name,
-        "fingerprint": fingerprint,
-        "source_lang": data.source_lang,
-        "target_lang": data.target_lang,
-        "recipe": data.recipe() | {"only": data.only, "corpus_revision": corpus.revision, "steps_revision": STEPS},
-        "origin": corpus.origin,
-        "licence": corpus.licence,
-        "raw": {name: cached_digest(path) for name, path in found.items()},
-        **facts, "entropy": entropy, "versions": versions, "files": describe(staging),
-    }  # fmt: skip
-    write_atomically(staging / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
-    if folder.exists():  # damaged, or it would have been used
-        shutil.rmtree(folder)
-    staging.rename(folder)
+    shutil.rmtree(staging, ignore_errors=True)  # of a process that was killed
+    with ExitStack() as on_failure:
+        on_failure.callback(shutil.rmtree, staging, ignore_errors=True)
+        (staging / "shards").mkdir(parents=True)
+        facts = Build(corpus, data, found, staging, report, learnt).run()
+        shutil.rmtree(staging / "shards")
+        manifest = {
+            "name": data.name,
+            "fingerprint": fingerprint,
+            "source_lang": data.source_lang,
+            "target_lang": data.target_lang,
+            "recipe": data.recipe() | {"only": data.only, "corpus_revision": corpus.revision, "steps_revision": STEPS},
+            "origin": corpus.origin,
+            "licence": corpus.licence,
+            "raw": {name: cached_digest(path) for name, path in found.items()},
+            **facts,
+            "versions": {name: importlib.metadata.version(name) for name in ("sacremoses", "subword-nmt")},
+            "files": describe(staging),
+        }
+        write_atomically(staging / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+        if folder.exists():  # damaged, or it would have been used
+            shutil.rmtree(folder)
+        staging.rename(folder)
 
 
 @dataclass
 class Build:
-    """A preparation with its settings and raw files; ``work`` is the folder of its shards, ``learnt`` as in `build`."""
+    """A preparation in the folder ``staging`` with its settings and raw files; ``learnt`` is as in `build`."""
 
     corpus: Corpus
     data: Data
     found: Found
-    work: Path
+    staging: Path
     report: Report
     learnt: Prepared | None
 
-    def run(self, staging: Path) -> dict[str, Any]:
+    def run(self) -> dict[str, Any]:
         """Write raw/, text/, bpe/ and bin/; return the part of the manifest that describes them."""
         self.counts = {split: sum(1 for _ in pairs) for split, pairs in self._read().items()}  # checks the raw text
-        if self.corpus.own:  # those of others may be split later
-            self._require_text(self.counts)
         self.shards = [
-            Shard(self.corpus, self.data, self.found, self.work, split, first, min(shards.SIZE, count - first))
+            Shard(self.corpus, self.data, self.found, self.staging / "shards", split, first,
+                  min(shards.SIZE, count - first))
             for split, count in sorted(self.counts.items(), key=lambda item: item[0] == "train")  # train last
             for first in range(0, count, shards.SIZE)
-        ]
-        if codes := self.corpus.codes(self.data, self.found):
-            write_atomically(self.work / "codes", codes)
+        ]  # fmt: skip
         for lang in dict.fromkeys(self.corpus.sides(self.data).values()):
             if base_code(lang) not in LANGUAGES:
                 self.report(f"{self.corpus.name}: no tokeniser rules are known for {lang}: those of English are used")
+        codes = self.corpus.codes(self.data, self.found)
+        self._write_codes(codes)
         for _ in self._over(shards.tokenise, self._raw(), "tokenising"):
             pass
+        if not codes and not self.data.only:
+            self._write_codes(self.learnt.codes if self.learnt else self._learnt_merges())
+        pairs, subwords, remarks = self._segment()
+        self._check(pairs)
         if not self.data.only:
-            self._codes()
-        remarks: list[str] = []
-        numbers, left_out = shards.Numbers(), list[int]()
-        for found, without in self._over(shards.segment, self._routed(remarks.append), "cleaning and segmenting"):
-            numbers.update(found)
-            left_out += without[: NAMED + 1 - len(left_out)]
-        for remark in remarks:
-            self.report(remark)
-        if count := numbers["left out",]:
-            which = ", ".join([*map(str, left_out[:NAMED]), *["..."] * (count > NAMED)])
-            self.report(
-                f"{self.corpus.name}: {count} of {count + numbers['pairs', 'train']} training pairs left out, "
-                f"{self.corpus.cleaning}: number{'s' * (count > 1)} {which}"
-            )
-        self._check(numbers)
-        types = {side: Counter[str]() for side in self.corpus.sides(self.data)}
-        for (kind, *rest), number in numbers.items():
-            if kind == "subword":
-                side, token = rest
-                types[side][token] = number
-        self._write(staging, numbers, types)
+            self._binarise(sum(subwords.values(), Counter[str]()))
+        tokens = {side: counts.total() + pairs["train"] for side, counts in subwords.items()}
+        target = [self.staging / "bpe" / f"{split}.{self.data.target_lang}" for split in ("train", "valid")]
         return {
-            "pairs": {split: numbers["pairs", split] for split in ("train", "valid", "test") if split in self.counts},
-            "words": self._table(numbers, "text"),
-            "tokens": {} if self.data.only else self._table(numbers, "bpe"),
-            "vocabulary": self.learnt.vocabulary if self.learnt else len(set().union(*types.values())),
+            "pairs": {split: pairs[split] for split in ("train", "valid", "test") if split in self.counts},
+            "vocabulary": self.learnt.vocabulary if self.learnt else len(set().union(*subwords.values())),
             "remarks": remarks,
-            "train_percent": self._train_percent(numbers) if "train" in self.counts else 100,
+            "entropy": {} if self.data.only or self.data.name in LABELLED else entropies(*target),
+            "train_percent": self.corpus.train_percent(pairs["train"], tokens) if "train" in self.counts else 100,
             "detokenised": [split for split in ("valid", "test") if self.corpus.style(split).segmented],
         }
-
-    def _train_percent(self, numbers: shards.Numbers) -> int | None:
-        """Return `Corpus.train_percent` of the prepared text."""
-        pairs = numbers["pairs", "train"]
-        tokens = {side: numbers["bpe", "train", side] + pairs for side in self.corpus.sides(self.data)}
-        return self.corpus.train_percent(pairs, tokens)
 
     def _read(self) -> dict[str, Iterator[Pair]]:
         return {split: iter(pairs) for split, pairs in self.corpus.read(self.data, self.found).items()}
@@ -186,70 +156,74 @@ class Build:
             if shard.split == "train":
                 yield from zip(*shard.tokenised()[1], strict=True)
 
-    def _codes(self) -> None:
-        """Write the merge table, which is learnt on both training sides unless it is given or comes with the text.
-
-        Without segmentation, there is no file.
-        """
-        path = self.work / "codes"
-        if path.exists():
-            return
-        codes = self.learnt.codes if self.learnt else ""
-        if not self.learnt and self.data.bpe_merges:
-            words: Counter[str] = Counter()
-            for found in self._over(shards.count_words, self._routed(lambda remark: None), "counting words of"):
-                words.update(found)
-            self.report(f"learning {self.data.bpe_merges} byte-pair merges from {len(words)} distinct words")
-            codes = learn(words, self.data.bpe_merges)
+    def _write_codes(self, codes: str) -> None:
+        """Write the merge table, unless there is none."""
         if codes:
-            write_atomically(path, codes)
+            (self.staging / "shards" / "codes").write_text(codes, encoding="utf-8")
 
-    def _check(self, numbers: shards.Numbers) -> None:
-        """Raise `UserError` if the number of pairs of a split is unexpected."""
+    def _learnt_merges(self) -> str:
+        """Return the merge table that is learnt from the words of the training set; "" without segmentation."""
+        if not self.data.bpe_merges:
+            return ""
+        words: Counter[str] = Counter()
+        for counts in self._over(shards.count_words, self._routed(lambda remark: None), "counting words of"):
+            words.update(counts)
+        self.report(f"learning {self.data.bpe_merges} byte-pair merges from {len(words)} distinct words")
+        return learn(words, self.data.bpe_merges)
+
+    def _segment(self) -> tuple[Counter[str], dict[str, Counter[str]], list[str]]:
+        """Write raw/, text/ and bpe/; return `Segmented.pairs` and `Segmented.subwords` of all, and the remarks."""
+        remarks: list[str] = []
+        pairs: Counter[str] = Counter()
+        subwords = {side: Counter[str]() for side in self.data.languages}
+        left_out: list[int] = []
+        for kind in ("raw", "text") if self.data.only else ("raw", "text", "bpe"):
+            (self.staging / kind).mkdir()
+        for part in self._over(shards.segment, self._routed(remarks.append), "cleaning and segmenting"):
+            pairs.update(part.pairs)
+            left_out += part.left_out
+            for side, counts in part.subwords.items():
+                subwords[side].update(counts)
+            for name, lines in part.lines.items():
+                with (self.staging / name).open("a", encoding="utf-8", newline="\n") as file:
+                    file.writelines(f"{line}\n" for line in lines)
+        for remark in remarks:
+            self.report(remark)
+        if count := len(left_out):
+            which = ", ".join([*map(str, left_out[:NAMED]), *["..."] * (count > NAMED)])
+            self.report(
+                f"{self.corpus.name}: {count} of {count + pairs['train']} training pairs left out, "
+                f"{self.corpus.cleaning}: number{'s' * (count > 1)} {which}"
+            )
+        return pairs, subwords, remarks
+
+    def _check(self, pairs: Mapping[str, int]) -> None:
+        """Raise `UserError` if a split has no pairs or not the number of the published one."""
         expected = self.corpus.pairs if self.data.checksum == "strict" else {}
         for split in self.counts:
-            count = numbers["pairs", split]
-            if count != expected.get(split, count):
+            if pairs[split] != expected.get(split, pairs[split]):
                 raise UserError(
-                    f"{self.corpus.name}: {split}: expected {expected[split]} pairs, found {count}; the raw text "
-                    f"is not the published one; download it again from {self.corpus.origin}"
+                    f"{self.corpus.name}: {split}: expected {expected[split]} pairs, found {pairs[split]}; the raw "
+                    f"text is not the published one; download it again from {self.corpus.origin}"
                 )
-        self._require_text({split: numbers["pairs", split] for split in self.counts})
+            if not pairs[split]:
+                what = "sentence pair" if self.corpus.parallel else "sentence"
+                raise UserError(f"{self.corpus.name}: {split}: no {what} is left after cleaning; give more text")
 
-    def _require_text(self, counts: Mapping[str, int]) -> None:
-        """Raise `UserError` if a split has no pairs."""
-        if empty := [split for split, count in counts.items() if not count]:
-            one = "sentence pair" if len(self.corpus.sides(self.data)) > 1 else "sentence"
-            raise UserError(f"{self.corpus.name}: {empty[0]}: no {one} is left after cleaning; give more text")
-
-    def _write(self, staging: Path, numbers: shards.Numbers, types: Mapping[str, Counter[str]]) -> None:
-        """Write the prepared files from the segmented shards and the frequencies of their subwords by side."""
-        for kind in ("raw", "text") if self.data.only else ("raw", "text", "bpe", "bin"):
-            (staging / kind).mkdir()
-        both = dict.fromkeys((self.data.source_lang, self.data.target_lang))
-        total = sum((types[side] for side in both), Counter[str]())
-        words = self.learnt.dictionary.read_text(encoding="utf-8") if self.learnt else dictionary(total)
-        (self.work / "dictionary").write_text(words, encoding="utf-8")
-        writers = {}
-        if not self.data.only:
-            if (self.work / "codes").exists():
-                shutil.copy(self.work / "codes", staging / "bpe" / "codes")
-            if self.learnt:
-                (staging / "bpe" / "dict.txt").write_text(words, encoding="utf-8")
-            for side in both:
-                (staging / "bin" / f"dict.{side}.txt").write_text(words, encoding="utf-8")
-                for split in self.counts:
-                    prefix = staging / "bin" / f"{split}.{self.data.source_lang}-{self.data.target_lang}.{side}"
-                    writers[split, side] = Writer(prefix, numbers["pairs", split], words.count("\n") + SPECIAL)
-        for text, binary in self._over(shards.output, iter(self.shards), "binarising"):
-            for name, content in text.items():
-                with (staging / name).open("ab") as file:
-                    file.write(content)
-            for key, sentences in binary.items():
-                writers[key].write(*sentences)
-
-    def _table(self, numbers: shards.Numbers, kind: str) -> dict[str, dict[str, int]]:
-        """Return the numbers of words or subwords by split and side."""
-        return {
-            split: {side: numbers[kind, split, side] for side in self.corpus.sides(self.data)} for split in self.counts
-        }
+    def _binarise(self, subwords: Counter[str]) -> None:
+        """Write the merge table and the dictionary, that of ``learnt`` or the one of these subwords, and bin/."""
+        bpe, bin_ = self.staging / "bpe", self.staging / "bin"
+        bin_.mkdir()
+        text = dictionary(subwords)
+        if self.learnt:
+            text = self.learnt.dictionary.read_text(encoding="utf-8")
+            (bpe / "dict.txt").write_text(text, encoding="utf-8")
+        ids = token_ids(text)
+        self.report("binarising")
+        for side in self.data.languages:
+            (bin_ / f"dict.{side}.txt").write_text(text, encoding="utf-8")
+            for split in self.counts:
+                prefix = bin_ / f"{split}.{self.data.source_lang}-{self.data.target_lang}.{side}"
+                binarise(bpe / f"{split}.{side}", prefix, ids)
+        if (codes := self.staging / "shards" / "codes").exists():
+            shutil.copy(codes, bpe)

@@ -19,10 +19,6 @@ HEADERS = {"User-Agent": "Mozilla/5.0 (compatible; ln-repro)", "Accept-Encoding"
 """Some hosts reject Python's default user agent."""
 
 
-class FailedError(Exception):
-    """The download from one address failed."""
-
-
 def fetch(urls: Sequence[str], target: Path, expected: str | None, by_hand: str, report: Report) -> None:
     """Download ``target`` from the first address that provides the expected content.
 
@@ -34,47 +30,41 @@ def fetch(urls: Sequence[str], target: Path, expected: str | None, by_hand: str,
     target.parent.mkdir(parents=True, exist_ok=True)
     reasons = []
     for url in urls:
-        try:
-            _from_address(url, target, expected, report)
+        reason = _from_address(url, target, expected, report)
+        if reason is None:
             return
-        except FailedError as reason:
-            reasons.append(f"{url}: {reason}")
+        reasons.append(f"{url}: {reason}")
     raise UserError(f"{target.name} could not be downloaded ({'; '.join(reasons)}); {by_hand}")
 
 
-def _from_address(url: str, target: Path, expected: str | None, report: Report) -> None:
-    """Download from one address, or raise `FailedError`."""
+def _from_address(url: str, target: Path, expected: str | None, report: Report) -> str | None:
+    """Download from one address; return why it failed, or None."""
     part = target.with_name(target.name + ".part")
     if expected is None:  # a part could not be checked
         part.unlink(missing_ok=True)
-    while True:
-        resumed = part.exists()
-        _transfer(url, part, report)
-        if expected is None or (found := digest(part, expected.split(":")[0])) == expected:
-            part.replace(target)
-            return
-        part.unlink()
-        if not resumed:  # otherwise, the part may have come from another address or from another version of the file
-            raise FailedError(f"the content differs, expected {expected}, found {found}")
-
-
-def _transfer(url: str, part: Path, report: Report) -> None:
-    """Download the rest of ``part``, or raise `FailedError`."""
-    for attempt in range(1, ATTEMPTS + 1):
+    reason = None
+    for _ in range(ATTEMPTS):
         before = part.stat().st_size if part.exists() else 0
         try:
             _request(url, part, before, report)
-            return
         except urllib.error.HTTPError as error:
-            if error.code == 416 and before:
-                return  # the part is complete, or is found to have other content
-            raise FailedError(f"HTTP {error.code} {error.reason}") from None
+            if error.code != 416 or not before:  # otherwise, the part is complete, or is found to have other content
+                return f"HTTP {error.code} {error.reason}"
         except (OSError, http.client.HTTPException) as error:
             if isinstance(error, OSError) and error.errno in FULL + REFUSED:
                 raise  # an error of the disk, not of the network
-            progressed = part.exists() and part.stat().st_size > before
-            if attempt == ATTEMPTS or not progressed:
-                raise FailedError(str(getattr(error, "reason", error)) or type(error).__name__) from None
+            reason = str(getattr(error, "reason", error)) or type(error).__name__
+            if part.exists() and part.stat().st_size > before:
+                continue
+            break
+        if expected is None or (content := digest(part, expected.split(":")[0])) == expected:
+            part.replace(target)
+            return None
+        part.unlink()
+        reason = f"the content differs, expected {expected}, found {content}"
+        if not before:  # otherwise, the part may have come from another address or from another version of the file
+            break
+    return reason
 
 
 def _request(url: str, part: Path, offset: int, report: Report) -> None:

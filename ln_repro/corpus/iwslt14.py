@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ln_repro.corpus.base import LANGUAGES, UNPACKED, Corpus, Found, Raw, Splits, Style, wanted
-from ln_repro.corpus.text import Pair, find_text, parallel, read_lines, read_pairs, well_matched
+from ln_repro.corpus.text import Pair, find_text, parallel, read_lines, read_pairs, segments, well_matched
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 
@@ -48,7 +48,6 @@ TESTS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst20
 LEFT_OUT = ("<url>", "<talkid>", "<keywords>")
 """Tags of lines in the training text that are not translated."""
 TAGS = re.compile(r"</?(?:title|description)>")
-SEGMENT = re.compile(r'<seg id="[0-9]*">\s*|\s*</seg>\s*')
 RATIO, LONGEST = 1.5, 175
 """Limits given to clean-corpus-n.perl: ratio of the lengths, and length in words."""
 EVERY = 23
@@ -179,8 +178,9 @@ class SegmentedIwslt14(Iwslt14):
 
 def _test(found: Found) -> Iterator[Pair]:
     """Yield the test set from the evaluation XML."""
-    sets = [_segments([found[f"IWSLT14.{name}.de-en.{lang}.xml"] for lang in LANGUAGES]) for name in TESTS]
-    return itertools.chain.from_iterable(sets)
+    for name in TESTS:
+        paths = [found[f"IWSLT14.{name}.de-en.{lang}.xml"] for lang in LANGUAGES]
+        yield from parallel(paths, [segments(read_lines(path)) for path in paths])
 
 
 def _training(paths: list[Path]) -> Iterator[Pair]:
@@ -189,10 +189,4 @@ def _training(paths: list[Path]) -> Iterator[Pair]:
         (TAGS.sub("", line).strip() for line in read_lines(path) if not any(tag in line for tag in LEFT_OUT))
         for path in paths
     ]
-    return parallel(paths, sides)
-
-
-def _segments(paths: list[Path]) -> Iterator[Pair]:
-    """Yield the segments of an evaluation set."""
-    sides = [(SEGMENT.sub("", line).strip() for line in read_lines(path) if "<seg id" in line) for path in paths]
     return parallel(paths, sides)

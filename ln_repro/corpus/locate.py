@@ -15,11 +15,8 @@ from ln_repro.corpus.text import DAMAGE, unpacked
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 from ln_repro.system.directory_lock import DirectoryLock, acquire
-from ln_repro.system.files import MEGABYTE, digest
+from ln_repro.system.files import digest
 from ln_repro.system.progress import Report
-
-MOST_UNPACKED = 20
-"""Maximum size of the text in an archive relative to that of the archive."""
 
 
 def cached_digest(path: Path, kind: str = "sha256") -> str:
@@ -134,9 +131,6 @@ def _unpack(archive: Path, folder: Path, names: list[str], corpus: Corpus) -> No
             missing = ", ".join(name for name in names if name not in members)
             if missing:
                 raise UserError(f"{archive}: {missing}: not in this archive; {corpus.by_hand}")
-            size = sum(members[name].size for name in names)
-            if size > max(MOST_UNPACKED * archive.stat().st_size, 100 * MEGABYTE):
-                raise UserError(f"{archive}: unpacks to {size / MEGABYTE:.0f} MB, too much for text; {corpus.by_hand}")
             for name in names:
                 partial = folder / f".{name}.part"
                 with partial.open("wb") as file:

@@ -12,12 +12,12 @@ from ln_repro.corpus.iwslt14 import Iwslt14
 from ln_repro.corpus.locate import cached_digest, locate, locked, present
 from ln_repro.corpus.monolingual import Monolingual, Wikinews
 from ln_repro.corpus.multi30k import Multi30k
-from ln_repro.corpus.prepared import MANIFEST, Prepared, mismatches, opened, read_manifest
+from ln_repro.corpus.prepared import Prepared, mismatches, opened, read_manifest
 from ln_repro.corpus.tatoeba import Tatoeba
 from ln_repro.corpus.toy import Toy
 from ln_repro.corpus.wmt14 import Wmt14
 from ln_repro.errors import UserError
-from ln_repro.experiment.data import Data, base_code
+from ln_repro.experiment.data import Data
 from ln_repro.system.files import explained
 from ln_repro.system.progress import Report
 
@@ -25,8 +25,6 @@ CORPORA: dict[str, Corpus] = {
     corpus.name: corpus
     for corpus in (Toy(), Multi30k(), Tatoeba(), Iwslt14(), Wmt14(), Files(), Monolingual(), Wikinews(), Mrpc(), Rte())
 }
-
-OTHER_TEXT = "not the published text, so no claim is judged from runs on it"
 
 
 def corpus_of(data: Data) -> Corpus:
@@ -53,9 +51,6 @@ def fingerprint(data: Data, root: Path) -> str | None:
         else:
             return None
     recipe = {"corpus": corpus.revision, "steps": STEPS, "only": data.only, **data.recipe()}
-    codes = {lang: base_code(lang) for lang in (data.source_lang, data.target_lang)}
-    if rules := {lang: code for lang, code in codes.items() if code not in (lang, "en")}:
-        recipe["rules"] = rules  # earlier versions tokenised them as English
     text = json.dumps([recipe, checksums], sort_keys=True)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
@@ -84,7 +79,7 @@ def prepare(data: Data, root: Path, report: Report) -> Prepared:
     with explained(root, "paths.data"):
         expected = fingerprint(data, root)
         if not published(data, root, expected):
-            report(f"{data.name}: {OTHER_TEXT}")
+            report(f"{data.name}: not the published text, so no claim is judged from runs on it")
         ready = opened(_folder(data, root, expected), expected, check=True) if expected else None
         ready = ready or _built(data, root, report)
     if ready.train_percent != 100:
@@ -128,11 +123,9 @@ def verify(data: Data, root: Path) -> list[str]:
     known = fingerprint(data, root)
     if data.source is not None:
         locate(corpus_of(data), data, root, lambda _: None)  # checks the raw files
-    if known is None:  # without raw files, check every preparation of this corpus
-        folders = _prepared(root, data.name, data.only)
-    else:
-        folders = [folder for folder in [_folder(data, root, known)] if (folder / MANIFEST).is_file()]
-    if not folders:
+    # without raw files, check every preparation of this corpus
+    folders = [_folder(data, root, known)] if known else _prepared(root, data.name, data.only)
+    if not folders or not folders[0].exists():
         raise UserError(
             f"{data.name}: not prepared under {root}; run `ln-repro data prepare` with the same arguments first"
         )
@@ -170,11 +163,11 @@ def _learnt(data: Data, root: Path) -> Prepared | None:
 
 
 def _folder(data: Data, root: Path, known: str) -> Path:
-    test = "-test" if data.only == "test" else ""
+    test = "-test" if data.only else ""
     return root / "prepared" / f"{data.name}{test}-{known.removeprefix('sha256:')[:12]}"
 
 
 def _prepared(root: Path, name: str, only: str | None = None) -> list[Path]:
     """Return the folders of every complete preparation of a corpus, or of its test set only."""
-    folders = sorted(path.parent for path in root.glob(f"prepared/{name}-*/{MANIFEST}"))
-    return [folder for folder in folders if ("-test-" in folder.name) == (only == "test") and read_manifest(folder)]
+    test = "test-" if only else ""
+    return [folder for folder in sorted(root.glob(f"prepared/{name}-{test}{12 * '[0-9a-f]'}")) if read_manifest(folder)]

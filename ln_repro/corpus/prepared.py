@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,6 @@ from ln_repro.corpus.text import stored_lines
 from ln_repro.system.files import read_json, sha256, warn
 
 MANIFEST = "manifest.json"
-FIELDS = ("name", "fingerprint", "source_lang", "target_lang", "pairs", "vocabulary", "entropy")
-"""The fields of `Prepared` in a manifest."""
-FURTHER = ("train_percent", "detokenised")
-"""Those that old manifests do not have."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +25,9 @@ class Prepared:
     pairs: Mapping[str, int]  # number of sentence pairs by split
     vocabulary: int  # number of types of the joint dictionary; 0 if only the test split was prepared
     entropy: Mapping[str, Any]  # `ngram.entropies` of the target side; empty for classification or the test split
+    train_percent: int | None  # of the published training text; None if it is not a part of it
+    detokenised: Sequence[str]  # splits whose untokenised lines were made from the tokenised ones
     content: str  # ``sha256:<hex>`` of the resulting text
-    train_percent: int | None = 100  # of the published training text; None if it is not a part of it
-    detokenised: Sequence[str] = ()  # splits whose untokenised lines were made from the tokenised ones
 
     @property
     def bin(self) -> Path:
@@ -61,13 +57,17 @@ class Prepared:
         return stored_lines(self.folder / "text" / f"{split}.{self.target_lang}")
 
 
+FIELDS = tuple(field.name for field in fields(Prepared) if field.name not in ("folder", "content"))
+"""The fields of `Prepared` in a manifest."""
+
+
 def opened(folder: Path, fingerprint: str, check: bool = False) -> Prepared | None:
     """Return the corpus in ``folder``; None if it is missing or incomplete or has another fingerprint.
 
     With ``check``, the content of the files that a run reads, all except the text of the training set, is checked, too.
     """
     manifest = read_manifest(folder)
-    if manifest is None or manifest.get("fingerprint") != fingerprint:
+    if manifest is None or manifest["fingerprint"] != fingerprint:
         return None
     for name, entry in manifest["files"].items():
         path = folder / name
@@ -75,21 +75,16 @@ def opened(folder: Path, fingerprint: str, check: bool = False) -> Prepared | No
             return None
         if check and not name.startswith(("text/train.", "bpe/train.")) and sha256(path) != entry["sha256"]:
             return None
-    fields = {key: manifest[key] for key in (*FIELDS, *FURTHER) if key in manifest}
     text = {name: entry["sha256"] for name, entry in manifest["files"].items() if not name.startswith("bin/")}
     content = hashlib.sha256(json.dumps(text, sort_keys=True).encode()).hexdigest()
-    return Prepared(folder=folder, content=f"sha256:{content}", **fields)
+    return Prepared(folder=folder, content=f"sha256:{content}", **{key: manifest[key] for key in FIELDS})
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
     """Return the manifest; None, with a warning if it is damaged, if there is none."""
     manifest = read_json(folder / MANIFEST, dict)
-    if manifest is None:
-        return None
-    files = manifest.get("files")
-    described = isinstance(files, dict) and all({"sha256", "bytes"} <= {*entry} for entry in files.values())
-    if missing := [key for key in FIELDS if key not in manifest] or ["files"] * (not described):
-        warn(f"{folder / MANIFEST} is ignored: {missing[0]} is missing or incomplete")
+    if manifest is not None and (missing := [key for key in (*FIELDS, "files") if key not in manifest]):
+        warn(f"{folder / MANIFEST} is ignored: {missing[0]} is missing")
         return None
     return manifest
 
@@ -107,19 +102,13 @@ def describe(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def mismatches(folder: Path) -> list[str]:
-    """Return one message for each difference from the manifest."""
+    """Return one message for each file that is not as in the manifest."""
     manifest = read_manifest(folder)
     if manifest is None:
         return [f"{folder / MANIFEST}: unreadable; delete {folder} and prepare again"]
-    found = describe(folder)
-    problems = []
-    for name, entry in manifest["files"].items():
-        if name not in found:
-            problems.append(f"{folder / name}: missing")
-            continue
-        problems += [
-            f"{folder / name}: {kind}: expected {value}, found {found[name].get(kind)}"
-            for kind, value in entry.items()
-            if value != found[name].get(kind)
-        ]
-    return problems + [f"{folder / name}: not in the manifest" for name in found if name not in manifest["files"]]
+    expected, present = manifest["files"], describe(folder)
+    return [
+        f"{folder / name}: expected {expected.get(name, 'no such file')}, found {present.get(name, 'no such file')}"
+        for name in sorted(expected.keys() | present.keys())
+        if expected.get(name) != present.get(name)
+    ]

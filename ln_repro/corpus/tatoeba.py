@@ -2,13 +2,12 @@
 
 import hashlib
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
 from ln_repro.corpus.base import Corpus, Found, Raw, Splits
-from ln_repro.corpus.text import Pair, lower
+from ln_repro.corpus.text import DAMAGE, Pair, decoded, lower
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 
@@ -85,17 +84,14 @@ def _read(path: Path) -> Iterator[Pair]:
         UserError: it is not a zip archive, is damaged, or has other content.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            lines = archive.read(MEMBER).decode().removeprefix("\ufeff").split("\n")
+        with zipfile.ZipFile(path) as archive, archive.open(MEMBER) as file:
+            for number, line in enumerate(decoded(path / MEMBER, file), 1):
+                cells = [cell.strip() for cell in line.split("\t")]
+                if line and (len(cells) < 2 or "" in cells[:2]):
+                    raise UserError(f"{path / MEMBER}:{number}: expected ENGLISH, a tab and GERMAN; {Tatoeba.by_hand}")
+                if line:
+                    yield cells[1], cells[0]
     except KeyError:
         raise UserError(f"{path}: {MEMBER} is not in this archive; {Tatoeba.by_hand}") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+    except DAMAGE as error:
         raise UserError(f"{path}: not a zip archive, or a damaged one ({error}); {Tatoeba.by_hand}") from None
-    except UnicodeDecodeError as error:
-        number = error.object.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{path}: {MEMBER}:{number}: not valid UTF-8; {Tatoeba.by_hand}") from None
-    rows = ((number, line.split("\t")) for number, line in enumerate(lines, 1) if line.strip())
-    for number, row in rows:
-        if len(row) < 2 or not row[0].strip() or not row[1].strip():
-            raise UserError(f"{path}: {MEMBER}:{number}: expected ENGLISH, a tab and GERMAN; {Tatoeba.by_hand}")
-        yield row[1].strip(), row[0].strip()

@@ -2,7 +2,9 @@
 
 import gzip
 import lzma
+import re
 import tarfile
+import zipfile
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +21,8 @@ SUFFIXES = ("", ".gz", ".xz")
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
 LONGEST_WORD = 1_000
 """Maximum number of characters per word in `well_matched` pairs, and of words from which merges are learnt."""
-DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, tarfile.TarError)
+DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, tarfile.TarError, zipfile.BadZipFile)
+SEGMENT = re.compile(r"<seg[^>]*>(.*?)</seg>", re.DOTALL)
 
 
 @contextmanager
@@ -43,7 +46,7 @@ def read_lines(path: Path) -> Iterator[str]:
         UserError: the file is missing, unreadable, damaged or not UTF-8.
     """
     with unpacked(path) as file:
-        yield from _decoded(path, file)
+        yield from decoded(path, file)
 
 
 def read_member(archive: Path, names: Collection[str]) -> Iterator[str]:
@@ -56,14 +59,14 @@ def read_member(archive: Path, names: Collection[str]) -> Iterator[str]:
         with tarfile.open(archive, "r|*") as tar:
             for member in tar:
                 if member.isfile() and Path(member.name).name in names:
-                    yield from _decoded(archive / member.name, tar.extractfile(member) or ())
+                    yield from decoded(archive / member.name, tar.extractfile(member) or ())
                     return
     except DAMAGE as error:
         raise UserError(f"{archive}: damaged or incomplete ({error}); get the file again") from None
     raise UserError(f"{archive}: {' or '.join(names)}: not in this archive; get the file again")
 
 
-def _decoded(path: Path, lines: Iterable[bytes]) -> Iterator[str]:
+def decoded(path: Path, lines: Iterable[bytes]) -> Iterator[str]:
     """Yield the lines as text; ``path`` is for messages."""
     for number, line in enumerate(lines, 1):
         try:
@@ -85,6 +88,11 @@ def parallel(names: Sequence[object], sides: Sequence[Iterable[str]]) -> Iterato
             found = ", ".join(f"{name} has {count} lines" for name, count in zip(names, counts, strict=True))
             raise UserError(f"the two sides are not parallel: {found}; each line needs its translation")
         yield pair
+
+
+def segments(lines: Iterable[str]) -> list[str]:
+    """Return the segments of an evaluation set in SGML or XML."""
+    return [segment.strip() for segment in SEGMENT.findall("\n".join(lines))]
 
 
 def read_pairs(paths: Sequence[Path]) -> Iterator[Pair]:

@@ -1,13 +1,12 @@
 """WMT14 English to German: Europarl, Common Crawl and News Commentary, with newstest2013 and newstest2014."""
 
 import itertools
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
 from ln_repro.corpus.base import LANGUAGES, Corpus, Found, Raw, Splits, Style, wanted
-from ln_repro.corpus.text import SUFFIXES, Pair, find_text, parallel, read_lines, read_member, well_matched
+from ln_repro.corpus.text import SUFFIXES, Pair, find_text, parallel, read_lines, read_member, segments, well_matched
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 
@@ -38,7 +37,6 @@ NEWSTESTS = _archive(
     "dev.tgz", "data.statmt.org/wmt19/translation-task",
     "7a7deccf82ebb05ba508dba5eb21356492224e8f630ec4f992132b029b4b25e7",
 )  # fmt: skip
-SGM = re.compile(r"<seg[^>]*>(.*?)</seg>", re.DOTALL)
 
 
 class Wmt14(Corpus):
@@ -133,11 +131,6 @@ def _pairs(found: Found, name: str) -> Iterator[Pair]:
         paths = [archive / f"{name}.{lang}" for lang in LANGUAGES]
         sides = [read_member(archive, _names(name, lang)) for lang in LANGUAGES]
     if name in TESTS.values():
-        sides = [_segments(list(side)) for side in sides]
+        plain = [list(side) for side in sides]
+        return parallel(paths, [segments(lines) or lines for lines in plain])
     return parallel(paths, sides)
-
-
-def _segments(lines: list[str]) -> Iterator[str]:
-    """Return the lines of plain text, or the segments of SGML."""
-    segments = SGM.findall("\n".join(lines))
-    return (segment.strip() for segment in segments or lines)

@@ -38,6 +38,11 @@ class Data(Section):
     valid: UserPath | None = None
     test: UserPath | None = None
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages of source and target, or the only one."""
+        return tuple(dict.fromkeys((self.source_lang, self.target_lang)))
+
     def recipe(self) -> dict[str, Any]:
         """Return the settings on which the prepared corpus depends, without paths."""
         left_out = {"source", "checksum", "only", "train", "valid", "test"}

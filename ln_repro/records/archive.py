@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from ln_repro.experiment.settings import Experiment
 from ln_repro.records.events import Event
 from ln_repro.records.integrity import differing, line_of, sound, twice_probed
 from ln_repro.records.packed import EVENTS, HYPOTHESES, archive_folder, file_of, pack
-from ln_repro.records.record import Record, accuracy, experiment_of, kept_form
+from ln_repro.records.record import Record
 from ln_repro.records.run_dir import RunFolder
 from ln_repro.system.files import read_json, warn, write_atomically
 from ln_repro.system.paths import CHECKOUT
@@ -25,39 +24,34 @@ Costs = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Run:
-    """A record as of `kept_form`, with its events where they are needed."""
+    """A record with the numbers that are compared, and with its events where they are needed."""
 
     record: Record
     events: Sequence[Event] = ()
 
-    @cached_property
+    @property
     def experiment(self) -> Experiment:
-        return experiment_of(self.record)
+        return self.record.experiment
 
     @property
     def seed(self) -> int:
-        return int(self.record["axes"]["seed"])
-
-    @property
-    def published(self) -> bool:
-        """Whether it was run on the published text of its corpus, as all runs whose records do not say so."""
-        return bool(self.record["data"].get("published", True))
+        return self.record.axes.seed
 
     @property
     def diverged(self) -> bool:
         """Whether the run ended with a number that is not finite, or was stopped early by the divergence rule."""
-        return bool(self.record["status"] == "diverged")
+        return self.record.status == "diverged"
 
     @property
     def finite(self) -> bool:
         """Whether all numbers were finite until the end."""
-        return not self.diverged or (self.record.get("divergence") or {}).get("rule") != NOT_FINITE
+        return self.record.divergence is None or self.record.divergence.rule != NOT_FINITE
 
     @property
     def bleu(self) -> float:
         """BLEU at the epoch with the lowest validation loss, as in the paper; 0 without one, or if not `finite`."""
-        best = self.record["bleu"]["test_tokenised"]
-        return float(best["score"]) if best and self.finite else 0.0
+        best = self.record.bleu.test_tokenised
+        return best.score if best and self.finite else 0.0
 
     @property
     def loss(self) -> float:
@@ -71,8 +65,11 @@ class Run:
 
     @property
     def _losses(self) -> list[tuple[float, float]]:
-        rows = [(row["valid_loss"], row["valid_nll_loss"]) for row in self.record["epochs"] if self.finite]
-        return [row for row in rows if None not in row]
+        return [
+            (row.valid_loss, row.valid_nll_loss)
+            for row in self.record.epochs
+            if self.finite and row.valid_loss is not None and row.valid_nll_loss is not None
+        ]
 
     @property
     def final_loss(self) -> float:
@@ -87,34 +84,29 @@ class Run:
     @property
     def accuracy(self) -> float:
         """Accuracy after the last epoch; 0 without one."""
-        return accuracy(self.record) or 0.0
+        return self.record.accuracy or 0.0
 
     @property
     def size(self) -> tuple[int, ...]:
         """Number of layers, width and feed-forward width."""
-        model = self.record["settings"]["model"]
-        return model["layers"], model["width"], model["ffn"]
+        model = self.experiment.model
+        return model.layers, model.width, model.ffn
 
     @property
     def epochs(self) -> float:
         """The maximum number of epochs; infinite if only the number of updates was limited."""
-        return self.record["settings"]["train"]["max_epoch"] or math.inf
+        return self.experiment.train.max_epoch or math.inf
 
     @property
     def training_curve(self) -> dict[int, float]:
         """Training loss by update, thinned; without numbers that are not finite."""
-        thinned = self.record.get("curve") or {"update": [], "loss": []}
-        pairs = zip(thinned["update"], thinned["loss"], strict=True)
-        return {update: float(loss) for update, loss in pairs if loss is not None}
-
-    @property
-    def probes(self) -> Sequence[Mapping[str, Any]]:
-        """The probes, as of `series.probes`."""
-        return self.record.get("probes") or ()
+        pairs = zip(self.record.curve.update, self.record.curve.loss, strict=True)
+        return {update: loss for update, loss in pairs if loss is not None}
 
     def curve(self, name: str, by: str = "epoch") -> dict[int, float]:
         """Return a field of the record's epochs, by epoch or by ``"update"``."""
-        return {row[by]: float(row[name]) for row in self.record["epochs"] if row.get(name) is not None}
+        values = {getattr(row, by): getattr(row, name) for row in self.record.epochs}
+        return {at: value for at, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -152,19 +144,19 @@ def read_kept(folder: Path) -> Kept:
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
             try:
                 run = Run(sound(line))
-                if run.record["id"] in runs:
-                    raise LnReproError(f"{run.record['id']} is there twice")
-                runs[run.record["id"]] = run
+                if run.record.id in runs:
+                    raise LnReproError(f"{run.record.id} is there twice")
+                runs[run.record.id] = run
             except LnReproError as error:
                 id = re.search('"id":"([^"]*)"', line)
                 problems.append(f"{path}: {id[1] if id else f'line {number}'}: {error}; ignored")
-    ordered = sorted(runs.values(), key=lambda run: (run.record["exp"], run.seed, run.record["id"]))
+    ordered = sorted(runs.values(), key=lambda run: (run.record.exp, run.seed, run.record.id))
     return Kept(ordered, problems, corpora(ordered), read_costs(folder))
 
 
 def ids(folder: Path) -> frozenset[str]:
     """Return the ids of the records in ``folder``, or raise `UserError` if it does not exist."""
-    return frozenset(record["id"] for record in read_kept(folder).records)
+    return frozenset(record.id for record in read_kept(folder).records)
 
 
 def files_of(folder: RunFolder, record: Record) -> tuple[Record, dict[str, bytes]]:
@@ -174,20 +166,20 @@ def files_of(folder: RunFolder, record: Record) -> tuple[Record, dict[str, bytes
         LnReproError: a file is missing, or does not agree with the record.
     """
     sources = {EVENTS: folder.events.path}
-    if best := record["bleu"]["test"]:
-        sources[HYPOTHESES] = folder.hypotheses("test", best["epoch"])
+    if best := record.bleu.test:
+        sources[HYPOTHESES] = folder.hypotheses("test", best.epoch)
     if absent := [source for source in sources.values() if not source.is_file()]:
         raise LnReproError(f"{absent[0]} is missing")
     files, events = {suffix: source.read_bytes() for suffix, source in sources.items()}, folder.events.read()
-    kept = kept_form(record, events)
+    kept = record.with_series(events)
     if name := differing(kept, events):
         raise LnReproError(f"{sources[EVENTS]} is damaged, {name} of the record differs from it")
     if twice_probed(events):
         raise LnReproError(f"{sources[EVENTS]} has a probe twice at one update: two processes wrote it; repeat the run")
     lines = files[HYPOTHESES].count(b"\n") if best else 0
-    if best and lines != record["data"].get("test_pairs", lines):
+    if best and record.data.test_pairs not in (lines, None):
         raise LnReproError(f"{sources[HYPOTHESES]} is damaged, it has {lines} lines")
-    sound(line_of(kept))
+    sound(line_of(kept.plain()))
     return kept, files
 
 
@@ -197,7 +189,7 @@ def add(folder: Path, setting: str, runs: Sequence[tuple[Record, Mapping[str, by
     Args:
         folder: the folder of records, which exists.
         setting: the first part of the experiments' names.
-        runs: records as of `kept_form`, each with its files by their suffixes.
+        runs: records as of `Record.with_series`, each with its files by their suffixes.
 
     Raises:
         LnReproError: there are unsound records of the setting in the folder, which would be lost.
@@ -205,21 +197,22 @@ def add(folder: Path, setting: str, runs: Sequence[tuple[Record, Mapping[str, by
     path = folder / f"{setting}.jsonl"
     if problems := [problem for problem in read_kept(folder).problems if problem.startswith(f"{path}:")]:
         raise LnReproError(f"{'; '.join(problems)}: restore {path.name} first")
-    files = {f"{record['id']}{suffix}": of_run[suffix]  # like files side by side, which xz makes smaller
+    files = {f"{record.id}{suffix}": of_run[suffix]  # like files side by side, which xz makes smaller
              for suffix in (EVENTS, HYPOTHESES) for record, of_run in runs if suffix in of_run}  # fmt: skip
     name = pack(archive_folder(folder), setting, files)
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    by_id = {sound(line)["id"]: line for line in lines}
-    by_id |= {record["id"]: line_of({**record, "archive": name}) for record, _ in runs}
+    by_id = {sound(line).id: line for line in lines}
+    by_id |= {record.id: line_of({**record.plain(), "archive": name}) for record, _ in runs}
     write_atomically(path, "".join(f"{by_id[id]}\n" for id in sorted(by_id)))
 
 
 def corpora(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
     """Return the entropies of corpora by fingerprint, from the records that contain them, as all except old ones do."""
     entropies: dict[str, dict[str, float]] = {}
-    for data in (run.record["data"] for run in runs):
-        if known := {key: data[key] for key in ("unigram_bits", "source_blind_bits") if data.get(key) is not None}:
-            entropies.setdefault(data["fingerprint"], {}).update(known)
+    for data in (run.record.data for run in runs):
+        bits = {"unigram_bits": data.unigram_bits, "source_blind_bits": data.source_blind_bits}
+        if known := {name: value for name, value in bits.items() if value is not None}:
+            entropies.setdefault(data.fingerprint, {}).update(known)
     return entropies
 
 
@@ -231,7 +224,7 @@ def read_costs(folder: Path) -> Costs:
 
 def archived_file(folder: Path, record: Record, suffix: str) -> bytes | None:
     """Return the content of an archived file of a run by its suffix; None if it was not archived."""
-    return file_of(archive_folder(folder) / record["archive"], f"{record['id']}{suffix}")
+    return file_of(archive_folder(folder) / record.archive, f"{record.id}{suffix}")
 
 
 def read_theory(folder: Path) -> list[dict[str, Any]]:

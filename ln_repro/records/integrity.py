@@ -2,20 +2,21 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
 
 from ln_repro.errors import LnReproError
+from ln_repro.experiment.validation import validate
 from ln_repro.records import series
 from ln_repro.records.events import Event
-from ln_repro.records.record import SCHEMA, Record, experiment_of, incomplete, results_of
+from ln_repro.records.record import Record, results_of
 
 DIGEST = ',"sha256":"'
 """What comes before the checksum of a line, its last field."""
 
 
-def line_of(record: Record) -> str:
-    """Return a record as one line of JSON that ends with the checksum of all other fields."""
+def line_of(record: Mapping[str, Any]) -> str:
+    """Return the content of a record as one line of JSON that ends with the checksum of all other fields."""
     text = json.dumps(record, separators=(",", ":"))
     return f'{text[:-1]}{DIGEST}{hashlib.sha256(text.encode()).hexdigest()}"}}'
 
@@ -28,19 +29,16 @@ def sound(line: str) -> Record:
     """
     text, _, checksum = line.rstrip("\n").rpartition(DIGEST)
     try:
-        record = json.loads(f"{text}}}" if text else line, parse_constant=_no_number)
+        fields = json.loads(f"{text}}}" if text else line, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise LnReproError(f"not valid JSON ({error})") from None
-    if not isinstance(record, dict):
+    if not isinstance(fields, dict):
         raise LnReproError("not a JSON object")
     if f'{hashlib.sha256(f"{text}}}".encode()).hexdigest()}"}}' != checksum:
         raise LnReproError("it was changed after it was collected")
-    if record.get("schema") != SCHEMA:
-        raise LnReproError(f"schema {record.get('schema')} is not {SCHEMA}")
-    if problem := incomplete(record):
-        raise LnReproError(problem)
-    axes = experiment_of(record).axes  # raises an error if the settings are invalid
-    if name := next((name for name, value in record["axes"].items() if axes.get(name) != value), None):
+    record = validate(Record, fields)
+    axes = record.experiment.axes  # raises an error if the settings are invalid
+    if name := next((name for name, value in fields["axes"].items() if axes.get(name) != value), None):
         raise LnReproError(f"axes.{name} differs from its settings")
     return record
 
@@ -48,11 +46,11 @@ def sound(line: str) -> Record:
 def differing(record: Record, events: Sequence[Event]) -> str | None:
     """Return the name of a field of a record that is not what the run's events give; None if there is none."""
     try:
-        results = results_of(events, bool(record["settings"]["eval"].get("average")))
+        results = results_of(events, bool(record.experiment.eval.average))
     except LookupError:  # an event that others refer to is missing
         return "epochs"
     results |= {"curve": series.curve(events), "probes": series.probes(events)}
-    return next((name for name, value in results.items() if record[name] != value), None)
+    return next((name for name, value in results.items() if getattr(record, name) != value), None)
 
 
 def twice_probed(events: Sequence[Event]) -> bool:

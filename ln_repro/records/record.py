@@ -1,154 +1,202 @@
 """The record of a run: a small file from which tables, figures and verdicts are computed."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic import AliasChoices, BaseModel, Field
 
-from ln_repro.errors import LnReproError, UserError
+from ln_repro.errors import LnReproError
 from ln_repro.experiment.name import Name
 from ln_repro.experiment.settings import Experiment
 from ln_repro.experiment.tasks import TASKS
 from ln_repro.experiment.validation import FileName, validate
 from ln_repro.records import provenance, series
 from ln_repro.records.events import Event
+from ln_repro.records.series import Probe, TrainingCurve
 
 SCHEMA = 1
 AVERAGE = "test_average"
 """Name of the test scores of averaged weights."""
-Record = dict[str, Any]
 
 
-class _Axes(BaseModel):
+class Axes(BaseModel):
+    """The settings that the study varies, see `Experiment.axes`."""
+
+    task: str = "translation"
     data: str
+    model: str
     norm: str
+    init: str
+    optimizer: str
+    lr: float
     warmup_updates: int
     decay: str
     seed: int
+    precision: str
+    part: str | None = None
+    start: str | None = None
 
 
-class _Epoch(BaseModel):
+class Divergence(BaseModel):
+    """When and by which rule a run diverged."""
+
+    update: int
+    epoch: int
+    rule: str
+    reason: str
+    last_finite_loss: float | None
+
+
+class Epoch(BaseModel):
+    """Validation losses after an epoch in bits per token, accuracy for classification, and BLEU where decoded."""
+
     epoch: int
     update: int
     valid_loss: float | None
     valid_nll_loss: float | None
-    test_bleu: float | None
+    valid_accuracy: float | None = None
+    valid_bleu: float | None = None
+    test_bleu: float | None = None
+    test_bleu_tokenised: float | None = None
 
 
-class _Score(BaseModel):
+class Score(BaseModel):
+    """BLEU with sacreBLEU's signature."""
+
     score: float
     signature: str
 
 
-class _Best(_Score):
+class EpochScore(Score):
+    """BLEU at an epoch."""
+
     epoch: int
 
 
-class _Scores(BaseModel):
-    test: _Best | None
-    test_tokenised: _Score | None
+class AverageScore(Score):
+    """BLEU of the weights averaged over epochs."""
+
+    epochs: list[int]
 
 
-class _Corpus(BaseModel):
+class Scores(BaseModel):
+    """Test BLEU at the epoch with the lowest validation loss and, if asked for, of averaged weights."""
+
+    test: EpochScore | None
+    test_tokenised: EpochScore | None
+    test_average: AverageScore | None = None
+    test_average_tokenised: AverageScore | None = None
+
+
+class Corpus(BaseModel):
+    """The corpus of a run."""
+
     name: str
+    published: bool = True  # whether it was run on the published text, as all runs whose records do not say so
+    train_percent: int = 100
     fingerprint: str
+    content: str | None = None
+    unigram_bits: float | None = None
+    source_blind_bits: float | None = None
+    train_pairs: int | None = None
+    valid_pairs: int | None = None
+    test_pairs: int | None = None
 
 
-class _Fields(BaseModel):
-    """The fields that every record has; others depend on the task and the version of the code."""
+class Code(BaseModel):
+    """The code of a run, see `provenance.code_of`."""
 
+    version: str
+    git: str | None
+    dirty: bool | None
+    sessions: list["Code"] = []
+
+
+class Record(BaseModel):
+    """A record: as `record_of` returns it or, with the last four fields, as it is archived."""
+
+    schema_version: Literal[1] = Field(alias="schema")
     id: FileName
     exp: FileName
+    divergence: Divergence | None
+    axes: Axes
     status: Literal["finished", "diverged"]
-    axes: _Axes
-    epochs: list[_Epoch]
-    bleu: _Scores
-    data: _Corpus
-    parameters: int
     updates: int
     target_tokens: int
+    epochs: list[Epoch]
+    bleu: Scores
+    data: Corpus
+    parameters: int
+    train_seconds: float
+    tokens_per_s: float | None
+    peak_memory_mb: int | None
     environment: dict[str, Any]
-    code: dict[str, Any]
-    settings: dict[str, Any]
+    code: Code
+    settings: dict[str, Any] = Field(validation_alias=AliasChoices("settings", "experiment"))  # its name once
+    started: str | None = None
+    curve: TrainingCurve = TrainingCurve()
+    probes: list[Probe] = []
+    archive: str = ""
 
+    def plain(self) -> dict[str, Any]:
+        """Return the record as it is written, without fields that it does not have."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
-def renamed(record: Record) -> Record:
-    """Return a record whose settings have their present name; once, it was ``experiment``."""
-    return {"settings" if name == "experiment" else name: value for name, value in record.items()}
+    @cached_property
+    def experiment(self) -> Experiment:
+        """The experiment, with default paths and without tracker.
 
+        Settings that are newer than the record have their defaults, which do not change results.
+        """
+        start = self.settings.get("start")
+        defaults = {"tracker": {"name": "none"}, "paths": {"runs": "runs", "data": "data"}}
+        given = {"start": {"given": f"{start['run']}@{start['epoch']}", **start}} if start else {}
+        return validate(Experiment, {**self.settings, **defaults, **given})
 
-def kept_form(record: Record, events: Sequence[Event]) -> Record:
-    """Return the record of a finished run with what tables and figures need of its events.
+    @property
+    def setting(self) -> str:
+        """The setting, with ``-60`` if the run was trained on 60 % of the corpus's training text."""
+        return Name.of(self.exp).setting + self._part
 
-    It adds ``started`` (the time), ``curve`` and ``probes``, see `ln_repro.records.series`.
-    """
-    started = next((event["time"] for event in events if "time" in event), None)
-    return {**record, "started": started, "curve": series.curve(events), "probes": series.probes(events)}
+    @property
+    def corpus(self) -> str:
+        """The name of the corpus, with ``-60`` if the run was trained on 60 % of the training text."""
+        return self.data.name + self._part
 
+    @property
+    def _part(self) -> str:
+        return "" if self.data.train_percent == 100 else f"-{self.data.train_percent}"
 
-def incomplete(record: Record) -> str | None:
-    """Return which fields are missing or invalid, or None."""
-    try:
-        validate(_Fields, record)
-    except UserError as error:
-        return str(error)
-    return None
+    @property
+    def decodes(self) -> bool:
+        """Whether the task of the run includes decoding."""
+        return TASKS[self.axes.task].decodes
 
+    @property
+    def lowest_loss(self) -> float | None:
+        """The validation loss of the scored epoch, or the lowest one for a task without scores."""
+        test = self.bleu.test
+        if self.decodes and test is None:
+            return None
+        losses = [row.valid_loss for row in self.epochs if test is None or row.epoch == test.epoch]
+        return min((loss for loss in losses if loss is not None), default=None)
 
-def task_of(record: Record) -> str:
-    """Return the task of a run, which old records do not contain."""
-    return str(record["axes"].get("task", "translation"))
+    @property
+    def accuracy(self) -> float | None:
+        """The accuracy after the last epoch; None for tasks other than classification, or without epochs."""
+        return self.epochs[-1].valid_accuracy if self.epochs else None
 
+    def lacks_probes(self, experiment: Experiment) -> bool:
+        """Return whether the run lacks the experiment's probes, which are not part of the id."""
+        recorded = self.settings.get("probe")
+        return experiment.probe not in ("none", recorded) and recorded != "all"
 
-def setting_of(record: Record) -> str:
-    """Return the setting of a run, with ``-60`` if it was trained on 60 % of the corpus's training text."""
-    return Name.of(record["exp"]).setting + _part(record)
-
-
-def corpus_of(record: Record) -> str:
-    """Return the corpus of a run, with ``-60`` if it was trained on 60 % of the training text."""
-    return f"{record['data']['name']}{_part(record)}"
-
-
-def _part(record: Record) -> str:
-    percent = record["data"].get("train_percent", 100)
-    return f"-{percent}" * (percent != 100)
-
-
-def decoded(record: Record) -> bool:
-    """Return whether the task of a run includes decoding."""
-    return TASKS[task_of(record)].decodes
-
-
-def experiment_of(record: Record) -> Experiment:
-    """Return the experiment of a record, with default paths and without tracker.
-
-    Settings that are newer than the record have their defaults, which do not change results.
-    """
-    settings, start = record["settings"], record["settings"].get("start")
-    defaults = {"tracker": {"name": "none"}, "paths": {"runs": "runs", "data": "data"}}
-    given = {"start": {"given": f"{start['run']}@{start['epoch']}", **start}} if start else {}
-    return validate(Experiment, {**settings, **defaults, **given})
-
-
-def unprobed(experiment: Experiment, record: Record) -> bool:
-    """Return whether a finished run lacks the experiment's probes, which are not part of the id."""
-    recorded = record["settings"].get("probe")
-    return experiment.probe not in ("none", recorded) and recorded != "all"
-
-
-def lowest_loss(record: Record) -> float | None:
-    """Return the validation loss of the scored epoch, or the lowest one for a task without scores."""
-    test = record["bleu"]["test"]
-    if decoded(record) and test is None:
-        return None
-    losses = [row["valid_loss"] for row in record["epochs"] if test is None or row["epoch"] == test["epoch"]]
-    return min((loss for loss in losses if loss is not None), default=None)
-
-
-def accuracy(record: Record) -> float | None:
-    """Return the accuracy after the last epoch; None for tasks other than classification, or without epochs."""
-    return record["epochs"][-1].get("valid_accuracy") if record["epochs"] else None
+    def with_series(self, events: Sequence[Event]) -> "Record":
+        """Return the record with what tables and figures need of its events: ``started``, ``curve`` and ``probes``."""
+        started = next((event["time"] for event in events if "time" in event), None)
+        kept = {"started": started, "curve": series.curve(events), "probes": series.probes(events)}
+        return self.model_copy(update=kept)
 
 
 def record_of(experiment: Experiment, run_id: str, data: Mapping[str, Any], events: Sequence[Event]) -> Record:
@@ -161,15 +209,14 @@ def record_of(experiment: Experiment, run_id: str, data: Mapping[str, Any], even
     if not sessions or ended is None:
         raise LnReproError("the events lack the start or the end of training; give the same command again")
     results = results_of(events, bool(experiment.eval.average))
-    return {
+    return validate(Record, {
         "schema": SCHEMA,
         "id": run_id,
         "exp": experiment.exp,
-        "divergence": diverged
-        and {key: diverged[key] for key in ("update", "epoch", "rule", "reason", "last_finite_loss")},
+        "divergence": diverged and {key: diverged[key] for key in Divergence.model_fields},
         "axes": experiment.axes,
         **results,
-        "data": dict(data),
+        "data": data,
         "parameters": sessions[0]["parameters"],
         "train_seconds": round(seconds, 3),
         "tokens_per_s": round(results["target_tokens"] / seconds, 1) if seconds else None,
@@ -177,7 +224,7 @@ def record_of(experiment: Experiment, run_id: str, data: Mapping[str, Any], even
         "environment": provenance.environment(*sessions),
         "code": provenance.code_of([event.get("code", provenance.UNKNOWN) for event in sessions]),
         "settings": experiment.settings(),
-    }
+    })  # fmt: skip
 
 
 def results_of(events: Sequence[Event], average: bool) -> dict[str, Any]:
@@ -189,52 +236,48 @@ def results_of(events: Sequence[Event], average: bool) -> dict[str, Any]:
         "updates": ends.get("trained" if trained else "diverged"),
         "target_tokens": sum(event["tokens"] for event in events if event["kind"] == "train"),
         "epochs": epochs,
-        "bleu": _best_scores(events, epochs) | (_average_scores(events) if average else {}),
+        "bleu": _scores(events, epochs, average),
     }
 
 
-def _epochs(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Return a row for each epoch: validation losses in bits per token, accuracy for classification, BLEU or None."""
-    rows = {
-        event["epoch"]: {
-            "epoch": event["epoch"],
-            "update": event["update"],
-            "valid_loss": event["loss"],
-            "valid_nll_loss": event["nll_loss"],
+def _epochs(events: Sequence[Event]) -> list[Epoch]:
+    """Return the results of each epoch, with BLEU or None."""
+    epochs = {
+        event["epoch"]: Epoch(
+            epoch=event["epoch"],
+            update=event["update"],
+            valid_loss=event["loss"],
+            valid_nll_loss=event["nll_loss"],
             **({"valid_accuracy": event["accuracy"]} if "accuracy" in event else {}),
-            "valid_bleu": None,
-            "test_bleu": None,
-            "test_bleu_tokenised": None,
-        }
+            valid_bleu=None,
+            test_bleu=None,
+            test_bleu_tokenised=None,
+        )
         for event in events
         if event["kind"] == "valid"
     }
     for event in events:
         if event["kind"] == "bleu" and event["split"] != AVERAGE:
             suffix = "_tokenised" if event["flavour"] == "tokenised" else ""
-            rows[event["epoch"]][f"{event['split']}_bleu{suffix}"] = event["score"]
-    return list(rows.values())
+            setattr(epochs[event["epoch"]], f"{event['split']}_bleu{suffix}", event["score"])
+    return list(epochs.values())
 
 
-def _best_scores(events: Sequence[Event], epochs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the test scores of the epoch with the lowest validation loss."""
-    finite = [row for row in epochs if row["valid_loss"] is not None and row["test_bleu"] is not None]
-    if not finite:
-        return {"test": None, "test_tokenised": None}
-    best = min(finite, key=lambda row: row["valid_loss"])["epoch"]
-    scores = {
-        event["flavour"]: {"score": event["score"], "signature": event["signature"], "epoch": best}
-        for event in events
-        if event["kind"] == "bleu" and event["split"] == "test" and event["epoch"] == best
-    }
-    return {"test": scores["detokenised"], "test_tokenised": scores["tokenised"]}
+def _scores(events: Sequence[Event], epochs: Sequence[Epoch], average: bool) -> Scores:
+    """Return the test scores of the epoch with the lowest validation loss and, with ``average``, of averaged weights.
 
-
-def _average_scores(events: Sequence[Event]) -> dict[str, Any]:
-    """Return the test scores of the averaged weights; None if too few epochs were trained."""
-    scores = {
-        event["flavour"]: {key: event[key] for key in ("score", "signature", "epochs")}
-        for event in events
-        if event["kind"] == "bleu" and event["split"] == AVERAGE
-    }
-    return {AVERAGE: scores.get("detokenised"), f"{AVERAGE}_tokenised": scores.get("tokenised")}
+    Either is None if there are none: averaged weights need enough epochs.
+    """
+    losses = {row.epoch: row.valid_loss for row in epochs if row.valid_loss is not None and row.test_bleu is not None}
+    best = min(losses, key=losses.__getitem__, default=None)
+    bleus = [event for event in events if event["kind"] == "bleu"]
+    scored = {event["flavour"]: EpochScore(score=event["score"], signature=event["signature"], epoch=event["epoch"])
+              for event in bleus if event["split"] == "test" and event["epoch"] == best}  # fmt: skip
+    scores = Scores(test=scored.get("detokenised"), test_tokenised=scored.get("tokenised"))
+    if average:
+        averaged = {event["flavour"]: AverageScore(score=event["score"], signature=event["signature"],
+                                                   epochs=event["epochs"])
+                    for event in bleus if event["split"] == AVERAGE}  # fmt: skip
+        scores.test_average = averaged.get("detokenised")
+        scores.test_average_tokenised = averaged.get("tokenised")
+    return scores

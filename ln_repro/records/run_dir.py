@@ -14,8 +14,9 @@ from typing import Any
 
 from ln_repro.errors import UserError
 from ln_repro.experiment.settings import Experiment
+from ln_repro.experiment.validation import validate
 from ln_repro.records.events import Events
-from ln_repro.records.record import incomplete, renamed
+from ln_repro.records.record import Record
 from ln_repro.system.directory_lock import DirectoryLock, Holder, acquire, holder
 from ln_repro.system.files import read_json, warn, write_atomically
 
@@ -52,17 +53,19 @@ class RunFolder:
         return self.path / "hyps" / f"{split}.epoch{epoch}{'.tok' if tokenised else ''}.txt"
 
     @property
-    def record(self) -> dict[str, Any] | None:
+    def record(self) -> Record | None:
         """The record; None if the run is unfinished or the record is damaged."""
-        record = read_json(self.path / RECORD, dict)
-        if record is None and self.path.is_dir():
+        fields = read_json(self.path / RECORD, dict)
+        if fields is None and self.path.is_dir():
             os.listdir(self.path)  # noqa: PTH208 - refreshes the cache of a network file system
-            record = read_json(self.path / RECORD, dict)
-        record = record and renamed(record)
-        if record is not None and (problem := incomplete(record)):
-            warn(f"{self.path / RECORD} is ignored: {problem}")
+            fields = read_json(self.path / RECORD, dict)
+        if fields is None:
             return None
-        return record
+        try:
+            return validate(Record, fields)
+        except UserError as error:
+            warn(f"{self.path / RECORD} is ignored: {error}")
+            return None
 
     @property
     def experiment(self) -> dict[str, Any] | None:
@@ -101,7 +104,7 @@ class RunFolder:
     def state(self) -> str:
         """One of planned, running, interrupted, failed (also with a damaged record), finished and diverged."""
         if record := self.record:
-            return str(record["status"])
+            return record.status
         if not self.path.exists():
             return "planned"
         if self.holder:

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from pydantic import BaseModel
+
 from ln_repro.records.events import Event, rounded
 
 POINTS = 60
@@ -15,30 +17,47 @@ GRADIENTS = ("norm_of_mean", "mean_of_norms"), ("encoder.w2", "decoder.w2")
 """The kinds of gradient norms and the weights that a record keeps; its events have all."""
 
 
-def curve(events: Sequence[Event]) -> dict[str, list[Any]]:
+class TrainingCurve(BaseModel):
+    """Updates and training losses, None if not finite."""
+
+    update: list[int] = []
+    loss: list[float | None] = []
+
+
+class Probe(BaseModel):
+    """The values of a probe that are reported; None if one of them was not finite."""
+
+    name: str
+    update: int
+    batches: int
+    values: dict[str, Any] | None
+
+
+def curve(events: Sequence[Event]) -> TrainingCurve:
     """Return at most `POINTS` updates and their training losses, each the mean over equally many events, or None."""
     steps = [event for event in events if event["kind"] == "train"]
     size = max(1, -(-len(steps) // POINTS))
     groups = [steps[start : start + size] for start in range(0, len(steps), size)]
     losses = [[step["loss"] for step in group if step["loss"] is not None] for group in groups]
-    return {
-        "update": [group[-1]["update"] for group in groups],
-        "loss": [rounded(fmean(values), CURVE_DIGITS) if values else None for values in losses],
-    }
+    return TrainingCurve(
+        update=[group[-1]["update"] for group in groups],
+        loss=[rounded(fmean(values), CURVE_DIGITS) if values else None for values in losses],
+    )
 
 
-def probes(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Return the name, update, number of mini-batches and reported values of each probe.
+def probes(events: Sequence[Event]) -> list[Probe]:
+    """Return the probes of a run.
 
-    Of `collapse`, only probes after 0, 1, 2, 4, ..., 64, 256, 1024, ... updates and the last are kept. The values are
-    None if one of them was not finite.
+    Of `collapse`, only probes after 0, 1, 2, 4, ..., 64, 256, 1024, ... updates and the last are kept.
     """
     probed = [event for event in events if event["kind"] == "probe"]
     last = max((event["update"] for event in probed), default=0)
     collapses = {0, last, *(2**n for n in range(7)), *(4**n for n in range(last.bit_length()))}
     return [
-        {"name": event["name"], "update": event["update"], "batches": event["batches"],
-         "values": None if "null" in json.dumps(event["values"]) else _reported(event["name"], event["values"])}
+        Probe(
+            name=event["name"], update=event["update"], batches=event["batches"],
+            values=None if "null" in json.dumps(event["values"]) else _reported(event["name"], event["values"]),
+        )
         for event in probed
         if event["name"] != "collapse" or event["update"] in collapses
     ]  # fmt: skip

@@ -24,7 +24,7 @@ def row(run: RunFolder, planned: Mapping[str, Any] | None = None) -> Row:
     record = run.record if state in ("finished", "diverged") else None
     losses = [event for event in run.events.read() if event["kind"] == "train"]
     last = losses[-1] if losses else {"update": 0, "loss": None}
-    test = record["bleu"]["test"] if record else None
+    test = record.bleu.test if record else None
     return {
         "id": experiment.get("id"),
         "exp": experiment.get("exp"),
@@ -33,7 +33,7 @@ def row(run: RunFolder, planned: Mapping[str, Any] | None = None) -> Row:
         "state": state,
         "update": last["update"],
         "loss": last.get("loss"),
-        "bleu": test["score"] if test else None,
+        "bleu": test.score if test else None,
         "dir": str(run.path),
     }
 

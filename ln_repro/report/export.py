@@ -20,7 +20,6 @@ from ln_repro.claims.sensitivity import arm_sensitivity
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
 from ln_repro.claims.words import ends_words, spoken
 from ln_repro.records.archive import Run
-from ln_repro.records.record import decoded
 from ln_repro.report.arena import arena_table, by_rate
 from ln_repro.report.claims_table import claims_table, theory_table
 from ln_repro.report.lr50_table import cell, lr50_table
@@ -75,7 +74,7 @@ def all_tables(archive: Archive, rows: Sequence[Row], findings: Sequence[Mapping
             )
         },
         "runs": run_tables(
-            kept.records, {run.record["id"]: ", ".join(own_settings(run.experiment, archive.arms)) for run in kept.runs}
+            kept.records, {run.record.id: ", ".join(own_settings(run.experiment, archive.arms)) for run in kept.runs}
         ),
         "theory": {"theory": findings_table(findings)},
     }
@@ -117,7 +116,7 @@ def rates_table(evidence: Evidence) -> Table:
     rows, seen = [], set()
     for arm in sorted(evidence.rates if _scored(evidence) else ()):
         curve = evidence.curve(arm)
-        ids = tuple(run.record["id"] for runs in curve.values() for run in runs)
+        ids = tuple(run.record.id for runs in curve.values() for run in runs)
         if len(curve) < 2 or ids in seen:
             continue  # the same curve as that of an arm which differs only in its peak rate
         seen.add(ids)
@@ -177,7 +176,7 @@ def findings_table(findings: Sequence[Mapping[str, Any]]) -> Table:
 
 def _scored(evidence: Evidence) -> bool:
     """Return whether any run of the setting was decoded and scored."""
-    return any(decoded(run.record) for arm in evidence.rates.values() for runs in arm.values() for run in runs.values())
+    return any(run.record.decodes for arm in evidence.rates.values() for runs in arm.values() for run in runs.values())
 
 
 def _mean(values: Sequence[float], scale: Scale = NOT_NEGATIVE, mixed: bool = False) -> str:

@@ -29,7 +29,7 @@ def draw_rates(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
                 and any(len(evidence[name].curve(arm)) > 1 for arm in ARMS)]  # fmt: skip
     if not settings:
         return []
-    runs = {run.record["id"]: [run.bleu, run.nll, evidence[name].best(run), evidence[name].entropies]
+    runs = {run.record.id: [run.bleu, run.nll, evidence[name].best(run), evidence[name].entropies]
             for name in settings for arm in ARMS
             for of_rate in evidence[name].curve(arm).values() for run in of_rate}  # fmt: skip
     return draw_once(out / NAME, runs, [runs, TRAINS, FAILS], partial(_draw, evidence, settings))

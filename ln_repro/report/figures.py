@@ -13,7 +13,7 @@ from ln_repro.claims.intervals import Interval, mean_interval
 from ln_repro.claims.words import named
 from ln_repro.experiment.name import ArmName
 from ln_repro.paper.figures import FIGURES, Figure, Panel, Quantity, Reading
-from ln_repro.records.record import Record, accuracy
+from ln_repro.records.record import Record
 from ln_repro.report.figure_rates import SETTINGS, draw_rates
 from ln_repro.report.plotting import COLOURS, GREY, draw_once, legend_below, place, tidy
 from ln_repro.report.theory_figures import draw as draw_theory
@@ -79,9 +79,9 @@ def draw_runs(evidence: Mapping[str, Evidence], folder: Path) -> tuple[list[Path
                 left_out.append(f"{corpus}/{name}: its main arm, {figure.about}, has not been run")
                 continue
             records = [record for arm in run for record in arms[arm]]
-            data = [[record["epochs"], record["status"]] for record in records]
+            data = [[[row.model_dump() for row in record.epochs], record.status] for record in records]
             draw = partial(draw_figure, figure.title, rows, corpus, arms)
-            paths += draw_once(folder / corpus / name, [record["id"] for record in records], data, draw)
+            paths += draw_once(folder / corpus / name, [record.id for record in records], data, draw)
     return paths, left_out
 
 
@@ -129,8 +129,8 @@ def draw_figure(title: str, rows: Sequence[Sequence[Panel]], corpus: str, arms: 
 def signature(rows: Sequence[Sequence[Panel]], arms: Arms) -> str:
     """Return the distinct signatures of the BLEU scores in the panels."""
     shown = (arm for row in rows for panel in row if panel.quantity == "bleu" for arm in panel.arms)
-    scores = [record["bleu"].get("test_tokenised") for arm in shown for record in arms.get(arm, ())]
-    return "\n".join(sorted({f"BLEU: {score['signature']}" for score in scores if score}))
+    scores = [record.bleu.test_tokenised for arm in shown for record in arms.get(arm, ())]
+    return "\n".join(sorted({f"BLEU: {score.signature}" for score in scores if score}))
 
 
 def draw_panel(axis: Any, panel: Panel, corpus: str, arms: Arms) -> set[int]:
@@ -143,7 +143,7 @@ def draw_panel(axis: Any, panel: Panel, corpus: str, arms: Arms) -> set[int]:
             seeds.add(line.seeds)
             if corpus == OF_THE_PAPER == panel.corpus:
                 draw_readings(axis, panel.readings.get(arm, ()), look)
-    rates = sorted({record["settings"]["lr"] for arm in panel.arms for record in arms.get(arm, ())})
+    rates = sorted({record.experiment.lr for arm in panel.arms for record in arms.get(arm, ())})
     shown = f", rate{'s' * (len(rates) > 1)} {' and '.join(f'{rate:g}' for rate in rates)}"
     axis.set_title(panel.title + shown * bool(panel.title and 0 < len(rates) < 3), fontsize="medium")
     tidy(axis)
@@ -168,19 +168,17 @@ def curve(records: Sequence[Record], quantity: Quantity) -> Curve | None:
     return Curve(
         means={x: fmean(seeds) for x, seeds in values.items()},
         intervals={x: (max(low, 0), min(high, most)) for x, (low, high) in intervals.items()},
-        ends=[
-            [*run.items()][-1] for one, run in zip(records, runs, strict=True) if one["status"] == "diverged" and run
-        ],
-        seeds=len({record["axes"]["seed"] for record in records}),
+        ends=[[*run.items()][-1] for one, run in zip(records, runs, strict=True) if one.status == "diverged" and run],
+        seeds=len({record.axes.seed for record in records}),
     )
 
 
 def points(record: Record, quantity: Quantity) -> dict[int, float]:
     """Return the finite values of a run by epoch or, for accuracy, its value in per cent by updates of pre-training."""
     if quantity == "accuracy":
-        start, share = record["settings"].get("start"), accuracy(record)
-        return {} if start is None or share is None else {start["update"]: 100 * share}
-    values = {row["epoch"]: row.get(FIELDS[quantity]) for row in record["epochs"]}
+        start, share = record.experiment.start, record.accuracy
+        return {} if start is None or start.update is None or share is None else {start.update: 100 * share}
+    values = {row.epoch: getattr(row, FIELDS[quantity]) for row in record.epochs}
     return {epoch: value for epoch, value in values.items() if value is not None}
 
 

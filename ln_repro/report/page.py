@@ -11,7 +11,6 @@ from ln_repro.claims.evidence import interventions
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
 from ln_repro.claims.words import corpus_order, ends_words, named
 from ln_repro.records.archive import Run
-from ln_repro.records.record import corpus_of, decoded, lowest_loss, task_of
 from ln_repro.records.series import POINTS
 from ln_repro.report.reproduction import arm_of
 from ln_repro.report.tables import Table, signatures
@@ -157,8 +156,8 @@ def arms_of(runs: Sequence[Run]) -> list[Arm]:
     """Return the runs grouped into arms, whose runs differ only in the seed."""
     groups: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
-        axes = {key: value for key, value in run.record["axes"].items() if key not in ("seed", "task")}
-        groups.setdefault((run.record["exp"], str(axes), arm_of(run)), []).append(run)
+        axes = run.record.axes.model_dump(exclude={"seed", "task"})
+        groups.setdefault((run.record.exp, str(axes), arm_of(run)), []).append(run)
     arms = [_arm(members) for members in groups.values()]
     return sorted(arms, key=lambda arm: (corpus_order(arm["data"]), -arm["bleu_mean"], arm["exp"], arm["lr"] or 0))
 
@@ -166,33 +165,33 @@ def arms_of(runs: Sequence[Run]) -> list[Arm]:
 def _arm(runs: Sequence[Run]) -> Arm:
     """Return an arm with its axes as text and its scores over seeds."""
     members = [run.record for run in runs]
-    axes = members[0]["axes"]
-    losses = [loss for record in members if (loss := lowest_loss(record)) is not None]
-    translates = decoded(members[0])
+    axes = members[0].axes
+    losses = [loss for record in members if (loss := record.lowest_loss) is not None]
+    translates = members[0].decodes
     bleus = [run.bleu for run in runs] if translates else []
-    warmup = axes["warmup_updates"]
+    warmup = axes.warmup_updates
     schedule = [f"warm-up over {warmup} updates" if warmup else "no warm-up"]
-    if not warmup or axes["decay"] != "inverse_sqrt":
-        schedule.append(axes["decay"].replace("_", " "))
+    if not warmup or axes.decay != "inverse_sqrt":
+        schedule.append(axes.decay.replace("_", " "))
     given = runs[0].experiment
     other = [f"init={given.init}"] if given.init != "xavier_legacy" else []
     layers = given.model.layers
     other += [f"{layers}+{layers} layers" if translates else f"{layers} layers"] if layers != 6 else []
     return {
-        "exp": members[0]["exp"],
-        "data": corpus_of(members[0]) if translates else f"{axes['data']}, {task_of(members[0])}",
-        "norm": axes["norm"],
-        "optimizer": axes.get("optimizer", "adam"),
+        "exp": members[0].exp,
+        "data": members[0].corpus if translates else f"{axes.data}, {axes.task}",
+        "norm": axes.norm,
+        "optimizer": axes.optimizer,
         "warm": warmup > 0,
         "schedule": ", ".join([*schedule, *other, *interventions(given)]),
-        "decay": axes["decay"],
-        "lr": axes.get("lr"),
-        "ids": [record["id"] for record in members],
-        "seeds": [record["axes"]["seed"] for record in members],
+        "decay": axes.decay,
+        "lr": axes.lr,
+        "ids": [record.id for record in members],
+        "seeds": [record.axes.seed for record in members],
         "loss": _spread(losses, 2),
         "bleu": _spread(bleus, 1),
         "bleu_mean": fmean(bleus) if bleus else -1.0,
-        "diverged": sum(record["status"] == "diverged" for record in members),
+        "diverged": sum(record.status == "diverged" for record in members),
     }
 
 
@@ -210,16 +209,16 @@ def chart_data(runs: Sequence[Run], arms: Sequence[Arm]) -> dict[str, Any]:
     grids: list[list[int]] = []
     shown = {}
     for run in runs:
-        record, thinned = run.record, run.record.get("curve") or {"update": [], "loss": []}
-        updates, losses = thinned["update"], [_rounded(loss) for loss in thinned["loss"]]
+        record, thinned = run.record, run.record.curve
+        updates, losses = thinned.update, [_rounded(loss) for loss in thinned.loss]
         if updates not in grids:
             grids.append(updates)
-        shown[record["id"]] = {
-            "arm": arm_of[record["id"]],
-            "seed": record["axes"]["seed"],
-            "epoch": [row["epoch"] for row in record["epochs"]],
-            "loss": [_rounded(row["valid_loss"]) for row in record["epochs"]],
-            "bleu": [_rounded(row.get("test_bleu_tokenised")) for row in record["epochs"]],
+        shown[record.id] = {
+            "arm": arm_of[record.id],
+            "seed": record.axes.seed,
+            "epoch": [row.epoch for row in record.epochs],
+            "loss": [_rounded(row.valid_loss) for row in record.epochs],
+            "bleu": [_rounded(row.test_bleu_tokenised) for row in record.epochs],
             "grid": grids.index(updates),
             "train": losses,
         }

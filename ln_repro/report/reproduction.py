@@ -11,7 +11,7 @@ from ln_repro.errors import UserError
 from ln_repro.experiment.compose import flat, named
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.records.archive import Run
-from ln_repro.records.record import Record, decoded, experiment_of
+from ln_repro.records.record import Record
 from ln_repro.report.tables import Table
 
 EQUAL, ROUNDING, SAME, DIFFERENT = "equal bit for bit", "equal within rounding", "same verdict", "different"
@@ -44,20 +44,20 @@ class Comparison:
 
 def differences(record: Record, ours: Record) -> list[str]:
     """Return a message for each difference in code, corpus, environment and settings."""
-    lines, commit = [], record["code"]["git"]
-    if record["code"] != ours["code"] or ours["code"]["dirty"]:
-        then, now = (f"{(code['git'] or code['version'])[:10]}{', changed,' * bool(code['dirty'])}"
-                     for code in (record["code"], ours["code"]))  # fmt: skip
+    lines, commit = [], record.code.git
+    if record.code != ours.code or ours.code.dirty:
+        then, now = (f"{(code.git or code.version)[:10]}{', changed,' * bool(code.dirty)}"
+                     for code in (record.code, ours.code))  # fmt: skip
         lines.append(f"code: {then} then, {now} now")
-        if commit and commit != ours["code"]["git"]:
+        if commit and commit != ours.code.git:
             there = f"../ln-repro-{commit[:10]}"
             lines.append(f"  to run that code: git worktree add {there} {commit[:10]}")
-            one = experiment_of(record)
+            one = record.experiment
             if (arm := named(one.exp)) and arm.arm_key() == one.arm_key():  # otherwise, more settings would be needed
                 own = [f"lr={one.lr:g}", f"init={one.init}", f"model.layers={one.model.layers}", *interventions(one)]
                 lines.append(f"  PYTHONPATH={there} ln-repro run exp={one.exp} seed={one.seed} {' '.join(own)}")
     for name, part in (("corpus", "data"), ("environment", "environment"), ("setting", "settings")):
-        before, after = flat(record[part]), flat(ours[part])
+        before, after = flat(record.plain()[part]), flat(ours.plain()[part])
         known = after.keys() if part == "environment" else after.keys() & before.keys() - NOT_COMPARED
         lines += [f"{name}: {key} {before.get(key, 'not recorded')} then, {value} now"
                   for key, value in after.items() if key in known and before.get(key) != value]  # fmt: skip
@@ -66,16 +66,16 @@ def differences(record: Record, ours: Record) -> list[str]:
 
 def arm_of(run: Run) -> tuple[Any, ...]:
     """Return a key that is the same for all records of an arm: all settings except the seed, and the corpus."""
-    start = (run.record["settings"].get("start") or {}).get("exp")
-    return Arm.of(run.experiment), *interventions(run.experiment), start, run.record["data"]["fingerprint"]
+    start = run.experiment.start and run.experiment.start.exp
+    return Arm.of(run.experiment), *interventions(run.experiment), start, run.record.data.fingerprint
 
 
 def series(run: Run) -> Series:
     """Return a run's training losses, then the results of its epochs; None for numbers that are not finite."""
     values: Series = {(LOSS, one["epoch"], one["update"]): one["loss"] for one in run.events if one["kind"] == "train"}
     for kind, name in COLUMNS.items():
-        rows = run.record["epochs"] if kind != BLEU or decoded(run.record) else []
-        values |= {(kind, row["epoch"], row["update"]): row[name] for row in rows if name in row}
+        rows = run.record.epochs if kind != BLEU or run.record.decodes else []
+        values |= {(kind, row.epoch, row.update): getattr(row, name) for row in rows if name in row.model_fields_set}
     return values
 
 
@@ -86,20 +86,20 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
     """
     then, now = series(theirs), series(ours)
     shared = [key for key in then if key in now]
-    before, after = (run.record["settings"]["train"] for run in (theirs, ours))
-    shortened = any(before[key] != after[key] for key in ("max_epoch", "max_update"))
-    cut = shortened or theirs.record["updates"] < ours.record["updates"]  # one was stopped early
-    diverged = [_diverged(run, ours.record["updates"] if cut else math.inf) for run in (theirs, ours)]
+    before, after = (run.experiment.train for run in (theirs, ours))
+    shortened = any(getattr(before, key) != getattr(after, key) for key in ("max_epoch", "max_update"))
+    cut = shortened or theirs.record.updates < ours.record.updates  # one was stopped early
+    diverged = [_diverged(run, ours.record.updates if cut else math.inf) for run in (theirs, ours)]
     if then and now and not shared:
         first_update = min(update for *_, update in then)
-        raise UserError(f"{theirs.record['id']}: nothing to compare; the new run needs at least {first_update} updates")
+        raise UserError(f"{theirs.record.id}: nothing to compare; the new run needs at least {first_update} updates")
     begins, first = "the record has no training losses", math.inf
     if key := next((key for key in shared if key[0] == LOSS), None):
         first = _apart(then[key], now[key])
         begins = f"the first losses differ by {first:.1e}, relative to the record's"
         begins += f" (rounding: up to {HALF_THE_DIGITS:.1e})"
     alike = ROUNDING if first <= HALF_THE_DIGITS else SAME
-    arm = {run.record["axes"]["seed"]: run for run in (*kept, theirs) if arm_of(run) == arm_of(theirs)}
+    arm = {run.record.axes.seed: run for run in (*kept, theirs) if arm_of(run) == arm_of(theirs)}
     last = {key[0]: key for key in shared if then[key] is not None}
     ends = [key for kind, key in last.items() if kind != LOSS] or list(last.values())
     intervals = {} if any(diverged) else {key: _expected(key, then[key], arm.values(), len(ends)) for key in ends}
@@ -125,8 +125,8 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
 
 def _diverged(run: Run, until: float) -> int | None:
     """Return the update after which a run's numbers were not finite, if it is not after ``until``; otherwise None."""
-    event = run.record["divergence"]
-    return event["update"] if event and event["rule"] == NOT_FINITE and event["update"] <= until else None
+    event = run.record.divergence
+    return event.update if event and event.rule == NOT_FINITE and event.update <= until else None
 
 
 def _finite(value: float | None) -> float:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ln_repro.records.record import AVERAGE, Record, accuracy, corpus_of, decoded, lowest_loss, task_of
+from ln_repro.records.record import AVERAGE, Record, Score
 
 Table = dict[str, Any]
 """``columns`` (names), ``rows`` (cells) and optionally ``notes`` (lines below the table: signatures of its scores)."""
@@ -26,8 +26,8 @@ def run_tables(records: Sequence[Record], own: Mapping[str, str]) -> dict[str, T
     """Return one table of runs for each corpus and task; ``own`` are the settings of their own, by id."""
     groups: dict[str, list[Record]] = {}
     for record in records:
-        task = "" if decoded(record) else f"-{task_of(record)}"
-        groups.setdefault(f"runs-{corpus_of(record)}{task}", []).append(record)
+        task = "" if record.decodes else f"-{record.axes.task}"
+        groups.setdefault(f"runs-{record.corpus}{task}", []).append(record)
     return {name: runs_table(groups[name], own) for name in sorted(groups)}
 
 
@@ -38,10 +38,10 @@ def runs_table(records: Sequence[Record], own: Mapping[str, str]) -> Table:
     """
     rows = [
         {
-            "exp": record["exp"], "overrides": own.get(record["id"]) or None, "seed": record["axes"]["seed"],
-            "valid loss": _rounded(lowest_loss(record), 3), "accuracy": _rounded(accuracy(record), 4),
-            **{name: _rounded((record["bleu"].get(key) or {}).get("score"), 2) for key, name in SCORES.items()},
-            **_other_epochs(record), "status": record["status"], "id": record["id"],
+            "exp": record.exp, "overrides": own.get(record.id) or None, "seed": record.axes.seed,
+            "valid loss": _rounded(record.lowest_loss, 3), "accuracy": _rounded(record.accuracy, 4),
+            **{name: _rounded(score.score if score else None, 2) for name, score in _scores(record).items()},
+            **_other_epochs(record), "status": record.status, "id": record.id,
         }
         for record in records
     ]  # fmt: skip
@@ -50,17 +50,21 @@ def runs_table(records: Sequence[Record], own: Mapping[str, str]) -> Table:
     return {"columns": columns, "rows": [[row[name] for name in columns] for row in rows], "notes": notes}
 
 
+def _scores(record: Record) -> dict[str, Score | None]:
+    return {name: getattr(record.bleu, key) for key, name in SCORES.items()}
+
+
 def _other_epochs(record: Record) -> dict[str, str | None]:
     """Return the scores on tokens after the last epoch, and the highest of all epochs."""
-    scores = [row["test_bleu_tokenised"] for row in record["epochs"] if row.get("test_bleu_tokenised") is not None]
+    scores = [row.test_bleu_tokenised for row in record.epochs if row.test_bleu_tokenised is not None]
     return {"last": _rounded(scores[-1] if scores else None, 2), "max": _rounded(max(scores, default=None), 2)}
 
 
 def signatures(records: Sequence[Record]) -> list[str]:
     """Return the distinct sacreBLEU signatures of the records' scores."""
     notes = []
-    for key, name in SCORES.items():
-        distinct = {record["bleu"][key]["signature"] for record in records if record["bleu"].get(key)}
+    for name in SCORES.values():
+        distinct = {score.signature for record in records if (score := _scores(record)[name])}
         notes += [f"{name}: {signature}" for signature in sorted(distinct)]
     return notes
 

@@ -5,7 +5,7 @@ from typing import Any
 from ln_repro.errors import UserError
 from ln_repro.experiment.compose import compose, experiments
 from ln_repro.experiment.settings import build
-from ln_repro.records.record import experiment_of
+from ln_repro.records.record import Record
 from ln_repro.system.paths import expanded
 
 FREE = (
@@ -18,17 +18,17 @@ FOLDER = "reproduced"
 """Subfolder of `paths.runs`, which may also contain the original run."""
 
 
-def again(record: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
+def again(record: Record, overrides: list[str]) -> dict[str, Any]:
     """Return the settings of a record, with the paths and limits that the command line gives."""
     keys = [override.partition("=")[0] for override in overrides]
     if fixed := [key for key in keys if not {key, key.partition(".")[0]} & {*FREE, *CUTS}]:
         raise UserError(f"reproduce: {', '.join(fixed)}: fixed by the record; only {', '.join((*FREE, *CUTS))} are not")
-    settings = experiment_of(record).model_dump(mode="json")
-    overrides = with_checked_scheme(settings, record["id"], overrides)
+    settings = record.experiment.model_dump(mode="json")
+    overrides = with_checked_scheme(settings, record.id, overrides)
     tracker = [] if "tracker" in keys else ["tracker=none"]  # the original run may be tracked under the same id
     given = compose([f"exp={next(iter(experiments()))}", *tracker, *overrides])
     settings["stop_on_divergence"] = False  # the rule may have changed since; repeat the same number of updates
-    if record["environment"]["device"] == "cpu":
+    if record.environment["device"] == "cpu":
         settings["train"]["device"] = "cpu"
     settings |= {key: given[key] for key in ("tracker", "paths", *({"start", "rerun"} & {*keys}))}
     for section, name in (key.split(".") for key in keys if key.startswith(("data.", "train."))):
@@ -40,7 +40,7 @@ def again(record: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
     for key in cuts:
         name = key.partition(".")[2]
         length = getattr(experiment.train, name)
-        whole = record["updates"] if name == "max_update" else len(record["epochs"])
+        whole = record.updates if name == "max_update" else len(record.epochs)
         if length is None or length > whole:
             raise UserError(f"{key}: can only cut the run short, to {whole} at most")
         if settings["schedule"]["decay"] == "linear":

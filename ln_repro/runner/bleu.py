@@ -99,10 +99,10 @@ def translations(record: Record, text: bytes | None) -> tuple[list[str], list[st
     Raises:
         LnReproError: the hypotheses are damaged.
     """
-    data = record["data"]
-    short = f"{data['name']}-{data['fingerprint'].removeprefix('sha256:')[:12]}"
-    corpus = opened(data_folder() / "prepared" / short, data["fingerprint"])
-    if not (corpus and record["bleu"]["test"] and text is not None):
+    data = record.data
+    short = f"{data.name}-{data.fingerprint.removeprefix('sha256:')[:12]}"
+    corpus = opened(data_folder() / "prepared" / short, data.fingerprint)
+    if not (corpus and record.bleu.test and text is not None):
         return None
     try:
         found, references = text.decode("utf-8").split("\n")[:-1], corpus.references("test")

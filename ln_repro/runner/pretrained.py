@@ -5,7 +5,7 @@ from pathlib import Path
 from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
 from ln_repro.errors import UserError
 from ln_repro.experiment.settings import Experiment
-from ln_repro.records.record import Record, task_of
+from ln_repro.records.record import Record
 from ln_repro.records.run_dir import RunFolder, find_run
 from ln_repro.system.files import sha256
 from ln_repro.system.paths import expanded
@@ -29,8 +29,8 @@ def with_pretrained(experiment: Experiment) -> Experiment:
     path = (folder.checkpoints / weights.file).absolute()
     if not path.is_file() or sha256(path) != weights.sha256:
         raise UserError(f"start: {path} is missing or does not match its checksum; give another epoch")
-    fingerprint, text = record["data"]["fingerprint"], record["settings"]["data"]
-    resolved = {"path": path, "sha256": weights.sha256, "run": record["id"], "exp": record["exp"], "data": fingerprint,
+    fingerprint, text = record.data.fingerprint, record.settings["data"]
+    resolved = {"path": path, "sha256": weights.sha256, "run": record.id, "exp": record.exp, "data": fingerprint,
                 "epoch": weights.epoch, "update": weights.update}  # fmt: skip
     prepared = {"vocabulary": fingerprint, "lowercase": text["lowercase"], "bpe_merges": text["bpe_merges"]}
     return experiment.model_copy(
@@ -61,9 +61,9 @@ def _named(given: str, runs: Path) -> tuple[RunFolder, Checkpoint]:
 
 def _incompatibility(experiment: Experiment, record: Record) -> str | None:
     """Return why the experiment cannot start from the weights of a run, or None."""
-    name, settings = record["exp"], record["settings"]
-    if task_of(record) != "masked_lm":
-        return f"{name} is a run of task={task_of(record)}; {HOW}"
+    name, settings = record.exp, record.settings
+    if record.axes.task != "masked_lm":
+        return f"{name} is a run of task={record.axes.task}; {HOW}"
     theirs = {"norm": settings["norm"]} | {f"model.{key}": settings["model"][key] for key in SAME}
     ours = {"norm": experiment.norm} | {f"model.{key}": getattr(experiment.model, key) for key in SAME}
     for key, value in theirs.items():
@@ -71,6 +71,6 @@ def _incompatibility(experiment: Experiment, record: Record) -> str | None:
             return f"{name} has {key}={value}, this run has {ours[key]}; they must be equal"
     if (experiment.norm_file and experiment.norm_file.text) != (settings.get("norm_file") or {}).get("text"):
         return f"{name} was trained with a different norm.file; they must be equal"
-    if experiment.data.vocabulary not in (None, record["data"]["fingerprint"]):
+    if experiment.data.vocabulary not in (None, record.data.fingerprint):
         return f"{name} has a vocabulary different from data.vocabulary; leave that setting out"
     return None

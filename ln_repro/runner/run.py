@@ -17,7 +17,7 @@ from ln_repro.engine.decoder import Decoder
 from ln_repro.engine.inputs import SCHEME_FILE, Inputs
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.settings import Experiment
-from ln_repro.records.record import AVERAGE, Record, record_of, unprobed
+from ln_repro.records.record import AVERAGE, Record, record_of
 from ln_repro.records.run_dir import SAMPLES, RunFolder, write_json
 from ln_repro.runner import bleu
 from ln_repro.runner.pretrained import with_pretrained
@@ -71,7 +71,7 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
             with folder.lock():
                 say(f"the previous run was renamed to {folder.set_aside()}")
         if folder.record is not None:
-            lacking = f", but without probe={experiment.probe}" if unprobed(experiment, folder.record) else ""
+            lacking = f", but without probe={experiment.probe}" if folder.record.lacks_probes(experiment) else ""
             say(f"this experiment is already finished{lacking} (rerun=true runs it again)")
             if rank.size > 1:
                 process.release_ranks(folder.log)
@@ -80,7 +80,7 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
             if folder.record is None:
                 folder.begin(say)
                 try:
-                    Run(experiment, corpus, folder, run_id, lock, say).execute()
+                    Session(experiment, corpus, folder, run_id, lock, say).execute()
                 except Exception as error:
                     if not (isinstance(error, Interrupted) or lock.taken_over):  # then it is another process's run
                         folder.fail(str(error))
@@ -91,7 +91,7 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
 
 
 @dataclass
-class Run:
+class Session:
     """A run of an experiment in a directory that this process has locked."""
 
     experiment: Experiment
@@ -125,7 +125,7 @@ class Run:
             record = record_of(self.experiment, self.id, self._facts(), self.events.read())
             if samples := self._samples(record):
                 write_atomically(self.folder.path / SAMPLES, json.dumps(samples, ensure_ascii=False))
-            write_json(self.folder.path / "record.json", record)
+            write_json(self.folder.path / "record.json", record.plain())
 
     def _not_mirrored(self, reason: str) -> None:
         self.say(f"wandb: not mirrored: {reason} (the run continues; `ln-repro sync` uploads it later)")
@@ -273,10 +273,10 @@ class Run:
 
     def _samples(self, record: Record) -> list[tuple[str, str, str]]:
         """Return a few test sentences: source, reference, and the hypothesis of the scored epoch."""
-        best = record["bleu"]["test"]
+        best = record.bleu.test
         if best is None:
             return []
-        hypotheses = stored_lines(self.folder.hypotheses("test", best["epoch"]))
+        hypotheses = stored_lines(self.folder.hypotheses("test", best.epoch))
         rows = zip(self.corpus.sources("test"), self.corpus.references("test"), hypotheses, strict=True)
         return list(rows)[:SAMPLED]
 

@@ -8,7 +8,6 @@ from functools import cached_property
 from ln_repro.corpus.prepare import fingerprint, prepare
 from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.settings import Experiment
-from ln_repro.records.record import unprobed
 from ln_repro.records.run_dir import RunFolder
 from ln_repro.records.status import aligned
 from ln_repro.sweep.grid import GridRun
@@ -62,7 +61,7 @@ class PlannedRun:
     def unprobed(self) -> bool:
         """Whether the run has a record without the requested probes; only `rerun=true` adds them."""
         record = self.folder.record
-        return record is not None and unprobed(self.experiment, record)
+        return record is not None and record.lacks_probes(self.experiment)
 
     def row(self, queue: Mapping[str, str], flags: Sequence[str] = ()) -> tuple[str, ...]:
         """Return a row of the table; ``queue`` has the states of queued runs by name. Padding counts as tokens."""

@@ -11,7 +11,7 @@ from ln_repro.experiment.named import registered
 from ln_repro.experiment.settings import Experiment
 from ln_repro.experiment.tasks import LABELLED
 from ln_repro.records.archive import Run
-from tests.examples import SIGNATURE, experiment, record, with_events
+from tests.examples import SIGNATURE, diverged, experiment, recorded, with_events
 
 EPOCHS, RATE = 15, 1e-3
 NOISE = (-0.02, -0.01, 0.0, 0.01, 0.02)
@@ -72,9 +72,10 @@ def made(
     events = [{"kind": "probe", "name": "gradients", "update": at, "batches": 100,
                "values": {kind: {"decoder.w2": norms} for kind in ("norm_of_mean", "mean_of_norms")}}
               for at, norms in (probes or {}).items()]  # fmt: skip
-    return with_events(record(
+    return with_events(recorded(
         exp=exp, id=f"{exp}-{seed}-{settings.lr:g}-{settings.model.layers}", status="diverged" if rule else "finished",
-        divergence={"rule": rule} if rule else None, axes=settings.axes | own | {"seed": seed}, epochs=epochs,
+        divergence=diverged()["divergence"] | {"rule": rule} if rule else None,
+        axes=settings.axes | own | {"seed": seed}, epochs=epochs,
         updates=100 * length, bleu={"test": score, "test_tokenised": score},
         data={"name": exp.partition("_")[0], "fingerprint": FINGERPRINT},
         settings={**settings.settings(), "seed": seed},

@@ -74,10 +74,10 @@ def tuned(
     weights = {"given": "RUN@1", "run": source, "exp": f"bert_{begun or FINE_TUNED_FROM[arm.partition('_')[0]]}",
                "update": start, "epoch": 1, "sha256": str(start)}  # fmt: skip
     run = made(f"{setting}_{arm}", seed, data__vocabulary="sha256:0", data__bpe_merges=5, start=Start(**weights))
-    run.record["id"] += f"-{start}"
-    for row in run.record["epochs"]:
-        row["valid_accuracy"] = 0.1  # what an early epoch had does not count
-    run.record["epochs"][-1]["valid_accuracy"] = accuracy
+    run.record.id += f"-{start}"
+    for row in run.record.epochs:
+        row.valid_accuracy = 0.1  # what an early epoch had does not count
+    run.record.epochs[-1].valid_accuracy = accuracy
     return run
 
 
@@ -128,7 +128,7 @@ def test_only_equally_long_pre_training_is_compared() -> None:
     apart = [tuned(PRE, seed, 100, 0.9) for seed in SIX] + [tuned(POST, seed, 200, 0.1) for seed in SIX]
     found = judged(apart)
     assert found.verdict == "inconclusive" and "with the same seeds and checkpoints" in (found.needs or "")
-    without = [run for run in runs if (run.seed, run.record["id"][-3:]) != (6, "200")]
+    without = [run for run in runs if (run.seed, run.record.id[-3:]) != (6, "200")]
     assert (judged(without).verdict, judged(without).needs) == ("inconclusive", "1 seeds")
     noisy = judged(runs_of({100: 0.003, 200: 0.003, 300: 0.003}, noise=0.02))
     assert noisy.needs and noisy.needs.startswith("about ")
@@ -158,5 +158,5 @@ def test_the_settings_of_the_pre_training_decide_and_not_its_name() -> None:
     assert judged([*pres, *posts]).verdict == "not-run"
     for times, verdict in ((2, "reproduced"), (3, "not-run")):  # FINE_TUNED_FROM has twice the rate
         pretrained = made("bert_preln_nowarm_linear", lr=times * RATE)
-        pretrained.record["id"] = "0123456789"
+        pretrained.record.id = "0123456789"
         assert judged([*pres, *posts, pretrained]).verdict == verdict

@@ -195,7 +195,7 @@ def test_every_rule_can_be_judged_when_a_run_of_any_arm_diverged(id: str, kept: 
         for setting in (CLAIMS[id].setting, "toy"):
             arms = {name: PAPER.get(name, {}) for name in KNOWN & {*arms_of_rules()}}
             ended = made(f"{setting}_{arm}", 3, 0.0, losses=[4.0] * kept + [None], rule="not_finite")
-            runs = [run for run in made_runs(setting, arms) if run.record["id"] != ended.record["id"]]
+            runs = [run for run in made_runs(setting, arms) if run.record.id != ended.record.id]
             found = row(id, [*runs, ended])
             results = found.others if setting == "toy" else [found.own]
             assert "not-run" not in {result.verdict for result in results}
@@ -206,7 +206,7 @@ def test_two_infinite_losses_decide_nothing() -> None:
     lost = [made(f"toy_{arm}", 3, losses=[None], rule="not_finite") for arm in arms]
     rule = CLAIMS["MT-2"].others
     runs = made_runs("toy", {arm: {} for arm in (rule.arms if rule else ())})
-    runs = [run for run in runs if run.record["id"] not in {run.record["id"] for run in lost}]
+    runs = [run for run in runs if run.record.id not in {run.record.id for run in lost}]
     (other,) = row("MT-2", [*runs, *lost]).others
     assert (other.verdict, other.needs, other.note) == ("inconclusive", None, "infinite losses")
 
@@ -269,5 +269,5 @@ def test_the_sweep_that_a_claim_suggests_has_the_arms_that_it_compares(claim: Cl
 def test_a_rule_says_how_many_of_its_records_are_older() -> None:
     runs = made_runs("iwslt", of_paper("MT-2"))
     for run, time in zip(runs, ("2026-11-21T14:29:59Z", "2026-11-21T14:30:01Z"), strict=False):
-        run.record["started"] = time
+        run.record.started = time
     assert row("MT-2", runs).own.older == 1

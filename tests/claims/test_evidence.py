@@ -14,6 +14,7 @@ from ln_repro.claims.judge import claim_rows, evidence_of
 from ln_repro.experiment.compose import compose
 from ln_repro.experiment.settings import build
 from ln_repro.records.archive import Run
+from ln_repro.records.record import Corpus
 from ln_repro.report.tables import run_tables
 from tests.claims.made import EPOCHS, RATE, gathered, held, made, made_experiment, made_runs, named, on_rates
 from tests.examples import record, store
@@ -24,7 +25,7 @@ AXES = build(compose(["exp=toy_preln_nowarm", "precision=fp32"])).axes
 
 def ids(found: Evidence) -> set[str]:
     """Return the records that are evidence for the named experiments."""
-    return {run.record["id"] for one in found.by_start for arm in one.arms.values() for run in arm.values()}
+    return {run.record.id for one in found.by_start for arm in one.arms.values() for run in arm.values()}
 
 
 def test_runs_of_the_replication_are_evidence_of_their_own(tmp_path) -> None:
@@ -48,9 +49,9 @@ def test_runs_of_the_replication_are_evidence_of_their_own(tmp_path) -> None:
 )
 def test_a_run_that_is_not_what_its_name_says_is_none(changes: dict[str, Any], own: list[str]) -> None:
     runs = [made(), made(**{"exp": "toy_postln_warm", **changes})]
-    runs[1].record["id"] = "b"
+    runs[1].record.id = "b"
     (found,) = gather(runs, named).values()
-    assert ids(found) == {runs[0].record["id"]}
+    assert ids(found) == {runs[0].record.id}
     shown = own_settings(runs[1].experiment, named)
     assert {*own} <= {*shown} and bool(own) == bool(shown)
 
@@ -75,14 +76,14 @@ def test_a_variation_stands_apart_and_still_counts_as_the_best_arm() -> None:
 
 def test_a_run_on_other_text_is_no_evidence() -> None:
     runs = made_runs("toy", {"postln_warm": {}})
-    runs[0].record["data"]["published"] = False
+    runs[0].record.data.published = False
     assert [*gathered(runs)["toy"].arms["postln_warm"]] == [2, 3, 4, 5]
 
 
 def test_runs_on_another_text_than_most_are_no_seeds_of_the_same_arm() -> None:
     runs = [made("toy_postln_warm", seed) for seed in range(1, 6)]
     for run in runs[3:]:
-        run.record["data"]["fingerprint"] = "another"
+        run.record.data.fingerprint = "another"
     assert [*gathered(runs)["toy"].arms["postln_warm"]] == [1, 2, 3]
 
 
@@ -156,7 +157,7 @@ def test_the_lock_file_is_read_if_it_is_up_to_date_and_written_the_same_twice(tm
 def on_a_part(runs: list[Run], percent: int) -> list[Run]:
     """Return the runs as if they had been trained on a part of the training text."""
     for run in runs:
-        run.record["data"] |= {"name": "iwslt14", "fingerprint": f"of {percent} %", "train_percent": percent}
+        run.record.data = Corpus(name="iwslt14", fingerprint=f"of {percent} %", train_percent=percent)
     return runs
 
 
@@ -167,7 +168,7 @@ def test_runs_on_a_part_of_the_training_text_are_a_setting_of_their_own() -> Non
     small = on_a_part(on_rates("iwsltsmall", arms), 7)
     evidence = gathered([*made_runs("iwslt", {"postln_warm": {}}), *parts, *small])
     assert [*evidence] == ["iwslt", "iwslt-60", "iwsltsmall-60", "iwsltsmall-7"]
-    assert ids(evidence["iwslt"]).isdisjoint(run.record["id"] for run in parts)
+    assert ids(evidence["iwslt"]).isdisjoint(run.record.id for run in parts)
     row = next(row for row in claim_rows(evidence, {}, []) if row.id == "MT-1.anchored")
     assert row.own.verdict == "not-run", "the verdict on the paper's data needs the paper's data"
     found = {other.data: other for other in row.others}

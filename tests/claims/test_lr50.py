@@ -27,7 +27,7 @@ def test_only_rates_from_the_best_one_on_count():
     evidence = held(arms)
     for rate, runs in evidence.rates["postln_warm"].items():
         for run in runs.values():
-            run.record["epochs"][-1]["valid_loss"] = abs(rate - 2e-3)
+            run.record.epochs[-1].valid_loss = abs(rate - 2e-3)
     found = lr50(evidence, "postln_warm")
     assert [*found.counts] == [2e-3, 4e-3, 8e-3]
     assert 4e-3 < found.interval[0] < found.median < found.interval[1] < 8e-3

@@ -38,12 +38,12 @@ def test_every_arm_has_the_same_runs_of_which_as_many_train_and_fail(setting: st
     assert {arm for arm in arms_of_rules() if arm in arms and recomputed.by_rate(setting, arm)} <= {*ours.rates} <= arms
     for arm in ours.rates:
         theirs = recomputed.by_rate(setting, arm)
-        assert {rate: [run.record["id"] for run in runs] for rate, runs in ours.curve(arm).items()} == {
+        assert {rate: [run.record.id for run in runs] for rate, runs in ours.curve(arm).items()} == {
             rate: [runs[seed]["id"] for seed in sorted(runs)] for rate, runs in theirs.items()
         }, arm
         for rate, runs in ours.curve(arm).items():
             for run in runs:
-                assert ours.relative_bleu(run) == pytest.approx(recomputed.relative(run.record, arms), **RATIOS)
+                assert ours.relative_bleu(run) == pytest.approx(recomputed.relative(run.record.plain(), arms), **RATIOS)
             counted = sum(map(ours.trained, runs)), sum(map(ours.failed, runs)), len(runs)
             assert counted == recomputed.counts(theirs[rate].values(), arms), (arm, rate)
         found = usable_range(ours, arm)
@@ -72,7 +72,7 @@ def test_the_intervals_of_mt_5_are_the_same(setting: str, fast: str) -> None:
     shared = sorted({*slow_runs} & {*fast_runs})
     if len(shared) < 2:
         pytest.skip(f"no two seeds of both on {setting}")
-    ratios = [recomputed.speed(slow_runs[seed].record, fast_runs[seed].record) for seed in shared]
+    ratios = [recomputed.speed(slow_runs[seed].record.plain(), fast_runs[seed].record.plain()) for seed in shared]
     low, high = map(math.exp, recomputed.student(map(math.log, ratios)))
     metric = TIMES_TO_FALL[0.9]
     values = archive().evidence[setting].values(("postln_warm", fast), metric.of)
@@ -94,8 +94,8 @@ def test_the_area_under_the_curve_of_collapse_is_that_of_ranks() -> None:
     for arm in ARMS:
         for runs in evidence.curve(arm).values():
             for run in runs:
-                norms = {probe["update"]: probe["values"]["gradient"] for probe in run.record["probes"]
-                         if probe["name"] == "collapse" and probe["update"] in (0, 32)}  # fmt: skip
+                norms = {probe.update: probe.values["gradient"] for probe in run.record.probes
+                         if probe.name == "collapse" and probe.update in (0, 32)}  # fmt: skip
                 if len(norms) == 2 and evidence.failed(run) != evidence.trained(run):
                     ratio = min(
                         norms[32][f"{stack}.w2"][0] / norms[0][f"{stack}.w2"][0] for stack in ("encoder", "decoder")

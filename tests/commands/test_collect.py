@@ -11,7 +11,7 @@ from ln_repro.experiment.compose import compose
 from ln_repro.experiment.settings import build
 from ln_repro.records.archive import ids, read_kept
 from ln_repro.records.packed import EVENTS, HYPOTHESES, unpacked
-from ln_repro.records.record import experiment_of
+from tests.examples import recorded
 from tests.records.test_integrity import run_folder
 
 
@@ -32,7 +32,7 @@ def another(run: Path, id: str, **changes: Any) -> None:
     for key, value in changes.items():
         section, _, name = key.rpartition("__")
         (record["settings"][section] if section else record["settings"])[name] = value
-    record["axes"] = experiment_of(record).axes
+    record["axes"] = recorded(**record).experiment.axes
     (copy / "record.json").write_text(json.dumps(record))
 
 
@@ -91,7 +91,7 @@ def test_a_run_directory_of_before_settings_had_their_name_is_collected(tmp_path
     (run / "record.json").write_text(json.dumps(old))
     assert call("collect", run, "--records", tmp_path / "kept")[0] == 0
     (kept,) = read_kept(tmp_path / "kept").records
-    assert kept["settings"] == old["experiment"] and "experiment" not in kept
+    assert kept.settings == old["experiment"] and "experiment" not in kept.plain()
 
 
 @pytest.mark.parametrize("changes", [{"id": "../.."}, {"exp": "../x_y"}])

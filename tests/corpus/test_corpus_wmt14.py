@@ -78,10 +78,6 @@ def test_whether_corpora_of_ones_own_are_published_does_not_depend_on_files_else
     assert genuine(settings("files", source=tmp_path / "mine", train="x", valid="x", test="x"), root)
 
 
-def test_wmt14_real_newstest(made, real_data):
-    assert dict(made("wmt14", source=real_data / "wmt14", only="test").pairs) == {"test": 3003}
-
-
 def members() -> dict[str, dict[str, str]]:
     """Return the members of each archive in the published layout, some in other languages."""
 

@@ -55,16 +55,16 @@ def test_committed_runs_of_adam_that_end_above_the_entropy_are_stuck_and_those_o
     """
     kept, found = committed.archive().kept, Counter()
     for record in kept.records:
-        validations = [(row["update"], row["valid_nll_loss"]) for row in record["epochs"]]
-        ramp, optimizer, rate = (record["axes"][axis] for axis in ("warmup_updates", "optimizer", "lr"))
-        paper = record["axes"]["init"] == "xavier_legacy"
-        adam = paper and record["exp"] in ("toy_postln_nowarm", "toy_postln_nowarm_high")
-        slow_sgd = record["exp"].startswith("toy_") and optimizer == "sgd" and rate <= 0.02
+        validations = [(row.update, row.valid_nll_loss) for row in record.epochs]
+        ramp, optimizer, rate = record.axes.warmup_updates, record.axes.optimizer, record.axes.lr
+        paper = record.axes.init == "xavier_legacy"
+        adam = paper and record.exp in ("toy_postln_nowarm", "toy_postln_nowarm_high")
+        slow_sgd = record.exp.startswith("toy_") and optimizer == "sgd" and rate <= 0.02
         if not (adam or slow_sgd) or not validations:
             continue
-        entropy = kept.corpora[record["data"]["fingerprint"]]["unigram_bits"]
+        entropy = kept.corpora[record.data.fingerprint]["unigram_bits"]
         if validations[-1][1] > entropy:
             told = [stuck(validations[:count], entropy, ramp, UPDATES) for count in range(1, len(validations) + 1)]
             found[optimizer] += 1
-            assert any(told) == adam, record["id"]
+            assert any(told) == adam, record.id
     assert min(found["adam"], found["sgd"]) > 3

@@ -11,8 +11,7 @@ from ln_repro.records.archive import add, read_kept, read_theory, records_folder
 from ln_repro.records.events import valid_events
 from ln_repro.records.integrity import line_of
 from ln_repro.records.packed import CHECKSUMS, EVENTS, HYPOTHESES, file_of, pack, unpacked
-from ln_repro.records.record import kept_form
-from tests.examples import SIGNATURE, record
+from tests.examples import SIGNATURE, record, recorded
 
 BROKEN, OTHER = "0000000001", "0000000002"
 """Two records; the first is tampered with."""
@@ -45,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
     runs = []
     for id in (BROKEN, OTHER):
         made, events = scored(id=id)
-        kept = kept_form(made, valid_events(events.encode().splitlines(keepends=True), id))
+        kept = recorded(**made).with_series(valid_events(events.encode().splitlines(keepends=True), id))
         runs.append((kept, {EVENTS: events.encode(), HYPOTHESES: b"a mouse\n"}))
     add(place, "toy", runs)
     return place
@@ -97,7 +96,7 @@ UNSOUND = {
     "a truncated line": (lambda place: rewritten(place, lines(place)[BROKEN][:500]), "not valid JSON"),
     "a changed line": (changed('"test_bleu":100.0', '"test_bleu":99.0'), "it was changed after it was collected"),
     "a line without a checksum": (lambda place: rewritten(place, "{}"), "it was changed after it was collected"),
-    "a record of another schema": (edited(lambda r: r.update(schema=2)), "schema 2 is not 1"),
+    "a record of another schema": (edited(lambda r: r.update(schema=2)), "schema: input should be 1, got 2"),
     "a NaN": (edited(lambda r: r.update(tokens_per_s=float("nan"))), "NaN is not a number"),
     "a lost field": (edited(lambda r: r.pop("bleu")), "bleu: is not set"),
     "settings that are gone": (edited(lambda r: r.update(settings={})), "norm: is not set"),
@@ -136,7 +135,7 @@ def test_what_is_unsound_is_named_and_left_out(name, folder, call):
     damage(folder)
     code, _, err = call("tables", "--records", folder)
     assert code == 1 and f"{folder / 'toy.jsonl'}: " in err and message in err and "; ignored" in err
-    assert [record["id"] for record in read_kept(folder).records] == [OTHER]
+    assert [record.id for record in read_kept(folder).records] == [OTHER]
     code, out, err = call("verify", "--records", folder)
     assert code == 1 and message in err and "1 records are valid" in out
 
@@ -153,7 +152,7 @@ def test_what_the_events_do_not_give_is_found_by_verify(name, folder, call):
 def test_a_record_that_is_there_twice_counts_once(folder, call):
     (folder / "other.jsonl").write_text(f"{lines(folder)[BROKEN]}\n")
     assert call("verify", "--records", folder)[0] == 1
-    assert [record["id"] for record in read_kept(folder).records] == [BROKEN, OTHER]
+    assert [record.id for record in read_kept(folder).records] == [BROKEN, OTHER]
     assert f"{BROKEN} is there twice" in read_kept(folder).problems[0]
 
 
@@ -301,7 +300,7 @@ def test_another_record_of_the_same_id_is_not_overwritten(tmp_path, collect, cal
     assert code == 1 and "another record of 0123456789 exists" in out and kept.read_bytes() == before
     assert collect("--replace")[0] == 0
     (record,) = read_kept(tmp_path / "kept").records
-    assert (record["parameters"], record["archive"]) == (7, "0002-toy.tar.xz")
+    assert (record.parameters, record.archive) == (7, "0002-toy.tar.xz")
     assert call("collect", tmp_path, "--records", tmp_path / "kept")[0] == 2
 
 

@@ -39,7 +39,7 @@ def test_a_process_killed_while_it_writes_leaves_the_old_file(run):
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [(b"\xe4", "not valid JSON"), (b"[]", "expected a JSON object"), (b'{"status": "finished"}', "id: is not set")],
+    [(b"\xe4", "not valid JSON"), (b"[]", "expected a JSON object"), (b'{"status": "finished"}', "schema: is not set")],
 )
 def test_an_odd_file_is_named_and_left_out(run, text, reason, capsys):
     run.path.mkdir(parents=True)

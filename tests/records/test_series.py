@@ -1,8 +1,6 @@
 """What a record keeps of a run's events."""
 
-import json
-
-from ln_repro.records.series import POINTS, curve, probes
+from ln_repro.records.series import POINTS, Probe, TrainingCurve, curve, probes
 
 LAYERS = [0.987654, 0.9912, 0.99, 1.0, 1.0, 1.0]
 
@@ -21,23 +19,23 @@ def collapse(update, **changes):
 def test_a_curve_has_the_means_of_equally_many_losses():
     events = [{"kind": "train", "update": 20 * n, "loss": float(n)} for n in range(1, 150)]
     thinned = curve([*events, {"kind": "train", "update": 3000, "loss": None}, {"kind": "valid", "update": 1}])
-    assert len(thinned["update"]) == len(thinned["loss"]) == 50 <= POINTS
-    assert (thinned["update"][0], thinned["loss"][0]) == (60, 2.0)  # the mean of 1, 2, 3
-    assert (thinned["update"][-1], thinned["loss"][-1]) == (3000, 148.5)  # without the one that is not finite
-    assert curve([]) == {"update": [], "loss": []}
+    assert len(thinned.update) == len(thinned.loss) == 50 <= POINTS
+    assert (thinned.update[0], thinned.loss[0]) == (60, 2.0)  # the mean of 1, 2, 3
+    assert (thinned.update[-1], thinned.loss[-1]) == (3000, 148.5)  # without the one that is not finite
+    assert curve([]) == TrainingCurve()
 
 
 def test_a_series_of_collapse_is_thinned_to_five_kilobytes():
     due = sorted({*range(0, 1323, 200), *(2**n for n in range(11))})
     found = probes([collapse(update) for update in due])
-    assert [probe["update"] for probe in found] == [0, 1, 2, 4, 8, 16, 32, 64, 256, 1024, 1200]
-    assert len(json.dumps(found, separators=(",", ":"))) < 5000
-    assert found[0]["values"]["gradient"]["encoder.w2"][0] == 1.23e-05
+    assert [probe.update for probe in found] == [0, 1, 2, 4, 8, 16, 32, 64, 256, 1024, 1200]
+    assert sum(len(probe.model_dump_json()) for probe in found) < 5000
+    assert found[0].values["gradient"]["encoder.w2"][0] == 1.23e-05
 
 
 def test_a_probe_with_a_value_that_is_not_finite_has_no_values():
     (found,) = probes([collapse(8, nll={"eval": None, "dropout": 1.0})])
-    assert found == {"name": "collapse", "update": 8, "batches": 3, "values": None}
+    assert found == Probe(name="collapse", update=8, batches=3, values=None)
 
 
 def test_of_gradients_and_updates_what_is_reported_is_kept():
@@ -48,5 +46,5 @@ def test_of_gradients_and_updates_what_is_reported_is_kept():
               for name, values in (("gradients", gradients), ("updates", updates))]  # fmt: skip
     first, second = probes(events)
     kept = {"encoder.w2": [1.0, 2.0], "decoder.w2": [1.0, 2.0]}
-    assert first["values"] == {"norm_of_mean": kept, "mean_of_norms": kept}
-    assert second["values"] == {"weights": 0.3, "outputs": {"decoder": 0.5}}
+    assert first.values == {"norm_of_mean": kept, "mean_of_norms": kept}
+    assert second.values == {"weights": 0.3, "outputs": {"decoder": 0.5}}

@@ -19,7 +19,7 @@ from scripts.demo import draw_losses
 from tests import committed
 from tests.claims.made import KNOWN, gathered, made, on_rates
 from tests.claims.test_bert import POST, PRE, runs_of, tuned
-from tests.examples import store
+from tests.examples import diverged, recorded, store
 
 FIGURE_4_BLEU = FIGURES["figure_4"].rows[0][1]
 ARMS = ("preln_nowarm", "postln_warm", "postln_nowarm_fixed")
@@ -103,7 +103,7 @@ def test_figures_are_drawn_by_corpus_and_the_others_are_listed(tmp_path: Path) -
     names = ["figure_4", "figure_6"]
     expected = [tmp_path / "a b" / "multi30k" / f"{name}.{kind}" for name in names for kind in ("png", "svg")]
     for text in (path.read_text() for path in expected[1::2]):
-        assert "ln-repro reproduce ID" in text and any(run.record["id"] in text for run in records)
+        assert "ln-repro reproduce ID" in text and any(run.record.id in text for run in records)
     assert paths[:4] == expected and all(path.stat().st_size > 5000 for path in expected)
     assert "tatoeba/figure_6: its main arm, postln_nowarm_fixed, has not been run" in left_out
     assert left_out[0] == "multi30k/figure_2: 1 of its 14 arms run so far"
@@ -135,7 +135,7 @@ def test_the_command_prints_what_it_wrote(tmp_path: Path, call: Callable[..., tu
     for arm in ARMS:
         one, real = made(f"multi30k_{arm}", bleus=[10.0, 20.0]).record, compose.named(f"multi30k_{arm}")
         assert real
-        store(records, one | {"axes": real.axes, "settings": real.settings()})
+        store(records, {**one.plain(), "axes": real.axes, "settings": real.settings()})
     code, printed, said = call("figures", "--records", records, "--out", out)
     assert code == 0 and sorted(map(Path, printed.splitlines())) == sorted(out.rglob("*.*"))
     assert "not drawn: multi30k/figure_2: " in said
@@ -160,12 +160,12 @@ def test_the_figure_of_fine_tuning_is_accuracy_by_length_of_pre_training(tmp_pat
     assert pre and pre.seeds == 6 and pre.means == {100: pytest.approx(73.01), 200: pytest.approx(75.02)}
     assert post and post.means[300] == 50.0 and [*post.intervals] == [100, 200]
     assert draw_runs(evidence, tmp_path)[0] == [tmp_path / "mrpc" / f"figure_5.{kind}" for kind in ("png", "svg")]
-    assert curve([tuned(PRE, 1, 100, 0.9).record | {"settings": {"start": None}}], "accuracy") is None
+    assert curve([made("mrpc_preln").record], "accuracy") is None
 
 
 def test_the_demo_draws_losses_also_of_a_run_that_diverged(tmp_path: Path) -> None:
     events = [{"kind": "train", "update": update, "loss": 9.0 / update} for update in (1, 2, 3)]
     lost = [*events, {"kind": "train", "update": 4, "loss": None}]
-    axes = {"Pre-LN": {"norm": "preln", "warmup_updates": 0}, "Post-LN": {"norm": "postln", "warmup_updates": 9}}
-    draw_losses({label: ({"axes": of_run}, lost) for label, of_run in axes.items()}, tmp_path / "curves.png")
+    records = {"Pre-LN": recorded(), "Post-LN": recorded(**diverged())}
+    draw_losses({label: (record, lost) for label, record in records.items()}, tmp_path / "curves.png")
     assert (tmp_path / "curves.png").stat().st_size > 5000

@@ -89,7 +89,7 @@ def passing(**wanted: list[object]) -> tuple[int, set[int]]:
     A run that diverged in its first epoch has one of the training loss alone.
     """
     runs = committed.archive().kept.runs
-    validated = {run.record["id"] for run in runs if run.record["epochs"]}
+    validated = {run.record.id for run in runs if run.record.epochs}
     found = [arm for arm in arms_of(runs) if all(arm[axis] in values for axis, values in wanted.items())]
     ids = {name for arm in found for name in arm["ids"]}
     return len(found), {len(ids), len(ids & validated)}

@@ -13,9 +13,11 @@ from ln_repro.claims.evidence import EXPLORED, interventions
 from ln_repro.errors import UserError
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.experiment.settings import build
+from ln_repro.experiment.validation import validate
 from ln_repro.records.archive import Run, archived_file
 from ln_repro.records.events import valid_events
 from ln_repro.records.packed import EVENTS
+from ln_repro.records.record import Record
 from ln_repro.report.reproduction import DIFFERENT, EQUAL, ROUNDING, SAME, _expected, arm_of, compare, differences, flat
 from ln_repro.runner.again import again
 from tests import committed
@@ -34,8 +36,8 @@ def kept() -> list[Run]:
 @cache
 def one(name: str) -> Run:
     """Return a record by its id, or one of an experiment, diverged if any is."""
-    runs = [run for run in committed.archive().kept.runs if name in (run.record["id"], run.record["exp"])]
-    run = max(runs, key=lambda run: bool(run.record["divergence"]))
+    runs = [run for run in committed.archive().kept.runs if name in (run.record.id, run.record.exp)]
+    run = max(runs, key=lambda run: bool(run.record.divergence))
     events = archived_file(committed.RECORDS, run.record, EVENTS)
     assert events
     return replace(run, events=valid_events(events.splitlines(keepends=True), name))
@@ -43,30 +45,34 @@ def one(name: str) -> Run:
 
 def changed(run: Run, loss: float = 0.0, nll: float = 0.0, **record: Any) -> Run:
     """Return a run whose every training loss, and every validation NLL, is larger by a part of itself."""
-    made = copy.deepcopy(run)
-    made.record.update(record)
+    made = Run(with_fields(run.record, **record), copy.deepcopy(run.events))
     for event in made.events:
         if event["kind"] == "train":
             event["loss"] *= 1 + loss
-    for row in made.record["epochs"]:
-        row["valid_nll_loss"] *= 1 + nll
+    for row in made.record.epochs:
+        row.valid_nll_loss *= 1 + nll
     return made
+
+
+def with_fields(record: Record, **fields: Any) -> Record:
+    """Return a record with some of its fields replaced."""
+    return validate(Record, {**record.plain(), **fields})
 
 
 @pytest.mark.slow
 def test_a_record_holds_its_settings_as_they_were(kept: list[Run]) -> None:
-    different = {(run.record["exp"], *flat(run.record["settings"])): run.record for run in kept}
+    different = {(run.record.exp, *flat(run.record.settings)): run.record for run in kept}
     for record in different.values():  # of an experiment, one of those that name the same settings
         experiment = build(again(record, ["paths.runs=somewhere"]))
         found = experiment.settings()
-        then = flat(record["settings"])
+        then = flat(record.settings)
         free = {key: then[key] for key in ("train.device", "stop_on_divergence") if key in then}
         assert {key: flat(found)[key] for key in then} | free == then
-        device = "cpu" if record["environment"]["device"] == "cpu" else then["train.device"]
+        device = "cpu" if record.environment["device"] == "cpu" else then["train.device"]
         assert (found["train"]["device"], str(experiment.paths.runs)) == (device, "somewhere/reproduced")
         assert not experiment.stop_on_divergence
-        if record["settings"].keys() >= found.keys():
-            assert experiment.id(record["data"]["fingerprint"]) == record["id"]
+        if record.settings.keys() >= found.keys():
+            assert experiment.id(record.data.fingerprint) == record.id
 
 
 @pytest.mark.parametrize(
@@ -87,20 +93,20 @@ def test_a_record_without_events_is_compared_by_its_epochs(kept: list[Run]) -> N
 
 def test_an_arm_is_told_apart_by_all_but_its_seed_and_what_is_not_read(kept: list[Run]):
     arm = [run.record for run in kept if arm_of(run) == arm_of(one(OLD))]
-    assert {record["exp"] for record in arm} == {one(OLD).record["exp"]}
-    assert sorted(record["axes"]["seed"] for record in arm) == [1, 2, 3, 4, 5]
-    assert len({record["settings"]["schedule"]["step_epoch"] for record in arm}) == 2
-    other = copy.deepcopy(one(OLD).record)
-    other["settings"]["train"]["label_smoothing"] = 0.0
-    assert arm_of(Run(other)) != arm_of(one(OLD))
+    assert {record.exp for record in arm} == {one(OLD).record.exp}
+    assert sorted(record.axes.seed for record in arm) == [1, 2, 3, 4, 5]
+    assert len({record.settings["schedule"]["step_epoch"] for record in arm}) == 2
+    settings = copy.deepcopy(one(OLD).record.settings)
+    settings["train"]["label_smoothing"] = 0.0
+    assert arm_of(changed(one(OLD), settings=settings)) != arm_of(one(OLD))
 
 
 def test_of_a_run_cut_short_only_what_both_have_counts(kept: list[Run]) -> None:
     theirs = one(ALONE)
-    first = theirs.record["epochs"][0]
-    experiment = copy.deepcopy(theirs.record["settings"])
+    first = theirs.record.plain()["epochs"][0]
+    experiment = copy.deepcopy(theirs.record.settings)
     experiment["train"]["max_epoch"] = 1
-    short = changed(theirs, epochs=[dict(first)], updates=first["update"], settings=experiment)
+    short = changed(theirs, epochs=[first], updates=first["update"], settings=experiment)
     short = Run(short.record, [event for event in short.events if event["update"] <= first["update"]])
     found = compare(theirs, short, kept)
     assert found.grade == EQUAL and found.table["rows"][-1][0] == "test BLEU, epoch 1"
@@ -109,15 +115,16 @@ def test_of_a_run_cut_short_only_what_both_have_counts(kept: list[Run]) -> None:
     assert compare(theirs, changed(short, 1e-7, 0.11), kept).grade == DIFFERENT
     assert _expected(("test BLEU", 1, 9), 0.0, [theirs], 1)[1] > 0.05  # a score of 0 has a range, too
     assert "setting: train.max_epoch 10 then, 1 now" in differences(theirs.record, short.record)
-    early = Run({**short.record, "epochs": [{**first, "update": 1}]}, [])
+    early = Run(with_fields(short.record, epochs=[{**first, "update": 1}]))
     with pytest.raises(UserError, match=r"nothing to compare; the new run needs at least \d+ updates"):
         compare(theirs, early, kept)
 
 
 def test_a_run_that_is_lost_is_repeated_by_one_that_is(kept: list[Run]) -> None:
     theirs = one(LOST)
-    theirs = changed(theirs, divergence={**theirs.record["divergence"], "rule": NOT_FINITE})
-    later = {**theirs.record["divergence"], "update": theirs.record["divergence"]["update"] + 20}
+    theirs = changed(theirs, divergence={**theirs.record.plain()["divergence"], "rule": NOT_FINITE})
+    later = theirs.record.plain()["divergence"]
+    later["update"] += 20
     assert compare(theirs, changed(theirs, 1e-2, divergence=later), kept).grade == SAME
     assert compare(theirs, changed(theirs, status="finished", divergence=None), kept).grade == DIFFERENT
 
@@ -126,7 +133,7 @@ def test_runs_with_an_intervention_are_not_runs_of_the_arm(kept: list[Run]) -> N
     same = [run.experiment for run in kept if arm_of(run) == arm_of(one(PLAIN))]
     assert len(same) == 5 and not any(map(interventions, same))
     record = one(CAPPED).record
-    said = differences(record, {**record, "code": {**record["code"], "git": "f" * 40}})
+    said = differences(record, with_fields(record, code={**record.plain()["code"], "git": "f" * 40}))
     assert said[-1].endswith(
         "ln-repro run exp=toy_postln_nowarm seed=1 lr=0.002 init=xavier_legacy model.layers=6 "
         "optimizer.max_relative_update=0.0066"
@@ -135,14 +142,14 @@ def test_runs_with_an_intervention_are_not_runs_of_the_arm(kept: list[Run]) -> N
 
 def test_what_was_different_is_said() -> None:
     record = one(OLD).record
-    environment = {**record["environment"], "torch": "9.9", "instructions": "AVX2"}
-    code, data = {**record["code"], "git": "f" * 40, "dirty": True}, {**record["data"], "fingerprint": "x"}
-    now = {**record, "environment": environment, "code": code, "data": data}
+    environment = {**record.environment, "torch": "9.9", "instructions": "AVX2"}
+    code = {**record.plain()["code"], "git": "f" * 40, "dirty": True}
+    now = with_fields(record, environment=environment, code=code, data={**record.plain()["data"], "fingerprint": "x"})
     assert differences(record, record) == []
     said = "\n".join(differences(record, now))
-    assert f"code: {record['code']['git'][:10]} then, {'f' * 10}, changed, now" in said
-    assert f"git worktree add ../ln-repro-{record['code']['git'][:10]}" in said
-    assert f"corpus: fingerprint {record['data']['fingerprint']} then, x now" in said
+    assert f"code: {record.code.git[:10]} then, {'f' * 10}, changed, now" in said
+    assert f"git worktree add ../ln-repro-{record.code.git[:10]}" in said
+    assert f"corpus: fingerprint {record.data.fingerprint} then, x now" in said
     assert "environment: torch 2.13.0+cpu then, 9.9 now" in said and "instructions not recorded then, AVX2 now" in said
 
 
@@ -168,10 +175,11 @@ def test_a_rate_that_falls_to_the_end_cannot_be_cut_short() -> None:
 
 
 def test_the_code_of_a_record_is_executed_only_if_the_user_has_it(tmp_path: Path) -> None:
-    record = copy.deepcopy(one(OLD).record)
+    record = one(OLD).record
     with pytest.raises(UserError, match="no scheme of its own"):
         again(record, [f"norm.file={__file__}"])
-    record["settings"] |= {"norm": "my.Mine", "norm_file": {"name": "my.Mine", "text": "code"}}
+    own = {"norm": "my.Mine", "norm_file": {"name": "my.Mine", "text": "code"}}
+    record = with_fields(record, settings=record.settings | own)
     (tmp_path / "same.py").write_text("code")
     (tmp_path / "other.py").write_text("other code")
     refused = {"": "whose code would be executed; read it", f"norm.file={tmp_path / 'other.py'}": "is not the code of"}

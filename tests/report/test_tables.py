@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.report.tables import OTHER_EPOCHS, latex, render, run_tables, runs_table, signatures
-from tests.examples import SIGNATURE, diverged, record, store
+from tests.examples import SIGNATURE, diverged, record, recorded, store
 
 COLUMNS = ["exp", "seed", "valid loss", "BLEU", "BLEU tok.", "last", "max", "status", "id"]
 FINISHED_ROW = ["toy_preln_nowarm", 1, "2.125", "41.51", "43.25", "43.25", "43.25", "finished", "0123456789"]
 DIVERGED_ROW = ["toy_postln_nowarm", 2, None, None, None, None, None, "diverged", "abcdef0123"]
-TABLES = run_tables([diverged(), record()], {})
+TABLES = run_tables([recorded(**diverged()), recorded()], {})
 
 
 def test_an_average_has_columns_and_signatures_of_its_own() -> None:
@@ -20,24 +20,24 @@ def test_an_average_has_columns_and_signatures_of_its_own() -> None:
         "test_average": {"score": 42.0, "signature": signature, "epochs": [1, 2]},
         "test_average_tokenised": {"score": 43.5, "signature": signature.replace("13a", "none"), "epochs": [1, 2]},
     }
-    averaged = record(bleu=record()["bleu"] | scores)
-    found = runs_table([record(), averaged], {})
+    averaged = recorded(bleu=record()["bleu"] | scores)
+    found = runs_table([recorded(), averaged], {})
     assert found["columns"] == [*COLUMNS[:-4], "BLEU avg.", "BLEU avg. tok.", *COLUMNS[-4:]]
     assert found["rows"] == [
         [*FINISHED_ROW[:-4], None, None, *FINISHED_ROW[-4:]],
         [*FINISHED_ROW[:-4], "42.00", "43.50", *FINISHED_ROW[-4:]],
     ]
     assert found["notes"] == [
-        OTHER_EPOCHS, *signatures([record()]), f"BLEU avg.: {signature}",
+        OTHER_EPOCHS, *signatures([recorded()]), f"BLEU avg.: {signature}",
         f"BLEU avg. tok.: {signature.replace('13a', 'none')}",
     ]  # fmt: skip
-    without = record(bleu=record()["bleu"] | dict.fromkeys(scores))  # too few epochs
+    without = recorded(bleu=record()["bleu"] | dict.fromkeys(scores))  # too few epochs
     assert runs_table([without], {})["rows"] == [FINISHED_ROW]
 
 
 def test_the_last_and_the_highest_score_stand_beside_that_of_the_lowest_loss() -> None:
     first, second = record()["epochs"]
-    overfitted = record(epochs=[first, second, second | {"epoch": 3, "valid_loss": 3.0, "test_bleu_tokenised": 44.0},
+    overfitted = recorded(epochs=[first, second, second | {"epoch": 3, "valid_loss": 3.0, "test_bleu_tokenised": 44.0},
                                 second | {"epoch": 4, "valid_loss": 4.0, "test_bleu_tokenised": 42.0}])  # fmt: skip
     found = runs_table([overfitted], {})
     row = dict(zip(found["columns"], found["rows"][0], strict=True))
@@ -49,11 +49,11 @@ def masked() -> dict[str, Any]:
     epochs = [row | {"test_bleu": None, "test_bleu_tokenised": None, "valid_loss": loss}
               for row, loss in zip(record()["epochs"], (2.5, 3.5), strict=True)]  # fmt: skip
     axes = record()["axes"] | {"task": "masked_lm"}
-    return record(id="1", axes=axes, epochs=epochs, bleu={"test": None, "test_tokenised": None})
+    return recorded(id="1", axes=axes, epochs=epochs, bleu={"test": None, "test_tokenised": None})
 
 
 def test_a_task_without_scores_has_a_table_of_its_own_without_them() -> None:
-    tables = run_tables([record(), masked()], {})
+    tables = run_tables([recorded(), masked()], {})
     assert list(tables) == ["runs-toy", "runs-toy-masked_lm"]
     assert tables["runs-toy"]["rows"] == [FINISHED_ROW]
     assert tables["runs-toy-masked_lm"] == {

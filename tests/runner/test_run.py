@@ -22,13 +22,13 @@ def test_a_run_that_was_taken_over_leaves_no_failure_to_its_new_holder(
 ) -> None:
     wanted = experiment(paths__runs=tmp_path)
 
-    def suspended(self: runner.Run) -> None:
+    def suspended(self: runner.Session) -> None:
         later = {**vars(self.lock.holder), "host": "node7", "boot": "another"}
         (self.folder.path / "sessions" / "2.json").write_text(json.dumps(later))
         self.lock.check()
 
     monkeypatch.setattr(runner, "prepare", lambda *_: SimpleNamespace(fingerprint="data"))
-    monkeypatch.setattr(runner.Run, "execute", suspended)
+    monkeypatch.setattr(runner.Session, "execute", suspended)
     with pytest.raises(LnReproError, match=r"was taken over by process \d+ on node7"):
         runner.run(wanted, print)
     assert RunFolder.of(wanted, wanted.id("data")).failure is None
@@ -43,7 +43,7 @@ def test_a_job_that_is_requeued_does_not_start_again(
     (folder.path / "checkpoints").mkdir(parents=True)
     monkeypatch.setenv("SLURM_RESTART_COUNT", restarts)
     monkeypatch.setattr(runner, "prepare", lambda *_: SimpleNamespace(fingerprint="data"))
-    monkeypatch.setattr(runner.Run, "execute", lambda self: None)
+    monkeypatch.setattr(runner.Session, "execute", lambda self: None)
     runner.run(wanted, lambda _: None)
     assert (folder.path / "checkpoints").exists() == (restarts != "0")
 
@@ -52,7 +52,7 @@ def test_a_run_is_not_resumed_with_other_probes(tmp_path: Path) -> None:
     folder, begun = RunFolder(tmp_path), experiment()
     write_json(tmp_path / "experiment.json", begun.model_dump(mode="json"))
     Checkpoints(folder.checkpoints).save("state", 10, 1, lambda path: path.write_bytes(b"state") and None)
-    run = runner.Run(experiment(probe="all"), None, folder, "id", None, print)  # type: ignore[arg-type]
+    run = runner.Session(experiment(probe="all"), None, folder, "id", None, print)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="was begun with probe=none every=200 probe_batches=5; use the same"):
         run.execute()
     assert folder.experiment == begun.model_dump(mode="json")
@@ -66,7 +66,7 @@ def test_each_flavour_of_bleu_compares_its_own_text(tmp_path: Path) -> None:
     texts = {"tokenised": lambda _: tokenised, "references": lambda _: untouched}
     corpus = SimpleNamespace(target_lang="en", detokenised=[], **texts)
     folder = RunFolder(tmp_path)
-    one = runner.Run(experiment(), corpus, folder, "id", None, print)  # type: ignore[arg-type]
+    one = runner.Session(experiment(), corpus, folder, "id", None, print)  # type: ignore[arg-type]
     path = folder.hypotheses("test", 3, tokenised=True)
     path.parent.mkdir()
     path.write_text("".join(f"{line}\n" for line in hypotheses))
@@ -91,5 +91,5 @@ def test_a_record_says_how_much_of_the_published_training_text_there_was(
     one = experiment(paths__data=tmp_path)
     known = fingerprint(one.data, tmp_path) if genuine else "another"
     corpus = Prepared(tmp_path, "toy", str(known), "de", "en", {}, 8, {}, "content", percent)
-    found = runner.Run(one, corpus, RunFolder(tmp_path), "id", None, print)._facts()  # type: ignore[arg-type]
+    found = runner.Session(one, corpus, RunFolder(tmp_path), "id", None, print)._facts()  # type: ignore[arg-type]
     assert {key: found[key] for key in ("published", "train_percent") if key in found} == facts

@@ -31,7 +31,7 @@ ID = "0123456789"
 CANARY = "c0ffee" * 6 + "cafe"
 RECORD = record(id=ID, parameters=1234, bleu={
     "test": {"score": 3.5, "signature": "nrefs:1|case:lc", "epoch": 2},
-    "test_tokenised": {"score": 4.5, "signature": "nrefs:1|tok:none"},
+    "test_tokenised": {"score": 4.5, "signature": "nrefs:1|tok:none", "epoch": 2},
 })  # fmt: skip
 
 
@@ -189,7 +189,7 @@ def test_a_run_without_a_tracker_can_be_synced_before_and_after_its_end(server, 
     write(run_dir, train_event(1), train_event(2, loss=None))
     assert sync(run_dir) == "2 events, uploaded"
     assert server.runs[ID].exit_code == 1
-    divergence = {"update": 3, "epoch": 1, "reason": "the loss is not finite", "last_finite_loss": 9.5}
+    divergence = {"update": 3, "epoch": 1, "rule": "not_finite", "reason": "no number", "last_finite_loss": 9.5}
     finish(run_dir, status="diverged", divergence=divergence, bleu={"test": None, "test_tokenised": None})
     assert sync(run_dir) == "2 events, uploaded"
     assert server.runs[ID].column("update") == [1, 2] and server.runs[ID].exit_code == 0
