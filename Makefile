@@ -48,7 +48,7 @@ check: $(READY)  ## run lint, type checks and all tests, as CI does (twice as lo
 	$(PYTEST) --durations 15 $(TESTS)
 
 bench: $(READY)  ## compare training speed with stock fairseq and a bare loop (ARGS=...)
-	$(BIN)/python -m ln_repro.bench --json results/bench/$(if $(wildcard /dev/nvidia0),gpu,cpu).json $(ARGS)
+	$(BIN)/python -m benchmarks --json results/bench/$(if $(wildcard /dev/nvidia0),gpu,cpu).json $(ARGS)
 
 torture: $(READY)  ## kill processes of a sweep 50 times at random; compare the records (SEED=N)
 	SEED=$(or $(SEED),$$RANDOM) KILLS=50 $(BIN)/python -m pytest -s tests/e2e/test_torture.py
@@ -58,4 +58,4 @@ reproduce-tables: $(READY)  ## rebuild tables, figures, page and README's verdic
 
 clean:  ## remove what can be rebuilt; runs/ and data/ stay
 	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache dist build
-	find ln_repro scripts tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find ln_repro benchmarks scripts tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -7,13 +7,14 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from ln_repro import cli
 from ln_repro.records.events import Event
 from ln_repro.records.record import Record
 from ln_repro.records.run_dir import runs_under
-from ln_repro.report.plotting import COLOURS, tidy
+from ln_repro.report.plotting import COLOURS, DOTS, LINES, STYLE, WIDTH
 from ln_repro.report.tables import markdown, signatures
 
 OUT = Path("demo")
@@ -41,7 +42,7 @@ def main() -> None:
     runs = {record.exp: (record, run.events.read()) for run in runs_under(OUT / "runs") if (record := run.record)}
     ends = {label: runs[name][0].epochs[-1] for name, label in ARMS.items()}
     rows = [[label, f"{end.valid_loss:.2f}", f"{end.test_bleu:.1f}"] for label, end in ends.items()]
-    columns = [f"toy corpus, 6+6 layers, Adam at 2e-3, {UPDATES} updates", "valid loss (bits)", "test BLEU"]
+    columns = [f"toy corpus, 6+6 layers, Adam at 0.002, {UPDATES} updates", "valid loss (bits)", "test BLEU"]
     notes = [note for note in signatures([record for record, _ in runs.values()]) if note.startswith("BLEU:")]
     print("\n" + markdown("Does the Transformer need warm-up?", {"columns": columns, "rows": rows, "notes": notes}))
     picture = OUT / "curves.png"
@@ -51,18 +52,18 @@ def main() -> None:
 
 def draw_losses(runs: Mapping[str, tuple[Record, Sequence[Event]]], picture: Path) -> None:
     """Draw the training loss of each run by update, from its record and events."""
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
-    axis = figure.subplots()
-    for label, (record, events) in runs.items():
-        axes = record.axes
-        losses = {e["update"]: e["loss"] for e in events if e["kind"] == "train" and e["loss"] is not None}
-        line = "-" if axes.warmup_updates else "--"
-        line = "-." if axes.part else line
-        axis.plot([*losses], [*losses.values()], line, label=label, color=COLOURS[axes.norm], linewidth=1.8)
-    axis.set(xlabel="update", ylabel="training loss (bits per token)", title="Toy corpus, 6+6 layers, Adam at 2e-3")
-    tidy(axis)
-    axis.legend(frameon=False)
-    figure.savefig(picture, dpi=160)
+    with rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH, 3.6), layout="constrained")
+        axis = figure.subplots()
+        for label, (record, events) in runs.items():
+            axes = record.axes
+            losses = {e["update"]: e["loss"] for e in events if e["kind"] == "train" and e["loss"] is not None}
+            line = "-." if axes.part else LINES[axes.warmup_updates > 0]
+            axis.plot([*losses], [*losses.values()], label=label, color=COLOURS[axes.norm], linestyle=line)
+        axis.set(xlabel="update", ylabel="training loss (bits per token)")
+        axis.set_title("Toy, 6+6 layers, peak rate 0.002")
+        axis.legend(frameon=False)
+        figure.savefig(picture, dpi=DOTS)
 
 
 if __name__ == "__main__":

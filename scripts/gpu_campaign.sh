@@ -68,7 +68,7 @@ done
 read -r first _ <<< "$here"
 if [ -n "$first" ] && [ ! -e "$out/bench.json" ] && [ "$(left)" -ge 120 ]; then
     find_source "$first"
-    run timeout $(($(left) / 3)) "$PYTHON" -m ln_repro.bench \
+    run timeout $(($(left) / 3)) "$PYTHON" -m benchmarks \
         --rounds "${ROUNDS:-2}" --updates "${UPDATES:-150}" --json "$out/bench.part.json" \
         exp="${first%14}_preln_nowarm_anchored" model="$MODEL" "${source[@]}" "$@" &&
         mv "$out/bench.part.json" "$out/bench.json"

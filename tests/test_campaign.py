@@ -11,7 +11,7 @@ CAMPAIGN = Path(__file__).resolve().parents[1] / "scripts" / "gpu_campaign.sh"
 STAND_IN = """echo "${LN_REPRO_RUNS-} $*" >> "$CALLS"
 case "$*" in
     *precision=bf16*) exit "$BF16" ;;
-    *ln_repro.bench*)
+    *"-m benchmarks"*)
         while [ "$1" != --json ]; do shift; done
         [ "$BENCH" = 1 ] || echo '{}' > "$2"
         exit "$BENCH" ;;
@@ -69,17 +69,17 @@ def test_it_can_be_limited_to_one_corpus_and_to_runs_without_records(campaign):
 
 
 def test_the_benchmark_is_measured_once_unless_it_was_cut_off(campaign, out):
-    assert len(those(campaign(bench=1)[1], "ln_repro.bench")) == 1
-    assert len(those(campaign(bench=124)[1], "ln_repro.bench")) == 1
+    assert len(those(campaign(bench=1)[1], "-m benchmarks")) == 1
+    assert len(those(campaign(bench=124)[1], "-m benchmarks")) == 1
     assert (out / "bench.part.json").exists() and not (out / "bench.json").exists()
-    assert len(those(campaign()[1], "ln_repro.bench")) == 1
+    assert len(those(campaign()[1], "-m benchmarks")) == 1
     assert (out / "bench.json").exists() and not (out / "bench.part.json").exists()
-    assert those(campaign()[1], "ln_repro.bench") == []
+    assert those(campaign()[1], "-m benchmarks") == []
 
 
 def test_without_bf16_everything_runs_in_fp32(campaign):
     status, calls = campaign(60, 2, 0)
-    work = those(calls, "ln_repro.bench") + those(calls, " sweep ")
+    work = those(calls, "-m benchmarks") + those(calls, " sweep ")
     assert status == 0 and len(work) == 23
     assert all(call.endswith("precision=fp32") for call in work)
     assert not those(campaign()[1], " sweep ")[0].endswith("precision=fp32")
@@ -88,4 +88,4 @@ def test_without_bf16_everything_runs_in_fp32(campaign):
 @pytest.mark.parametrize(("given", "code"), [({"bf16": 130}, 130), ({"minutes": 1}, 0)])
 def test_after_ctrl_c_in_a_check_or_in_the_last_minute_nothing_is_started(campaign, given, code):
     status, calls = campaign(**given)
-    assert status == code and those(calls, "ln_repro.bench") == those(calls, " sweep ") == []
+    assert status == code and those(calls, "-m benchmarks") == those(calls, " sweep ") == []

@@ -14,15 +14,14 @@ from ln_repro.commands.messages import complaints, say
 from ln_repro.errors import UserError
 from ln_repro.experiment.name import ArmName
 from ln_repro.records.archive import read_theory, records_folder
-from ln_repro.report import figure_rates
 from ln_repro.report.arena import arena_data, arena_table
 from ln_repro.report.claims_table import with_claims
 from ln_repro.report.claims_text import details, overview
 from ln_repro.report.export import all_tables, export
 from ln_repro.report.figures import draw_all
-from ln_repro.report.page import page
+from ln_repro.report.page import page, page_tables
 from ln_repro.report.tables import render
-from ln_repro.system.files import explained
+from ln_repro.system.files import explained, read_json
 from ln_repro.system.paths import CHECKOUT
 
 
@@ -36,14 +35,12 @@ def tables_command(options: argparse.Namespace) -> int:
 
 def figures_command(options: argparse.Namespace) -> int:
     folder = options.records or records_folder()
-    kept, _, evidence, _ = read_archive(folder)
+    archive, theory = read_archive(folder), read_json(folder.parent / "theory.json", dict) or {}
     out = options.out or folder.parent / "figures"
     with explained(out, "--out"):
-        paths, left_out = draw_all(evidence, folder.parent / "theory.json", out)
-    for line in left_out:
-        say(f"not drawn: {line}")
+        paths = draw_all(archive, theory, out)
     print("\n".join(map(str, paths)) or f"nothing to draw from the records in {folder}")
-    return complaints(kept.problems)
+    return complaints(archive.kept.problems)
 
 
 def claims_command(options: argparse.Namespace) -> int:
@@ -100,11 +97,9 @@ def report_command(options: argparse.Namespace) -> int:
     for name, text in files.items():
         (results / "tables" / name).write_text(text, encoding="utf-8")
     readme.write_text(with_claims(readme.read_text(encoding="utf-8"), rows), encoding="utf-8")
-    paths, _ = draw_all(archive.evidence, results / "theory.json", results / "figures")
-    picture = results / "figures" / f"{figure_rates.NAME}.svg"
-    svg = picture.read_text(encoding="utf-8") if picture.exists() else ""
-    (results / "report.html").write_text(
-        page(archive.kept.runs, [row.json() for row in rows], theory, svg), encoding="utf-8"
-    )
+    paths = draw_all(archive, theory, results / "figures")
+    figures = {path.stem: path.read_bytes() for path in paths}
+    written = page(archive.kept.runs, page_tables(rows), figures)
+    (results / "report.html").write_text(written, encoding="utf-8")
     print(f"{len(files)} files of tables, {len(paths)} figures and report.html written to {results}")
     return complaints(archive.kept.problems)

@@ -13,7 +13,7 @@ from ln_repro.errors import UserError
 from ln_repro.records import provenance
 from ln_repro.records.events import json_ready
 from ln_repro.report.claims_text import terminal_table
-from ln_repro.report.theory_figures import draw
+from ln_repro.report.figure_initialisation import draw_initialisation
 from ln_repro.system.files import explained, write_atomically
 from ln_repro.system.paths import runs_folder
 from ln_repro.system.progress import progress
@@ -51,7 +51,7 @@ def theory_command(options: argparse.Namespace) -> int:
     findings = judge(measured, ids)
     if options.out:
         drawn = figures(measured)
-        draw(drawn, options.out / "figures")
+        draw_initialisation(drawn, options.out / "figures")
         machine = {"device": platform.machine(), "instructions": instructions()}
         made_by = {"code": code, "environment": provenance.environment(machine)}
         written = json.dumps(json_ready({**made_by, "findings": findings, "figures": drawn}), indent=1)

@@ -39,7 +39,7 @@ class Style:
 STEPS = 1
 """Increased whenever a change to the shared steps changes the prepared text of any corpus."""
 LANGUAGES = ("de", "en")
-Found = Mapping[str, Path]
+RawFiles = Mapping[str, Path]
 """Raw files by name."""
 Splits = Mapping[str, Iterable[Pair]]
 """Pairs by the name of their split: train, valid, test."""
@@ -91,7 +91,7 @@ class Corpus(ABC):
         """Return the raw files that these settings need."""
 
     @abstractmethod
-    def read(self, data: Data, found: Found) -> Splits:
+    def read(self, data: Data, files: RawFiles) -> Splits:
         """Return the raw pairs of the splits (only of the test split if ``data.only`` is set), which are read lazily.
 
         Raises:
@@ -106,7 +106,7 @@ class Corpus(ABC):
         """Return the tokenisation style for a split from `read`."""
         return Style()
 
-    def codes(self, data: Data, found: Found) -> str:
+    def codes(self, data: Data, files: RawFiles) -> str:
         """Return the merge table that comes with the text; empty if there is none.
 
         Raises:

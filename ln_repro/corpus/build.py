@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ln_repro.corpus import shards
-from ln_repro.corpus.base import STEPS, Corpus, Found
+from ln_repro.corpus.base import STEPS, Corpus, RawFiles
 from ln_repro.corpus.binary import binarise, dictionary, token_ids
 from ln_repro.corpus.bpe import learn
 from ln_repro.corpus.locate import cached_digest
@@ -41,7 +41,7 @@ NAMED = 5
 def build(
     corpus: Corpus,
     data: Data,
-    found: Found,
+    files: RawFiles,
     folder: Path,
     fingerprint: str,
     report: Report,
@@ -56,7 +56,7 @@ def build(
     with ExitStack() as on_failure:
         on_failure.callback(shutil.rmtree, staging, ignore_errors=True)
         (staging / "shards").mkdir(parents=True)
-        facts = Build(corpus, data, found, staging, report, learnt).run()
+        facts = Build(corpus, data, files, staging, report, learnt).run()
         shutil.rmtree(staging / "shards")
         manifest = {
             "name": data.name,
@@ -66,7 +66,7 @@ def build(
             "recipe": data.recipe() | {"only": data.only, "corpus_revision": corpus.revision, "steps_revision": STEPS},
             "origin": corpus.origin,
             "licence": corpus.licence,
-            "raw": {name: cached_digest(path) for name, path in found.items()},
+            "raw": {name: cached_digest(path) for name, path in files.items()},
             **facts,
             "versions": {name: importlib.metadata.version(name) for name in ("sacremoses", "subword-nmt")},
             "files": describe(staging),
@@ -83,7 +83,7 @@ class Build:
 
     corpus: Corpus
     data: Data
-    found: Found
+    files: RawFiles
     staging: Path
     report: Report
     learnt: Prepared | None
@@ -92,7 +92,7 @@ class Build:
         """Write raw/, text/, bpe/ and bin/; return the part of the manifest that describes them."""
         self.counts = {split: sum(1 for _ in pairs) for split, pairs in self._read().items()}  # checks the raw text
         self.shards = [
-            Shard(self.corpus, self.data, self.found, self.staging / "shards", split, first,
+            Shard(self.corpus, self.data, self.files, self.staging / "shards", split, first,
                   min(shards.SIZE, count - first))
             for split, count in sorted(self.counts.items(), key=lambda item: item[0] == "train")  # train last
             for first in range(0, count, shards.SIZE)
@@ -100,7 +100,7 @@ class Build:
         for lang in dict.fromkeys(self.corpus.sides(self.data).values()):
             if base_code(lang) not in LANGUAGES:
                 self.report(f"{self.corpus.name}: no tokeniser rules are known for {lang}: those of English are used")
-        codes = self.corpus.codes(self.data, self.found)
+        codes = self.corpus.codes(self.data, self.files)
         self._write_codes(codes)
         for _ in self._over(shards.tokenise, self._raw(), "tokenising"):
             pass
@@ -122,7 +122,7 @@ class Build:
         }
 
     def _read(self) -> dict[str, Iterator[Pair]]:
-        return {split: iter(pairs) for split, pairs in self.corpus.read(self.data, self.found).items()}
+        return {split: iter(pairs) for split, pairs in self.corpus.read(self.data, self.files).items()}
 
     def _over(self, function: Callable[[Shard], Result], items: Iterator[Shard], step: str) -> Iterator[Result]:
         """Apply a function to shards, in several processes if there is much text, and show the progress."""

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ln_repro.corpus.base import Corpus, Found, Raw, Splits, wanted
+from ln_repro.corpus.base import Corpus, Raw, RawFiles, Splits, wanted
 from ln_repro.corpus.text import find_text, read_pairs
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
@@ -30,8 +30,8 @@ class Files(Corpus):
             for lang in (data.source_lang, data.target_lang)
         ]
 
-    def read(self, data: Data, found: Found) -> Splits:
-        return {split: read_pairs([found[f"{split}.{side}"] for side in self.sides(data)]) for split in wanted(data)}
+    def read(self, data: Data, files: RawFiles) -> Splits:
+        return {split: read_pairs([files[f"{split}.{side}"] for side in self.sides(data)]) for split in wanted(data)}
 
 
 def _side(data: Data, split: str, lang: str) -> Path:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from ln_repro.corpus.base import Corpus, Found, Raw, Splits
+from ln_repro.corpus.base import Corpus, Raw, RawFiles, Splits
 from ln_repro.corpus.text import Pair, read_lines
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
@@ -31,9 +31,9 @@ class Glue(Corpus):
     def inputs(self, data: Data) -> list[Raw]:
         return [Raw(name, alias=self.aliases.get(name)) for name in ("train.tsv", "dev.tsv")]
 
-    def read(self, data: Data, found: Found) -> Splits:
+    def read(self, data: Data, files: RawFiles) -> Splits:
         """Return the training and the validation set, with the labels as a third side."""
-        return {split: self._rows(found[name]) for split, name in (("train", "train.tsv"), ("valid", "dev.tsv"))}
+        return {split: self._rows(files[name]) for split, name in (("train", "train.tsv"), ("valid", "dev.tsv"))}
 
     def sides(self, data: Data) -> Mapping[str, str]:
         return dict.fromkeys((*SIDES, LABEL), "en")
@@ -51,11 +51,11 @@ class Glue(Corpus):
         places = [names.index(name) for name in self.columns]
         for number, line in enumerate(lines, 2):
             cells = line.split("\t")
-            found = [cells[place].strip() for place in places] if len(cells) == len(names) else [""]
-            if "" in found or found[-1] not in self.classes:
+            values = [cells[place].strip() for place in places] if len(cells) == len(names) else [""]
+            if "" in values or values[-1] not in self.classes:
                 wanted = f"{len(names)} columns with two sentences and one of {', '.join(self.classes)}"
                 raise UserError(f"{path}:{number}: expected {wanted}")
-            yield (*found[:2], self.classes[found[2]])
+            yield (*values[:2], self.classes[values[2]])
 
 
 class Mrpc(Glue):

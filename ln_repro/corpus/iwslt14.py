@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from ln_repro.corpus.base import LANGUAGES, UNPACKED, Corpus, Found, Raw, Splits, Style, wanted
+from ln_repro.corpus.base import LANGUAGES, UNPACKED, Corpus, Raw, RawFiles, Splits, Style, wanted
 from ln_repro.corpus.text import Pair, find_text, parallel, read_lines, read_pairs, segments, well_matched
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
@@ -94,21 +94,21 @@ class Iwslt14(Corpus):
     def style(self, split: str) -> Style:
         return Style(apostrophes=split == "test")
 
-    def read(self, data: Data, found: Found) -> Splits:
+    def read(self, data: Data, files: RawFiles) -> Splits:
         """Return the test set, and the training text including the validation set."""
-        test = _test(found)
+        test = _test(files)
         if data.only:
             return {"test": test}
-        train = _training([found[f"train.tags.de-en.{lang}"] for lang in LANGUAGES])
+        train = _training([files[f"train.tags.de-en.{lang}"] for lang in LANGUAGES])
         return {"train": train, "valid": (), "test": test}
 
     def assign(self, pairs: Callable[[], Iterator[Pair]], note: Callable[[str], None]) -> Iterator[str | None]:
         """Clean the training text and move every 23rd pair to the validation set."""
-        kept = dropped = 0
+        accepted = dropped = 0
         for pair in pairs():
             if well_matched(pair, RATIO, LONGEST):
-                kept += 1
-                yield "train" if kept % EVERY else "valid"
+                accepted += 1
+                yield "train" if accepted % EVERY else "valid"
             else:
                 dropped += 1
                 yield None
@@ -150,19 +150,19 @@ class SegmentedIwslt14(Iwslt14):
     def style(self, split: str) -> Style:
         return super().style(split) if split == "test" and self.has_xml else Style(segmented=True)
 
-    def codes(self, data: Data, found: Found) -> str:
-        lines = [line for line in read_lines(found["code"]) if not line.startswith("#version")]
+    def codes(self, data: Data, files: RawFiles) -> str:
+        lines = [line for line in read_lines(files["code"]) if not line.startswith("#version")]
         for line in lines:
             if len(line.split(" ")) != 2:
-                raise UserError(f"{found['code']}: expected two symbols a line, found {line[:80]!r}; {self.by_hand}")
+                raise UserError(f"{files['code']}: expected two symbols a line, found {line[:80]!r}; {self.by_hand}")
         if len(lines) != data.bpe_merges:
-            raise UserError(f"data.bpe_merges: {found['code']} has {len(lines)} merges, not {data.bpe_merges}")
+            raise UserError(f"data.bpe_merges: {files['code']} has {len(lines)} merges, not {data.bpe_merges}")
         return "".join(f"{line}\n" for line in ("#version: 0.2", *lines))
 
-    def read(self, data: Data, found: Found) -> Splits:
+    def read(self, data: Data, files: RawFiles) -> Splits:
         """Return the splits in BPE, but the test set from the XML if that is there."""
-        splits = {split: read_pairs([found[f"{split}.{lang}"] for lang in LANGUAGES]) for split in wanted(data)}
-        return splits | ({"test": _test(found)} if self.has_xml else {})
+        splits = {split: read_pairs([files[f"{split}.{lang}"] for lang in LANGUAGES]) for split in wanted(data)}
+        return splits | ({"test": _test(files)} if self.has_xml else {})
 
     def assign(self, pairs: Callable[[], Iterator[Pair]], note: Callable[[str], None]) -> Iterator[str]:
         """Keep every training pair; the script has cleaned and split them."""
@@ -176,10 +176,10 @@ class SegmentedIwslt14(Iwslt14):
         return min(max(round(100 * pairs / whole), 1), 99) if part else None
 
 
-def _test(found: Found) -> Iterator[Pair]:
+def _test(files: RawFiles) -> Iterator[Pair]:
     """Yield the test set from the evaluation XML."""
     for name in TESTS:
-        paths = [found[f"IWSLT14.{name}.de-en.{lang}.xml"] for lang in LANGUAGES]
+        paths = [files[f"IWSLT14.{name}.de-en.{lang}.xml"] for lang in LANGUAGES]
         yield from parallel(paths, [segments(read_lines(path)) for path in paths])
 
 

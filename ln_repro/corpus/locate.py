@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 
-from ln_repro.corpus.base import UNPACKED, Corpus, Found, Raw
+from ln_repro.corpus.base import UNPACKED, Corpus, Raw, RawFiles
 from ln_repro.corpus.download import fetch
 from ln_repro.corpus.text import DAMAGE, unpacked
 from ln_repro.errors import UserError
@@ -42,7 +42,7 @@ def locked(path: Path) -> AbstractContextManager[DirectoryLock]:
     return acquire(path.with_name(f".{path.name}.lease"), patience=math.inf)
 
 
-def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> Found:
+def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> RawFiles:
     """Return the verified raw files of a corpus by name.
 
     Raises:
@@ -57,10 +57,10 @@ def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> Found:
         for raw in inputs:
             if raw.digest is None or data.checksum == "record":
                 continue
-            if (found := cached_digest(here[raw.name], raw.digest.split(":")[0])) != raw.digest:
+            if (content := cached_digest(here[raw.name], raw.digest.split(":")[0])) != raw.digest:
                 raise UserError(
-                    f"{here[raw.name]}: not the published file of {corpus.name}, expected {raw.digest}, found {found}; "
-                    f"get it from {corpus.origin}, or use this one as a different corpus with data.checksum=record"
+                    f"{here[raw.name]}: not the published file of {corpus.name}, expected {raw.digest}, found "
+                    f"{content}; get it from {corpus.origin}, or use it as a different corpus with data.checksum=record"
                 )
     return {raw.name: here[raw.name] for raw in inputs}
 
@@ -71,7 +71,7 @@ def present(corpus: Corpus, data: Data, root: Path) -> dict[str, Path]:
     folders = [data.source / folder for folder in corpus.folders] if data.source else [_store(corpus, root)]
     if archive := _archive(corpus, data, root):
         folders.append(_unpack_folder(archive, corpus, root))
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for raw in inputs:
         names = filter(None, (raw.name, raw.alias))
         places = [raw.path] if raw.path else [folder / name for name in names for folder in folders]
@@ -79,8 +79,8 @@ def present(corpus: Corpus, data: Data, root: Path) -> dict[str, Path]:
         if data.source is not None and data.source.is_file() and of_corpus:
             places = [data.source]  # a single raw file may have any name
         if place := next((place for place in places if place.is_file()), None):
-            found[raw.name] = place
-    return found
+            files[raw.name] = place
+    return files
 
 
 def _archive(corpus: Corpus, data: Data, root: Path) -> Path | None:

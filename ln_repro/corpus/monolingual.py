@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ln_repro.corpus.base import Corpus, Found, Raw, Splits, wanted
+from ln_repro.corpus.base import Corpus, Raw, RawFiles, Splits, wanted
 from ln_repro.corpus.text import Pair, find_text, read_lines
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
@@ -40,9 +40,9 @@ class Monolingual(Corpus):
         places = {split: data.source / path if data.source else path for split, path in paths.items() if path}
         return [Raw(f"{split}.{data.target_lang}", path=find_text(place)) for split, place in places.items()]
 
-    def read(self, data: Data, found: Found) -> Splits:
+    def read(self, data: Data, files: RawFiles) -> Splits:
         """Return the splits; without a validation file, every 200th document of the training text is for validation."""
-        paths = {raw.name.partition(".")[0]: found[raw.name] for raw in self.inputs(data)}
+        paths = {raw.name.partition(".")[0]: files[raw.name] for raw in self.inputs(data)}
         if "train" not in paths or "valid" in paths:
             return {split: _sentences(path) for split, path in paths.items()}
         train = paths.pop("train")
@@ -70,9 +70,9 @@ class Wikinews(Monolingual):
     def inputs(self, data: Data) -> list[Raw]:
         return [WIKINEWS]
 
-    def read(self, data: Data, found: Found) -> Splits:
+    def read(self, data: Data, files: RawFiles) -> Splits:
         """Return every tenth article for training, and every 200th of the others for validation."""
-        path = found[WIKINEWS.name]
+        path = files[WIKINEWS.name]
         return {
             "train": _sentences(path, lambda number: number % TENTH == 1),
             "valid": _sentences(path, lambda number: number % EVERY == 0),

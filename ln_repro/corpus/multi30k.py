@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from ln_repro.corpus.base import LANGUAGES, Corpus, Found, Raw, Splits, Style, wanted
+from ln_repro.corpus.base import LANGUAGES, Corpus, Raw, RawFiles, Splits, Style, wanted
 from ln_repro.corpus.text import read_pairs
 from ln_repro.experiment.data import Data
 
@@ -39,8 +39,8 @@ class Multi30k(Corpus):
     def style(self, split: str) -> Style:
         return Style(normalise=True)
 
-    def read(self, data: Data, found: Found) -> Splits:
-        return {split: read_pairs([found[name] for name in _sides(split)]) for split in wanted(data)}
+    def read(self, data: Data, files: RawFiles) -> Splits:
+        return {split: read_pairs([files[name] for name in _sides(split)]) for split in wanted(data)}
 
 
 def _sides(split: str) -> list[str]:

@@ -55,18 +55,18 @@ def fingerprint(data: Data, root: Path) -> str | None:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def published(data: Data, root: Path, found: Prepared | str | None) -> bool:
+def published(data: Data, root: Path, text: Prepared | str | None) -> bool:
     """Return whether a corpus, or the text of a fingerprint, is the published one or has a part of its training text.
 
     True if that is not known, if its publisher updates it, and for the user's own text.
     """
-    if isinstance(found, Prepared):
-        return found.train_percent is not None and published(data, root, found.fingerprint)
+    if isinstance(text, Prepared):
+        return text.train_percent is not None and published(data, root, text.fingerprint)
     corpus = corpus_of(data)
     if corpus.own or corpus.renewed:
         return True
     source = None if corpus is CORPORA[data.name] else data.source  # another form of the published text
-    return fingerprint(data.model_copy(update={"source": source, "checksum": "strict"}), root) in (None, found)
+    return fingerprint(data.model_copy(update={"source": source, "checksum": "strict"}), root) in (None, text)
 
 
 def prepare(data: Data, root: Path, report: Report) -> Prepared:
@@ -97,7 +97,7 @@ def prepare(data: Data, root: Path, report: Report) -> Prepared:
 def _built(data: Data, root: Path, report: Report) -> Prepared:
     """Return the corpus, prepared by this process or, in the meantime, by another one."""
     corpus = corpus_of(data)
-    found = locate(corpus, data, root, report)
+    files = locate(corpus, data, root, report)
     known = fingerprint(data, root)
     assert known is not None  # every raw file exists
     folder = _folder(data, root, known)
@@ -108,7 +108,7 @@ def _built(data: Data, root: Path, report: Report) -> Prepared:
                 report(f"{folder}: its content has changed; preparing {data.name} again")
             from ln_repro.corpus.build import build  # slow to import
 
-            build(corpus, data, found, folder, known, report, _learnt(data, root))
+            build(corpus, data, files, folder, known, report, _learnt(data, root))
             ready = opened(folder, known)
             assert ready is not None
     return ready

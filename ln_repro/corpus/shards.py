@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ln_repro.corpus.base import Corpus, Found
+from ln_repro.corpus.base import Corpus, RawFiles
 from ln_repro.corpus.bpe import segmenter
 from ln_repro.corpus.text import LONGEST_WORD, Pair, lower
 from ln_repro.corpus.tokenise import detokenise, tokeniser
@@ -26,7 +26,7 @@ class Shard:
 
     corpus: Corpus
     data: Data
-    found: Found
+    files: RawFiles
     folder: Path  # of the tokenised shards and of ``codes``, the merge table, which is absent without segmentation
     split: str
     first: int  # the number of pairs before them
@@ -97,7 +97,7 @@ def _joined(shard: Shard, segmented: Columns) -> Columns:
             if split_up(line) != subwords:
                 raise UserError(
                     f"{_place(shard, index, side)}: the line {subwords[:80]!r} is not in lower-case BPE by the merges "
-                    f"of {shard.found['code'].name}, which make {split_up(line)[:80]!r} of it; {shard.corpus.by_hand}"
+                    f"of {shard.files['code'].name}, which make {split_up(line)[:80]!r} of it; {shard.corpus.by_hand}"
                 )
     return text
 
@@ -166,5 +166,5 @@ def _misfit(shard: Shard, index: int, side: int, raw: Columns, pair: Pair) -> st
 def _place(shard: Shard, index: int, side: int) -> str:
     """Return file and number of a line, as far as they are known, for messages."""
     name = f"{shard.split}.{shard.sides[side]}"
-    place = f"{shard.found.get(name, f'{shard.corpus.name}: {name}')}"
+    place = f"{shard.files.get(name, f'{shard.corpus.name}: {name}')}"
     return f"{place}:{shard.first + index + 1}" if shard.corpus.numbered else place

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from ln_repro.corpus.base import Corpus, Found, Raw, Splits
+from ln_repro.corpus.base import Corpus, Raw, RawFiles, Splits
 from ln_repro.corpus.text import DAMAGE, Pair, decoded, lower
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
@@ -37,9 +37,9 @@ class Tatoeba(Corpus):
     def inputs(self, data: Data) -> list[Raw]:
         return [Raw("deu-eng.zip", f"sha256:{SHA256}", ("https://www.manythings.org/anki/deu-eng.zip",))]
 
-    def read(self, data: Data, found: Found) -> Splits:
+    def read(self, data: Data, files: RawFiles) -> Splits:
         """Return all pairs as one split; `assign` splits them by their words."""
-        return {"train": _read(found["deu-eng.zip"]), "valid": (), "test": ()}
+        return {"train": _read(files["deu-eng.zip"]), "valid": (), "test": ()}
 
     def assign(self, pairs: Callable[[], Iterator[Pair]], note: Callable[[str], None]) -> Iterator[str | None]:
         """Split by English sentence, and drop training pairs whose German side is in valid or test.

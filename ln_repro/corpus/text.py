@@ -85,8 +85,8 @@ def parallel(names: Sequence[object], sides: Sequence[Iterable[str]]) -> Iterato
         if None in pair:
             counts = [number if line is None else number + 1 + sum(1 for _ in rest)
                       for line, rest in zip(pair, lines, strict=True)]  # fmt: skip
-            found = ", ".join(f"{name} has {count} lines" for name, count in zip(names, counts, strict=True))
-            raise UserError(f"the two sides are not parallel: {found}; each line needs its translation")
+            numbers = ", ".join(f"{name} has {count} lines" for name, count in zip(names, counts, strict=True))
+            raise UserError(f"the two sides are not parallel: {numbers}; each line needs its translation")
         yield pair
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ln_repro.corpus.base import Corpus, Found, Raw, Splits, wanted
+from ln_repro.corpus.base import Corpus, Raw, RawFiles, Splits, wanted
 from ln_repro.experiment.data import Data
 
 SEED = 20200624
@@ -164,7 +164,7 @@ class Toy(Corpus):
     def inputs(self, data: Data) -> list[Raw]:
         return []
 
-    def read(self, data: Data, found: Found) -> Splits:
+    def read(self, data: Data, files: RawFiles) -> Splits:
         """Return the generated splits, which share no source and no target sentence."""
         pairs = generate()
         # The test set comes first, so that it does not depend on the size of train.

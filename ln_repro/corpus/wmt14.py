@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from ln_repro.corpus.base import LANGUAGES, Corpus, Found, Raw, Splits, Style, wanted
+from ln_repro.corpus.base import LANGUAGES, Corpus, Raw, RawFiles, Splits, Style, wanted
 from ln_repro.corpus.text import SUFFIXES, Pair, find_text, parallel, read_lines, read_member, segments, well_matched
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
@@ -74,13 +74,13 @@ class Wmt14(Corpus):
         """Return the style of fairseq's script, which normalises the training text but not the evaluation sets."""
         return Style(normalise=split == "train", aggressive=True, apostrophes=split != "train")
 
-    def read(self, data: Data, found: Found) -> Splits:
+    def read(self, data: Data, files: RawFiles) -> Splits:
         """Return the splits, with the shards in alphabetical order."""
-        splits = {split: _pairs(found, TESTS[split]) for split in wanted(data) if split in TESTS}
+        splits = {split: _pairs(files, TESTS[split]) for split in wanted(data) if split in TESTS}
         if data.only:
             return splits
-        plain = {name.removesuffix(".de") for name in found if name.endswith(".de")} - {*TESTS.values()}
-        train = itertools.chain.from_iterable(_pairs(found, name) for name in sorted(plain) or TRAIN)
+        plain = {name.removesuffix(".de") for name in files if name.endswith(".de")} - {*TESTS.values()}
+        train = itertools.chain.from_iterable(_pairs(files, name) for name in sorted(plain) or TRAIN)
         return {**splits, "train": train}
 
     def keep(self, pair: Pair) -> bool:
@@ -121,13 +121,13 @@ def _side(folder: Path, name: str, lang: str) -> Path:
     return next((path for path in (find_text(plain), *sgm) if path.is_file()), plain)
 
 
-def _pairs(found: Found, name: str) -> Iterator[Pair]:
+def _pairs(files: RawFiles, name: str) -> Iterator[Pair]:
     """Return the pairs of a shard or a newstest, from its files or from its archive."""
-    if f"{name}.de" in found:
-        paths = [found[f"{name}.{lang}"] for lang in LANGUAGES]
+    if f"{name}.de" in files:
+        paths = [files[f"{name}.{lang}"] for lang in LANGUAGES]
         sides = [read_lines(path) for path in paths]
     else:
-        archive = found[TRAIN.get(name, NEWSTESTS).name]
+        archive = files[TRAIN.get(name, NEWSTESTS).name]
         paths = [archive / f"{name}.{lang}" for lang in LANGUAGES]
         sides = [read_member(archive, _names(name, lang)) for lang in LANGUAGES]
     if name in TESTS.values():

@@ -31,6 +31,8 @@ class Worker(subprocess.Popen[bytes]):
     output is appended to ``log``.
     """
 
+    module = "ln_repro.engine.worker"
+
     def __init__(
         self, job: str, arguments: Sequence[str], log: Path, threads: int = 1, inherit: int | None = None,
         settings: Mapping[str, str] = KEEP_MEMORY, on_cpu: bool = False,
@@ -44,7 +46,7 @@ class Worker(subprocess.Popen[bytes]):
         environment = subprocesses.environment(OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads), **settings)
         with log.open("ab") as output:
             super().__init__(
-                [*subprocesses.SELF, "-m", "ln_repro.engine.worker", job, *arguments],
+                [*subprocesses.SELF, "-m", self.module, job, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -99,9 +101,7 @@ def require_fairseq() -> None:
 def follow_rank_zero() -> NoReturn:
     """Replace this process by a trainer that takes part in the run of the first process."""
     require_fairseq()
-    os.execve(
-        subprocesses.SELF[0], [*subprocesses.SELF, "-m", "ln_repro.engine.worker", "follow"], subprocesses.environment()
-    )
+    os.execve(subprocesses.SELF[0], [*subprocesses.SELF, "-m", Worker.module, "follow"], subprocesses.environment())
 
 
 def release_ranks(log: Path) -> None:

@@ -23,6 +23,8 @@ from ln_repro.system.distributed import Rank
 STREAMS_APART = 2**32 + 2_654_435_769
 """Difference between the dropout seeds of an update's mini-batches, larger than any seed plus update. Only the low 32
 bits, 2^32 times the golden ratio, matter to a CPU's generator: multiples up to 1000 differ by over 10^6 modulo 2^32."""
+Gradients = tuple[list[dict[str, Any]], torch.Tensor | float]
+"""The logs of mini-batches whose gradients the parameters have, and the factor that makes these means over tokens."""
 logger = logging.getLogger(__name__)
 
 
@@ -98,15 +100,17 @@ class StrictTrainer(Trainer):
         """Return False: `update` adds up the gradients, not a wrapper of the model."""
         return False
 
-    def update(self, samples: list[Any]) -> Update:
+    def update(self, samples: list[Any], computed: Gradients | None = None) -> Update:
         """Update the parameters from mini-batches, like fairseq's ``train_step``, but without reading losses and norm.
 
-        fairseq reads them after every update, which waits for the device. Return the metrics, to be read later.
+        fairseq reads them after every update, which waits for the device. Return the metrics, to be read later. The
+        gradients of a stacked run are ``computed`` before, with those of the runs beside it.
         """
-        lr, seed = self.get_lr(), self.experiment.torch_seed + self.get_num_updates()
-        self.zero_grad()
-        samples = seeded(samples, seed, self.data_parallel_rank, self.data_parallel_world_size)
-        logs, per_token = self._add_up_gradients(samples)
+        lr = self.get_lr()
+        if computed is None:
+            self.zero_grad()
+            computed = self._add_up_gradients(self.seeded(samples))
+        logs, per_token = computed
         self.optimizer.multiply_grads(per_token)
         gnorm = self.clip_grad_norm(self.experiment.train.clip_norm)
         self.optimizer.step()
@@ -115,12 +119,13 @@ class StrictTrainer(Trainer):
         self.set_num_updates(self.get_num_updates() + 1)
         return Update(self.get_num_updates(), lr, logs, gnorm)
 
-    def _add_up_gradients(self, samples: list[Any]) -> tuple[list[dict[str, Any]], torch.Tensor | float]:
-        """Add up the gradients of all mini-batches and processes.
+    def seeded(self, samples: list[Any]) -> list[Any]:
+        """Return the mini-batches of this process for the next update, each with its own dropout seed."""
+        seed = self.experiment.torch_seed + self.get_num_updates()
+        return seeded(samples, seed, self.data_parallel_rank, self.data_parallel_world_size)
 
-        Returns:
-            The logs of the mini-batches, or their sums over all processes, and 1 / (number of target tokens).
-        """
+    def _add_up_gradients(self, samples: list[Any]) -> Gradients:
+        """Add up the gradients of all mini-batches and processes; logs of several processes are added up, too."""
         logs, tokens, ignored = [], 0, False
         for sample in samples:
             sample, ignored = self._prepare_sample(sample)

@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from ln_repro.engine.plugin.model import LnTransformer
 from ln_repro.engine.plugin.task import LnTask, LnTranslation, per_token
 from ln_repro.engine.probing import Probing, chosen_batches
 from ln_repro.engine.stop import StopRequest
-from ln_repro.engine.trainer import StrictTrainer
+from ln_repro.engine.trainer import Gradients, StrictTrainer
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.divergence import NOT_FINITE, Diverged, stuck
 from ln_repro.model.schemes.weighted import measure
@@ -54,22 +54,23 @@ def train(inputs: Inputs, stop: StopRequest, group: Group) -> int:
     """Train to the last epoch or update, a divergence, or a stop; return the exit status."""
     if not group.rank.leads:
         logging.getLogger().setLevel(logging.WARNING)
+    loop = begin(inputs, stop, group)
+    for _ in loop.run():
+        pass  # the loop computes the gradients of each update itself
+    return loop.status
+
+
+def begin(inputs: Inputs, stop: StopRequest, group: Group, stacked: int = 1) -> "Loop":
+    """Return the loop of a run, at its first update or where it is resumed."""
     np.random.seed(inputs.experiment.torch_seed)
     utils.set_torch_seed(inputs.experiment.torch_seed)
-    loop = Loop(inputs, stop, group)
-    try:
-        loop.run()
-    except FloatingPointError as error:
-        loop.diverged(Diverged(NOT_FINITE, str(error)))
-    except Diverged as error:
-        loop.diverged(error)
-    return Interrupted.exit_code if loop.stopped else 0
+    return Loop(inputs, stop, group, stacked)
 
 
 class Loop:
-    """A training run in this process."""
+    """A training run in this process, which trains ``stacked`` runs at the same time."""
 
-    def __init__(self, inputs: Inputs, stop: StopRequest, group: Group) -> None:
+    def __init__(self, inputs: Inputs, stop: StopRequest, group: Group, stacked: int = 1) -> None:
         self.inputs = inputs
         self.experiment = inputs.experiment
         self.batches_per_update = self.experiment.train.batches_per_update // group.rank.size
@@ -108,6 +109,7 @@ class Loop:
             **({"tf32": torch.backends.cuda.matmul.allow_tf32} if self.trainer.cuda else {}),
             updates_per_epoch=self.updates_per_epoch,
             processes=self.group.rank.size,
+            **({"stacked": stacked} if stacked > 1 else {}),
         )
         self.probing = Probing(self.trainer, self.batches)
         if self.update == 0:
@@ -131,21 +133,35 @@ class Loop:
             (last_update and self.update >= last_update) or (last_epoch and self.batches.next_epoch_idx > last_epoch)
         )
 
-    def run(self) -> None:
-        """Train epoch by epoch, with a checkpoint and a validation at the end of each."""
-        if self.owed:
-            self._end_epoch()
-        self._check_divergence()  # an earlier session may have been killed right after a validation
-        while not self.finished and not self.stopped:
-            for samples in self._epoch():
-                self._update(samples)
-                if self.stopped or self.finished:
-                    break
-        if not self.stopped:
-            self._write("status", state="trained", peak_memory_mb=self.trainer.peak_memory_mb)
+    @property
+    def status(self) -> int:
+        """The exit status, once training has ended."""
+        return Interrupted.exit_code if self.stopped else 0
 
-    def diverged(self, reason: Diverged) -> None:
-        """Report divergence, which is a result and not an error, at the last update with finite numbers."""
+    def run(self) -> Generator[list[Any], Gradients | None, None]:
+        """Train epoch by epoch, with a checkpoint and a validation at the end of each; divergence is a result.
+
+        Before each update, yield its mini-batches. If their gradients are sent in return, they are not computed again.
+        """
+        try:
+            if self.owed:
+                self._end_epoch()
+            self._check_divergence()  # an earlier session may have been killed right after a validation
+            while not self.finished and not self.stopped:
+                for samples in self._epoch():
+                    computed = yield samples
+                    self._update(samples, computed)
+                    if self.stopped or self.finished:
+                        break
+            if not self.stopped:
+                self._write("status", state="trained", peak_memory_mb=self.trainer.peak_memory_mb)
+        except FloatingPointError as error:
+            self._diverged(Diverged(NOT_FINITE, str(error)))
+        except Diverged as error:
+            self._diverged(error)
+
+    def _diverged(self, reason: Diverged) -> None:
+        """Report divergence at the last update with finite numbers."""
         self.trainer.set_num_updates(self.metrics.last.number)
         if self.update > self.opened_at:
             self._report()
@@ -166,11 +182,11 @@ class Loop:
         self.trainer.begin_epoch(self.epoch)
         yield from self.updates_left
 
-    def _update(self, samples: list[Any]) -> None:
+    def _update(self, samples: list[Any], computed: Gradients | None = None) -> None:
         """Update the parameters, then write the events and checkpoints that are due; only these wait for the device."""
         train = self.experiment.train
         self.probing.begin_update(self.update + 1)  # keeps the parameters, which the update changes
-        self.metrics.unread.append(self.trainer.update(samples))
+        self.metrics.unread.append(self.trainer.update(samples, computed))
         at_end = not self.updates_left.has_next() or self.finished
         # The processes agree on what is due, because the steps below communicate; a stop makes a save due.
         due = self.group.any(bool(self.stop) or time.monotonic() - self.saved > 60 * train.save_minutes)

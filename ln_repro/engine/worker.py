@@ -3,8 +3,7 @@
 Only workers import fairseq, which changes global state (Hydra's, the seeds). A worker stops when its standard input is
 closed, so that it does not outlive the command that started it.
 
-JOB is ``decode`` or ``train``; in the benchmark also ``stock``, ``bare`` or ``count``.
-The arguments are those of `ln_repro.engine.inputs` or, of ``stock``, fairseq's own.
+JOB is ``decode`` or ``train``; the arguments are those of `ln_repro.engine.inputs`.
 Under torchrun it may also be ``follow`` (train with the inputs of the first process) or ``release`` (tell the
 processes that follow that there is nothing to train).
 """
@@ -15,6 +14,8 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable
+from typing import NoReturn
 
 from ln_repro.engine import compat
 from ln_repro.engine.inputs import Inputs, read
@@ -29,16 +30,7 @@ def main() -> int:
     stop = StopRequest()
     if job != "follow":  # torchrun controls it
         stop.watch_input()
-    gc.disable()  # imports create many objects and little garbage
-    compat.apply()
-    gc.freeze()
-    gc.enable()
-    logging.basicConfig(format="%(asctime)s | %(levelname)s | %(name)s | %(message)s", level=logging.INFO)
-    if job == "stock":
-        from ln_repro.engine.baselines import stock
-
-        stock(arguments)
-        return 0
+    prepare()
     if job in ("follow", "release"):
         return train_together(None, stop)
     inputs = read(*arguments)
@@ -49,12 +41,16 @@ def main() -> int:
             signal.signal(name, lambda *_: os._exit(Interrupted.exit_code))
         decode(inputs, stop.requests())
         return Interrupted.exit_code
-    if job in ("bare", "count"):
-        from ln_repro.engine import baselines
-
-        getattr(baselines, job)(inputs)
-        return 0
     return train_together(inputs, stop)
+
+
+def prepare() -> None:
+    """Make fairseq importable, and log what it says."""
+    gc.disable()  # imports create many objects and little garbage
+    compat.apply()
+    gc.freeze()
+    gc.enable()
+    logging.basicConfig(format="%(asctime)s | %(levelname)s | %(name)s | %(message)s", level=logging.INFO)
 
 
 def train_together(inputs: Inputs | None, stop: StopRequest) -> int:
@@ -84,10 +80,11 @@ def train_together(inputs: Inputs | None, stop: StopRequest) -> int:
     return status if group.rank.leads else 0
 
 
-if __name__ == "__main__":
+def run_and_exit(work: Callable[[], int]) -> NoReturn:
+    """Exit with the status of ``work``, or with that of its error, which is the last line of the log."""
     status = 1
     try:
-        status = main()
+        status = work()
     except LnReproError as error:
         print(error, file=sys.stderr)
         status = error.exit_code
@@ -96,3 +93,7 @@ if __name__ == "__main__":
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)  # an ordinary exit may abort in the threads of fairseq's loader
+
+
+if __name__ == "__main__":
+    run_and_exit(main)

@@ -8,15 +8,17 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import yaml
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from ln_repro.errors import UserError
-from ln_repro.experiment.launcher_options import given, texts, typed
+from ln_repro.experiment.launcher_options import Texts, given, typed
 from ln_repro.experiment.named import register, registered, yaml_files
+from ln_repro.experiment.settings import Experiment, build
 from ln_repro.system.paths import CHECKOUT, PACKAGE, expanded
-
-if TYPE_CHECKING:
-    from ln_repro.experiment.settings import Experiment
 
 CONF = next(path for path in (PACKAGE / "conf", CHECKOUT / "conf") if path.is_dir())  # wheel, else checkout
 PRIMARY = "config"
@@ -86,8 +88,6 @@ def _description(path: Path) -> str:
 
 def grid(name: str) -> dict[str, Any]:
     """Return the content of a grid's file, see `ln_repro.sweep.grid.Grid`."""
-    from omegaconf import OmegaConf
-
     known = _files("grid")
     if not name:
         raise UserError(f"grid: no grid is given; use grid=NAME ({', '.join(known)})")
@@ -101,13 +101,11 @@ def grid(name: str) -> dict[str, Any]:
 
 def launcher(name: str, options: Sequence[str]) -> dict[str, Any]:
     """Return the options for Slurm: our defaults, overridden by the YAML file ``name`` and by ``KEY=VALUE`` options."""
-    from omegaconf import OmegaConf
-
     files = [CONF / "hydra" / "launcher" / "slurm.yaml", *([] if name == "slurm" else [expanded(name)])]
     try:
         for file in files:
             OmegaConf.load(file)  # refuses a key that is given twice
-        content = OmegaConf.merge(*(texts(file.read_text("utf-8")) or {} for file in files))
+        content = OmegaConf.merge(*(yaml.load(file.read_text("utf-8"), Texts) or {} for file in files))
         for option in options:
             key, _, text = option.partition("=")
             OmegaConf.update(content, key, given(key, text))
@@ -119,10 +117,8 @@ def launcher(name: str, options: Sequence[str]) -> dict[str, Any]:
 
 
 @cache
-def named(exp: str) -> "Experiment | None":
+def named(exp: str) -> Experiment | None:
     """Return a named experiment; None if there is no such name."""
-    from ln_repro.experiment.settings import build
-
     return build(compose([f"exp={exp}"])) if exp in registered(CONF) or exp in _files("exp") else None
 
 
@@ -141,7 +137,6 @@ def compose_all(runs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[dic
     Runs that differ in the latter are composed together, since composing takes a tenth of a second.
     """
     from hydra import compose as hydra_compose
-    from omegaconf import OmegaConf
 
     configs: dict[tuple[str, ...], Any] = {}
     composed = []
@@ -156,12 +151,10 @@ def compose_all(runs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[dic
 
 def _check_name(config: Any, overrides: Sequence[str]) -> None:
     """Raise `UserError` if an experiment's file does not set its own name, so that its runs would have another's."""
-    from omegaconf import OmegaConf
-
     name = dict(override.partition("=")[::2] for override in overrides).get("exp", "").strip("'\"")
-    found = None if OmegaConf.is_missing(config, "exp") else config.exp
-    if (path := _files("exp").get(name)) and found != name:
-        quoted = f"'{name}'" if isinstance(found, bool | int | float) else name  # as YAML has read it
+    own_name = None if OmegaConf.is_missing(config, "exp") else config.exp
+    if (path := _files("exp").get(name)) and own_name != name:
+        quoted = f"'{name}'" if isinstance(own_name, bool | int | float) else name  # as YAML has read it
         raise UserError(
             f"{path}: must contain `exp: {quoted}`, by which its runs are named, begin with `# @package _global_`, "
             "and have `- _self_` last in its defaults, if at all"
@@ -170,8 +163,6 @@ def _check_name(config: Any, overrides: Sequence[str]) -> None:
 
 def _plain(config: Any) -> dict[str, Any]:
     """Return a configuration as a dictionary, with interpolations resolved."""
-    from omegaconf import OmegaConf
-
     content = OmegaConf.to_container(config, resolve=True)
     if not isinstance(content, dict):
         raise ValueError("expected keys with values, found a list")
@@ -180,14 +171,14 @@ def _plain(config: Any) -> dict[str, Any]:
 
 def with_own_norm(overrides: Sequence[str]) -> list[str]:
     """Replace ``norm=NAME norm.file=PATH`` by the overrides of `conf/norm/own.yaml`."""
-    given = dict(override.partition("=")[::2] for override in overrides)
-    if "norm.file" not in given and (given.get("norm") != "own" or "norm_file.name" in given):
+    values = dict(override.partition("=")[::2] for override in overrides)
+    if "norm.file" not in values and (values.get("norm") != "own" or "norm_file.name" in values):
         return list(overrides)
-    if not given.get("norm.file") or not given.get("norm"):
+    if not values.get("norm.file") or not values.get("norm"):
         raise UserError("norm.file: give norm=NAME norm.file=PATH, a class and the Python file that defines it")
-    path = str(expanded(given["norm.file"]).absolute()).replace("'", "\\'")
+    path = str(expanded(values["norm.file"]).absolute()).replace("'", "\\'")
     others = [override for override in overrides if override.partition("=")[0] not in ("norm", "norm.file")]
-    return [*others, "norm=own", f"norm_file.name={given['norm']}", f"norm_file.path='{path}'"]
+    return [*others, "norm=own", f"norm_file.name={values['norm']}", f"norm_file.path='{path}'"]
 
 
 def expand(overrides: Sequence[str]) -> list[list[str]]:
@@ -202,7 +193,7 @@ def expand(overrides: Sequence[str]) -> list[list[str]]:
             else [str(item.input_line)]
             for item in parsed
         ]
-    if empty := [override for override, found in zip(overrides, values, strict=True) if not found]:
+    if empty := [override for override, choices in zip(overrides, values, strict=True) if not choices]:
         raise UserError(f"no experiment matches {' '.join(empty)}")
     return [list(choice) for choice in product(*values)]
 
@@ -216,15 +207,15 @@ def launch(overrides: Sequence[str], job: Callable[[dict[str, Any]], None]) -> b
 
     failure: Exception | None = None
     with hydra_app() as app:
-        given = [*overrides, "hydra.mode=MULTIRUN"]
-        config = app.compose_config(PRIMARY, given, RunMode.MULTIRUN).hydra
+        multirun = [*overrides, "hydra.mode=MULTIRUN"]
+        config = app.compose_config(PRIMARY, multirun, RunMode.MULTIRUN).hydra
         if config.runtime.choices["hydra/launcher"] == "basic":
             return False
         if config.sweep.dir.startswith("~"):  # Hydra would make a folder of that name
             folder = str(expanded(config.sweep.dir)).replace("'", "\\'")
-            given.append(f"hydra.sweep.dir='{folder}'")
+            multirun.append(f"hydra.sweep.dir='{folder}'")
         try:
-            app.multirun(PRIMARY, lambda cfg: job(_plain(cfg)), given)
+            app.multirun(PRIMARY, lambda cfg: job(_plain(cfg)), multirun)
         except Exception as error:  # a job's own: not a mistake in the overrides, which have been composed above
             failure = error
     if failure:
@@ -235,10 +226,8 @@ def launch(overrides: Sequence[str], job: Callable[[dict[str, Any]], None]) -> b
 def _complaints() -> tuple[type[Exception], ...]:
     """Return the types of exceptions that Hydra and OmegaConf raise for invalid overrides and files."""
     from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
-    from yaml import YAMLError
 
-    return HydraException, OmegaConfBaseException, YAMLError, ValueError, OSError, RecursionError
+    return HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError, OSError, RecursionError
 
 
 def _one_line(error: Exception) -> str:
@@ -264,9 +253,9 @@ def _one_line(error: Exception) -> str:
         )
     if isinstance(error, MissingConfigException) and error.options:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
-        own = {"norm": " (norm.file=PATH gives a file of your own)", "exp": " (--config-dir=DIR adds DIR/exp)"}
+        hints = {"norm": " (norm.file=PATH gives a file of your own)", "exp": " (--config-dir=DIR adds DIR/exp)"}
         known = [option for option in error.options if (group, option) != ("norm", "own")]
-        return f"{group}: there is no {choice!r}{nearest(choice, known)}{own.get(group, '')}"
+        return f"{group}: there is no {choice!r}{nearest(choice, known)}{hints.get(group, '')}"
     if unknown := re.search(r"Could not override '([^']+)'", text):
         settings = compose([f"exp={next(iter(registered(CONF)))}"])
         return f"{unknown[1]}: no such option{nearest(unknown[1], list(flat(settings)))}"
@@ -288,7 +277,7 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def nearest(name: str, names: Sequence[str]) -> str:
     """Return the end of a message about an unknown name: the nearest names, those it begins, or the first 30."""
     more = f" and {len(names) - 30} more" if len(names) > 30 else ""
-    begun = [one for one in names if name and one.startswith(name)]
+    begun = [known for known in names if name and known.startswith(name)]
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or begun[:3]
     return f"; nearest: {', '.join(close)}" if close else f"; known: {', '.join(names[:30])}{more}"
 

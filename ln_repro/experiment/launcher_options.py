@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+import yaml
+
 from ln_repro.errors import UserError
 
 NUMBERS: dict[str, type[int] | type[float]] = {
@@ -14,34 +16,23 @@ FLAGS = ("stderr_to_stdout", "use_srun")
 """The options that are true or false; any other that is true is given to sbatch without a value."""
 STRUCTURED = ("setup", "teardown", "srun_args", "additional_parameters")
 """The options that are lists or mappings."""
-WORDS = {
-    "null": ("~|null|Null|NULL|", ["~", "n", "N", ""]),
-    "bool": ("true|True|TRUE|false|False|FALSE", ["t", "T", "f", "F"]),
-    "merge": ("<<", ["<"]),
-}
-"""By tag, the pattern of the plain words of YAML that are not text here, and the characters that they begin with."""
 
 
-def texts(content: str) -> Any:
-    """Parse YAML with all numbers as text: in YAML 1.1, 12:00:00 is 43200, 012 is 10, 1_0 is 10, and no is false."""
-    import yaml
+class Texts(yaml.SafeLoader):
+    """YAML with all numbers as text: in YAML 1.1, 12:00:00 is 43200, 012 is 10, 1_0 is 10, and no is false."""
 
-    class Loader(yaml.SafeLoader):
-        pass
 
-    Loader.yaml_implicit_resolvers = {}
-    for tag, (pattern, first) in WORDS.items():
-        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"^(?:{pattern})$"), first)
-    return yaml.load(content, Loader)
+Texts.yaml_implicit_resolvers = {}
+for tag, words in {"null": "~|null|Null|NULL|", "bool": "true|True|TRUE|false|False|FALSE", "merge": "<<"}.items():
+    begins = list({word[:1] for word in words.split("|")})
+    Texts.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"^(?:{words})$"), begins)
 
 
 def given(key: str, text: str) -> Any:
     """Return the value of an option on the command line, where ``[a|b]&c`` is text although it is not YAML."""
-    from yaml import YAMLError
-
     try:
-        value = texts(text)
-    except YAMLError:
+        value = yaml.load(text, Texts)
+    except yaml.YAMLError:
         return text
     return text if isinstance(value, dict | list) and key not in STRUCTURED else value
 

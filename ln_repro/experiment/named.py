@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from omegaconf import OmegaConf
+
 MASKED_LM = {
     "postln_nowarm_linear", "postln_warm_linear", "postln_warm_linear_high",
     "preln_nowarm_linear", "preln_nowarm_linear_high", "preln_warm_linear",
@@ -60,7 +62,6 @@ class _Group(dict[str, Any]):
 
     def __getitem__(self, file: str) -> Any:
         from hydra.core.config_store import ConfigNode
-        from omegaconf import OmegaConf
 
         setting, arm, norm = super().__getitem__(file)
         replaced = [{"override /norm": norm}] if norm else []

@@ -1,92 +1,253 @@
-"""The figure of learning rates: BLEU and NLL by peak rate, for each norm placement with and without warm-up."""
+"""The first figure: how large a learning rate each norm placement can take, with and without warm-up."""
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import fmean
+from statistics import geometric_mean
 from typing import Any
 
-from ln_repro.claims.evidence import FAILS, TRAINS, Evidence
-from ln_repro.claims.ranges import usable_range
+from ln_repro.claims.archived import Archive
+from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.lr50 import FACTORS, Lr50, lr50
+from ln_repro.claims.words import SCHEMES
 from ln_repro.experiment.name import ArmName
 from ln_repro.records.archive import Run
-from ln_repro.report.plotting import COLOURS, GREY, draw_once, legend_below, place, rate_axis, tidy
+from ln_repro.report.plotting import (
+    COLOURS,
+    GREY,
+    LINES,
+    MARKS,
+    WIDTH,
+    crosses,
+    draw_once,
+    name_line,
+    plain_axis,
+    rate_axis,
+    rate_words,
+)  # fmt: skip
 
-NAME = "figure_rates"
-SETTINGS = {"toy": "toy, 6+6 layers", "multi30k6": "Multi30k, 6+6 layers", "iwslt": "IWSLT14"}
-"""The settings in the figure, each in a column with this heading."""
-ARMS = {
-    "postln_warm": "Post-LN with warm-up", "postln_nowarm": "Post-LN without warm-up",
-    "preln_warm": "Pre-LN with warm-up", "preln_nowarm_anchored": "Pre-LN without warm-up",
+NAMES = {
+    "postln_nowarm": "Post-LN, no warm-up", "postln_warm": "Post-LN, warm-up",
+    "preln_nowarm_anchored": "Pre-LN, no warm-up", "preln_warm": "Pre-LN, warm-up",
 }  # fmt: skip
-CEILING = "ceiling: largest rate at which four fifths of the seeds train (open: without warm-up; >: or higher)"
+"""The four arms of the 2x2, from the bottom of the figure to its top."""
 
 
-def draw_rates(evidence: Mapping[str, Evidence], out: Path) -> list[Path]:
-    """Draw the figure into a folder and return its files; none if no setting was run at two rates."""
-    settings = [name for name in SETTINGS if name in evidence
-                and any(len(evidence[name].curve(arm)) > 1 for arm in ARMS)]  # fmt: skip
-    if not settings:
+@dataclass(frozen=True)
+class Kind:
+    """A kind of experiment with a figure of its own."""
+
+    name: str  # of the figure's file
+    settings: Mapping[str, str]  # of six-layer models, each in a column with this heading
+    arms: Mapping[str, str]  # that stand for those of `NAMES`
+    entropy: str  # name of the loss that the shaded region begins at
+    words: str  # what has such a loss
+
+
+TRANSLATION = Kind(
+    "rates",
+    {"toy": "Toy (generated)", "multi30k6": "Multi30k", "iwslt-60": "IWSLT14, 60 %", "iwslt": "IWSLT14",
+     "tatoeba": "Tatoeba"},
+    {arm: arm for arm in NAMES},
+    "source_blind_bits",
+    "as bad as ignoring\nthe source",
+)  # fmt: skip
+BERT = Kind(
+    "bert",
+    {"wikinews": "BERT on Wikinews", "bert": "BERT"},
+    {arm: f"{arm.removesuffix('_anchored')}_linear" for arm in NAMES},
+    "unigram_bits",
+    "as bad as the\nfrequencies of words",
+)
+FLOOR, TOP = 0.01, 12.0
+"""Smaller and larger differences of the validation NLL in bits are drawn at these ends."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """What one setting shows: the exploration, and the replication with new seeds if there is one."""
+
+    title: str
+    excess: Sequence[Mapping[str, Mapping[float, Sequence[float]]]]  # the seeds' NLL above the best run's, by arm, rate
+    limits: Sequence[Mapping[str, Lr50]]
+    blind: float  # the excess at which the shaded region begins
+    words: str
+    named: bool  # whether the lines have their names beside them, too
+
+    @property
+    def rates(self) -> list[float]:
+        return sorted({rate for part in self.excess for curve in part.values() for rate in curve})
+
+    def line(self, arm: str) -> dict[float, float]:
+        """Return the geometric mean over the seeds of both parts by rate, of differences of at least `FLOOR`."""
+        seeds = {rate: [value for part in self.excess for value in part.get(arm, {}).get(rate, ())]
+                 for rate in self.rates}  # fmt: skip
+        return {rate: geometric_mean(map(clipped, values)) for rate, values in seeds.items() if values}
+
+
+def clipped(excess: float) -> float:
+    return min(max(excess, FLOOR), TOP)
+
+
+def columns(archive: Archive, kind: Kind = TRANSLATION) -> list[Column]:
+    """Return a column for each setting in which some of the four arms were run."""
+    parts = {setting: [part[setting] for part in (archive.evidence, archive.replication) if setting in part]
+             for setting in kind.settings}  # fmt: skip
+    return [_column(setting, of_setting, kind) for setting, of_setting in parts.items()
+            if any(_curves(evidence, kind) for evidence in of_setting)]  # fmt: skip
+
+
+def _curves(evidence: Evidence, kind: Kind) -> dict[str, dict[float, list[Run]]]:
+    return {name: curve for name, arm in kind.arms.items() if (curve := evidence.curve(arm))}
+
+
+def _column(setting: str, parts: Sequence[Evidence], kind: Kind) -> Column:
+    curves = [_curves(part, kind) for part in parts]
+    best = min(run.final_nll for part in curves for curve in part.values() for runs in curve.values() for run in runs)
+    excess = [{name: {rate: [run.final_nll - best for run in runs] for rate, runs in curve.items()}
+               for name, curve in part.items()} for part in curves]  # fmt: skip
+    limits = [{name: limit for name, arm in kind.arms.items() if (limit := lr50(part, arm))} for part in parts]
+    blind = parts[0].entropies.get(kind.entropy, math.inf)
+    return Column(kind.settings[setting], excess, limits, blind - best, kind.words, kind is TRANSLATION)
+
+
+def draw_rates(archive: Archive, out: Path, kind: Kind = TRANSLATION) -> list[Path]:
+    """Draw the figure into a folder; none without runs."""
+    drawn = columns(archive, kind)
+    if not drawn:
         return []
-    runs = {run.record.id: [run.bleu, run.nll, evidence[name].best(run), evidence[name].entropies]
-            for name in settings for arm in ARMS
-            for of_rate in evidence[name].curve(arm).values() for run in of_rate}  # fmt: skip
-    return draw_once(out / NAME, runs, [runs, TRAINS, FAILS], partial(_draw, evidence, settings))
+    ids = [run.record.id for part in (archive.evidence, archive.replication) for setting in kind.settings
+           if setting in part for curve in _curves(part[setting], kind).values()
+           for runs in curve.values() for run in runs]  # fmt: skip
+    data = [[column.excess, column.blind, [{arm: limit.interval for arm, limit in part.items()}
+                                           for part in column.limits]] for column in drawn]  # fmt: skip
+    return [draw_once(out / f"{kind.name}.png", ids, data, partial(_draw, drawn))]
 
 
-def _draw(evidence: Mapping[str, Evidence], settings: Sequence[str], figure: Any) -> None:
-    """Draw one column per setting: BLEU above, NLL below."""
-    axes = figure.subplots(2, len(settings), squeeze=False, sharex="col")
-    for column, setting in enumerate(settings):
-        _draw_setting(axes[:, column], evidence[setting], SETTINGS[setting])
-    axes[0, 0].set_ylabel("test BLEU (tokenised)")
-    axes[1, 0].set_ylabel("validation NLL (bits per token)")
-    below = legend_below(figure, axes.flat, 2, last=[CEILING])
-    place(figure, axes, (4.2, 2.3), (0.6, 0.25), above=0.95, below=below, right=0.6)
+def _draw(drawn: Sequence[Column], figure: Any) -> None:
+    """Draw three rows: the curves, LR50 as bars on the axis of rates, and the 2x2 of LR50 with its factors."""
+    figure.set_size_inches(WIDTH, 5.3)
+    widths = [max(3.5, math.log2(column.rates[-1] / column.rates[0]) + 1) for column in drawn]
+    sides = {"left": 0.185, "right": 0.99}
+    upper = figure.add_gridspec(2, len(drawn), height_ratios=(3, 1), width_ratios=widths, bottom=0.38, top=0.955,
+                                hspace=0.05, wspace=0.07, **sides)  # fmt: skip
+    worst = max(value for column in drawn for part in column.excess for curve in part.values()
+                for values in curve.values() for value in values)  # fmt: skip
+    first: Any = None
+    top = 1.6 * clipped(worst)
+    for number, column in enumerate(drawn):
+        curves = figure.add_subplot(upper[0, number], sharey=first)
+        first = first or curves
+        _draw_curves(curves, column, curves is first, top)
+        rate_axis(curves, column.rates, apart=3)
+        if len(column.rates) > 1:
+            curves.tick_params(bottom=False, labelbottom=False)
+            _draw_limits(figure.add_subplot(upper[1, number], sharex=curves), column, curves is first)
+        curves.tick_params(which="both", left=curves is first, labelleft=curves is first)
+    first.set_ylabel("validation NLL above\nthe best run (bits)")
+    note = ["peak learning rate; bars: LR50, where half of the seeds train, with its 95 % interval"]
+    if any(len(column.limits) > 1 for column in drawn):
+        note += ["filled: exploration; open, and below in grey: replication with new seeds"]
+    if not drawn[0].named:
+        note += ["dashed: no warm-up"]
+    figure.text(sides["left"], 0.31, "\n".join(note), va="center")
+    compared = [column for column in drawn if len(column.rates) > 1]
+    lower = figure.add_gridspec(1, max(len(compared), 1), bottom=0.03, top=0.25, wspace=0.1, **sides)
+    for number, column in enumerate(compared):
+        _draw_factors(figure.add_subplot(lower[number]), column, number == 0)
 
 
-def _draw_setting(axes: Sequence[Any], evidence: Evidence, title: str) -> None:
-    above, below = axes
-    runs = [run for arm in ARMS for of_rate in evidence.curve(arm).values() for run in of_rate]
-    best = max(evidence.best(run)[0] for run in runs)
-    for share, text in ((TRAINS, "trains"), (FAILS, "fails")):
-        _draw_limit(above, share * best, text, 1.01, va="center")
-    for number, (arm, label) in enumerate(ARMS.items()):
-        if curve := evidence.curve(arm):
+def _draw_curves(axis: Any, column: Column, first: bool, top: float) -> None:
+    axis.set_title(column.title)
+    if column.blind < math.inf:
+        axis.axhspan(column.blind, top, color="#EFEFEF", linewidth=0)
+    for number, (arm, name) in enumerate(NAMES.items()):
+        scheme, warm = ArmName.of(arm).scheme, ArmName.of(arm).warm
+        look = {"color": COLOURS[scheme]}
+        line = column.line(arm)
+        aside = 2 ** (0.18 * number - 0.27) if len(column.rates) == 1 else 1  # so that all four points can be seen
+        for part, fill in zip(column.excess, (look["color"], "white"), strict=False):
+            seeds = [(rate * aside, clipped(value)) for rate, values in part.get(arm, {}).items() for value in values]
+            axis.plot([rate for rate, _ in seeds], [value for _, value in seeds], MARKS[scheme], **look, markersize=2.8,
+                      markerfacecolor=fill, markeredgewidth=0.6, alpha=0.7)  # fmt: skip
+        single = {"marker": "_", "markersize": 9, "markeredgewidth": 1.6} if len(line) == 1 < len(column.rates) else {}
+        axis.plot([*line], [*line.values()], **look, linestyle=LINES[warm], **single)
+        level = column.blind / (3 if arm == "preln_nowarm_anchored" else 6)
+        if (
+            first
+            and column.named
+            and (place := crosses({rate: math.log(value) for rate, value in line.items()}, math.log(level)))
+        ):
+            side = {"shift": (9, 0), "ha": "left"} if arm == "postln_nowarm" else {"shift": (-2, 0), "ha": "right"}
+            name_line(axis, name, place, level, **side, **look, rotation=90)
+        elif len(column.rates) == 1 and line:
+            (value,) = line.values()
+            side = {"shift": (0, 6), "va": "bottom"} if value < 1 else {"shift": (0, -6), "va": "top"}
+            name_line(axis, name, column.rates[0] * aside, value, **look, **side, rotation=90, ha="center")
+    if first and column.blind < math.inf:
+        name_line(axis, column.words, column.rates[0], top / 1.2, color=GREY, va="top")
+    plain_axis(axis, (0.01, 0.1, 1, 10))
+    axis.set_ylim(FLOOR / 1.2, top)
+
+
+def _draw_limits(axis: Any, column: Column, first: bool) -> None:
+    """Draw LR50 of each arm with its interval, of the replication below that of the exploration."""
+    low, high = column.rates[0] / 1.3, column.rates[-1] * 1.3
+    for row, arm in enumerate(NAMES):
+        colour, mark = COLOURS[ArmName.of(arm).scheme], MARKS[ArmName.of(arm).scheme]
+        for number, part in enumerate(column.limits):
+            if limit := part.get(arm):
+                height = row + (0.17 - 0.34 * number) * (len(column.limits) > 1)
+                ends = [min(max(end, low), high) for end in limit.interval]
+                axis.plot(ends, [height] * 2, color=colour, linewidth=2.2, alpha=0.5, solid_capstyle="butt")
+                if 0 < limit.median < math.inf:
+                    axis.plot([limit.median], [height], mark, color=colour, markersize=4,
+                              markerfacecolor="white" if number else colour)  # fmt: skip
+    axis.set_yticks(range(len(NAMES)), [*NAMES.values()] if first else [""] * len(NAMES))
+    for label, arm in zip(axis.get_yticklabels(), NAMES, strict=True):
+        label.set_color(COLOURS[ArmName.of(arm).scheme])
+    axis.set_ylim(-0.6, len(NAMES) - 0.4)
+    axis.tick_params(axis="y", left=False)
+    axis.grid(visible=False)
+
+
+def _draw_factors(axis: Any, column: Column, first: bool) -> None:
+    """Draw the 2x2 of LR50 with the factors between its cells, and below each number that of the replication."""
+    axis.set_axis_off()
+    axis.set(xlim=(0, 1), ylim=(0, 1))
+    across, down = {False: 0.18, True: 0.78}, {"postln": 0.7, "preln": 0.12}
+    axis.text(0.48, 1.05, column.title, ha="center", va="center", fontweight="bold")
+    for warm, x in across.items():
+        axis.text(x, 0.9, "warm-up" if warm else "no warm-up", ha="center", va="center", color=GREY)
+    for scheme, y in down.items() if first else ():
+        axis.text(-0.08, y, f"LR50, {SCHEMES[scheme]}", ha="right", va="center", color=COLOURS[scheme])
+    for number, part in enumerate(column.limits):
+        look = {"ha": "center", "va": "center", "color": GREY if number else "black"}
+        for arm, limit in part.items():
             name = ArmName.of(arm)
-            style = {"color": COLOURS[name.scheme], "linestyle": "-" if name.warm else "--"}
-            _draw_curve(above, curve, "bleu", label, style)
-            _draw_curve(below, curve, "nll", label, style)
-            if limit := usable_range(evidence, arm):
-                above.plot([limit.high], [1.04 + 0.05 * number], "v", color=COLOURS[name.scheme], clip_on=False,
-                           transform=above.get_xaxis_transform())  # fmt: skip
-    above.plot([], [], "v", color=GREY, linestyle="none", label=CEILING)
-    if (blind := evidence.entropies.get("source_blind_bits")) is not None:
-        _draw_limit(below, blind, "without\nthe source", 1.01, va="center")
-    above.set_title(title, fontsize="medium", pad=42)
-    above.set_ylim(bottom=0)
-    below.set_ylim(bottom=0)
-    below.set_xlabel("peak learning rate")
-    for axis in axes:
-        rate_axis(axis, (rate for arm in ARMS for rate in evidence.curve(arm)))
-        tidy(axis)
+            bold = {} if number else {"fontsize": 9, "fontweight": "bold"}
+            axis.text(across[name.warm], down[name.scheme] - 0.14 * number, limit_words(limit), **look, **bold)
+        for above, below in FACTORS.values():
+            if above in part and below in part:
+                ends = [(across[name.warm], down[name.scheme]) for name in map(ArmName.of, (above, below))]
+                x, y = (sum(end) / 2 for end in zip(*ends, strict=True))
+                arrow = "" if number else " →" if ends[0][1] == ends[1][1] else " ↓"
+                if words := factor_words(part[above].over(part[below])):
+                    axis.text(x, y - 0.14 * number, words + arrow, **look)
 
 
-def _draw_limit(axis: Any, height: float, text: str, at: float, **where: str) -> None:
-    """Draw a horizontal line with a text beside it, at a part of the axis's width."""
-    axis.axhline(height, color=GREY, linewidth=0.8, linestyle=":")
-    axis.annotate(text, (at, height), xycoords=("axes fraction", "data"), color=GREY, fontsize=7, **where)
+def limit_words(limit: Lr50) -> str:
+    """Return an LR50 with two digits; one that is not between the rates run as the end that it is beyond."""
+    if math.isinf(limit.median):
+        return f"> {rate_words(limit.highest)}"
+    return f"{rate_words(float(f'{limit.median:.2g}'))}" if limit.median else f"< {rate_words(limit.interval[1])}"
 
 
-def _draw_curve(
-    axis: Any, curve: Mapping[float, Sequence[Run]], quantity: str, label: str, style: dict[str, Any]
-) -> None:
-    """Draw the seeds as points and their means as a line."""
-    points = [(rate, getattr(run, quantity)) for rate, runs in curve.items() for run in runs]
-    finite = [(rate, value) for rate, value in points if math.isfinite(value)]
-    if finite:
-        axis.plot(*zip(*finite, strict=True), ".", color=style["color"], alpha=0.5, markersize=4)
-    means = {rate: fmean(value for at, value in finite if at == rate) for rate in dict(finite)}
-    mark = "_" if len(means) == 1 else None  # a line needs two points
-    axis.plot([*means], [*means.values()], label=label, linewidth=1.6, marker=mark, **style)
+def factor_words(factor: tuple[float, tuple[float, float]]) -> str:
+    """Return a factor; if only its lower end is known, that end, or nothing if it says nothing."""
+    median, (low, _) = factor
+    if not math.isinf(median):
+        return "" if math.isnan(median) else f"×{median:.1f}"
+    return f"> ×{low:.1f}" if low > 1 else ""

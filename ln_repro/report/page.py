@@ -1,116 +1,103 @@
-"""The report page: all verdicts with their rules, figures and numbers, and the curves of all runs, in one HTML file."""
+"""The report page: the figures, the tables of claims, and the curves of all runs, in one HTML file."""
 
 import json
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from ln_repro.claims.evidence import interventions
-from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
-from ln_repro.claims.words import corpus_order, ends_words, named
+from ln_repro.claims.judge import Row
+from ln_repro.claims.words import corpus_order, named
 from ln_repro.records.archive import Run
-from ln_repro.records.series import POINTS
+from ln_repro.report.claims_table import claims_table, theory_table
+from ln_repro.report.plotting import rate_words
 from ln_repro.report.reproduction import arm_of
 from ln_repro.report.tables import Table, signatures
-from ln_repro.report.theory_panels import Panel, described, measured
 
-"""Maximum number of points of a training curve."""
 Arm = dict[str, Any]
 ASSETS = Path(__file__).parent / "assets"
-VERDICTS = {
-    REPRODUCED: "the claim's rule is met over the seeds, by a 95 % interval or Fisher's exact test",
-    CONTRADICTED: "the opposite is shown by the same means",
-    INCONCLUSIVE: "neither is shown: there are too few seeds or rates so far, or the result lies between the two",
-    NOT_RUN: "no run yet on the paper's data",
-}
-GROUPS = {
-    "MT": "Translation, IWSLT14 German to English",
-    "WMT": "Translation, WMT14 English to German",
-    "BERT": "BERT pre-training",
-    "TH": "Theory, and gradients at initialisation",
-    "X": "Beyond the paper",
-}
-"""Headings by the first part of a claim's id."""
-Finding = Mapping[str, Any]
-OTHERS = ("other", "preln-sgd", "postln-radam")
-"""Colours of series that do not belong to a norm placement."""
-PANELS: dict[str, Sequence[str]] = {
-    "TH-2": ("hidden_states simplified postln", "hidden_states real postln"),
-    "TH-3": ("hidden_states simplified preln", "hidden_states real preln"),
-    "TH-5": ("shares",),
-    "TH-6": ("figure_3 c", "simplified_gradients last postln"),
-    "TH-7": ("figure_3 d", "simplified_gradients last preln"),
-    "TH-8": ("figure_3 a", "figure_3 b"),
-    "TH-9": ("figure_3 a", "figure_3 b"),
-    "TH-11": ("figure_3 b", "simplified_gradients layers postln"),
-    "TH-11-pre": ("simplified_gradients layers preln",),
-}
-"""The panels of each finding; findings that are not listed have one of their intervals by width of the model."""
+POINTS = 15
+"""Maximum number of points of a training curve."""
+FIGURES = {
+    "rates": (
+        "How large a rate can it take?",
+        "Final validation NLL above that of the best run, by peak learning rate: a point per seed, a line through the "
+        "geometric means. LR50 is the rate at which half of the seeds train; below, its 2x2 of placement and warm-up, "
+        "with the factors between the cells.",
+    ),
+    "collapse": (
+        "Tokens collapse",
+        "Toy, every probed run at the best rate of its arm or above; thick lines are medians. The mean cosine between "
+        "the tokens in a stack's output, on fixed validation batches, and the gradient norm of W2 in the stack's first "
+        "layer. If both stacks fail, or one, the model ignores the source.",
+    ),
+    "convergence": (
+        "The paper's figure 4(b), and ours",
+        "Test BLEU after each epoch: means with 95 % intervals. Circles: Pre-LN without warm-up has the final BLEU of "
+        "Post-LN with it after epoch 9, in the paper and on Multi30k, but not on Tatoeba.",
+    ),
+    "initialisation": (
+        "Gradients at initialisation",
+        "Norm of the gradient of the feed-forward layers' matrices in a decoder of the paper's size: means and 95 % "
+        "intervals. Post-LN's grow from layer to layer as in the paper, but not without cross-attention.",
+    ),
+    "ramp": ("How much ramp?", "Toy: seeds that train, by peak learning rate and number of updates of warm-up."),
+    "bert": (
+        "BERT pre-training",
+        "Final validation NLL above that of the best run, by peak learning rate, and LR50 as above.",
+    ),
+}  # fmt: skip
+"""Title and caption of each figure, in the order of the page."""
 
 
-def page(runs: Sequence[Run], claims: Sequence[Mapping[str, Any]], theory: Mapping[str, Any], figure: str = "") -> str:
+def page(runs: Sequence[Run], tables: Mapping[str, Table], figures: Mapping[str, bytes]) -> str:
     """Return the page as HTML; it depends only on the arguments.
 
-    ``theory`` has the ``findings`` and ``figures`` of `ln-repro theory`; a finding is shown with the claim of its id.
-    ``figure`` is the first figure, as SVG.
+    Args:
+        runs: whose curves are shown.
+        tables: by heading, the first that of all claims.
+        figures: the content of PNG files, by the names in `FIGURES`.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    records = [run.record for run in runs]
     arms = arms_of(runs)
-    findings = {finding["id"]: finding for finding in theory["findings"]}
-    panels = {name: finding_panels(finding, theory["figures"]) for name, finding in findings.items()}
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for claim in claims:
-        kind = claim["id"].partition("-")[0]
-        shown = _shown(claim, arms, findings.get(claim["id"]), panels.get(claim["id"], []))
-        groups.setdefault(GROUPS.get(kind, kind), []).append(shown)
     environment = Environment(
         loader=FileSystemLoader(ASSETS), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
     environment.filters["named"] = named
-    data = json.dumps(
-        {"panels": panels, **chart_data(runs, arms)}, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    data = json.dumps(chart_data(runs, arms), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return environment.get_template("page.html").render(
-        groups=groups,
-        verdicts=VERDICTS,
-        figure=figure[figure.find("<svg") :] if figure else "",
-        others=sorted({other["data"] for claim in claims for other in claim["other_corpora"]}, key=corpus_order),
+        figures=[(name, *words, b64encode(figures[name]).decode()) for name, words in FIGURES.items()
+                 if name in figures],
+        tables=tables,
         arms=arms,
         filters=_filters(arms),
-        runs=len(records),
+        runs=len(runs),
         points=POINTS,
-        signatures=[note for note in signatures(records) if note.startswith("BLEU tok.:")],
+        signatures=[note for note in signatures([run.record for run in runs]) if note.startswith("BLEU tok.:")],
         data=data.replace("<", "\\u003c"),  # so that the data cannot close the script element
         asset=lambda name: (ASSETS / name).read_text(encoding="utf-8"),
-    )
+    )  # fmt: skip
 
 
-def _shown(
-    claim: Mapping[str, Any], arms: Sequence[Arm], finding: Finding | None, panels: Sequence[Any]
-) -> dict[str, Any]:
-    """Return a claim with its arms, its runs by corpus, its numbers and its panels."""
-    evidence = {*claim["evidence"], *(name for other in claim["other_corpora"] for name in other["evidence"])}
-    used = [arm for arm in arms if evidence & {*arm["ids"]}]
-    runs = {corpus: [name for arm in used if arm["data"] == corpus for name in arm["ids"] if name in evidence]
-            for corpus in _corpora(used)}  # fmt: skip
-    numbers = number_table(finding) if finding else None
-    scored = {arm["data"] for arm in used if arm["bleu_mean"] >= 0}
-    return {**claim, "arms": used, "runs": runs, "scored": scored, "numbers": numbers, "panels": panels}
-
-
-def _corpora(arms: Sequence[Arm]) -> list[str]:
-    return sorted({arm["data"] for arm in arms}, key=corpus_order)
+def page_tables(rows: Sequence[Row]) -> dict[str, Table]:
+    """Return the tables of the page: claims about training, those about initialisation, and the rules of the first."""
+    rules = [
+        [row.id, row.claim, judged.rule, judged.written, judged.needs] for row in rows for judged in row.others[:1]
+    ]
+    return {
+        "Claims": claims_table(rows), "At initialisation": theory_table(rows),
+        "Rules": {"columns": ["", "claim", "rule", "written", "needs"], "rows": rules},
+    }  # fmt: skip
 
 
 def _filters(arms: Sequence[Arm]) -> dict[str, Any]:
     """Return the options of the filters and the initial corpus: the paper's, or the one with most runs."""
-    corpora = _corpora(arms)
-    sizes = {corpus: sum(len(arm["ids"]) for arm in arms if arm["data"] == corpus) for corpus in corpora}
+    corpora = sorted({arm["data"] for arm in arms}, key=corpus_order)
+    sizes = {corpus: sum(arm["seeds"] for arm in arms if arm["data"] == corpus) for corpus in corpora}
     first = corpora[0] if corpora[:1] in (["iwslt14"], ["wmt14"]) else max(corpora, key=sizes.__getitem__, default=None)
     return {
         "corpora": corpora,
@@ -120,38 +107,6 @@ def _filters(arms: Sequence[Arm]) -> dict[str, Any]:
     }
 
 
-def finding_panels(finding: Finding, figures: Mapping[str, Any]) -> list[Panel]:
-    """Return the panels of a finding, with numbers of five digits."""
-    names = PANELS.get(finding["id"], ())
-    panels = [] if names else [_by_width(finding["values"])]
-    for name in names:
-        figure, _, part = name.partition(" ")
-        if found := figures.get(figure):  # not if only some of the findings were computed
-            panels.append(described(name, found[part] if part else found))
-    for series in (series for panel in panels for series in panel["series"]):
-        series |= {key: [float(f"{y:.5g}") for y in series[key]] for key in ("y", "low", "high") if key in series}
-    return panels
-
-
-def _by_width(values: Mapping[str, Mapping[str, Sequence[float]]]) -> Panel:
-    """Return a panel of a finding's first quantity by width d, with one line per combination of other settings."""
-    lines: dict[str, dict[str, tuple[float, float, float]]] = {}
-    for setting, (low, high) in next(iter(values.values())).items():
-        width, _, rest = setting.removeprefix("d=").partition(" ")
-        lines.setdefault(rest or "norm / bound", {})[width] = ((low + high) / 2, low, high)
-    series = [measured(*line) | {"colour": colour} for line, colour in zip(lines.items(), cycle(OTHERS), strict=False)]
-    return {"title": "By width of the model", "x": "d", "y": "measured / predicted", "log": False, "series": series}
-
-
-def number_table(finding: Finding) -> Table:
-    """Return the table of a finding's checks: model, quantity, interval, rule and verdict."""
-    return {
-        "columns": ["model", "quantity", "ours, 95 %", "rule", "verdict", "seeds"],
-        "rows": [[part["part"], part["quantity"], ends_words(part["interval"]), part["rule"], part["verdict"],
-                  part["seeds"]] for part in finding["parts"]],
-    }  # fmt: skip
-
-
 def arms_of(runs: Sequence[Run]) -> list[Arm]:
     """Return the runs grouped into arms, whose runs differ only in the seed."""
     groups: dict[tuple[Any, ...], list[Run]] = {}
@@ -159,39 +114,33 @@ def arms_of(runs: Sequence[Run]) -> list[Arm]:
         axes = run.record.axes.model_dump(exclude={"seed", "task"})
         groups.setdefault((run.record.exp, str(axes), arm_of(run)), []).append(run)
     arms = [_arm(members) for members in groups.values()]
-    return sorted(arms, key=lambda arm: (corpus_order(arm["data"]), -arm["bleu_mean"], arm["exp"], arm["lr"] or 0))
+    return sorted(arms, key=lambda arm: (corpus_order(arm["data"]), arm["norm"], arm["exp"], arm["rate"]))
 
 
 def _arm(runs: Sequence[Run]) -> Arm:
     """Return an arm with its axes as text and its scores over seeds."""
-    members = [run.record for run in runs]
-    axes = members[0].axes
-    losses = [loss for record in members if (loss := record.lowest_loss) is not None]
-    translates = members[0].decodes
-    bleus = [run.bleu for run in runs] if translates else []
-    warmup = axes.warmup_updates
-    schedule = [f"warm-up over {warmup} updates" if warmup else "no warm-up"]
-    if not warmup or axes.decay != "inverse_sqrt":
-        schedule.append(axes.decay.replace("_", " "))
-    given = runs[0].experiment
-    other = [f"init={given.init}"] if given.init != "xavier_legacy" else []
-    layers = given.model.layers
-    other += [f"{layers}+{layers} layers" if translates else f"{layers} layers"] if layers != 6 else []
+    record, experiment = runs[0].record, runs[0].experiment
+    translates, schedule = record.decodes, experiment.schedule
+    words = [f"warm-up over {schedule.warmup_updates} updates" if schedule.warmup_updates else "no warm-up"]
+    if not schedule.warmup_updates or schedule.decay != "inverse_sqrt":
+        words.append(schedule.decay.replace("_", " "))
+    words += [f"of the {schedule.part} alone"] if schedule.part != "all" else []
+    words += [f"init={experiment.init}"] if experiment.init != "xavier_legacy" else []
+    layers = experiment.model.layers
+    words += [f"{layers}+{layers} layers" if translates else f"{layers} layers"] if layers != 6 else []
     return {
-        "exp": members[0].exp,
-        "data": members[0].corpus if translates else f"{axes.data}, {axes.task}",
-        "norm": axes.norm,
-        "optimizer": axes.optimizer,
-        "warm": warmup > 0,
-        "schedule": ", ".join([*schedule, *other, *interventions(given)]),
-        "decay": axes.decay,
-        "lr": axes.lr,
-        "ids": [record.id for record in members],
-        "seeds": [record.axes.seed for record in members],
-        "loss": _spread(losses, 2),
-        "bleu": _spread(bleus, 1),
-        "bleu_mean": fmean(bleus) if bleus else -1.0,
-        "diverged": sum(record.status == "diverged" for record in members),
+        "exp": record.exp,
+        "data": record.corpus if translates else f"{record.axes.data}, {record.axes.task}",
+        "norm": record.axes.norm,
+        "optimizer": experiment.optimizer.name,
+        "warm": schedule.warmup_updates > 0,
+        "schedule": ", ".join([*words, *interventions(experiment)]),
+        "decay": schedule.decay,
+        "rate": rate_words(experiment.lr),
+        "ids": [run.record.id for run in runs],
+        "seeds": len({run.seed for run in runs}),
+        "nll": _spread([run.nll for run in runs if run.nll < float("inf")], 2),
+        "bleu": _spread([run.bleu for run in runs] if translates else [], 1),
     }
 
 
@@ -205,29 +154,22 @@ def _spread(values: Sequence[float], digits: int) -> str:
 
 def chart_data(runs: Sequence[Run], arms: Sequence[Arm]) -> dict[str, Any]:
     """Return the data of the charts: runs by id; updates that several runs share are stored once, in ``grids``."""
-    arm_of = {name: number for number, arm in enumerate(arms) for name in arm["ids"]}
+    arm_by_id = {name: number for number, arm in enumerate(arms) for name in arm["ids"]}
     grids: list[list[int]] = []
     shown = {}
     for run in runs:
-        record, thinned = run.record, run.record.curve
-        updates, losses = thinned.update, [_rounded(loss) for loss in thinned.loss]
+        curve, bleu = [*run.training_curve.items()], run.curve("test_bleu_tokenised")
+        step = max(1, -(-len(curve) // POINTS))
+        points = curve[step - 1 :: step]
+        updates = [update for update, _ in points]
         if updates not in grids:
             grids.append(updates)
-        shown[record.id] = {
-            "arm": arm_of[record.id],
-            "seed": record.axes.seed,
-            "epoch": [row.epoch for row in record.epochs],
-            "loss": [_rounded(row.valid_loss) for row in record.epochs],
-            "bleu": [_rounded(row.test_bleu_tokenised) for row in record.epochs],
-            "grid": grids.index(updates),
-            "train": losses,
-        }
-    keys = ("exp", "data", "norm", "optimizer", "warm", "decay", "schedule", "lr")
+        shown[run.record.id] = {
+            "arm": arm_by_id[run.record.id], "seed": run.seed, "epoch": [*bleu], "grid": grids.index(updates),
+            "bleu": [round(score, 1) for score in bleu.values()], "train": [round(loss, 2) for _, loss in points],
+        }  # fmt: skip
+    keys = ("exp", "data", "norm", "optimizer", "warm", "decay", "schedule", "rate")
     named_arms = [
         {key: arm[key] for key in keys} | {"name": f"{named(arm['norm'])}, {named(arm['optimizer'])}"} for arm in arms
     ]
     return {"arms": named_arms, "runs": shown, "grids": grids}
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 3)

@@ -1,103 +1,107 @@
-"""Common parts of all figures: colours, axes, legend, and reproducible files."""
+"""Common parts of all figures: colours, labels, axes, and reproducible files."""
 
 import hashlib
 import io
 import json
-import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ln_repro.system.paths import PACKAGE
-
-COLOURS = {
-    "preln": "#0072B2", "postln": "#D55E00", "deepnorm": "#009E73", "rezero": "#CC79A7", "admin": "#E69F00"
+COLOURS = {"postln": "#E66100", "preln": "#005AB5"}
+"""Colours by norm placement: a colour-blind reader can tell them apart, and the second is darker in print."""
+GREY = "#767676"
+MARKS = {"postln": "o", "preln": "s"}
+LINES = {True: "-", False: (0, (3.5, 1.6))}
+"""Line styles, with warm-up and without it."""
+WIDTH = 7.0
+"""Width of a figure in inches, at which its text has at least 8 points."""
+DOTS = 200
+"""Dots per inch."""
+STYLE: Any = {
+    "font.family": "DejaVu Sans", "font.size": 8, "axes.titlesize": 8.5, "axes.titleweight": "bold",
+    "axes.titlelocation": "left", "axes.labelsize": 8, "axes.linewidth": 0.6, "axes.spines.top": False,
+    "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True, "grid.color": "#E4E4E4",
+    "grid.linewidth": 0.5, "xtick.labelsize": 8, "ytick.labelsize": 8, "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6, "ytick.minor.width": 0.4, "lines.linewidth": 1.6,
 }  # fmt: skip
-"""Colours by norm placement, from Okabe and Ito's palette, which is suitable for colour-blind readers."""
-GREY = "#999999"
-DOTS = 130
-"""Dots per inch in PNG files."""
-DRAWING = "figure_rates figures plotting theory_figures theory_panels".split()
-"""The modules on which the look of a figure depends."""
+"""Matplotlib's settings for all figures."""
 FROM_RECORDS = "Drawn from these records, each of which `ln-repro reproduce ID` runs again:"
 FROM_THEORY = "Computed by `ln-repro theory`, from seeds alone"
-Size = tuple[float, float]
-"""Width and height in inches."""
 
 
-def tidy(axis: Any) -> None:
-    """Add a faint grid and remove the frame."""
-    axis.grid(alpha=0.25)
-    axis.spines[["top", "right"]].set_visible(False)
+def rate_words(rate: float) -> str:
+    """Return a learning rate as all figures write it, without an exponent: 0.002."""
+    return f"{rate:.7f}".rstrip("0").rstrip(".")
 
 
-def rate_axis(axis: Any, rates: Iterable[float]) -> None:
-    """Make the x axis logarithmic, with a tick at each learning rate and a number where there is room for it."""
+def rate_axis(axis: Any, rates: Iterable[float], apart: float = 1.9) -> None:
+    """Make the x axis logarithmic, with a tick at each learning rate, and a number unless it is too near another."""
     ticks, labels = sorted({*rates}), dict[float, str]()
-    for rate in ticks:
-        if not labels or rate > 1.5 * max(labels):
-            labels[rate] = f"{rate:g}"
+    for rate in reversed(ticks):
+        if not labels or rate * apart < min(labels):
+            labels[rate] = rate_words(rate)
     axis.set_xscale("log", base=2)
-    axis.set_xticks(ticks, [labels.get(rate, "") for rate in ticks], fontsize=8)
+    axis.set_xticks(ticks, [labels.get(rate, "") for rate in ticks])
+    axis.set_xlim(ticks[0] / 1.3, ticks[-1] * 1.3)
     axis.minorticks_off()
+    axis.grid(visible=False, axis="x")
 
 
-def legend_below(figure: Any, axes: Iterable[Any], columns: int = 4, last: Sequence[str] = (), **more: Any) -> float:
-    """Add a common legend below all ``axes``, with the labels ``last`` at its end; return its height in inches."""
-    legends = [axis.get_legend_handles_labels() for axis in axes]
-    named = {label: line for lines, labels in legends for line, label in zip(lines, labels, strict=True)}
-    named |= {label: named.pop(label) for label in last if label in named}
-    columns = max(1, min(columns, len(named)))
-    figure.legend(named.values(), named, loc="lower center", ncols=columns, frameon=False, **more)
-    return 0.25 + 0.22 * math.ceil(len(named) / columns)
+def plain_axis(axis: Any, ticks: Sequence[float]) -> None:
+    """Make the y axis logarithmic, with numbers that are not powers."""
+    axis.set_yscale("log")
+    axis.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    axis.yaxis.set_minor_formatter("")
 
 
-def place(figure: Any, axes: Any, panel: Size, gaps: Size, above: float, below: float, right: float = 0.15) -> None:
-    """Resize a figure to panels of equal size, with gaps between columns and rows and space around them, in inches.
+def name_line(axis: Any, text: str, x: float, y: float, shift: Any = (0, 0), **look: Any) -> None:
+    """Write the name of a line beside a point of it, moved by ``shift``, points right and up, on a white halo."""
+    from matplotlib.patheffects import withStroke
 
-    Matplotlib's own layout engines take a third of the drawing time.
+    halo = [withStroke(linewidth=2.5, foreground="white")]
+    axis.annotate(text, (x, y), shift, textcoords="offset points", path_effects=halo, **{"va": "center", **look})
+
+
+def crosses(line: Mapping[float, float], level: float) -> float | None:
+    """Return the largest rate at which a line of values by rate crosses a level; None if it does not."""
+    for (left, before), (right, after) in reversed([*pairwise(line.items())]):
+        if min(before, after) < level <= max(before, after):
+            return float(left * (right / left) ** ((level - before) / (after - before)))
+    return None
+
+
+def draw_once(path: Path, ids: Collection[str], data: Any, draw: Callable[[Any], None]) -> Path:
+    """Draw a figure as PNG, unless its data and the code are unchanged; return the file.
+
+    The file names the records ``ids`` that it is drawn from, and a checksum of the code and of ``data``, which must be
+    serialisable as JSON. ``draw`` takes an empty figure. The file's folder is created.
     """
-    (rows, columns), left, bottom = axes.shape, 0.75, 0.5 + below
-    width = left + columns * panel[0] + (columns - 1) * gaps[0] + right
-    height = above + rows * panel[1] + (rows - 1) * gaps[1] + bottom
-    figure.set_size_inches(width, height)
-    figure.subplots_adjust(
-        left / width, bottom / height, 1 - right / width, 1 - above / height, gaps[0] / panel[0], gaps[1] / panel[1]
-    )
+    from PIL import Image
 
-
-def draw_once(stem: Path, ids: Collection[str], data: Any, draw: Callable[[Any], None]) -> list[Path]:
-    """Draw a figure as PNG and SVG, unless its data and the code are unchanged; return the files.
-
-    The files name the records ``ids`` that they are drawn from, and a checksum of the code and of ``data``, which must
-    be serialisable as JSON. ``draw`` takes an empty figure. The folder of ``stem`` is created.
-    """
-    origin = f"{FROM_RECORDS} {' '.join(ids)}" if ids else FROM_THEORY
     digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode())
-    code = (Path(__file__).with_name(f"{name}.py") for name in DRAWING)
-    for path in (*code, *sorted((PACKAGE / "paper").glob("*.py"))):
-        digest.update(path.read_bytes())
+    folder = Path(__file__).parent
+    for module in (*sorted(folder.glob("figure_*.py")), folder / "paper_values.py", folder / "plotting.py"):
+        digest.update(module.read_bytes())
+    origin = f"{FROM_RECORDS} {' '.join(ids)}" if ids else FROM_THEORY
     source = f"{origin} (data and code {digest.hexdigest()[:16]})"
-    png, svg = paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")]
-    if not (png.is_file() and svg.is_file() and source in svg.read_text(encoding="utf-8")):
+    if not (path.is_file() and Image.open(path).info.get("Description") == source):
         from matplotlib import rc_context
         from matplotlib.figure import Figure
 
-        stem.parent.mkdir(parents=True, exist_ok=True)
-        # reproducible ids; text stays text, without Matplotlib's list of ten font families at each word
-        with rc_context({"svg.hashsalt": "ln-repro", "svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans"]}):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with rc_context(STYLE):
             draw(figure := Figure())
-            _save_png(figure, png, source)
-            figure.savefig(svg, dpi=DOTS, metadata={"Description": source, "Date": None})
-    return paths
+            _save(figure, path, source)
+    return path
 
 
-def _save_png(figure: Any, path: Path, description: str) -> None:
+def _save(figure: Any, path: Path, description: str) -> None:
     """Save a figure with a palette of 64 colours, which takes a quarter of the space of a true-colour image."""
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo
 
     figure.savefig(drawn := io.BytesIO(), dpi=DOTS)
     info = PngInfo()
-    info.add_text("Description", description)
+    info.add_text("Description", description, zip=True)
     Image.open(drawn).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(path, optimize=True, pnginfo=info)

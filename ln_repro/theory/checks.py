@@ -174,6 +174,8 @@ CHECKS: tuple[Check, ...] = (
            q.of_layers(q.gradients("decoder.w2"), q.step)),
     layers("decoder's W2", norm="postln")("TH-11", "ratio a layer (direction)", "ratio", (1.0, math.inf),
            q.of_layers(q.gradients("decoder.w2"), q.step)),
+    Check("TH-11", "last layer over first", "reported", ANY, q.of_layers(q.gradients("decoder.w2"), q.last_over_first),
+          f"{WIDE}, Xavier, decoder's W2, without the output of cross-attention", ("real_uncrossed_gradients",)),
     simple("postln", "layers")("TH-11", "ratio a layer (rate)", "contains", (GROWTH, GROWTH),
            q.of_layers(q.gradients(), q.step)),
     simple("postln", "layers")("TH-11", "ratio a layer (direction)", "ratio", (1.0, math.inf),

@@ -134,9 +134,11 @@ def last_layer(measured: Measured, norm: str) -> list[dict[int, float]]:
     return quantities.by_depth(selected, quantities.gradients("decoder.w2"))
 
 
-def by_layer(measured: Measured, norm: str, weight: str = "decoder.w2") -> list[dict[int, float]]:
+def by_layer(
+    measured: Measured, norm: str, weight: str = "decoder.w2", what: str = "real_gradients"
+) -> list[dict[int, float]]:
     """Return the gradient of one kind of weight by layer of the 6-6 model, one curve per seed."""
-    selected = select(measured, ("real_gradients",), {"norm": norm, "init": "xavier", "tied": False})
+    selected = select(measured, (what,), {"norm": norm, "init": "xavier", "tied": False})
     return [quantities.numbered(measurement["norm_of_mean"][weight]) for _, measurement in selected]
 
 

@@ -19,8 +19,8 @@ REAL = {"width": 512, "ffn": 1024}
 """Widths of the Transformers, as in the paper on IWSLT14."""
 MEASURES: dict[str, Measure] = {
     measure.__name__: measure
-    for measure in (lemmas.relu, lemmas.jacobian, simplified.hidden_norms, simplified.gradients,
-                    real.real_gradients, real.real_last_gradient, real.real_hidden_states)
+    for measure in (lemmas.relu, lemmas.jacobian, simplified.hidden_norms, simplified.gradients, real.real_gradients,
+                    real.real_uncrossed_gradients, real.real_last_gradient, real.real_hidden_states)
 }  # fmt: skip
 """The measuring functions by name."""
 
@@ -68,6 +68,7 @@ def real_units(scale: Scale) -> list[Unit]:
     gradients = [(norm, "xavier") for norm in NORMS]
     gradients += [*((norm, "fairseq") for norm in NORMS), ("postln", "xavier_legacy")] * others
     made = [("real_gradients", norm, LAYERS, init, False, scale.seeds) for norm, init in gradients]
+    made += [("real_uncrossed_gradients", "postln", LAYERS, "xavier", False, scale.seeds)]
     for init, depths in (("xavier", scale.real_depths), ("fairseq", scale.other_depths)):
         made += [("real_last_gradient", norm, layers, init, False, scale.seeds)
                  for norm in NORMS for layers in depths if layers != LAYERS]  # fmt: skip

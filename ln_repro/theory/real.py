@@ -121,6 +121,15 @@ def real_gradients(unit: Unit) -> Measurement:
     return norms(unit, model, layer_weights(encoder=model.encoder, decoder=model.decoder))
 
 
+def real_uncrossed_gradients(unit: Unit) -> Measurement:
+    """Return `gradient_norms` of the decoder's W1 and W2 at initialisation if all cross-attention gives zeros."""
+    model = model_of(unit).train()
+    for layer in model.decoder.layers:
+        layer.get_submodule("cross_attn").register_forward_hook(lambda _, args, output: torch.zeros_like(output))
+    weights = layer_weights(decoder=model.decoder)
+    return norms(unit, model, {name: weights[name] for name in ("decoder.w1", "decoder.w2")})
+
+
 def real_last_gradient(unit: Unit) -> Measurement:
     """Return `gradient_norms` of ``decoder.w2`` of the last layer only, at a third of the cost."""
     model = model_of(unit).train().requires_grad_(False)

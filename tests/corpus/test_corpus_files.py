@@ -39,14 +39,6 @@ def test_plain_gzip_and_xz(made, root, text):
     assert verify(settings("files", **text), root) == []
 
 
-def test_any_name_of_a_language_will_do(made, text):
-    """The names of the sides are not taken for those of other counts."""
-    for path in text["train"].parent.glob("*.nl*"):
-        path.rename(path.with_name(path.name.replace(".nl", ".pairs")))
-    dictionary = made("files", **text | {"source_lang": "pairs"}).dictionary.read_text("utf-8")
-    assert not {"train", "valid", "test"} & {line.split()[0] for line in dictionary.splitlines()}
-
-
 @pytest.mark.parametrize(("lang", "told"), [("nl", False), ("NL_be", False), ("eo", True)])
 def test_a_language_without_rules_is_told_once(root, text, lang, told):
     for path in text["train"].parent.glob("*.nl*"):

@@ -64,19 +64,8 @@ def test_merges_and_dictionary_of_another_corpus_are_taken(made, root, glue, sma
     own = made("mrpc", source=glue, **SIDES)
     assert own.codes != other.codes and own.fingerprint != prepared.fingerprint
     assert not (own.folder / "bpe" / "dict.txt").exists()
-
-
-def test_a_vocabulary_that_is_not_there_is_named(made, root, glue):
     with pytest.raises(UserError, match=r"data\.vocabulary: no corpus sha256:0123 is prepared under"):
         made("mrpc", source=glue, vocabulary="sha256:0123", **SIDES)
-
-
-def test_what_is_absent_says_where_it_is_to_be_had(made, tmp_path):
-    wanted = r"train\.tsv, dev\.tsv: not found.*get MRPC from https://gluebenchmark\.com and give data\.source=FOLDER"
-    (tmp_path / "empty").mkdir()
-    for source in (None, tmp_path / "empty"):
-        with pytest.raises(UserError, match=wanted):
-            made("mrpc", source=source, **SIDES)
 
 
 @pytest.mark.parametrize(

@@ -69,15 +69,6 @@ def test_text_of_ones_own_is_not_the_published_one(made, wmt, root, tmp_path):
     assert published(settings("wmt14", source=tmp_path / "deleted"), root, None) is False  # does not read it
 
 
-def test_whether_corpora_of_ones_own_are_published_does_not_depend_on_files_elsewhere(root, tmp_path, monkeypatch):
-    (tmp_path / "mine").mkdir()
-    for folder, text in ((tmp_path, "Other .\n"), (tmp_path / "mine", "Mine .\n")):
-        for lang in ("de", "en"):
-            (folder / f"x.{lang}").write_text(text)
-    monkeypatch.chdir(tmp_path)
-    assert genuine(settings("files", source=tmp_path / "mine", train="x", valid="x", test="x"), root)
-
-
 def members() -> dict[str, dict[str, str]]:
     """Return the members of each archive in the published layout, some in other languages."""
 

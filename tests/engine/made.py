@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary
 
-from ln_repro.bench.trainings import Workload
+from benchmarks.trainings import Workload
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.decoder import Decoder
 from ln_repro.engine.inputs import Inputs

@@ -24,7 +24,7 @@ from pathlib import Path
 import torch
 from hydra import version
 
-from ln_repro.bench.trainings import stock_arguments
+from benchmarks.trainings import stock_arguments
 from ln_repro.engine import compat
 from ln_repro.engine.inputs import Inputs
 from ln_repro.experiment.compose import compose
@@ -39,7 +39,7 @@ compat.apply()
 from fairseq import checkpoint_utils, tasks, utils  # noqa: E402
 from fairseq.trainer import Trainer  # noqa: E402
 
-from ln_repro.engine.baselines import stock_configuration  # noqa: E402
+from benchmarks.baselines import stock_configuration  # noqa: E402
 from ln_repro.engine.metric_buffer import on_host  # noqa: E402
 from ln_repro.engine.trainer import StrictTrainer  # noqa: E402
 from ln_repro.engine.training import parts  # noqa: E402

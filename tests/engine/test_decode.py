@@ -13,7 +13,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from ln_repro.bench.trainings import stock_arguments
+from benchmarks.trainings import stock_arguments
 from ln_repro.engine import decode
 from ln_repro.engine.decode import mean_weights, translate
 from ln_repro.engine.memory import SEARCH_BYTES, hypothesis_bytes, run_bytes

@@ -36,7 +36,7 @@ def test_the_readme_shows_the_verdicts_that_the_records_give() -> None:
 def test_the_committed_theory_has_every_finding_decided_and_every_figure() -> None:
     theory = committed.theory()
     assert [found["id"] for found in theory["findings"]] == list(STATEMENTS)
-    assert {*theory["figures"]} == {"figure_3", "hidden_states", "shares", "simplified_gradients"}
+    assert {*theory["figures"]} == {"initialisation"}
     assert theory["code"]["git"] and not theory["code"]["dirty"]
     assert min(part["seeds"] for found in theory["findings"] for part in found["parts"]) == 10
     assert not any(found["note"] for found in theory["findings"]), "nothing is left out"

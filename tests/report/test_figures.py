@@ -1,87 +1,163 @@
-"""The figures of runs: what is drawn, what is not, and beside what the paper's numbers stand."""
+"""The numbers that figures draw, and that a figure is drawn again only if they change."""
 
 import json
+import math
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from matplotlib.figure import Figure
 
+from ln_repro.claims.archived import Archive
+from ln_repro.claims.evidence import Arm, Named
+from ln_repro.claims.lr50 import lr50
 from ln_repro.experiment import compose
-from ln_repro.paper.figures import FIGURES, Panel
-from ln_repro.records.archive import Run
-from ln_repro.report.figure_rates import draw_rates
-from ln_repro.report.figures import curve, draw_all, draw_panel, draw_runs, figures_of, records_by_arm, style
-from ln_repro.report.plotting import COLOURS, GREY
+from ln_repro.records.archive import Kept, Run
+from ln_repro.report.figure_collapse import by_ramp, collapses, draw_collapse
+from ln_repro.report.figure_convergence import FASTER, SLOWER, catches_up, curves, draw_convergence
+from ln_repro.report.figure_initialisation import draw_initialisation, growth
+from ln_repro.report.figure_ramp import draw_ramp, maps
+from ln_repro.report.figure_rates import BERT, FLOOR, columns, draw_rates, factor_words, limit_words
+from ln_repro.report.figures import draw_all
+from ln_repro.report.paper_values import FIGURE_3, FIGURE_4B
+from ln_repro.report.plotting import crosses, rate_words
 from scripts.demo import draw_losses
 from tests import committed
-from tests.claims.made import KNOWN, gathered, made, on_rates
-from tests.claims.test_bert import POST, PRE, runs_of, tuned
-from tests.examples import diverged, recorded, store
+from tests.claims.made import gathered, made, made_experiment, named, on_rates
+from tests.examples import diverged, recorded, store, with_events
 
-FIGURE_4_BLEU = FIGURES["figure_4"].rows[0][1]
-ARMS = ("preln_nowarm", "postln_warm", "postln_nowarm_fixed")
-
-
-@pytest.fixture
-def axis() -> Any:
-    """Return empty axes."""
-    return Figure().subplots()
+RATES = {
+    "postln_nowarm": {1e-3: [90.0] * 5, 2e-3: [0.0] * 5},
+    "postln_warm": {1e-3: [90.0] * 5, 2e-3: [90.0] * 5, 4e-3: [90.0, 90.0, 0.0, 0.0, 0.0]},
+    "preln_nowarm_anchored": {1e-3: [90.0] * 5, 4e-3: [90.0] * 5},
+}
 
 
-def drawn(axis: Any, panel: Panel, *runs: Run) -> dict[str, list[tuple[float, float]]]:
-    """Draw a panel of the runs; return the points of every line by its colour and mark, labelled or not."""
-    [(corpus, found)] = gathered(runs).items()
-    draw_panel(axis, panel, corpus, records_by_arm(found))
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for line in axis.lines:
-        points = list(zip(map(float, line.get_xdata()), map(float, line.get_ydata()), strict=True))
-        lines.setdefault(f"{line.get_color()} {line.get_marker()}", []).extend(points)
-    return lines
+def archive(runs: Sequence[Run], arms: Named = named) -> Archive:
+    """Return an archive of runs; those with seeds above 100 are the replication."""
+    parts = [gathered([run for run in runs if (run.seed > 100) == later]) for later in (False, True)]
+    return Archive(Kept(runs, [], {}, {}), arms, *parts)  # type: ignore[arg-type]
 
 
-def test_means_bands_and_the_papers_points_are_drawn_of_iwslt(axis: Any) -> None:
-    seeds = [made("iwslt_postln_warm", seed, bleus=[10.0 * seed, 30.0 + seed]) for seed in (1, 2, 3)]
-    lines = drawn(axis, FIGURE_4_BLEU, *seeds)
-    assert lines[f"{COLOURS['postln']} o"] == [(1, 20), (2, 32)]
-    assert lines[f"{GREY} o"][:3] == [(1, 1.8), (2, 9.2), (3, 17.4)] and len(lines[f"{GREY} o"]) == 15
-    assert not any(f"{colour} D" in lines for colour in (*COLOURS.values(), GREY)), "nothing of an arm without records"
-    corners = axis.collections[0].get_paths()[0].vertices
-    assert corners[:, 1].min() == 0 and corners[:, 1].max() == pytest.approx(20 + 24.841, abs=1e-3)
+def test_the_excess_of_a_run_is_its_last_nll_above_the_best_run_of_both_parts() -> None:
+    first = [made("toy_postln_warm", seed, losses=[5.0, last]) for seed, last in ((1, 4.0), (2, 3.0))]
+    (column,) = columns(archive([*first, made("toy_postln_warm", 101, loss=2.5)]))
+    assert column.excess == [{"postln_warm": {1e-3: [1.5, 0.5]}}, {"postln_warm": {1e-3: [0.0]}}]
+    assert column.line("postln_warm") == {1e-3: pytest.approx((1.5 * 0.5 * FLOOR) ** (1 / 3))}
+    assert column.blind == 7 - 1.5, "a model that ignores the source has 7 bits in made-up records, the best run 1.5"
 
 
-def test_a_panel_without_a_curve_says_so(axis: Any) -> None:
-    assert drawn(axis, FIGURE_4_BLEU, made(losses=[5.0], bleus=[None])) == {}
-    assert [text.get_text() for text in axis.texts] == ["not run at the\nsetting's rates"]
+def test_lr50_stands_in_the_figure_as_in_the_evidence_and_beyond_the_rates_as_an_end() -> None:
+    made_up = archive(on_rates("toy", RATES))
+    (column,) = columns(made_up)
+    (limits,) = column.limits
+    expected = lr50(made_up.evidence["toy"], "postln_warm")
+    assert expected and limits["postln_warm"].median == expected.median and column.rates == [1e-3, 2e-3, 4e-3]
+    assert limit_words(expected) == rate_words(float(f"{expected.median:.2g}"))
+    assert limit_words(limits["preln_nowarm_anchored"]) == "> 0.004"
+    nothing = lr50(gathered(on_rates("toy", {"postln_nowarm": {1e-3: [0.0] * 3}, "x": {1e-3: [90.0] * 3}}))["toy"],
+                   "postln_nowarm")  # fmt: skip
+    assert nothing is None or limit_words(nothing) == "< 0.001"
+    factors = ((4.44, (3.0, 6.0)), (math.inf, (2.51, math.inf)), (math.inf, (0.9, math.inf)), (math.nan, (0, math.inf)))
+    assert [*map(factor_words, factors)] == ["×4.4", "> ×2.5", "", ""]
 
 
-def test_the_title_of_a_panel_has_the_rates_of_its_runs(axis: Any) -> None:
-    drawn(axis, FIGURES["figure_2"].rows[0][0], made("toy_postln_warm"), made("toy_postln_warm_high"))
-    assert axis.get_title() == "(a) Adam, rates 0.001 and 0.002"
+def test_all_arms_and_rates_of_bert_are_drawn() -> None:
+    (column,) = columns(committed.archive(), BERT)
+    runs = {arm: {rate: len(seeds) for rate, seeds in curve.items()} for arm, curve in column.excess[0].items()}
+    assert runs["postln_warm"] == {0.0005: 3, 0.001: 5, 0.003: 5, 0.01: 5}
+    assert runs["postln_nowarm"] == {0.001: 3, 0.003: 5} and runs["preln_warm"] == {0.001: 3, 0.003: 3}
+    assert sum(sum(curve.values()) for curve in runs.values()) == 48
 
 
-def test_an_interval_ends_where_the_quantity_does() -> None:
-    runs = [made(bleus=[0.0, 99.0]), made(seed=2, bleus=[90.0, 100.0])]
-    found = curve([run.record for run in runs], "bleu")
-    assert found and found.intervals == {1: (0, 100), 2: (pytest.approx(99.5 - 12.7062 / 2, abs=1e-4), 100)}
+def test_a_line_crosses_a_level_where_it_last_does() -> None:
+    assert crosses({1: 0.0, 2: 1.0, 4: 0.0, 8: 1.0}, 0.5) == pytest.approx(4 * 2**0.5)
+    assert crosses({1: 1.0, 2: 0.0, 4: 0.0}, 0.25) == pytest.approx(2**0.75)
+    assert crosses({1: 0.0, 2: 1.0}, 2.0) is None
 
 
-def test_a_diverged_run_is_marked_where_it_ended_and_the_mean_goes_on_without_it() -> None:
-    runs = [made(losses=[5.0, 3.0]), made(seed=2, losses=[9.0], rule="stuck")]
-    found = curve([run.record for run in runs], "loss")
-    assert found and found.ends == [(1, 9.0)] and found.means == {1: 7.0, 2: 3.0} and list(found.intervals) == [1]
+def test_a_rate_has_no_exponent() -> None:
+    assert [*map(rate_words, (2e-3, 1e-5, 0.5, 2.0))] == ["0.002", "0.00001", "0.5", "2"]
 
 
-@pytest.mark.parametrize("name", FIGURES)
-def test_curves_of_a_panel_are_arms_that_look_different_even_without_colours(name: str) -> None:
-    for panel in (panel for row in FIGURES[name].rows for panel in row):
-        assert {*panel.arms} <= KNOWN and len({*panel.arms.values()}) == len(panel.arms)
-        assert {*panel.readings} <= {*panel.arms}
-        looks = [style(arm, label) for arm, label in panel.arms.items()]
-        grey = {(look["linestyle"], look["marker"], look["markerfacecolor"] == "white") for look in looks}
-        assert len(grey) == len(looks)
+def test_epoch_nine_of_pre_ln_is_epoch_fifteen_of_post_ln_on_multi30k_but_not_on_tatoeba() -> None:
+    """The paper's sentence about its figure 4(b), where they have 33.0 and 33.1 BLEU."""
+    evidence = committed.archive().evidence
+    multi30k, tatoeba = curves(evidence["multi30k6"]), curves(evidence["tatoeba"])
+    faster, slower = multi30k[FASTER].means, multi30k[SLOWER].means
+    assert catches_up(faster, slower) == (9, 15)
+    assert (round(faster[9], 1), round(slower[15], 1)) == (38.1, 38.0)
+    assert catches_up(tatoeba[FASTER].means, tatoeba[SLOWER].means) is None and len(tatoeba) == 4
+    assert (FIGURE_4B["preln_nowarm"][8], FIGURE_4B["postln_warm"][14]) == (33.0, 33.1)
+
+
+def test_a_curve_has_means_and_intervals_at_the_epochs_that_all_seeds_have() -> None:
+    runs = [made("tatoeba_postln_warm", seed, bleus=[10.0 * seed, 30.0 + seed]) for seed in (1, 2, 3)]
+    curve = curves(gathered([*runs, made("tatoeba_postln_warm", 4, bleus=[20.0])])["tatoeba"])["postln_warm"]
+    assert curve.means == {1: 20.0} and curve.seeds == 4
+    low, high = curve.intervals[1]
+    assert (high - low) / 2 == pytest.approx(3.1824 * (200 / 3) ** 0.5 / 2, abs=1e-3)
+
+
+def collapsing(exp: str, rate: float, bleu: float, gradients: Sequence[float], seed: int = 101) -> Run:
+    """Return a run with probes at updates 0 and 32; ``gradients`` are those of the first encoder layer."""
+    events = [{"kind": "probe", "name": "collapse", "update": update, "batches": 3, "values": {
+        "cosine": {"encoder": [0.1, 0.5], "decoder": [0.2, 1.0]}, "nll": {"eval": 1.0, "dropout": 1.0},
+        "gradient": {"encoder.w2": [gradient, 9.0], "decoder.w2": [2.0, 9.0]},
+    }} for update, gradient in zip((0, 32), gradients, strict=True)]  # fmt: skip
+    return with_events(made(exp, seed, bleu, loss=4 - bleu / 100, lr=rate).record, events)
+
+
+def test_gradients_are_relative_to_update_0_and_under_trained_runs_are_left_out() -> None:
+    runs = [collapsing("toy_postln_nowarm", rate, bleu, (0.5, 0.001))
+            for rate, bleu in ((5e-4, 10.0), (1e-3, 90.0), (2e-3, 0.0))]  # fmt: skip
+    drawn = collapses(gathered([*runs, made("toy_preln_warm", bleu=90.0)])["toy"])
+    assert [(run.id, run.trains) for run in drawn] == [(runs[1].record.id, True), (runs[2].record.id, False)]
+    assert drawn[0].gradient == {"encoder": {0: 1.0, 32: 0.002}, "decoder": {0: 1.0, 32: 1.0}}
+    assert drawn[0].cosine["decoder"] == {0: 1.0, 32: 1.0}, "of the last layer"
+
+
+def test_the_ramps_are_compared_where_one_stack_alone_had_one(tmp_path: Path) -> None:
+    runs = on_rates("toy", {"postln_nowarm": {1e-3: [90.0], 2e-3: [1.0]}, "postln_warm": {2e-3: [92.0]}})
+    assert by_ramp([gathered(runs)["toy"]]) == {}
+    runs += [collapsing("toy_postln_warm_encoder", 2e-3, 91.0, (1.0, 0.5))]
+    made_up = archive(runs)
+    bleus = by_ramp([made_up.evidence["toy"], made_up.replication["toy"]])
+    assert {arm: curve for arm, curve in bleus.items() if curve} == {
+        "postln_nowarm": {2e-3: [1.0]}, "postln_warm": {2e-3: [92.0]}, "postln_warm_encoder": {2e-3: [91.0]}
+    }  # fmt: skip
+    assert draw_collapse(made_up, tmp_path)
+
+
+def ramped(length: int, rate: float, bleu: float, seed: int, decay: str = "anchored") -> Run:
+    """Return a run of Post-LN with a ramp of so many updates."""
+    schedule = {"schedule__warmup_updates": length, "schedule__decay": decay, "schedule__anchor": 400}
+    run = made("toy_postln_warm", seed, bleu, lr=rate, norm="postln", **schedule)
+    run.record.id += f"-{length}-{decay}"
+    return run
+
+
+def test_the_map_of_ramps_is_of_runs_that_differ_in_the_ramp_alone(tmp_path: Path) -> None:
+    def arms(exp: str) -> Arm:
+        settings: dict[str, Any] = {"norm": exp.split("_")[1], "schedule__decay": "inverse_sqrt"}
+        return Arm.of(made_experiment("toy_postln_warm", **settings))
+
+    cells = {(0, 1e-3): 2, (0, 2e-3): 0, (25, 1e-3): 2, (25, 2e-3): 1, (400, 1e-3): 2, (400, 2e-3): 2, (0, 4e-3): 0}
+    runs = [ramped(length, rate, 90.0 * (seed <= trained), seed, "inverse_sqrt" if length == 400 else "anchored")
+            for (length, rate), trained in cells.items() for seed in (1, 2)]  # fmt: skip
+    runs.append(ramped(50, 2e-3, 90.0, 1, "inverse_sqrt"))  # with a tail that is lower by a factor of 2.8
+    made_up = archive(runs, arms)
+    (drawn,) = maps(made_up).values()
+    assert {cell: len(of_cell) for cell, of_cell in drawn.items()} == {cell: 2 for cell in cells if cell[1] < 4e-3}
+    assert sum(run.bleu for run in drawn[25, 2e-3]) == 90.0
+    assert draw_ramp(archive(runs[:-3], lambda exp: None), tmp_path) == [] and maps(archive(runs[:8], arms)) == {}
+
+
+def test_growth_is_the_factor_a_layer() -> None:
+    assert growth({"1": [1.0], "2": [3.0], "3": [4.0]}) == pytest.approx(2.0)
+    paper = growth({str(layer): [norm] for layer, norm in FIGURE_3["w2"]["postln"].items()})
+    assert paper == pytest.approx((1.658 / 0.13) ** 0.2)
 
 
 def test_the_committed_figures_are_those_of_the_committed_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -89,78 +165,49 @@ def test_the_committed_figures_are_those_of_the_committed_records(tmp_path: Path
         pytest.fail("a figure is stale: make reproduce-tables")
 
     folder = shutil.copytree(committed.RESULTS / "figures", tmp_path / "figures")
-    before = sorted(folder.rglob("*.svg"))
     monkeypatch.setattr("matplotlib.figure.Figure", draws)
-    paths, _ = draw_all(committed.archive().evidence, committed.RESULTS / "theory.json", folder)
-    assert sorted(path for path in paths if path.suffix == ".svg") == before
+    paths = draw_all(committed.archive(), committed.theory(), folder)
+    assert sorted(paths) == sorted(path for path in folder.iterdir() if path.name != "demo.png")
 
 
-def test_figures_are_drawn_by_corpus_and_the_others_are_listed(tmp_path: Path) -> None:
-    records = [made(f"multi30k_{arm}", bleus=[1.0, 2.0]) for arm in ARMS]
-    evidence = gathered([*records, made("toy_postln_warm"), made("toy_preln_warm", init="fairseq"),
-                         made("tatoeba_postln_warm"), made("tatoeba_preln_nowarm")])  # fmt: skip
-    paths, left_out = draw_runs(evidence, tmp_path / "a b")
-    names = ["figure_4", "figure_6"]
-    expected = [tmp_path / "a b" / "multi30k" / f"{name}.{kind}" for name in names for kind in ("png", "svg")]
-    for text in (path.read_text() for path in expected[1::2]):
-        assert "ln-repro reproduce ID" in text and any(run.record.id in text for run in records)
-    assert paths[:4] == expected and all(path.stat().st_size > 5000 for path in expected)
-    assert "tatoeba/figure_6: its main arm, postln_nowarm_fixed, has not been run" in left_out
-    assert left_out[0] == "multi30k/figure_2: 1 of its 14 arms run so far"
-    others = [line.split(":")[0] for line in left_out if line.startswith("toy/")]
-    assert others == [f"toy/{name}" for name in figures_of("toy")]
+def test_a_figure_is_the_same_whenever_it_is_drawn_and_names_its_records(tmp_path: Path) -> None:
+    from PIL import Image
+
+    runs = on_rates("toy", RATES)
+    (path,), (again,) = (draw_rates(archive(runs), tmp_path / name) for name in ("first", "second"))
+    before = path.read_bytes()
+    assert again.read_bytes() == before
+    assert all(run.record.id in Image.open(path).info["Description"] for run in runs)
+    draw_rates(archive(runs[1:]), tmp_path / "first")
+    assert path.read_bytes() != before
+    assert draw_rates(archive([]), tmp_path) == draw_convergence(archive(runs), tmp_path) == []
+    assert draw_initialisation({}, tmp_path) == []
 
 
-def test_a_figure_is_the_same_whenever_it_is_drawn(tmp_path: Path) -> None:
-    records = [made("iwslt_postln_warm", seed, bleus=[seed, 9.0]) for seed in (1, 2)] + [made("iwslt_preln_nowarm")]
-    first, second = (draw_runs(gathered(records), tmp_path / name)[0] for name in ("first", "second"))
-    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
-    text = first[1].read_text()
-    assert ">IWSLT14, 1 to 2 seeds: mean and 95 % interval</text>" in text and ">BLEU: nrefs:1|" in text
-
-
-def test_arms_whose_runs_are_all_lost_leave_the_others_as_they_are(tmp_path: Path) -> None:
+def test_arms_whose_runs_are_all_lost_are_drawn_at_the_top(tmp_path: Path) -> None:
     lost: dict[str, Any] = {"losses": [None], "bleus": [None], "rule": "not_finite"}
     runs = on_rates("toy", {"postln_nowarm": {1e-3: [0.0] * 3, 2e-3: [0.0] * 3}}, **lost)
     runs += on_rates("toy", {"preln_warm": {1e-3: [50.0] * 3, 2e-3: [60.0] * 3}})
-    svg = draw_rates(gathered(runs), tmp_path)[1].read_text()
-    assert ">.</text>" not in svg  # as a category of the axis
-    runs = [made(f"iwslt_postln_nowarm{rate}", **lost) for rate in ("", "_high")]
-    assert draw_runs(gathered(runs), tmp_path)[0]
+    (column,) = columns(archive(runs))
+    assert column.line("postln_nowarm")[1e-3] == pytest.approx(12.0) and draw_rates(archive(runs), tmp_path)
 
 
 def test_the_command_prints_what_it_wrote(tmp_path: Path, call: Callable[..., tuple[int, str, str]]) -> None:
     records, out = tmp_path / "my records", tmp_path / "out"
-    records.mkdir()
-    for arm in ARMS:
-        one, real = made(f"multi30k_{arm}", bleus=[10.0, 20.0]).record, compose.named(f"multi30k_{arm}")
+    for arm in ("postln_warm", "preln_nowarm_anchored"):
+        real = compose.named(f"toy_{arm}")
         assert real
-        store(records, {**one.plain(), "axes": real.axes, "settings": real.settings()})
-    code, printed, said = call("figures", "--records", records, "--out", out)
-    assert code == 0 and sorted(map(Path, printed.splitlines())) == sorted(out.rglob("*.*"))
-    assert "not drawn: multi30k/figure_2: " in said
+        plain = made(f"toy_{arm}").record.plain()
+        store(records, {**plain, "axes": real.axes, "settings": real.settings()})
+    panels = {name: {"postln": {str(layer): [1.0, 0.9, 1.1] for layer in range(1, 7)}} for name in ("w1", "w2", "last")}
+    (tmp_path / "theory.json").write_text(json.dumps({"figures": {"initialisation": panels}}))
+    code, printed, _ = call("figures", "--records", records, "--out", out)
+    assert code == 0 and [*map(Path, printed.splitlines())] == [out / "rates.png", out / "initialisation.png"]
+    (tmp_path / "theory.json").unlink()
     (tmp_path / "none").mkdir()
     assert call("figures", "--records", tmp_path / "none", "--out", out)[1] == (
         f"nothing to draw from the records in {tmp_path / 'none'}\n"
     )
-
-
-def test_the_theory_beside_the_records_is_drawn_too(tmp_path: Path) -> None:
-    points = {"1": [1.0, 0.9, 1.1], "2": [2.0, 1.9, 2.1]}
-    panels = {name: {"postln decoder": points} for name in "abcd"}
-    theory = tmp_path / "theory.json"
-    theory.write_text(json.dumps({"figures": {"figure_3": panels}}))
-    assert draw_all({}, theory, tmp_path)[0] == [tmp_path / "figure_3.png", tmp_path / "figure_3.svg"]
-
-
-def test_the_figure_of_fine_tuning_is_accuracy_by_length_of_pre_training(tmp_path: Path) -> None:
-    evidence = gathered([*runs_of({100: 0.03, 200: 0.05}), tuned(POST, 1, 300, 0.5)])
-    arms = records_by_arm(evidence["mrpc"])
-    pre, post = (curve(arms[arm], "accuracy") for arm in (PRE, POST))
-    assert pre and pre.seeds == 6 and pre.means == {100: pytest.approx(73.01), 200: pytest.approx(75.02)}
-    assert post and post.means[300] == 50.0 and [*post.intervals] == [100, 200]
-    assert draw_runs(evidence, tmp_path)[0] == [tmp_path / "mrpc" / f"figure_5.{kind}" for kind in ("png", "svg")]
-    assert curve([made("mrpc_preln").record], "accuracy") is None
 
 
 def test_the_demo_draws_losses_also_of_a_run_that_diverged(tmp_path: Path) -> None:

@@ -90,6 +90,6 @@ def test_a_record_says_how_much_of_the_published_training_text_there_was(
 ) -> None:
     one = experiment(paths__data=tmp_path)
     known = fingerprint(one.data, tmp_path) if genuine else "another"
-    corpus = Prepared(tmp_path, "toy", str(known), "de", "en", {}, 8, {}, "content", percent)
+    corpus = Prepared(tmp_path, "toy", str(known), "de", "en", {}, 8, {}, percent, [], "content")
     found = runner.Session(one, corpus, RunFolder(tmp_path), "id", None, print)._facts()  # type: ignore[arg-type]
     assert {key: found[key] for key in ("published", "train_percent") if key in found} == facts

@@ -60,11 +60,15 @@ class LabelSmoothedCrossEntropy(FairseqCriterion):
 
     def forward(self, model: nn.Module, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
         """Return the loss, the number of target tokens, and the log, a dict of sums."""
-        target = sample["target"].reshape(-1)
         with weights_in(self.low_precision, model):
             logits, _ = model(**sample["net_input"])
-        given = logits.flatten(0, -2), target, self.label_smoothing, self.padding_idx
-        loss, nll = SmoothedNll.apply(*given)  # type: ignore[no-untyped-call]
+        return self.of(logits, sample)
+
+    def of(self, logits: Tensor, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
+        """Return the same for the logits of a model."""
+        target = sample["target"].reshape(-1)
+        flat = logits.flatten(0, -2)
+        loss, nll = SmoothedNll.apply(flat, target, self.label_smoothing, self.padding_idx)  # type: ignore[no-untyped-call]
         tokens = sample["ntokens"]
         log = {"loss": loss.detach(), "nll_loss": nll.detach(), "ntokens": tokens, "sample_size": tokens}
         return loss, tokens, {**log, **self.counted(logits, target)}

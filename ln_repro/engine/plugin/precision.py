@@ -4,7 +4,7 @@ torch's autocast computes the same, but casts each weight, its gradient and the 
 operation: 560 per update of a Transformer with 6+6 layers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -34,22 +34,42 @@ def _cast(tensors: tuple[Tensor, ...], dtype: torch.dtype) -> list[Tensor]:
     return made
 
 
+Place = tuple[dict[str, Any], str]
+"""Where a parameter is: the dictionary of a module's own parameters, and a name in it."""
+
+
+def places(model: nn.Module, kind: type[nn.Module] = nn.Module) -> list[Place]:
+    """Return where the modules of a kind have parameters; a shared one is in several places."""
+    modules = [module for module in model.modules() if isinstance(module, kind)]
+    return [(of._parameters, name) for of in modules for name, value in of._parameters.items() if value is not None]
+
+
+@contextmanager
+def replaced(where: Sequence[Place], tensors: Sequence[Tensor]) -> Iterator[None]:
+    """Return a context in which a model computes with other tensors in place of some parameters.
+
+    It does the same as `torch.func.functional_call` in a tenth of the time.
+    """
+    parameters = [of[name] for of, name in where]
+    try:
+        for (of, name), tensor in zip(where, tensors, strict=True):
+            of[name] = tensor
+        yield
+    finally:
+        for (of, name), parameter in zip(where, parameters, strict=True):
+            of[name] = parameter
+
+
 @contextmanager
 def weights_in(dtype: torch.dtype | None, model: nn.Module) -> Iterator[None]:
     """Return a context in which the weights of all linear maps of ``model`` are in ``dtype`` (None: unchanged).
 
-    It does the same as `torch.func.functional_call` in a tenth of the time. Shared embeddings stay in fp32.
+    Shared embeddings stay in fp32.
     """
     if dtype is None:
         yield
         return
-    linears = [module._parameters for module in model.modules() if isinstance(module, nn.Linear)]
-    weights = [(of, name, weight) for of in linears for name, weight in of.items() if weight is not None]
-    low = CastTogether.apply(dtype, *(weight for _, _, weight in weights))  # type: ignore[no-untyped-call]
-    try:
-        for (of, name, _), weight in zip(weights, low, strict=True):
-            of[name] = weight
+    where = places(model, nn.Linear)
+    low = CastTogether.apply(dtype, *(of[name] for of, name in where))  # type: ignore[no-untyped-call]
+    with replaced(where, low):
         yield
-    finally:
-        for of, name, weight in weights:
-            of[name] = weight

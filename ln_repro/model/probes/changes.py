@@ -24,7 +24,7 @@ def outputs_of(model: Any, sample: dict[str, Any]) -> dict[str, list[Tensor]]:
     """
     outputs: dict[str, list[Tensor]] = {name: [] for name in model.stacks}
 
-    def keep(name: str, module: nn.Module, given: Any, y: Any) -> None:
+    def keep(name: str, module: nn.Module, inputs: Any, y: Any) -> None:
         outputs[name].append(y if torch.is_tensor(y) else y[0])
 
     with ExitStack() as hooks:

@@ -82,12 +82,12 @@ class Watch:
                         self.hooks.enter_context(attention.register_forward_pre_hook(hook, with_kwargs=True))
 
     @torch.no_grad()
-    def _output(self, stack: str, module: nn.Module, given: Any, x: Any) -> None:
+    def _output(self, stack: str, module: nn.Module, inputs: Any, x: Any) -> None:
         self.cosines[stack].append(mean_cosine(x if torch.is_tensor(x) else x[0], self.real[stack]))
 
     @torch.no_grad()
-    def _attention(self, stack: str, kind: str, attention: Attention, given: Any, named: dict[str, Any]) -> None:
-        query, source, mask = given
+    def _attention(self, stack: str, kind: str, attention: Attention, inputs: Any, named: dict[str, Any]) -> None:
+        query, source, mask = inputs
         entropy = relative_entropy(attention, query, source, mask, named["causal"], self.real[stack])
         self.entropies.setdefault(f"{stack}.{kind}", []).append(entropy)
 

@@ -21,14 +21,14 @@ Norms = dict[str, list[float]]
 
 def layer_weights(**stacks: Stack) -> Weights:
     """Return the weights of all layers by names such as ``decoder.w2``."""
-    found: Weights = {}
+    weights: Weights = {}
     for name, stack in stacks.items():
         for layer in stack.layers:
             parameters = dict(layer.named_parameters())
             for kind, path in MATRICES.items():
                 if path in parameters:
-                    found.setdefault(f"{name}.{kind}", []).append(parameters[path])
-    return found
+                    weights.setdefault(f"{name}.{kind}", []).append(parameters[path])
+    return weights
 
 
 def gradient_norms(weights: Weights, losses: Sequence[Callable[[], Tensor]]) -> dict[str, Norms]:
@@ -53,11 +53,11 @@ def gradient_norms(weights: Weights, losses: Sequence[Callable[[], Tensor]]) -> 
         torch._foreach_addcmul_(squares, of_batch, of_batch)
     number = len(losses)
     means = torch.stack(torch._foreach_norm(total)) / number
-    found = {"norm_of_mean": means, "mean_of_norms": torch.stack(norms) / number}
+    statistics = {"norm_of_mean": means, "mean_of_norms": torch.stack(norms) / number}
     if number > 1:
         spread = torch.stack(squares) / number - means.square()
-        found["noise"] = (spread.clamp(min=0) * number / (number - 1)).sqrt()
-    return {name: by_layer(weights, values) for name, values in found.items()}
+        statistics["noise"] = (spread.clamp(min=0) * number / (number - 1)).sqrt()
+    return {name: by_layer(weights, values) for name, values in statistics.items()}
 
 
 def by_layer(weights: Weights, values: Tensor) -> Norms:

@@ -65,15 +65,15 @@ def own_scheme(path: str, name: str) -> type[Residual]:
         exec(compile(Path(path).read_text(encoding="utf-8"), path, "exec"), vars(module))
     except (Exception, SystemExit) as error:
         raise failure(error, path) from error
-    found = getattr(module, name, None)
-    if found is None:
-        own = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
-        raise UserError(f"norm.file: {path} defines no class {name!r}; it defines {', '.join(own) or 'nothing'}")
-    if not (isinstance(found, type) and issubclass(found, Residual)):
+    scheme = getattr(module, name, None)
+    if scheme is None:
+        defined = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+        raise UserError(f"norm.file: {path} defines no class {name!r}; it defines {', '.join(defined) or 'nothing'}")
+    if not (isinstance(scheme, type) and issubclass(scheme, Residual)):
         raise UserError(f"norm.file: {name} in {path} is not a subclass of ln_repro.model.Residual")
-    if found.forward is Residual.forward:
+    if scheme.forward is Residual.forward:
         raise UserError(f"norm.file: {name} in {path} defines no forward(self, x, branch)")
-    return found
+    return scheme
 
 
 def failure(error: BaseException, path: str) -> UserError:

@@ -73,8 +73,8 @@ def measure(model: nn.Module, forward: Callable[[], object]) -> None:
     """
     deviations = {"encoder": 1.0, "decoder": 1.0}
 
-    def initialise(admin: Admin, given: tuple[Tensor, Branch]) -> None:
-        x, branch = given
+    def initialise(admin: Admin, inputs: tuple[Tensor, Branch]) -> None:
+        x, branch = inputs
         stack = "decoder" if admin.place.decoder else "encoder"
         admin.omega.fill_(deviations[stack])
         deviations[stack] = math.sqrt((admin.omega * x).var() + branch(x).var())

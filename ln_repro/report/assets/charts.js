@@ -1,5 +1,5 @@
 "use strict";
-// Draws the charts of the page with uPlot: one function from series to a chart, with a key, a tip and emphasis.
+// Draws the charts of the page with uPlot: one function from series to a chart, with a tip and emphasis.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const DASHES = { dashed: [7, 5], dotted: [2, 4] };
@@ -27,39 +27,16 @@ function nearest(values, at) {
   return null;
 }
 
-/** Return uPlot's description of one line; of a mean with an interval there are three, the ends unseen. */
-function lines(series) {
+/** Return uPlot's description of one line. */
+function line(series) {
   const stroke = () => colour(series.colour);
-  const dots = series.x.length <= 16;
-  const main = {
-    label: series.label, stroke, dash: DASHES[series.dash], spanGaps: true, width: series.marks ? 0 : 2, source: series,
-    points: { show: dots, size: series.marks ? 9 : 5, fill: series.marks ? () => colour("paper") : stroke, stroke, width: series.marks ? 1.6 : 1 },
-  };
-  const end = { stroke: "transparent", width: 0, points: { show: false }, spanGaps: true, source: null };
-  return series.low ? [main, { ...end }, { ...end }] : [main];
-}
-
-/** Put the values of all series over one axis of x. */
-function aligned(series) {
-  const tables = series.flatMap((one) => [[one.x, one.y], ...(one.low ? [[one.x, one.low], [one.x, one.high]] : [])]);
-  return uPlot.join(tables);
-}
-
-/** Return the bands between the ends of intervals, as uPlot numbers its series. */
-function bands(series) {
-  const found = [];
-  let at = 1;
-  for (const one of series) {
-    if (one.low) found.push({ series: [at + 2, at + 1], fill: () => `color-mix(in srgb, ${colour(one.colour)} 16%, transparent)` });
-    at += one.low ? 3 : 1;
-  }
-  return found;
+  const points = { show: series.x.length <= 16, size: 5, fill: stroke, stroke, width: 1 };
+  return { label: series.label, stroke, dash: DASHES[series.dash], spanGaps: true, width: 2, source: series, points };
 }
 
 /** Return how far the pointer is from a line, also between its points. */
 function distance(chart, which, index, position, pointer) {
   const [xs, ys] = [chart.data[0], chart.data[which]];
-  if (!chart.series[which].source) return Infinity;
   const at = chart.posToVal(chart.cursor.left, "x");
   let [before, after] = [-1, -1];
   ys.forEach((y, i) => {
@@ -77,7 +54,7 @@ function tip(host, x) {
   const box = element("div", { class: "tip", hidden: "" });
   const update = (chart) => {
     const { left, top, idxs } = chart.cursor;
-    const shown = chart.series.map((one, at) => ({ one, at })).filter(({ one, at }) => at && one.source && idxs[at] != null);
+    const shown = chart.series.map((one, at) => ({ one, at })).filter(({ one, at }) => at && idxs[at] != null);
     const focused = shown.find(({ at }) => at === chart.focusedAt);
     const chosen = shown.length > 6 ? [focused].filter(Boolean) : shown;
     box.hidden = left < 0 || !chosen.length;
@@ -105,42 +82,34 @@ function axis(label, side) {
   };
 }
 
-/** Return the ends of an axis: from 0, unless logarithms are shown. */
-function extent(low, high, log) {
-  return log ? [low / 1.15, high * 1.15] : [Math.min(0, low), high + 0.06 * (high - Math.min(0, low)) || 1];
-}
+/** Return the ends of an axis, from 0. */
+const extent = (low, high) => [Math.min(0, low), high + 0.06 * (high - Math.min(0, low)) || 1];
 
-/** Return a number of a logarithmic axis where it begins with 1, 2 or 5. */
-const round = (value) => (/^[125]\.0{4}/.test(value.toExponential(4)) ? String(+value.toPrecision(3)) : "");
-
-/** Draw one chart into `host`; `spec` has `x`, `y`, `log`, `series`, and `focus`, called with the series pointed at. */
+/** Draw one chart into `host`; `spec` has `x`, `y`, `series`, and `focus`, called with the series pointed at. */
 function draw(host, spec) {
-  const data = aligned(spec.series);
+  const data = uPlot.join(spec.series.map((one) => [one.x, one.y]));
   const whole = data[0].every(Number.isInteger) && data[0].length <= 60;
   const hover = tip(host, spec.x);
-  const power = spec.log ? { distr: 3 } : {};
   const horizontal = axis(spec.x, 0);
   if (whole) Object.assign(horizontal, { incrs: [1, 2, 5, 10, 20, 50, 100, 200], space: 34 });
   const options = {
     width: host.clientWidth, height: host.clientHeight, padding: [12, 12, 0, 0],
-    scales: { x: { time: false, ...power, range: (chart, low, high) => [low, high] }, y: { ...power, range: (chart, low, high) => extent(low, high, spec.log) } },
+    scales: { x: { time: false, range: (chart, low, high) => [low, high] }, y: { range: (chart, low, high) => extent(low, high) } },
     axes: [horizontal, axis(spec.y, 1)],
     legend: { show: false },
-    cursor: { drag: { x: false, y: false }, y: false, focus: { prox: 30, dist: distance }, points: { show: (chart, at) => (chart.series[at].source ? undefined : false) },
-      dataIdx: (chart, at, index) => (at && chart.series[at].source ? nearest(chart.data[at], index) : index) },
+    cursor: { drag: { x: false, y: false }, y: false, focus: { prox: 30, dist: distance },
+      dataIdx: (chart, at, index) => (at ? nearest(chart.data[at], index) : index) },
     focus: { alpha: 1 },
-    series: [{}, ...spec.series.flatMap(lines)],
-    bands: bands(spec.series),
+    series: [{}, ...spec.series.map(line)],
     hooks: {
       setCursor: [hover.update],
       setSeries: [(chart, at) => {
         chart.focusedAt = at;
         hover.update(chart);
-        spec.focus?.(at == null ? null : chart.series[at].source);
+        spec.focus(at == null ? null : chart.series[at].source);
       }],
     },
   };
-  if (spec.log) for (const one of options.axes) Object.assign(one, { filter: (chart, splits) => splits, values: (chart, splits) => splits.map(round) });
   const chart = new uPlot(options, data, host);
   host.append(hover.box);
   charts.add(chart);
@@ -149,47 +118,17 @@ function draw(host, spec) {
   return { chart, remove: () => { watch.disconnect(); charts.delete(chart); chart.destroy(); hover.box.remove(); } };
 }
 
-/** Say below a chart what its lines are, each kind once. */
-function key(host, series) {
-  const seen = new Map(series.map((one) => [`${one.key ?? one.label}`, one]));
-  const items = [...seen].map(([label, one]) => {
-    const line = one.marks ? `<circle cx="13" cy="4" r="3.2"/>` : `<line x1="1" y1="4" x2="25" y2="4"/>`;
-    const item = element("li", {});
-    item.innerHTML = `<svg class="swatch ${one.dash || "solid"}" viewBox="0 0 26 8" aria-hidden="true">${line}</svg>`;
-    item.firstChild.style.stroke = `var(--${one.colour},var(--${one.colour}-adam,var(--other)))`;
-    item.append(label);
-    return item;
-  });
-  if (items.length <= 8) host.after(element("ul", { class: "key" }, ...items));
-}
-
 const dashOf = (arm) => (arm.warm ? "" : arm.decay === "literal" ? "dotted" : "dashed");
 
-/** Return the series of runs: their loss or BLEU by epoch, or their training loss by update. */
+/** Return the series of runs: their BLEU by epoch, or their training loss by update. */
 function runSeries(ids, metric) {
   return ids.map((id) => ({ id, run: DATA.runs[id], arm: DATA.arms[DATA.runs[id].arm] })).map(({ id, run, arm }) => ({
-    id, arm: run.arm, label: `${arm.name}, ${arm.schedule}, peak rate ${arm.lr ?? "–"}, seed ${run.seed}`, key: `${arm.name}, ${arm.schedule}`,
-    colour: `${arm.norm}-${arm.optimizer}`, dash: dashOf(arm), marks: false,
+    id, arm: run.arm, label: `${arm.name}, ${arm.schedule}, peak rate ${arm.rate}, seed ${run.seed} (${id})`,
+    colour: `${arm.norm}-${arm.optimizer}`, dash: dashOf(arm),
     x: metric === "train" ? DATA.grids[run.grid] : run.epoch, y: metric === "train" ? run.train : run[metric],
   })).filter((series) => series.x.length);
 }
 
-const AXES = { loss: ["epoch", "bits per token"], bleu: ["epoch", "BLEU"], train: ["update", "bits per token"] };
+const AXES = { bleu: ["epoch", "BLEU"], train: ["update", "bits per token"] };
 
-/** Draw a chart of a claim when it comes near the window. */
-function drawClaim(host) {
-  const { claim, panel, metric, runs } = host.dataset;
-  const spec = claim ? DATA.panels[claim][panel] : { x: AXES[metric][0], y: AXES[metric][1], series: runSeries(runs.split(" "), metric) };
-  if (!spec.series.length) return;
-  draw(host, spec);
-  key(host, spec.series);
-}
-
-const near = new IntersectionObserver((entries) => {
-  for (const entry of entries.filter((one) => one.isIntersecting)) {
-    near.unobserve(entry.target);
-    drawClaim(entry.target);
-  }
-}, { rootMargin: "600px" });
-document.querySelectorAll(".chart[data-claim], .chart[data-metric]").forEach((host) => near.observe(host));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach((chart) => chart.redraw(false)));

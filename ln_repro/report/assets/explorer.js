@@ -1,5 +1,5 @@
 "use strict";
-// The curves of all runs: filters, three charts that point at the same arm, and the table that is their key.
+// The curves of all runs: filters, two charts that point at the same arm, and the table that is their key.
 
 const form = document.querySelector(".filters");
 const rows = [...document.querySelectorAll("#arms tr[data-arm]")];
@@ -21,7 +21,7 @@ function chosen() {
 function emphasise(arm) {
   const front = arm ?? pinned;
   for (const { chart } of drawn) {
-    chart.series.forEach((one) => { if (one.source) one.alpha = front == null || one.source.arm === front ? 1 : 0.14; });
+    chart.series.slice(1).forEach((one) => { one.alpha = front == null || one.source.arm === front ? 1 : 0.14; });
     chart.redraw(false);
   }
   for (const row of rows) row.classList.toggle("hot", +row.dataset.arm === front);

@@ -55,10 +55,10 @@ class CountingLoop(training.Loop):
 
     found: dict
 
-    def _update(self, samples):
+    def _update(self, samples, computed=None):
         device.waits.clear()
         device.operations.clear()
-        super()._update(samples)
+        super()._update(samples, computed)
         self.found["waits"][self.update] = dict(device.waits)
         self.found["operations"][self.update] = device.operations.total()
 

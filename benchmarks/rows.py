@@ -1,0 +1,81 @@
+"""The rows of the benchmark: lists of ratios, one per round, above 1 where our code is faster.
+
+The two sides of a round are measured in immediate succession, so that other load on the machine affects both.
+"""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Callable
+
+from benchmarks.trainings import WARM_UP, Window, Workload
+from ln_repro.experiment.compose import CONF
+
+Rounds = Callable[[Workload, int], list[float]]
+REFERENCE = "preln"
+PROBED_WINDOWS = 4
+"""Number of windows from one probe to the next when the cost of probes is measured."""
+
+
+def probes_run(work: Workload, rounds: int) -> list[float]:
+    """Compare training with probes at the default interval and without, from one run with more frequent probes.
+
+    A probe is in the first window of its period; the other windows show the time of an update without it.
+    """
+    often, usual = PROBED_WINDOWS * WARM_UP, work.experiment.every
+    longer = work.experiment.train.model_copy(update={"max_update": often * (rounds + 1), "max_epoch": None})
+    probed = work.experiment.model_copy(update={"probe": "gradients", "every": often, "train": longer})
+    (windows,) = Workload(probed, work.corpus).our_windows()
+    return probe_ratios(windows, often, usual)
+
+
+def probe_ratios(windows: list[Window], often: int, usual: int) -> list[float]:
+    """Return, for each period except the first, the time of ``usual`` updates relative to that with one probe added.
+
+    The windows are those of a run that is probed every ``often`` updates, which is the length of a period.
+    """
+    ratios, done, periods = [], 0, defaultdict[int, list[tuple[int, float]]](list)
+    for window in windows:
+        periods[(window.update - 1) // often].append((window.update - done, window.seconds))
+        done = window.update
+    for (updates, seconds), *others in [*periods.values()][1:]:
+        plain = statistics.median(seconds / updates for updates, seconds in others)
+        ratios.append(usual * plain / (usual * plain + seconds - updates * plain))
+    return ratios
+
+
+def saved_ratio(work: Workload, row: str) -> float:
+    """Return the bytes that the backward pass needs with the norm placement of a row, over those with Pre-LN."""
+    saved, reference = (work.with_norm(norm).update()["saved"] for norm in (row.removeprefix("norm/"), REFERENCE))
+    return float(saved / reference)
+
+
+def norm_row(norm: str) -> Rounds:
+    """Return the row that compares training with a norm placement and with Pre-LN."""
+    return each(lambda work: work.with_norm(norm).ours() / work.with_norm(REFERENCE).ours())
+
+
+def each(ratio: Callable[[Workload], float]) -> Rounds:
+    """Return a row that measures ``ratio`` once per round."""
+    return lambda work, rounds: [ratio(work) for _ in range(rounds)]
+
+
+ROWS: dict[str, Rounds] = {
+    "stock/run": each(lambda work: work.ours() / work.stock()),
+    "packed/4": each(lambda work: work.ours(4) / work.ours()),
+    "probes/run": probes_run,
+    "stock/sweep": each(lambda work: work.ours(2) / work.stock(threads=2)),
+    "bare/run": each(lambda work: work.ours() / work.bare()),
+    "packed/2": each(lambda work: work.ours(2) / work.ours()),
+    "packed/8": each(lambda work: work.ours(8) / work.ours()),
+}
+"""The rows, the most important ones first, because time may be limited. ``packed/N`` compares the total throughput of N
+simultaneous runs with that of one, ``stock/sweep`` two of our runs, one thread each, with one of stock fairseq.
+"""
+NORMS = {
+    f"norm/{path.stem}": norm_row(path.stem)
+    for path in sorted((CONF / "norm").glob("*.yaml"))
+    if path.stem not in (REFERENCE, "own")
+}
+"""The rows that compare another placement of the norm with Pre-LN; they are measured only if they are asked for."""
+ON_CPU = [name for name in ROWS if name not in ("packed/4", "packed/8")]
+"""The rows that are measured by default without a GPU."""

@@ -1,0 +1,77 @@
+"""The gradients of several models that share their mini-batches, by one forward and one backward pass."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from fairseq import utils
+from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector
+
+from ln_repro.engine.plugin.precision import CastTogether, places, replaced
+from ln_repro.engine.stacked.operations import OutOfVmap
+from ln_repro.engine.trainer import Gradients, StrictTrainer
+
+
+class Joint:
+    """The models of some trainers, whose parameters become views of the rows of one matrix, and gradients of another.
+
+    Nothing else changes for a trainer, its optimizer and its checkpoints. The models have one norm placement and shape,
+    and the trainers one seed and number of updates so far.
+    """
+
+    def __init__(self, trainers: Sequence[StrictTrainer]) -> None:
+        self.trainers = trainers
+        models = [trainer.get_model() for trainer in trainers]
+        self.model = models[0]  # computes for all
+        first = [*self.model.parameters()]
+        self.shapes = [parameter.shape for parameter in first]
+        self.sizes = [parameter.numel() for parameter in first]
+        self.places = places(self.model)
+        numbers = {id(parameter): number for number, parameter in enumerate(first)}
+        self.numbers = [numbers[id(of[name])] for of, name in self.places]
+        linear = {id(of) for of, _ in places(self.model, nn.Linear)}
+        self.linear = [number for number, (of, _) in enumerate(self.places) if id(of) in linear]
+        self.gradients = torch.zeros(len(models), sum(self.sizes), device=first[0].device)
+        self.matrix = torch.empty_like(self.gradients)
+        for model, values, gradient in zip(models, self.matrix, self.gradients, strict=True):
+            values.copy_(parameters_to_vector(model.parameters()).detach())
+            parts = zip(model.parameters(), values.split(self.sizes), gradient.split(self.sizes), strict=True)
+            for parameter, value, its_gradient in parts:
+                parameter.data, parameter.grad = value.view_as(parameter), its_gradient.view_as(parameter)
+        self.matrix.requires_grad_()
+
+    def add_up_gradients(self, samples: list[Any]) -> list[Gradients]:
+        """Set the gradients of all rows, like each trainer's own method; return what that returns for each row."""
+        trainer, logs, tokens = self.trainers[0], [], 0
+        self.gradients.zero_()
+        for sample in trainer.seeded(samples):
+            sample, _ = trainer._prepare_sample(sample)
+            utils.set_torch_seed(sample["seed"])
+            results = [
+                row.criterion.of(logits, sample)
+                for row, logits in zip(self.trainers, self.logits(sample["net_input"]).unbind(), strict=True)
+            ]
+            (gradient,) = torch.autograd.grad(torch.stack([loss for loss, _, _ in results]).sum(), self.matrix)
+            self.gradients.add_(gradient)
+            logs.append([log for _, _, log in results])
+            tokens += sample["ntokens"]
+        return [([*of_row], 1 / max(tokens, 1)) for of_row in zip(*logs, strict=True)]
+
+    def logits(self, inputs: dict[str, Any]) -> Tensor:
+        """Return the logits (rows, ..., vocabulary) of all models for a mini-batch."""
+        split = zip(self.matrix.split_with_sizes(self.sizes, dim=1), self.shapes, strict=True)
+        parameters = [part.view(-1, *shape) for part, shape in split]
+        weights = [parameters[number] for number in self.numbers]
+        if low := self.trainers[0].criterion.low_precision:
+            cast = CastTogether.apply(low, *(weights[number] for number in self.linear))  # type: ignore[no-untyped-call]
+            for number, weight in zip(self.linear, cast, strict=True):
+                weights[number] = weight
+
+        def of_row(weights: list[Tensor]) -> Tensor:
+            with replaced(self.places, weights):
+                logits: Tensor = self.model(**inputs)[0]
+            return logits
+
+        with OutOfVmap():
+            return torch.vmap(of_row, randomness="same")(weights)

@@ -1,0 +1,94 @@
+"""The process that trains a stack, and its connection to the runs in it.
+
+A run in a stack has a command and a worker of its own, like any other. But its worker only hands the arguments and the
+lock of the run to the stack's process, through a socket that both have inherited from the sweep, and passes on a stop.
+Each side notices at once when the other one has ended.
+"""
+
+import json
+import os
+import select
+import socket
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+
+from ln_repro.engine.inputs import Inputs, read
+from ln_repro.engine.stop import POLL_SECONDS, StopRequest
+from ln_repro.errors import LnReproError
+from ln_repro.records.run_dir import RunFolder
+
+
+def follow(descriptor: int, lock: int, arguments: Sequence[str], stop: StopRequest) -> int:
+    """Let the stack's process train the run with these arguments of a worker, and return the exit status.
+
+    Args:
+        descriptor: that of the socket.
+        lock: that of the file that stays locked while the run is trained.
+        arguments: as in `ln_repro.engine.inputs`.
+        stop: passed on to the stack's process.
+    """
+    stop.catch_signals()
+    passed_on = False
+    with socket.socket(fileno=descriptor) as stack, suppress(ConnectionError):
+        socket.send_fds(stack, [json.dumps(arguments).encode()], [lock])
+        while not select.select([stack], [], [], POLL_SECONDS)[0]:
+            if stop and not passed_on:
+                stack.send(b"stop")
+                passed_on = True
+        if status := stack.recv(8):
+            return int(status)
+    raise LnReproError("the process that trained this run together with others has ended")
+
+
+class Row(StopRequest):
+    """A run in this process; it is to stop if its worker says so or has ended, or if this process is to stop."""
+
+    def __init__(self, descriptor: int, process: StopRequest) -> None:
+        super().__init__()
+        self.worker = socket.socket(fileno=descriptor)
+        self.process = process
+
+    def __bool__(self) -> bool:
+        return bool(self.process) or bool(select.select([self.worker], [], [], 0)[0])
+
+    def join(self) -> Inputs | None:
+        """Wait for the worker, and return the inputs of the run; None if it has ended without training."""
+        message, descriptors, _, _ = socket.recv_fds(self.worker, 2**16, 1)
+        if not message:
+            return None
+        (self.lock,) = descriptors
+        inputs = read(*json.loads(message))
+        self.log = RunFolder(inputs.folder).log
+        return inputs
+
+    def end(self, status: int, error: Exception | None = None) -> None:
+        """Release the lock and let the worker exit with ``status``, or with that of an error, which is logged."""
+        if error:
+            known = isinstance(error, LnReproError)
+            with self.log.open("a", encoding="utf-8") as log:
+                print(error if known else "".join(traceback.format_exception(error)), file=log)
+            status = error.exit_code if isinstance(error, LnReproError) else 1
+        os.close(self.lock)
+        with suppress(ConnectionError):
+            self.worker.send(str(status).encode())
+        self.worker.close()
+
+
+def train_stack(descriptors: Sequence[int], stop: StopRequest) -> int:
+    """Train the runs whose workers are at the other ends of some sockets, until all have ended."""
+    from ln_repro.engine.group import Group
+    from ln_repro.engine.stacked.driver import Driver
+    from ln_repro.engine.training import Loop, begin
+    from ln_repro.system.distributed import Rank
+
+    stop.catch_signals()
+    joined = {row: inputs for row in (Row(number, stop) for number in descriptors) if (inputs := row.join())}
+    rows: dict[Loop, Row] = {}
+    for row, inputs in joined.items():
+        try:
+            rows[begin(inputs, row, Group(Rank()), len(joined))] = row
+        except Exception as error:
+            row.end(1, error)
+    Driver(rows, lambda loop, error: rows.pop(loop).end(loop.status, error)).run()
+    return 0

@@ -1,0 +1,144 @@
+"""The figure of the collapse: tokens that become alike, gradients that vanish, and which stack needs the ramp."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from ln_repro.claims.archived import Archive
+from ln_repro.claims.evidence import Evidence
+from ln_repro.records.archive import Run
+from ln_repro.report.plotting import COLOURS, LINES, WIDTH, crosses, draw_once, name_line, rate_axis
+
+SETTING = "toy"
+STACKS = ("encoder", "decoder")
+BEFORE = 0.5
+"""Where update 0 is drawn on the logarithmic axis."""
+OUTCOMES = {True: ("trains", "#44AA99", "-", 10), False: ("fails", "#882255", "--", -9)}
+"""Name, colour and line style of runs that train, and of those that do not, and how far above its line a name is."""
+RAMPS = {
+    "postln_nowarm": ("nothing", 65, COLOURS["postln"], LINES[False], "o"),
+    "postln_warm_decoder": ("decoder", 35, "#882255", ":", "v"),
+    "postln_warm_encoder": ("encoder", 65, "#332288", "-.", "^"),
+    "postln_warm": ("both", 50, COLOURS["postln"], LINES[True], "o"),
+}  # fmt: skip
+"""Post-LN's arms: the part of the model whose rate has a ramp, at which BLEU this stands beside the line, and looks."""
+Curve = Mapping[int, float]
+"""A value by update."""
+
+
+@dataclass(frozen=True)
+class Collapse:
+    """The probes of a run, by stack."""
+
+    id: str
+    trains: bool
+    cosine: Mapping[str, Curve]  # mean pairwise cosine of the tokens in the stack's output
+    gradient: Mapping[str, Curve]  # norm of the gradient of the first layer's W2 over that at update 0
+
+
+def collapses(evidence: Evidence) -> list[Collapse]:
+    """Return the probed runs of all arms at the rate of each arm's lowest mean loss and above.
+
+    At lower rates, an arm may be under-trained, which is another matter.
+    """
+    found = {}
+    for arm in evidence.rates:
+        curve = evidence.curve(arm)
+        best = min(curve, key=lambda rate: fmean(run.loss for run in curve[rate]))
+        for run in (run for rate, runs in curve.items() if rate >= best for run in runs):
+            if probed := _collapse(run, evidence.trained(run)):
+                found[probed.id] = probed
+    return [*found.values()]
+
+
+def _collapse(run: Run, trains: bool) -> Collapse | None:
+    """Return the probes of a run; None if it has none."""
+    probes = {probe.update: probe.values for probe in run.record.probes if probe.name == "collapse" and probe.values}
+    if 0 not in probes:
+        return None
+    cosine = {stack: {at: values["cosine"][stack][-1] for at, values in probes.items()} for stack in STACKS}
+    first = {stack: {at: values["gradient"][f"{stack}.w2"][0] for at, values in probes.items()} for stack in STACKS}
+    gradient = {stack: {at: norm / curve[0] for at, norm in curve.items()} for stack, curve in first.items()}
+    return Collapse(run.record.id, trains, cosine, gradient)
+
+
+def by_ramp(parts: Sequence[Evidence]) -> dict[str, dict[float, list[float]]]:
+    """Return the BLEU of all seeds by arm of `RAMPS` and rate, at the rates at which one stack alone has a ramp."""
+    bleus: dict[str, dict[float, list[float]]] = {arm: {} for arm in RAMPS}
+    for arm, of_arm in bleus.items():
+        for part in parts:
+            for rate, runs in part.curve(arm).items():
+                of_arm.setdefault(rate, []).extend(run.bleu for run in runs)
+    rates = {*bleus["postln_warm_decoder"], *bleus["postln_warm_encoder"]}
+    return {arm: {rate: of_arm[rate] for rate in sorted(rates & {*of_arm})} for arm, of_arm in bleus.items() if rates}
+
+
+def draw_collapse(archive: Archive, out: Path) -> list[Path]:
+    """Draw the figure into a folder; none without probed runs."""
+    parts = [part[SETTING] for part in (archive.evidence, archive.replication) if SETTING in part]
+    probed = [run for part in parts for run in collapses(part)]
+    if not probed:
+        return []
+    bleus = by_ramp(parts)
+    data = [[[run.id, run.trains, run.cosine, run.gradient] for run in probed], bleus]
+    return [draw_once(out / "collapse.png", [run.id for run in probed], data, partial(_draw, probed, bleus))]
+
+
+def _draw(probed: Sequence[Collapse], bleus: Mapping[str, Mapping[float, Sequence[float]]], figure: Any) -> None:
+    figure.set_size_inches(WIDTH, 3.8)
+    ramps = any(bleus.get("postln_warm_encoder", {}))
+    grid = figure.add_gridspec(2, 3 if ramps else 2, left=0.075, right=0.99, bottom=0.12, top=0.93, wspace=0.24,
+                               hspace=0.14)  # fmt: skip
+    for row, stack in enumerate(STACKS):
+        cosine, gradient = (figure.add_subplot(grid[row, column]) for column in range(2))
+        _draw_curves(cosine, {run.id: (run.trains, run.cosine[stack]) for run in probed})
+        _draw_curves(gradient, {run.id: (run.trains, run.gradient[stack]) for run in probed})
+        cosine.set_ylim(-0.03, 1.06)
+        cosine.set_ylabel(stack.capitalize(), fontweight="bold")
+        gradient.set_yscale("log")
+        gradient.set_ylim(top=100)
+        gradient.set_yticks([1, 1e-4, 1e-8, 1e-12], ["1", "10⁻⁴", "10⁻⁸", "10⁻¹²"])
+        for axis in (cosine, gradient):
+            axis.tick_params(labelbottom=row == 1)
+        if row == 0:
+            cosine.set_title("Cosine between tokens")
+            gradient.set_title("Gradient of layer 1 (at 0: 1)")
+        else:
+            cosine.set_xlabel("update")
+            gradient.set_xlabel("update")
+    if ramps:
+        _draw_ramps(figure.add_subplot(grid[:, 2]), bleus)
+
+
+def _draw_curves(axis: Any, runs: Mapping[str, tuple[bool, Curve]]) -> None:
+    """Draw a line for each run, and for each outcome a thick one: the median, with its name at its end."""
+    for outcome, (name, colour, line, up) in OUTCOMES.items():
+        curves = [curve for trains, curve in runs.values() if trains is outcome]
+        for curve in curves:
+            axis.plot([max(at, BEFORE) for at in curve], [*curve.values()], color=colour, linewidth=0.5, alpha=0.4)
+        shared = sorted(set.intersection(*map(set, curves))) if curves else []
+        if shared:
+            middle = [median(curve[at] for curve in curves) for at in shared]
+            axis.plot([max(at, BEFORE) for at in shared], middle, color=colour, linestyle=line, linewidth=2)
+            name_line(axis, f"{name} ({len(curves)})", shared[-1], middle[-1], (0, up), color=colour, ha="right")
+    axis.set_xscale("log", base=2)
+    axis.set_xticks([BEFORE, 1, 8, 64, 512], ["0", "1", "8", "64", "512"])
+    axis.minorticks_off()
+
+
+def _draw_ramps(axis: Any, bleus: Mapping[str, Mapping[float, Sequence[float]]]) -> None:
+    """Draw the BLEU of Post-LN by rate for each part of the model with a ramp, and its name where it falls."""
+    for arm, (name, height, colour, line, mark) in RAMPS.items():
+        if curve := bleus[arm]:
+            seeds = [(rate, bleu) for rate, of_rate in curve.items() for bleu in of_rate]
+            axis.plot(*zip(*seeds, strict=True), mark, color=colour, markersize=2.8, alpha=0.6)
+            means = {rate: fmean(of_rate) for rate, of_rate in curve.items()}
+            axis.plot([*means], [*means.values()], color=colour, linestyle=line)
+            place = crosses(means, height) or max(means)
+            name_line(axis, name, place, height, (4, 0), color=colour)
+    rate_axis(axis, {rate for curve in bleus.values() for rate in curve})
+    axis.set_title("Post-LN’s BLEU, ramp on …")
+    axis.set_xlabel("peak learning rate")

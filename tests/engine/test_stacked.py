@@ -1,0 +1,167 @@
+"""Stacked runs: the same losses as of runs that are trained separately, and independent of each other."""
+
+import pytest
+
+from ln_repro.engine.checkpoints import Checkpoints
+from ln_repro.engine.group import Group
+from ln_repro.engine.inputs import Inputs
+from ln_repro.engine.stacked.driver import Driver
+from ln_repro.engine.stop import StopRequest
+from ln_repro.engine.training import begin
+from ln_repro.model.residual import PreLN
+from ln_repro.model.schemes.registry import SCHEMES
+from ln_repro.records import provenance
+from ln_repro.records.events import Events
+from ln_repro.records.run_dir import write_json
+from ln_repro.system.distributed import Rank
+from tests.engine.conftest import SMALL
+from tests.examples import experiment
+
+SETTINGS = SMALL | {
+    "model__share_embeddings": True, "model__dropout": 0.1,
+    "schedule__warmup_updates": 5, "train__max_tokens": 240, "train__max_epoch": None, "train__max_update": 20,
+    "train__log_every": 1,
+}  # fmt: skip
+ROWS = {
+    "warm": {"lr": 2e-3},
+    "capped": {"schedule__decay": "anchored", "schedule__anchor": 4, "optimizer__max_relative_update": 1e-2},
+    "sgd": {"optimizer__name": "sgd", "optimizer__betas": None, "optimizer__eps": None, "lr": 0.1},
+    "part": {"schedule__part": "decoder", "optimizer__equal_layer_norms": True, "train__clip_norm": 0.5},
+}
+"""Settings in which the runs of a stack differ."""
+
+
+@pytest.fixture
+def loops(corpus, tmp_path, monkeypatch):
+    """Return a function that begins the loops of some runs, each in a folder, or resumes them from their last state."""
+    monkeypatch.setattr(provenance, "code", dict)  # git takes longer than the updates
+
+    def make(rows=ROWS, place="runs", **changes):
+        made = []
+        for name, its_own in rows.items():
+            folder = tmp_path / place / name
+            folder.mkdir(parents=True, exist_ok=True)
+            settings = experiment(**SETTINGS | changes | its_own)
+            write_json(folder / "experiment.json", settings.model_dump(mode="json"))
+            saved = Checkpoints(folder / "checkpoints")
+            point = saved.resume_point(pytest.fail)
+            inputs = Inputs(settings, folder, corpus, resume=saved.folder / point.file if point else None)
+            made.append(begin(inputs, StopRequest(), Group(Rank())))
+        return made
+
+    return make
+
+
+def separately(loops):
+    """Train each loop by itself; return `losses`."""
+    for loop in loops:
+        for _ in loop.run():
+            pass
+    return losses(loops)
+
+
+def together(loops):
+    """Train loops as a stack in which none fails; return `losses`."""
+    ended = []
+    Driver(loops, lambda loop, error: ended.append((loop, error))).run()
+    assert dict(ended) == dict.fromkeys(loops)
+    return losses(loops)
+
+
+class StopAfter(StopRequest):
+    """A request to stop a run after some updates."""
+
+    def __init__(self, loop, updates):
+        super().__init__()
+        self.loop, self.updates = loop, updates
+
+    def __bool__(self):
+        return self.loop.update >= self.updates
+
+
+def alone(caplog):
+    """Return the messages that runs go on one by one."""
+    return [message for message in caplog.messages if "one by one" in message]
+
+
+def losses(loops):
+    """Return the losses by run, kind of event and update."""
+    found = {}
+    for loop in loops:
+        for event in Events(loop.inputs.folder / "events.jsonl").read():
+            if "loss" in event:
+                found[loop.inputs.folder.name, event["kind"], event["update"]] = event["loss"]
+    return found
+
+
+def approximately(losses, precision="fp32"):
+    """Return what losses are compared with: the order of sums may differ."""
+    return pytest.approx(losses, rel=1e-6 if precision == "fp32" else 1e-2)
+
+
+OFTEN = {("postln", "fp32"), ("preln", "fp32"), ("preln", "bf16"), ("admin", "fp32"), ("ngpt", "bf16")}
+
+
+@pytest.mark.parametrize(
+    ("norm", "precision"),
+    [
+        pytest.param(norm, precision, marks=() if (norm, precision) in OFTEN else pytest.mark.slow)
+        for norm in SCHEMES
+        for precision in ("fp32", "bf16")
+    ],
+)
+def test_a_stack_of_runs_is_those_runs(loops, norm, precision, caplog):
+    expected = separately(loops(place="separate", norm=norm, precision=precision))
+    found = together(loops(norm=norm, precision=precision))
+    assert not alone(caplog)
+    assert len(found) == len(ROWS) * 22  # 20 updates, two validations
+    assert found == approximately(expected, precision)
+
+
+@pytest.mark.parametrize(("first", "then"), [(together, separately), (separately, together)])
+def test_a_run_resumes_from_a_state_saved_in_a_stack_and_the_reverse(loops, first, then, caplog):
+    expected = separately(loops(place="separate"))
+    stopped = loops()
+    for loop in stopped:
+        loop.stop = StopAfter(loop, 10)
+    first(stopped)
+    assert [loop.status for loop in stopped] == [130] * len(ROWS)
+    resumed = loops()
+    assert [loop.update for loop in resumed] == [10] * len(ROWS)
+    assert then(resumed) == approximately(expected)
+    assert not alone(caplog)
+
+
+def test_runs_that_diverge_fail_or_stop_leave_the_others_as_they_are_and_a_stopped_one_catches_up(loops, caplog):
+    rows = {"good": {}, "other": {"lr": 5e-4}, "stopped": {"lr": 1e-3}, "failing": {}, "diverging": {"lr": 1e30}}
+    expected = separately(loops(rows, place="separate"))
+    begun, ended = loops(rows), {}
+    stopped, failing = begun[2:4]
+    stopped.stop = StopAfter(stopped, 5)
+    failing.probing.due = lambda update: update == 7 and 1 / 0
+    Driver(begun, lambda loop, error: ended.setdefault(loop.inputs.folder.name, error)).run()
+    assert [*ended] == ["diverging", "stopped", "failing", "good", "other"]
+    assert isinstance(ended.pop("failing"), ZeroDivisionError) and not any(ended.values())
+    found = losses(begun)
+    assert found == approximately({key: expected[key] for key in found}) and stopped.status == 130
+    assert sum(name in ("good", "other") for name, _, _ in found) == 2 * 22
+    last = Events(begun[-1].inputs.folder / "events.jsonl").read()[-1]
+    assert (last["state"], last["rule"]) == ("diverged", "not_finite")
+    again = loops({name: rows[name] for name in ("stopped", "failing")})  # at updates 5 and 0
+    assert [loop.update for loop in again] == [5, 0]
+    found = together(again)
+    assert found == approximately({key: expected[key] for key in found}) and len(found) == 2 * 22
+    assert not alone(caplog)
+
+
+def test_runs_whose_scheme_vmap_rejects_go_on_one_by_one(loops, monkeypatch, caplog):
+    forward = PreLN.forward
+
+    def reading(self, x, branch):
+        return forward(self, x * (1.0 if x.sum().item() > 0 else 2.0), branch)
+
+    monkeypatch.setattr(PreLN, "forward", reading)
+    rows = {"warm": {}, "high": {"lr": 5e-3}}
+    expected = separately(loops(rows, place="separate", norm="preln"))
+    assert together(loops(rows, norm="preln")) == expected
+    assert len(alone(caplog)) == 1
