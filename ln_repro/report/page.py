@@ -31,12 +31,12 @@ FIGURES = {
         "Tokens collapse",
         "Toy, every probed run at the best rate of its arm or above; thick lines are medians. The mean cosine between "
         "the tokens in a stack's output, on fixed validation batches, and the gradient norm of W2 in the stack's first "
-        "layer. If both stacks fail, or one, the model ignores the source.",
+        "layer over that before training. In runs that fail, the tokens of one stack or both stay alike.",
     ),
     "convergence": (
         "The paper's figure 4(b), and ours",
-        "Test BLEU after each epoch: means with 95 % intervals. Circles: Pre-LN without warm-up has the final BLEU of "
-        "Post-LN with it after epoch 9, in the paper and on Multi30k, but not on Tatoeba.",
+        "Test BLEU after each epoch: means with 95 % intervals. Circles: Pre-LN without warm-up has reached the final "
+        "BLEU of Post-LN with it; where there are none, it never does.",
     ),
     "initialisation": (
         "Gradients at initialisation",
