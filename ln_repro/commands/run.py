@@ -44,6 +44,7 @@ def run_parser() -> argparse.ArgumentParser:
     flags.add_argument("-i", "--info", nargs="?", const="all", choices=INFO)
     flags.add_argument("-sc", "--shell-completion", action="store_true")  # install=bash, uninstall=bash, query=bash
     flags.add_argument("--queued", type=Path)  # how a sweep starts its runs
+    flags.add_argument("--stack")  # how it starts the process that trains several runs like the queued one
     own_folder(flags)
     flags.add_argument("overrides", nargs="*")
     return flags
@@ -70,6 +71,8 @@ def run_command(arguments: list[str]) -> int:
     if options.queued:
         if overrides:
             raise UserError(f"--queued: takes no overrides; leave out {' '.join(overrides)}")
+        if options.stack:
+            process.train_stack(read(options.queued), options.stack.split(","))
         _run_one(read(options.queued))
         return 0
     if options.help:

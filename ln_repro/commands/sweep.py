@@ -106,14 +106,15 @@ def _run_here(
 ) -> None:
     first = plan[0].experiment
     if first.train.device == "cpu" or gpu.default().name is None:
-        devices = [cpu_device(first.train.threads, request.jobs)]
+        devices = [cpu_device(first.train.threads, request.jobs, request.stack or 1)]
     else:
         vocabulary = prepare(first.data, first.paths.data, say).vocabulary
         need = max(run_bytes(planned.experiment, vocabulary) for planned in plan)
-        devices = gpu_devices(gpu.default().uuids, request.jobs_per_gpu, need)
-    names = ", ".join(one.name for one in devices)
-    slots = sum(one.slots for one in devices)
-    say(f"at most {slots} run{'s' * (slots > 1)} at a time on {names}")
+        devices = gpu_devices(gpu.default().uuids, request.jobs_per_gpu, need, request.stack)
+    names = ", ".join(device.name for device in devices)
+    most, stack = sum(device.slots * device.stack for device in devices), max(device.stack for device in devices)
+    together = f", up to {stack} trained as one" if stack > 1 else ""
+    say(f"at most {most} run{'s' * (most > 1)} at a time on {names}{together}")
     if request.budget_minutes:  # kept for compatibility; `timeout -s TERM` does the same
         timer = threading.Timer(60 * request.budget_minutes, os.kill, (os.getpid(), signal.SIGTERM))
         timer.daemon = True
@@ -127,7 +128,7 @@ def _detach(runs: Path, own: Path | None, cancellations: Cancellations) -> int:
     log = runs.absolute() / "sweep" / f"sweep-{time.strftime('%Y%m%d-%H%M%S')}.log"
     again = [argument for argument in sys.argv[1:] if argument != "--detach"]
     again += [f"--config-dir={own.resolve()}"] if own else []  # the last one wins
-    subprocesses.start_command(again, log, **{OLD_REQUESTS: json.dumps(cancellations.old)})
+    subprocesses.start_command(again, log, {OLD_REQUESTS: json.dumps(cancellations.old)})
     say(f"started in the background; its output is in {log} (ln-repro status, ln-repro cancel --all)")
     print(runs)
     return 0

@@ -18,7 +18,7 @@ class Decoder:
     ``log`` is the file for the output of the process, and ``inherit`` as in `Worker`.
     """
 
-    def __init__(self, inputs: Inputs, log: Path, inherit: int | None = None) -> None:
+    def __init__(self, inputs: Inputs, log: Path, inherit: Sequence[int] = ()) -> None:
         self.inputs = inputs
         self.log = log
         self.inherit = inherit

@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from ln_repro.engine.compat import INSTALL
+from ln_repro.engine.inputs import Inputs
 from ln_repro.errors import Interrupted, LnReproError, UserError
+from ln_repro.experiment.settings import Experiment
 from ln_repro.system import subprocesses
+from ln_repro.system.distributed import STACK_SOCKET
 from ln_repro.system.files import MEGABYTE, last_line
 from ln_repro.system.signals import WARNINGS
 
@@ -26,34 +29,30 @@ STOP_SECONDS = 60.0
 class Worker(subprocess.Popen[bytes]):
     """A process of the engine, which stops if its standard input is closed because this process has ended.
 
-    ``job`` is one of `ln_repro.engine.worker`, ``inherit`` the descriptor of an open file that stays locked while the
-    worker lives, and ``settings`` are additional environment variables; with ``on_cpu``, the worker sees no GPU. The
-    output is appended to ``log``.
+    ``job`` is one of `ln_repro.engine.worker`, ``inherit`` the descriptors of open files, such as one that stays locked
+    while the worker lives, and ``settings`` are additional environment variables; with ``on_cpu``, the worker sees no
+    GPU. The output is appended to ``log``.
     """
 
     module = "ln_repro.engine.worker"
 
     def __init__(
-        self, job: str, arguments: Sequence[str], log: Path, threads: int = 1, inherit: int | None = None,
+        self, job: str, arguments: Sequence[str], log: Path, threads: int = 1, inherit: Sequence[int] = (),
         settings: Mapping[str, str] = KEEP_MEMORY, on_cpu: bool = False,
     ) -> None:  # fmt: skip
         require_fairseq()
-        if on_cpu:
-            settings = {**settings, "CUDA_VISIBLE_DEVICES": ""}  # otherwise pinned memory would occupy a GPU
         self.job = job
         self.log = log
-        # without the variables of wandb, which are only for the mirror in this process
-        environment = subprocesses.environment(OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads), **settings)
         with log.open("ab") as output:
             super().__init__(
                 [*subprocesses.SELF, "-m", self.module, job, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={name: value for name, value in environment.items() if not name.startswith("WANDB_")},
+                env=_environment(threads, settings, on_cpu),
                 start_new_session=True,  # Ctrl-C must not interrupt it directly
                 preexec_fn=_ignore_signals,
-                pass_fds=() if inherit is None else (inherit,),
+                pass_fds=inherit,
             )
 
     def send(self, line: str) -> None:
@@ -98,6 +97,24 @@ def require_fairseq() -> None:
         raise LnReproError(f"fairseq is not installed; run: {INSTALL}")
 
 
+def start_trainer(inputs: Inputs, log: Path, lock: int) -> Worker:
+    """Start the process that trains a run or, in a stack, the one that has it trained; it inherits the run's lock."""
+    if socket := os.environ.get(STACK_SOCKET):
+        return Worker("train-in-stack", [socket, str(lock), *inputs.arguments], log, inherit=(int(socket), lock))
+    return Worker("train", inputs.arguments, log, inputs.experiment.train.threads, (lock,), on_cpu=inputs.on_cpu)
+
+
+def train_stack(experiment: Experiment, descriptors: Sequence[str]) -> NoReturn:
+    """Replace this process by one that trains several runs like ``experiment``, at the other ends of some sockets."""
+    require_fairseq()
+    _ignore_signals()
+    train = experiment.train
+    os.execve(
+        subprocesses.SELF[0], [*subprocesses.SELF, "-m", "ln_repro.engine.worker", "stack", *descriptors],
+        _environment(train.threads, KEEP_MEMORY, train.device == "cpu"),
+    )  # fmt: skip
+
+
 def follow_rank_zero() -> NoReturn:
     """Replace this process by a trainer that takes part in the run of the first process."""
     require_fairseq()
@@ -109,6 +126,14 @@ def release_ranks(log: Path) -> None:
     worker = Worker("release", [], log)
     worker.wait()
     worker.check()
+
+
+def _environment(threads: int, settings: Mapping[str, str], on_cpu: bool) -> dict[str, str]:
+    """Return the environment of a worker, without the variables of wandb, which are only for the mirror."""
+    if on_cpu:
+        settings = {**settings, "CUDA_VISIBLE_DEVICES": ""}  # otherwise pinned memory would occupy a GPU
+    environment = subprocesses.environment(OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads), **settings)
+    return {name: value for name, value in environment.items() if not name.startswith("WANDB_")}
 
 
 def _ignore_signals() -> None:

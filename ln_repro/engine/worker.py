@@ -4,6 +4,8 @@ Only workers import fairseq, which changes global state (Hydra's, the seeds). A 
 closed, so that it does not outlive the command that started it.
 
 JOB is ``decode`` or ``train``; the arguments are those of `ln_repro.engine.inputs`.
+In a sweep it may also be ``stack`` (train several runs as one) or ``train-in-stack`` (have a run trained by such a
+process); see `ln_repro.engine.stacked.rows`.
 Under torchrun it may also be ``follow`` (train with the inputs of the first process) or ``release`` (tell the
 processes that follow that there is nothing to train).
 """
@@ -28,9 +30,18 @@ def main() -> int:
     """Run the job that the command line names."""
     job, *arguments = sys.argv[1:]
     stop = StopRequest()
-    if job != "follow":  # torchrun controls it
+    if job not in ("follow", "stack"):  # torchrun or a sweep controls it
         stop.watch_input()
+    if job == "train-in-stack":
+        from ln_repro.engine.stacked.rows import follow
+
+        socket, lock, *arguments = arguments
+        return follow(int(socket), int(lock), arguments, stop)
     prepare()
+    if job == "stack":
+        from ln_repro.engine.stacked.rows import train_stack
+
+        return train_stack([*map(int, arguments)], stop)
     if job in ("follow", "release"):
         return train_together(None, stop)
     inputs = read(*arguments)

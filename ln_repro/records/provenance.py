@@ -12,7 +12,7 @@ from ln_repro.version import __version__
 UNKNOWN = {"version": "unknown", "git": None, "dirty": None}
 """The version of the code of a session whose events do not contain it."""
 PACKAGES = ("torch", "fairseq", "numpy", "sacrebleu", "sacremoses", "subword-nmt", "hydra-core", "omegaconf")
-HARDWARE = ("device", "instructions", "processes", "tf32")
+HARDWARE = ("device", "instructions", "processes", "stacked", "tf32")
 
 
 def environment(*sessions: Mapping[str, object]) -> Json:
@@ -20,7 +20,7 @@ def environment(*sessions: Mapping[str, object]) -> Json:
 
     The hardware is that of the first session; all of them are in ``sessions`` if they differ. ``instructions`` is the
     CPU instruction set that torch uses, because rounding depends on it; ``tf32`` says whether training on a GPU uses
-    TF32 (decoding always does).
+    TF32 (decoding always does). ``stacked`` is the number of runs that were trained as one, if there were several.
     """
     hardware = [{"instructions": None, "processes": 1} | {k: s[k] for k in HARDWARE if k in s} for s in sessions]
     return {

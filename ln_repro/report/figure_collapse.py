@@ -105,7 +105,7 @@ def _draw(probed: Sequence[Collapse], bleus: Mapping[str, Mapping[float, Sequenc
             axis.tick_params(labelbottom=row == 1)
         if row == 0:
             cosine.set_title("Cosine between tokens")
-            gradient.set_title("Gradient of layer 1 (at 0: 1)")
+            gradient.set_title("Relative gradient, layer 1")
         else:
             cosine.set_xlabel("update")
             gradient.set_xlabel("update")

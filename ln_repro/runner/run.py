@@ -135,11 +135,8 @@ class Session:
         inputs = self._resume()
         follower = self.folder.events
         list(follower.new())  # skip the events of earlier sessions
-        trainer = process.Worker(
-            "train", inputs.arguments, self.folder.log, self.experiment.train.threads, self.lock.descriptor,
-            on_cpu=inputs.on_cpu,
-        )  # fmt: skip
-        decoder = Decoder(inputs, self.folder.path / "decode.log", self.lock.descriptor)
+        trainer = process.start_trainer(inputs, self.folder.log, self.lock.descriptor)
+        decoder = Decoder(inputs, self.folder.path / "decode.log", (self.lock.descriptor,))
         requested: tuple[str, Weights] | None = None
         try:
             while True:

@@ -15,6 +15,8 @@ RUN_BYTES = 1.2e9
 """Main memory assumed for each run."""
 MARGIN = 1.2
 """GPU memory reserved for a run, relative to its estimate."""
+STACK = 16
+"""Maximum number of runs that are trained as one if a sweep does not say it; from about 6 on, a GPU is busy."""
 MPS = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", Path("/tmp", "nvidia-mps")))
 """The folder of CUDA's Multi-Process Service, with which processes share a GPU in exclusive compute mode."""
 CGROUP = Path("/sys/fs/cgroup")
@@ -22,25 +24,34 @@ CGROUP = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True)
 class Device:
-    """A device for up to ``slots`` runs at a time; ``environment`` selects it."""
+    """A device for up to ``slots`` trainings at a time, each of up to ``stack`` runs; ``environment`` selects it."""
 
     name: str
     slots: int
     environment: Mapping[str, str] = field(default_factory=dict)
+    stack: int = 1
 
 
-def cpu_device(threads: int, jobs: int | None) -> Device:
-    """Return the cores of this machine, for ``jobs`` runs at a time, by default one per ``threads`` cores."""
-    return Device("cpu", jobs or max(1, min(cores() // threads, int(host_free() / RUN_BYTES))))
+def cpu_device(threads: int, jobs: int | None, stack: int = 1) -> Device:
+    """Return the cores of this machine, for ``jobs`` trainings at a time, by default one per ``threads`` cores."""
+    return Device("cpu", jobs or max(1, min(cores() // threads, int(host_free() / RUN_BYTES))), stack=stack)
 
 
-def gpu_devices(uuids: Sequence[str], jobs_per_gpu: int, need: float) -> list[Device]:
+def gpu_devices(uuids: Sequence[str], jobs_per_gpu: int, need: float, stack: int | None = 1) -> list[Device]:
     """Return the GPUs that torch finds, given by their ``uuids``.
 
-    Each takes up to ``jobs_per_gpu`` runs at a time, of ``need`` bytes of GPU memory, as far as memory is free now.
+    Each takes up to ``jobs_per_gpu`` trainings at a time, of up to ``stack`` runs each (None: `STACK`, if the GPU's
+    memory is known), as far as main memory and GPU memory are free now; a run needs ``need`` bytes of the latter.
     """
     listed, devices = nvidia_smi(), []
-    slots = max(1, min(jobs_per_gpu, int(host_free() / RUN_BYTES / max(1, len(uuids)))))
+    in_main_memory = int(host_free() / RUN_BYTES / max(1, len(uuids)))
+
+    def device(name: str, free: float | None, environment: Mapping[str, str]) -> Device:
+        runs = in_main_memory if free is None else min(in_main_memory, int(free / (MARGIN * need)))
+        slots = max(1, min(jobs_per_gpu, runs))
+        most = stack or (1 if free is None else STACK)
+        return Device(name, slots, environment, max(1, min(most, runs // slots)))
+
     for uuid in uuids:
         if f"GPU-{uuid}" not in listed:
             continue
@@ -50,9 +61,8 @@ def gpu_devices(uuids: Sequence[str], jobs_per_gpu: int, need: float) -> list[De
                 f"jobs_per_gpu: GPU {index} is in exclusive compute mode and takes one process, found "
                 f"jobs_per_gpu={jobs_per_gpu}; use jobs_per_gpu=1, or have the mode set to Default (nvidia-smi -c 0)"
             )
-        fitting = slots if free is None else max(1, min(slots, int(free / (MARGIN * need))))
-        devices.append(Device(f"gpu {index}", fitting, {"CUDA_VISIBLE_DEVICES": f"GPU-{uuid}"}))
-    return devices or [Device("gpu", slots)]  # a part of a GPU, or one that is not NVIDIA's
+        devices.append(device(f"gpu {index}", free, {"CUDA_VISIBLE_DEVICES": f"GPU-{uuid}"}))
+    return devices or [device("gpu", None, {})]  # a part of a GPU, or one that is not NVIDIA's
 
 
 def host_free() -> float:

@@ -36,12 +36,13 @@ class Running:
     waiting: Waiting
     device: Device
     process: subprocess.Popen[bytes]
+    trainer: subprocess.Popen[bytes]  # that of the stack or, alone, the run's own
     cancelled: bool = False
 
 
 @dataclass
 class Pool:
-    """Runs experiments in parallel and retries those that fail."""
+    """Runs experiments in parallel, those that can be trained as one in stacks, and retries those that fail."""
 
     devices: Sequence[Device]
     retries: int  # of a run that fails, unless its input is invalid
@@ -51,6 +52,7 @@ class Pool:
     fail_fast: bool = False  # start no further runs once one has failed after all retries
     waiting: list[Waiting] = field(default_factory=list)
     running: list[Running] = field(default_factory=list)
+    trainers: list["subprocess.Popen[bytes]"] = field(default_factory=list)  # of stacks
 
     def run(self, plan: Sequence[PlannedRun]) -> None:
         """Run all unfinished runs; return when each has ended, here or in another sweep.
@@ -79,18 +81,42 @@ class Pool:
             self._stop()
 
     def _start(self) -> None:
-        """Start as many runs as the devices have capacity for."""
+        """Start as many runs, or stacks of runs, as the devices have capacity for."""
         for device in self.devices:
-            free = device.slots - sum(running.device is device for running in self.running)
-            for waiting in islice(self._ready(), free):
-                self.waiting.remove(waiting)
-                process = queued.start(waiting.file.absolute(), self._log(waiting), device.environment)
-                self.running.append(Running(waiting, device, process))
+            busy = {running.trainer for running in self.running if running.device is device}
+            for _ in range(device.slots - len(busy)):
+                if stack := self._next(device.stack):
+                    self._start_together(stack, device)
 
-    def _ready(self) -> Iterator[Waiting]:
-        """Yield the waiting runs that can be started; remove those that another sweep has finished."""
+    def _next(self, most: int) -> list[Waiting]:
+        """Return the next run and, if none of them has failed, up to ``most - 1`` that can be trained with it."""
+        if (first := next(self._ready(self.waiting), None)) is None:
+            return []
+        alike = [
+            waiting
+            for waiting in self.waiting
+            if most > 1 and waiting is not first and waiting.planned.stack_key == first.planned.stack_key
+            and not (waiting.failures or first.failures)
+        ]  # fmt: skip
+        return [first, *islice(self._ready(alike), most - 1)]
+
+    def _start_together(self, stack: list[Waiting], device: Device) -> None:
+        files, logs = [waiting.file.absolute() for waiting in stack], [self._log(waiting) for waiting in stack]
+        if len(stack) == 1:
+            trainer = queued.start(files[0], logs[0], device.environment)
+            processes = [trainer]
+        else:
+            log = self.logs / f"stack-{stack[0].planned.name}.log"
+            trainer, processes = queued.start_stack(files, logs, log, device.environment)
+            self.trainers.append(trainer)
+        for waiting, process in zip(stack, processes, strict=True):
+            self.waiting.remove(waiting)
+            self.running.append(Running(waiting, device, process, trainer))
+
+    def _ready(self, runs: Sequence[Waiting]) -> Iterator[Waiting]:
+        """Yield those of some waiting runs that can be started; remove those that another sweep has finished."""
         now = time.monotonic()
-        for waiting in list(self.waiting):
+        for waiting in list(runs):
             if waiting.not_before > now:
                 continue
             if waiting.planned.done:  # by another sweep
@@ -140,12 +166,12 @@ class Pool:
         for running in self.running:
             running.process.terminate()
         deadline = time.monotonic() + queued.STOP_SECONDS
-        for running in self.running:
+        for process in [*(running.process for running in self.running), *self.trainers]:
             try:
-                running.process.wait(max(0.0, deadline - time.monotonic()))
+                process.wait(max(0.0, deadline - time.monotonic()))
             except (subprocess.TimeoutExpired, KeyboardInterrupt):  # or Ctrl-C once more
-                running.process.kill()
-                running.process.wait()
+                process.kill()
+                process.wait()
 
     def _log(self, waiting: Waiting) -> Path:
         return self.logs / f"{waiting.planned.name}.log"

@@ -47,6 +47,11 @@ class PlannedRun:
         """The run's directory; it cannot exist if the id is not known."""
         return RunFolder.of(self.experiment, self.id or "?")
 
+    @cached_property
+    def stack_key(self) -> str:
+        """What is equal for runs that can be trained as one: all settings but those of single parameters' updates."""
+        return self.experiment.model_dump_json(exclude={"exp", "lr", "schedule", "optimizer", "init"})
+
     @property
     def state(self) -> str:
         """``recorded``, or the state of the run's directory."""

@@ -4,8 +4,10 @@ A file has one composed experiment, so that later edits of YAML files do not aff
 session of its own and with a log. A request is a file that sweeps on all machines with access to the folder can see.
 """
 
+import socket
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from ln_repro.errors import Interrupted, UserError
@@ -13,6 +15,7 @@ from ln_repro.experiment.settings import Experiment, build
 from ln_repro.records.run_dir import write_json
 from ln_repro.sweep.plan import PlannedRun
 from ln_repro.system import subprocesses
+from ln_repro.system.distributed import STACK_SOCKET
 from ln_repro.system.files import last_line, read_json
 
 STOP_SECONDS = 90.0
@@ -45,7 +48,28 @@ def read(file: Path) -> Experiment:
 
 def start(file: Path, log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
     """Start the run that is queued in ``file`` and append its output to ``log``; it does not receive our signals."""
-    return subprocesses.start_command(["run", f"--queued={file}"], log, **(environment or {}))
+    return subprocesses.start_command(["run", f"--queued={file}"], log, environment)
+
+
+def start_stack(
+    files: Sequence[Path], logs: Sequence[Path], log: Path, environment: Mapping[str, str]
+) -> tuple["subprocess.Popen[bytes]", list["subprocess.Popen[bytes]"]]:
+    """Start the runs that are queued in ``files``, each with its own log, and a process that trains them as one.
+
+    Returns:
+        That process, which ends after the runs, and those of the runs. Each of these is connected to it by a socket.
+    """
+    with ExitStack() as sockets:
+        pairs = [[sockets.enter_context(end).fileno() for end in socket.socketpair()] for _ in files]
+        trainers, theirs = zip(*pairs, strict=True)
+        words = ["run", f"--queued={files[0]}", f"--stack={','.join(map(str, trainers))}"]
+        trainer = subprocesses.start_command(words, log, environment, trainers)
+        return trainer, [
+            subprocesses.start_command(
+                ["run", f"--queued={file}"], its_log, {**environment, STACK_SOCKET: str(end)}, [end]
+            )
+            for file, its_log, end in zip(files, logs, theirs, strict=True)
+        ]
 
 
 def worth_retrying(status: int) -> bool:

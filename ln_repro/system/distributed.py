@@ -1,12 +1,15 @@
-"""The rank of this process in a run started by torchrun with one process per GPU.
+"""The place of this process among others: in a run on several GPUs, and of a run in a stack.
 
-The first process works as without torchrun. The others only train, with the inputs of the first process's trainer
-(`ln_repro.engine.group`).
+torchrun starts a process per GPU. The first one works as without torchrun. The others only train, with the inputs of
+the first process's trainer (`ln_repro.engine.group`).
 """
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+STACK_SOCKET = "LN_REPRO_STACK_SOCKET"
+"""Variable for the descriptor of a socket, whose other end has the process that trains a run together with others."""
 
 
 @dataclass(frozen=True)

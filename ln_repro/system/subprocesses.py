@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ln_repro.system.paths import CHECKOUT
@@ -24,13 +24,18 @@ def environment(**extra: str) -> dict[str, str]:
     return {**os.environ, **ours, **extra}
 
 
-def start_command(arguments: Sequence[str], log: Path, **variables: str) -> "subprocess.Popen[bytes]":
-    """Start `ln-repro` in a session of its own, which does not receive our signals, and append its output to a log."""
+def start_command(
+    arguments: Sequence[str], log: Path, variables: Mapping[str, str] | None = None, inherit: Sequence[int] = ()
+) -> "subprocess.Popen[bytes]":
+    """Start `ln-repro` in a session of its own, which does not receive our signals, and append its output to a log.
+
+    It has additional environment ``variables``, and inherits the open files with the descriptors ``inherit``.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         return subprocess.Popen(
-            [*SELF, "-m", "ln_repro.cli", *arguments], env=environment(**variables),
-            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+            [*SELF, "-m", "ln_repro.cli", *arguments], env=environment(**(variables or {})),
+            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, pass_fds=inherit,
         )  # fmt: skip
 
 

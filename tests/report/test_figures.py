@@ -17,7 +17,7 @@ from ln_repro.records.archive import Kept, Run
 from ln_repro.report.figure_collapse import by_ramp, collapses, draw_collapse
 from ln_repro.report.figure_convergence import FASTER, SLOWER, catches_up, curves, draw_convergence
 from ln_repro.report.figure_initialisation import draw_initialisation, growth
-from ln_repro.report.figure_ramp import draw_ramp, maps
+from ln_repro.report.figure_ramp import counted, draw_ramp, maps
 from ln_repro.report.figure_rates import BERT, FLOOR, columns, draw_rates, factor_words, limit_words
 from ln_repro.report.figures import draw_all
 from ln_repro.report.paper_values import FIGURE_3, FIGURE_4B
@@ -147,11 +147,10 @@ def test_the_map_of_ramps_is_of_runs_that_differ_in_the_ramp_alone(tmp_path: Pat
     runs = [ramped(length, rate, 90.0 * (seed <= trained), seed, "inverse_sqrt" if length == 400 else "anchored")
             for (length, rate), trained in cells.items() for seed in (1, 2)]  # fmt: skip
     runs.append(ramped(50, 2e-3, 90.0, 1, "inverse_sqrt"))  # with a tail that is lower by a factor of 2.8
-    made_up = archive(runs, arms)
+    made_up = archive([*runs, made("toy_postln_warm", bleu=90.0)], arms)
     (drawn,) = maps(made_up).values()
-    assert {cell: len(of_cell) for cell, of_cell in drawn.items()} == {cell: 2 for cell in cells if cell[1] < 4e-3}
-    assert sum(run.bleu for run in drawn[25, 2e-3]) == 90.0
-    assert draw_ramp(archive(runs[:-3], lambda exp: None), tmp_path) == [] and maps(archive(runs[:8], arms)) == {}
+    assert counted(made_up, drawn) == {cell: (trained, 2) for cell, trained in cells.items() if cell[1] < 4e-3}
+    assert draw_ramp(made_up, tmp_path) and draw_ramp(archive(runs[:8], arms), tmp_path) == []
 
 
 def test_growth_is_the_factor_a_layer() -> None:

@@ -36,6 +36,15 @@ def test_each_gpu_that_torch_finds_is_a_device_by_uuid_for_as_many_runs_as_fit(s
     assert devices.gpu_devices(["ccc"], 3, need=80e9)[0].slots == 1  # one run is always started
 
 
+def test_a_training_is_of_as_many_runs_as_fit(smi):
+    smi("GPU-aaa, 0, Default, 81559", "GPU-bbb, 1, Default, [N/A]")
+    for jobs, asked, fitting in ((1, None, (1, 8)), (1, 4, (1, 4)), (2, None, (2, 4)), (16, None, (8, 1))):
+        (device,) = devices.gpu_devices(["aaa"], jobs, 8.2e9, asked)
+        assert (device.slots, device.stack) == fitting
+    assert devices.gpu_devices(["aaa"], 1, 1e9, None)[0].stack == devices.STACK
+    assert [devices.gpu_devices(["bbb"], 1, 1e9, asked)[0].stack for asked in (None, 5)] == [1, 5]
+
+
 def test_the_runs_of_all_gpus_fit_into_main_memory(smi, monkeypatch):
     smi("GPU-aaa, 0, Default, 40000", "GPU-bbb, 1, Default, 40000")
     monkeypatch.setattr(devices, "host_free", lambda: 5 * devices.RUN_BYTES)

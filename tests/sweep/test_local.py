@@ -73,18 +73,25 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             command = [sys.executable, "-c", RUN, str(mine.folder.path), mine.run.exp.partition("_")[2]]
             return subprocess.Popen(command, stdout=output)
 
-    monkeypatch.setattr(queued, "start", start)
+    def start_stack(files: list[Path], logs: list[Path], log: Path, environment: Mapping[str, str]):
+        make.stacks.append(len(files))
+        runs = [start(*pair, environment) for pair in zip(files, logs, strict=True)]
+        return subprocess.Popen([sys.executable, "-c", ""]), runs
 
-    def make(*kinds: str, slots: int = 2, retries: int = 2) -> tuple[Pool, list[PlannedRun], list[str]]:
+    monkeypatch.setattr(queued, "start", start)
+    monkeypatch.setattr(queued, "start_stack", start_stack)
+
+    def make(*kinds: str, slots: int = 2, retries: int = 2, stack: int = 1) -> tuple[Pool, list[PlannedRun], list[str]]:
         for seed, kind in enumerate(kinds, 1):  # the name says how the run ends
-            plan.append(planned(experiment(exp=f"toy_{kind}", seed=seed, paths__runs=tmp_path)))
+            differs = {"lr": 1e-3 / seed} if stack > 1 else {"seed": seed}
+            plan.append(planned(experiment(exp=f"toy_{kind}", paths__runs=tmp_path, **differs)))
         said: list[str] = []
         progress = Progress(plan, console=Console(file=(tmp_path / "screen").open("w")))
         monkeypatch.setattr(progress, "say", said.append)
-        pool = Pool([Device("cpu", slots)], retries, tmp_path / "sweep", Cancellations(tmp_path), progress)
+        pool = Pool([Device("cpu", slots, stack=stack)], retries, tmp_path / "sweep", Cancellations(tmp_path), progress)
         return pool, plan, said
 
-    make.environments = environments
+    make.environments, make.stacks = environments, []
     return make
 
 
@@ -101,6 +108,17 @@ def test_everything_runs_and_failures_are_tried_again(pool):
     assert [tries(one) for one in plan] == [1, 3, 3, 1, 1, 1]  # invalid input and divergence are not tried again
     assert len(made.progress.failures) == 2
     assert any("toy_bad" in line and "failed, train failed (exit 9): the reason (see" in line for line in said)
+
+
+def test_runs_that_differ_in_nothing_but_rates_are_started_as_one_and_tried_again_alone(pool):
+    made, plan, _ = pool("good", "flaky", "good", "good", "bad", "good", stack=4)
+    plan[3] = planned(plan[3].experiment.model_copy(update={"norm": "preln"}))
+    made.progress.plan = plan
+    made.run(plan)
+    assert [one.state for one in plan] == [*["finished"] * 4, "interrupted", "finished"]
+    assert [tries(one) for one in plan] == [1, 3, 1, 1, 3, 1]
+    assert pool.stacks == [4]  # the first three and the fifth; the sixth has a stack's key, but no place in it
+    assert all(trainer.poll() is not None for trainer in made.trainers)
 
 
 def test_every_device_gets_runs(pool):
