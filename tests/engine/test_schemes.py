@@ -164,23 +164,20 @@ class Written:
             x = x + self.branch(x, *where, q=self.norm, k=self.norm, v=self.norm)
         return self.norm(x, "norm")
 
-    def dyt(self, x):
-        def bounded(x, name):
-            alpha, gamma, beta = (self.weights[f"{name}.{part}"] for part in ("alpha", "weight", "bias"))
-            return gamma * torch.tanh(alpha * x) + beta
+    def bounded(self, x, inner):
+        def norm(x, name):
+            return self.weights[f"{name}.weight"] * inner(x, name) + self.weights[f"{name}.bias"]
 
         for layer, kind in self.each():
-            x = x + self.branch(bounded(x, f"layers.{layer}.{kind}_residual.norm"), layer, kind)
-        return bounded(x, "norm")
+            x = x + self.branch(norm(x, f"layers.{layer}.{kind}_residual.norm"), layer, kind)
+        return norm(x, "norm")
+
+    def dyt(self, x):
+        return self.bounded(x, lambda x, name: torch.tanh(self.weights[f"{name}.alpha"] * x))
 
     def derf(self, x):
-        def bounded(x, name):
-            alpha, s, gamma, beta = (self.weights[f"{name}.{part}"] for part in ("alpha", "shift", "weight", "bias"))
-            return gamma * torch.special.erf(alpha * x + s) + beta
-
-        for layer, kind in self.each():
-            x = x + self.branch(bounded(x, f"layers.{layer}.{kind}_residual.norm"), layer, kind)
-        return bounded(x, "norm")
+        weights = self.weights
+        return self.bounded(x, lambda x, name: torch.erf(weights[f"{name}.alpha"] * x + weights[f"{name}.shift"]))
 
     def ngpt(self, x):
         def on_sphere(heads, name):
