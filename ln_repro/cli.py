@@ -8,7 +8,6 @@ try:
     from importlib import import_module
     from io import TextIOWrapper
     from pathlib import Path
-    from typing import Any
 
     from ln_repro.commands.messages import OneLineParser, own_folder, report_error, report_interruption
     from ln_repro.errors import UserError
@@ -17,6 +16,9 @@ try:
     from ln_repro.version import __version__
 except KeyboardInterrupt:  # Ctrl-C before `main`
     raise SystemExit(130) from None
+
+
+from ln_repro.system.files import Json
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -93,7 +95,7 @@ def parser() -> argparse.ArgumentParser:
             help="grid=NAME (`grid=` lists them) [corpus=SETTING] [seeds=N] [arms=A,B] [rates=X,Y] "
             f"[launcher=slurm] [key=value]{others}",
         )
-        patterns: dict[str, Any] = {
+        patterns: Json = {
             "action": "extend", "default": [], "type": lambda text: text.split(","), "metavar": "PATTERN[,...]"
         }  # fmt: skip
         added.add_argument(

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ln_repro.corpus import shards
 from ln_repro.corpus.base import STEPS, Corpus, RawFiles
@@ -28,7 +27,7 @@ from ln_repro.corpus.tokenise import LANGUAGES
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data, base_code
 from ln_repro.experiment.tasks import LABELLED
-from ln_repro.system.files import write_atomically
+from ln_repro.system.files import Json, write_atomically
 from ln_repro.system.pool import Result, apply
 from ln_repro.system.progress import Report, progress
 
@@ -88,7 +87,7 @@ class Build:
     report: Report
     learnt: Prepared | None
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> Json:
         """Write raw/, text/, bpe/ and bin/; return the part of the manifest that describes them."""
         self.codes = self.staging / "shards" / "codes"
         self.counts = {split: sum(1 for _ in pairs) for split, pairs in self._read().items()}  # checks the raw text

@@ -44,6 +44,8 @@ def test_the_excess_of_a_run_is_its_last_nll_above_the_best_run_of_both_parts() 
     first = [made("toy_postln_warm", seed, losses=[5.0, last]) for seed, last in ((1, 4.0), (2, 3.0))]
     (column,) = columns(archive([*first, made("toy_postln_warm", 101, loss=2.5)]))
     assert column.excess == [{"postln_warm": {1e-3: [1.5, 0.5]}}, {"postln_warm": {1e-3: [0.0]}}]
+    (replicated,) = columns(archive([made("toy_postln_warm", 101)]))
+    assert replicated.excess == [{}, {"postln_warm": {1e-3: [0.0]}}]
     assert column.line("postln_warm") == {1e-3: pytest.approx((1.5 * 0.5 * FLOOR) ** (1 / 3))}
     assert column.blind == 7 - 1.5, "a model that ignores the source has 7 bits in made-up records, the best run 1.5"
 
@@ -51,7 +53,7 @@ def test_the_excess_of_a_run_is_its_last_nll_above_the_best_run_of_both_parts() 
 def test_lr50_stands_in_the_figure_as_in_the_evidence_and_beyond_the_rates_as_an_end() -> None:
     made_up = archive(on_rates("toy", RATES))
     (column,) = columns(made_up)
-    (limits,) = column.limits
+    limits, _ = column.limits
     expected = lr50(made_up.evidence["toy"], "postln_warm")
     assert expected and limits["postln_warm"].median == expected.median and column.rates == [1e-3, 2e-3, 4e-3]
     assert limit_words(expected) == rate_words(float(f"{expected.median:.2g}"))
@@ -96,6 +98,7 @@ def test_a_curve_has_means_and_intervals_at_the_epochs_that_all_seeds_have() -> 
     runs = [made("tatoeba_postln_warm", seed, bleus=[10.0 * seed, 30.0 + seed]) for seed in (1, 2, 3)]
     curve = curves(gathered([*runs, made("tatoeba_postln_warm", 4, bleus=[20.0])])["tatoeba"])["postln_warm"]
     assert curve.means == {1: 20.0} and curve.seeds == 4
+    assert curves(gathered([*runs, made("tatoeba_postln_warm", 4, bleus=[None])])["tatoeba"]) == {}
     low, high = curve.intervals[1]
     assert (high - low) / 2 == pytest.approx(3.1824 * (200 / 3) ** 0.5 / 2, abs=1e-3)
 
@@ -116,6 +119,8 @@ def test_gradients_are_relative_to_update_0_and_under_trained_runs_are_left_out(
     assert [(run.id, run.trains) for run in drawn] == [(runs[1].record.id, True), (runs[2].record.id, False)]
     assert drawn[0].gradient == {"encoder": {0: 1.0, 32: 0.002}, "decoder": {0: 1.0, 32: 1.0}}
     assert drawn[0].cosine["decoder"] == {0: 1.0, 32: 1.0}, "of the last layer"
+    (rezero,) = collapses(gathered([collapsing("toy_rezero_nowarm", 1e-3, 90.0, (0.0, 0.1))])["toy"])
+    assert rezero.gradient["encoder"] == {}, "it is 0 before training"
 
 
 def test_the_ramps_are_compared_where_one_stack_alone_had_one(tmp_path: Path) -> None:
@@ -189,6 +194,7 @@ def test_arms_whose_runs_are_all_lost_are_drawn_at_the_top(tmp_path: Path) -> No
     runs += on_rates("toy", {"preln_warm": {1e-3: [50.0] * 3, 2e-3: [60.0] * 3}})
     (column,) = columns(archive(runs))
     assert column.line("postln_nowarm")[1e-3] == pytest.approx(12.0) and draw_rates(archive(runs), tmp_path)
+    assert draw_rates(archive(runs[:3]), tmp_path) == [], "without a number, there is nothing to draw"
 
 
 def test_the_command_prints_what_it_wrote(tmp_path: Path, call: Callable[..., tuple[int, str, str]]) -> None:
