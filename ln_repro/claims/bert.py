@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ln_repro.claims.criteria import MORE_SEEDS, Claim, Count, Finding, Report, Rule, Within
+from ln_repro.claims.criteria import Claim, Finding, Report, Rule, Within
+from ln_repro.claims.effects import Count, Effect, more_seeds
 from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.intervals import interval
+from ln_repro.claims.intervals import LINEAR, interval
 from ln_repro.claims.metrics import LOSS, UPDATES_TO_PRETRAINING_LOSS
-from ln_repro.claims.rates import Ceilings
-from ln_repro.claims.translation import AUDITED
+from ln_repro.claims.rates import RateFactor
+from ln_repro.claims.translation import AUDITED, SECOND, SECOND_AMENDMENT
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, all_of, verdict
-from ln_repro.claims.words import arm_words, spoken
+from ln_repro.claims.words import arm_words
 
 WRITTEN = "2026-11-21T20:08Z"
 """When these rules were written: before any run that they judge."""
@@ -38,6 +39,8 @@ class NotTrained:
     reference: str
     most: bool
 
+    compared = ()
+
     @property
     def arms(self) -> tuple[str, ...]:
         return self.arm, self.reference
@@ -54,7 +57,7 @@ class NotTrained:
         )
         count = Count(sum(map(bool, lost)), len(lost))
         holds = 2 * count.hits > count.runs if self.most else not count.hits
-        return Finding(REPRODUCED if holds else CONTRADICTED, f"{arm_words(self.arm)} not trained in {count}")
+        return Finding(REPRODUCED if holds else CONTRADICTED, text=f"{arm_words(self.arm)} not trained in {count}")
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ class FineTunesFaster:
     """
 
     arms: tuple[str, str]
+
+    compared = ()
 
     def sentence(self) -> str:
         first, second = map(arm_words, self.arms)
@@ -79,28 +84,28 @@ class FineTunesFaster:
         starts = [part for part in evidence.starts.values() if not part.missing(self.arms)]
         seeds = sorted(set.intersection(*({*part.seeds(self.arms)} for part in starts))) if starts else []
         if len(seeds) < 2:
-            return Finding(
-                INCONCLUSIVE, "", f"{' and '.join(self.arms)} with the same seeds from equally long pre-training"
-            )
+            return Finding(INCONCLUSIVE, needs=f"{' and '.join(self.arms)} with the same seeds and checkpoints")
         first, second = (np.array([[100 * part.arms[arm][seed].accuracy for seed in seeds] for part in starts])
                          for arm in self.arms)  # fmt: skip
         above = first.mean(axis=1) > second.mean(axis=1)
-        gaps = [fmean(one) - fmean(other) for one, other in zip(first.T, second.T, strict=True)]
+        gaps = [float(gap) for gap in (first - second).mean(axis=0)]
         most = REPRODUCED if above.sum() >= CHECKPOINT_SHARE * len(above) else CONTRADICTED
         pooled = verdict(interval(gaps), (0.0, math.inf))
         result = pooled if pooled == INCONCLUSIVE else all_of([most, pooled])
-        words = f"above at {above.sum()} of {len(above)} checkpoints; points of accuracy {spoken(gaps)}"
+        effect = Effect(fmean(gaps), interval(gaps), "{} points", "+.2g")
+        text, needs = f"{effect}; above at {above.sum()} of {len(above)} checkpoints", None
         if len(seeds) < FINE_TUNING_SEEDS:
-            return Finding(INCONCLUSIVE, words, f"{FINE_TUNING_SEEDS} seeds or more of every checkpoint")
-        if len(starts) < LEAST_CHECKPOINTS:
-            return Finding(
-                INCONCLUSIVE, words, f"{LEAST_CHECKPOINTS} checkpoints or more, each with {FINE_TUNING_SEEDS} seeds"
-            )
-        return Finding(result, words, MORE_SEEDS if result == INCONCLUSIVE else None)
+            result, needs = INCONCLUSIVE, f"{FINE_TUNING_SEEDS} seeds of every checkpoint"
+        elif len(starts) < LEAST_CHECKPOINTS:
+            result, needs = INCONCLUSIVE, f"{LEAST_CHECKPOINTS} checkpoints"
+        elif result == INCONCLUSIVE:
+            needs = more_seeds(gaps, [(0.0, math.inf)], LINEAR)
+        return Finding(result, effect, text, needs, seeds=len(seeds))
 
 
 CONTROLS = tuple(
-    Report(UPDATES_TO_PRETRAINING_LOSS, (POST_LOW, arm)) for arm in ("preln_nowarm_linear", "preln_warm_linear")
+    Report(UPDATES_TO_PRETRAINING_LOSS, (POST_LOW, arm), f"beside {arm_words(arm)}")
+    for arm in ("preln_nowarm_linear", "preln_warm_linear")
 )
 """Pairs of arms that differ in fewer ways than those of BERT-1, which change placement, rate and ramp at once."""
 
@@ -117,24 +122,23 @@ PRETRAINING = (
     Claim(
         "BERT-1", "Pre-LN reaches the same loss earlier in pre-training", "section 4.2, figure 5(a)",
         "1.69 nats (2.44 bits) after 500k updates (Pre-LN) and 700k (Post-LN): 1.4 times; the paper's sentence "
-        "swaps the two names, its figure does not",
-        _faster(AUDITED, 1.15, 1.7, (-math.inf, 1.0), "faster, but not by the paper's factor"), _faster(WRITTEN, 1),
+        "swaps the two names, its figure does not", "x1.4 in updates",
+        _faster(AUDITED, 1.15, 1.7, (-math.inf, 1.0)), _faster(WRITTEN, 1),
         setting="bert",
     ),
     Claim(
         "BERT-2", "Post-LN diverges at 3e-4 in pre-training, Pre-LN trains there without warm-up", "section 4.1",
-        "diverged and trained (text; whether Post-LN had its warm-up is not stated)",
+        "diverged and trained (text; whether Post-LN had its warm-up is not stated)", "fails, trains",
         Rule((NotTrained(POST_HIGH, POST_LOW, most=True), NotTrained(PRE_HIGH, POST_LOW, most=False),
               *(Report(LOSS, (arm,)) for arm in (POST_HIGH, PRE_HIGH, POST_LOW))), WRITTEN, SOURCE),
-        Rule((Ceilings("preln_nowarm_linear", POST_LOW, masked=True),), AUDITED,
-             "the first rules' measure of training, with the ceilings of the first amendment, corrected"),
+        Rule((RateFactor("preln_nowarm_linear", POST_LOW, masked=True),), SECOND, SECOND_AMENDMENT),
         setting="bert", grid="bert",
     ),
 )  # fmt: skip
 FINE_TUNING = tuple(
     Claim(
         id, f"Pre-LN checkpoints fine-tune faster on {name}", f"section 4.2, figure 5({panel})",
-        "no numbers (curve above Post-LN's)", MORE_ACCURATE, MORE_ACCURATE, setting=setting,
+        "no numbers (curve above Post-LN's)", "-", MORE_ACCURATE, MORE_ACCURATE, setting=setting,
     )
     for id, name, panel, setting in (("BERT-3", "MRPC", "b", "mrpc"), ("BERT-3.rte", "RTE", "c", "rte"))
 )  # fmt: skip

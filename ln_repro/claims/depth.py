@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from ln_repro.claims.criteria import SEEDS, Finding, Trains
+from ln_repro.claims.criteria import Finding, Trains
+from ln_repro.claims.effects import SEEDS
 from ln_repro.claims.evidence import LAYERS, Evidence
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, all_of, any_of
 from ln_repro.records.archive import Run
@@ -34,11 +35,6 @@ class AtDepth:
     def compared(self) -> tuple[str, ...]:
         return tuple(part.arm for part in self.parts)
 
-    @property
-    def axis(self) -> str:
-        """The depths as an argument of `ln-repro sweep`, after a space; empty for those of the setting."""
-        return f" depths={','.join(map(str, self.layers))}" if self.layers else ""
-
     def cost(self) -> float:
         """Return the cost of one seed, in runs with 6 layers."""
         return len(self.parts) * sum(self.layers) / 6
@@ -49,19 +45,20 @@ class AtDepth:
         return f"{depths}: " + "; ".join(part.sentence() for part in self.parts)
 
     def judge(self, evidence: Evidence) -> Finding:
-        verdicts, words, runs = [], [], list[Run]()
+        verdicts, texts, runs, seeds = [], [], list[Run](), list[int]()
         for depth, part in by_depth(evidence).items():
             of_arms = [[*part.arms.get(arm, {}).values()] for arm in self.compared]
             if (self.layers and depth not in self.layers) or not all(of_arms):
                 continue
-            findings = [one.judge(part) for one in self.parts]
-            enough = min(map(len, of_arms)) >= SEEDS
-            verdicts.append(all_of(one.verdict for one in findings) if enough else INCONCLUSIVE)
-            words.append(f"{depth} layers: {', '.join(one.words for one in findings)}")
+            findings = [criterion.judge(part) for criterion in self.parts]
+            seeds.append(min(map(len, of_arms)))
+            verdicts.append(all_of(finding.verdict for finding in findings) if seeds[-1] >= SEEDS else INCONCLUSIVE)
+            texts.append(f"{depth} layers: {', '.join(map(str, findings))}")
             runs += [run for of_arm in of_arms for run in of_arm]
         result = any_of(verdicts)
         depths = len(self.layers) or LEAST_DEPTHS
         if result == CONTRADICTED and len(verdicts) < depths:
             result = INCONCLUSIVE
         needs = f"{SEEDS} seeds at each of {depths} depths" if result == INCONCLUSIVE else None
-        return Finding(result, "; ".join(words), needs, runs)
+        deciding = [text for text, verdict in zip(texts, verdicts, strict=True) if verdict == result]
+        return Finding(result, text="; ".join(deciding), needs=needs, runs=runs, seeds=min(seeds, default=0))

@@ -14,8 +14,11 @@ TRAINS, FAILS = 0.88, 0.44
 """A run trains at or above the first relative BLEU and fails below the second: 30 and 15 of the paper's 34 BLEU."""
 BEST_SEEDS = 3
 """Minimum number of seeds of the best arm, which all runs are compared with, unless none with as many would train."""
-PRETRAINED_TRAINS = 0.8
-"""A masked-LM run, which has no BLEU, trains at or above this progress from the unigram entropy to the best loss."""
+TRAINED_BITS, FAILED_BITS = 0.5, 0.1
+"""A masked-LM run, which has no BLEU, trains if its NLL is so far below the unigram entropy, and fails within the
+second."""
+SATURATED = 95.0
+"""Mean BLEU of the best arm above which differences in BLEU between arms that train mean nothing."""
 FINE_TUNED_FROM = {"preln": "preln_nowarm_linear_high", "postln": "postln_warm_linear"}
 """The pre-training arm that the paper fine-tunes from (figure 5), by norm placement."""
 EXPLORED = 100
@@ -118,14 +121,6 @@ class Evidence:
         best, _ = self.best(run)
         return run.bleu / best if best else 0.0
 
-    def progress(self, run: Run) -> float:
-        """Return the progress of a run from the unigram entropy (0) to the best arm's NLL (1).
-
-        Masked-LM runs are judged by it; it is 0 if no arm is better than the unigram entropy.
-        """
-        entropy, (_, best) = self.entropies.get("unigram_bits", math.nan), self.best(run)
-        return (entropy - run.nll) / (entropy - best) if run.finite and not best >= entropy else 0.0
-
     def skill(self, run: Run) -> float:
         """Return a run's progress from a model that ignores the source (0) to the best arm (1).
 
@@ -136,13 +131,21 @@ class Evidence:
 
     def trained(self, run: Run) -> bool:
         """Return whether a run counts as trained."""
-        if run.record.axes.task == "masked_lm":
-            return self.progress(run) >= PRETRAINED_TRAINS
+        if self._masked(run):
+            return run.finite and self._below_unigrams(run) >= TRAINED_BITS
         return run.finite and self.relative_bleu(run) >= TRAINS
 
     def failed(self, run: Run) -> bool:
-        """Return whether a translation run counts as failed; one that neither trained nor failed is partial."""
+        """Return whether a run counts as failed; one that neither trained nor failed is partial."""
+        if self._masked(run):
+            return not run.finite or self._below_unigrams(run) <= FAILED_BITS
         return not run.finite or self.relative_bleu(run) < FAILS
+
+    def _masked(self, run: Run) -> bool:
+        return run.record.axes.task == "masked_lm"
+
+    def _below_unigrams(self, run: Run) -> float:
+        return self.entropies.get("unigram_bits", math.nan) - run.nll
 
 
 def _best_bleu(groups: Iterable[Sequence[Run]]) -> float:

@@ -10,6 +10,8 @@ from scipy.special import stdtrit
 
 Interval = tuple[float, float]
 LEVEL = 0.95
+UNBOUNDED: Interval = (-math.inf, math.inf)
+"""The interval of a quantity that nothing is known about."""
 SAMPLES = 1000
 """Number of bootstrap samples."""
 MAX_EXPONENT = 700.0

@@ -1,25 +1,29 @@
 """Verdicts on every claim, on the paper's own data and on other data."""
 
+import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from ln_repro.claims.bert import FINE_TUNING, PRETRAINING
-from ln_repro.claims.criteria import MORE, Claim, Rule
+from ln_repro.claims.causes import ARMS
+from ln_repro.claims.collapse import COLLAPSE
+from ln_repro.claims.criteria import Claim, Rule
 from ln_repro.claims.depth import AtDepth
-from ln_repro.claims.evidence import Evidence, Named, gather
-from ln_repro.claims.rates import OverRates, ReportCeiling
-from ln_repro.claims.schemes import PROBE_BATCHES, SCHEMES
+from ln_repro.claims.effects import Effect
+from ln_repro.claims.evidence import EXPLORED, Evidence, Named, gather
+from ln_repro.claims.intervals import UNBOUNDED
+from ln_repro.claims.schemes import LATER, PROBE_BATCHES
 from ln_repro.claims.theory import STATEMENTS
 from ln_repro.claims.translation import TRANSLATION
-from ln_repro.claims.verdict import INCONCLUSIVE, NOT_RUN, all_of
-from ln_repro.claims.words import CORPORA, PARTS, ends_words, parted
+from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, all_of
+from ln_repro.claims.words import CORPORA, parted
 from ln_repro.records.archive import Run
+from ln_repro.records.events import json_ready
 
-Row = dict[str, Any]
-CLAIMS = (*TRANSLATION, *PRETRAINING, *FINE_TUNING, *SCHEMES)
+CLAIMS = (*TRANSLATION, *PRETRAINING, *FINE_TUNING, *LATER, *COLLAPSE)
 OTHER_CORPORA: Mapping[str, Mapping[str, Sequence[str]]] = {
     "iwslt": {"toy": ("toy",), "multi30k": ("multi30k6", "multi30k"), "tatoeba": ("tatoeba",)},
     "bert": {"toy": ("toybert",), "multi30k": ("minibert",), "wikinews": ("wikinews",)},
@@ -37,27 +41,88 @@ TESTED = tuple(name for name in CORPORA if any(name in others for others in OTHE
 HOURS = {"iwslt": 1.0, "wmt": 22.0, "bert": 150.0, "mrpc": 0.3, "rte": 0.3}
 """Estimated GPU hours per run. IWSLT14 and WMT14: 16k updates of 4,096 tokens and 20k of 131k, at five mini-batches a
 second; BERT: 1M updates of 131k tokens at 250k tokens a second; fine-tuning: ten checkpoints, two minutes each."""
-PROBED = f" probe=gradients probe_batches={PROBE_BATCHES}"
-PROBED_OFTEN = {"toy": " every=63"}
-"""Options for settings whose runs are too short for a probe every 200 updates to be near every point of X-4."""
-OWN_TEXT = {"bert": " data.train=FILE data.valid=FILE", "wikinews": " data.source=FILE"}
-"""Options for the text of settings whose corpus has no address to download it from."""
-PLACEHOLDERS = {"preln_nowarm_linear": "PRELN", "postln_nowarm_linear": "POSTLN"}
-"""Placeholder for the run of BERT-1 that fine-tuning starts from, by arm."""
-FILL_IN = (
-    "PRELN and POSTLN are BERT-1's runs (names or ids), @EPOCH the same epochs of both, ten of them for example, and "
-    "FOLDER is GLUE's"
-)
+OPTIONS = {
+    "bert": " data.train=FILE data.valid=FILE", "wikinews": " data.source=FILE", "mrpc": " start=RUN data.source=GLUE",
+    "rte": " start=RUN data.source=GLUE", "minimrpc": " start=RUN data.source=GLUE",
+    "minirte": " start=RUN data.source=GLUE",
+}  # fmt: skip
+"""Options of settings without an address to download their text from, or that start from a run of BERT-1."""
+PROBED = {"TH-10": f" probe=gradients probe_batches={PROBE_BATCHES}", "X-4": f" probe=gradients every=63 "
+          f"probe_batches={PROBE_BATCHES}", "X-5a": " probe=collapse"}  # fmt: skip
+"""Options of claims about probes."""
+UNJUDGED = "shown, not judged"
+"""The note of a claim that has no verdict on purpose."""
 FAMILIES = ("MT", "WMT", "BERT", "TH", "X")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the runs of one setting say about a claim."""
+
+    data: str  # the corpus
+    setting: str
+    fidelity: str  # "paper", "adapted" or "toy"
+    verdict: str
+    effect: Effect | None = None
+    ours: str = ""  # what was measured, as text
+    note: str = ""  # qualifies the verdict: "saturated", "starvation"
+    needs: str | None = None  # what would resolve it, in figures
+    seeds: int = 0
+    rule: str = ""
+    written: str = ""  # the date of the rule
+    source: str = ""  # where its limits come from
+    older: int = 0  # how many of the records were made before the rule
+    code: Sequence[str] = ()  # the versions of the code that made them
+    evidence: Sequence[str] = ()  # their ids
+    command: str = ""
+    explored: str | None = None  # the verdict on the runs that were made before the rules were fixed
+    replicated: str | None = None  # that on the runs with new seeds, which stands once it has enough of them
+
+    def json(self) -> dict[str, Any]:
+        """Return the fields for JSON; numbers that are not finite are None."""
+        names = ("ours", "verdict", "note", "seeds", "rule", "written", "source", "older", "needs", "command",
+                 "explored", "replicated")  # fmt: skip
+        value, interval = (self.effect.value, self.effect.interval) if self.effect else (None, None)
+        return json_ready({
+            "data": self.data, "setting": self.setting, "class": self.fidelity, "effect": value, "interval": interval,
+            **{name: getattr(self, name) or (0 if name in ("seeds", "older") else None) for name in names},
+            "code": [*self.code], "evidence": [*self.evidence],
+        })  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    """A claim with what its runs say."""
+
+    id: str
+    claim: str
+    paper: str  # its number, and how it was obtained
+    number: str  # the same, for a cell of a table
+    place: str
+    own: Judged  # on the paper's data, or by the theory's checks
+    others: Sequence[Judged] = field(default_factory=list)  # on other corpora
+    cost_gpu_hours: float = 0.0
+
+    @property
+    def theory(self) -> bool:
+        """Whether the claim is checked without training."""
+        return self.id in STATEMENTS
+
+    def json(self) -> dict[str, Any]:
+        """Return the row for `ln-repro claims --json`."""
+        return {
+            "id": self.id, "claim": self.claim, "paper": self.paper, "place": self.place, **self.own.json(),
+            "other_corpora": [other.json() for other in self.others], "cost_gpu_hours": self.cost_gpu_hours,
+        }  # fmt: skip
 
 
 def arms_of_rules() -> list[str]:
     """Return every arm that a rule uses, including those that it compares over learning rates or depths."""
-    arms = {arm for claim in CLAIMS for arm in claim.controls}
-    for criterion in (one for claim in CLAIMS for rule in (claim.rule, claim.others) if rule for one in rule.criteria):
-        compared = criterion.compared if isinstance(criterion, OverRates | ReportCeiling | AtDepth) else ()
-        arms |= {*criterion.arms, *compared}
-    return sorted(arms)
+    arms = {*ARMS, *(arm for claim in CLAIMS for arm in claim.controls)}
+    rules = (rule for claim in CLAIMS for rule in (claim.rule, claim.others, *claim.by_setting.values()) if rule)
+    return sorted(
+        arms.union(*((*criterion.arms, *criterion.compared) for rule in rules for criterion in rule.criteria))
+    )
 
 
 def evidence_of(runs: Sequence[Run], named: Named, corpora: Mapping[str, Mapping[str, float]]) -> dict[str, Evidence]:
@@ -65,98 +130,97 @@ def evidence_of(runs: Sequence[Run], named: Named, corpora: Mapping[str, Mapping
     return gather(runs, named, arms_of_rules(), corpora)
 
 
-def judge(rule: Rule, evidence: Evidence) -> Row:
-    """Return the part of a row that comes from applying a rule to one setting (see `result_of`)."""
+def judge(rule: Rule, evidence: Evidence, place: Judged) -> Judged:
+    """Return ``place``, the corpus and its setting, with what a rule says of its runs."""
+    dated = replace(place, rule=rule.sentence(), written=rule.written[:10], source=rule.source)
     if missing := evidence.missing(rule.arms):
-        return result_of(rule, NOT_RUN, f"runs of {', '.join(missing)}")
-    findings = [one.judge(evidence) for one in rule.criteria]
+        return replace(dated, needs=f"runs of {', '.join(missing)}")
+    findings = [criterion.judge(evidence) for criterion in rule.criteria]
     runs = {run.record.id: run for finding in findings for run in finding.runs}
-    if not rule.arms and not runs:
-        return result_of(rule, NOT_RUN, next((finding.needs for finding in findings if finding.needs), None))
-    arms = dict.fromkeys(arm for one in rule.criteria for arm in one.arms)
-    runs |= {run.record.id: run for one in evidence.by_start for arm in arms
-             for _, run in sorted(one.arms.get(arm, {}).items())}  # fmt: skip
-    seeds = len(evidence.seeds(rule.arms)) if rule.arms else most_seeds(runs.values())
-    result, needs, answer = all_of(finding.verdict for finding in findings), None, ""
-    measured = min((finding.seeds for finding in findings if finding.seeds is not None), default=seeds)
-    if rule.arms and seeds < rule.seeds:
-        result, needs = INCONCLUSIVE, f"{rule.seeds - seeds} more seed{'s' * (rule.seeds - seeds > 1)}"
-    elif result == INCONCLUSIVE:
-        needs = "; ".join(dict.fromkeys(finding.needs for finding in findings if finding.needs)) or None
-        answer = "" if needs else next((finding.answer for finding in findings if finding.answer), "")
-    ours = "; ".join(finding.words for finding in findings if finding.words)
-    plain = "; ".join(finding.plain for finding in findings if finding.plain).replace(f" {PARTS['anchored']}", "")
-    return result_of(rule, result, needs, ours, min(seeds, measured), [*runs.values()], plain, answer)
+    needs = "; ".join(dict.fromkeys(finding.needs for finding in findings if finding.needs)) or None
+    if (not rule.arms and not runs) or not (rule.judged or any(finding.effect for finding in findings)):
+        return replace(dated, needs=needs)
+    arms = dict.fromkeys(arm for criterion in rule.criteria for arm in criterion.arms)
+    runs |= {run.record.id: run for part in evidence.by_start for arm in arms
+             for _, run in sorted(part.arms.get(arm, {}).items())}  # fmt: skip
+    measured = [finding.seeds for finding in findings if finding.seeds is not None]
+    if rule.arms:
+        measured.append(len(evidence.seeds(rule.arms)))
+    seeds = min(measured, default=0)
+    result = all_of(finding.verdict for finding in findings)
+    if not rule.judged:
+        result, needs = INCONCLUSIVE, None
+    elif rule.arms and seeds < rule.seeds:
+        result, needs = INCONCLUSIVE, f"{rule.seeds - seeds} seeds"
+    began = [datetime.fromisoformat(started) for run in runs.values() if (started := run.record.started)]
+    return replace(
+        dated, verdict=result, effect=findings[0].effect,
+        ours="; ".join(filter(None, map(str, findings))), seeds=seeds, needs=needs if result == INCONCLUSIVE else None,
+        note=", ".join(dict.fromkeys(finding.note for finding in findings if finding.note)) or
+        ("" if rule.judged else UNJUDGED),
+        older=sum(time < datetime.fromisoformat(rule.written) for time in began),
+        code=sorted({(run.record.code.git or "unknown")[:7] for run in runs.values()}),
+        evidence=[*runs],
+    )  # fmt: skip
 
 
-def most_seeds(runs: Iterable[Run]) -> int:
-    """Return the largest number of seeds that every arm was run with at one rate and size."""
-    most: dict[str, int] = {}
-    for (arm, _, _), seeds in Counter((run.experiment.arm_key(), run.experiment.lr, run.size) for run in runs).items():
-        most[arm] = max(seeds, most.get(arm, 0))
-    return min(most.values(), default=0)
+def claim_rows(
+    explored: Mapping[str, Evidence], replication: Mapping[str, Evidence], findings: Sequence[Mapping[str, Any]]
+) -> list[Row]:
+    """Return every claim with its verdicts.
 
-
-def result_of(
-    rule: Rule, verdict: str, needs: str | None, ours: str = "", seeds: int = 0, runs: Sequence[Run] = (),
-    plain: str = "", answer: str = "",
-) -> Row:  # fmt: skip
-    """Return the result of a rule on one setting, as part of a row.
-
-    ``needs`` is what would resolve the claim, ``ours`` the measured values as text, ``plain`` the most important of
-    them as clauses for a headline, ``answer`` what was found instead if more seeds would not resolve it, ``written``
-    the date of the rule, ``older`` the number of records made before it, ``code`` the versions of the code that made
-    the records, and ``evidence`` their ids.
+    Args:
+        explored: the evidence by setting from runs that were made before the rules were fixed.
+        replication: that from runs with new seeds.
+        findings: those of `ln-repro theory`.
     """
-    written = datetime.fromisoformat(rule.written)
-    began = [datetime.fromisoformat(started) for run in runs if (started := run.record.started)]
-    return {
-        "ours": ours or None, "verdict": verdict, "seeds": seeds, "rule": rule.sentence(),
-        "written": rule.written[:10], "source": rule.source, "older": sum(time < written for time in began),
-        "code": sorted({(run.record.code.git or "unknown")[:7] for run in runs}),
-        "evidence": [run.record.id for run in runs], "needs": needs, "plain": plain,
-        "answer": answer,
-    }  # fmt: skip
-
-
-def claim_rows(evidence: Mapping[str, Evidence], findings: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """Return every claim with its verdicts, its rules, and what would resolve it."""
-    rows = [row_of(claim, evidence) for claim in CLAIMS] + theory_rows(findings)
-    return sorted(rows, key=lambda row: order(row["id"]))
+    rows = [row_of(claim, explored, replication) for claim in CLAIMS] + theory_rows(findings)
+    return sorted(rows, key=lambda row: order(row.id))
 
 
 def order(id: str) -> tuple[int, int, str]:
     """Return the sort key of a claim: its family, then its number, then its reading."""
-    family, number, *_ = re.split("[-.]", id)
+    family, number = re.findall(r"([A-Z]+)-(\d+)", id)[0]
     return FAMILIES.index(family), int(number), id
 
 
-def row_of(claim: Claim, evidence: Mapping[str, Evidence]) -> Row:
+def row_of(claim: Claim, explored: Mapping[str, Evidence], replication: Mapping[str, Evidence]) -> Row:
     """Return a claim with its verdict on the paper's data and those on other data."""
-    of_paper = evidence.get(claim.setting, Evidence())
-    own, others = judge(claim.rule, of_paper), []
-    if claim.others:
-        for corpus, settings in _others(claim.setting, evidence).items():
-            results = ((name, judge(claim.others, evidence[name])) for name in settings if name in evidence)
-            for setting, result in [pair for pair in results if pair[1]["evidence"]][:1]:
-                others.append({
-                    "data": corpus, "setting": setting, "class": "toy" if corpus == "toy" else "adapted",
-                    **result, "command": command_of(claim, claim.others, setting, result, evidence[setting]),
-                })  # fmt: skip
-    runs = claim.rule.seeds * (len(claim.rule.arms) + len(claim.controls) + sum(map(AtDepth.cost, deep(claim.rule))))
-    row = {
-        "id": claim.id, "claim": claim.claim, "paper": claim.paper, "class": "paper", "place": claim.place,
-        **own, "other_corpora": others, "command": command_of(claim, claim.rule, claim.setting, own, of_paper),
-        "cost_gpu_hours": round(runs * HOURS[claim.setting], 1),
-    }  # fmt: skip
-    if own["needs"] and claim in FINE_TUNING:
-        row["needs"] = f"{own['needs']}; {FILL_IN}"
-    return row
+    own = Judged(claim.setting, claim.setting, "paper", NOT_RUN, command=command_of(claim, claim.rule, claim.setting))
+    hours = 0.0
+    if claim.rule:
+        own = judge(claim.rule, explored.get(claim.setting, Evidence()), own)
+        depths = sum(part.cost() for part in claim.rule.criteria if isinstance(part, AtDepth))
+        hours = claim.rule.seeds * (len(claim.rule.arms) + len(claim.controls) + depths) * HOURS[claim.setting]
+    others = []
+    for corpus, settings in _others(claim.setting, {**explored, **replication}).items():
+        results = (_elsewhere(claim, corpus, setting, explored, replication) for setting in settings)
+        others += [result for result in results if result and result.evidence][:1]
+    return Row(claim.id, claim.claim, claim.paper, claim.number, claim.place, own, others, round(hours, 1))
+
+
+def _elsewhere(
+    claim: Claim, corpus: str, setting: str, explored: Mapping[str, Evidence], replication: Mapping[str, Evidence]
+) -> Judged | None:
+    """Return the verdict on another corpus: the replication's once it is decided or has all seeds of the rule."""
+    rule = claim.by_setting.get(setting, claim.others)
+    if rule is None:
+        return None
+    fidelity = "toy" if corpus == "toy" else "adapted"
+    place = Judged(corpus, setting, fidelity, NOT_RUN, command=command_of(claim, rule, setting))
+    first, second = (judge(rule, evidence.get(setting, Evidence()), place) for evidence in (explored, replication))
+    if not claim.explored:
+        first = place
+    stands = second.verdict in (REPRODUCED, CONTRADICTED) or (second.evidence and second.seeds >= rule.seeds)
+    return replace(
+        second if stands or not first.evidence else first, explored=first.verdict if first.evidence else None,
+        replicated=second.verdict if second.evidence else None,
+    )  # fmt: skip
 
 
 def _others(setting: str, evidence: Iterable[str]) -> dict[str, list[str]]:
     """Return `OTHER_CORPORA` of a setting and, as far as there are runs, those of `IWSLT14` ("iwslt14-60")."""
-    corpora = {corpus: [*settings] for corpus, settings in OTHER_CORPORA[setting].items()}
+    corpora = {corpus: [*settings] for corpus, settings in OTHER_CORPORA.get(setting, {}).items()}
     for name in evidence if setting == IWSLT14[0] else ():
         whole, percent = parted(name)
         if whole in IWSLT14 and name != setting:
@@ -164,56 +228,39 @@ def _others(setting: str, evidence: Iterable[str]) -> dict[str, list[str]]:
     return corpora
 
 
-def deep(rule: Rule) -> list[AtDepth]:
-    """Return the criteria of a rule that compare depths."""
-    return [one for one in rule.criteria if isinstance(one, AtDepth)]
-
-
-def command_of(claim: Claim, rule: Rule, setting: str, result: Row, evidence: Evidence) -> str:
-    """Return the command that starts the runs a claim needs in one setting, given its result there so far.
-
-    Data other than the paper's have a grid over learning rates for some claims; other runs are at each arm's own rate.
-    Depths have a grid of their own. Fine-tuning has one command per arm, because each starts from its own runs, which
-    the user fills in, and so is the folder with a part of the training text.
-    """
+def command_of(claim: Claim, rule: Rule | None, setting: str) -> str:
+    """Return the command that starts the runs of a claim on one setting; runs that are recorded are left out."""
     setting, percent = parted(setting)
-    source = " data.source=FOLDER" * bool(percent)
-    unclear = any(part.startswith(MORE) for part in (result["needs"] or "").split("; "))
-    last = max([result["seeds"], *(seed for arm in rule.arms for seed in evidence.arms.get(arm, {}))]) if unclear else 0
-    number = rule.seeds + last
-    if claim.grid and rule is claim.others:
-        return f"ln-repro sweep grid={claim.grid} corpus={setting} seeds={number}{source} --skip-recorded"
-    seeds = ",".join(map(str, range(1 + last, number + 1)))  # a choice sweep of Hydra
-    if claim in FINE_TUNING:
-        return " && ".join(
-            f"ln-repro run -m exp={setting}_{arm} seed={seeds} "
-            f"start={PLACEHOLDERS[arm]}@EPOCH,{PLACEHOLDERS[arm]}@EPOCH data.source=FOLDER"
-            for arm in rule.arms
-        )
+    options = PROBED.get(claim.id, "") + OPTIONS.get(setting, " data.source=FOLDER" * bool(percent))
+    if rule is None:
+        return ""
+    depths = dict.fromkeys(arm for part in rule.criteria if isinstance(part, AtDepth) for arm in part.compared)
+    if depths and not rule.arms:
+        grid = f"depth arms={','.join(depths)}"
+    elif claim.grid and rule is not claim.rule:
+        grid = claim.grid
+    else:
+        grid = ""
+    if grid:
+        seeds = rule.seeds if claim.explored else f"{EXPLORED + 1}-{EXPLORED + rule.seeds}"
+        return f"ln-repro sweep grid={grid} corpus={setting} seeds={seeds}{options} --skip-recorded"
     experiments = ",".join(f"{setting}_{arm}" for arm in dict.fromkeys((*rule.arms, *claim.controls)))
-    probed = PROBED + PROBED_OFTEN.get(setting, "")
-    further = probed if claim.id in ("TH-10", "X-4") else OWN_TEXT.get(setting, "")
-    own = [f"ln-repro run -m exp={experiments} seed={seeds}{further}{source}"] if experiments else []
-    return " && ".join(own + [
-        f"ln-repro sweep grid=depth corpus={setting} seeds={number} arms={','.join(one.compared)}{one.axis}"
-        f"{source} --skip-recorded"
-        for one in deep(rule)
-    ])  # fmt: skip
+    return f"ln-repro run -m exp={experiments} seed={','.join(map(str, range(1, rule.seeds + 1)))}{options}"
 
 
 def theory_rows(findings: Sequence[Mapping[str, Any]]) -> list[Row]:
     """Return the statements of the theory as claims, with their findings; they need neither training nor data."""
     found = {finding["id"]: finding for finding in findings}
-    rows: list[Row] = []
-    for name, stated in STATEMENTS.items():
-        ours = found.get(name)
-        rows.append({
-            "id": name, "claim": stated.statement, "paper": stated.paper, "place": stated.place, "class": "paper",
-            "ours": f"{ours['quantity']} {ends_words(ours['interval'])}" if ours else None,
-            "verdict": ours["verdict"] if ours else NOT_RUN, "rule": ours["rule"] if ours else "",
-            "seeds": ours["seeds"] if ours else 0, "evidence": [], "other_corpora": [],
-            "command": f"ln-repro theory --full --only {name}", "cost_gpu_hours": 0.0,
-            "needs": None if ours else "its check, without training",
-            "written": None, "source": None, "older": 0, "code": [],
-        })  # fmt: skip
+    rows = []
+    for id, stated in STATEMENTS.items():
+        place = Judged("theory", "theory", "paper", NOT_RUN, command=f"ln-repro theory --full --only {id}",
+                       needs="its check, without training")  # fmt: skip
+        if finding := found.get(id):
+            ends = zip(UNBOUNDED, finding["interval"], strict=True)
+            low, high = (unbounded if end is None else end for unbounded, end in ends)
+            effect = Effect(math.nan, (low, high))
+            ours = f"{finding['quantity']} {low:.3g} to {high:.3g}"
+            place = replace(place, verdict=finding["verdict"], effect=effect, ours=ours, seeds=finding["seeds"],
+                            rule=finding["rule"], needs=None)  # fmt: skip
+        rows.append(Row(id, stated.statement, stated.paper, stated.paper, stated.place, place))
     return rows

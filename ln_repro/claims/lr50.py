@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
-from ln_repro.claims.criteria import Count
+from ln_repro.claims.effects import Count
 from ln_repro.claims.evidence import Evidence, Rate
 from ln_repro.claims.intervals import Interval
 
@@ -64,13 +64,15 @@ def lr50(evidence: Evidence, arm: str) -> Lr50 | None:
     """Return the LR50 of an arm; None if it was not run.
 
     A logistic regression of trained (0 or 1) on log2(rate), from the rate of the lowest mean validation loss on, with
-    a flat prior on both coefficients.
+    a flat prior on both coefficients; where no run trains, all rates count.
     """
     curve = evidence.curve(arm)
     if not curve:
         return None
     best = min(curve, key=lambda rate: (fmean(run.loss for run in curve[rate]), rate))
-    counts = {rate: Count.of(evidence.trained, runs) for rate, runs in curve.items() if rate >= best}
+    counts = {rate: Count.of(evidence.trained, runs) for rate, runs in curve.items()}
+    if any(count.hits for count in counts.values()):
+        counts = {rate: count for rate, count in counts.items() if rate >= best}
     if all(count.hits == count.runs for count in counts.values()):
         return Lr50(math.inf, (max(counts), math.inf), max(counts), counts, np.empty(0))
     if not any(count.hits for count in counts.values()):

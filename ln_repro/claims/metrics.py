@@ -1,26 +1,35 @@
 """The metrics that criteria use: quantities of one run, or of runs of several arms with the same seed."""
 
 import math
+from collections.abc import Mapping
 from functools import partial
+from statistics import fmean
 
 import numpy as np
 
-from ln_repro.claims.criteria import Metric
+from ln_repro.claims.effects import Metric
 from ln_repro.claims.intervals import LOG, PERCENT
 from ln_repro.records.archive import Run
 
-PART_OF_FALL = 0.9
-"""Part of the fall in training loss that is the target when convergence is compared."""
+LEVELS = 0.7, 0.8, 0.9
+"""Parts of Post-LN's decrease whose times are compared; the last one decides."""
+AVERAGED = 100
+"""Updates over which a training curve is averaged before a crossing is read off."""
+LEAST_VALIDATIONS = 5
+"""Minimum number of validations for a curve."""
 PART_OF_RUN = 0.7
 """Part of Post-LN's pre-training after which its loss is the target: the paper's 700k of more than 1,000k updates."""
 EARLY_EPOCH, LAST_EPOCH = 9, 15
 """The epoch of Pre-LN that is compared with Post-LN's last epoch (section 4.2)."""
-TOKENISED, VALID_LOSS = "test_bleu_tokenised", "valid_loss"
+TOKENISED, VALID_LOSS, VALID_NLL = "test_bleu_tokenised", "valid_loss", "valid_nll_loss"
+
+Curve = Mapping[int, float] | Mapping[float, float]
+"""A quantity by epoch or update; averages stand between two updates."""
 
 
-def reached(curve: dict[int, float], target: float, falling: bool = False) -> float:
+def reached(curve: Curve, target: float, falling: bool = False) -> float:
     """Return where a rising or falling curve first reaches the target, interpolated linearly; infinite if never."""
-    before: tuple[int, float] | None = None
+    before: tuple[float, float] | None = None
     for at, value in sorted(curve.items()):
         if value <= target if falling else value >= target:
             if before is None:
@@ -37,18 +46,47 @@ def _epochs_to(column: str, falling: bool, post: Run, pre: Run) -> float:
 
 
 def _late_minus_early(post: Run, pre: Run) -> float:
+    if min(post.epochs, pre.epochs) < LAST_EPOCH:
+        return math.nan
     return post.curve(TOKENISED).get(LAST_EPOCH, 0.0) - pre.curve(TOKENISED).get(EARLY_EPOCH, 0.0)
 
 
-def _updates_to_fall(post: Run, pre: Run) -> float:
-    slow, fast = (run.training_curve if run.finite else {} for run in (post, pre))
-    if any(not curve and not run.diverged for curve, run in ((slow, post), (fast, pre))):
-        return math.nan  # the record has no events
-    if not slow:
-        return math.inf if fast else math.nan
-    values = [*slow.values()]
-    target = values[0] - PART_OF_FALL * (values[0] - min(values))
+def averaged(run: Run) -> dict[float, float]:
+    """Return the training loss by update, as means over `AVERAGED` updates, after the first value as it is."""
+    curve = run.training_curve
+    windows: dict[int, list[tuple[int, float]]] = {}
+    for update, loss in curve.items():
+        windows.setdefault(math.ceil(update / AVERAGED), []).append((update, loss))
+    first = min(curve, default=math.inf)
+    means = {fmean(update for update, _ in window): fmean(loss for _, loss in window) for window in windows.values()}
+    return {at: loss for at, loss in curve.items() if at == first} | {at: m for at, m in means.items() if at > first}
+
+
+def _falling(run: Run) -> Curve:
+    """Return the validation NLL by epoch, or with too few validations for a curve, the averaged training loss."""
+    if not run.finite:
+        return {}
+    curve = run.curve(VALID_NLL)
+    return curve if len(curve) >= LEAST_VALIDATIONS else averaged(run)
+
+
+def _times_to_fall(level: float, post: Run, pre: Run) -> float:
+    """Return the time that Post-LN needs for a part of its decrease over the time that Pre-LN needs to get there."""
+    slow, fast = _falling(post), _falling(pre)
+    if not slow or not fast:
+        lost = [run.diverged for run in (post, pre)]
+        return math.inf if lost[0] and fast else 0.0 if lost[1] and slow else math.nan
+    start, *_ = slow.values()
+    target = start - level * (start - min(slow.values()))
     return reached(slow, target, falling=True) / reached(fast, target, falling=True)
+
+
+def _times_to_final_bleu(post: Run, pre: Run) -> float:
+    """Return Post-LN's epochs over those after which Pre-LN has the BLEU of Post-LN's last epoch."""
+    curve = post.curve(TOKENISED)
+    if len(curve) < LEAST_VALIDATIONS:
+        return math.nan
+    return max(curve) / reached(pre.curve(TOKENISED), curve[max(curve)])
 
 
 def _updates_to_pretraining_loss(post: Run, pre: Run) -> float:
@@ -59,10 +97,10 @@ def _updates_to_pretraining_loss(post: Run, pre: Run) -> float:
     return reached(slow, target, falling=True) / reached(fast, target, falling=True)
 
 
-def at(curve: dict[int, float], place: float) -> float:
+def at(curve: Curve, place: float) -> float:
     """Return the value of a curve at a point, interpolated linearly; before the first point, the first value."""
-    points = sorted(curve)
-    return float(np.interp(place, points, [curve[point] for point in points]))
+    points = np.array(sorted(curve.items()))
+    return float(np.interp(place, points[:, 0], points[:, 1]))
 
 
 def _loss_gap(*runs: Run) -> float:
@@ -78,15 +116,16 @@ def _loss_gap(*runs: Run) -> float:
 
 def _dominance(quantity: str, sign: int) -> Metric:
     """Return placement's effect under RAdam minus the optimizer's in Pre-LN; ``sign`` is 1 if higher is better."""
-    name = "BLEU" if sign > 0 else "the loss"
+    name, unit = ("BLEU", "{} BLEU") if sign > 0 else ("the loss", "{} bits")
 
     def contrast(post_radam: Run, pre_radam: Run, pre: Run) -> float:
         post, both, adam = (getattr(run, quantity) for run in (post_radam, pre_radam, pre))
         return float(sign * (both - post) - abs(both - adam))
 
     return Metric(
-        f"effect of the placement on {name} under RAdam without warm-up minus that of the optimizer in Pre-LN", contrast
-    )
+        f"effect of the placement on {name} under RAdam without warm-up minus that of the optimizer in Pre-LN",
+        contrast, unit, digits="+.2g",
+    )  # fmt: skip
 
 
 def _ramp_by_rate(*runs: Run) -> float:
@@ -95,32 +134,43 @@ def _ramp_by_rate(*runs: Run) -> float:
     return high - low
 
 
-BLEU = Metric("BLEU of {}", lambda run: run.bleu, PERCENT)
-LOSS = Metric("loss of {}", lambda run: run.loss)
-FINAL_LOSS = Metric("final loss of {}", lambda run: run.final_loss)
-FINAL_NLL = Metric("final NLL of {}", lambda run: run.final_nll)
+BLEU = Metric("BLEU of {}", lambda run: run.bleu, "{} BLEU", PERCENT)
+LOSS = Metric("loss of {}", lambda run: run.loss, "{} bits")
+NLL = Metric("NLL of {}", lambda run: run.nll, "{} bits")
+FINAL_LOSS = Metric("final loss of {}", lambda run: run.final_loss, "{} bits")
+FINAL_NLL = Metric("final NLL of {}", lambda run: run.final_nll, "{} bits")
 EPOCHS_TO_BLEU, EPOCHS_TO_LOSS = (
     Metric(f"epochs of {{}} over those of {{}} to the latter's {name} at epoch {EARLY_EPOCH}",
-           partial(_epochs_to, column, falling), LOG)
+           partial(_epochs_to, column, falling), "x{} in epochs", LOG)
     for name, column, falling in (("BLEU", TOKENISED, False), ("loss", VALID_LOSS, True))
 )  # fmt: skip
 LATE_MINUS_EARLY = Metric(
-    f"BLEU of {{}} at epoch {LAST_EPOCH} minus that of {{}} at epoch {EARLY_EPOCH}", _late_minus_early
-)
-UPDATES_TO_FALL = Metric(
-    "updates of {0} over those of {1} to the training loss at which {0} has completed 90 % of its decrease",
-    _updates_to_fall, LOG,
-    "{0} takes {value} times as many updates as {1} to reach the training loss at which {0} has completed 90 % of its "
-    "decrease",
+    f"BLEU of {{}} at epoch {LAST_EPOCH} minus that of {{}} at epoch {EARLY_EPOCH}", _late_minus_early, "{} BLEU",
+    digits="+.2g",
+)  # fmt: skip
+TIMES_TO_FALL = {
+    level: Metric(
+        "epochs of {0} over those of {1} to the validation NLL (with fewer than "
+        f"{LEAST_VALIDATIONS} epochs: updates, to the training loss) at which {{0}} has made {level:.0%} of its "
+        "decrease",
+        partial(_times_to_fall, level), "x{} in epochs", LOG,
+    )
+    for level in LEVELS
+}  # fmt: skip
+TIMES_TO_FINAL_BLEU = Metric(
+    "epochs of {} over those of {} to the former's BLEU after its last epoch", _times_to_final_bleu, "x{} in epochs",
+    LOG,
 )  # fmt: skip
 UPDATES_TO_PRETRAINING_LOSS = Metric(
     f"updates of {{}} over those of {{}} to the former's validation loss after {PART_OF_RUN:.0%} of its run",
-    _updates_to_pretraining_loss, LOG,
+    _updates_to_pretraining_loss, "x{} in updates", LOG,
 )  # fmt: skip
-LOSS_GAP = Metric("loss of {} minus that of {}, after equally many epochs", _loss_gap)
-ABOVE_THE_BETTER = Metric("loss of {} minus that of the better of {} and {}, after equally many epochs", _loss_gap)
+LOSS_GAP = Metric("loss of {} minus that of {}, after equally many epochs", _loss_gap, "{} bits", digits="+.2g")
+ABOVE_THE_BETTER = Metric(
+    "loss of {} minus that of the better of {} and {}, after equally many epochs", _loss_gap, "{} bits", digits="+.2g"
+)
 RAMP_BY_RATE = Metric(
     "bits of final loss that shortening Post-LN's ramp (to an eighth and to none) costs at the higher rate minus "
-    "what it costs at the lower", _ramp_by_rate,
+    "what it costs at the lower", _ramp_by_rate, "{} bits", digits="+.2g",
 )  # fmt: skip
 DOMINANCE_BLEU, DOMINANCE_LOSS = _dominance("bleu", 1), _dominance("loss", -1)

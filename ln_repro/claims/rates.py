@@ -1,47 +1,37 @@
-"""Criteria that compare two arms over all of their learning rates."""
+"""Criteria that compare two arms over all of their learning rates; they require no run at an arm's own rate."""
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from statistics import fmean
 
-from ln_repro.claims.ceilings import (
-    CURVE_SEEDS,
-    LOSS,
-    NLL,
-    SIGNIFICANT,
-    Ceiling,
-    Difference,
-    Measure,
-    alone,
-    best_rate,
-    better_beyond,
-    ceiling,
-    listed,
-    significant,
-    undecided,
-    usable_curve,
-)
-from ln_repro.claims.criteria import SEEDS, SHARE, Count, Finding, Metric, Within
-from ln_repro.claims.evidence import FAILS, PRETRAINED_TRAINS, TRAINS, Evidence
+from ln_repro.claims.criteria import Finding, Within, saturated
+from ln_repro.claims.effects import SEEDS, Count, Effect
+from ln_repro.claims.evidence import FAILED_BITS, FAILS, TRAINED_BITS, TRAINS, Evidence, Rate
 from ln_repro.claims.intervals import Interval, fisher_exact
+from ln_repro.claims.lr50 import Lr50, lr50
+from ln_repro.claims.metrics import BLEU, NLL
+from ln_repro.claims.ranges import CURVE_SEEDS, at_edge, best_rate, usable_curve
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
-from ln_repro.claims.words import arm_words, contrast_words
+from ln_repro.claims.words import arm_words
+from ln_repro.records.archive import Run
 
-FACTOR = 2.0
-"""Minimum ratio of two ceilings that are said to differ."""
-NEITHER = "neither trains here"
-"""The answer where no rate that was run is enough for either arm (first amendment of the rules)."""
-
-
-def further_rates(evidence: Evidence, arms: Iterable[str], measure: Measure = NLL) -> str | None:
-    """Return the rates that may be better for these arms than those run, by a measure; None if none may."""
-    sides = ((better_beyond(evidence, arm, measure), arm) for arm in arms)
-    return " and ".join(f"{side} rates of {arm_words(arm)}" for side, arm in sides if side) or None
+HIGHER, NO_HIGHER = 1.5, 1.25
+"""An LR50 is higher than another if the interval of the ratio lies above the first, and is not if below the second."""
+SIGNIFICANT = 0.05
+"""Significance level of Fisher's exact test, for all rates together."""
+NOT_WORSE = 1.0
+"""BLEU that an arm may have less than another without counting as worse."""
+NEARLY_NOTHING = 1 / 3
+"""Part of the BLEU with warm-up below which an arm's BLEU is "just above 0"."""
+STARVED = -2.0
+"""BLEU that leaving out the ramp may cost if the effect of "no warm-up" is that of the lower rates."""
+NOTHING_TRAINS = "nothing trains here"
 
 
 @dataclass(frozen=True)
 class OverRates:
-    """A criterion that compares two arms over all of their learning rates; it requires no run at an arm's own rate."""
+    """A comparison of two arms over all of their learning rates."""
 
     first: str
     second: str
@@ -49,216 +39,193 @@ class OverRates:
     arms = ()
 
     @property
-    def compared(self) -> tuple[str, str]:
+    def compared(self) -> tuple[str, ...]:
         return self.first, self.second
+
+    def runs(self, evidence: Evidence) -> list[Run]:
+        """Return the runs of all arms that are compared."""
+        return [run for arm in self.compared for runs in evidence.curve(arm).values() for run in runs]
+
+    def missing(self, evidence: Evidence) -> Finding | None:
+        """Return the result if an arm was not run."""
+        arms = [arm for arm in self.compared if not evidence.curve(arm)]
+        return Finding(INCONCLUSIVE, needs=f"runs of {', '.join(arms)}") if arms else None
+
+    def most_seeds(self, evidence: Evidence) -> int:
+        """Return the largest number of seeds that all arms have at rates of their own."""
+        return min(max(map(len, evidence.curve(arm).values()), default=0) for arm in self.compared)
 
 
 @dataclass(frozen=True)
-class Ceilings(OverRates):
-    """The first arm's ceiling is at least `FACTOR` times the second's, and at some rate more of its seeds train.
+class RateFactor(OverRates):
+    """The first arm's LR50 is higher than the second's, and at some rate more of its seeds train.
 
-    Contradicted if the first ceiling is known and not above the second, as far as the rates between them have been run.
+    Fisher's exact test is made at every rate that enters both LR50s, and its level divided by their number. A second
+    arm that trains nowhere and is best at the highest of its rates may be under-trained, which decides nothing.
     """
 
     masked: bool = False  # whether the task is masked LM, where a run trains according to its loss
 
     def sentence(self) -> str:
-        trains = (f"{PRETRAINED_TRAINS:.0%} of the way from the unigram entropy to the best arm's loss" if self.masked
-                  else f"BLEU at least {TRAINS} of the best arm's")  # fmt: skip
+        trains = (f"NLL {TRAINED_BITS} bits below the unigram entropy, and fails within {FAILED_BITS} bits of it"
+                  if self.masked else f"BLEU at least {TRAINS} of the best arm's, and fails below {FAILS}")  # fmt: skip
         return (
-            f"learning-rate ceiling (the largest rate at which at least {SHARE:.0%} of the seeds train: {trains}) of "
-            f"{arm_words(self.first)} at least {FACTOR:g} times that of {arm_words(self.second)}, and at some rate "
-            f"more of the former's seeds train (Fisher's exact test, p < {SIGNIFICANT}); contradicted if the "
-            "first ceiling is known and not above the second; a ceiling is not known if the arm trains at the highest "
-            "rate, or at none and has its lowest NLL at the highest of several"
+            f"LR50 (the peak rate at which half of the seeds train: {trains}) of {arm_words(self.first)} over that of "
+            f"{arm_words(self.second)}: 95 % interval above {HIGHER:g}, and at some rate the two differ (Fisher's "
+            f"exact test, p < {SIGNIFICANT} over the number of rates that enter both LR50s); contradicted below "
+            f"{NO_HIGHER:g}"
         )
 
     def judge(self, evidence: Evidence) -> Finding:
-        if missing := [arm for arm in self.compared if not evidence.curve(arm)]:
-            return Finding(INCONCLUSIVE, "", f"runs of {', '.join(missing)}")
-        high, low = ceiling(evidence, self.first), ceiling(evidence, self.second)
-        runs = [run for arm in self.compared for of_rate in evidence.curve(arm).values() for run in of_rate]
-        words = f"ceiling {high.words()} for {arm_words(self.first)}, {low.words()} for {arm_words(self.second)}"
-        so_far = self._so_far(evidence)
-        if not high.rates or not low.rates:
-            words = "; ".join(filter(None, (words, so_far)))
-            seeds = f"{CURVE_SEEDS} seeds at every rate, and {SEEDS} at those that decide"
-            return Finding(INCONCLUSIVE, words, seeds, runs, so_far)
-        if high.rate is None and low.rate is None:
-            few = {rate for arm in self.compared for rate, of in evidence.curve(arm).items() if len(of) < CURVE_SEEDS}
-            needs = f"{CURVE_SEEDS} seeds at {listed(few)}" if few else further_rates(evidence, self.compared)
-            if not needs and (close := {rate for arm in self.compared for rate in undecided(evidence, arm)}):
-                needs = f"{SEEDS} seeds at {listed(close)}"
-            answer = "" if needs else NEITHER
-            return Finding(INCONCLUSIVE, f"{words}: {NEITHER}", needs, runs, answer=answer)
-        difference = significant(evidence, *self.compared)
-        if difference:
-            words += (f"; at {difference.rate:g}, {difference.first} and {difference.second} seeds train "
-                      f"(Fisher's p = {difference.p_value:.2g})")  # fmt: skip
+        first, second = lr50(evidence, self.first), lr50(evidence, self.second)
+        if first is None or second is None:
+            return self.missing(evidence) or Finding(INCONCLUSIVE)
+        value, interval = first.over(second)
+        effect = None if math.isnan(value) else Effect(value, interval, "x{} in rate", ".2g")
+        p_value, rate, levels = self.fisher(evidence, first, second)
+        text = f"{effect or 'no rate at which either trains'}"
+        if rate is not None:
+            counts = (Count.of(evidence.trained, evidence.curve(arm)[rate]) for arm in self.compared)
+            text += f"; at {rate:g}, {' against '.join(map(str, counts))} train (p = {p_value:.1g})"
+        seeds, runs = self.most_seeds(evidence), self.runs(evidence)
+        if not second.median and at_edge(evidence, self.second) == "higher":
+            needs = f"higher rates of {arm_words(self.second)}"
+        elif effect and interval[0] > HIGHER and p_value < SIGNIFICANT / levels:
+            return Finding(REPRODUCED, effect, text, runs=runs, seeds=seeds)
+        elif effect and interval[1] < NO_HIGHER:
+            return Finding(CONTRADICTED, effect, text, runs=runs, seeds=seeds)
         else:
-            words += f"; no rate with {SEEDS} seeds of both at which significantly more of the former's seeds train"
-        if few := {*high.open, *low.open}:
-            return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds at {listed(few)}", runs, so_far)
-        apart = (
-            high.rate is not None and low.above is not None
-            and high.rate >= FACTOR * (low.rate or low.above)  # if the second trains at no rate: the lowest one
-        )  # fmt: skip
-        if apart and difference:
-            return Finding(REPRODUCED, words, None, runs, self._plain(high, low, difference))
-        if (low.rate is not None and (high.rate or 0.0) <= low.rate
-                and high.above is not None and high.above <= (low.above or math.inf)):  # fmt: skip
-            if few := {rate for rate in undecided(evidence, self.first) if low.rate < rate < high.above}:
-                return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds at {listed(few)}", runs, so_far)
-            return Finding(CONTRADICTED, words, None, runs, self._plain(high, low, difference))
-        if apart and high.rate is not None:
-            fewest = min(len(evidence.curve(arm).get(high.rate, ())) for arm in self.compared)
-            needs = (f"{SEEDS} seeds of both at {high.rate:g}" if fewest < SEEDS
-                     else f"more seeds at {high.rate:g}: how many train may differ by chance")  # fmt: skip
-            return Finding(INCONCLUSIVE, words, needs, runs, so_far)
-        wanted = self._wanted(high, low)
-        answer = "" if wanted else f"higher, but by less than {FACTOR:g} times"
-        return Finding(INCONCLUSIVE, words, wanted, runs, so_far, answer)
+            needs = self.needed(evidence, first)
+        note = NOTHING_TRAINS if not first.median and not second.median else ""
+        return Finding(INCONCLUSIVE, effect, text, needs, runs, seeds, note)
 
-    def _wanted(self, high: Ceiling, low: Ceiling) -> str | None:
-        """Return the rates that could decide between two ceilings that are not far enough apart; None if none could."""
-        if low.rate is None and low.above is None:
-            return f"higher rates of {arm_words(self.second)}"
-        if high.above is None or low.above is None:
-            return "higher rates"
-        if low.rate is None or high.rate is None:
-            return "lower rates"
-        if high.above > FACTOR * low.rate:
-            return f"rates of {arm_words(self.first)} from {FACTOR * low.rate:g} to below {high.above:g}"
-        if low.above > high.rate:
-            return f"rates of {arm_words(self.second)} from {high.rate:g} to below {low.above:g}"
-        return None
-
-    def _so_far(self, evidence: Evidence) -> str:
-        """Return how many seeds of each arm train at the rate with the most seeds of both; empty if there is none."""
-        curves = [evidence.curve(arm) for arm in self.compared]
-        shared = [rate for rate in curves[0] if rate in curves[1]]
-        if not shared:
-            return ""
-        rate = max(shared, key=lambda rate: min(len(curve[rate]) for curve in curves))
-        first, second = (Count.of(evidence.trained, curve[rate]) for curve in curves)
-        one, other = contrast_words(*self.compared)
-        p_value = fisher_exact(*first, *second)
-        known = f" (p = {p_value:.1g})" if p_value < SIGNIFICANT else ""
-        return f"at {rate:g}, {first} seeds train {one} and {second} {other}{known}"
-
-    def _plain(self, high: Ceiling, low: Ceiling, difference: Difference | None) -> str:
-        one, other = contrast_words(*self.compared)
-        plain = f"{arm_words(self.first)} trains {high.plain('learning rate')}, {other} {low.plain('rate')}"
-        if not difference:
-            return plain
-        seeds = f"{difference.first} seeds train {one}, {difference.second} {other}"
-        return f"{plain}; at {difference.rate:g}, {seeds} (p = {difference.p_value:.1g})"
-
-
-@dataclass(frozen=True)
-class ReportCeiling:
-    """An arm's ceiling is reported but does not affect the verdict; it is left out if no rate has enough runs."""
-
-    arm: str
-
-    arms = ()
-
-    @property
-    def compared(self) -> tuple[str]:
-        return (self.arm,)
-
-    def sentence(self) -> str:
-        return ""
-
-    def judge(self, evidence: Evidence) -> Finding:
-        curve = usable_curve(evidence, self.arm)
-        words = (
-            f"for comparison, ceiling {ceiling(evidence, self.arm).words()} for {arm_words(self.arm)}" if curve else ""
-        )
-        return Finding(REPRODUCED, words, None, [run for runs in curve.values() for run in runs])
-
-
-@dataclass(frozen=True)
-class TrainsWhereFails(OverRates):
-    """At some rate the first arm trains and the second fails, and they differ significantly by Fisher's exact test."""
-
-    def sentence(self) -> str:
-        return (
-            f"at some rate {arm_words(self.first)} trains (BLEU at least {TRAINS} of the best arm's) and "
-            f"{arm_words(self.second)} fails (below {FAILS} of it), each in at least {SHARE:.0%} of the seeds, and "
-            f"they differ (Fisher's exact test, p < {SIGNIFICANT})"
-        )
-
-    def judge(self, evidence: Evidence) -> Finding:
-        one, other = usable_curve(evidence, self.first), usable_curve(evidence, self.second)
-        shared = [rate for rate in one if rate in other]
-        runs = [run for rate in shared for run in (*one[rate], *other[rate])]
-        if not shared:
-            runs = [run for arm in self.compared for of_rate in evidence.curve(arm).values() for run in of_rate]
-            return Finding(INCONCLUSIVE, "", f"{SEEDS} seeds at a rate that both were run at", runs)
-        first, second = map(arm_words, self.compared)
-        for rate in shared:
-            trained, others_trained = (Count.of(evidence.trained, curve[rate]) for curve in (one, other))
-            failed = Count.of(evidence.failed, other[rate])
-            if trained.most and failed.most and fisher_exact(*trained, *others_trained) < SIGNIFICANT:
-                words = f"at {rate:g}, {first} trains in {trained}, {second} fails in {failed}"
-                plain = f"at {rate:g}, {first} trains on {trained} seeds and {second} fails on {failed}"
-                return Finding(REPRODUCED, words, None, runs, plain)
-        words = f"{first} trains and {second} fails at none of {len(shared)} rates"
-        if any(len(curve[rate]) < SEEDS for curve in (one, other) for rate in shared):
-            return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds at every rate", runs)
-        limit = ceiling(evidence, self.first)
-        if limit.above is None:
-            return Finding(INCONCLUSIVE, words, "higher rates", runs)
-        if limit.rate is None and (side := better_beyond(evidence, self.first)):
-            return Finding(INCONCLUSIVE, words, f"{side} rates", runs)
-        curves = [evidence.curve(arm) for arm in self.compared]
-        few = {rate for rate in {*curves[0], *curves[1]}
-               if rate <= limit.above and min(len(curve.get(rate, ())) for curve in curves) < SEEDS}  # fmt: skip
+    def needed(self, evidence: Evidence, first: Lr50) -> str:
+        """Return what would make the interval narrower, or the p-value smaller."""
+        few = {rate for arm in self.compared for rate, runs in evidence.curve(arm).items() if len(runs) < SEEDS}
         if few:
-            return Finding(INCONCLUSIVE, words, f"{SEEDS} seeds of both at {listed(few)}", runs)
-        return Finding(CONTRADICTED, words, None, runs)
+            return f"{SEEDS} seeds at {', '.join(f'{rate:g}' for rate in sorted(few))}"
+        if math.isinf(first.median):
+            return f"rates of {arm_words(self.first)} above {first.highest:g}"
+        return f"{2 * self.most_seeds(evidence)} seeds"
+
+    def fisher(self, evidence: Evidence, first: Lr50, second: Lr50) -> tuple[float, Rate | None, int]:
+        """Return the least p-value, its rate, and the number of rates that enter both LR50s."""
+        shared = sorted(first.counts.keys() & second.counts.keys())
+        p_values = {rate: fisher_exact(*first.counts[rate], *second.counts[rate]) for rate in shared
+                    if first.counts[rate].share > second.counts[rate].share}  # fmt: skip
+        rate = min(p_values, key=lambda rate: p_values[rate], default=None)
+        return (1.0 if rate is None else p_values[rate]), rate, max(1, len(shared))
 
 
 @dataclass(frozen=True)
-class BestRates(OverRates):
-    """`Within` for the difference of a metric between two arms, each at its best rate.
+class AtBestRates(OverRates):
+    """The first arm's BLEU is not worse than the second's by `NOT_WORSE`, each at its rate of lowest validation loss.
 
-    The best rate is the one with the lowest mean validation loss among those with at least `CURVE_SEEDS` runs. At the
-    edge of the rates run, it may not be the best: then no difference reproduces the claim, nor, if it is the first
-    arm's, contradicts it.
+    Whether it is not better either is reported. No verdict where BLEU is saturated; the NLL is shown there.
     """
 
-    metric: Metric
-    low: float = -math.inf
-    high: float = math.inf
-    contradicted: Interval | None = None
-    neither: str = ""
-
-    def _difference(self, place: str = "") -> Within:
-        metric = self.metric.minus()
-        metric = replace(metric, plain=f"{place}, {metric.words} is {{value}}")
-        return Within(metric, self.compared, self.low, self.high, self.contradicted, self.neither)
-
     def sentence(self) -> str:
-        place = ", each at its rate of lowest validation loss, inside the range of those run:"
-        return self._difference().sentence().replace(":", place, 1)
+        return (
+            f"BLEU of {arm_words(self.first)} minus that of {arm_words(self.second)}, each at its rate of lowest "
+            f"validation loss: not worse by {NOT_WORSE:g} (95 % interval above {-NOT_WORSE:g}; contradicted below it), "
+            "the second's best rate inside those run; whether it is not better by as much is reported; no verdict if "
+            "the best arm's BLEU is above 95 (saturated)"
+        )
 
     def judge(self, evidence: Evidence) -> Finding:
-        best, other_best = (best_rate(evidence, arm) for arm in self.compared)
-        if best is None or other_best is None:
-            return Finding(INCONCLUSIVE, "", f"{SEEDS} seeds at the best rate of both arms")
-        (rate, one), (other_rate, other) = best, other_best
-        rates = " and ".join(f"{rate:g}" for rate in dict.fromkeys((rate, other_rate)))
-        few = Finding(INCONCLUSIVE, "", f"{SEEDS} seeds at {rates}")
-        if not {*one} & {*other}:
-            return few
-        only = rate == other_rate and all(len(usable_curve(evidence, arm)) == 1 for arm in self.compared)
-        place = f"at {rates}, {alone('rate')}" if only else "at the best rate of each"
-        found = self._difference(place).judge(Evidence({self.first: one, self.second: other}))
-        decided = found if len({*one} & {*other}) >= SEEDS else few
-        deciding = {REPRODUCED: self.compared, CONTRADICTED: self.compared[:1]}.get(decided.verdict, ())
-        if needs := further_rates(evidence, deciding, LOSS):
-            decided = replace(decided, verdict=INCONCLUSIVE, needs=needs)
-        return replace(decided, words=f"{found.words} (at {rates})", runs=[*one.values(), *other.values()],
-                       plain=found.plain)  # fmt: skip
+        bests = [best_rate(evidence, arm) for arm in self.compared]
+        if bests[0] is None or bests[1] is None:
+            return self.missing(evidence) or Finding(INCONCLUSIVE, needs=f"{SEEDS} seeds at the best rate")
+        (rate, runs), (other_rate, others) = bests[0], bests[1]
+        pairs = Evidence({self.first: runs, self.second: others})
+        measure = NLL if saturated(evidence, self.compared) else BLEU
+        found = Within(measure.minus(), self.compared, -NOT_WORSE, math.inf).judge(pairs)
+        used, seeds = [*runs.values(), *others.values()], len({*runs} & {*others})
+        if not found.effect or measure is NLL:
+            needs = None if measure is NLL else f"{SEEDS} seeds"
+            return Finding(INCONCLUSIVE, found.effect, "", needs, used, seeds, "saturated" if measure is NLL else "")
+        better = self.no_better(found.effect.interval)
+        text = f"{found.effect} (at {rate:g} and {other_rate:g}); {better}"
+        result, needs = found.verdict, found.needs
+        if seeds < SEEDS:
+            result, needs = INCONCLUSIVE, f"{SEEDS} seeds at {rate:g} and {other_rate:g}"
+        elif result == REPRODUCED and (side := at_edge(evidence, self.second)):
+            result, needs = INCONCLUSIVE, f"{side} rates of {arm_words(self.second)}"
+        return Finding(result, found.effect, text, needs, used, seeds)
+
+    def no_better(self, interval: Interval) -> str:
+        """Return whether the first arm is not better by `NOT_WORSE`."""
+        if interval[1] < NOT_WORSE:
+            return f"not better by {NOT_WORSE:g}"
+        return f"better by {NOT_WORSE:g}" if interval[0] > NOT_WORSE else f"may be better by {NOT_WORSE:g}"
+
+
+def _means(evidence: Evidence, arm: str) -> dict[Rate, float]:
+    return {rate: fmean(run.bleu for run in runs) for rate, runs in usable_curve(evidence, arm).items()}
+
+
+@dataclass(frozen=True)
+class JustAboveNothing(OverRates):
+    """Without warm-up (the first arm) BLEU stays just above 0 at every rate, with it (the second) Adam is better."""
+
+    adam: str
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        return self.first, self.second, self.adam
+
+    def sentence(self) -> str:
+        return (
+            f"at every rate, the mean BLEU of {arm_words(self.first)} is below a third of the best of "
+            f"{arm_words(self.second)}, and that is below the best of {arm_words(self.adam)}"
+        )
+
+    def judge(self, evidence: Evidence) -> Finding:
+        without, warm, adam = (_means(evidence, arm) for arm in self.compared)
+        runs, seeds = self.runs(evidence), self.most_seeds(evidence)
+        if not (without and warm and adam):
+            few = Finding(INCONCLUSIVE, needs=f"{CURVE_SEEDS} seeds of {', '.join(self.compared)}", runs=runs)
+            return self.missing(evidence) or few
+        worst, best = max(without.values()), max(warm.values())
+        holds = worst < NEARLY_NOTHING * best and best < max(adam.values())
+        effect = Effect(worst - best, unit="{} BLEU", digits="+.1f")
+        text = f"{worst:.1f} against {best:.1f} BLEU with warm-up, Adam {max(adam.values()):.1f}"
+        return Finding(REPRODUCED if holds else CONTRADICTED, effect, text, runs=runs, seeds=seeds,
+                       note=_trains_nowhere(evidence, self.compared[:2]))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class NotStarved(OverRates):
+    """Without the ramp alone (the first arm), the best BLEU is lower than with it; otherwise the effect is starvation.
+
+    The paper's reading of "no warm-up" also lowers all later rates, which starves an arm of learning rate.
+    """
+
+    def sentence(self) -> str:
+        return (
+            f"BLEU of {arm_words(self.first)} minus that of {arm_words(self.second)}, each at its best rate: 95 % "
+            f"interval below {STARVED:g}; contradicted above it: the effect is starvation"
+        )
+
+    def judge(self, evidence: Evidence) -> Finding:
+        first, second = (best_by_bleu(evidence, arm) for arm in self.compared)
+        runs = self.runs(evidence)
+        if not first or not second:
+            few = Finding(INCONCLUSIVE, needs=f"{CURVE_SEEDS} seeds of {', '.join(self.compared)}", runs=runs)
+            return self.missing(evidence) or few
+        pairs = Evidence({self.first: first, self.second: second})
+        found = Within(BLEU.minus(), self.compared, -math.inf, STARVED).judge(pairs)
+        words = ["starvation"] * (found.verdict == CONTRADICTED) + [_trains_nowhere(evidence, self.compared)]
+        return Finding(found.verdict, found.effect, "", found.needs, runs, found.seeds,
+                       ", ".join(filter(None, words)))  # fmt: skip
+
+
+def best_by_bleu(evidence: Evidence, arm: str) -> dict[int, Run]:
+    """Return the runs by seed at the rate with the highest mean BLEU; none if no rate has enough runs."""
+    means = _means(evidence, arm)
+    return {run.seed: run for run in evidence.curve(arm)[max(means, key=lambda rate: means[rate])]} if means else {}
+
+
+def _trains_nowhere(evidence: Evidence, arms: Iterable[str]) -> str:
+    counts = [Count.of(evidence.trained, runs) for arm in arms for runs in usable_curve(evidence, arm).values()]
+    return "" if any(count.share >= 0.8 for count in counts) else NOTHING_TRAINS

@@ -7,9 +7,9 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from ln_repro.claims.ceilings import usable_curve
 from ln_repro.claims.evidence import Evidence, Rate
 from ln_repro.claims.intervals import SAMPLES, Interval
+from ln_repro.claims.ranges import usable_curve
 
 Means = NDArray[np.float64]
 LEAST_RATES = 3

@@ -63,12 +63,6 @@ def arm_words(arm: str) -> str:
     return " ".join([SCHEMES.get(scheme, scheme), *(PARTS.get(part, part) for part in parts)])
 
 
-def contrast_words(one: str, other: str) -> tuple[str, str]:
-    """Return the names of two arms in words, without the scheme if both have the same: "with warm-up"."""
-    words, same = (arm_words(one), arm_words(other)), ArmName.of(one).scheme == ArmName.of(other).scheme
-    return (words[0].partition(" ")[2], words[1].partition(" ")[2]) if same else words
-
-
 def region_words(low: float, high: float) -> str:
     """Return a region as text."""
     if low == 0 and math.isinf(high):
@@ -96,13 +90,3 @@ def spoken(values: Sequence[float], scale: Scale = LINEAR, mixed: bool = False, 
     if len(values) == 2 or mixed or not scale.has(values) or low < scale.possible[0] or high > scale.possible[1]:
         return f"{mean:.3g} ({min(values):.3g} to {max(values):.3g})"
     return f"{mean:.3g} [{low:.3g}, {high:.3g}]"
-
-
-def rounded_mean(values: Sequence[float], scale: Scale = LINEAR) -> tuple[str, str]:
-    """Return a mean and its 95 % interval in brackets, as text, rounded to the precision that the interval allows."""
-    low, high = interval(values, scale)
-    if not scale.has(values) or not 0 < high - low < math.inf:
-        return f"{fmean(values):.3g}", ""
-    digits = max(0, -math.floor(math.log10((high - low) / 4)))
-    mean, least, most = (f"{number:.{digits}f}" for number in (scale.mean(values), low, high))
-    return mean, f" (95 % interval {least} to {most})"

@@ -14,12 +14,12 @@ from ln_repro.commands.messages import complaints, say
 from ln_repro.errors import UserError
 from ln_repro.experiment.name import ArmName
 from ln_repro.records.archive import read_theory, records_folder
-from ln_repro.report.arena import arena_data, arena_tables
+from ln_repro.report.arena import arena_data, arena_table
+from ln_repro.report.claims_table import with_claims
 from ln_repro.report.claims_text import details, overview
 from ln_repro.report.export import all_tables, export
 from ln_repro.report.figures import draw_all
 from ln_repro.report.page import page, page_tables
-from ln_repro.report.readme_table import with_verdicts
 from ln_repro.report.tables import render
 from ln_repro.system.files import explained, read_json
 from ln_repro.system.paths import CHECKOUT
@@ -28,7 +28,7 @@ from ln_repro.system.paths import CHECKOUT
 def tables_command(options: argparse.Namespace) -> int:
     folder = options.records or records_folder()
     archive, findings = read_archive(folder), read_theory(folder)
-    files = all_tables(archive, claim_rows(archive.evidence, findings), findings)
+    files = all_tables(archive, claim_rows(archive.evidence, archive.replication, findings), findings)
     print(render({name: table for tables in files.values() for name, table in tables.items()}, options.format))
     return complaints(archive.kept.problems)
 
@@ -45,20 +45,20 @@ def figures_command(options: argparse.Namespace) -> int:
 
 def claims_command(options: argparse.Namespace) -> int:
     folder = options.records or records_folder()
-    kept, _, evidence, _ = read_archive(folder)
-    rows = claim_rows(evidence, read_theory(folder))
-    known, wanted = {row["id"].lower(): row["id"] for row in rows}, {name.lower() for name in options.ids}
+    kept, _, evidence, replication = read_archive(folder)
+    rows = claim_rows(evidence, replication, read_theory(folder))
+    known, wanted = {row.id.lower(): row.id for row in rows}, {name.lower() for name in options.ids}
     if unknown := [name for name in options.ids if name.lower() not in known]:
         raise UserError(f"claims: there is no {', '.join(unknown)}; known: {', '.join(known.values())}")
-    rows = [row for row in rows if not wanted or row["id"].lower() in wanted]
+    rows = [row for row in rows if not wanted or row.id.lower() in wanted]
     console = Console()
     if options.json:
-        print(json.dumps(rows, indent=1))
+        print(json.dumps([row.json() for row in rows], indent=1))
     elif options.ids:
         for row in rows:
             console.print(*details(row, console.width), sep="\n", end="\n\n", soft_wrap=True)
     else:
-        console.print(overview(rows))
+        console.print(*overview(rows), sep="\n")
         say("`ln-repro claims ID` prints a claim's rule, its records and what would resolve it")
     return complaints(kept.problems)
 
@@ -75,12 +75,11 @@ def arena_command(options: argparse.Namespace) -> int:
         print(json.dumps(arena_data(ranked, kept.costs), indent=1, allow_nan=False))
         return complaints(kept.problems)
     console = Console()
-    for number, content in enumerate(arena_tables(ranked, kept.costs)):
-        table = Table(*content["columns"], box=None, padding=(0, 2, 0, 0), pad_edge=False)
-        for row in content["rows"]:
-            table.add_row(*row)
-        console.print(*[""] * number, table, sep="\n", soft_wrap=True)
-        console.print(*content["notes"], sep="\n", highlight=False)
+    content = arena_table(ranked, kept.costs)
+    table = Table(*content["columns"], box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    for row in content["rows"]:
+        table.add_row(*row)
+    console.print(table, *content["notes"], sep="\n", highlight=False)
     if few := sorted({ArmName.of(arm).scheme for arm in evidence[setting].rates} - {entry.scheme for entry in ranked}):
         say(f"left out, with fewer than three seeds at any rate: {', '.join(map(named, few))}")
     return complaints(kept.problems)
@@ -92,15 +91,15 @@ def report_command(options: argparse.Namespace) -> int:
     theory = json.loads((results / "theory.json").read_text(encoding="utf-8"))
     archive = read_archive(records_folder())
     archive.arms.save()
-    rows = claim_rows(archive.evidence, theory["findings"])
+    rows = claim_rows(archive.evidence, archive.replication, theory["findings"])
     (results / "tables").mkdir(exist_ok=True)
     files = export(all_tables(archive, rows, theory["findings"]))
     for name, text in files.items():
         (results / "tables" / name).write_text(text, encoding="utf-8")
-    readme.write_text(with_verdicts(readme.read_text(encoding="utf-8"), rows), encoding="utf-8")
+    readme.write_text(with_claims(readme.read_text(encoding="utf-8"), rows), encoding="utf-8")
     paths = draw_all(archive, theory, results / "figures")
     figures = {path.stem: path.read_bytes() for path in paths}
-    written = page(archive.kept.runs, page_tables(rows, theory["findings"]), figures)
+    written = page(archive.kept.runs, page_tables(rows), figures)
     (results / "report.html").write_text(written, encoding="utf-8")
     print(f"{len(files)} files of tables, {len(paths)} figures and report.html written to {results}")
     return complaints(archive.kept.problems)

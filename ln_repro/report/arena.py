@@ -1,89 +1,64 @@
-"""All schemes under one protocol, as tables and as data: their ranking, and what they cost."""
+"""All schemes under one protocol, as a table and as data."""
 
-import math
 from collections.abc import Sequence
-from statistics import fmean
 from typing import Any
 
 from ln_repro.claims.arena import REFERENCE, Entry, arms_of
-from ln_repro.claims.ceilings import Ceiling
-from ln_repro.claims.criteria import Count
+from ln_repro.claims.effects import Count
 from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.ranges import Range
 from ln_repro.claims.words import named
-from ln_repro.records.archive import Costs, Run
+from ln_repro.records.archive import Costs
 from ln_repro.records.events import json_ready
+from ln_repro.report.lr50_table import cell
 from ln_repro.report.tables import Table
 
-COLUMNS = ("scheme", "BLEU", "seeds", "rate", "ramp", "rank", "P", "epochs", "w/o", "w/")
+COLUMNS = ("scheme", "range w/o", "oct.", "range w/", "oct.", "LR50 w/o", "NLL", "rate", "sens.", "time", "mem.")
 NOTES = (
-    "BLEU: mean at the rate of lowest validation loss, with or without a ramp (warm-up)",
-    "rank: 95 % bootstrap interval over seeds at the chosen rate (too narrow with only three)",
-    "P: probability that a run has a higher BLEU than one of Pre-LN (ties count half), likewise",
-    "epochs: number needed to reach Pre-LN's loss halfway through training, relative to Pre-LN; it also depends on the "
-    "rate and the ramp",
-    "w/o, w/: largest rate at which four fifths of at least three seeds train, without and with a ramp; +: or larger",
-)
-COST_COLUMNS = ("scheme", "sensitivity", "uneven at start", "later", "seeds", "batches", "time", "memory")
-COST_NOTES = (
-    "sensitivity to the rate, without a ramp: mean NLL over the rates that all schemes with three or more rates share, "
-    "minus that at the scheme's best rate, in bits; NLLs are capped at that of a model that ignores the source",
-    "uneven: largest over smallest gradient of W2 in a decoder layer, before training and the largest at six points "
-    "during it; geometric mean over the seeds that were probed, by the mean gradient of so many mini-batches (the "
-    "fewer, the more noise)",
-    "time, memory: of an update, relative to Pre-LN's, on Multi30k (results/bench/schemes.json); memory is what the "
+    "range: lowest and highest peak rate at which four fifths of at least three seeds train, without and with warm-up; "
+    "<, +: the lowest or highest rate that was run, so that it may go on; oct.: its width in octaves",
+    "LR50: the rate at which half of the seeds train (see the table of it)",
+    "NLL: bits at the rate of lowest validation loss, with or without warm-up, and that rate",
+    "sens.: sensitivity to the rate without warm-up: mean NLL over the rates that all schemes with three or more rates "
+    "share, minus that at the scheme's best rate, in bits; NLLs are capped at that of a model that ignores the source",
+    "time, mem.: of an update, relative to Pre-LN's, on Multi30k (results/bench/schemes.json); memory is what the "
     "forward pass keeps for the backward pass",
 )
+RATE_NOTE = "seeds that train, by peak learning rate"
 
 
-RATE_NOTE = "seeds that train, by peak learning rate (lowest and highest BLEU; 0 if numbers became infinite or NaN)"
-
-
-def arena_tables(entries: Sequence[Entry], costs: Costs) -> list[Table]:
-    """Return the table of the ranking and that of the costs, with one row per scheme, the best first."""
-    return [
-        {"columns": [*COLUMNS], "rows": [_row(entry) for entry in entries], "notes": [*NOTES]},
-        {"columns": [*COST_COLUMNS], "rows": [_cost(entry, costs) for entry in entries], "notes": [*COST_NOTES]},
-    ]
+def arena_table(entries: Sequence[Entry], costs: Costs) -> Table:
+    """Return one row per scheme, the one with the widest range without warm-up first."""
+    return {"columns": [*COLUMNS], "rows": [_row(entry, costs) for entry in entries], "notes": [*NOTES]}
 
 
 def by_rate(evidence: Evidence, entries: Sequence[Entry]) -> list[Table]:
-    """Return two tables, without and with warm-up: each scheme's seeds that train and their BLEU, by learning rate."""
-    tables = []
+    """Return two tables, without and with warm-up: how many of each scheme's seeds train, by learning rate."""
+    tables: list[Table] = []
     for arms in zip(*(arms_of(entry.scheme) for entry in entries), strict=True):
         curves = [evidence.curve(arm) for arm in arms]
         rates = sorted({rate for curve in curves for rate in curve})
         rows = [
-            [named(entry.scheme), *(_cell(evidence, curve[rate]) if rate in curve else "-" for rate in rates)]
+            [named(entry.scheme), *(str(Count.of(evidence.trained, curve[rate])) if rate in curve else None
+                                    for rate in rates)]
             for entry, curve in zip(entries, curves, strict=True)
-        ]
+        ]  # fmt: skip
         tables.append({"columns": ["scheme", *(f"{rate:g}" for rate in rates)], "rows": rows, "notes": [RATE_NOTE]})
     return tables
 
 
-def _cell(evidence: Evidence, runs: Sequence[Run]) -> str:
-    trained, bleus = Count.of(evidence.trained, runs), [run.bleu for run in runs]
-    return f"{trained.hits}/{trained.runs} ({min(bleus):.1f}-{max(bleus):.1f})"
-
-
-def _row(entry: Entry) -> list[str]:
-    low, high = f"{math.floor(entry.rank[0])}", f"{math.ceil(entry.rank[1])}"
+def _row(entry: Entry, costs: Costs) -> list[str | None]:
+    cost = _time_and_memory(entry, costs)
     return [
-        named(entry.scheme), f"{fmean(entry.bleus):.1f}", f"{len(entry.bleus)}", f"{entry.rate:g}",
-        "yes" if "_warm" in entry.arm else "no", low if low == high else f"{low}-{high}",
-        "{:.2f}-{:.2f}".format(*entry.improvement.interval) if entry.improvement else "-",
-        f"{entry.epochs:.2f}" if math.isfinite(entry.epochs) else "-",
-        _limit(entry.without), _limit(entry.with_ramp),
+        named(entry.scheme), *_range(entry.without), *_range(entry.with_ramp),
+        cell(entry.limit, brief=True), f"{entry.nll.value:.3f}", f"{entry.rate:g}",
+        None if entry.sensitivity is None else f"{entry.sensitivity:.2f}",
+        *([f"{number:.2f}" for number in cost] if cost else (None, None)),
     ]  # fmt: skip
 
 
-def _cost(entry: Entry, costs: Costs) -> list[str]:
-    cost = _time_and_memory(entry, costs)
-    return [
-        named(entry.scheme),
-        "-" if entry.sensitivity is None else f"{entry.sensitivity:.2f}",
-        *([f"{number:.3g}" for number in entry.unevenness] if entry.unevenness else ["-"] * 4),
-        *([f"{number:.2f}" for number in cost] if cost else ["-", "-"]),
-    ]
+def _range(found: Range | None) -> tuple[str, str]:
+    return (str(found), f"{found.octaves:.0f}") if found else ("none", "-")
 
 
 def _time_and_memory(entry: Entry, costs: Costs) -> tuple[float, float] | None:
@@ -94,30 +69,23 @@ def _time_and_memory(entry: Entry, costs: Costs) -> tuple[float, float] | None:
     return (1 / cost["ratio"], cost["saved"]) if cost else None
 
 
-def _limit(ceiling: Ceiling) -> str:
-    if ceiling.rate is None:
-        return "-" if ceiling.above is None else f"<{ceiling.above:g}"
-    return f"{ceiling.rate:g}{'+' if ceiling.above is None else ''}"
-
-
 def arena_data(entries: Sequence[Entry], costs: Costs) -> list[dict[str, Any]]:
-    """Return the numbers of both tables for JSON, one object per scheme; those that are unknown or infinite are None.
+    """Return the numbers of the table for JSON, one object per scheme; those that are unknown or infinite are None."""
 
-    A ceiling has the largest ``rate`` at which the scheme trains and the next one ``above`` it, at which it does not;
-    both are None if it may be under-trained at all of them; it is None if no rate has enough seeds.
-    """
-    found: list[dict[str, Any]] = []
+    def limits(found: Range | None) -> dict[str, Any] | None:
+        if found is None:
+            return None
+        return {"low": found.low, "high": found.high, "octaves": found.octaves, "open": [*found.open]}
+
+    data = []
     for entry in entries:
-        without, with_ramp = ({"rate": limit.rate, "above": limit.above} if limit.rates else None
-                              for limit in (entry.without, entry.with_ramp))  # fmt: skip
         time, memory = _time_and_memory(entry, costs) or (None, None)
-        improvement, interval = entry.improvement or (None, None)
-        start, later, probed, batches = entry.unevenness or [None] * 4
-        found.append(json_ready({
-            "scheme": entry.scheme, "arm": entry.arm, "rate": entry.rate, "bleu": entry.bleus, "rank": entry.rank,
-            "improvement": improvement, "improvement_interval": interval, "epochs": entry.epochs,
-            "ceiling_without_warmup": without, "ceiling_with_warmup": with_ramp, "sensitivity": entry.sensitivity,
-            "unevenness": entry.unevenness and [start, later], "probed_seeds": probed, "probe_batches": batches,
-            "time": time, "memory": memory,
+        limit = entry.limit
+        data.append(json_ready({
+            "scheme": entry.scheme, "range_without_warmup": limits(entry.without),
+            "range_with_warmup": limits(entry.with_ramp), "lr50": limit and limit.median,
+            "lr50_interval": limit and limit.interval, "arm": entry.arm, "rate": entry.rate, "nll": entry.nll.value,
+            "nll_interval": entry.nll.interval, "seeds": entry.seeds, "sensitivity": entry.sensitivity, "time": time,
+            "memory": memory,
         }))  # fmt: skip
-    return found
+    return data

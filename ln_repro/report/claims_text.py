@@ -1,4 +1,4 @@
-"""Text for a terminal: an overview of the verdicts, one claim with its rule and records, findings of the theory."""
+"""Text for a terminal: the table of claims, one claim with its rule and records, findings of the theory."""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,21 +7,26 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from ln_repro.claims.judge import Row
-from ln_repro.claims.words import ends_words
+from ln_repro.claims.judge import Judged, Row
+from ln_repro.claims.words import ends_words, named
+from ln_repro.report.claims_table import SYMBOLS, claims_table, theory_table
 
 COLOURS = {"reproduced": "green", "contradicted": "red", "inconclusive": "yellow"}
+BY_SYMBOL = {SYMBOLS[verdict]: colour for verdict, colour in COLOURS.items()}
 INDENT = 11
 
 
-def overview(rows: Sequence[Row]) -> Table:
-    """Return each claim with its verdicts on all kinds of data."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
-    for row in rows:
-        verdicts = {other["data"]: other["verdict"] for other in row["other_corpora"]} | {_own(row): row["verdict"]}
-        words = [Text(f"{data}: ").append(verdict, COLOURS.get(verdict, "dim")) for data, verdict in verdicts.items()]
-        table.add_row(row["id"], Text(f"{row['claim']}\n") + Text(", ").join(words))
-    return table
+def overview(rows: Sequence[Row]) -> Iterator[Table]:
+    """Yield the claims about training with their effects, then those about initialisation; empty ones are left out."""
+    for content in (claims_table(rows), theory_table(rows)):
+        if content["rows"]:
+            table = Table(box=None, padding=(0, 1, 1, 0), pad_edge=False)
+            for column in content["columns"]:
+                last = column == content["columns"][-1]
+                table.add_column(column, style="dim" if last else "", no_wrap=last)
+            for cells in content["rows"]:
+                table.add_row(*(Text(cell or "", style=BY_SYMBOL.get((cell or " ")[0], "")) for cell in cells))
+            yield table
 
 
 def terminal_table(findings: Sequence[Mapping[str, Any]]) -> Table:
@@ -40,35 +45,34 @@ def terminal_table(findings: Sequence[Mapping[str, Any]]) -> Table:
 
 def details(row: Row, width: int) -> Iterator[Text]:
     """Yield a claim line by line: what the paper says, then verdict, rule, records and needs on each kind of data."""
-    yield Text(f"{row['id']}: {row['claim']}", "bold")
-    yield _field("paper", f"{row['paper']} ({row['place']})", width)
-    for other in row["other_corpora"]:
-        yield from _judged(other["data"], other, width)
-    hours = row["cost_gpu_hours"]
-    yield from _judged(_own(row), row, width, f"   # about {hours:g} GPU hours" * bool(hours))
+    yield Text(f"{row.id}: {row.claim}", "bold")
+    yield _field("paper", f"{row.paper} ({row.place})", width)
+    for judged in row.others:
+        yield from _judged(named(judged.data), judged, width)
+    if row.own.rule or row.theory:
+        hours = f"   # about {row.cost_gpu_hours:g} GPU hours" if row.cost_gpu_hours else ""
+        yield from _judged("theory" if row.theory else "paper's data", row.own, width, hours)
 
 
-def _own(row: Row) -> str:
-    """Return what a claim's own verdict is about."""
-    return "paper's data" if row["written"] else "theory"
-
-
-def _judged(data: str, part: Mapping[str, Any], width: int, cost: str = "") -> Iterator[Text]:
-    """Yield the verdict on one kind of data, what it rests on, and the command that would resolve it."""
-    seeds = f" ({part['seeds']} seed{'s' * (part['seeds'] != 1)})" if part["seeds"] else ""
-    yield Text(f"\n{data}: ").append(part["verdict"], COLOURS.get(part["verdict"], "dim")).append(seeds)
-    if part["ours"]:
-        yield _field("found", part["ours"], width)
-    dated = f" (written {part['written']}: {part['source']})" if part["written"] else ""
-    if part["rule"]:
-        yield _field("rule", part["rule"] + dated, width)
-    if part["evidence"]:
-        older = f", {part['older']} of them made before the rule" if part["older"] else ""
-        code = f", by version{'s' * (len(part['code']) > 1)} {', '.join(part['code'])} of the code"
-        yield _field("records", f"{len(part['evidence'])}{older}{code}: {', '.join(part['evidence'])}", width)
-    if part["needs"]:
-        yield _field("needs", part["needs"], width)
-        yield Text(f"{'  run':{INDENT}}{part['command']}{cost}")  # on one line so that it can be copied
+def _judged(place: str, judged: Judged, width: int, cost: str = "") -> Iterator[Text]:
+    """Yield the verdict on one kind of data, what it rests on, and the command that runs it."""
+    heading = Text(f"\n{place}: ").append(judged.verdict, COLOURS.get(judged.verdict, "dim"))
+    notes = [judged.note] if judged.note else []
+    notes += [f"{judged.seeds} seed{'' if judged.seeds == 1 else 's'}"] if judged.seeds else []
+    notes += [f"new seeds: {judged.replicated}"] if judged.replicated else []
+    notes += [f"exploratory: {judged.explored}"] if judged.replicated and judged.explored else []
+    yield heading.append(f" ({', '.join(notes)})" if notes else "")
+    if judged.ours:
+        yield _field("found", judged.ours, width)
+    if judged.rule:
+        yield _field("rule", judged.rule + (f" ({judged.written}: {judged.source})" if judged.written else ""), width)
+    if judged.evidence:
+        older = f", {judged.older} of them made before the rule" if judged.older else ""
+        code = f", by code {', '.join(judged.code)}"
+        yield _field("records", f"{len(judged.evidence)}{older}{code}: {', '.join(judged.evidence)}", width)
+    if judged.needs:
+        yield _field("needs", judged.needs, width)
+        yield Text(f"{'  run':{INDENT}}{judged.command}{cost}")  # on one line so that it can be copied
 
 
 def _field(label: str, words: str, width: int) -> Text:

@@ -8,19 +8,21 @@ from typing import Any
 from ln_repro.claims.archived import Archive
 from ln_repro.claims.arena import LEAST_SCHEMES, arena
 from ln_repro.claims.arms import own_settings
-from ln_repro.claims.ceilings import ceiling
-from ln_repro.claims.criteria import Count
+from ln_repro.claims.causes import separations
 from ln_repro.claims.depth import by_depth
+from ln_repro.claims.effects import Count
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import NOT_NEGATIVE, PERCENT, Scale
 from ln_repro.claims.judge import Row
-from ln_repro.claims.mechanisms import assess
+from ln_repro.claims.lr50 import lr50
+from ln_repro.claims.multiverse import LIMITS, METRICS, SHARES, multiverse
 from ln_repro.claims.sensitivity import arm_sensitivity
+from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
 from ln_repro.claims.words import ends_words, spoken
 from ln_repro.records.archive import Run
-from ln_repro.report.arena import arena_tables, by_rate
-from ln_repro.report.lr50_table import lr50_table
-from ln_repro.report.readme_table import claims_table
+from ln_repro.report.arena import arena_table, by_rate
+from ln_repro.report.claims_table import claims_table, theory_table
+from ln_repro.report.lr50_table import cell, lr50_table
 from ln_repro.report.tables import Table, render, run_tables
 
 Files = dict[str, dict[str, Table]]
@@ -30,6 +32,11 @@ LEGEND = (
     "the interval would exceed the possible values (100 BLEU)."
 )
 """Explains the cells of arms and rates."""
+VERDICTS = (REPRODUCED, INCONCLUSIVE, CONTRADICTED)
+MULTIVERSE = (
+    f"MT-1 for every combination of limit ({', '.join(map(str, LIMITS))} of the best arm), share of the seeds "
+    f"({', '.join(map(str, SHARES))}) and metric ({', '.join(METRICS)}), by the largest rates that train"
+)
 
 
 def export(files: Files) -> dict[str, str]:
@@ -42,53 +49,61 @@ def all_tables(archive: Archive, rows: Sequence[Row], findings: Sequence[Mapping
 
     ``rows`` are those of `ln_repro.claims.judge.claim_rows`. Fine-tuning has no table of arms.
     """
-    kept, named = archive.kept, archive.arms
-    settings = {name: one for name, one in sorted(archive.evidence.items()) if not one.starts}
-    parts = {f"{name}{'-' * bool(what)}{what}": part for name, one in settings.items()
-             for what, part in {"": one, **one.others}.items()}  # fmt: skip
-    parts |= {f"{name}-replication": part for name, part in sorted(archive.replication.items())}
+    kept = archive.kept
+    settings = {name: evidence for name, evidence in sorted(archive.evidence.items()) if not evidence.starts}
+    replication = {f"{name}-replication": evidence for name, evidence in sorted(archive.replication.items())}
+    parts = {name if not variation else f"{name}-{variation}": part for name, evidence in settings.items()
+             for variation, part in {"": evidence, **evidence.others}.items()}  # fmt: skip
+    entries = {name: arena(evidence) for name, evidence in settings.items()}
     files = {
-        "claims": {"claims": claims_table(rows)},
+        "claims": {"claims": claims_table(rows), "theory": theory_table(rows)},
         "lr50": {"lr50": lr50_table(archive.evidence, archive.replication)},
-        "arms": {f"arms-{name}": arms_table(one) for name, one in settings.items()},
-        "rates": {f"rates-{name}": table for name, part in parts.items() if (table := rates_table(part))["rows"]},
-        "mechanisms": {
-            f"mechanisms-{name}": mechanisms_table(one)
-            for name, one in settings.items()
-            if any(each.rescued.runs for each in assess(one))
-        },
-        "depth": {f"depth-{name}": table for name, one in settings.items() if (table := depth_table(one))["rows"]},
+        "multiverse": {"multiverse": multiverse_table(archive)},
+        "arms": {f"arms-{name}": arms_table(evidence) for name, evidence in settings.items()},
+        "rates": {f"rates-{name}": rates_table(part) for name, part in {**parts, **replication}.items()},
+        "causes": {f"causes-{name}": causes_table(part) for name, part in {**settings, **replication}.items()},
+        "depth": {f"depth-{name}": depth_table(evidence) for name, evidence in settings.items()},
         "arena": {
             f"arena-{name}{suffix}": table
-            for name, one in settings.items()
-            if len(entries := arena(one)) >= LEAST_SCHEMES
+            for name, of_setting in entries.items()
+            if len(of_setting) >= LEAST_SCHEMES
             for suffix, table in zip(
-                ("", "-cost", "-nowarm", "-warm"),
-                [*arena_tables(entries, kept.costs), *by_rate(one, entries)],
+                ("", "-nowarm", "-warm"),
+                [arena_table(of_setting, kept.costs), *by_rate(settings[name], of_setting)],
                 strict=True,
             )
         },
         "runs": run_tables(
-            kept.records, {run.record.id: ", ".join(own_settings(run.experiment, named)) for run in kept.runs}
+            kept.records, {run.record.id: ", ".join(own_settings(run.experiment, archive.arms)) for run in kept.runs}
         ),
-        "theory": {"theory": findings_table(findings)} if findings else {},
+        "theory": {"theory": findings_table(findings)},
     }
+    files = {name: {key: table for key, table in tables.items() if table["rows"]} for name, tables in files.items()}
     for name in ("arms", "rates"):
         if files[name]:
             files[name][[*files[name]][-1]]["notes"] = [LEGEND]
     return {name: tables for name, tables in files.items() if tables}
 
 
+def multiverse_table(archive: Archive) -> Table:
+    """Return how many combinations of limit, share of seeds and metric lead to each verdict on MT-1."""
+    counts = {(name, arm): multiverse(evidence, "postln_warm", arm)
+              for name, evidence in [*sorted(archive.evidence.items()),
+                                     *((f"{name}, new seeds", part) for name, part in archive.replication.items())]
+              for arm in ("postln_nowarm", "postln_nowarm_literal")}  # fmt: skip
+    rows = [[name, arm, *map(of_arm.__getitem__, VERDICTS)] for (name, arm), of_arm in counts.items() if of_arm]
+    return {"columns": ["setting", "without warm-up", *VERDICTS], "rows": rows, "notes": [MULTIVERSE]}
+
+
 def arms_table(evidence: Evidence) -> Table:
     """Return one row per arm with statistics over its seeds; without decoding, columns that need BLEU are left out."""
     columns = ["arm", "seeds", "BLEU tok.", "valid loss", "NLL"]
-    columns += ["trains", "skill", "ceiling", "LR sensitivity"] * _scored(evidence)
+    columns += ["trains", "skill", "LR50", "LR sensitivity"] * _scored(evidence)
     rows = []
     for arm, by_seed in sorted(evidence.arms.items()):
-        limit = ceiling(evidence, arm)
         cells = {
             "arm": arm, **_statistics(evidence, [run for _, run in sorted(by_seed.items())]),
-            "ceiling": limit.words() if len(limit.rates) > 1 else None,
+            "LR50": cell(lr50(evidence, arm)) if len(evidence.curve(arm)) > 1 else None,
             "LR sensitivity": _sensitivity(evidence, arm),
         }  # fmt: skip
         rows.append([cells[column] for column in columns])
@@ -125,17 +140,14 @@ def _statistics(evidence: Evidence, runs: Sequence[Run]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def mechanisms_table(evidence: Evidence) -> Table:
-    """Return one row per possible cause of Post-LN's need for warm-up."""
-    columns = ["mechanism", "maximum of", "present above", "in runs that fail", "in runs that train", "intervention",
-               "removes it", "seeds that train", "BLEU tok.", "cause"]  # fmt: skip
-    rows = []
-    for one in assess(evidence):
-        bleu = _mean(one.bleu, PERCENT, 0 < one.rescued.hits < one.rescued.runs) if one.bleu else None
-        limit = None if one.limit is None else f"{one.limit:.3g}"
-        training = f"{one.training}{' (by definition)' * (one.mechanism.threshold is None and limit is not None)}"
-        rows.append([one.mechanism.name, one.mechanism.quantity, limit, str(one.failing), training,
-                     one.mechanism.option, str(one.removed), str(one.rescued), bleu, one.verdict])  # fmt: skip
+def causes_table(evidence: Evidence) -> Table:
+    """Return one row per possible cause of failure: how well it separates failing from training runs."""
+    columns = ["measure", "of the first updates", "area under ROC", "fail", "train", "arms", "intervention", "rescues"]
+    rows = [
+        [found.cause.name, found.cause.quantity, str(found.effect), found.failing, found.training, found.arms,
+         found.cause.option or None, str(found.rescued) if found.rescued.runs else None]
+        for found in separations(evidence)
+    ]  # fmt: skip
     return {"columns": columns, "rows": rows}
 
 

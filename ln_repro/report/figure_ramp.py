@@ -50,17 +50,21 @@ def _map(archive: Archive, norm: str) -> Map:
     return cells
 
 
+def counted(archive: Archive, cells: Map) -> dict[tuple[int, float], tuple[int, int]]:
+    """Return how many runs of each cell train, and how many there are."""
+
+    def trains(run: Run) -> bool:
+        return (archive.replication if run.seed > EXPLORED else archive.evidence)[SETTING].trained(run)
+
+    return {cell: (sum(map(trains, runs)), len(runs)) for cell, runs in sorted(cells.items())}
+
+
 def draw_ramp(archive: Archive, out: Path) -> list[Path]:
     """Draw the figure into a folder; none without a map."""
     drawn = maps(archive)
     if not drawn:
         return []
-
-    def trains(run: Run) -> bool:
-        return (archive.replication if run.seed > EXPLORED else archive.evidence)[SETTING].trained(run)
-
-    counts = {norm: {cell: (sum(map(trains, runs)), len(runs)) for cell, runs in sorted(cells.items())}
-              for norm, cells in drawn.items()}  # fmt: skip
+    counts = {norm: counted(archive, cells) for norm, cells in drawn.items()}
     ids = [run.record.id for cells in drawn.values() for runs in cells.values() for run in runs]
     data = {norm: [[*cell, *count] for cell, count in cells.items()] for norm, cells in counts.items()}
     return [draw_once(out / "ramp.png", ids, data, partial(_draw, counts))]

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Mapping
 
-from ln_repro.claims.ceilings import CURVE_SEEDS
+from ln_repro.claims.effects import Effect
 from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.intervals import Interval
 from ln_repro.claims.lr50 import CELLS, FACTORS, Lr50, lr50
+from ln_repro.claims.ranges import CURVE_SEEDS
 from ln_repro.claims.words import arm_words, named
 from ln_repro.report.tables import Table
 
@@ -24,35 +24,32 @@ def lr50_table(exploratory: Mapping[str, Evidence], replication: Mapping[str, Ev
     columns: dict[str, list[str]] = {}
     for suffix, settings in (("", exploratory), (", replication", replication)):
         for name, evidence in sorted(settings.items()):
-            found = {arm: rate for arm in ARMS if (rate := lr50(evidence, arm))
-                     and max(count.runs for count in rate.counts.values()) >= CURVE_SEEDS}  # fmt: skip
-            if len(found) > 1:
-                columns[named(name) + suffix] = [_cell(found.get(arm)) for arm in ARMS] + [
-                    _factor(found.get(arm), found.get(other)) for arm, other in FACTORS.values()
+            limits = {arm: limit for arm in ARMS if (limit := lr50(evidence, arm))
+                      and max(count.runs for count in limit.counts.values()) >= CURVE_SEEDS}  # fmt: skip
+            if len(limits) > 1:
+                columns[named(name) + suffix] = [cell(limits.get(arm)) for arm in ARMS] + [
+                    _factor(limits.get(arm), limits.get(other)) for arm, other in FACTORS.values()
                 ]
     heads = [*map(arm_words, ARMS), *FACTORS]
     rows = [[head, *cells] for head, *cells in zip(heads, *columns.values(), strict=True)]
     return {"columns": ["LR50", *columns], "rows": rows, "notes": NOTES}
 
 
-def _cell(found: Lr50 | None) -> str:
-    if found is None:
+def cell(limit: Lr50 | None, brief: bool = False) -> str:
+    """Return an LR50 as text; without interval and number of runs if ``brief``."""
+    if limit is None:
         return "-"
-    runs = sum(count.runs for count in found.counts.values())
-    low, high = found.interval
-    if math.isinf(found.median):
-        return f"above {low:.2g} ({runs} runs)"
-    return f"{found.median:.2g} {_ends(found.interval)}" if found.median else f"below {high:.2g} ({runs} runs)"
+    low, high = limit.interval
+    runs = "" if brief else f" ({sum(count.runs for count in limit.counts.values())} runs)"
+    if math.isinf(limit.median):
+        return f"above {low:.2g}{runs}"
+    if not limit.median:
+        return f"below {high:.2g}{runs}"
+    return f"{limit.median:.2g}" + ("" if brief else f" [{low:.2g}, {high:.2g}]")
 
 
-def _factor(found: Lr50 | None, other: Lr50 | None) -> str:
-    if found is None or other is None:
+def _factor(limit: Lr50 | None, other: Lr50 | None) -> str:
+    if limit is None or other is None:
         return "-"
-    median, (low, high) = found.over(other)
-    if math.isnan(median):
-        return "-"
-    return f"x at least {low:.2g}" if math.isinf(median) else f"x {median:.2g} {_ends((low, high))}"
-
-
-def _ends(interval: Interval) -> str:
-    return f"[{interval[0]:.2g}, {interval[1]:.2g}]"
+    value, interval = limit.over(other)
+    return "-" if math.isnan(value) else str(Effect(value, interval, "x{}", ".2g"))

@@ -1,12 +1,17 @@
 """Common parts of all figures: colours, labels, axes, and reproducible files."""
 
 import hashlib
+import inspect
 import io
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from ln_repro.experiment.name import ArmName
+from ln_repro.report import paper_values
 
 COLOURS = {"postln": "#E66100", "preln": "#005AB5"}
 """Colours by norm placement: a colour-blind reader can tell them apart, and the second is darker in print."""
@@ -28,6 +33,12 @@ STYLE: Any = {
 """Matplotlib's settings for all figures."""
 FROM_RECORDS = "Drawn from these records, each of which `ln-repro reproduce ID` runs again:"
 FROM_THEORY = "Computed by `ln-repro theory`, from seeds alone"
+
+
+def line_style(arm: str) -> dict[str, Any]:
+    """Return the look of an arm's line: its colour shows the placement of the norm, dashes that there is no warm-up."""
+    name = ArmName.of(arm)
+    return {"color": COLOURS[name.scheme], "linestyle": LINES[name.warm]}
 
 
 def rate_words(rate: float) -> str:
@@ -71,18 +82,18 @@ def crosses(line: Mapping[float, float], level: float) -> float | None:
     return None
 
 
-def draw_once(path: Path, ids: Collection[str], data: Any, draw: Callable[[Any], None]) -> Path:
+def draw_once(path: Path, ids: Collection[str], data: Any, draw: partial[None]) -> Path:
     """Draw a figure as PNG, unless its data and the code are unchanged; return the file.
 
     The file names the records ``ids`` that it is drawn from, and a checksum of the code and of ``data``, which must be
-    serialisable as JSON. ``draw`` takes an empty figure. The file's folder is created.
+    serialisable as JSON. ``draw`` takes an empty figure; the code is that of its module, of this one, and of
+    `paper_values`. The file's folder is created.
     """
     from PIL import Image
 
     digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode())
-    folder = Path(__file__).parent
-    for module in (*sorted(folder.glob("figure_*.py")), folder / "paper_values.py", folder / "plotting.py"):
-        digest.update(module.read_bytes())
+    for module in (inspect.getfile(draw.func), paper_values.__file__, __file__):
+        digest.update(Path(module).read_bytes())
     origin = f"{FROM_RECORDS} {' '.join(ids)}" if ids else FROM_THEORY
     source = f"{origin} (data and code {digest.hexdigest()[:16]})"
     if not (path.is_file() and Image.open(path).info.get("Description") == source):

@@ -79,7 +79,8 @@ def render(tables: dict[str, Table], form: str) -> str:
 
 def markdown(name: str, table: Table) -> str:
     """Return a table as Markdown, with aligned columns."""
-    cells = [[_text(cell).replace("|", r"\|") for cell in row] for row in (table["columns"], *table["rows"])]
+    cells = [[_text(cell).replace("|", r"\|").replace("\n", "<br>") for cell in row]
+             for row in (table["columns"], *table["rows"])]  # fmt: skip
     columns = [*zip(*cells, strict=True)]
     widths = [max(map(len, column)) for column in columns]
     left = [not all(map(_is_number, column[1:])) for column in columns]

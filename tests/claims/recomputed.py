@@ -37,9 +37,10 @@ def values(setting: str) -> dict[str, Any]:
 
 
 def described(setting: str, arm: str) -> tuple[Any, ...]:
-    """Return what an arm's name says: norm, optimizer, ramp, tail, epochs, and the usual initialisation."""
+    """Return what an arm's name says: norm, optimizer, ramp, its part, tail, epochs, and the usual initialisation."""
     reference, words = values(setting), arm.split("_")
     optimizer = next((word for word in words if word in ("sgd", "radam")), "adam")
+    part = next((word for word in words if word in ("encoder", "decoder")), "all")
     tail = next((word for word in words if word in ("literal", "step", "linear", "anchored")), None)
     if tail is None and "fixed" in words:
         tail = "constant"
@@ -47,7 +48,7 @@ def described(setting: str, arm: str) -> tuple[Any, ...]:
         tail = {"radam": "linear", "sgd": "anchored"}.get(optimizer, "step" if words[0] == "preln" else "anchored")
     ramp = 0 if "nowarm" in words else reference["short_ramp" if "short" in words else "ramp"]
     return (
-        "admin_closed" if "closed" in words else words[0], optimizer, ramp,
+        "admin_closed" if "closed" in words else words[0], optimizer, ramp, part,
         tail or ("anchored" if ramp == 0 else "inverse_sqrt"),
         reference["fixed_epochs" if "fixed" in words else "max_epoch"],
         "xavier" if words[0] in ("deepnorm", "subln", "tfixup") else "xavier_legacy",
@@ -58,8 +59,8 @@ def own(record: Record) -> tuple[Any, ...]:
     """Return the same of a record, without its initialisation; two settings of a corpus may differ in nothing else."""
     settings = record["settings"]
     schedule = settings["schedule"]
-    return (settings["norm"], settings["optimizer"]["name"], schedule["warmup_updates"], schedule["decay"],
-            settings["train"]["max_epoch"])  # fmt: skip
+    return (settings["norm"], settings["optimizer"]["name"], schedule["warmup_updates"], schedule.get("part", "all"),
+            schedule["decay"], settings["train"]["max_epoch"])  # fmt: skip
 
 
 def plain(record: Record) -> bool:
@@ -132,16 +133,11 @@ def counts(runs: Iterable[Record], arms: frozenset[str]) -> tuple[int, int, int]
     return int((shares >= 0.88).sum()), int((shares < 0.44).sum()), len(shares)
 
 
-def ceiling(setting: str, arm: str, arms: frozenset[str]) -> tuple[float | None, float | None]:
-    """Return the largest rate at which four of five seeds train, and the next one that was run.
-
-    Both are unknown of an arm that trains at no rate and has its lowest loss at the highest of several.
-    """
+def usable(setting: str, arm: str, arms: frozenset[str]) -> tuple[float, float] | None:
+    """Return the smallest and the largest rate at which four of five seeds train."""
     found = {rate: counts(runs.values(), arms) for rate, runs in by_rate(setting, arm).items() if len(runs) >= 3}
-    top = max((rate for rate, (hits, _, seeds) in found.items() if hits >= 0.8 * seeds), default=None)
-    if top is None and len(found) > 1 and best_rate(setting, arm) == max(found):
-        return None, None
-    return top, min((rate for rate in found if top is None or rate > top), default=None)
+    trains = [rate for rate, (hits, _, seeds) in found.items() if hits >= 0.8 * seeds]
+    return (min(trains), max(trains)) if trains else None
 
 
 def student(values: Iterable[float]) -> tuple[float, float]:
@@ -159,23 +155,79 @@ def best_rate(setting: str, arm: str) -> float:
     return min(losses, key=lambda rate: losses[rate])
 
 
-def updates_to(target: float, curve: np.ndarray) -> float:
-    """Return where a falling loss, rows of update and value, first reaches the target."""
+def crossing(target: float, curve: np.ndarray) -> float:
+    """Return where a falling quantity, rows of place and value, first reaches the target."""
     first = int(np.argmax(curve[:, 1] <= target))
     (x0, y0), (x1, y1) = curve[max(first - 1, 0)], curve[first]
     return float(x1 if first == 0 else x0 + (target - y0) / (y1 - y0) * (x1 - x0))
 
 
-def curve_of(record: Record) -> np.ndarray:
-    """Return update and training loss."""
-    return np.array([*zip(record["curve"]["update"], record["curve"]["loss"], strict=True)])
+def falling(record: Record) -> np.ndarray:
+    """Return epoch and validation NLL, or of a short run update and training loss, averaged over 100 updates."""
+    nll = np.array([(row["epoch"], row["valid_nll_loss"]) for row in record["epochs"]], float)
+    if len(nll) >= 5:
+        return nll
+    curve = np.array([*zip(record["curve"]["update"], record["curve"]["loss"], strict=True)], float)
+    window = np.ceil(curve[:, 0] / 100)
+    means = np.array([curve[window == at].mean(axis=0) for at in np.unique(window)])
+    return np.vstack([curve[:1], means[means[:, 0] > curve[0, 0]]])
 
 
 def speed(slow: Record, fast: Record) -> float:
-    """Return the updates of one run over those of another to nine tenths of the former's fall."""
-    one, other = curve_of(slow), curve_of(fast)
+    """Return the time of one run over that of another to nine tenths of the former's decrease."""
+    one, other = falling(slow), falling(fast)
     target = one[0, 1] - 0.9 * (one[0, 1] - one[:, 1].min())
-    return updates_to(target, one) / updates_to(target, other)
+    return crossing(target, one) / crossing(target, other)
+
+
+def area(failing: list[float], training: list[float]) -> float:
+    """Return the area under the ROC curve by the rank sum of the failing runs."""
+    ranks = stats.rankdata([*failing, *training])[: len(failing)]
+    return float((ranks.sum() - len(failing) * (len(failing) + 1) / 2) / (len(failing) * len(training)))
+
+
+def multiverse(setting: str, warm: str, without: str, arms: frozenset[str]) -> dict[str, int]:
+    """Return the verdicts on MT-1 for every limit, share of seeds and metric: by the largest rates that train."""
+
+    def lost(one: Record) -> bool:
+        return bool(one["status"] == "diverged" and one["divergence"]["rule"] == "not_finite")
+
+    def tokenised(one: Record) -> list[float]:
+        return [row["test_bleu_tokenised"] for row in one["epochs"] if row["test_bleu_tokenised"] is not None] or [0.0]
+
+    curves = {arm: {rate: [*runs.values()] for rate, runs in by_rate(setting, arm).items() if len(runs) >= 3}
+              for arm in arms}  # fmt: skip
+    blind = next(one["data"]["source_blind_bits"] for arm in curves.values() for runs in arm.values() for one in runs
+                 if one["data"].get("source_blind_bits"))  # fmt: skip
+
+    def nll(one: Record) -> float:
+        rows = [(row["valid_loss"], row["valid_nll_loss"]) for row in one["epochs"] if row["valid_loss"] is not None]
+        return min(rows)[1] if rows and not lost(one) else np.inf
+
+    metrics = [bleu, lambda one: tokenised(one)[-1], lambda one: max(tokenised(one)), lambda one: blind - nll(one)]
+    verdicts = {"reproduced": 0, "inconclusive": 0, "contradicted": 0}
+    for metric in metrics:
+        score = {arm: {rate: [0.0 if lost(one) else max(0.0, metric(one)) for one in runs] for rate, runs in of.items()}
+                 for arm, of in curves.items()}  # fmt: skip
+        best = max(np.mean(values) for of in score.values() for values in of.values())
+        for limit in (0.5, 0.6, 0.7, 0.8, 0.9, 0.98):
+            hits = {arm: {rate: (np.array(values) / best >= limit) for rate, values in score[arm].items()}
+                    for arm in (warm, without)}  # fmt: skip
+            for share in (0.6, 0.8, 1.0):
+                high, low = (max((rate for rate, hit in hits[arm].items() if hit.mean() >= share), default=None)
+                             for arm in (warm, without))  # fmt: skip
+                differ = any(
+                    stats.fisher_exact([[hit.sum(), (~hit).sum()],
+                                        [hits[without][rate].sum(), (~hits[without][rate]).sum()]]).pvalue < 0.05
+                    and hit.mean() > hits[without][rate].mean()
+                    for rate, hit in hits[warm].items() if rate in hits[without]
+                )  # fmt: skip
+                known = high not in (None, max(hits[warm])) and low not in (None, max(hits[without]))
+                if high and differ and high >= 2 * (low or min(hits[without])):
+                    verdicts["reproduced"] += 1
+                else:
+                    verdicts["contradicted" if high == low and known else "inconclusive"] += 1
+    return verdicts
 
 
 def lr50(counts: dict[float, tuple[int, int]], seed: int = 0) -> tuple[float, float, float]:

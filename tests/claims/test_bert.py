@@ -7,12 +7,10 @@ import pytest
 
 from ln_repro.claims.bert import FINE_TUNING, NOT_TRAINED_MARGIN, PRETRAINING
 from ln_repro.claims.evidence import FINE_TUNED_FROM
-from ln_repro.claims.judge import row_of
+from ln_repro.claims.judge import Judged, row_of
 from ln_repro.claims.metrics import UPDATES_TO_PRETRAINING_LOSS, at
-from ln_repro.experiment.compose import compose, expand
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.experiment.model import Start
-from ln_repro.experiment.settings import build
 from ln_repro.records.archive import Run
 from tests.claims.made import EPOCHS, RATE, gathered, line, made
 
@@ -29,7 +27,7 @@ def outcome(post: float, pre: float, lost_seeds: int = 5, diverged: str = "") ->
              rule="stuck" if (arm, seed) == (diverged, 3) else "")
         for arm, above in arms.items() for seed in range(1, 6)
     ]  # fmt: skip
-    return str(row_of(HIGH_RATE, gathered(runs))["verdict"])
+    return row_of(HIGH_RATE, gathered(runs), {}).own.verdict
 
 
 @pytest.mark.parametrize(
@@ -51,7 +49,7 @@ def test_a_run_that_rises_again_ends_where_it_ends() -> None:
     losses = {"postln_warm_linear": [9.0, 2.6], "postln_warm_linear_high": [5.0, 3.0, 9.0],
               "preln_nowarm_linear_high": [9.0, 2.6]}  # fmt: skip
     runs = [made(f"bert_{arm}", seed, losses=of_arm) for arm, of_arm in losses.items() for seed in range(1, 6)]
-    assert row_of(HIGH_RATE, gathered(runs))["verdict"] == "reproduced"
+    assert row_of(HIGH_RATE, gathered(runs), {}).own.verdict == "reproduced"
 
 
 def test_bert_1_is_measured_at_the_loss_after_seventy_percent_of_the_run() -> None:
@@ -93,8 +91,8 @@ def runs_of(gains: dict[int, float], noise: float = 0.004, setting: str = "mrpc"
     ]
 
 
-def judged(runs: list[Run]) -> Any:
-    return row_of(MRPC, gathered(runs))
+def judged(runs: list[Run]) -> Judged:
+    return row_of(MRPC, gathered(runs), {}).own
 
 
 @pytest.mark.parametrize(
@@ -109,40 +107,40 @@ def judged(runs: list[Run]) -> Any:
 )
 def test_bert_3_is_where_pre_ln_is_above(gains: Any, noise: float, verdict: str) -> None:
     found = judged(runs_of(dict(zip((100, 200, 300), gains, strict=True)), noise))
-    assert (found["verdict"], found["seeds"]) == (verdict, 6), found["ours"]
-    assert f"above at {sum(gain > 0 for gain in gains)} of 3 checkpoints" in found["ours"]
-    assert len(found["evidence"]) == len(set(found["evidence"])) == 2 * 3 * 6
-    assert "points of accuracy 3 [3, 3]" in judged(runs_of({100: 0.01, 200: 0.05}, noise=0.0))["ours"]
+    assert (found.verdict, found.seeds) == (verdict, 6), found.ours
+    assert f"above at {sum(gain > 0 for gain in gains)} of 3 checkpoints" in found.ours
+    assert len(found.evidence) == len(set(found.evidence)) == 2 * 3 * 6
+    effect = judged(runs_of({100: 0.01, 200: 0.05}, noise=0.0)).effect
+    assert effect and effect.value == pytest.approx(3.0)
 
 
 def test_small_models_have_a_verdict_of_their_own() -> None:
     """Fine-tuning of a small model counts for the corpus of its pre-training."""
-    found = judged(runs_of({100: 0.03, 200: 0.03, 300: 0.03}, setting="minimrpc"))
-    (other,) = found["other_corpora"]
-    assert found["verdict"] == "not-run"
-    assert (other["data"], other["class"], other["verdict"]) == ("wikinews", "adapted", "reproduced")
-    assert other["command"].startswith(f"ln-repro run -m exp=minimrpc_{PRE} seed=1,2,3,4,5,6 start=PRELN@EPOCH")
+    found = row_of(MRPC, gathered(runs_of({100: 0.03, 200: 0.03, 300: 0.03}, setting="minimrpc")), {})
+    (other,) = found.others
+    assert found.own.verdict == "not-run"
+    assert (other.data, other.fidelity, other.verdict) == ("wikinews", "adapted", "reproduced")
 
 
 def test_only_equally_long_pre_training_is_compared() -> None:
     runs = runs_of({100: 0.03, 200: 0.03, 300: 0.03})
-    assert judged([*runs, *(tuned(PRE, seed, 900, 0.1) for seed in SIX)])["verdict"] == "reproduced"
+    assert judged([*runs, *(tuned(PRE, seed, 900, 0.1) for seed in SIX)]).verdict == "reproduced"
     apart = [tuned(PRE, seed, 100, 0.9) for seed in SIX] + [tuned(POST, seed, 200, 0.1) for seed in SIX]
     found = judged(apart)
-    assert found["verdict"] == "inconclusive" and "from equally long pre-training" in found["needs"]
+    assert found.verdict == "inconclusive" and "with the same seeds and checkpoints" in (found.needs or "")
     without = [run for run in runs if (run.seed, run.record.id[-3:]) != (6, "200")]
-    assert (judged(without)["verdict"], judged(without)["needs"][:15]) == ("inconclusive", "6 seeds or more")
+    assert (judged(without).verdict, judged(without).needs) == ("inconclusive", "1 seeds")
     noisy = judged(runs_of({100: 0.003, 200: 0.003, 300: 0.003}, noise=0.02))
-    assert noisy["needs"].startswith("more seeds: the interval straddles a limit of the rule")
+    assert noisy.needs and noisy.needs.startswith("about ")
     few = judged(runs_of({100: 0.03, 200: 0.03}))
-    assert few["verdict"] == "inconclusive" and few["needs"].startswith("3 checkpoints or more, each with 6 seeds")
+    assert (few.verdict, few.needs) == ("inconclusive", "3 checkpoints")
 
 
 def test_runs_without_pre_training_are_controls_and_no_evidence() -> None:
     controls = [made(f"mrpc_{arm}", seed) for arm in (PRE, POST) for seed in SIX]
-    assert judged(controls)["verdict"] == "inconclusive"
+    assert judged(controls).verdict == "inconclusive"
     runs = runs_of({100: 0.03})
-    assert judged([*controls, *runs])["ours"] == judged(runs)["ours"]
+    assert judged([*controls, *runs]).ours == judged(runs).ours
 
 
 def test_runs_from_several_starts_are_no_doubles() -> None:
@@ -157,20 +155,8 @@ def test_the_settings_of_the_pre_training_decide_and_not_its_name() -> None:
     starts = [(start, seed) for start in (100, 200, 300) for seed in SIX]
     posts = [tuned(POST, seed, start, 0.8, source="1234567890") for start, seed in starts]
     pres = [tuned(PRE, seed, start, 0.9, begun="preln_nowarm_linear") for start, seed in starts]
-    assert judged([*pres, *posts])["verdict"] == "not-run"
+    assert judged([*pres, *posts]).verdict == "not-run"
     for times, verdict in ((2, "reproduced"), (3, "not-run")):  # FINE_TUNED_FROM has twice the rate
         pretrained = made("bert_preln_nowarm_linear", lr=times * RATE)
         pretrained.record.id = "0123456789"
-        assert judged([*pres, *posts, pretrained])["verdict"] == verdict
-
-
-@pytest.mark.parametrize("claim", FINE_TUNING)
-def test_the_commands_are_what_the_claim_needs(claim: Any) -> None:
-    row = row_of(claim, {})
-    assert row["verdict"] == "not-run" and 0 < row["cost_gpu_hours"] < 10 and "FOLDER is GLUE's" in row["needs"]
-    for arm, command in zip(claim.rule.arms, row["command"].split(" && "), strict=True):
-        program, verb, multirun, *overrides = command.split()
-        assert (program, verb, multirun) == ("ln-repro", "run", "-m")
-        runs = [build(compose(one)) for one in expand(overrides)]
-        assert {run.exp for run in runs} == {f"{claim.setting}_{arm}"} and {run.seed for run in runs} == set(SIX)
-        assert {run.start.given for run in runs if run.start} == {f"{arm.partition('_')[0].upper()}@EPOCH"}
+        assert judged([*pres, *posts, pretrained]).verdict == verdict

@@ -39,25 +39,26 @@ ALONE = {"postln_warm": 2.0, "deepnorm_warm": 33.0}
 )
 def test_one_depth_at_which_deepnorm_alone_trains_is_enough(depths, seeds: int, verdict: str) -> None:
     own = evidence_of(runs("iwslt", depths, seeds), named, {})
-    row = row_of(X_1, own)
+    found = row_of(X_1, own, {}).own
     both = [layers for layers, arms in depths.items() if len(arms) > 1]
-    assert (row["verdict"], len(row["evidence"])) == (verdict, 2 * seeds * len(both))
-    others = row_of(X_1, evidence_of(runs("toy", depths, seeds), named, {}))["other_corpora"]
-    assert [found["verdict"] for found in others] == ([] if verdict == "not-run" else [verdict])
+    assert (found.verdict, len(found.evidence)) == (verdict, 2 * seeds * len(both))
+    others = row_of(X_1, evidence_of(runs("toy", depths, seeds), named, {}), {}).others
+    assert [other.verdict for other in others] == ([] if verdict == "not-run" else [verdict])
 
 
-def test_the_commands_are_sweeps_over_the_depths_of_the_rule() -> None:
-    sweep = "ln-repro sweep grid=depth corpus=iwslt seeds=5 arms=postln_warm"
-    assert row_of(X_1, {})["command"] == f"{sweep},deepnorm_warm depths=6,12,18 --skip-recorded"
-    assert row_of(X_3, {})["command"].endswith(f" && {sweep},admin_warm depths=18 --skip-recorded")
-    assert (row_of(X_1, {})["cost_gpu_hours"], row_of(X_3, {})["cost_gpu_hours"]) == (60, 45)
+def test_the_command_is_a_sweep_over_depths() -> None:
+    row = row_of(X_1, {}, {})
+    assert row.own.command == (
+        "ln-repro sweep grid=depth arms=postln_warm,deepnorm_warm corpus=iwslt seeds=5 --skip-recorded"
+    )
+    assert (row.cost_gpu_hours, row_of(X_3, {}, {}).cost_gpu_hours) == (60, 45)
 
 
 def test_admin_has_to_train_at_18_layers_where_post_ln_does_not() -> None:
     level = made_runs("iwslt", {arm: {"bleu": 33.0} for arm in ("admin_warm", "admin_warm_closed", "postln_warm")})
     for deep, verdict in (({}, "inconclusive"), ({18: {"postln_warm": 2.0, "admin_warm": 33.0}}, "reproduced"),
                           ({18: {"postln_warm": 33.0, "admin_warm": 33.0}}, "contradicted")):  # fmt: skip
-        assert row_of(X_3, evidence_of(level + runs("iwslt", deep), named, {}))["verdict"] == verdict
+        assert row_of(X_3, evidence_of(level + runs("iwslt", deep), named, {}), {}).own.verdict == verdict
 
 
 def test_depths_are_told_from_other_variations_and_named_by_their_layers() -> None:

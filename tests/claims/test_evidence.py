@@ -15,7 +15,6 @@ from ln_repro.experiment.compose import compose
 from ln_repro.experiment.settings import build
 from ln_repro.records.archive import Run
 from ln_repro.records.record import Corpus
-from ln_repro.report.readme_table import claims_table
 from ln_repro.report.tables import run_tables
 from tests.claims.made import EPOCHS, RATE, gathered, held, made, made_experiment, made_runs, named, on_rates
 from tests.examples import record, store
@@ -115,16 +114,12 @@ def test_an_arm_of_few_seeds_is_the_best_only_if_none_of_three_would_train_besid
         assert found.best(made("toy_postln_warm"))[0] == best and found.trained(found.arms["one"][1])
 
 
-def test_progress_and_skill_are_known_where_the_entropies_of_the_corpus_are() -> None:
-    runs = made_runs("toybert", {"postln_warm_linear": {"loss": 3.0}, "preln_warm_linear": {"loss": 6.0}})
-    found = gathered(runs, unigram_bits=10.0)["toybert"]
-    best, other = (found.arms[arm][3] for arm in ("postln_warm_linear", "preln_warm_linear"))
-    assert found.progress(best) == found.skill(best) == 1.0 and found.trained(best)
-    assert (found.progress(other), found.skill(other)) == (5 / 8, 3 / 6) and not found.trained(other)
-    assert found.progress(made("toybert_postln_warm_linear", rule="not_finite")) == 0.0
-    worse = gathered([one := made("toybert_postln_warm_linear", loss=10.5)])["toybert"]  # than the unigram entropy
-    assert worse.progress(one) == 0.0 and not worse.trained(one) and math.isnan(worse.skill(one))
-    assert not gather(runs, named)["toybert"].trained(best)
+def test_skill_is_known_where_the_entropy_of_the_corpus_is() -> None:
+    runs = made_runs("toy", {"postln_warm": {"loss": 3.0}, "preln_warm": {"loss": 6.0}})
+    found = gathered(runs, unigram_bits=10.0)["toy"]  # blind to the source: 8 bits
+    assert [found.skill(found.arms[arm][3]) for arm in ("postln_warm", "preln_warm")] == [1.0, 3 / 6]
+    worse = gathered([run := made(loss=9.5)])["toy"]
+    assert math.isnan(worse.skill(run)) and math.isnan(gather([run], named)["toy"].skill(run))
 
 
 def test_the_lock_file_is_read_if_it_is_up_to_date_and_written_the_same_twice(tmp_path: Path, monkeypatch) -> None:
@@ -167,30 +162,28 @@ def on_a_part(runs: list[Run], percent: int) -> list[Run]:
 
 
 def test_runs_on_a_part_of_the_training_text_are_a_setting_of_their_own() -> None:
-    rates = {0.25: [80.0] * 5, 0.5: [80.0] * 5, 1.0: [0.0] * 5}
-    arms = {"postln_warm": rates, "postln_nowarm": {**rates, 0.5: [0.0] * 5}}
+    rates = {0.25: [80.0] * 5, 0.5: [80.0] * 5, 1.0: [80.0] * 5, 2.0: [0.0] * 5}
+    arms = {"postln_warm": rates, "postln_nowarm": {**rates, 0.5: [0.0] * 5, 1.0: [0.0] * 5}}
     parts = on_a_part(on_rates("iwslt", arms), 60) + on_a_part(on_rates("iwsltsmall", arms), 60)
     small = on_a_part(on_rates("iwsltsmall", arms), 7)
     evidence = gathered([*made_runs("iwslt", {"postln_warm": {}}), *parts, *small])
     assert [*evidence] == ["iwslt", "iwslt-60", "iwsltsmall-60", "iwsltsmall-7"]
     assert ids(evidence["iwslt"]).isdisjoint(run.record.id for run in parts)
-    row = next(row for row in claim_rows(evidence, []) if row["id"] == "MT-1.anchored")
-    assert row["verdict"] == "not-run", "the verdict on the paper's data needs the paper's data"
-    found = {other["data"]: other for other in row["other_corpora"]}
-    assert {data: other["setting"] for data, other in found.items()} == {
+    row = next(row for row in claim_rows(evidence, {}, []) if row.id == "MT-1.anchored")
+    assert row.own.verdict == "not-run", "the verdict on the paper's data needs the paper's data"
+    found = {other.data: other for other in row.others}
+    assert {data: other.setting for data, other in found.items()} == {
         "iwslt14-60": "iwslt-60", "iwslt14-7": "iwsltsmall-7"
     }  # fmt: skip
-    assert found["iwslt14-60"]["class"] == "adapted" and found["iwslt14-60"]["verdict"] == "reproduced"
-    assert " corpus=iwslt seeds=" in found["iwslt14-60"]["command"]
-    assert all(" data.source=FOLDER" in other["command"] for other in found.values())
-    table = claims_table([row])
-    assert table["columns"][-5:-3] == ["iwslt14-60", "iwslt14-7"] and "5 seeds, 128 wide" in table["rows"][0][-4]
+    assert (found["iwslt14-60"].fidelity, found["iwslt14-60"].verdict) == ("adapted", "reproduced")
+    assert " corpus=iwslt seeds=" in found["iwslt14-60"].command
+    assert all(" data.source=FOLDER" in other.command for other in found.values())
     assert {*run_tables([run.record for run in parts], {})} == {"runs-iwslt14-60"}
 
 
 def test_a_smaller_model_on_the_papers_corpus_is_not_judged_as_the_papers() -> None:
     evidence = gathered(made_runs("iwsltsmall", {"postln_warm": {}, "postln_nowarm": {}}))
-    row = next(row for row in claim_rows(evidence, []) if row["id"] == "MT-1.anchored")
-    (found,) = row["other_corpora"]
-    assert (row["verdict"], found["data"], found["setting"]) == ("not-run", "iwslt14", "iwsltsmall")
-    assert found["class"] == "adapted" and "data.source" not in found["command"]
+    row = next(row for row in claim_rows(evidence, {}, []) if row.id == "MT-1.anchored")
+    (found,) = row.others
+    assert (row.own.verdict, found.data, found.setting) == ("not-run", "iwslt14", "iwsltsmall")
+    assert found.fidelity == "adapted" and "data.source" not in found.command

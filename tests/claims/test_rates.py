@@ -1,4 +1,4 @@
-"""Ceilings and best rates (amendment 1): made-up curves over learning rates for every branch, and the statistics."""
+"""Criteria over learning rates, usable ranges, sensitivity and the statistics: made-up curves for every branch."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,87 +7,51 @@ from itertools import product
 import pytest
 from scipy import stats
 
-from ln_repro.claims.ceilings import LOSS, ceiling
-from ln_repro.claims.criteria import Finding
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import fisher_exact, prediction_interval
-from ln_repro.claims.metrics import BLEU
-from ln_repro.claims.rates import BestRates, Ceilings, ReportCeiling, TrainsWhereFails, further_rates
+from ln_repro.claims.multiverse import multiverse, variant
+from ln_repro.claims.ranges import at_edge, best_rate, usable_range
+from ln_repro.claims.rates import AtBestRates, JustAboveNothing, NotStarved, RateFactor
 from ln_repro.claims.sensitivity import sensitivity, sensitivity_interval
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
-from ln_repro.claims.words import arm_words
 from ln_repro.records.archive import Run
 from tests.claims.made import held, made
 
+WARM, NONE = "postln_warm", "postln_nowarm"
 Curve = Mapping[float, Sequence[float]]
 
 
-def of(hits: int, seeds: int = 5, fails: float = 0.0) -> list[float]:
-    """Return so many seeds that train, at 90, and others that fail or end between the two."""
-    return ([90.0] * hits + [fails] * (seeds - hits))[:seeds]
-
-
 def curve(*hits: int, seeds: int = 5, lowest: float = 1.0) -> Curve:
-    """Return how many seeds train at rates that double."""
-    return {lowest * 2.0**at: of(number, seeds) for at, number in enumerate(hits)}
-
-
-def ceilings(high: Curve, low: Curve) -> Finding:
-    """Return whether the ceiling of Post-LN with warm-up is above the one without."""
-    return Ceilings("postln_warm", "postln_nowarm").judge(held({"postln_warm": high, "postln_nowarm": low}))
+    """Return how many seeds train, at 80 BLEU, at rates that double; the others have none."""
+    return {lowest * 2.0**at: [80.0] * number + [0.0] * (seeds - number) for at, number in enumerate(hits)}
 
 
 @pytest.mark.parametrize(
-    ("high", "low", "verdict", "needs"),
+    ("warm", "none", "verdict", "needs"),
     [
-        (curve(5, 5, 0), curve(5, 0, 0), REPRODUCED, None),
-        (curve(5, 5, 5), curve(5, 0, 0), REPRODUCED, None),  # at least 4, which is enough
-        (curve(5, 5, 0), curve(5, 5, 0), CONTRADICTED, None),  # equal, and both known
-        (curve(5, 5, 5), curve(5, 5, 5), INCONCLUSIVE, "higher rates"),  # the grid ends too early
-        (curve(5, 5, 5, lowest=1.5), {1.0: of(5), 4.0: of(5), 6.5: of(0)}, INCONCLUSIVE, "higher rates"),
-        ({1.0: of(5), 1.5: of(5), 4.0: of(0)}, {1.0: of(5), 1.5: of(0)}, INCONCLUSIVE, "up from 2 to below 4"),
-        ({1.0: of(5), 1.5: of(5), 2.0: of(0)}, {1.0: of(5), 2.0: of(0)}, INCONCLUSIVE, "-up from 1.5 to below 2"),
-        ({1.0: of(5), 1.5: of(5), 2.0: of(0)}, {1.0: of(5), 1.5: of(0), 2.0: of(0)}, INCONCLUSIVE, None),  # none helps
-        ({1.0: of(5), 1.5: of(5), 2.0: of(0)}, {1.0: of(0), 1.5: of(0)}, INCONCLUSIVE, "lower rates"),
-        (curve(0, 0), curve(5, 0), CONTRADICTED, None),  # below the lowest rate, at which the other trains
-        ({4.0: of(0), 8.0: of(0)}, curve(5, 0), INCONCLUSIVE, "lower rates"),  # it may train at 2
-        ({1.0: of(5), 8.0: of(0)}, curve(5, 0), INCONCLUSIVE, "up from 2 to below 8"),
-        (curve(0, 0, 0), curve(0, 0, 0), INCONCLUSIVE, "lower rates of Post-LN with warm-up and lower rates of Post"),
-        (curve(0, 0) | {0.5: of(0, 2)}, curve(0, 0), INCONCLUSIVE, "3 seeds at 0.5"),
-        (
-            curve(5, 0, 0) | {2.0: of(2, 2)},
-            {1.0: of(5), 4.0: of(0)},
-            INCONCLUSIVE,
-            "5 seeds at 2",
-        ),  # it may train there
-        (curve(5, 0, 0) | {2.0: of(0, 2)}, {1.0: of(5), 4.0: of(0)}, CONTRADICTED, None),
-        (curve(5, 5, 0), curve(0, 0, 0), REPRODUCED, None),  # twice the lowest rate that was run
-        (curve(5, 5, 0), {1.0: of(5), 2.0: of(0, 4), 4.0: of(0)}, INCONCLUSIVE, "5 seeds at 2"),
-        (curve(5, 5, 0, seeds=4) | {1.0: of(5)}, curve(5, 0, 0), INCONCLUSIVE, "5 seeds at 2, 4"),
-        (curve(5, 5, 0, seeds=2), curve(5, 0, 0), INCONCLUSIVE, "3 seeds at every rate, and 5 at those that decide"),
-        (curve(5, 3, 0), curve(5, 0, 0), CONTRADICTED, None),  # mixed is not trained
-        (curve(5, 5, 0), curve(5, 1, 0), REPRODUCED, None),  # p = 0.048
-        (
-            curve(5, 5, lowest=2.0),
-            {1.0: of(0), 2.0: of(0, 4), 4.0: of(0, 4), 8.0: of(0)},
-            INCONCLUSIVE,
-            "5 seeds of both at 4",
-        ),
-        (curve(5, 5, 0), {1.0: of(0), 2.0: of(0, 3)}, INCONCLUSIVE, "5 seeds at 2"),  # it decides that none is better
-        (curve(5, 4, 0), curve(5, 1, 0), INCONCLUSIVE, "more seeds at 2"),  # p = 0.21
-        (curve(5, 5, 0), {1.0: of(5), 1.5: of(2, 2), 2.0: of(0)}, REPRODUCED, None),  # two seeds are no rate
+        (curve(5, 5, 5, 0), curve(5, 0, 0, 0), REPRODUCED, None),
+        (curve(5, 5, 5, 5), curve(5, 0, 0, 0), REPRODUCED, None),  # LR50 above 8
+        (curve(5, 5, 5, 0), curve(0, 0, 0, 0), REPRODUCED, None),  # LR50 below 1
+        (curve(9, 9, 9, 0, seeds=9), curve(9, 9, 9, 0, seeds=9), INCONCLUSIVE, "18 seeds"),
+        (curve(*[9] * 3, *[0] * 3, seeds=9), curve(*[9] * 5, 0, seeds=9), CONTRADICTED, None),
+        (curve(5, 5, 5, 0), curve(5, 5, 2, 0), INCONCLUSIVE, "10 seeds"),
+        (curve(2, 2, 0, seeds=2), curve(2, 0, 0, seeds=2), INCONCLUSIVE, "5 seeds at 1, 2, 4"),
+        (curve(4, 4, 4, 0, seeds=4), curve(4, 0, 0, 0, seeds=4), INCONCLUSIVE, "5 seeds at 1, 2, 4, 8"),  # p = 0.029
+        (curve(5, 5), curve(5, 5), INCONCLUSIVE, "rates of Post-LN with warm-up above 2"),
     ],
 )
-def test_ceilings(high: Curve, low: Curve, verdict: str, needs: str | None) -> None:
-    found = ceilings(high, low)
-    assert found.verdict == verdict, found.words
-    assert found.needs == needs if needs is None else needs in (found.needs or "")
-    assert len(found.runs) == sum(map(len, [*high.values(), *low.values()]))
+def test_a_factor_in_lr50(warm: Curve, none: Curve, verdict: str, needs: str | None) -> None:
+    found = RateFactor(WARM, NONE).judge(held({WARM: warm, NONE: none}))
+    assert (found.verdict, found.needs) == (verdict, needs), found.text
+    assert len(found.runs) == sum(map(len, [*warm.values(), *none.values()]))
 
 
-def test_ceilings_that_no_rate_could_move_apart_have_an_answer() -> None:
-    found = ceilings({1.0: of(5), 1.5: of(5), 2.0: of(0)}, {1.0: of(5), 1.5: of(0)})
-    assert (found.needs, found.answer) == (None, "higher, but by less than 2 times")
+def test_fishers_test_is_made_at_the_rates_of_both_lr50s_and_its_level_divided() -> None:
+    """Five of five against none has p = 0.0079, which is below 0.05 / 6 and not below 0.05 / 7."""
+    for rates, verdict in ((6, REPRODUCED), (7, INCONCLUSIVE)):
+        warm, none = curve(*[5] * 3, *[0] * (rates - 3)), curve(5, *[0] * (rates - 1))
+        found = RateFactor(WARM, NONE).judge(held({WARM: warm, NONE: none}))
+        assert found.verdict == verdict and found.effect and found.effect.interval[0] > 1.5
 
 
 def by_nll(*nlls: float, bleu: float = 0.0, seeds: int = 5) -> dict[float, dict[int, Run]]:
@@ -96,214 +60,113 @@ def by_nll(*nlls: float, bleu: float = 0.0, seeds: int = 5) -> dict[float, dict[
             for at, nll in enumerate(nlls)}  # fmt: skip
 
 
+def test_an_arm_that_higher_rates_may_help_has_not_failed() -> None:
+    trains = by_nll(2.0, 2.0, bleu=80.0) | {4.0: by_nll(5.0)[1.0]}
+    for nlls, needs in (
+        ((6.0, 5.5, 5.2), "higher rates of Post-LN without warm-up"),
+        ((6.0, 5.5, 5.7), None),
+        ((5.9, 9.0, math.inf), None),
+    ):
+        found = RateFactor(WARM, NONE).judge(Evidence({}, {WARM: trains, NONE: by_nll(*nlls)}))
+        assert (found.verdict, found.needs) == (INCONCLUSIVE if needs else REPRODUCED, needs)
+
+
+def test_arms_that_were_not_run_or_train_nowhere_decide_nothing() -> None:
+    assert RateFactor(WARM, NONE).judge(held({WARM: curve(5)})).needs == "runs of postln_nowarm"
+    nothing = held({WARM: curve(0, 0), NONE: curve(0, 0), "best": curve(5)})
+    found = RateFactor(WARM, NONE).judge(nothing)
+    assert (found.verdict, found.note) == (INCONCLUSIVE, "nothing trains here")
+
+
+def test_a_masked_lm_trains_by_its_distance_from_the_unigram_entropy() -> None:
+    """It is 9 bits; half a bit below it trains, a tenth fails, whatever another arm reaches."""
+    evidence = Evidence({}, {}, entropies={"unigram_bits": 9.0})
+    for loss, trained, failed in ((9.4, True, False), (9.7, False, False), (9.95, False, True)):
+        run = made("toybert_postln_warm", loss=loss)  # the NLL is one bit lower
+        assert (evidence.trained(run), evidence.failed(run)) == (trained, failed)
+
+
+def at_best(first: dict[float, tuple[float, float]], second: float = 30.0, edge: bool = False, seeds: int = 5):
+    """Return the finding where the first arm has BLEU and loss at rates, and the second a BLEU at 1, its best rate."""
+
+    def runs(bleu: float, loss: float, noise: float = 0.1) -> dict[int, Run]:
+        return {seed: made(seed=seed, bleu=bleu + noise * (-1) ** seed, loss=loss) for seed in range(1, seeds + 1)}
+
+    rates = {rate: runs(*of_rate) for rate, of_rate in first.items()}
+    others = {1.0: runs(second, 4.0, 0.0)} | ({} if edge else {0.5: runs(second, 9.0), 2.0: runs(second, 9.0)})
+    return AtBestRates("preln_nowarm_anchored", WARM).judge(
+        Evidence({}, {"preln_nowarm_anchored": rates, WARM: others})
+    )
+
+
 @pytest.mark.parametrize(
-    ("nlls", "verdict", "needs", "words"),
+    ("first", "options", "verdict", "words"),
     [
-        (
-            (6.0, 5.5, 5.2),
-            INCONCLUSIVE,
-            "higher rates of Post-LN without warm-up",
-            "not known (it may be under-trained up to 4,",
-        ),
-        ((6.0, 5.5, 5.7), REPRODUCED, None, "below 1 (the lowest rate"),
-        ((5.9, 9.0, math.inf), REPRODUCED, None, "below 1 (the lowest rate"),
+        ({1.0: (29.5, 3.0)}, {}, REPRODUCED, "not better by 1"),
+        ({1.0: (33.0, 3.0)}, {}, REPRODUCED, "better by 1"),
+        ({1.0: (31.0, 3.0)}, {}, REPRODUCED, "may be better by 1"),
+        ({1.0: (28.0, 3.0)}, {}, CONTRADICTED, ""),
+        ({1.0: (29.05, 3.0)}, {}, INCONCLUSIVE, ""),
+        ({1.0: (33.0, 3.0), 2.0: (29.5, 2.0)}, {}, REPRODUCED, "(at 2 and 1)"),  # the lowest loss chooses
+        ({1.0: (29.5, 3.0)}, {"edge": True}, INCONCLUSIVE, "(at 1 and 1)"),  # the second may be better elsewhere
+        ({1.0: (29.5, 3.0)}, {"seeds": 4}, INCONCLUSIVE, "(at 1 and 1)"),
+        ({1.0: (96.0, 3.0)}, {"second": 96.0}, INCONCLUSIVE, ""),
     ],
 )
-def test_an_arm_that_higher_rates_may_help_has_not_failed(nlls, verdict, needs, words) -> None:
-    trains = by_nll(2.0, 2.0, bleu=90.0) | {4.0: by_nll(5.0)[1.0]}
-    found = Ceilings("postln_warm", "postln_nowarm").judge(
-        Evidence({}, {"postln_warm": trains, "postln_nowarm": by_nll(*nlls)})
-    )
-    assert (found.verdict, found.needs) == (verdict, needs) and words in found.words
-    few = by_nll(*nlls) | {2.0: by_nll(0.0, nlls[1], seeds=3)[2.0]}  # at the rate that may be the best
-    again = Ceilings("postln_warm", "postln_nowarm").judge(Evidence({}, {"postln_warm": trains, "postln_nowarm": few}))
-    assert again.needs == ("5 seeds at 2" if nlls[1] == min(nlls) else needs)
+def test_not_worse_at_the_best_rates(first, options, verdict, words) -> None:
+    found = at_best(first, **options)
+    assert found.verdict == verdict and words in found.text
+    assert (found.note == "saturated") == (options.get("second") == 96.0)
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "needs", "answer"),
-    [
-        ((6.0, 5.5, 6.0), (5.0, 4.9, math.inf), None, "neither trains here"),
-        ((6.0, 5.5, 6.0), (5.0, 4.9, 4.8), "higher rates of Post-LN without warm-up", ""),
-        ((math.inf, math.inf), (6.0, 5.5, 6.0), "lower rates of Post-LN with warm-up", ""),
-    ],
-)
-def test_where_neither_arm_trains_rates_are_asked_for_only_where_they_may_help(first, second, needs, answer) -> None:
-    best = {1.0: {1: made(bleu=90.0)}}
-    found = Ceilings("postln_warm", "postln_nowarm").judge(
-        Evidence({}, {"postln_warm": by_nll(*first), "postln_nowarm": by_nll(*second), "best": best})
-    )
-    assert (found.verdict, found.needs, found.answer) == (INCONCLUSIVE, needs, answer)
-
-
-def test_a_ceiling_is_reported_for_comparison_where_there_are_runs() -> None:
-    evidence = held({"preln_warm": curve(5, 5, 0)})
-    found = ReportCeiling("preln_warm").judge(evidence)
-    assert (found.verdict, found.words) == (REPRODUCED, "for comparison, ceiling 2 for Pre-LN with warm-up")
-    assert len(found.runs) == 15 and ReportCeiling("postln_warm").judge(evidence).words == ""
-
-
-def test_a_difference_that_may_be_chance_is_not_denied() -> None:
-    found = ceilings(curve(5, 4, 0), curve(5, 1, 0))
-    assert found.words.endswith("no rate with 5 seeds of both at which significantly more of the former's seeds train")
-
-
-@pytest.mark.parametrize(
-    ("low", "words"),
-    [
-        (curve(5, 0, 0), "without warm-up at a rate of 1; at 2, 5 of 5 seeds train with warm-up, 0 of 5 without"),
-        (curve(0, 0, 0), "without warm-up at none of the rates from 1 to 4 run with 3 seeds or more; at 1, 5 of 5 "
-         "seeds train with warm-up, 0 of 5 without"),
-    ],
+    ("none", "warm", "adam", "verdict"),
+    [((1.0, 2.0), (3.0, 25.0), 80.0, REPRODUCED), ((1.0, 9.0), (3.0, 25.0), 80.0, CONTRADICTED),
+     ((1.0, 2.0), (3.0, 25.0), 20.0, CONTRADICTED)],
 )  # fmt: skip
-def test_ceilings_in_plain_words(low: Curve, words: str) -> None:
-    found = ceilings(curve(5, 5, 0), low)
-    assert found.plain == f"Post-LN with warm-up trains at learning rates from 1 to 2, {words} warm-up (p = 0.008)"
+def test_just_above_nothing_under_sgd(none, warm, adam, verdict) -> None:
+    arms = {"none": {1.0: [none[0]] * 5, 2.0: [none[1]] * 5}, "warm": {1.0: [warm[0]] * 5, 2.0: [warm[1]] * 5},
+            "adam": {1.0: [adam] * 5}}  # fmt: skip
+    assert JustAboveNothing("none", "warm", "adam").judge(held(arms)).verdict == verdict
 
 
-def test_plain_words_leave_out_low_rates_at_which_an_arm_does_not_train() -> None:
-    found = ceilings(curve(0, 5, 5, 0), curve(0, 5, 0, 0))
-    words = "Post-LN with warm-up trains at learning rates from 2 to 4, without warm-up at a rate of 2;"
-    assert found.plain.startswith(words)
+@pytest.mark.parametrize(("none", "verdict", "note"), [(24.0, CONTRADICTED, "starvation"), (20.0, REPRODUCED, ""),
+                                                       (23.0, INCONCLUSIVE, "")])  # fmt: skip
+def test_without_the_ramp_alone_the_effect_is_starvation(none, verdict, note) -> None:
+    noise = (-0.5, 0.5, 0.0, -0.5, 0.5)
+    arms = {"none": {1.0: [none + part for part in noise]}, "warm": {1.0: [25.0] * 5, 2.0: [3.0] * 5}}
+    found = NotStarved("none", "warm").judge(held(arms))
+    assert (found.verdict, found.note) == (verdict, note)
 
 
-def test_a_single_rate_is_not_said_to_be_a_limit() -> None:
-    found = ceilings({2.0: of(5)}, {1.0: of(0), 2.0: of(0)})
-    assert found.verdict == REPRODUCED
-    assert found.plain.startswith("Post-LN with warm-up trains at 2, the only learning rate run with 3 seeds or more,")
+def test_a_usable_range_has_ends_that_may_be_open() -> None:
+    evidence = held({WARM: curve(0, 4, 3, 5, 0), NONE: curve(5, 5), "rezero_warm": curve(0, 0)})
+    found = usable_range(evidence, WARM)
+    assert found and (found.low, found.high, found.octaves, found.open) == (2.0, 8.0, 2.0, (False, False))
+    assert str(found) == "2 to 8" and str(usable_range(evidence, NONE)) == "<1 to 2+"
+    assert usable_range(evidence, "rezero_warm") is None
+    best = Evidence({}, {WARM: by_nll(3.0, 2.0, 4.0), NONE: by_nll(3.0, 2.0), "preln_warm": by_nll(2.0, 3.0, seeds=2)})
+    assert [best_rate(best, arm) and best_rate(best, arm)[0] for arm in best.rates] == [2.0, 2.0, None]
+    assert [at_edge(best, arm) for arm in best.rates] == ["", "higher", ""]
 
 
-@pytest.mark.parametrize(
-    ("high", "low", "words"),
-    [
-        ({2.0: of(3, 3)}, {1.0: of(1, 1), 2.0: of(0, 4)}, "at 2, 3 of 3 seeds train with warm-up and 0 of 4 without "
-         "warm-up (p = 0.03)"),
-        ({2.0: of(2, 2)}, {2.0: of(0, 2)}, "at 2, 2 of 2 seeds train with warm-up and 0 of 2 without warm-up"),
-        ({2.0: of(2, 2)}, {1.0: of(2, 2)}, ""),
-    ],
-)  # fmt: skip
-def test_too_few_seeds_for_a_ceiling_are_counted_at_the_rate_with_the_most(high: Curve, low: Curve, words: str) -> None:
-    found = ceilings(high, low)
-    assert (found.verdict, found.plain) == (INCONCLUSIVE, words)
-
-
-def test_a_ceiling_is_the_largest_rate_that_trains_and_may_be_censored() -> None:
-    found = ceiling(held({"preln_warm": curve(5, 3, 4, 0)}), "preln_warm")
-    assert (found.rate, found.above, found.open, found.words()) == (4.0, 8.0, (), "4")
-    assert found.rates == {1.0: (5, 5), 2.0: (3, 5), 4.0: (4, 5), 8.0: (0, 5)}
-    assert ceiling(held({"preln_warm": curve(5, 5)}), "preln_warm").words() == "at least 2"
-    none = held({"preln_warm": {1.0: of(0), 2.0: of(0)}, "best": {1.0: of(1, 1)}})
-    assert ceiling(none, "preln_warm").words() == "below 1 (the lowest rate with 3 seeds or more)"
+def test_the_multiverse_counts_verdicts_over_limits_shares_and_metrics() -> None:
+    apart = held({WARM: curve(5, 5, 5, 0), NONE: curve(5, 0, 0, 0)})
+    assert multiverse(apart, WARM, NONE) == {REPRODUCED: 54}  # without entropies, no skill
+    assert not multiverse(apart, WARM, "preln_warm")
+    equal = {1.0: [1.0] * 5, 2.0: [0.0] * 5}
+    assert variant(equal, equal, 0.5, 0.8) == CONTRADICTED
+    assert variant({1.0: [1.0] * 5}, {1.0: [1.0] * 5}, 0.5, 0.8) == INCONCLUSIVE  # both may train at higher rates
+    mixed = {1.0: [1.0] * 5, 2.0: [1.0] * 4 + [0.0]}
+    assert [variant(mixed, equal, 0.5, share) for share in (0.8, 1.0)] == [REPRODUCED, CONTRADICTED]
 
 
 def test_a_run_that_is_not_finite_does_not_train_and_fails_whatever_its_bleu() -> None:
-    found = held({"postln_warm": {1.0: of(5)}})
-    lost, stuck = (made("toy_postln_warm", 6, 90.0, rule=rule) for rule in ("not_finite", "stuck"))
-    assert (lost.bleu, lost.loss, lost.nll) == (0.0, math.inf, math.inf) and (stuck.bleu, stuck.loss) == (90.0, 4.0)
+    found = held({WARM: curve(5)})
+    lost, stuck = (made("toy_postln_warm", 6, 80.0, rule=rule) for rule in ("not_finite", "stuck"))
+    assert (lost.bleu, lost.loss, lost.nll) == (0.0, math.inf, math.inf) and (stuck.bleu, stuck.loss) == (80.0, 4.0)
     assert not found.trained(lost) and found.failed(lost)
     assert found.trained(stuck) and not found.failed(stuck)
-
-
-ONE, OTHER = "preln_nowarm_anchored", "postln_nowarm"
-
-
-@pytest.mark.parametrize(
-    ("trains", "fails", "verdict"),
-    [
-        (curve(5, 5), curve(5, 1), REPRODUCED),
-        (curve(5, 0), {1.0: of(5), 2.0: of(0, fails=60.0)}, CONTRADICTED),  # partial is not failed
-        (curve(5, 5), {1.0: of(5), 2.0: of(0, fails=60.0)}, INCONCLUSIVE),  # a higher rate may be the one
-        (curve(5, 0), curve(5, 5), CONTRADICTED),  # the wrong one fails first
-        (curve(5, 5), curve(5, 0, lowest=0.3), INCONCLUSIVE),  # no rate that both were run at
-        (curve(5, 5), curve(5, 5), INCONCLUSIVE),  # both train at the highest rate that was run
-        (curve(5, 5), {1.0: of(5), 2.0: of(0, 4)}, INCONCLUSIVE),
-        (curve(5, 5, 0), {1.0: of(5), 4.0: of(0, fails=60.0)}, INCONCLUSIVE),  # at 2, the second may fail
-        (curve(5, 5, 0), {1.0: of(5), 2.0: of(0, 2), 4.0: of(0, fails=60.0)}, INCONCLUSIVE),
-        ({1.0: of(5), 2.0: of(2, 2), 4.0: of(0)}, curve(5, 0, 0), INCONCLUSIVE),  # at 2, the first may train
-        ({1.0: of(5), 4.0: of(0)}, curve(5, 0, 0), INCONCLUSIVE),
-        (curve(0, 0), {1.0: of(5), 2.0: of(5)}, INCONCLUSIVE),  # lower rates may help the first
-    ],
-)
-def test_one_arm_trains_at_a_rate_where_another_fails(trains: Curve, fails: Curve, verdict: str) -> None:
-    found = TrainsWhereFails(ONE, OTHER).judge(held({ONE: trains, OTHER: fails}))
-    assert (found.verdict, bool(found.needs)) == (verdict, verdict == INCONCLUSIVE), found.words
-
-
-def around(best: float) -> dict[float, dict[int, Run]]:
-    """Return runs at rates on both sides of an arm's best, which they do not reach."""
-    return {rate: {seed: made(seed=seed, loss=9.0) for seed in range(1, 6)} for rate in (best / 8, best * 8)}
-
-
-def at_best(
-    first: dict[float, tuple[float, float]], noise: float = 0.1, seeds: int = 5, alone: bool = False
-) -> Finding:
-    """Return the finding where the first arm has BLEU and loss at rates, and the second a BLEU of 30 at 1.
-
-    Unless ``alone``, the second was also run at other rates, at which it is worse.
-    """
-    rates = {
-        rate: {seed: made(seed=seed, bleu=bleu + noise * (-1) ** seed, loss=loss) for seed in range(1, seeds + 1)}
-        for rate, (bleu, loss) in first.items()
-    }
-    other = {1.0: {seed: made(seed=seed, bleu=30.0) for seed in range(1, 6)}} | ({} if alone else around(1.0))
-    return BestRates(ONE, OTHER, BLEU, -1, 1).judge(Evidence({}, {ONE: rates, OTHER: other}))
-
-
-def test_the_best_rate_has_the_lowest_validation_loss_and_not_the_highest_bleu() -> None:
-    found = at_best({1.0: (40.0, 3.0), 2.0: (30.2, 2.0), 4.0: (40.0, 3.0)})
-    assert found.verdict == REPRODUCED and "(at 2 and 1)" in found.words and len(found.runs) == 10
-    assert at_best({1.0: (40.0, 3.0), 2.0: (30.2, 2.0)}).needs == "higher rates of Pre-LN without warm-up (anchored)"
-    assert at_best({1.0: (30.2, 3.0), 2.0: (40.0, 2.0)}).needs == "higher rates of Pre-LN without warm-up (anchored)"
-    assert at_best({1.0: (30.2, 3.0), 2.0: (40.0, 2.0), 4.0: (30.2, 3.0)}).verdict == CONTRADICTED
-    assert at_best({1.0: (30.5, 3.0)}, noise=1.0).verdict == INCONCLUSIVE
-    assert at_best({1.0: (30.2, 3.0)}, seeds=4).needs == "5 seeds at 1"
-
-
-def test_two_arms_are_not_comparable_where_the_second_may_be_better_at_further_rates() -> None:
-    first = {seed: made(seed=seed, bleu=30.0) for seed in range(1, 6)}
-    arms = {ONE: {1.0: first} | around(1.0), OTHER: {1.0: first}}
-    found = BestRates(ONE, OTHER, BLEU, -1, 1).judge(Evidence({}, arms))
-    assert (found.verdict, found.needs) == (INCONCLUSIVE, f"higher rates of {arm_words(OTHER)}")
-    arms[ONE][1.0] = {seed: made(seed=seed, bleu=20.0) for seed in range(1, 6)}  # whatever the second may reach
-    assert BestRates(ONE, OTHER, BLEU, -1, 1, (-math.inf, -1)).judge(Evidence({}, arms)).verdict == CONTRADICTED
-
-
-def test_the_edge_is_that_of_the_measure_that_chooses_the_rate() -> None:
-    """At the highest rate, the NLL is lowest and the smoothed loss is not; only the latter chooses."""
-    arms = {
-        arm: {rate: {seed: made(seed=seed, bleu=30.0, loss=loss) for seed in range(1, 6)}
-              for rate, loss in ((0.5, 5.0), (1.0, 3.0), (2.0, 4.0))}
-        for arm in (ONE, OTHER)
-    }  # fmt: skip
-    for runs in arms.values():
-        for run in runs[2.0].values():
-            for epoch in run.record.epochs:
-                epoch.valid_nll_loss = 0.5
-    evidence = Evidence({}, arms)
-    assert further_rates(evidence, (ONE,)) == f"higher rates of {arm_words(ONE)}"
-    assert further_rates(evidence, ("another",)) is further_rates(evidence, (ONE,), LOSS) is None
-    assert BestRates(ONE, OTHER, BLEU, -1, 1).judge(evidence).verdict == REPRODUCED
-
-
-def test_a_best_rate_without_others_is_not_called_the_best() -> None:
-    one = at_best({1.0: (30.2, 3.0)}, alone=True)
-    assert one.plain.startswith("at 1, the only rate run with 3 seeds or more, BLEU of")
-    assert at_best({1.0: (30.2, 3.0), 2.0: (30.2, 4.0)}).plain.startswith("at the best rate of each, BLEU of")
-
-
-@pytest.mark.parametrize(
-    ("bleu", "verdict", "answer"),
-    [(30.5, REPRODUCED, ""), (32.0, INCONCLUSIVE, "better"), (28.0, CONTRADICTED, ""), (31.05, INCONCLUSIVE, "")],
-)
-def test_more_than_comparable_is_neither_reproduced_nor_contradicted(bleu: float, verdict: str, answer: str) -> None:
-    arms = {arm: {1.0: {seed: made(seed=seed, bleu=at + 0.1 * (-1) ** seed * (arm == ONE)) for seed in range(1, 6)}}
-            for arm, at in ((ONE, bleu), (OTHER, 30.0))}  # fmt: skip
-    for rates in arms.values():
-        rates |= around(1.0)
-    found = BestRates(ONE, OTHER, BLEU, -1, 1, (-math.inf, -1), "better").judge(Evidence({}, arms))
-    assert (found.verdict, found.answer) == (verdict, answer)
-    assert bool(found.needs) == (verdict == INCONCLUSIVE and not answer)  # more seeds help at a limit
-    assert ("so far, better" in (found.needs or "")) == (bool(found.needs) and bleu > 31)
 
 
 def test_sensitivity_is_how_much_worse_the_other_rates_are_on_the_mean() -> None:

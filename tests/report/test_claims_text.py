@@ -1,18 +1,14 @@
 """What `ln-repro claims` prints about the committed records."""
 
 import json
-import re
 from pathlib import Path
 
 
-def test_all_claims_fit_into_eighty_columns_with_their_verdicts(call) -> None:
+def test_all_claims_fit_into_eighty_columns_with_their_effects(call) -> None:
     (_, rows, _), (code, text, _) = call("claims", "--json"), call("claims")
     assert code == 0 and max(map(len, text.splitlines())) <= 80
     for row in json.loads(rows):
-        own = "paper's data" if row["written"] else "theory"
-        verdicts = {other["data"]: other["verdict"] for other in row["other_corpora"]} | {own: row["verdict"]}
-        line = r",\s+".join(re.escape(f"{data}: {verdict}") for data, verdict in verdicts.items())
-        assert re.search(rf"^{re.escape(row['id'])} .*\n(  .*\n)*? +{line} *$", text, re.MULTILINE), row["id"]
+        assert (row["id"] in text) == bool(row["other_corpora"] or row["id"].startswith("TH")), row["id"]
 
 
 def test_one_claim_has_its_rule_records_needs_and_command(call) -> None:
@@ -20,10 +16,11 @@ def test_one_claim_has_its_rule_records_needs_and_command(call) -> None:
     text = call("claims", "MT-4")[1]
     words = " ".join(text.split())
     for part in (row, *row["other_corpora"]):
-        assert f"{part['rule']} (written {part['written']}: {part['source']})" in words
+        assert f"{part['rule']} ({part['written']}: {part['source']})" in words
         assert all(id in text for id in part["evidence"])
         assert (part["needs"] or "") in words
         assert (f"run {part['command']}" in words) == bool(part["needs"])
+        assert {"effect", "interval", "seeds", "verdict", "replicated"} <= part.keys()
     assert row["command"] in text.replace("\n", "¶")  # on one line, to be copied
 
 

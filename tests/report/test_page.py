@@ -45,7 +45,7 @@ class Reader(HTMLParser):
 def text() -> str:
     """Return the page of the committed records."""
     figures = {path.stem: path.read_bytes() for path in (RESULTS / "figures").glob("*.png") if path.stem in FIGURES}
-    tables = page_tables(committed.rows(), committed.theory()["findings"])
+    tables = page_tables(committed.rows())
     return page(committed.archive().kept.runs, tables, figures)
 
 

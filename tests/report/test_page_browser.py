@@ -106,15 +106,6 @@ def test_pointing_at_a_curve_says_which_it_is_and_marks_its_arm(ask: Ask) -> Non
     assert "epoch" in tip and label in tip and "peak rate" in label and hot == 1 and after == [0, True]
 
 
-def test_an_arms_button_keeps_it_in_front(ask: Ask) -> None:
-    script = """
-        const count = (kind) => document.querySelectorAll(`#arms ${kind}`).length;
-        const press = () => { document.querySelector("#arms tr:not([hidden]) button").click();
-                              return [count("button[aria-pressed=true]"), count("tr.hot")]; };
-        return [press(), press()];"""
-    assert ask(script) == [[1, 1], [0, 0]]
-
-
 @pytest.mark.parametrize(("width", "dark"), [(500, True), (1920, False)])
 def test_it_fits_and_can_be_read(ask: Ask, width: int, dark: bool) -> None:
     """The least contrast of text on the page's background is by WCAG's formula."""

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import torch
 
@@ -13,6 +12,7 @@ from ln_repro.engine.stacked.trust import trusted
 from ln_repro.engine.stop import StopRequest
 from ln_repro.engine.trainer import Gradients
 from ln_repro.engine.training import Loop, begin
+from ln_repro.model.batch import Batch
 from ln_repro.system.distributed import Rank
 
 logger = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class Driver:
     ) -> None:
         self.running = {loop: loop.run() for loop in loops}
         self.ended = ended
-        self.batches: dict[Loop, list[Any]] = {}  # of the next update of each run
+        self.batches: dict[Loop, list[Batch]] = {}  # of the next update of each run
         self.rows: list[Loop] = []
         self.joint: Joint | None = None  # of the models of `rows`
         self.together = together
@@ -91,7 +91,7 @@ class Driver:
         return [None] * len(rows)
 
 
-def same(updates: list[list[Any]]) -> list[Any]:
+def same(updates: list[list[Batch]]) -> list[Batch]:
     """Return the mini-batches of an update, or raise `RuntimeError` if they are not the same for all runs."""
     first = updates[0]
     for samples in updates[1:]:

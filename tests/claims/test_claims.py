@@ -1,0 +1,273 @@
+"""What the paper found reproduces each claim, what lies beyond its limits does not, and few seeds say nothing."""
+
+import math
+from typing import Any
+
+import pytest
+
+from ln_repro.claims import metrics
+from ln_repro.claims.bert import FINE_TUNING
+from ln_repro.claims.criteria import Claim, Trains, Within
+from ln_repro.claims.depth import AtDepth
+from ln_repro.claims.effects import SEEDS, SHARE, Effect, more_seeds
+from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.intervals import LINEAR, LOG
+from ln_repro.claims.judge import CLAIMS as ALL
+from ln_repro.claims.judge import Judged, Row, arms_of_rules, claim_rows, row_of
+from ln_repro.claims.metrics import BLEU, LEVELS, TIMES_TO_FALL, TIMES_TO_FINAL_BLEU
+from ln_repro.claims.schemes import gradients
+from ln_repro.claims.theory import STATEMENTS
+from ln_repro.claims.verdict import verdict
+from ln_repro.experiment.compose import compose, expand
+from ln_repro.experiment.settings import build
+from ln_repro.records.archive import Run
+from ln_repro.sweep.grid import parse_request
+from tests.claims.made import EPOCHS, KNOWN, Arms, gathered, line, made, made_runs, on_rates
+from tests.examples import with_events
+
+CLAIMS = {claim.id: claim for claim in ALL}
+MEASURED = [claim.id for claim in ALL if claim.rule and claim.rule.judged and claim not in FINE_TUNING
+            and not any(isinstance(part, AtDepth) for part in claim.rule.criteria)]  # fmt: skip
+"""Those judged on the paper's data by loss or BLEU at one depth; of the others see test_bert and test_depth."""
+FAST = {"bleu": 33.4, "bleus": [*line(0, 33, 10)[1:], *line(33, 33.4, 7)[1:]], "losses": [*line(9, 4, 9), *[4.0] * 6]}
+SLOW = {"bleu": 33.1, "bleus": line(0, 33.1, EPOCHS + 1)[1:], "losses": line(9, 4, EPOCHS)}
+"""Pre-LN and Post-LN by epoch."""
+STEEP, FLAT = line(8, 3, EPOCHS), line(8, 8 - 5 / 1.4, EPOCHS)
+"""A validation loss that falls as long as the run lasts."""
+PROBES = {0: [0.1, 0.5, 1.6], 4000: [0.015] * 3}
+PAPER: Arms = {  # what the paper found, by arm
+    "postln_warm": {**SLOW, "probes": PROBES, "axes": {"warmup_updates": 4000}}, "postln_warm_high": SLOW,
+    "postln_nowarm": {"bleu": 8.45, "loss": 7.0}, "postln_nowarm_literal": {"bleu": 8.45, "loss": 7.0},
+    "postln_nowarm_literal_high": {"bleu": 2.0, "loss": 7.5},
+    "postln_warm_short": {"bleu": 31.16}, "postln_warm_short_high": {"bleu": 2.77, "loss": 7.0},
+    "postln_warm_sgd": {"bleu": 12.0}, "postln_warm_sgd_low": {"bleu": 4.0},
+    "postln_nowarm_sgd": {"bleu": 1.0}, "postln_nowarm_sgd_low": {"bleu": 0.5},
+    "postln_nowarm_sgd_literal": {"bleu": 1.0}, "postln_nowarm_sgd_low_literal": {"bleu": 0.5},
+    "preln_nowarm": FAST, "preln_nowarm_high": FAST,
+    "postln_nowarm_radam": {"bleu": 32.1}, "preln_nowarm_radam": {"bleu": 33.5},
+    "postln_nowarm_fixed": {"loss": 4.3},
+    "rezero_nowarm": {"bleu": 32.0}, "rezero_nowarm_step": {"bleu": 32.0}, "preln_nowarm_anchored": {"bleu": 33.0},
+    "admin_warm": {"bleu": 33.2}, "admin_warm_closed": {"bleu": 33.0},
+    "preln_nowarm_literal": {"bleu": 15.6},
+    "postln_warm_linear": {"losses": FLAT, "loss": FLAT[-1]}, "postln_warm_linear_high": {"loss": 7.0},
+    "preln_nowarm_linear_high": {"losses": STEEP, "loss": 3.0},
+}  # fmt: skip
+RISING = [made(bleus=line(0, end, EPOCHS + 1)[1:]) for end in (30, 45)]
+FALLING = [made(losses=[9 - bleu / 10 for bleu in line(0, end, EPOCHS + 1)[1:]]) for end in (30, 45)]
+UNEQUAL = [made(losses=losses) for losses in ((3.0, 2.5, 1.0), (4.0, 4.0), (2.0, 2.25))]
+"""Losses after every epoch of runs that are compared after the same number of epochs."""
+
+
+@pytest.mark.parametrize(
+    ("metric", "runs", "value"),
+    [
+        (metrics.EPOCHS_TO_BLEU, RISING, 1.5),  # 45 BLEU in 15 epochs has the other's 18 of epoch 9 after 6
+        (metrics.EPOCHS_TO_LOSS, FALLING, 1.5),
+        (metrics.LATE_MINUS_EARLY, RISING, 3.0),
+        (metrics.LOSS_GAP, [UNEQUAL[0], UNEQUAL[2]], 0.25),
+        (metrics.ABOVE_THE_BETTER, UNEQUAL, 0.25),
+        (metrics.DOMINANCE_BLEU, [made(bleu=bleu) for bleu in (30, 33, 35)], 1.0),
+        (metrics.DOMINANCE_LOSS, [made(loss=loss) for loss in (4, 3, 3.5)], 0.5),
+        (metrics.RAMP_BY_RATE, [made(loss=loss) for loss in (5, 4, 3, 8, 7, 5)], 1.0),
+    ],
+)  # fmt: skip
+def test_metrics_by_hand(metric: metrics.Metric, runs: list[Run], value: float) -> None:
+    assert metric.of(*runs) == pytest.approx(value)
+
+
+def of_paper(id: str, changed: Arms | None = None) -> Arms:
+    """Return what the paper found of a claim's arms, some of it changed."""
+    return {arm: {**PAPER[arm], **(changed or {}).get(arm, {})} for arm in CLAIMS[id].rule.arms}
+
+
+def on_paper(id: str, changed: Arms | None = None, seeds: int = SEEDS) -> Judged:
+    return row(id, made_runs(CLAIMS[id].setting, of_paper(id, changed), seeds)).own
+
+
+def row(id: str, explored: list[Run], replication: list[Run] | None = None) -> Row:
+    return row_of(CLAIMS[id], gathered(explored), gathered(replication or []))
+
+
+@pytest.mark.parametrize("id", MEASURED)
+def test_what_the_paper_found_reproduces_the_claim_over_enough_seeds(id: str) -> None:
+    found = on_paper(id)
+    assert (found.verdict, found.needs, found.seeds) == ("reproduced", None, SEEDS), found.ours
+    assert len(found.evidence) == len(set(found.evidence)) == len(CLAIMS[id].rule.arms) * SEEDS
+    few = on_paper(id, seeds=3)
+    assert (few.verdict, few.needs) == ("inconclusive", "2 seeds")
+
+
+@pytest.mark.parametrize(
+    ("id", "changed", "verdict"),
+    [
+        ("MT-1", {"postln_nowarm_literal": {"bleu": 1.0}}, "inconclusive"),  # it fails more than in the paper
+        ("MT-1", {"postln_nowarm_literal": {"bleu": 16.0}}, "contradicted"),
+        ("MT-2", {"postln_warm_short_high": {"bleu": 20.0}}, "contradicted"),
+        ("MT-3", {"postln_nowarm_sgd_literal": {"bleu": 3.0}}, "contradicted"),
+        ("MT-4", {"preln_nowarm": {"bleu": 30.0}}, "contradicted"),
+        ("MT-5", {"preln_nowarm": {**FAST, "bleus": [*line(0, 34.5, 10)[1:], *[34.5] * 6]}}, "inconclusive"),
+        ("MT-5", {"preln_nowarm": SLOW}, "contradicted"),
+        ("MT-6", {"postln_nowarm_radam": {"bleu": 20.0}}, "contradicted"),
+        ("MT-7", {"postln_nowarm_fixed": {"loss": 3.9}}, "contradicted"),
+        ("BERT-1", {"postln_warm_linear": {"losses": line(8, 5.5, EPOCHS)}}, "inconclusive"),
+        ("X-2", {"rezero_nowarm": {"bleu": 20.0}}, "contradicted"),
+    ],
+)  # fmt: skip
+def test_what_lies_beyond_a_limit_is_not_reproduced(id: str, changed: Arms, verdict: str) -> None:
+    assert on_paper(id, changed).verdict == verdict
+
+
+def test_an_effect_is_a_number_with_its_interval_or_a_bound() -> None:
+    assert str(Effect(4.46, (3.28, 6.13), "x{} in rate", ".2g")) == "x4.5 [3.3, 6.1] in rate"
+    assert str(Effect(math.inf, (2.2, math.inf), "x{} in rate", ".2g")) == "at least x2.2 in rate"
+    assert str(BLEU.minus().effect([1.0, 2.0, 3.0])) == "+2 [-0.48, +4.5] BLEU"
+    assert str(BLEU.minus().effect([1.25])) == "+1.2 BLEU"
+
+
+def test_needed_seeds_follow_from_the_square_root() -> None:
+    """The half-width of five seeds is 1.96; it falls to the distance of 0.5 with 16 times as many."""
+    values = [value + 0.5 for value in (-2.0, -1.0, 0.0, 1.0, 2.0)]
+    half = 2.776 * 2.5**0.5 / 5**0.5
+    assert more_seeds(values, [(0.0, math.inf)], LINEAR) == f"about {math.ceil(5 * (half / 0.5) ** 2)} seeds"
+    assert more_seeds([2.0, 2.1, 1.9], [(0.0, 1.0)], LINEAR) is None
+    assert more_seeds([1.1, 0.9, 1.2, 1.0, 1.1], [(1.0, math.inf)], LOG)
+    assert more_seeds([1.0], [(0.0, 1.0)], LINEAR) == "5 seeds"
+
+
+@pytest.mark.parametrize(
+    ("arm", "changed", "seeds"),
+    [("postln_warm", {}, [1, 2, 3, 4, 5]), ("rezero_nowarm", {"probes": {}}, [])],
+)
+def test_claims_without_a_verdict_show_their_numbers(arm: str, changed: dict[str, Any], seeds: list[int]) -> None:
+    probes = {0: [1.0, 2.0], 100: [1.0, 1.0], 500: [1.0, 1.0], 1500: [1.0, 0.5]}
+    runs = [made(f"toy_{arm}", seed, **{"probes": probes, **changed}) for seed in range(1, 6)]
+    others = row("TH-10", runs).others
+    assert [(other.verdict, other.note, other.seeds) for other in others] == (
+        [("inconclusive", "shown, not judged", 5)] if seeds else []
+    )
+    if seeds:
+        assert others[0].effect and others[0].effect.value == pytest.approx(0.5)
+
+
+def test_the_replication_stands_once_it_is_decided_or_has_all_seeds() -> None:
+    rates = (1e-3, 2e-3, 4e-3, 8e-3, 16e-3)
+    both = {arm: {rate: [80.0 * (rate <= highest)] * 5 for rate in rates}
+            for arm, highest in (("postln_warm", 8e-3), ("postln_nowarm", 1e-3))}  # fmt: skip
+    none = {**both, "postln_nowarm": both["postln_warm"]}
+    few = {arm: {rate: bleus[:2] for rate, bleus in rates.items()} for arm, rates in both.items()}
+    for explored, new, standing, before, replicated in (
+        (both, both, "reproduced", "reproduced", "reproduced"),
+        (both, few, "reproduced", "reproduced", "inconclusive"),
+        (both, none, "inconclusive", "reproduced", "inconclusive"),
+        (both, {}, "reproduced", "reproduced", None),
+        ({}, both, "reproduced", None, "reproduced"),
+    ):
+        (found,) = row("MT-1.anchored", on_rates("toy", explored), on_rates("toy", new)).others
+        assert (found.verdict, found.explored, found.replicated) == (standing, before, replicated)
+
+
+def test_a_claim_that_runs_suggested_is_judged_on_new_ones_alone() -> None:
+    ramps = {"postln_warm_encoder": {2e-3: [80.0] * 5}, "postln_warm_decoder": {2e-3: [0.0] * 4 + [80.0]}}
+    assert row("X-5b", on_rates("toy", ramps)).others == []
+    (found,) = row("X-5b", [], on_rates("toy", ramps)).others
+    assert (found.verdict, found.seeds) == ("reproduced", 5)
+    ramps["postln_warm_decoder"] = {2e-3: [0.0] * 3 + [80.0] * 2}
+    (found,) = row("X-5b", [], on_rates("toy", ramps)).others
+    assert found.verdict == "contradicted"
+    ramps["postln_warm_encoder"] = {2e-3: [80.0] * 4}
+    (found,) = row("X-5b", [], on_rates("toy", ramps)).others
+    assert (found.verdict, found.needs) == ("inconclusive", "seeds at 0.002: 1 of postln_warm_encoder")
+
+
+@pytest.mark.parametrize(("hits", "verdict"), [(4, "reproduced"), (3, "inconclusive"), (1, "contradicted")])
+def test_an_arm_of_which_some_seeds_train_neither_trains_nor_fails(hits: int, verdict: str) -> None:
+    runs = {seed: made(seed=seed, bleu=30.0 if seed <= hits else 1.0) for seed in range(1, 6)}
+    evidence = Evidence({"postln_nowarm_radam": runs}, {"preln_warm": {1e-3: {1: made(bleu=30.0)}}})
+    found = Trains("postln_nowarm_radam", least=SHARE).judge(evidence)
+    assert (found.verdict, found.needs) == (verdict, "10 seeds" if verdict == "inconclusive" else None)
+
+
+@pytest.mark.parametrize("kept", [0, 3])
+@pytest.mark.parametrize("id", MEASURED)
+def test_every_rule_can_be_judged_when_a_run_of_any_arm_diverged(id: str, kept: int) -> None:
+    """It diverged after some epochs, or in the first one."""
+    for arm in CLAIMS[id].rule.arms:
+        for setting in (CLAIMS[id].setting, "toy"):
+            arms = {name: PAPER.get(name, {}) for name in KNOWN & {*arms_of_rules()}}
+            ended = made(f"{setting}_{arm}", 3, 0.0, losses=[4.0] * kept + [None], rule="not_finite")
+            runs = [run for run in made_runs(setting, arms) if run.record.id != ended.record.id]
+            found = row(id, [*runs, ended])
+            results = found.others if setting == "toy" else [found.own]
+            assert "not-run" not in {result.verdict for result in results}
+
+
+def test_two_infinite_losses_decide_nothing() -> None:
+    arms = ("postln_nowarm", "postln_nowarm_high")
+    lost = [made(f"toy_{arm}", 3, losses=[None], rule="not_finite") for arm in arms]
+    rule = CLAIMS["MT-2"].others
+    runs = made_runs("toy", {arm: {} for arm in (rule.arms if rule else ())})
+    runs = [run for run in runs if run.record.id not in {run.record.id for run in lost}]
+    (other,) = row("MT-2", [*runs, *lost]).others
+    assert (other.verdict, other.needs, other.note) == ("inconclusive", None, "infinite losses")
+
+
+def test_the_time_to_a_part_of_the_decrease_by_hand() -> None:
+    """Post-LN falls from 9 to 2 bits in 15 epochs, Pre-LN twice as fast."""
+    post, pre = made(losses=line(9, 2, 15)), made(losses=[*line(9, 2, 8), *[2.0] * 7])
+    for level in LEVELS:
+        assert TIMES_TO_FALL[level].of(post, pre) == pytest.approx((1 + 14 * level) / (1 + 7 * level))
+    short = [made(losses=[5.0, 2.0]) for _ in range(2)]  # too few validations: the training loss, averaged
+    events = [
+        [{"kind": "train", "update": at, "loss": 9 - min(8.0, at * times / 125)} for at in range(25, 1001, 25)]
+        for times in (1, 2)
+    ]
+    slow, fast = (with_events(run.record, of_run) for run, of_run in zip(short, events, strict=True))
+    assert TIMES_TO_FALL[0.8].of(slow, fast) == pytest.approx(2.0, rel=0.1)
+    lost = made(losses=[4.0, None], rule="not_finite")
+    assert TIMES_TO_FALL[0.9].of(lost, pre) == math.inf and TIMES_TO_FALL[0.9].of(pre, lost) == 0
+    assert math.isnan(TIMES_TO_FALL[0.9].of(lost, lost))
+    assert TIMES_TO_FINAL_BLEU.of(*RISING) == pytest.approx(1.5)
+
+
+def test_equal_scores_are_not_above_one_another() -> None:
+    assert verdict((0.0, 0.0), (0.0, math.inf)) == "inconclusive"
+    assert verdict((0.1, 0.2), (0.0, math.inf)) == "reproduced"
+    assert Within(BLEU, ("postln_warm",), 0.0).decide([0.0, 0.0]).verdict == "inconclusive"
+
+
+def test_the_gradient_after_the_ramp_is_not_one_within_it() -> None:
+    run = made(probes={0: [1.0], 400: [2.0], 600: [3.0]})
+    assert [gradients(run, at) for at in (0, 500, 601)] == [[1.0], [3.0], [3.0]]
+
+
+def test_without_a_run_of_an_arm_the_claim_is_not_run_and_says_what_to_run() -> None:
+    found = row("MT-1.anchored", made_runs("iwslt", {"postln_warm": {}}))
+    assert (found.own.verdict, found.own.needs) == ("not-run", "runs of postln_nowarm")
+    assert found.own.command == "ln-repro run -m exp=iwslt_postln_warm,iwslt_postln_nowarm seed=1,2,3,4,5"
+    assert found.cost_gpu_hours == 10
+    assert [found.own.verdict for found in claim_rows({}, {}, [])] == ["not-run"] * (len(ALL) + len(STATEMENTS))
+
+
+@pytest.mark.parametrize("id", MEASURED)
+def test_what_a_claim_says_to_run_can_be_run(id: str) -> None:
+    claim = CLAIMS[id]
+    program, verb, multirun, *overrides = row(id, []).own.command.split(" ")
+    assert (program, verb, multirun) == ("ln-repro", "run", "-m")
+    arms, runs = dict.fromkeys((*claim.rule.arms, *claim.controls)), expand(overrides)
+    assert len(runs) == len(arms) * SEEDS
+    assert [build(compose(run)).exp for run in runs[::SEEDS]] == [f"{claim.setting}_{arm}" for arm in arms]
+
+
+@pytest.mark.parametrize("claim", [claim for claim in ALL if claim.grid], ids=lambda claim: claim.id)
+def test_the_sweep_that_a_claim_suggests_has_the_arms_that_it_compares(claim: Claim) -> None:
+    request = parse_request([f"grid={word}" if at == 0 else word for at, word in enumerate(claim.grid.split())])
+    rules = [rule for rule in (claim.others, *claim.by_setting.values()) if rule]
+    compared = {arm for rule in rules for part in rule.criteria for arm in part.compared if "adam" not in vars(part)}
+    assert {*request.arms} >= compared or not request.arms
+
+
+def test_a_rule_says_how_many_of_its_records_are_older() -> None:
+    runs = made_runs("iwslt", of_paper("MT-2"))
+    for run, time in zip(runs, ("2026-11-21T14:29:59Z", "2026-11-21T14:30:01Z"), strict=False):
+        run.record.started = time
+    assert row("MT-2", runs).own.older == 1
