@@ -86,6 +86,10 @@ class Workload:
         """Return the operations of one of our updates, the bytes that they read and write, and the bytes saved."""
         return _json(self.printed_by("count").splitlines()[-1])
 
+    def stacks(self) -> list[Mapping[str, Any]]:
+        """Return the operations, bytes and milliseconds of CPU of an update of stacked runs, per run."""
+        return [_json(line) for line in self.printed_by("count_stacked").splitlines() if line.startswith("{")]
+
     def printed_by(self, job: str) -> str:
         """Return what a baseline prints, for the same training."""
         with tempfile.TemporaryDirectory() as name:

@@ -65,6 +65,12 @@ def test_operations_of_an_update_depend_on_the_layers_and_bytes_on_the_width(wor
 
 
 @pytest.mark.slow
+def test_runs_in_larger_stacks_have_fewer_operations_each(work: Workload) -> None:
+    alone, eight, sixteen = (stack["operations"] for stack in work.stacks())
+    assert sixteen < eight < alone / 2
+
+
+@pytest.mark.slow
 def test_what_is_kept_for_the_backward_pass_depends_on_the_number_of_norms(work: Workload) -> None:
     assert saved_ratio(work, "norm/preln") == 1 < saved_ratio(work, "norm/periln")
 
