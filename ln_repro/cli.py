@@ -8,10 +8,10 @@ try:
     from importlib import import_module
     from io import TextIOWrapper
     from pathlib import Path
-    from typing import Any
 
     from ln_repro.commands.messages import OneLineParser, own_folder, report_error, report_interruption
     from ln_repro.errors import UserError
+    from ln_repro.system.files import Json
     from ln_repro.system.paths import expanded
     from ln_repro.system.signals import raise_on_stop_signals
     from ln_repro.version import __version__
@@ -53,10 +53,10 @@ def _prepare_output() -> None:
 
 
 def _run_command(arguments: list[str]) -> int:
-    if arguments[:1] in (["run"], ["-sc"]):  # -sc: Hydra's shell completion
+    if arguments[:1] == ["run"]:
         from ln_repro.commands.run import run_command
 
-        return run_command(arguments[arguments[0] == "run" :])
+        return run_command(arguments[1:])
     options, rest = parser().parse_known_args(arguments)
     if "module" not in options:
         mistake = f"unrecognized arguments: {' '.join(rest)}" if rest else "expected a COMMAND"
@@ -66,6 +66,10 @@ def _run_command(arguments: list[str]) -> int:
         import_module(f"ln_repro.commands.{options.module}"), f"{options.name}_command"
     )
     return command(options) or 0
+
+
+Add = Callable[..., argparse.ArgumentParser]
+"""Adds a command: its name, what it does and, if it has not the same name, its module in `ln_repro.commands`."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -79,111 +83,103 @@ def parser() -> argparse.ArgumentParser:
     main_parser.add_argument("--version", action="version", version=f"ln-repro {__version__}")
     commands = main_parser.add_subparsers(title="commands", metavar="COMMAND")
 
-    def command(name: str, text: str, module: str | None = None) -> argparse.ArgumentParser:
-        added = commands.add_parser(name, help=text, description=text)
-        added.set_defaults(module=module or name, name=name)
-        return added
+    def add(name: str, text: str, module: str | None = None) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text)
+        command.set_defaults(module=module or name, name=name)
+        return command
 
-    def grid_command(name: str, text: str, others: str = "", module: str | None = None) -> argparse.ArgumentParser:
-        added = command(name, text, module)
-        added.add_argument(
-            "words",
-            nargs="*",
-            metavar="key=value",
-            help="grid=NAME (`grid=` lists them) [corpus=SETTING] [seeds=N] [arms=A,B] [rates=X,Y] "
-            f"[launcher=slurm] [key=value]{others}",
-        )
-        patterns: dict[str, Any] = {
-            "action": "extend", "default": [], "type": lambda text: text.split(","), "metavar": "PATTERN[,...]"
-        }  # fmt: skip
-        added.add_argument(
-            "--only", **patterns, help="only runs that match a pattern: '*sgd*,postln_warm-s2,*-lr0.001*'"
-        )
-        added.add_argument("--except", **patterns, dest="but", help="all runs except those that match a pattern")
-        own_folder(added)
-        return added
-
-    command("run", "train, score and record one experiment: run exp=NAME [key=value ...]")
-    sweep = grid_command(
-        "sweep",
-        "run every unfinished experiment of a grid, on this machine or on a Slurm cluster",
-        " [jobs=N] [jobs_per_gpu=N] [retries=N] [launcher=FILE] [launcher.KEY=VALUE]",
-    )
-    sweep.add_argument("--skip-recorded", action="store_true", help="leave out runs whose record is in results/records")
-    sweep.add_argument("--dry-run", action="store_true", help="print one row per run and start nothing")
-    sweep.add_argument(
-        "--fail-fast", action="store_true",
-        help="start no further runs once one has failed (divergence is not a failure); running ones continue",
-    )  # fmt: skip
-    sweep.add_argument(
-        "--detach", action="store_true", help="return at once: run in the background, or leave the jobs to Slurm"
-    )
-    status = grid_command("status", "show one row per run: state, update, loss, BLEU", "; default: all runs")
-    status.add_argument("--json", action="store_true", help="print JSON")
-    status.add_argument("--watch", action="store_true", help="refresh every two seconds, until Ctrl-C")
-    cancel = grid_command(
-        "cancel",
-        "stop queued and running runs; a running one saves its state first",
-        ", or run directories or ids",
-        module="status",
-    )
-    cancel.add_argument("--all", action="store_true", help="stop all runs of all grids")
-    data = command("data", "list corpora, prepare one, or verify its checksums and counts")
+    add("run", "train, score and record one experiment: run exp=NAME [key=value ...]")
+    _add_grids(add)
+    data = add("data", "list corpora, prepare one, or verify its checksums and counts")
     data.add_argument("action", choices=["list", "prepare", "verify"])
     data.add_argument("overrides", nargs="*", metavar="key=value", help="data=NAME [data.source=PATH ...]")
     own_folder(data)
-    tables = command("tables", "print claims, theory, arms and runs as tables", "report")
-    tables.add_argument("--format", choices=["md", "csv", "latex", "json"], default="md")
-    figures = command("figures", "draw the paper's figures and ours from the committed records", "report")
-    figures.add_argument("--out", type=expanded, metavar="DIR", help="default: figures/ beside the records")
-    theory = command("theory", "check the paper's lemmas, theorem and figure 3, without training")
-    theory.add_argument("--json", action="store_true", help="print JSON")
-    theory.add_argument("--only", nargs="+", metavar="ID", help="only these findings, for example TH-6")
-    theory.add_argument(
-        "--full",
-        action="store_true",
-        help="all widths, depths and initialisations: half an hour of CPU time instead of minutes",
-    )
-    theory.add_argument("--seeds", type=int, metavar="N", help="minimum number of seeds per measurement (default: 10)")
-    theory.add_argument(
-        "--out", type=expanded, metavar="DIR", help="write theory.json (these findings alone) and figures/"
-    )
-    claims = command(
-        "claims", "print one verdict per claim; with IDs, also its rule, records and what would resolve it", "report"
-    )
-    claims.add_argument("ids", nargs="*", metavar="ID", help="only these claims, for example MT-4")
-    claims.add_argument("--json", action="store_true", help="print JSON")
-    ranked = command("arena", "rank the norm placements of one setting", "report")
-    ranked.add_argument("setting", nargs="?", default="toy", metavar="SETTING", help="default: toy")
-    ranked.add_argument("--json", action="store_true", help="print JSON")
-    command("report", "rebuild tables, figures, page and README's verdicts from the committed records")
-    verify = command("verify", "check every committed record: schema, checksums, events and BLEU", "archive")
-    collect = command("collect", "copy the records of finished runs to results/records")
-    collect.add_argument("runs", nargs="*", metavar="RUN", help="run directories or ids; default: all")
-    collect.add_argument("--replace", action="store_true", help="replace records with the same id")
-    collect.add_argument(
-        "--all",
-        action="store_true",
-        help="also copy runs that differ from the experiment of that name (implied by --records)",
-    )
-    compare = command("compare", "test whether the difference in BLEU between two records is significant", "archive")
-    compare.add_argument("pair", nargs=2, metavar="ID", help="ids of records")
-    reproduce = command("reproduce", "repeat the run of a committed record and compare the two")
-    reproduce.add_argument("id", metavar="ID", help="id of a record")
-    reproduce.add_argument(
-        "overrides",
-        nargs="*",
-        default=[],
-        metavar="key=value",
-        help="data.source=PATH, paths.runs=DIR; train.max_epoch=N or train.max_update=N to cut it short",
-    )
-    for each in (tables, figures, claims, ranked, verify, collect, compare, reproduce):
-        each.add_argument("--records", type=expanded, metavar="DIR", help="default: results/records of the checkout")
-    sync = command("sync", "upload the events of runs to wandb; can be repeated safely")
+    _add_results(add)
+    _add_archive(add)
+    sync = add("sync", "upload the events of runs to wandb; can be repeated safely")
     sync.add_argument("runs", nargs="*", metavar="RUN", help="run directories or ids; default: all")
-    doctor = command("doctor", "check this machine and suggest how to fix what does not work")
+    doctor = add("doctor", "check this machine and suggest how to fix what does not work")
     doctor.add_argument("--json", action="store_true", help="print JSON")
     return main_parser
+
+
+def _add_grids(add: Add) -> None:
+    """Add the commands on the runs of a grid."""
+    sweep = add("sweep", "run every unfinished experiment of a grid, on this machine or on a Slurm cluster")
+    status = add("status", "show one row per run: state, update, loss, BLEU")
+    cancel = add("cancel", "stop queued and running runs; a running one saves its state first", "status")
+    further = {
+        sweep: " [jobs=N] [jobs_per_gpu=N] [retries=N] [launcher=FILE] [launcher.KEY=VALUE]",
+        status: "; default: all runs",
+        cancel: ", or run directories or ids",
+    }
+    grid = "grid=NAME (`grid=` lists them) [corpus=SETTING] [seeds=N] [arms=A,B] [rates=X,Y]"
+    patterns: Json = {"action": "extend", "default": [], "type": lambda text: text.split(",")}
+    for command, others in further.items():
+        command.add_argument(
+            "words", nargs="*", metavar="key=value", help=f"{grid} [launcher=slurm] [key=value]{others}"
+        )
+        only = "only runs that match a pattern: '*sgd*,postln_warm-s2,*-lr0.001*'"
+        command.add_argument("--only", **patterns, metavar="PATTERN[,...]", help=only)
+        but = "all runs except those that match a pattern"
+        command.add_argument("--except", **patterns, metavar="PATTERN[,...]", dest="but", help=but)
+        own_folder(command)
+    sweep.add_argument("--skip-recorded", action="store_true", help="leave out runs whose record is in results/records")
+    sweep.add_argument("--dry-run", action="store_true", help="print one row per run and start nothing")
+    first_failure = "start no further runs once one has failed (divergence is not a failure); running ones continue"
+    sweep.add_argument("--fail-fast", action="store_true", help=first_failure)
+    background = "return at once: run in the background, or leave the jobs to Slurm"
+    sweep.add_argument("--detach", action="store_true", help=background)
+    status.add_argument("--json", action="store_true", help="print JSON")
+    status.add_argument("--watch", action="store_true", help="refresh every two seconds, until Ctrl-C")
+    cancel.add_argument("--all", action="store_true", help="stop all runs of all grids")
+
+
+def _add_results(add: Add) -> None:
+    """Add the commands that report results."""
+    tables = add("tables", "print claims, theory, arms and runs as tables", "report")
+    tables.add_argument("--format", choices=["md", "csv", "latex", "json"], default="md")
+    figures = add("figures", "draw the paper's figures and ours from the committed records", "report")
+    figures.add_argument("--out", type=expanded, metavar="DIR", help="default: figures/ beside the records")
+    theory = add("theory", "check the paper's lemmas, theorem and figure 3, without training")
+    theory.add_argument("--json", action="store_true", help="print JSON")
+    theory.add_argument("--only", nargs="+", metavar="ID", help="only these findings, for example TH-6")
+    full = "all widths, depths and initialisations: half an hour of CPU time instead of minutes"
+    theory.add_argument("--full", action="store_true", help=full)
+    theory.add_argument("--seeds", type=int, metavar="N", help="minimum number of seeds per measurement (default: 10)")
+    out = "write theory.json (these findings alone) and figures/"
+    theory.add_argument("--out", type=expanded, metavar="DIR", help=out)
+    text = "print one verdict per claim; with IDs, also its rule, records and what would resolve it"
+    claims = add("claims", text, "report")
+    claims.add_argument("ids", nargs="*", metavar="ID", help="only these claims, for example MT-4")
+    claims.add_argument("--json", action="store_true", help="print JSON")
+    arena = add("arena", "rank the norm placements of one setting", "report")
+    arena.add_argument("setting", nargs="?", default="toy", metavar="SETTING", help="default: toy")
+    arena.add_argument("--json", action="store_true", help="print JSON")
+    add("report", "rebuild tables, figures, page and README's verdicts from the committed records")
+    _add_records_option(tables, figures, claims, arena)
+
+
+def _add_archive(add: Add) -> None:
+    """Add the commands on archived records."""
+    verify = add("verify", "check every committed record: schema, checksums, events and BLEU", "archive")
+    collect = add("collect", "copy the records of finished runs to results/records")
+    collect.add_argument("runs", nargs="*", metavar="RUN", help="run directories or ids; default: all")
+    collect.add_argument("--replace", action="store_true", help="replace records with the same id")
+    trials = "also copy runs that differ from the experiment of that name (implied by --records)"
+    collect.add_argument("--all", action="store_true", help=trials)
+    compare = add("compare", "test whether the difference in BLEU between two records is significant", "archive")
+    compare.add_argument("pair", nargs=2, metavar="ID", help="ids of records")
+    reproduce = add("reproduce", "repeat the run of a committed record and compare the two")
+    reproduce.add_argument("id", metavar="ID", help="id of a record")
+    changes = "data.source=PATH, paths.runs=DIR; train.max_epoch=N or train.max_update=N to cut it short"
+    reproduce.add_argument("overrides", nargs="*", default=[], metavar="key=value", help=changes)
+    _add_records_option(verify, collect, compare, reproduce)
+
+
+def _add_records_option(*commands: argparse.ArgumentParser) -> None:
+    for command in commands:
+        command.add_argument("--records", type=expanded, metavar="DIR", help="default: results/records of the checkout")
 
 
 def _add_arguments(options: argparse.Namespace, rest: Sequence[str]) -> None:

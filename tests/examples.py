@@ -101,20 +101,3 @@ def diverged(**changes: Any) -> dict[str, Any]:
                        "last_finite_loss": 12.5},
         "axes": trained.axes, "settings": trained.settings(), **changes,
     })  # fmt: skip
-
-
-def norm_parameters(norm: str, layers: int, width: int, ffn: int, heads: int, words: int) -> int:
-    """Return the parameters of a translation model that a scheme adds to its linear maps and embeddings."""
-    norms, final = 5 * layers * 2 * width, 2 * 2 * width
-    inner = layers * (2 * 2 * width + 2 * 2 * ffn)  # before the output of self-attention and of the feed-forward
-    return {
-        "preln": norms + final, "lnscale": norms + final, "mixln": norms + final,
-        "rezero": 5 * layers, "tfixup": 0, "admin": norms + norms // 2, "admin_closed": norms + norms // 2,
-        "residual": norms + final, "periln": 2 * norms + 2 * final, "subln": norms + inner + final,
-        "normformer": norms + layers * (3 * (2 * width + heads) + 2 * 2 * ffn) + final,
-        "hybridnorm": layers * (2 * 2 * width + 3 * 3 * 2 * width // heads) + final,
-        "dyt": 5 * layers * (2 * width + 1) + 2 * (2 * width + 1),
-        "derf": 5 * layers * (2 * width + 2) + 2 * (2 * width + 2),
-        "keel": 2 * norms - final, "siamesenorm": 3 * norms + 3 * final,
-        "ngpt": layers * (5 * width + 3 * width + 2 * ffn) + words,
-    }.get(norm, norms)  # fmt: skip

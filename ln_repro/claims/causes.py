@@ -53,8 +53,10 @@ def first_layer_gradient(run: Run) -> float:
     norms = {update: values["gradient"] for update, values in probes(run, "collapse") if update in (0, LATEST)}
     if len(norms) < 2:
         return math.nan
-    stacks = (f"{stack}.w2" for stack in ("encoder", "decoder"))
-    return min(float(norms[LATEST][stack][0] / norms[0][stack][0]) for stack in stacks)
+    first = {update: [values[f"{stack}.w2"][0] for stack in ("encoder", "decoder")] for update, values in norms.items()}
+    if not all(first[0]):
+        return math.nan  # as in ReZero, whose branches are 0 before training
+    return min(float(after / before) for before, after in zip(first[0], first[LATEST], strict=True))
 
 
 def encoder_cosine(run: Run) -> float:

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.system.distributed import this_rank
+from ln_repro.system.files import Json
 from ln_repro.system.paths import expanded
 
 
@@ -55,7 +56,7 @@ def report_error(error: Exception) -> int:
         message = ": ".join(map(str, filter(None, (error.strerror or error, error.filename))))
         say(f"ln-repro: {LnReproError(message)}")
         return 1
-    kind: dict[str, Any] = {"prefix": "ln-repro-", "suffix": ".log", "encoding": "utf-8", "errors": "backslashreplace"}
+    kind: Json = {"prefix": "ln-repro-", "suffix": ".log", "encoding": "utf-8", "errors": "backslashreplace"}
     with tempfile.NamedTemporaryFile("w", delete=False, **kind) as log:
         traceback.print_exception(error, file=log)
     return complain(LnReproError(f"unexpected {type(error).__name__}: {error} (see {log.name})"))

@@ -1,14 +1,10 @@
 """`ln-repro run`: run one or several experiments, or show their configuration."""
 
 import argparse
-import contextlib
-import io
-import os
 import shlex
 import textwrap
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from ln_repro.commands.messages import OneLineParser, own_folder, report_error, say
 from ln_repro.engine import process
@@ -39,10 +35,7 @@ def run_parser() -> argparse.ArgumentParser:
     flags.add_argument("-h", "--help", action="store_true")
     flags.add_argument("-m", "--multirun", action="store_true")
     flags.add_argument("-c", "--cfg", choices=["job", "hydra", "all"])
-    flags.add_argument("-p", "--package")
-    flags.add_argument("--resolve", action="store_true")  # accepted for compatibility; always done
     flags.add_argument("-i", "--info", nargs="?", const="all", choices=INFO)
-    flags.add_argument("-sc", "--shell-completion", action="store_true")  # install=bash, uninstall=bash, query=bash
     flags.add_argument("--queued", type=Path)  # how a sweep starts its runs
     flags.add_argument("--stack")  # how it starts the process that trains several runs like the queued one
     own_folder(flags)
@@ -77,34 +70,22 @@ def run_command(arguments: list[str]) -> int:
         return 0
     if options.help:
         return _run_help()
-    if (options.resolve or options.package) and not options.cfg:
-        raise UserError("--resolve and --package need --cfg")
-    if options.shell_completion:
-        os.environ["COMP_LINE"] = os.environ.get("COMP_LINE", "").replace(" run ", " ", 1)
-        with hydra_app() as app:
-            app.shell_completion(PRIMARY, overrides)
-        return 0
     shown = options.cfg or options.info
     if this_rank().size > 1 and (shown or options.multirun):
         raise UserError("torchrun: starts a single run; leave out --multirun, --cfg and --info")
     if not this_rank().leads:
         process.follow_rank_zero()
     jobs = expand(overrides) if options.multirun else [overrides]
-    composed = [compose(one) for one in jobs]
-    built = [build(settings) for settings in composed]
+    built = [build(compose(job)) for job in jobs]
     if shown:
-        for one, settings, experiment in zip(jobs, composed, built, strict=True):
+        for job in jobs:
             if options.multirun:
-                print(f"---\n# {shlex.join(['ln-repro', 'run', *one])}")
-            each = settings.get("reference", {}).get("updates_per_epoch")
-            if options.cfg == "job" and not options.package and each:
-                rate = experiment.learning_rate(each)
-                print(f"# sum of the learning rates: {rate.sum():.4g} over {rate.total} updates, about {each} an epoch")
+                print(f"---\n# {shlex.join(['ln-repro', 'run', *job])}")
             with hydra_app() as app:
-                if options.cfg:
-                    _show_cfg(app, one, options)
+                if options.cfg:  # Hydra's own part cannot be resolved before a run
+                    app.show_cfg(PRIMARY, job, options.cfg, package=None, resolve=options.cfg != "hydra")
                 else:
-                    app.show_info(options.info, PRIMARY, one)
+                    app.show_info(options.info, PRIMARY, job)
     elif not options.multirun:
         if any(override.startswith("hydra/launcher=") for override in overrides):
             raise UserError("hydra/launcher: needs -m (--multirun), even for a single run")
@@ -112,15 +93,6 @@ def run_command(arguments: list[str]) -> int:
     elif not launch(overrides, lambda settings: _run_one(build(settings))):
         return max(map(_run_one_of_several, built))
     return 0
-
-
-def _show_cfg(app: Any, overrides: list[str], options: argparse.Namespace) -> None:
-    """Print the part of the configuration that is asked for; Hydra's own part cannot be resolved before a run."""
-    try:
-        with contextlib.redirect_stderr(io.StringIO()):
-            app.show_cfg(PRIMARY, overrides, options.cfg, options.package, resolve=options.cfg != "hydra")
-    except SystemExit:  # how Hydra refuses a package
-        raise UserError(f"--package: --cfg {options.cfg} has no {options.package!r}") from None
 
 
 def _run_one(experiment: Experiment) -> None:

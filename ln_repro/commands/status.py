@@ -7,7 +7,6 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -27,7 +26,7 @@ from ln_repro.sweep.grid import parse_request
 from ln_repro.sweep.plan import plan_runs
 from ln_repro.sweep.queued import reason
 from ln_repro.sweep.runs import Composed, compose_runs
-from ln_repro.system.files import read_json, warn
+from ln_repro.system.files import Json, read_json, warn
 from ln_repro.system.paths import runs_folder
 
 WATCH_SECONDS = 2.0
@@ -86,7 +85,7 @@ def _names_grid(options: argparse.Namespace) -> bool:
     return grid
 
 
-def _rows(composed: list[Composed] | None) -> list[dict[str, Any]]:
+def _rows(composed: list[Composed] | None) -> list[Json]:
     """Return the rows with the settings in which each run differs from the experiment that it is named after."""
     found, arms = _plain_rows(composed), Arms(records_folder())
     for one in found:
@@ -97,7 +96,7 @@ def _rows(composed: list[Composed] | None) -> list[dict[str, Any]]:
     return found
 
 
-def _plain_rows(composed: list[Composed] | None) -> list[dict[str, Any]]:
+def _plain_rows(composed: list[Composed] | None) -> list[Json]:
     """Return the rows of the runs of a grid; None: of all runs."""
     if composed:
         plan = plan_runs(composed)

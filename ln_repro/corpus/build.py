@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ln_repro.corpus import shards
 from ln_repro.corpus.base import STEPS, Corpus, RawFiles
@@ -28,7 +27,7 @@ from ln_repro.corpus.tokenise import LANGUAGES
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data, base_code
 from ln_repro.experiment.tasks import LABELLED
-from ln_repro.system.files import write_atomically
+from ln_repro.system.files import Json, write_atomically
 from ln_repro.system.pool import Result, apply
 from ln_repro.system.progress import Report, progress
 
@@ -88,24 +87,26 @@ class Build:
     report: Report
     learnt: Prepared | None
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> Json:
         """Write raw/, text/, bpe/ and bin/; return the part of the manifest that describes them."""
+        self.codes = self.staging / "shards" / "codes"
         self.counts = {split: sum(1 for _ in pairs) for split, pairs in self._read().items()}  # checks the raw text
+        if self.corpus.own:  # those of others may be split later
+            self._check(self.counts)
         self.shards = [
-            Shard(self.corpus, self.data, self.files, self.staging / "shards", split, first,
-                  min(shards.SIZE, count - first))
+            Shard(self.corpus, self.data, self.files, self.codes.parent, split, first, min(shards.SIZE, count - first))
             for split, count in sorted(self.counts.items(), key=lambda item: item[0] == "train")  # train last
             for first in range(0, count, shards.SIZE)
-        ]  # fmt: skip
+        ]
         for lang in dict.fromkeys(self.corpus.sides(self.data).values()):
             if base_code(lang) not in LANGUAGES:
                 self.report(f"{self.corpus.name}: no tokeniser rules are known for {lang}: those of English are used")
-        codes = self.corpus.codes(self.data, self.files)
-        self._write_codes(codes)
+        if codes := self.corpus.codes(self.data, self.files) or (self.learnt.codes if self.learnt else ""):
+            self.codes.write_text(codes, encoding="utf-8")
         for _ in self._over(shards.tokenise, self._raw(), "tokenising"):
             pass
-        if not codes and not self.data.only:
-            self._write_codes(self.learnt.codes if self.learnt else self._learnt_merges())
+        if self.data.bpe_merges and not (codes or self.learnt or self.data.only):
+            self._learn_merges()
         pairs, subwords, remarks = self._segment()
         self._check(pairs)
         if not self.data.only:
@@ -156,20 +157,14 @@ class Build:
             if shard.split == "train":
                 yield from zip(*shard.tokenised()[1], strict=True)
 
-    def _write_codes(self, codes: str) -> None:
-        """Write the merge table, unless there is none."""
-        if codes:
-            (self.staging / "shards" / "codes").write_text(codes, encoding="utf-8")
-
-    def _learnt_merges(self) -> str:
-        """Return the merge table that is learnt from the words of the training set; "" without segmentation."""
-        if not self.data.bpe_merges:
-            return ""
+    def _learn_merges(self) -> None:
+        """Learn merges from the words of the training set, and write their table unless it is empty."""
         words: Counter[str] = Counter()
         for counts in self._over(shards.count_words, self._routed(lambda remark: None), "counting words of"):
             words.update(counts)
         self.report(f"learning {self.data.bpe_merges} byte-pair merges from {len(words)} distinct words")
-        return learn(words, self.data.bpe_merges)
+        if codes := learn(words, self.data.bpe_merges):
+            self.codes.write_text(codes, encoding="utf-8")
 
     def _segment(self) -> tuple[Counter[str], dict[str, Counter[str]], list[str]]:
         """Write raw/, text/ and bpe/; return `Segmented.pairs` and `Segmented.subwords` of all, and the remarks."""
@@ -208,7 +203,7 @@ class Build:
                 )
             if not pairs[split]:
                 what = "sentence pair" if self.corpus.parallel else "sentence"
-                raise UserError(f"{self.corpus.name}: {split}: no {what} is left after cleaning; give more text")
+                raise UserError(f"{self.corpus.name}: {split}: no {what} is left; {self.corpus.by_hand}")
 
     def _binarise(self, subwords: Counter[str]) -> None:
         """Write the merge table and the dictionary, that of ``learnt`` or the one of these subwords, and bin/."""
@@ -225,5 +220,5 @@ class Build:
             for split in self.counts:
                 prefix = bin_ / f"{split}.{self.data.source_lang}-{self.data.target_lang}.{side}"
                 binarise(bpe / f"{split}.{side}", prefix, ids)
-        if (codes := self.staging / "shards" / "codes").exists():
-            shutil.copy(codes, bpe)
+        if self.codes.exists():
+            shutil.copy(self.codes, bpe)

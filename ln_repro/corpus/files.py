@@ -37,9 +37,7 @@ class Files(Corpus):
 def _side(data: Data, split: str, lang: str) -> Path:
     """Return a side without the ending of compressed text, relative to ``data.source`` if that is given."""
     prefix: Path | None = getattr(data, split)
-    if prefix is None or not prefix.name:
-        raise UserError(
-            f"data.{split}: {'is not given' if prefix is None else 'not a prefix of files'}; {Files.by_hand}"
-        )
-    side = prefix.with_name(f"{prefix.name}.{lang}")
-    return data.source / side if data.source is not None else side
+    if prefix is None:
+        raise UserError(f"data.{split}: is not given; {Files.by_hand}")
+    side = Path(f"{prefix}.{lang}")
+    return data.source / side if data.source else side

@@ -43,14 +43,11 @@ class Monolingual(Corpus):
     def read(self, data: Data, files: RawFiles) -> Splits:
         """Return the splits; without a validation file, every 200th document of the training text is for validation."""
         paths = {raw.name.partition(".")[0]: files[raw.name] for raw in self.inputs(data)}
-        if "train" not in paths or "valid" in paths:
-            return {split: _sentences(path) for split, path in paths.items()}
-        train = paths.pop("train")
-        return {
-            "train": _sentences(train, lambda number: number % EVERY != 0),
-            "valid": _held_out(train),
-            **{split: _sentences(path) for split, path in paths.items()},
-        }
+        splits = {split: _sentences(path) for split, path in paths.items()}
+        if "train" in paths and "valid" not in paths:
+            splits["train"] = _sentences(paths["train"], lambda number: number % EVERY != 0)
+            splits["valid"] = _sentences(paths["train"], lambda number: number % EVERY == 0)
+        return splits
 
 
 class Wikinews(Monolingual):
@@ -77,19 +74,6 @@ class Wikinews(Monolingual):
             "train": _sentences(path, lambda number: number % TENTH == 1),
             "valid": _sentences(path, lambda number: number % EVERY == 0),
         }
-
-
-def _held_out(path: Path) -> Iterator[Pair]:
-    """Yield the sentences of every 200th document, or raise `UserError` if there are fewer documents."""
-    none = True
-    for pair in _sentences(path, lambda number: number % EVERY == 0):
-        none = False
-        yield pair
-    if none:
-        raise UserError(
-            f"{path}: fewer than {EVERY} documents (separated by blank lines), so that none can be held out for "
-            "validation; give data.valid=FILE"
-        )
 
 
 def _sentences(path: Path, wanted: Callable[[int], bool] = lambda number: True) -> Iterator[Pair]:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ln_repro.system.files import Json
+
 Ids = NDArray[np.integer[Any]]
 BEGIN, END, UNKNOWN = range(3)
 MAX_ORDER = 5
@@ -15,7 +17,7 @@ MAX_TOKENS = 10_000_000
 """Maximum number of training tokens, including `BEGIN`; of larger training sets, the first sentences are used."""
 
 
-def entropies(train: Path, valid: Path) -> dict[str, Any]:
+def entropies(train: Path, valid: Path) -> Json:
     """Return the entropies of a segmented side under models that do not see the other side.
 
     Both entropies are in bits per token, with the ends of sentences as tokens.

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 from ln_repro.corpus.base import STEPS, Corpus
 from ln_repro.corpus.files import Files
@@ -18,7 +17,7 @@ from ln_repro.corpus.toy import Toy
 from ln_repro.corpus.wmt14 import Wmt14
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
-from ln_repro.system.files import explained
+from ln_repro.system.files import Json, explained
 from ln_repro.system.progress import Report
 
 CORPORA: dict[str, Corpus] = {
@@ -132,7 +131,7 @@ def verify(data: Data, root: Path) -> list[str]:
     return [problem for folder in folders for problem in mismatches(folder)]
 
 
-def listing(root: Path) -> list[dict[str, Any]]:
+def listing(root: Path) -> list[Json]:
     """Return one row per known corpus."""
     return [
         {

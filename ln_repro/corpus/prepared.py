@@ -5,10 +5,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from ln_repro.corpus.text import stored_lines
-from ln_repro.system.files import read_json, sha256, warn
+from ln_repro.system.files import Json, read_json, sha256, warn
 
 MANIFEST = "manifest.json"
 
@@ -24,7 +23,7 @@ class Prepared:
     target_lang: str
     pairs: Mapping[str, int]  # number of sentence pairs by split
     vocabulary: int  # number of types of the joint dictionary; 0 if only the test split was prepared
-    entropy: Mapping[str, Any]  # `ngram.entropies` of the target side; empty for classification or the test split
+    entropy: Mapping[str, float]  # `ngram.entropies` of the target side; empty for classification or the test split
     train_percent: int | None  # of the published training text; None if it is not a part of it
     detokenised: Sequence[str]  # splits whose untokenised lines were made from the tokenised ones
     content: str  # ``sha256:<hex>`` of the resulting text
@@ -80,7 +79,7 @@ def opened(folder: Path, fingerprint: str, check: bool = False) -> Prepared | No
     return Prepared(folder=folder, content=f"sha256:{content}", **{key: manifest[key] for key in FIELDS})
 
 
-def read_manifest(folder: Path) -> dict[str, Any] | None:
+def read_manifest(folder: Path) -> Json | None:
     """Return the manifest; None, with a warning if it is damaged, if there is none."""
     manifest = read_json(folder / MANIFEST, dict)
     if manifest is not None and (missing := [key for key in (*FIELDS, "files") if key not in manifest]):
@@ -89,9 +88,9 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     return manifest
 
 
-def describe(folder: Path) -> dict[str, dict[str, Any]]:
+def describe(folder: Path) -> dict[str, Json]:
     """Return checksum, bytes and, for text, number of lines of every file, by its path in ``folder``."""
-    entries: dict[str, dict[str, Any]] = {}
+    entries: dict[str, Json] = {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST):
         name = path.relative_to(folder).as_posix()
         entries[name] = {"sha256": sha256(path), "bytes": path.stat().st_size}

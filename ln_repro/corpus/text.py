@@ -10,15 +10,16 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from ln_repro.errors import UserError
+from ln_repro.system.files import Json
 
 Pair = tuple[str, ...]
 """A sentence on every side; a single sentence for text in one language."""
 SUFFIXES = ("", ".gz", ".xz")
 """Endings of plain and compressed text files."""
-OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
+OPENERS: Json = {".gz": gzip.open, ".xz": lzma.open}
 LONGEST_WORD = 1_000
 """Maximum number of characters per word in `well_matched` pairs, and of words from which merges are learnt."""
 DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, tarfile.TarError, zipfile.BadZipFile)

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from ln_repro.corpus.base import LANGUAGES, Corpus, Raw, RawFiles, Splits, Style, wanted
 from ln_repro.corpus.text import SUFFIXES, Pair, find_text, parallel, read_lines, read_member, segments, well_matched
-from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 
 TESTS = {"valid": "newstest2013", "test": "newstest2014"}
@@ -89,20 +88,14 @@ class Wmt14(Corpus):
 
 
 def _shards(folder: Path) -> list[Raw]:
-    """Return both sides of the training shards: every ``NAME.de`` except newstests.
-
-    Raises:
-        UserError: a shard has only one side.
-    """
-    sides: dict[str, set[str]] = {lang: set() for lang in LANGUAGES}
+    """Return both sides of the training shards: every ``NAME.de`` or ``NAME.en`` except newstests."""
+    stems = set()
     for path in folder.iterdir():
         name = path.name.removesuffix(path.suffix) if path.suffix in SUFFIXES[1:] else path.name
         stem, _, lang = name.rpartition(".")
-        if lang in sides and stem and not stem.startswith("newstest") and path.is_file():
-            sides[lang].add(stem)
-    for stem in sorted(sides["de"] ^ sides["en"]):
-        raise UserError(f"{folder / stem}: has only one of .de and .en; add the other side or remove this one")
-    return [raw for stem in sorted(sides["de"]) for raw in _plain(folder, stem)]
+        if lang in LANGUAGES and stem and not stem.startswith("newstest") and path.is_file():
+            stems.add(stem)
+    return [raw for stem in sorted(stems) for raw in _plain(folder, stem)]
 
 
 def _names(name: str, lang: str) -> list[str]:

@@ -3,13 +3,14 @@
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from fairseq import utils
 
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.memory import SEARCH_BYTES, TOKENS_PER_BATCH, hypothesis_bytes
+from ln_repro.engine.plugin.model import LnTransformer
+from ln_repro.engine.plugin.task import LnTask
 from ln_repro.engine.training import parts
 from ln_repro.experiment.settings import Evaluation
 
@@ -51,7 +52,7 @@ def mean_weights(files: Sequence[Path | str]) -> dict[str, torch.Tensor]:
 
 
 @torch.inference_mode()
-def translate(task: Any, model: Any, split: str, search: Evaluation, device: str) -> list[str]:
+def translate(task: LnTask, model: LnTransformer, split: str, search: Evaluation, device: str) -> list[str]:
     """Return the best hypothesis for each sentence of ``split``, or an empty one if it is too long for the model.
 
     Weights and scores are in fp32, whatever the precision of training; a GPU multiplies matrices in TF32. A batch that

@@ -2,18 +2,20 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 from fairseq import utils
+from fairseq.data.iterators import EpochBatchIterator
 from torch import Tensor
 
 from ln_repro.engine.plugin.optimizers import preconditioner, threshold
 from ln_repro.engine.trainer import StrictTrainer
+from ln_repro.model.batch import Batch
 from ln_repro.model.probes.changes import relative_changes
 from ln_repro.model.probes.collapse import collapse
 from ln_repro.model.probes.curvature import Sharpness, mean_loss
 from ln_repro.model.probes.gradients import probe
+from ln_repro.system.files import Json
 
 
 class Probing:
@@ -24,7 +26,7 @@ class Probing:
     computed after 1, 2, 4, 8, ... updates, when training changes fastest.
     """
 
-    def __init__(self, trainer: StrictTrainer, batches: Any) -> None:
+    def __init__(self, trainer: StrictTrainer, batches: EpochBatchIterator) -> None:
         experiment = trainer.experiment
         chosen = experiment.probe
         self.every = experiment.every if chosen != "none" else 0
@@ -33,7 +35,7 @@ class Probing:
         self.before: list[Tensor] = []
         """The parameters before the update that is to be compared with them."""
         self.sharpness = Sharpness()
-        self.samples: list[Any] = []
+        self.samples: list[Batch] = []
         if self.every:
             seed = experiment.torch_seed
             if chosen == "collapse":
@@ -50,7 +52,7 @@ class Probing:
         if self.due(update) and "updates" in self.kinds:
             self.before = [parameter.detach().clone() for parameter in self.trainer.get_model().parameters()]
 
-    def values(self) -> Iterator[dict[str, Any]]:
+    def values(self) -> Iterator[Json]:
         """Yield the fields of each ``probe`` event."""
         compute = {"gradients": self._gradients, "updates": self._changes, "curvature": self._curvature,
                    "collapse": self._collapse}  # fmt: skip
@@ -58,21 +60,21 @@ class Probing:
             if values := compute[kind]():
                 yield {"name": kind, "values": values, "batches": len(self.samples)}
 
-    def _gradients(self) -> dict[str, Any]:
+    def _gradients(self) -> Json:
         return probe(self.trainer.get_criterion(), self.trainer.get_model(), self.samples)
 
-    def _changes(self) -> dict[str, Any]:
+    def _changes(self) -> Json:
         before, self.before = self.before, []
         model = self.trainer.get_model().eval()
         values = relative_changes(model, before, self.samples) if before else {}
         model.train()
         return values
 
-    def _collapse(self) -> dict[str, Any]:
+    def _collapse(self) -> Json:
         pad = self.trainer.task.source_dictionary.pad()
         return collapse(self.trainer.get_criterion(), self.trainer.get_model(), self.samples, pad)
 
-    def _curvature(self) -> dict[str, Any]:
+    def _curvature(self) -> Json:
         """Return the sharpness for the next step, and its product with the learning rate beside the threshold.
 
         Nothing is measured if gradients are scaled or clipped or steps capped: the preconditioner includes none of it.
@@ -90,7 +92,7 @@ class Probing:
                 "products": products}  # fmt: skip
 
 
-def chosen_batches(batches: Any, number: int, seed: int, cuda: bool) -> list[Any]:
+def chosen_batches(batches: EpochBatchIterator, number: int, seed: int, cuda: bool) -> list[Batch]:
     """Return at most ``number`` mini-batches of an epoch iterator, the same in every process of a run."""
     frozen, dataset = batches.frozen_batches, batches.dataset
     dataset.set_epoch(1)  # a resumed run later sets its own epoch

@@ -3,27 +3,31 @@
 import logging
 import resource
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from fairseq import utils
 from fairseq.dataclass.configs import FairseqConfig
+from fairseq.models import BaseFairseqModel
 from fairseq.trainer import Trainer
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from torch import distributed
 
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.metric_buffer import Update
+from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
 from ln_repro.engine.plugin.optimizers import OPTIMIZERS, gradients
 from ln_repro.engine.plugin.schedules import RampAndTail, split
+from ln_repro.engine.plugin.task import LnTask
 from ln_repro.errors import LnReproError
+from ln_repro.model.batch import Batch, Log
 from ln_repro.system.distributed import Rank
+from ln_repro.system.files import Json
 
 STREAMS_APART = 2**32 + 2_654_435_769
 """Difference between the dropout seeds of an update's mini-batches, larger than any seed plus update. Only the low 32
 bits, 2^32 times the golden ratio, matter to a CPU's generator: multiples up to 1000 differ by over 10^6 modulo 2^32."""
-Gradients = tuple[list[dict[str, Any]], torch.Tensor | float]
+Gradients = tuple[list[Log], torch.Tensor | float]
 """The logs of mini-batches whose gradients the parameters have, and the factor that makes these means over tokens."""
 logger = logging.getLogger(__name__)
 
@@ -36,7 +40,7 @@ def add_over_processes(tensors: list[torch.Tensor]) -> None:
     torch._foreach_copy_(tensors, [total.view_as(tensor) for total, tensor in zip(sums, tensors, strict=True)])
 
 
-def sums_over_processes(logs: Sequence[Mapping[str, Any]], device: torch.device) -> dict[str, torch.Tensor]:
+def sums_over_processes(logs: Sequence[Log], device: torch.device) -> dict[str, torch.Tensor]:
     """Return the sums of ``logs`` over all processes, in float64 on ``device``, without waiting for it."""
     sums = torch.zeros(len(logs[0]), dtype=torch.double, device=device)
     for total, name in zip(sums, logs[0], strict=True):
@@ -45,7 +49,7 @@ def sums_over_processes(logs: Sequence[Mapping[str, Any]], device: torch.device)
     return dict(zip(logs[0], sums, strict=True))
 
 
-def seeded(samples: list[Any], seed: int, rank: int, processes: int) -> list[Any]:
+def seeded(samples: list[Batch], seed: int, rank: int, processes: int) -> list[Batch]:
     """Return the mini-batches of one process for an update, each with its own dropout seed.
 
     The first mini-batch of the update has ``seed``, as in fairseq. The others are numbered in the order in which a
@@ -60,12 +64,12 @@ def seeded(samples: list[Any], seed: int, rank: int, processes: int) -> list[Any
     return own or samples[:1]
 
 
-def counted(log: Mapping[str, Any], ignored: bool) -> dict[str, Any]:
+def counted(log: Log, ignored: bool) -> Log:
     """Return the log of a mini-batch, with zeros if it only pads the shorter share of a process."""
     return {name: value * 0 if ignored else value for name, value in log.items()}
 
 
-def configuration(inputs: Inputs, rank: Rank) -> Any:
+def configuration(inputs: Inputs, rank: Rank) -> DictConfig | ListConfig:
     """Return the configuration of fairseq's own code: its defaults, except for what this code takes from them.
 
     Our classes take their settings from the experiment instead.
@@ -91,7 +95,9 @@ def configuration(inputs: Inputs, rank: Rank) -> Any:
 class StrictTrainer(Trainer):
     """fairseq's trainer, with an update that does not synchronise with the device."""
 
-    def __init__(self, inputs: Inputs, rank: Rank, task: Any, model: Any, criterion: Any) -> None:
+    def __init__(
+        self, inputs: Inputs, rank: Rank, task: LnTask, model: BaseFairseqModel, criterion: LabelSmoothedCrossEntropy
+    ) -> None:
         self.experiment = inputs.experiment
         super().__init__(configuration(inputs, rank), task, model, criterion)
 
@@ -100,7 +106,7 @@ class StrictTrainer(Trainer):
         """Return False: `update` adds up the gradients, not a wrapper of the model."""
         return False
 
-    def update(self, samples: list[Any], computed: Gradients | None = None) -> Update:
+    def update(self, samples: list[Batch], computed: Gradients | None = None) -> Update:
         """Update the parameters from mini-batches, like fairseq's ``train_step``, but without reading losses and norm.
 
         fairseq reads them after every update, which waits for the device. Return the metrics, to be read later. The
@@ -119,12 +125,12 @@ class StrictTrainer(Trainer):
         self.set_num_updates(self.get_num_updates() + 1)
         return Update(self.get_num_updates(), lr, logs, gnorm)
 
-    def seeded(self, samples: list[Any]) -> list[Any]:
+    def seeded(self, samples: list[Batch]) -> list[Batch]:
         """Return the mini-batches of this process for the next update, each with its own dropout seed."""
         seed = self.experiment.torch_seed + self.get_num_updates()
         return seeded(samples, seed, self.data_parallel_rank, self.data_parallel_world_size)
 
-    def _add_up_gradients(self, samples: list[Any]) -> Gradients:
+    def _add_up_gradients(self, samples: list[Batch]) -> Gradients:
         """Add up the gradients of all mini-batches and processes; logs of several processes are added up, too."""
         logs, tokens, ignored = [], 0, False
         for sample in samples:
@@ -141,35 +147,35 @@ class StrictTrainer(Trainer):
         log = sums_over_processes(logs, self.device)
         return [log], (1 / log["sample_size"].clamp(min=1)).float()
 
-    def valid_step(self, sample: Any) -> dict[str, Any]:
+    def valid_step(self, sample: Batch) -> Log:
         """Return the log of a validation mini-batch of this process without reading it from the device."""
         sample, ignored = self._prepare_sample(sample)
         with torch.no_grad():
             _, _, log = self.criterion(self.model, sample)
         return counted(log, ignored)
 
-    def over_processes(self, logs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def over_processes(self, logs: list[Log]) -> list[Log]:
         """Return the logs, or with several processes their sums over all of them."""
         return logs if self.data_parallel_world_size == 1 else [sums_over_processes(logs, self.device)]
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> Json:
         """Return fairseq's state without its configuration, which it would not read again without a task's."""
         return {**super().state_dict(), "cfg": None}
 
-    def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
+    def save_checkpoint(self, filename: str, extra_state: Json) -> None:
         """Save a checkpoint that includes the number of processes."""
         extra_state = {**extra_state, "processes": self.data_parallel_world_size}
         self.consolidate_optimizer()
         super().save_checkpoint(filename, extra_state)
 
-    def load_checkpoint(self, filename: str, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
+    def load_checkpoint(self, filename: str, *args: object, **kwargs: object) -> Json | None:
         """Load a checkpoint; if the number of processes has changed, convert the position in the epoch.
 
         Raises:
             LnReproError: torch cannot read it.
         """
         try:
-            extra: dict[str, Any] | None = super().load_checkpoint(filename, *args, **kwargs)
+            extra: Json | None = super().load_checkpoint(filename, *args, **kwargs)
         except (MemoryError, torch.OutOfMemoryError):  # not the file's fault
             raise
         except Exception:

@@ -27,6 +27,7 @@ from ln_repro.engine.stop import StopRequest
 from ln_repro.engine.trainer import Gradients, StrictTrainer
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.divergence import NOT_FINITE, Diverged, stuck
+from ln_repro.model.batch import Batch
 from ln_repro.model.schemes.weighted import measure
 from ln_repro.records import provenance
 from ln_repro.records.run_dir import RunFolder
@@ -138,7 +139,7 @@ class Loop:
         """The exit status, once training has ended."""
         return Interrupted.exit_code if self.stopped else 0
 
-    def run(self) -> Generator[list[Any], Gradients | None, None]:
+    def run(self) -> Generator[list[Batch], Gradients | None, None]:
         """Train epoch by epoch, with a checkpoint and a validation at the end of each; divergence is a result.
 
         Before each update, yield its mini-batches. If their gradients are sent in return, they are not computed again.
@@ -174,7 +175,7 @@ class Loop:
             peak_memory_mb=self.trainer.peak_memory_mb,
         )
 
-    def _epoch(self) -> Iterator[list[Any]]:
+    def _epoch(self) -> Iterator[list[Batch]]:
         """Yield the mini-batches of each update of the next epoch."""
         batches = self.batches.next_epoch_itr(fix_batches_to_gpus=False, shuffle=True)
         self.epoch = self.batches.epoch
@@ -182,7 +183,7 @@ class Loop:
         self.trainer.begin_epoch(self.epoch)
         yield from self.updates_left
 
-    def _update(self, samples: list[Any], computed: Gradients | None = None) -> None:
+    def _update(self, samples: list[Batch], computed: Gradients | None = None) -> None:
         """Update the parameters, then write the events and checkpoints that are due; only these wait for the device."""
         train = self.experiment.train
         self.probing.begin_update(self.update + 1)  # keeps the parameters, which the update changes
@@ -282,7 +283,7 @@ class Loop:
     def _write_weights(self, path: Path) -> None:
         torch.save({"model": utils.move_to_cpu(self.trainer.get_model().state_dict())}, path)
 
-    def _write(self, kind: str, **values: Any) -> None:
+    def _write(self, kind: str, **values: object) -> None:
         """Write an event from the first process."""
         if self.group.rank.leads:
             self._check_lock()

@@ -18,6 +18,7 @@ from ln_repro.errors import UserError
 from ln_repro.experiment.launcher_options import Texts, given, typed
 from ln_repro.experiment.named import register, registered, yaml_files
 from ln_repro.experiment.settings import Experiment, build
+from ln_repro.system.files import Json
 from ln_repro.system.paths import CHECKOUT, PACKAGE, expanded
 
 CONF = next(path for path in (PACKAGE / "conf", CHECKOUT / "conf") if path.is_dir())  # wheel, else checkout
@@ -86,7 +87,7 @@ def _description(path: Path) -> str:
     return comments[-1] if comments else ""
 
 
-def grid(name: str) -> dict[str, Any]:
+def grid(name: str) -> Json:
     """Return the content of a grid's file, see `ln_repro.sweep.grid.Grid`."""
     known = _files("grid")
     if not name:
@@ -99,7 +100,7 @@ def grid(name: str) -> dict[str, Any]:
         raise UserError(f"{known[name]}: {_one_line(error)}") from None
 
 
-def launcher(name: str, options: Sequence[str]) -> dict[str, Any]:
+def launcher(name: str, options: Sequence[str]) -> Json:
     """Return the options for Slurm: our defaults, overridden by the YAML file ``name`` and by ``KEY=VALUE`` options."""
     files = [CONF / "hydra" / "launcher" / "slurm.yaml", *([] if name == "slurm" else [expanded(name)])]
     try:
@@ -122,7 +123,7 @@ def named(exp: str) -> Experiment | None:
     return build(compose([f"exp={exp}"])) if exp in registered(CONF) or exp in _files("exp") else None
 
 
-def compose(overrides: Sequence[str]) -> dict[str, Any]:
+def compose(overrides: Sequence[str]) -> Json:
     """Return the settings that result from ``overrides``, with interpolations resolved.
 
     Raises:
@@ -131,7 +132,7 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
     return compose_all([(overrides, ())])[0]
 
 
-def compose_all(runs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[dict[str, Any]]:
+def compose_all(runs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Json]:
     """Return the settings of many runs, each given by overrides as for `compose` and by some that only replace a value.
 
     Runs that differ in the latter are composed together, since composing takes a tenth of a second.
@@ -161,7 +162,7 @@ def _check_name(config: Any, overrides: Sequence[str]) -> None:
         )
 
 
-def _plain(config: Any) -> dict[str, Any]:
+def _plain(config: Any) -> Json:
     """Return a configuration as a dictionary, with interpolations resolved."""
     content = OmegaConf.to_container(config, resolve=True)
     if not isinstance(content, dict):
@@ -198,7 +199,7 @@ def expand(overrides: Sequence[str]) -> list[list[str]]:
     return [list(choice) for choice in product(*values)]
 
 
-def launch(overrides: Sequence[str], job: Callable[[dict[str, Any]], None]) -> bool:
+def launch(overrides: Sequence[str], job: Callable[[Json], None]) -> bool:
     """Start a multirun with the launcher that the overrides choose; return False if that is Hydra's basic one.
 
     ``job`` runs the given settings, possibly in another process or on another machine; its exceptions are raised here.
@@ -266,9 +267,9 @@ def _one_line(error: Exception) -> str:
     return text.partition(" Config search path:")[0]
 
 
-def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(settings: Mapping[str, object], prefix: str = "") -> Json:
     """Return nested settings as a flat dictionary with dotted names."""
-    flattened: dict[str, Any] = {}
+    flattened: Json = {}
     for name, value in settings.items():
         flattened |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
     return flattened

@@ -1,11 +1,12 @@
 """The settings of a corpus."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from ln_repro.experiment.validation import Natural, Section, UserPath
+from ln_repro.system.files import Json
 
 Language = Annotated[str, Field(pattern=r"^[^/\s]+$")]
 """The code of a language, the last part of a file's name."""
@@ -43,7 +44,7 @@ class Data(Section):
         """The languages of source and target, or the only one."""
         return tuple(dict.fromkeys((self.source_lang, self.target_lang)))
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self) -> Json:
         """Return the settings on which the prepared corpus depends, without paths."""
         left_out = {"source", "checksum", "only", "train", "valid", "test"}
         if self.vocabulary is None:

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 from omegaconf import OmegaConf
 
+from ln_repro.system.files import Json
+
 MASKED_LM = {
     "postln_nowarm_linear", "postln_warm_linear", "postln_warm_linear_high",
     "preln_nowarm_linear", "preln_nowarm_linear_high", "preln_warm_linear",
@@ -57,7 +59,7 @@ def register(experiments: Mapping[str, Named]) -> None:
     ConfigStore.instance().repo["exp"] = _Group({f"{name}.yaml": named for name, named in experiments.items()})
 
 
-class _Group(dict[str, Any]):
+class _Group(Json):
     """A group of a `ConfigStore` that creates nodes on demand, since creating all of them takes 0.1 seconds."""
 
     def __getitem__(self, file: str) -> Any:

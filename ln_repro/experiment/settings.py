@@ -25,6 +25,7 @@ from ln_repro.experiment.validation import (
     UserPath,
     validate,
 )
+from ln_repro.system.files import Json
 from ln_repro.system.paths import not_a_folder
 from ln_repro.version import NUMERICS
 
@@ -229,7 +230,7 @@ class Experiment(Section):
         return splits if TASKS[self.task].decodes else ()
 
     @property
-    def axes(self) -> dict[str, Any]:
+    def axes(self) -> Json:
         """The axes of the study, by their names in a record."""
         return {
             "task": self.task, "data": self.data.name, "model": self.model.name, "norm": self.norm, "init": self.init,
@@ -257,7 +258,7 @@ class Experiment(Section):
             total=min(end for end in ends if end),
         )  # fmt: skip
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Json:
         """Return the settings that a record keeps, without paths and tracker."""
         left_out: Any = {"paths": True, "tracker": True, "rerun": True, "data": True, "start": {"given", "path"}}
         return {**self.model_dump(mode="json", exclude=left_out), "data": self.data.recipe()}
@@ -284,11 +285,11 @@ class Experiment(Section):
         return _short_hash([corpus, self.model_dump(mode="json", exclude_defaults=True, exclude=left_out)])
 
 
-def _short_hash(content: Any) -> str:
+def _short_hash(content: object) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
 
 
-def build(settings: Mapping[str, Any]) -> Experiment:
+def build(settings: Mapping[str, object]) -> Experiment:
     """Validate composed settings, ignoring Hydra's own and those that only serve interpolations.
 
     Raises:

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from ln_repro.errors import UserError
+from ln_repro.system.files import Json
 from ln_repro.system.paths import expanded
 
 T = TypeVar("T", bound=BaseModel)
@@ -43,9 +44,9 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
-    def marked(self, *marks: str) -> dict[str, Any]:
+    def marked(self, *marks: str) -> Json:
         """Return the fields with one of ``marks``, including nested ones, in the form of pydantic's ``exclude``."""
-        fields: dict[str, Any] = {}
+        fields: Json = {}
         for name, field in type(self).model_fields.items():
             if any(mark in field.metadata for mark in marks):
                 fields[name] = True
@@ -54,7 +55,7 @@ class Section(BaseModel):
         return fields
 
 
-def validate(kind: type[T], settings: Mapping[str, Any], prefix: str = "") -> T:
+def validate(kind: type[T], settings: Mapping[str, object], prefix: str = "") -> T:
     """Create a ``kind`` from plain settings; raise `UserError` with one line if pydantic finds errors."""
     try:
         return kind.model_validate(dict(settings))

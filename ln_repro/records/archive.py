@@ -15,7 +15,7 @@ from ln_repro.records.integrity import differing, line_of, sound, twice_probed
 from ln_repro.records.packed import EVENTS, HYPOTHESES, archive_folder, file_of, pack
 from ln_repro.records.record import Record
 from ln_repro.records.run_dir import RunFolder
-from ln_repro.system.files import read_json, warn, write_atomically
+from ln_repro.system.files import Json, read_json, warn, write_atomically
 from ln_repro.system.paths import CHECKOUT
 
 Costs = Mapping[str, Mapping[str, Any]]
@@ -227,7 +227,7 @@ def archived_file(folder: Path, record: Record, suffix: str) -> bytes | None:
     return file_of(archive_folder(folder) / record.archive, f"{record.id}{suffix}")
 
 
-def read_theory(folder: Path) -> list[dict[str, Any]]:
+def read_theory(folder: Path) -> list[Json]:
     """Return the findings of `ln-repro theory` from the file beside a folder of records; empty without the file."""
     path = folder.parent / "theory.json"
     findings = (read_json(path, dict) or {}).get("findings", [])

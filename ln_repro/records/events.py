@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ln_repro.errors import LnReproError
-from ln_repro.system.files import warn
+from ln_repro.system.files import Json, warn
 
-Event = dict[str, Any]
+Event = Json
 POLL_SECONDS = 1.0
 DIGITS = 8
 """Significant digits of numbers in events: one more than float32 has. All 17 would make the file 1.6 times as large."""
@@ -31,7 +31,7 @@ class Events:
         self.path = path
         self._offset = 0
 
-    def write(self, kind: str, update: int, epoch: int, **values: Any) -> None:
+    def write(self, kind: str, update: int, epoch: int, **values: object) -> None:
         """Append an event; numbers that are not finite become null."""
         event = {
             "kind": kind,
@@ -119,7 +119,7 @@ def _stays_valid(event: Event, resumed: Event) -> bool:
     return bool(event["update"] <= resumed["update"]) and not ended and not again
 
 
-def _is_event(value: Any) -> bool:
+def _is_event(value: object) -> bool:
     """Return whether the content of a line has the fields that every event has."""
     fields = value if isinstance(value, dict) else {}
     kind = fields.get("kind")

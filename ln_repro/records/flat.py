@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any
 
 from ln_repro.records.events import Event
+from ln_repro.system.files import Json
 
 
-def flat_event(event: Event) -> dict[str, Any]:
+def flat_event(event: Event) -> Json:
     """Return the numbers of an event: `train/loss`, `bleu/test`, `probe/NAME/...`; a status has none."""
     match event["kind"]:
         case "status":  # not a measurement; the record contains its information
@@ -26,7 +26,7 @@ def flat_event(event: Event) -> dict[str, Any]:
     return values
 
 
-def flat_record(record: Mapping[str, Any]) -> dict[str, Any]:
+def flat_record(record: Json) -> Json:
     """Return the results in a record: `parameters`, `bleu/test`, `divergence/update`."""
     values = {key: value for key, value in record.items() if isinstance(value, str | int | float)}
     for name, result in (record.get("bleu") or {}).items():
@@ -35,7 +35,7 @@ def flat_record(record: Mapping[str, Any]) -> dict[str, Any]:
     return values | dict(_numbers("divergence", record.get("divergence")))
 
 
-def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
+def _numbers(name: str, value: object) -> Iterator[tuple[str, float]]:
     """Yield the numbers in a nested value, with their paths as names."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         yield name, value

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ln_repro.errors import LnReproError
 from ln_repro.experiment.validation import validate
@@ -15,7 +15,7 @@ DIGEST = ',"sha256":"'
 """What comes before the checksum of a line, its last field."""
 
 
-def line_of(record: Mapping[str, Any]) -> str:
+def line_of(record: Mapping[str, object]) -> str:
     """Return the content of a record as one line of JSON that ends with the checksum of all other fields."""
     text = json.dumps(record, separators=(",", ":"))
     return f'{text[:-1]}{DIGEST}{hashlib.sha256(text.encode()).hexdigest()}"}}'

@@ -4,8 +4,8 @@ import platform
 import subprocess
 from collections.abc import Mapping, Sequence
 from importlib import metadata
-from typing import Any
 
+from ln_repro.system.files import Json
 from ln_repro.system.paths import CHECKOUT
 from ln_repro.version import __version__
 
@@ -15,7 +15,7 @@ PACKAGES = ("torch", "fairseq", "numpy", "sacrebleu", "sacremoses", "subword-nmt
 HARDWARE = ("device", "instructions", "processes", "stacked", "tf32")
 
 
-def environment(*sessions: Mapping[str, Any]) -> dict[str, Any]:
+def environment(*sessions: Mapping[str, object]) -> Json:
     """Return the versions of the software and the hardware of a run, whose ``sessions`` may be on different machines.
 
     The hardware is that of the first session; all of them are in ``sessions`` if they differ. ``instructions`` is the
@@ -40,13 +40,13 @@ def version_of(package: str) -> str | None:
         return None
 
 
-def code() -> dict[str, Any]:
+def code() -> Json:
     """Return the version and, in a checkout, the commit and whether files were modified; None where git fails."""
     commit, changes = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "ln_repro", "conf")
     return {"version": __version__, "git": commit, "dirty": None if changes is None else bool(changes)}
 
 
-def code_of(sessions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def code_of(sessions: Sequence[Mapping[str, object]]) -> Json:
     """Return the version of the code of a run: that of its last session, with those of all ``sessions`` if they differ.
 
     ``dirty`` is true if any session had modified files, and None if that is unknown of one.

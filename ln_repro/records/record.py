@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import AliasChoices, BaseModel, Field
 
@@ -14,6 +14,7 @@ from ln_repro.experiment.validation import FileName, validate
 from ln_repro.records import provenance, series
 from ln_repro.records.events import Event
 from ln_repro.records.series import Probe, TrainingCurve
+from ln_repro.system.files import Json
 
 SCHEMA = 1
 AVERAGE = "test_average"
@@ -131,15 +132,15 @@ class Record(BaseModel):
     train_seconds: float
     tokens_per_s: float | None
     peak_memory_mb: int | None
-    environment: dict[str, Any]
+    environment: Json
     code: Code
-    settings: dict[str, Any] = Field(validation_alias=AliasChoices("settings", "experiment"))  # its name once
+    settings: Json = Field(validation_alias=AliasChoices("settings", "experiment"))  # its name once
     started: str | None = None
     curve: TrainingCurve = TrainingCurve()
     probes: list[Probe] = []
     archive: str = ""
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Json:
         """Return the record as it is written, without fields that it does not have."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
@@ -199,7 +200,7 @@ class Record(BaseModel):
         return self.model_copy(update=kept)
 
 
-def record_of(experiment: Experiment, run_id: str, data: Mapping[str, Any], events: Sequence[Event]) -> Record:
+def record_of(experiment: Experiment, run_id: str, data: Mapping[str, object], events: Sequence[Event]) -> Record:
     """Return the record of a finished run; ``data`` describes its corpus."""
     statuses = {event["state"]: event for event in events if event["kind"] == "status"}
     seconds = sum(event["seconds"] for event in events if event["kind"] == "train")
@@ -227,7 +228,7 @@ def record_of(experiment: Experiment, run_id: str, data: Mapping[str, Any], even
     })  # fmt: skip
 
 
-def results_of(events: Sequence[Event], average: bool) -> dict[str, Any]:
+def results_of(events: Sequence[Event], average: bool) -> Json:
     """Return the fields of a record that depend only on the events."""
     ends = {event["state"]: event["update"] for event in events if event["kind"] == "status"}
     trained, epochs = "trained" in ends, _epochs(events)

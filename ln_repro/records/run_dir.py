@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from ln_repro.errors import UserError
 from ln_repro.experiment.settings import Experiment
@@ -18,7 +17,7 @@ from ln_repro.experiment.validation import validate
 from ln_repro.records.events import Events
 from ln_repro.records.record import Record
 from ln_repro.system.directory_lock import DirectoryLock, Holder, acquire, holder
-from ln_repro.system.files import read_json, warn, write_atomically
+from ln_repro.system.files import Json, read_json, warn, write_atomically
 
 FAILURE = "failure.json"
 RECORD = "record.json"
@@ -68,7 +67,7 @@ class RunFolder:
             return None
 
     @property
-    def experiment(self) -> dict[str, Any] | None:
+    def experiment(self) -> Json | None:
         """The settings of the experiment; None if the file does not exist or is damaged."""
         return read_json(self.path / "experiment.json", dict)
 
@@ -82,7 +81,7 @@ class RunFolder:
         return holder(self.path)
 
     @property
-    def failure(self) -> dict[str, Any] | None:
+    def failure(self) -> Json | None:
         """Time and reason of the last session's failure; None if it did not fail."""
         if not (self.path / FAILURE).exists():
             return None
@@ -148,5 +147,5 @@ def _readable(run: RunFolder) -> bool:
         return False
 
 
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
+def write_json(path: Path, value: Mapping[str, object]) -> None:
     write_atomically(path, json.dumps(value, indent=1, allow_nan=False) + "\n")

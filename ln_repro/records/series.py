@@ -1,13 +1,13 @@
 """What a record keeps of the events of a run: a thinned training curve and the values of probes that are reported."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
-from typing import Any
 
 from pydantic import BaseModel
 
 from ln_repro.records.events import Event, rounded
+from ln_repro.system.files import Json
 
 POINTS = 60
 """Maximum number of points of a curve."""
@@ -30,7 +30,7 @@ class Probe(BaseModel):
     name: str
     update: int
     batches: int
-    values: dict[str, Any] | None
+    values: Json | None
 
 
 def curve(events: Sequence[Event]) -> TrainingCurve:
@@ -63,7 +63,7 @@ def probes(events: Sequence[Event]) -> list[Probe]:
     ]  # fmt: skip
 
 
-def _reported(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def _reported(name: str, values: Json) -> Json:
     """Return the values of a probe that tables and figures use."""
     if name == "gradients":
         kinds, weights = GRADIENTS

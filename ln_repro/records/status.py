@@ -4,18 +4,18 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from ln_repro.records.run_dir import RunFolder
+from ln_repro.system.files import Json
 
-Row = dict[str, Any]
+Row = Json
 COLUMNS = ("exp", "seed", "state", "update", "loss", "bleu", "id")
 STATES = ("running", "queued", "planned", "interrupted", "failed", "diverged", "finished", "recorded")
 OPEN = ("planned", "interrupted", "failed")
 """The states of runs that are neither running nor done, according to their directories."""
 
 
-def row(run: RunFolder, planned: Mapping[str, Any] | None = None) -> Row:
+def row(run: RunFolder, planned: Mapping[str, object] | None = None) -> Row:
     """Return the state of one run; ``loss`` is the last training loss in bits, ``bleu`` the BLEU on the test set.
 
     ``planned`` are the settings and the id of a run whose directory may not exist yet.
@@ -78,12 +78,12 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
-def shown(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
+def shown(row: Mapping[str, object], columns: Sequence[str]) -> tuple[str, ...]:
     """Return the given columns of a row as text."""
     return tuple(_text(column, row.get(column)) for column in columns)
 
 
-def _text(column: str, value: Any) -> str:
+def _text(column: str, value: object) -> str:
     if value is None:
         return "-"
     if column == "lr":

@@ -36,7 +36,9 @@ class Collapse:
     id: str
     trains: bool
     cosine: Mapping[str, Curve]  # mean pairwise cosine of the tokens in the stack's output
-    gradient: Mapping[str, Curve]  # norm of the gradient of the first layer's W2 over that at update 0
+    gradient: Mapping[
+        str, Curve
+    ]  # norm of the gradient of the first layer's W2 over that at update 0; empty if it is 0
 
 
 def collapses(evidence: Evidence) -> list[Collapse]:
@@ -61,7 +63,8 @@ def _collapse(run: Run, trains: bool) -> Collapse | None:
         return None
     cosine = {stack: {at: values["cosine"][stack][-1] for at, values in probes.items()} for stack in STACKS}
     first = {stack: {at: values["gradient"][f"{stack}.w2"][0] for at, values in probes.items()} for stack in STACKS}
-    gradient = {stack: {at: norm / curve[0] for at, norm in curve.items()} for stack, curve in first.items()}
+    gradient = {stack: {at: norm / curve[0] for at, norm in curve.items() if curve[0]}
+                for stack, curve in first.items()}  # fmt: skip
     return Collapse(run.record.id, trains, cosine, gradient)
 
 
@@ -89,13 +92,12 @@ def draw_collapse(archive: Archive, out: Path) -> list[Path]:
 
 def _draw(probed: Sequence[Collapse], bleus: Mapping[str, Mapping[float, Sequence[float]]], figure: Any) -> None:
     figure.set_size_inches(WIDTH, 3.8)
-    ramps = any(bleus.get("postln_warm_encoder", {}))
-    grid = figure.add_gridspec(2, 3 if ramps else 2, left=0.075, right=0.99, bottom=0.12, top=0.93, wspace=0.24,
+    grid = figure.add_gridspec(2, 3 if bleus else 2, left=0.075, right=0.99, bottom=0.12, top=0.93, wspace=0.24,
                                hspace=0.14)  # fmt: skip
     for row, stack in enumerate(STACKS):
         cosine, gradient = (figure.add_subplot(grid[row, column]) for column in range(2))
-        _draw_curves(cosine, {run.id: (run.trains, run.cosine[stack]) for run in probed})
-        _draw_curves(gradient, {run.id: (run.trains, run.gradient[stack]) for run in probed})
+        _draw_curves(cosine, [(run.trains, run.cosine[stack]) for run in probed])
+        _draw_curves(gradient, [(run.trains, run.gradient[stack]) for run in probed])
         cosine.set_ylim(-0.03, 1.06)
         cosine.set_ylabel(stack.capitalize(), fontweight="bold")
         gradient.set_yscale("log")
@@ -109,14 +111,14 @@ def _draw(probed: Sequence[Collapse], bleus: Mapping[str, Mapping[float, Sequenc
         else:
             cosine.set_xlabel("update")
             gradient.set_xlabel("update")
-    if ramps:
+    if bleus:
         _draw_ramps(figure.add_subplot(grid[:, 2]), bleus)
 
 
-def _draw_curves(axis: Any, runs: Mapping[str, tuple[bool, Curve]]) -> None:
+def _draw_curves(axis: Any, runs: Sequence[tuple[bool, Curve]]) -> None:
     """Draw a line for each run, and for each outcome a thick one: the median, with its name at its end."""
     for outcome, (name, colour, line, up) in OUTCOMES.items():
-        curves = [curve for trains, curve in runs.values() if trains is outcome]
+        curves = [curve for trains, curve in runs if trains is outcome and curve]
         for curve in curves:
             axis.plot([max(at, BEFORE) for at in curve], [*curve.values()], color=colour, linewidth=0.5, alpha=0.4)
         shared = sorted(set.intersection(*map(set, curves))) if curves else []

@@ -10,9 +10,8 @@ from typing import Any
 from ln_repro.claims.archived import Archive
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import Interval, mean_interval
-from ln_repro.experiment.name import ArmName
 from ln_repro.report.paper_values import FIGURE_4B
-from ln_repro.report.plotting import COLOURS, GREY, LINES, WIDTH, draw_once, name_line
+from ln_repro.report.plotting import GREY, WIDTH, draw_once, line_style, name_line
 
 SETTINGS = {"multi30k6": "Multi30k", "tatoeba": "Tatoeba", "iwslt-60": "IWSLT14, 60 %", "iwslt": "IWSLT14"}
 """The settings of six-layer models that are trained for as many epochs as the paper's."""
@@ -51,6 +50,8 @@ def curves(evidence: Evidence) -> dict[str, Curve]:
         if runs := evidence.arms.get(arm):
             of_seeds = [run.curve("test_bleu_tokenised") for run in runs.values()]
             shared = sorted(set.intersection(*map(set, of_seeds)))
+            if not shared:
+                continue  # a run diverged in its first epoch
             values = {epoch: [points[epoch] for points in of_seeds] for epoch in shared}
             intervals = {epoch: mean_interval(seeds) for epoch, seeds in values.items() if len(seeds) > 1}
             found[arm] = Curve({epoch: fmean(seeds) for epoch, seeds in values.items()}, intervals, len(runs))
@@ -65,12 +66,13 @@ def catches_up(faster: Points, slower: Points) -> tuple[int, int] | None:
 
 def draw_convergence(archive: Archive, out: Path) -> list[Path]:
     """Draw the figure into a folder; none if the two arms that the paper compares were run nowhere."""
-    drawn = {setting: curves(archive.evidence[setting]) for setting in SETTINGS if setting in archive.evidence}
+    evidence = {**archive.replication, **archive.evidence}  # the exploration where there are both
+    drawn = {setting: curves(evidence[setting]) for setting in SETTINGS if setting in evidence}
     drawn = {setting: of_arms for setting, of_arms in drawn.items() if {FASTER, SLOWER} <= of_arms.keys()}
     if not drawn:
         return []
     ids = [run.record.id for setting, of_arms in drawn.items() for arm in of_arms
-           for run in archive.evidence[setting].arms[arm].values()]  # fmt: skip
+           for run in evidence[setting].arms[arm].values()]  # fmt: skip
     data = [[curve.means, curve.intervals] for of_arms in drawn.values() for curve in of_arms.values()]
     return [draw_once(out / "convergence.png", ids, data, partial(_draw, drawn))]
 
@@ -99,8 +101,10 @@ def _draw_panel(axis: Any, drawn: Mapping[str, Curve], names: Mapping[str, tuple
     best = max(curve.means[max(curve.means)] for curve in drawn.values())
     for arm, curve in drawn.items():
         name, epoch, height = names[arm]
-        look = {"color": COLOURS[ArmName.of(arm).scheme]}
-        axis.plot([*curve.means], [*curve.means.values()], **look, linestyle=LINES[ArmName.of(arm).warm])
+        epoch = min(epoch, max(curve.means))
+        style = line_style(arm)
+        look = {"color": style["color"]}
+        axis.plot([*curve.means], [*curve.means.values()], **style)
         if curve.intervals:
             lows, highs = zip(*curve.intervals.values(), strict=True)
             axis.fill_between([*curve.intervals], lows, highs, **look, alpha=0.15, linewidth=0)

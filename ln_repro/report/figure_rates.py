@@ -1,7 +1,7 @@
 """The first figure: how large a learning rate each norm placement can take, with and without warm-up."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,11 +17,11 @@ from ln_repro.records.archive import Run
 from ln_repro.report.plotting import (
     COLOURS,
     GREY,
-    LINES,
     MARKS,
     WIDTH,
     crosses,
     draw_once,
+    line_style,
     name_line,
     plain_axis,
     rate_axis,
@@ -61,13 +61,15 @@ BERT = Kind(
     "unigram_bits",
     "as bad as the\nfrequencies of words",
 )
+Curves = Mapping[str, Mapping[float, Sequence[Run]]]
+"""The runs by arm and rate."""
 FLOOR, TOP = 0.01, 12.0
 """Smaller and larger differences of the validation NLL in bits are drawn at these ends."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """What one setting shows: the exploration, and the replication with new seeds if there is one."""
+    """What one setting shows, of the exploration and of the replication with new seeds; each may be empty."""
 
     title: str
     excess: Sequence[Mapping[str, Mapping[float, Sequence[float]]]]  # the seeds' NLL above the best run's, by arm, rate
@@ -92,25 +94,27 @@ def clipped(excess: float) -> float:
 
 
 def columns(archive: Archive, kind: Kind = TRANSLATION) -> list[Column]:
-    """Return a column for each setting in which some of the four arms were run."""
-    parts = {setting: [part[setting] for part in (archive.evidence, archive.replication) if setting in part]
-             for setting in kind.settings}  # fmt: skip
-    return [_column(setting, of_setting, kind) for setting, of_setting in parts.items()
-            if any(_curves(evidence, kind) for evidence in of_setting)]  # fmt: skip
+    """Return a column for each setting in which some run of the four arms ended with a number."""
+    found = []
+    for setting, title in kind.settings.items():
+        parts = [part.get(setting, Evidence()) for part in (archive.evidence, archive.replication)]
+        curves = [_curves(part, kind) for part in parts]
+        best = min((run.final_nll for run in _runs(curves)), default=math.inf)
+        excess = [{name: {rate: [run.final_nll - best for run in runs] for rate, runs in curve.items()}
+                   for name, curve in part.items()} for part in curves]  # fmt: skip
+        limits = [{name: limit for name, arm in kind.arms.items() if (limit := lr50(part, arm))} for part in parts]
+        blind = max(part.entropies.get(kind.entropy, 0.0) for part in parts) or math.inf
+        if best < math.inf:
+            found.append(Column(title, excess, limits, blind - best, kind.words, kind is TRANSLATION))
+    return found
 
 
-def _curves(evidence: Evidence, kind: Kind) -> dict[str, dict[float, list[Run]]]:
+def _curves(evidence: Evidence, kind: Kind) -> Curves:
     return {name: curve for name, arm in kind.arms.items() if (curve := evidence.curve(arm))}
 
 
-def _column(setting: str, parts: Sequence[Evidence], kind: Kind) -> Column:
-    curves = [_curves(part, kind) for part in parts]
-    best = min(run.final_nll for part in curves for curve in part.values() for runs in curve.values() for run in runs)
-    excess = [{name: {rate: [run.final_nll - best for run in runs] for rate, runs in curve.items()}
-               for name, curve in part.items()} for part in curves]  # fmt: skip
-    limits = [{name: limit for name, arm in kind.arms.items() if (limit := lr50(part, arm))} for part in parts]
-    blind = parts[0].entropies.get(kind.entropy, math.inf)
-    return Column(kind.settings[setting], excess, limits, blind - best, kind.words, kind is TRANSLATION)
+def _runs(parts: Iterable[Curves]) -> list[Run]:
+    return [run for part in parts for curve in part.values() for runs in curve.values() for run in runs]
 
 
 def draw_rates(archive: Archive, out: Path, kind: Kind = TRANSLATION) -> list[Path]:
@@ -118,9 +122,9 @@ def draw_rates(archive: Archive, out: Path, kind: Kind = TRANSLATION) -> list[Pa
     drawn = columns(archive, kind)
     if not drawn:
         return []
-    ids = [run.record.id for part in (archive.evidence, archive.replication) for setting in kind.settings
-           if setting in part for curve in _curves(part[setting], kind).values()
-           for runs in curve.values() for run in runs]  # fmt: skip
+    parts = [part for of_setting in (archive.evidence, archive.replication)
+             for setting, part in of_setting.items() if setting in kind.settings]  # fmt: skip
+    ids = [run.record.id for run in _runs(_curves(part, kind) for part in parts)]
     data = [[column.excess, column.blind, [{arm: limit.interval for arm, limit in part.items()}
                                            for part in column.limits]] for column in drawn]  # fmt: skip
     return [draw_once(out / f"{kind.name}.png", ids, data, partial(_draw, drawn))]
@@ -148,7 +152,7 @@ def _draw(drawn: Sequence[Column], figure: Any) -> None:
         curves.tick_params(which="both", left=curves is first, labelleft=curves is first)
     first.set_ylabel("validation NLL above\nthe best run (bits)")
     note = ["peak learning rate; bars: LR50, where half of the seeds train, with its 95 % interval"]
-    if any(len(column.limits) > 1 for column in drawn):
+    if any(column.limits[1] for column in drawn):
         note += ["filled: exploration; open, and below in grey: replication with new seeds"]
     if not drawn[0].named:
         note += ["dashed: no warm-up"]
@@ -160,46 +164,48 @@ def _draw(drawn: Sequence[Column], figure: Any) -> None:
 
 
 def _draw_curves(axis: Any, column: Column, first: bool, top: float) -> None:
+    """Draw the seeds as points, those of the replication open, and their means as lines."""
     axis.set_title(column.title)
-    if column.blind < math.inf:
-        axis.axhspan(column.blind, top, color="#EFEFEF", linewidth=0)
-    for number, (arm, name) in enumerate(NAMES.items()):
-        scheme, warm = ArmName.of(arm).scheme, ArmName.of(arm).warm
-        look = {"color": COLOURS[scheme]}
-        line = column.line(arm)
+    for number, arm in enumerate(NAMES):
+        style, mark, line = line_style(arm), MARKS[ArmName.of(arm).scheme], column.line(arm)
         aside = 2 ** (0.18 * number - 0.27) if len(column.rates) == 1 else 1  # so that all four points can be seen
-        for part, fill in zip(column.excess, (look["color"], "white"), strict=False):
+        for part, fill in zip(column.excess, (style["color"], "white"), strict=True):
             seeds = [(rate * aside, clipped(value)) for rate, values in part.get(arm, {}).items() for value in values]
-            axis.plot([rate for rate, _ in seeds], [value for _, value in seeds], MARKS[scheme], **look, markersize=2.8,
-                      markerfacecolor=fill, markeredgewidth=0.6, alpha=0.7)  # fmt: skip
+            axis.plot([rate for rate, _ in seeds], [value for _, value in seeds], mark, color=style["color"],
+                      markersize=2.8, markerfacecolor=fill, markeredgewidth=0.6, alpha=0.7)  # fmt: skip
         single = {"marker": "_", "markersize": 9, "markeredgewidth": 1.6} if len(line) == 1 < len(column.rates) else {}
-        axis.plot([*line], [*line.values()], **look, linestyle=LINES[warm], **single)
-        level = column.blind / (3 if arm == "preln_nowarm_anchored" else 6)
-        if (
-            first
-            and column.named
-            and (place := crosses({rate: math.log(value) for rate, value in line.items()}, math.log(level)))
-        ):
-            side = {"shift": (9, 0), "ha": "left"} if arm == "postln_nowarm" else {"shift": (-2, 0), "ha": "right"}
-            name_line(axis, name, place, level, **side, **look, rotation=90)
-        elif len(column.rates) == 1 and line:
+        axis.plot([*line], [*line.values()], **style, **single)
+        if len(column.rates) == 1 and line:
             (value,) = line.values()
             side = {"shift": (0, 6), "va": "bottom"} if value < 1 else {"shift": (0, -6), "va": "top"}
-            name_line(axis, name, column.rates[0] * aside, value, **look, **side, rotation=90, ha="center")
-    if first and column.blind < math.inf:
-        name_line(axis, column.words, column.rates[0], top / 1.2, color=GREY, va="top")
+            name_line(axis, NAMES[arm], column.rates[0] * aside, value, **side, color=style["color"], rotation=90,
+                      ha="center")  # fmt: skip
+        elif first and column.named:
+            _name_where_it_rises(axis, arm, line, column.blind)
+    if column.blind < math.inf:
+        axis.axhspan(column.blind, top, color="#EFEFEF", linewidth=0)
+        if first:
+            name_line(axis, column.words, column.rates[0], top / 1.2, color=GREY, va="top")
     plain_axis(axis, (0.01, 0.1, 1, 10))
     axis.set_ylim(FLOOR / 1.2, top)
+
+
+def _name_where_it_rises(axis: Any, arm: str, line: Mapping[float, float], blind: float) -> None:
+    """Write the name of a line upright where it rises towards the shaded region, if it does."""
+    level = blind / (3 if arm == "preln_nowarm_anchored" else 6)
+    if place := crosses({rate: math.log(value) for rate, value in line.items()}, math.log(level)):
+        side = {"shift": (9, 0), "ha": "left"} if arm == "postln_nowarm" else {"shift": (-2, 0), "ha": "right"}
+        name_line(axis, NAMES[arm], place, level, **side, color=line_style(arm)["color"], rotation=90)
 
 
 def _draw_limits(axis: Any, column: Column, first: bool) -> None:
     """Draw LR50 of each arm with its interval, of the replication below that of the exploration."""
     low, high = column.rates[0] / 1.3, column.rates[-1] * 1.3
     for row, arm in enumerate(NAMES):
-        colour, mark = COLOURS[ArmName.of(arm).scheme], MARKS[ArmName.of(arm).scheme]
+        colour, mark = line_style(arm)["color"], MARKS[ArmName.of(arm).scheme]
         for number, part in enumerate(column.limits):
             if limit := part.get(arm):
-                height = row + (0.17 - 0.34 * number) * (len(column.limits) > 1)
+                height = row + (0.17 - 0.34 * number) * all(column.limits)
                 ends = [min(max(end, low), high) for end in limit.interval]
                 axis.plot(ends, [height] * 2, color=colour, linewidth=2.2, alpha=0.5, solid_capstyle="butt")
                 if 0 < limit.median < math.inf:
@@ -207,7 +213,7 @@ def _draw_limits(axis: Any, column: Column, first: bool) -> None:
                               markerfacecolor="white" if number else colour)  # fmt: skip
     axis.set_yticks(range(len(NAMES)), [*NAMES.values()] if first else [""] * len(NAMES))
     for label, arm in zip(axis.get_yticklabels(), NAMES, strict=True):
-        label.set_color(COLOURS[ArmName.of(arm).scheme])
+        label.set_color(line_style(arm)["color"])
     axis.set_ylim(-0.6, len(NAMES) - 0.4)
     axis.tick_params(axis="y", left=False)
     axis.grid(visible=False)

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from ln_repro.experiment.name import ArmName
 from ln_repro.report import paper_values
 
 COLOURS = {"postln": "#E66100", "preln": "#005AB5"}
@@ -32,6 +33,12 @@ STYLE: Any = {
 """Matplotlib's settings for all figures."""
 FROM_RECORDS = "Drawn from these records, each of which `ln-repro reproduce ID` runs again:"
 FROM_THEORY = "Computed by `ln-repro theory`, from seeds alone"
+
+
+def line_style(arm: str) -> dict[str, Any]:
+    """Return the look of an arm's line: its colour shows the placement of the norm, dashes that there is no warm-up."""
+    name = ArmName.of(arm)
+    return {"color": COLOURS[name.scheme], "linestyle": LINES[name.warm]}
 
 
 def rate_words(rate: float) -> str:

@@ -1,11 +1,10 @@
 """The settings with which the run of a record is repeated."""
 
-from typing import Any
-
 from ln_repro.errors import UserError
 from ln_repro.experiment.compose import compose, experiments
 from ln_repro.experiment.settings import build
 from ln_repro.records.record import Record
+from ln_repro.system.files import Json
 from ln_repro.system.paths import expanded
 
 FREE = (
@@ -18,7 +17,7 @@ FOLDER = "reproduced"
 """Subfolder of `paths.runs`, which may also contain the original run."""
 
 
-def again(record: Record, overrides: list[str]) -> dict[str, Any]:
+def again(record: Record, overrides: list[str]) -> Json:
     """Return the settings of a record, with the paths and limits that the command line gives."""
     keys = [override.partition("=")[0] for override in overrides]
     if fixed := [key for key in keys if not {key, key.partition(".")[0]} & {*FREE, *CUTS}]:
@@ -49,7 +48,7 @@ def again(record: Record, overrides: list[str]) -> dict[str, Any]:
     return settings
 
 
-def with_checked_scheme(settings: dict[str, Any], id: str, overrides: list[str]) -> list[str]:
+def with_checked_scheme(settings: Json, id: str, overrides: list[str]) -> list[str]:
     """Return the overrides without ``norm.file``, after a check that this file contains the record's own scheme.
 
     The record may be somebody else's, so its code is executed only if the user has it in a file.

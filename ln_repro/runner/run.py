@@ -24,7 +24,7 @@ from ln_repro.runner.pretrained import with_pretrained
 from ln_repro.runner.progress import Display
 from ln_repro.system.directory_lock import DirectoryLock
 from ln_repro.system.distributed import this_rank
-from ln_repro.system.files import explained, write_atomically
+from ln_repro.system.files import Json, explained, write_atomically
 from ln_repro.system.signals import record_stop_signals
 from ln_repro.tracking import FINISH_SECONDS, Mirror
 
@@ -255,7 +255,7 @@ class Session:
                 self.events.write("bleu", weights[-1].update, epoch, split=split, **values)
             self.scored.add((split, epoch))
 
-    def _facts(self) -> dict[str, Any]:
+    def _facts(self) -> Json:
         """Return the properties of the corpus for the record."""
         corpus, entropy = self.corpus, self.corpus.entropy
         bits = {
@@ -283,6 +283,6 @@ def corpus_split(split: str) -> str:
     return "test" if split == AVERAGE else split
 
 
-def probing(settings: Mapping[str, Any]) -> list[Any]:
+def probing(settings: Mapping[str, object]) -> list[Any]:
     """Return the settings that decide which probes a run has: not part of its id, but the same in all its sessions."""
     return [settings[key] for key in PROBING] if settings["probe"] != "none" else []

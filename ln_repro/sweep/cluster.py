@@ -6,9 +6,8 @@
 import shutil
 import time
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -19,7 +18,7 @@ from ln_repro.sweep import slurm
 from ln_repro.sweep.plan import PlannedRun
 from ln_repro.sweep.progress import Progress
 from ln_repro.system.directory_lock import Holder, acquire
-from ln_repro.system.files import warn
+from ln_repro.system.files import Json, warn
 
 WATCH_SECONDS = 5.0
 ACTIVE = ("queued", "running")
@@ -68,7 +67,7 @@ def queued(runs: Path) -> dict[str, str]:
     return {name: job.state for name, job in submitted(runs).items()}
 
 
-def submit_unfinished(plan: Sequence[PlannedRun], runs: Path, options: Mapping[str, Any], retries: int) -> int:
+def submit_unfinished(plan: Sequence[PlannedRun], runs: Path, options: Json, retries: int) -> int:
     """Submit the runs that are not done, running or in the queue; return their number.
 
     Raises:

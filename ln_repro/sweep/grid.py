@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -12,6 +12,7 @@ from ln_repro.experiment.compose import nearest
 from ln_repro.experiment.name import Name
 from ln_repro.experiment.settings import MOST_SEEDS
 from ln_repro.experiment.validation import Count, Natural, Positive, Section, validate
+from ln_repro.system.files import Json
 
 
 class Grid(Section):
@@ -99,7 +100,7 @@ REFUSED = {
 
 def parse_request(words: Sequence[str]) -> SweepRequest:
     """Parse ``grid=NAME corpus=SETTING seeds=N|A-B arms=A,B rates=X,Y launcher=NAME key=value ...``."""
-    own: dict[str, Any] = {}
+    own: Json = {}
     options, settings = [], []
     for word in words:
         key, equals, value = word.partition("=")

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.launcher_options import FLAGS
 from ln_repro.sweep import queued
+from ln_repro.system.files import Json
 
 INSTALL = "pip install 'ln-repro[slurm]'"
 UNPREFIXED = {
@@ -85,7 +86,7 @@ class Job:
         return int(index) if index.isdecimal() else 0
 
 
-def require(options: Mapping[str, Any], dry_run: bool = False) -> None:
+def require(options: Json, dry_run: bool = False) -> None:
     """Raise `UserError` unless jobs with these options can be submitted; a dry run needs neither submitit nor Slurm."""
     try:
         import submitit
@@ -102,7 +103,7 @@ def require(options: Mapping[str, Any], dry_run: bool = False) -> None:
         raise UserError("launcher: sbatch not found; use a login node of the cluster, or leave out launcher=")
 
 
-def _parameters(options: Mapping[str, Any]) -> dict[str, Any]:
+def _parameters(options: Json) -> Json:
     """Return the options under the names that submitit has for them, except one of its constructor.
 
     Options of sbatch that are false or None are left out, as is one whose negation (``no-requeue``) is given.
@@ -118,11 +119,11 @@ def _parameters(options: Mapping[str, Any]) -> dict[str, Any]:
     return {key if key in UNPREFIXED else f"slurm_{key}": value for key, value in given.items()}
 
 
-def _is_set(value: Any) -> bool:
+def _is_set(value: object) -> bool:
     return value is not None and value is not False
 
 
-def submit(jobs: Sequence[RunJob], tag: str, options: Mapping[str, Any], folder: Path) -> None:
+def submit(jobs: Sequence[RunJob], tag: str, options: Json, folder: Path) -> None:
     """Submit jobs as one array, in their order, of which ``array_parallelism`` run at a time.
 
     ``tag`` identifies the array in Slurm's queue, ``options`` are those of `conf/hydra/launcher/slurm.yaml`, and

@@ -10,10 +10,12 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ln_repro.errors import LnReproError, UserError
 
+Json = dict[str, Any]
+"""A JSON object."""
 Content = TypeVar("Content", dict, list)  # type: ignore[type-arg]
 MEGABYTE = 1e6
 FULL = (errno.ENOSPC, errno.EDQUOT)

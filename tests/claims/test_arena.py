@@ -60,12 +60,12 @@ def test_the_seeds_that_train_are_shown_by_rate(entries):
     assert warm["rows"][2] == ["Post-LN", "3 of 3", "0 of 3"]
 
 
-def collapsing(arm: str, seed: int, bleu: float, kept: float):
+def collapsing(arm: str, seed: int, bleu: float, kept: float, start: float = 4.0):
     """Return a run whose first encoder layer keeps a part of its gradient at update 32."""
     gradient = {"decoder.w2": [2.0, 2.0], "decoder.cross.v": [1.0, 1.0]}
     events = [{"kind": "probe", "name": "collapse", "update": at, "batches": 3,
                "values": {"cosine": {"encoder": [0.1, 1 - part / 2], "decoder": [0.1, 0.2]},
-                          "gradient": {**gradient, "encoder.w2": [part * 4.0, 1.0]}, "nll": {"eval": 1.0}}}
+                          "gradient": {**gradient, "encoder.w2": [part * start, 1.0]}, "nll": {"eval": 1.0}}}
               for at, part in ((0, 1.0), (32, kept), (64, 1.0))]  # fmt: skip
     run = made(f"toy_{arm}", seed, bleu, lr=1e-3 * (1 + bleu))
     return with_events(run.record, events)
@@ -85,6 +85,7 @@ def test_a_measure_that_separates_has_an_area_of_one():
     table = causes_table(evidence_of_collapse(1e-4))
     assert [row[0] for row in table["rows"]] == [cause.name for cause in CAUSES[:2]]  # others were not probed
     assert not separations(Evidence())
+    assert math.isnan(VANISHING.of(collapsing("rezero_nowarm", 101, 80.0, 0.5, start=0.0))), "0 before training"
 
 
 def test_the_area_counts_pairs_and_its_interval_draws_seeds_with_all_of_their_runs():

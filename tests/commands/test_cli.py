@@ -57,7 +57,6 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         (f"run {TOY} lr=-1", "lr: input should be greater than 0, got -1"),
         (f"run {TOY} data.only=test", "data.only: a run needs the whole corpus"),
         (f"run {TOY} --cgf job", "unrecognized arguments: --cgf"),
-        (f"run {TOY} --resolve", "--resolve and --package need --cfg"),
         (f"run {TOY} --config-dir nowhere", "--config-dir: nowhere is not a folder"),
         ("run -m exp=glob(nope_*)", "no experiment matches exp=glob(nope_*)"),
         ("rum", "argument COMMAND: invalid choice: 'rum'"),
@@ -141,7 +140,7 @@ def test_a_multirun_prints_and_runs_every_combination(runs, call):
     code, out, err = call(*words, "--cfg", "job")
     assert (code, err, runs) == (0, "", [])
     assert [(one["exp"], one["norm"], one["seed"]) for one in yaml.safe_load_all(out)] == combinations
-    assert "# ln-repro run exp=toy_postln_nowarm seed=2\n# sum of the learning rates: " in out
+    assert "# ln-repro run exp=toy_postln_nowarm seed=2\n" in out
     assert call(*words)[:2] == (0, "".join(f"/runs/{exp}-s{seed}\n" for exp, _, seed in combinations))
     assert [(run.exp, run.norm, run.seed) for run in runs] == combinations
 
@@ -212,13 +211,7 @@ def test_an_experiment_of_ones_own_that_is_not_utf_8_is_one_line(refused):
 
 
 def test_hydras_other_flags_print_too(call):
-    code, out, err = call("run", TOY, "--cfg", "job", "-p", "train")
-    assert (code, err) == (0, "")
-    assert out.startswith("# @package train\n") and "max_tokens: 560" in out and "seed" not in out
-    assert "BasicLauncher" in call("run", TOY, "--cfg", "hydra", "-p", "hydra.launcher")[1]
     assert call("run", TOY, "--cfg", "hydra")[1].startswith("hydra:\n")
-    code, out, err = call("run", TOY, "--cfg", "job", "-p", "trian")
-    assert (code, out, err) == (2, "", "ln-repro: --package: --cfg job has no 'trian'\n")
     info = command("run", "--info", "defaults", TOY)
     assert info.returncode == 0 and "exp/toy_preln_nowarm" in info.stdout and info.stderr == ""
 
@@ -230,16 +223,6 @@ def test_a_launcher_runs_the_jobs_and_returns_their_failure(own):
                   LN_REPRO_RUNS="~/it's/runs", HOME=str(Path.cwd()))  # fmt: skip
     assert ran.returncode == 2 and ran.stderr.splitlines()[-1].startswith("ln-repro: data.source: /nowhere: ")
     assert Path("it's", "runs", ".hydra").is_dir() and not Path("~").exists()
-
-
-def test_a_shell_completes_experiments(empty_place):
-    install = command("run", "-sc", "install=bash")
-    assert install.returncode == 0 and "hydra_bash_completion" in install.stdout
-    line = "ln-repro run exp=toy_pre"
-    asked = command("-sc", "query=bash", COMP_LINE=line, COMP_POINT=str(len(line)))
-    assert (asked.returncode, asked.stderr) == (0, "")
-    assert asked.stdout.split() == [f"exp={name}" for name in experiments() if name.startswith("toy_pre")]
-    assert list(empty_place.iterdir()) == []
 
 
 def test_the_help_of_run_lists_every_arm_of_every_setting(call):

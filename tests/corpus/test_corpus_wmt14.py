@@ -41,7 +41,7 @@ def test_wmt14_shards_in_the_order_of_their_names(made, wmt):
 
 def test_wmt14_needs_both_sides_and_some_text(made, wmt):
     (wmt / "a.en").unlink()
-    with pytest.raises(UserError, match=r"a: has only one of \.de and \.en"):
+    with pytest.raises(UserError, match=r"/a\.en: not found there; get "):
         made("wmt14", source=wmt)
     for path in [wmt / "a.de", *wmt.glob("b.*")]:
         path.unlink()

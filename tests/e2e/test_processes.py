@@ -75,12 +75,12 @@ def test_a_process_whose_share_of_an_epoch_is_shorter_trains_an_encoder_alone(co
 
 SLOW_AFTER_THE_CHECK = """
 import time
-from ln_repro.runner.run import Run
-check = Run._check_others
+from ln_repro.runner.run import Session
+check = Session._check_others
 def check_and_be_slow(*arguments):
     check(*arguments)
     time.sleep(1)
-Run._check_others = check_and_be_slow
+Session._check_others = check_and_be_slow
 """
 """Lets the failure of another process, and the signal of torchrun that follows it, come just after a check for it."""
 

@@ -13,7 +13,6 @@ from ln_repro.model.schemes.ngpt import FIRST_RATE
 from ln_repro.model.schemes.registry import SCHEMES
 from ln_repro.model.schemes.weighted import Admin, DeepNorm, measure
 from ln_repro.model.sub_layers import Attention, FeedForward
-from tests.examples import norm_parameters
 
 pytestmark = pytest.mark.usefixtures("double")
 LAYERS, WIDTH, FFN, HEADS, TIME, BATCH = 4, 16, 24, 2, 5, 3
@@ -348,6 +347,23 @@ def test_admin_starts_from_the_variances_on_a_mini_batch(build_model):
 def test_other_schemes_start_without_a_forward_pass(build_model):
     for norm in SCHEMES.keys() - {"admin"}:
         measure(build_model(norm=norm, **SMALL), lambda: pytest.fail("a mini-batch was passed through the model"))
+
+
+def norm_parameters(norm: str, layers: int, width: int, ffn: int, heads: int, words: int) -> int:
+    """Return the parameters of a translation model that a scheme adds to its linear maps and embeddings."""
+    norms, final = 5 * layers * 2 * width, 2 * 2 * width
+    inner = layers * (2 * 2 * width + 2 * 2 * ffn)  # before the output of self-attention and of the feed-forward
+    return {
+        "preln": norms + final, "lnscale": norms + final, "mixln": norms + final,
+        "rezero": 5 * layers, "tfixup": 0, "admin": norms + norms // 2, "admin_closed": norms + norms // 2,
+        "residual": norms + final, "periln": 2 * norms + 2 * final, "subln": norms + inner + final,
+        "normformer": norms + layers * (3 * (2 * width + heads) + 2 * 2 * ffn) + final,
+        "hybridnorm": layers * (2 * 2 * width + 3 * 3 * 2 * width // heads) + final,
+        "dyt": 5 * layers * (2 * width + 1) + 2 * (2 * width + 1),
+        "derf": 5 * layers * (2 * width + 2) + 2 * (2 * width + 2),
+        "keel": 2 * norms - final, "siamesenorm": 3 * norms + 3 * final,
+        "ngpt": layers * (5 * width + 3 * width + 2 * ffn) + words,
+    }.get(norm, norms)  # fmt: skip
 
 
 @pytest.mark.parametrize("norm", SCHEMES)

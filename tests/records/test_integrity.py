@@ -244,7 +244,7 @@ def tiny_corpus(place: Path) -> Path:
     (folder / "raw" / "test.en").write_text("the cat sat on the mat .\na dog barks at the moon .\n")
     (folder / "manifest.json").write_text(json.dumps({
         "name": "tiny", "fingerprint": "sha256:" + "0" * 64, "source_lang": "de", "target_lang": "en",
-        "pairs": {"test": 2}, "vocabulary": 0, "entropy": {}, "files": {},
+        "pairs": {"test": 2}, "vocabulary": 0, "entropy": {}, "train_percent": None, "detokenised": [], "files": {},
     }))  # fmt: skip
     return folder
 

@@ -1,12 +1,12 @@
 """Encoder-only models: the translation model's encoder with a softmax or a classifier on top."""
 
-from typing import Any
-
 import torch
+from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderModel
 from torch import Tensor, nn
 
 from ln_repro.engine.plugin.model import Encoder
+from ln_repro.engine.plugin.task import LnTask
 from ln_repro.experiment.settings import Experiment
 from ln_repro.experiment.tasks import TASKS
 from ln_repro.model import init
@@ -29,7 +29,7 @@ class LnEncoder(EncoderOnly):
         self.projection = projection
 
     @classmethod
-    def build_model(cls, experiment: Experiment, task: Any) -> "LnEncoder":
+    def build_model(cls, experiment: Experiment, task: LnTask) -> "LnEncoder":
         """Build and initialise the model for the dictionary of ``task``."""
         encoder, cfg = build_encoder(experiment, task.source_dictionary), experiment.model
         embedding = encoder.embed.embedding
@@ -57,7 +57,7 @@ class LnClassifier(EncoderOnly):
         self.classifier = classifier
 
     @classmethod
-    def build_model(cls, experiment: Experiment, task: Any) -> "LnClassifier":
+    def build_model(cls, experiment: Experiment, task: LnTask) -> "LnClassifier":
         """Build and initialise the model, and load the pre-trained encoder that the run starts from, if any."""
         encoder, cfg = build_encoder(experiment, task.source_dictionary), experiment.model
         classifier = nn.Linear(cfg.width, TASKS["classification"].classes)
@@ -74,7 +74,7 @@ class LnClassifier(EncoderOnly):
         return self.classifier(self.encoder(src_tokens)["x"][0].to(self.classifier.weight.dtype)), None
 
 
-def build_encoder(experiment: Experiment, words: Any) -> Encoder:
+def build_encoder(experiment: Experiment, words: Dictionary) -> Encoder:
     """Return an encoder for a dictionary, not yet initialised."""
     cfg = experiment.model
     embedding = nn.Embedding(len(words), cfg.width, words.pad())

@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ln_repro.engine.plugin.precision import LOW_PRECISION, weights_in
+from ln_repro.engine.plugin.task import LnTask
 from ln_repro.experiment.settings import Experiment
+from ln_repro.model.batch import Batch, Log
 
 
 class SmoothedNll(torch.autograd.Function):
@@ -53,18 +55,18 @@ class SmoothedNll(torch.autograd.Function):
 class LabelSmoothedCrossEntropy(FairseqCriterion):
     """The training loss: a sum in nats, which the trainer divides by the number of target tokens."""
 
-    def __init__(self, experiment: Experiment, task: Any) -> None:
+    def __init__(self, experiment: Experiment, task: LnTask) -> None:
         super().__init__(task)
         self.label_smoothing = experiment.train.label_smoothing
         self.low_precision = LOW_PRECISION.get(experiment.precision)
 
-    def forward(self, model: nn.Module, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
+    def forward(self, model: nn.Module, sample: Batch) -> tuple[Tensor, int, Log]:
         """Return the loss, the number of target tokens, and the log, a dict of sums."""
         with weights_in(self.low_precision, model):
             logits, _ = model(**sample["net_input"])
         return self.of(logits, sample)
 
-    def of(self, logits: Tensor, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
+    def of(self, logits: Tensor, sample: Batch) -> tuple[Tensor, int, Log]:
         """Return the same for the logits of a model."""
         target = sample["target"].reshape(-1)
         flat = logits.flatten(0, -2)

@@ -2,21 +2,23 @@
 
 from collections.abc import Sequence
 from threading import Lock
-from typing import Any
 
 import numpy as np
 import torch
 from fairseq.data import (
     Dictionary,
+    FairseqDataset,
     LRUCacheDataset,
     MaskTokensDataset,
     PrependTokenDataset,
     TokenBlockDataset,
     data_utils,
 )
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ln_repro.engine.plugin.task import Blocks, EncoderTask
+from ln_repro.model.batch import Batch
 
 PREDICTED, UNCHANGED, RANDOM = 0.15, 0.1, 0.1
 """BERT's share of tokens to predict; of these, a tenth is unchanged, a tenth is replaced by a random word, and the rest
@@ -37,7 +39,7 @@ class MaskedBlocks(Blocks):
     """fairseq draws masks from NumPy's global generator, and the prefetching threads of training and validation must
     not do so at the same time."""
 
-    def __init__(self, text: Any, words: Dictionary, mask: int, seed: int, renewed: bool) -> None:
+    def __init__(self, text: FairseqDataset, words: Dictionary, mask: int, seed: int, renewed: bool) -> None:
         self.text = LRUCacheDataset(text)
         self.pad = words.pad()
         self.seed = seed
@@ -61,7 +63,7 @@ class MaskedBlocks(Blocks):
             self.inputs.set_epoch(epoch)
             self.targets.set_epoch(epoch)
 
-    def collater(self, samples: Sequence[Item]) -> dict[str, Any]:
+    def collater(self, samples: Sequence[Item]) -> Batch:
         """Return a mini-batch, whose ``target`` and ``ntokens`` cover only the tokens to predict; {} for no blocks."""
         if not samples:
             return {}
@@ -76,7 +78,7 @@ class MaskedBlocks(Blocks):
             "target": target[positions],
         }
 
-    def ordered_indices(self) -> Any:
+    def ordered_indices(self) -> NDArray[np.int64]:
         """Return the blocks by size; those of equal size in random order, which separates neighbours in the text."""
         order = np.random.RandomState(self.seed).permutation(len(self))
         return order[np.argsort(self.sizes[order], kind="stable")]
@@ -89,7 +91,7 @@ class LnMaskedLm(EncoderTask):
     def target_dictionary(self) -> Dictionary:
         return self.dictionary
 
-    def load_dataset(self, split: str, **_: Any) -> None:
+    def load_dataset(self, split: str, **_: object) -> None:
         """Cut the concatenated sentences of a split into blocks of equal length, each of which begins with <s>."""
         words, size = self.dictionary, self.experiment.train.block_tokens - 1
         sentences = self.sides(split)[-1]

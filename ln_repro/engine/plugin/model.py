@@ -1,10 +1,10 @@
 """The encoder-decoder Transformer as a fairseq model."""
 
-from typing import Any
-
+from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder
 from torch import Tensor, nn
 
+from ln_repro.engine.plugin.task import LnTask
 from ln_repro.experiment.settings import Experiment
 from ln_repro.model import init
 from ln_repro.model.layers import DecoderLayer, EncoderLayer, Shape, Stack, TokenEmbedding
@@ -20,7 +20,7 @@ class LnTransformer(FairseqEncoderDecoderModel):
     """Encoder-decoder Transformer with a choice of norm placement and initialisation."""
 
     @classmethod
-    def build_model(cls, experiment: Experiment, task: Any) -> "LnTransformer":
+    def build_model(cls, experiment: Experiment, task: LnTask) -> "LnTransformer":
         """Build and initialise the model for the dictionaries of ``task``, which are the same in a prepared corpus."""
         shape, cfg = Shape.of(experiment), experiment.model
         source, target = task.source_dictionary, task.target_dictionary
@@ -43,12 +43,12 @@ class LnTransformer(FairseqEncoderDecoderModel):
 class Encoder(FairseqEncoder):
     """Maps source tokens to their representations."""
 
-    def __init__(self, dictionary: Any, embed: TokenEmbedding, stack: Stack) -> None:
+    def __init__(self, dictionary: Dictionary, embed: TokenEmbedding, stack: Stack) -> None:
         super().__init__(dictionary)
         self.embed = embed
         self.stack = stack
 
-    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_: Any) -> Memory:
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_: object) -> Memory:
         """Encode ``src_tokens`` (batch, time).
 
         Returns:
@@ -77,14 +77,14 @@ class Encoder(FairseqEncoder):
 class Decoder(FairseqIncrementalDecoder):
     """Maps previous target tokens to the logits of the next one."""
 
-    def __init__(self, dictionary: Any, embed: TokenEmbedding, stack: Stack, projection: nn.Linear) -> None:
+    def __init__(self, dictionary: Dictionary, embed: TokenEmbedding, stack: Stack, projection: nn.Linear) -> None:
         super().__init__(dictionary)
         self.embed = embed
         self.stack = stack
         self.projection = projection
 
     def forward(
-        self, prev_output_tokens: Tensor, encoder_out: Memory, incremental_state: State | None = None, **_: Any
+        self, prev_output_tokens: Tensor, encoder_out: Memory, incremental_state: State | None = None, **_: object
     ) -> tuple[Tensor, None]:
         """Return the logits (batch, time, vocabulary) after each of ``prev_output_tokens`` (batch, time).
 

@@ -2,8 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 from fairseq.optim import FairseqOptimizer
@@ -50,7 +49,7 @@ class TorchOptimizer(FairseqOptimizer):
     def multiply_grads(self, c: Tensor | float) -> None:
         torch._foreach_mul_(gradients(self.params), c)
 
-    def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Any = None) -> Tensor:
+    def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: None = None) -> Tensor:
         """Clip the gradients (0: do not clip) and return their norm before; then equalise the layers."""
         norm = get_total_norm(gradients(self.params))
         if max_norm > 0:
@@ -73,7 +72,7 @@ class TorchOptimizer(FairseqOptimizer):
 class Sgd(TorchOptimizer):
     """Vanilla stochastic gradient descent, without momentum (paper section 3.2)."""
 
-    def __init__(self, cfg: Optimizer, lr: float, params: Any) -> None:
+    def __init__(self, cfg: Optimizer, lr: float, params: Sequence[Tensor]) -> None:
         super().__init__(cfg)
         self._optimizer = torch.optim.SGD(params, lr, weight_decay=cfg.weight_decay, fused=True)
 
@@ -82,7 +81,12 @@ class WithMoments(TorchOptimizer):
     """An optimizer of torch's class ``kind`` with two moments."""
 
     def __init__(
-        self, kind: Callable[..., torch.optim.Optimizer], cfg: Optimizer, lr: float, params: Any, **given: Any
+        self,
+        kind: Callable[..., torch.optim.Optimizer],
+        cfg: Optimizer,
+        lr: float,
+        params: Sequence[Tensor],
+        **given: bool,
     ) -> None:
         super().__init__(cfg)
         assert cfg.betas and cfg.eps  # their model has checked it
@@ -93,7 +97,7 @@ class WithMoments(TorchOptimizer):
 class RAdam(WithMoments):
     """Rectified Adam (Liu et al. 2020); while rho_t <= 5, a step uses the first moment alone."""
 
-    def __init__(self, cfg: Optimizer, lr: float, params: Any) -> None:
+    def __init__(self, cfg: Optimizer, lr: float, params: Sequence[Tensor]) -> None:
         super().__init__(torch.optim.RAdam, cfg, lr, params, decoupled_weight_decay=True, foreach=True)
 
 
@@ -104,7 +108,7 @@ class Adam(WithMoments):
     epsilon: the losses of a model of width 512 differ after two updates.
     """
 
-    def __init__(self, cfg: Optimizer, lr: float, params: Any) -> None:
+    def __init__(self, cfg: Optimizer, lr: float, params: Sequence[Tensor]) -> None:
         super().__init__(torch.optim.AdamW, cfg, lr, params, fused=True)
         self.steps = 0
 
@@ -130,7 +134,7 @@ class Adam(WithMoments):
                     "exp_avg_sq": parameter.grad.square(),
                 }
 
-    def load_state_dict(self, state_dict: dict[str, Any], optimizer_overrides: Any = None) -> None:
+    def load_state_dict(self, state_dict: Mapping[str, object], optimizer_overrides: None = None) -> None:
         """Load a checkpoint and its number of steps."""
         super().load_state_dict(state_dict, optimizer_overrides)
         self.steps = max((int(state["step"]) for state in self._optimizer.state.values()), default=0)

@@ -6,13 +6,14 @@ on a GPU.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from fairseq.data import LanguagePairDataset
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from numpy.typing import NDArray
+
+from ln_repro.model.batch import Batch
 
 Ids = NDArray[np.int64]
 
@@ -51,7 +52,7 @@ class Pairs(LanguagePairDataset):
     def __getitem__(self, index: int) -> int:
         return index
 
-    def collater(self, samples: Sequence[int], pad_to_length: None = None) -> dict[str, Any]:
+    def collater(self, samples: Sequence[int], pad_to_length: None = None) -> Batch:
         """Return the mini-batch of some pairs, sorted by source length, longest first; {} for none.
 
         ``net_input`` has ``src_tokens``, ``src_lengths`` and ``prev_output_tokens``, the target shifted by one position

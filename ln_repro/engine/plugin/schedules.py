@@ -1,11 +1,11 @@
 """The learning-rate schedule of `ln_repro.experiment.learning_rate` with fairseq's interface."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from fairseq.optim.lr_scheduler import FairseqLRScheduler
 from torch import Tensor
 
+from ln_repro.engine.plugin.optimizers import TorchOptimizer
 from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.settings import Schedule
 
@@ -16,7 +16,7 @@ class RampAndTail(FairseqLRScheduler):
     The rate that it reports is that of the first group of parameters, which follows the ramp.
     """
 
-    def __init__(self, optimizer: Any) -> None:
+    def __init__(self, optimizer: TorchOptimizer) -> None:
         super().__init__(None, optimizer)
         self.done = 0
         self.rate: LearningRate | None = None
@@ -36,7 +36,7 @@ class RampAndTail(FairseqLRScheduler):
         return self.optimizer.get_lr()
 
 
-def split(optimizer: Any, cfg: Schedule, named: Iterable[tuple[str, Tensor]]) -> None:
+def split(optimizer: TorchOptimizer, cfg: Schedule, named: Iterable[tuple[str, Tensor]]) -> None:
     """Give the parameters that do not follow the ramp of ``cfg.part`` a group of their own, the second.
 
     Args:

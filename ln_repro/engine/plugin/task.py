@@ -1,22 +1,25 @@
 """The base classes of all tasks and of encoder-only tasks, and the translation task."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset, data_utils
+from fairseq.data.indexed_dataset import MMapIndexedDataset
+from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import FairseqTask
+from numpy.typing import NDArray
 
 from ln_repro.engine.plugin.pairs import Pairs
 from ln_repro.errors import UserError
 from ln_repro.experiment.settings import Experiment
+from ln_repro.model.batch import Log
 
 MASK = "<mask>"
 
 
-def per_token(logs: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+def per_token(logs: Iterable[Log]) -> dict[str, float]:
     """Return both losses of some mini-batches, given by their logs in nats, in bits per target token."""
     sums = {"loss": 0.0, "nll_loss": 0.0, "sample_size": 0.0}
     for log in logs:
@@ -39,18 +42,18 @@ class LnTask(FairseqTask):
         """Return the dictionary of a language."""
         return Dictionary.load(str(self.corpus / f"dict.{language}.txt"))
 
-    def sides(self, split: str) -> list[Any]:
+    def sides(self, split: str) -> list[MMapIndexedDataset]:
         """Return the sentences of both sides of a split."""
         prefix = self.corpus / f"{split}.{'-'.join(self.languages)}"
         return [data_utils.load_indexed_dataset(f"{prefix}.{side}") for side in self.languages]
 
-    def metrics(self, logs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    def metrics(self, logs: Sequence[Log]) -> dict[str, float]:
         """Return the metrics of a validation, given by the logs of its mini-batches."""
         return per_token(logs)
 
     def get_batch_iterator(
-        self, dataset: Any, max_tokens: int | None = None, *, decoding: bool = False, **settings: Any
-    ) -> Any:
+        self, dataset: FairseqDataset, max_tokens: int | None = None, *, decoding: bool = False, **settings: object
+    ) -> EpochBatchIterator:
         """Return mini-batches, or raise `UserError` for an example that is longer than one; fairseq would leave it out.
 
         In decoding, which gives such an example an empty hypothesis, it is left out.
@@ -76,7 +79,7 @@ class EncoderTask(LnTask):
 class Blocks(FairseqDataset):
     """Blocks of tokens with known sizes."""
 
-    sizes: np.ndarray[Any, np.dtype[Any]]
+    sizes: NDArray[np.int32]
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -86,7 +89,7 @@ class Blocks(FairseqDataset):
 
     size = num_tokens
 
-    def num_tokens_vec(self, indices: Any) -> Any:
+    def num_tokens_vec(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
         return self.sizes[indices]
 
 
@@ -99,7 +102,7 @@ class LnTranslation(LnTask):
         super().__init__(experiment, corpus)
         self.source_dictionary, self.target_dictionary = map(self.load_words, self.languages)
 
-    def load_dataset(self, split: str, **_: Any) -> None:
+    def load_dataset(self, split: str, **_: object) -> None:
         """Load the sentence pairs of a split; those of the test set are not shuffled before they are sorted."""
         source, target = self.sides(split)
         pairs = LanguagePairDataset(

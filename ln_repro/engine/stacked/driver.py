@@ -2,13 +2,13 @@
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import torch
 
 from ln_repro.engine.stacked.joint import Joint
 from ln_repro.engine.trainer import Gradients
 from ln_repro.engine.training import Loop
+from ln_repro.model.batch import Batch
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ class Driver:
     def __init__(self, loops: Iterable[Loop], ended: Callable[[Loop, Exception | None], None]) -> None:
         self.running = {loop: loop.run() for loop in loops}
         self.ended = ended
-        self.batches: dict[Loop, list[Any]] = {}  # of the next update of each run
+        self.batches: dict[Loop, list[Batch]] = {}  # of the next update of each run
         self.rows: list[Loop] = []
         self.joint: Joint | None = None  # of the models of `rows`
         self.together = True
@@ -69,7 +69,7 @@ class Driver:
         return [None] * len(rows)
 
 
-def same(updates: list[list[Any]]) -> list[Any]:
+def same(updates: list[list[Batch]]) -> list[Batch]:
     """Return the mini-batches of an update, or raise `RuntimeError` if they are not the same for all runs."""
     first = updates[0]
     for samples in updates[1:]:

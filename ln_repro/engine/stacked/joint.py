@@ -1,7 +1,6 @@
 """The gradients of several models that share their mini-batches, by one forward and one backward pass."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from fairseq import utils
@@ -11,6 +10,7 @@ from torch.nn.utils import parameters_to_vector
 from ln_repro.engine.plugin.precision import CastTogether, places, replaced
 from ln_repro.engine.stacked.operations import OutOfVmap
 from ln_repro.engine.trainer import Gradients, StrictTrainer
+from ln_repro.model.batch import Batch
 
 
 class Joint:
@@ -41,7 +41,7 @@ class Joint:
                 parameter.data, parameter.grad = value.view_as(parameter), its_gradient.view_as(parameter)
         self.matrix.requires_grad_()
 
-    def add_up_gradients(self, samples: list[Any]) -> list[Gradients]:
+    def add_up_gradients(self, samples: list[Batch]) -> list[Gradients]:
         """Set the gradients of all rows, like each trainer's own method; return what that returns for each row."""
         trainer, logs, tokens = self.trainers[0], [], 0
         self.gradients.zero_()
@@ -58,7 +58,7 @@ class Joint:
             tokens += sample["ntokens"]
         return [([*of_row], 1 / max(tokens, 1)) for of_row in zip(*logs, strict=True)]
 
-    def logits(self, inputs: dict[str, Any]) -> Tensor:
+    def logits(self, inputs: dict[str, Tensor]) -> Tensor:
         """Return the logits (rows, ..., vocabulary) of all models for a mini-batch."""
         split = zip(self.matrix.split_with_sizes(self.sizes, dim=1), self.shapes, strict=True)
         parameters = [part.view(-1, *shape) for part, shape in split]

@@ -8,24 +8,24 @@ training (Kosson et al. 2024, arXiv 2410.23922).
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ln_repro.model.batch import Batch, Model
 from ln_repro.model.probes.gradients import by_layer, layer_weights
 from ln_repro.model.residual import Residual
 
 
-def outputs_of(model: Any, sample: dict[str, Any]) -> dict[str, list[Tensor]]:
+def outputs_of(model: Model, sample: Batch) -> dict[str, list[Tensor]]:
     """Return the output of each residual connection for a mini-batch, by stack.
 
     If the stack has a final norm, its output comes last. A connection with several streams contributes the first.
     """
     outputs: dict[str, list[Tensor]] = {name: [] for name in model.stacks}
 
-    def keep(name: str, module: nn.Module, inputs: Any, y: Any) -> None:
-        outputs[name].append(y if torch.is_tensor(y) else y[0])
+    def keep(name: str, module: nn.Module, inputs: object, y: Tensor | tuple[Tensor, Tensor]) -> None:
+        outputs[name].append(y if isinstance(y, Tensor) else y[0])
 
     with ExitStack() as hooks:
         for name, stack in model.stacks.items():
@@ -37,16 +37,14 @@ def outputs_of(model: Any, sample: dict[str, Any]) -> dict[str, list[Tensor]]:
 
 
 @torch.no_grad()
-def relative_changes(
-    model: Any, before: list[Tensor], samples: Sequence[dict[str, Any]]
-) -> dict[str, dict[str, list[float]]]:
+def relative_changes(model: Model, before: list[Tensor], samples: Sequence[Batch]) -> dict[str, dict[str, list[float]]]:
     """Return how much a model, in evaluation mode, has changed since its parameters were ``before``.
 
     ``weights`` has ||dW|| / ||W|| by kind of weight and layer, and ``outputs`` has ||dy|| / ||y|| by stack and
     sub-layer, where y are the outputs of the residual connection for all tokens of the mini-batches, padding included.
     A final norm, if there is one, comes last, so that the last value is always that of the stack's output.
     """
-    parameters = list(model.parameters())
+    parameters: list[Tensor] = list(model.parameters())
     after = [parameter.clone() for parameter in parameters]
     outputs: dict[str, Tensor] = {}
     for sample in samples:

@@ -6,14 +6,14 @@ arXiv 2206.03126).
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ln_repro.model.batch import Batch, Criterion, Model
 from ln_repro.model.layers import Stack
 from ln_repro.model.probes.gradients import gradient_norms, layer_weights
 from ln_repro.model.sub_layers import Attention
@@ -23,7 +23,7 @@ GRADIENTS = ("encoder.w2", "decoder.w2", "decoder.cross.v")
 DIGITS = 4
 """Significant digits of the values, so that the probes of a run take a few kilobytes; cosines have six decimals."""
 
-Values = dict[str, dict[str, Any]]
+Values = dict[str, Mapping[str, float | list[float]]]
 
 
 def mean_cosine(x: Tensor, real: Tensor) -> Tensor:
@@ -82,17 +82,19 @@ class Watch:
                         self.hooks.enter_context(attention.register_forward_pre_hook(hook, with_kwargs=True))
 
     @torch.no_grad()
-    def _output(self, stack: str, module: nn.Module, inputs: Any, x: Any) -> None:
-        self.cosines[stack].append(mean_cosine(x if torch.is_tensor(x) else x[0], self.real[stack]))
+    def _output(self, stack: str, module: nn.Module, inputs: object, x: Tensor | tuple[Tensor, Tensor]) -> None:
+        self.cosines[stack].append(mean_cosine(x if isinstance(x, Tensor) else x[0], self.real[stack]))
 
     @torch.no_grad()
-    def _attention(self, stack: str, kind: str, attention: Attention, inputs: Any, named: dict[str, Any]) -> None:
+    def _attention(
+        self, stack: str, kind: str, attention: Attention, inputs: tuple[Tensor, ...], named: dict[str, bool]
+    ) -> None:
         query, source, mask = inputs
         entropy = relative_entropy(attention, query, source, mask, named["causal"], self.real[stack])
         self.entropies.setdefault(f"{stack}.{kind}", []).append(entropy)
 
 
-def collapse(criterion: Any, model: Any, samples: Sequence[dict[str, Any]], pad: int) -> Values:
+def collapse(criterion: Criterion, model: Model, samples: Sequence[Batch], pad: int) -> Values:
     """Return how alike the tokens of a model are, its gradients, entropies of attention and losses.
 
     All but one loss is measured in evaluation mode; the model's mode, parameters and accumulated gradients do not
@@ -113,9 +115,9 @@ def collapse(criterion: Any, model: Any, samples: Sequence[dict[str, Any]], pad:
     weights = {name: weight for name, weight in layer_weights(**model.stacks).items() if name in GRADIENTS}
     cosines: list[dict[str, list[Tensor]]] = []
     entropies: list[dict[str, list[Tensor]]] = []
-    nll: dict[str, list[tuple[Tensor, int]]] = {"eval": [], "dropout": []}
+    nll: dict[str, list[tuple[Tensor | float, int]]] = {"eval": [], "dropout": []}
 
-    def loss(sample: dict[str, Any]) -> Tensor:
+    def loss(sample: Batch) -> Tensor:
         inputs = sample["net_input"]
         tokens = {"encoder": inputs["src_tokens"], "decoder": inputs.get("prev_output_tokens")}
         watch = Watch(model.stacks, {name: tokens[name].ne(pad) for name in model.stacks})
@@ -147,7 +149,7 @@ def _means(of_batches: Sequence[dict[str, list[Tensor]]], short: Callable[[float
     return {name: [short(value) for value in values.mean(0).tolist()] for name, values in stacked.items()}
 
 
-def _bits(logs: Sequence[tuple[Tensor, int]]) -> float:
+def _bits(logs: Sequence[tuple[Tensor | float, int]]) -> float:
     return sum(float(nats) for nats, _ in logs) / max(sum(number for _, number in logs), 1) / math.log(2)
 
 

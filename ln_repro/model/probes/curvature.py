@@ -12,18 +12,22 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils import parameters_to_vector
 
+from ln_repro.model.batch import Batch, Model
+
+Vector = NDArray[np.float32]
 TOLERANCE = 0.01
 """Relative error of the eigenvalue, far below its changes in training."""
 KRYLOV = 5
 """Dimension of the Krylov space: products with the Hessian before the first test of convergence."""
 
 
-def mean_loss(criterion: Any, model: nn.Module, sample: dict[str, Any]) -> Tensor:
+def mean_loss(criterion: Any, model: Model, sample: Batch) -> Tensor:
     """Return the training loss per target token in nats, without dropout and in a form that has second derivatives."""
     logits, _ = model(**sample["net_input"])
     logits, target = logits.flatten(0, -2), sample["target"].reshape(-1)
@@ -41,7 +45,7 @@ class Sharpness:
     """
 
     def __init__(self) -> None:
-        self.vector: np.ndarray[Any, np.dtype[np.float32]] | None = None
+        self.vector: Vector | None = None
 
     def __call__(
         self,
@@ -64,7 +68,7 @@ class Sharpness:
         scale = precondition(gradient).rsqrt()  # P^-1/2 H P^-1/2 has the eigenvalues of P^-1 H and is symmetric
         products = 0
 
-        def multiply(vector: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        def multiply(vector: Vector) -> Vector:
             nonlocal products
             products += 1
             direction = scale * torch.from_numpy(vector.ravel()).to(scale)

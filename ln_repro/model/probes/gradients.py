@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ln_repro.model.batch import Batch, Criterion, Model
 from ln_repro.model.layers import Stack
 
 ATTENTION = {
@@ -66,14 +66,14 @@ def by_layer(weights: Weights, values: Tensor) -> Norms:
     return {name: [flat.pop(0) for _ in of_kind] for name, of_kind in weights.items()}
 
 
-def probe(criterion: Any, model: Any, samples: Sequence[dict[str, Any]]) -> dict[str, Norms]:
+def probe(criterion: Criterion, model: Model, samples: Sequence[Batch]) -> dict[str, Norms]:
     """Return the `gradient_norms` of a model over mini-batches, with dropout.
 
     The parameters and their accumulated gradients do not change. The generator of random numbers is seeded, as it is
     for every mini-batch of training.
     """
 
-    def loss(number: int, sample: dict[str, Any]) -> Tensor:
+    def loss(number: int, sample: Batch) -> Tensor:
         torch.manual_seed(number)
         total, tokens, _ = criterion(model, sample)
         return total / max(tokens, 1)
