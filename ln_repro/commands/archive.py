@@ -83,14 +83,15 @@ def compare_command(options: argparse.Namespace) -> int:
     first, second = (records[id] for id in options.pair)
     if first.data.fingerprint != second.data.fingerprint:
         raise UserError("compare: the two were trained on different corpora")
-    hypotheses = [archived_file(folder, record, HYPOTHESES) for record in (first, second)]
-    if lacking := [record.id for record, text in zip((first, second), hypotheses, strict=True) if text is None]:
-        raise UserError(f"compare: {lacking[0]} has no archived hypotheses; choose another record")
-    texts = [found for pair in zip((first, second), hypotheses, strict=True) if (found := bleu.translations(*pair))]
-    if len(texts) < 2:
-        raise UserError(f"compare: prepare the corpus first (ln-repro data prepare data={first.data.name})")
-    (one, references), (other, _) = texts
-    *scores, p_value = bleu.paired_bootstrap(one, other, references, first.experiment.data)
+    texts = []
+    for record in (first, second):
+        if (hypotheses := archived_file(folder, record, HYPOTHESES)) is None:
+            raise UserError(f"compare: {record.id} has no archived hypotheses; choose another record")
+        if (translated := bleu.translations(record, hypotheses)) is None:
+            raise UserError(f"compare: prepare the corpus first (ln-repro data prepare data={first.data.name})")
+        texts.append(translated)
+    (ours, references), (theirs, _) = texts
+    *scores, p_value = bleu.paired_bootstrap(ours, theirs, references, first.experiment.data)
     for record, score in zip((first, second), scores, strict=True):
         print(f"{record.id}  {record.exp}  seed {record.axes.seed}  BLEU {score:.2f}")
     samples = f"{bleu.SAMPLES} paired bootstrap samples of the test set"

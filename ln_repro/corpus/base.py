@@ -100,7 +100,7 @@ class Corpus(ABC):
 
     def sides(self, data: Data) -> Mapping[str, str]:
         """Return the language whose tokenisation rules apply to each side of a pair, by the name of the side."""
-        return {lang: lang for lang in self.languages or (data.source_lang, data.target_lang)}
+        return {lang: lang for lang in self.languages or data.languages}
 
     def style(self, split: str) -> Style:
         """Return the tokenisation style for a split from `read`."""
@@ -127,7 +127,7 @@ class Corpus(ABC):
         """Yield the prepared split of each training pair from `read`, None to leave it out; None if all remain.
 
         ``pairs`` returns an iterator over them, tokenised but not lower-cased, and may be called repeatedly; ``note``
-        receives what was left out and why, for the user and the manifest.
+        receives what was left out and why, for the user.
         """
         return None
 

@@ -107,7 +107,7 @@ class Build:
             pass
         if self.data.bpe_merges and not (codes or self.learnt or self.data.only):
             self._learn_merges()
-        pairs, subwords, remarks = self._segment()
+        pairs, subwords = self._segment()
         self._check(pairs)
         if not self.data.only:
             self._binarise(sum(subwords.values(), Counter[str]()))
@@ -116,7 +116,6 @@ class Build:
         return {
             "pairs": {split: pairs[split] for split in ("train", "valid", "test") if split in self.counts},
             "vocabulary": self.learnt.vocabulary if self.learnt else len(set().union(*subwords.values())),
-            "remarks": remarks,
             "entropy": {} if self.data.only or self.data.name in LABELLED else entropies(*target),
             "train_percent": self.corpus.train_percent(pairs["train"], tokens) if "train" in self.counts else 100,
             "detokenised": [split for split in ("valid", "test") if self.corpus.style(split).segmented],
@@ -166,15 +165,14 @@ class Build:
         if codes := learn(words, self.data.bpe_merges):
             self.codes.write_text(codes, encoding="utf-8")
 
-    def _segment(self) -> tuple[Counter[str], dict[str, Counter[str]], list[str]]:
-        """Write raw/, text/ and bpe/; return `Segmented.pairs` and `Segmented.subwords` of all, and the remarks."""
-        remarks: list[str] = []
+    def _segment(self) -> tuple[Counter[str], dict[str, Counter[str]]]:
+        """Write raw/, text/ and bpe/; return `Segmented.pairs` and `Segmented.subwords` of all shards."""
         pairs: Counter[str] = Counter()
         subwords = {side: Counter[str]() for side in self.data.languages}
         left_out: list[int] = []
         for kind in ("raw", "text") if self.data.only else ("raw", "text", "bpe"):
             (self.staging / kind).mkdir()
-        for part in self._over(shards.segment, self._routed(remarks.append), "cleaning and segmenting"):
+        for part in self._over(shards.segment, self._routed(self.report), "cleaning and segmenting"):
             pairs.update(part.pairs)
             left_out += part.left_out
             for side, counts in part.subwords.items():
@@ -182,15 +180,13 @@ class Build:
             for name, lines in part.lines.items():
                 with (self.staging / name).open("a", encoding="utf-8", newline="\n") as file:
                     file.writelines(f"{line}\n" for line in lines)
-        for remark in remarks:
-            self.report(remark)
         if count := len(left_out):
             which = ", ".join([*map(str, left_out[:NAMED]), *["..."] * (count > NAMED)])
             self.report(
                 f"{self.corpus.name}: {count} of {count + pairs['train']} training pairs left out, "
                 f"{self.corpus.cleaning}: number{'s' * (count > 1)} {which}"
             )
-        return pairs, subwords, remarks
+        return pairs, subwords
 
     def _check(self, pairs: Mapping[str, int]) -> None:
         """Raise `UserError` if a split has no pairs or not the number of the published one."""

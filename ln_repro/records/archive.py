@@ -15,7 +15,7 @@ from ln_repro.records.integrity import differing, line_of, sound, twice_probed
 from ln_repro.records.packed import EVENTS, HYPOTHESES, archive_folder, file_of, pack
 from ln_repro.records.record import Record
 from ln_repro.records.run_dir import RunFolder
-from ln_repro.system.files import Json, read_json, warn, write_atomically
+from ln_repro.system.files import Json, read_json, write_atomically
 from ln_repro.system.paths import CHECKOUT
 
 Costs = Mapping[str, Mapping[str, Any]]
@@ -125,10 +125,6 @@ class Kept:
         return [run.record for run in self.runs]
 
 
-FINDING = {"id", "statement", "paper", "quantity", "interval", "verdict", "rule", "place", "seeds"}
-"""The keys of a finding of `ln-repro theory` that its claim is made from."""
-
-
 def records_folder() -> Path:
     """Return the folder of committed records in a checkout."""
     return CHECKOUT / "results" / "records"
@@ -229,9 +225,5 @@ def archived_file(folder: Path, record: Record, suffix: str) -> bytes | None:
 
 def read_theory(folder: Path) -> list[Json]:
     """Return the findings of `ln-repro theory` from the file beside a folder of records; empty without the file."""
-    path = folder.parent / "theory.json"
-    findings = (read_json(path, dict) or {}).get("findings", [])
-    if isinstance(findings, list) and all(isinstance(one, dict) and one.keys() >= FINDING for one in findings):
-        return findings
-    warn(f"{path} is ignored: its findings are damaged (ln-repro theory --full writes them again)")
-    return []
+    findings: list[Json] = (read_json(folder.parent / "theory.json", dict) or {}).get("findings", [])
+    return findings

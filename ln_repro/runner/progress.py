@@ -1,11 +1,10 @@
-"""The progress of a run on standard error: a live table on a terminal, otherwise plain lines."""
+"""The progress of a run on standard error: a live line on a terminal, otherwise a line now and then."""
 
 import time
 from datetime import timedelta
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from ln_repro.experiment.settings import Training
 from ln_repro.records.events import Event
@@ -18,12 +17,11 @@ class Display(Screen):
     """A display of the events of a run."""
 
     def __init__(self, title: str, length: Training, console: Console | None = None) -> None:
-        self.title = title
         self.length = length
         self.last: Event = {}
         self.updates_per_epoch: int | None = None
         self.last_line = 0.0
-        super().__init__(console, refresh_per_second=4, get_renderable=self._table)
+        super().__init__(console, refresh_per_second=4, get_renderable=lambda: Text(f"{title}  {self.line()}"))
 
     def show(self, event: Event) -> None:
         """Show an event; the results of an epoch stay on the screen."""
@@ -33,7 +31,7 @@ class Display(Screen):
             due = time.monotonic() - self.last_line > PLAIN_SECONDS or event["update"] == self.total
             if due and not self.console.is_terminal:
                 self.last_line = time.monotonic()
-                self.say("  ".join(f"{name} {value}" for name, value in self.cells()))
+                self.say(self.line())
         elif event["kind"] == "valid":
             right = f"  accuracy {100 * event['accuracy']:.1f} %" if "accuracy" in event else ""
             self.say(f"epoch {event['epoch']}  update {event['update']}  valid loss {_bits(event['loss'])} bits{right}")
@@ -46,16 +44,6 @@ class Display(Screen):
             score = f"{event['split']} BLEU {event['score']:.2f} ({event['flavour']})"
             self.say(f"epoch {event['epoch']}  {score}  {event['signature']}")
 
-    def _table(self) -> Table:
-        table = Table(
-            title=escape(self.title), title_justify="left", box=None, padding=(0, 2, 0, 0), min_width=len(self.title)
-        )
-        cells = self.cells()
-        for name, _ in cells:
-            table.add_column(name, justify="right")
-        table.add_row(*(value for _, value in cells))
-        return table
-
     @property
     def total(self) -> int | None:
         """The total number of updates, or None if it is not known yet."""
@@ -64,20 +52,16 @@ class Display(Screen):
             ends.append(self.length.max_epoch * self.updates_per_epoch)
         return min(ends, default=None)
 
-    def cells(self) -> list[tuple[str, str]]:
-        """Return the names and values to show."""
+    def line(self) -> str:
+        """Return the progress of training in one line."""
         event = self.last
         if not event:
-            return [("state", "starting")]
+            return "starting"
         total = f"/{self.total}" if self.total else ""
-        return [
-            ("epoch", str(event["epoch"])),
-            ("update", f"{event['update']}{total}"),
-            ("loss", _bits(event["loss"])),
-            ("lr", f"{event['lr']:.3g}"),
-            ("tokens/s", f"{event['tokens_per_s']:,.0f}"),
-            ("left", self._left(event)),
-        ]
+        return (
+            f"epoch {event['epoch']}  update {event['update']}{total}  loss {_bits(event['loss'])}  "
+            f"lr {event['lr']:.3g}  tokens/s {event['tokens_per_s']:,.0f}  left {self._left(event)}"
+        )
 
     def _left(self, event: Event) -> str:
         if not self.total or not event["updates_per_s"]:

@@ -37,27 +37,27 @@ def test_the_binary_files_are_those_of_fairseq_preprocess(made, tmp_path, vocabu
             if split == "train":
                 lines += [" ".join(words[start : start + 500]) for start in range(0, len(words), 500)]
             write(tmp_path / f"{split}.{lang}", *lines)
-    given = {split: tmp_path / split for split in ("train", "valid", "test")}
-    first = made("files", bpe_merges=0, **given)
+    prefixes = {split: tmp_path / split for split in ("train", "valid", "test")}
+    first = made("files", bpe_merges=0, **prefixes)
     if vocabulary == "given":
         write(tmp_path / "train.de", "haus neu")
         write(tmp_path / "train.en", "house new")
-        first = made("files", bpe_merges=0, vocabulary=first.fingerprint, **given)
+        first = made("files", bpe_merges=0, vocabulary=first.fingerprint, **prefixes)
     binarise(first.folder / "bpe", tmp_path / "theirs", "de", "en")
-    found = {path.name: path.read_bytes() for path in first.bin.iterdir()}
-    assert found == {path.name: path.read_bytes() for path in (tmp_path / "theirs").iterdir() if path.suffix != ".log"}
-    assert len(found) == 14
+    binary = {path.name: path.read_bytes() for path in first.bin.iterdir()}
+    assert binary == {path.name: path.read_bytes() for path in (tmp_path / "theirs").iterdir() if path.suffix != ".log"}
+    assert len(binary) == 14
 
 
 def test_no_merge_is_learnt_from_a_word_of_which_no_pair_remains(made, tmp_path):
     """Each merge would pass over the whole word, which takes minutes to hours."""
     for lang in ("de", "en"):
         write(tmp_path / f"train.{lang}", *["ab abc"] * 5)
-    given = dict.fromkeys(("train", "valid", "test"), tmp_path / "train")
-    codes = made("files", **given).codes
+    prefixes = dict.fromkeys(("train", "valid", "test"), tmp_path / "train")
+    codes = made("files", **prefixes).codes
     for lang in ("de", "en"):
         write(tmp_path / f"long.{lang}", *["ab abc"] * 5, "xyz" * 100_000)
-    prepared = made("files", **given | {"train": tmp_path / "long"})
+    prepared = made("files", **prefixes | {"train": tmp_path / "long"})
     assert prepared.codes == codes != "" and prepared.pairs["train"] == 5
 
 

@@ -150,10 +150,10 @@ def test_text_in_one_language_that_is_refused(made, tmp_path, changed, told):
     write(tmp_path / "some.txt", *SENTENCES["en"])
     write(tmp_path / "blank.txt", "", "  ")
     write(tmp_path / "signs.txt", "One.", "", "\x01\x02")
-    given = {"source": tmp_path, "source_lang": "en", "target_lang": "en"}
-    given |= {split: Path("some.txt") for split in ("train", "valid", "test")}
+    options = {"source": tmp_path, "source_lang": "en", "target_lang": "en"}
+    options |= {split: Path("some.txt") for split in ("train", "valid", "test")}
     with pytest.raises(UserError, match=told):
-        made("text", **given | changed)
+        made("text", **options | changed)
 
 
 def test_a_file_is_not_taken_for_another_one(made, tmp_path):
@@ -178,9 +178,9 @@ def test_every_200th_document_is_for_validation(made, tmp_path):
 
 def test_a_tenth_of_wikinews_is_for_training(made, tmp_path):
     (tmp_path / "news.txt").write_text("\n\n".join(f"Article {number}.\nIt ends." for number in range(1, 212)))
-    given = {"source": tmp_path / "news.txt", "source_lang": "en", "target_lang": "en"}
+    options = {"source": tmp_path / "news.txt", "source_lang": "en", "target_lang": "en"}
     with pytest.raises(UserError, match=r"not the published file.*data\.checksum=record"):
-        made("wikinews", **given)
-    prepared = made("wikinews", checksum="record", **given)
+        made("wikinews", **options)
+    prepared = made("wikinews", checksum="record", **options)
     assert prepared.references("valid") == ["Article 200.", "It ends."]
     assert prepared.tokenised("train")[::2] == [f"article {number} ." for number in range(1, 212, 10)]

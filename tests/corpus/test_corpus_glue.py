@@ -41,8 +41,8 @@ def test_sentences_and_classes_stay_together(made, root, glue, name):
 
 def test_mrpc_may_have_the_file_names_of_microsoft(made, glue):
     prepared = made("mrpc", source=glue, **SIDES)
-    for name, other in (("train.tsv", "msr_paraphrase_train.txt"), ("dev.tsv", "msr_paraphrase_test.txt")):
-        (glue / "MRPC" / name).rename(glue / other)
+    for name, microsoft in (("train.tsv", "msr_paraphrase_train.txt"), ("dev.tsv", "msr_paraphrase_test.txt")):
+        (glue / "MRPC" / name).rename(glue / microsoft)
     assert made("mrpc", source=glue, **SIDES) == prepared
 
 
@@ -55,15 +55,15 @@ def test_the_sentences_are_tokenised_as_english(made, glue):
 
 
 def test_merges_and_dictionary_of_another_corpus_are_taken(made, root, glue, small_toy):
-    other = made("toy", bpe_merges=40)
-    given: dict[str, Any] = {"source": glue, "vocabulary": other.fingerprint, **SIDES}
-    prepared = made("mrpc", **given)
-    assert prepared.codes == other.codes != ""
-    assert (prepared.folder / "bpe" / "dict.txt").read_text() == other.dictionary.read_text()
-    assert prepared.vocabulary == other.vocabulary
-    own = made("mrpc", source=glue, **SIDES)
-    assert own.codes != other.codes and own.fingerprint != prepared.fingerprint
-    assert not (own.folder / "bpe" / "dict.txt").exists()
+    toy = made("toy", bpe_merges=40)
+    options: dict[str, Any] = {"source": glue, "vocabulary": toy.fingerprint, **SIDES}
+    prepared = made("mrpc", **options)
+    assert prepared.codes == toy.codes != ""
+    assert (prepared.folder / "bpe" / "dict.txt").read_text() == toy.dictionary.read_text()
+    assert prepared.vocabulary == toy.vocabulary
+    alone = made("mrpc", source=glue, **SIDES)
+    assert alone.codes != toy.codes and alone.fingerprint != prepared.fingerprint
+    assert not (alone.folder / "bpe" / "dict.txt").exists()
     with pytest.raises(UserError, match=r"data\.vocabulary: no corpus sha256:0123 is prepared under"):
         made("mrpc", source=glue, vocabulary="sha256:0123", **SIDES)
 

@@ -43,15 +43,15 @@ def brute_bits(order: int) -> float:
 
 
 def test_it_is_the_definition_and_the_best_order_is_taken(tmp_path):
-    found = entropies(write(tmp_path / "train", *TRAIN), write(tmp_path / "valid", *VALID))
+    entropy = entropies(write(tmp_path / "train", *TRAIN), write(tmp_path / "valid", *VALID))
     bits = [brute_bits(order) for order in range(1, MAX_ORDER + 1)]
-    assert len({round(each, 3) for each in bits}) == MAX_ORDER  # or the order would not be told
-    assert found["source_blind_bits"] == pytest.approx(min(bits), abs=1e-6)
-    assert bits[found["order"] - 1] == min(bits)
+    assert len({round(value, 3) for value in bits}) == MAX_ORDER  # or the order would not be told
+    assert entropy["source_blind_bits"] == pytest.approx(min(bits), abs=1e-6)
+    assert bits[entropy["order"] - 1] == min(bits)
     counts = Counter(token for line in TRAIN for token in [*line.split(), "</s>"])
     shares = [count / counts.total() for count in counts.values()]
-    assert found["unigram_bits"] == pytest.approx(-sum(share * log2(share) for share in shares), abs=1e-6)
-    assert found["tokens"] == counts.total()
+    assert entropy["unigram_bits"] == pytest.approx(-sum(share * log2(share) for share in shares), abs=1e-6)
+    assert entropy["tokens"] == counts.total()
 
 
 def test_of_a_large_training_set_only_the_first_sentences_are_read(tmp_path, monkeypatch):
@@ -69,7 +69,7 @@ def test_its_memory_is_small_even_for_the_largest_training_set():
     train, valid = (np.minimum(draw.zipf(1.1, size) + 2, 20_000).astype(np.int32) for size in (200_000, 4_000))
     train[-1] = valid[-1] = ngram.END
     tracemalloc.start()
-    found = [of_order.mean() for of_order in ngram.probabilities(train, valid, 20_000)]
+    means = [of_order.mean() for of_order in ngram.probabilities(train, valid, 20_000)]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert len(found) == MAX_ORDER and peak / len(train) < 50
+    assert len(means) == MAX_ORDER and peak / len(train) < 50

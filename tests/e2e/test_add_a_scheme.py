@@ -78,8 +78,6 @@ def test_a_file_without_the_scheme_is_one_line(command, text, overrides, message
             "from ln_repro.model import *\nclass Mine(Residual): pass",
             "Mine in {file} defines no forward(",
         ),
-        ("import nothing_such", "{file}, line 1, fails with ModuleNotFoundError: No module named 'nothing_such'"),
-        ("import sys; sys.exit()", "{file}, line 1, fails with SystemExit"),
         (OWN.replace("x + ", "x +* "), "{file} fails with SyntaxError: "),
         (OWN.replace("self.drop", "math.sqrt"), "{file}, line 8, fails with NameError: name 'math' is not defined"),
         (
@@ -88,13 +86,10 @@ def test_a_file_without_the_scheme_is_one_line(command, text, overrides, message
         ),
         (OWN.replace("return", "y ="), "Mine.forward in {file} returns a NoneType for self_attn of layer 0;"),
         (OWN.replace("x + self", "x[0]  # "), "{file} returns a tensor of shape (2, 64) for self_attn of layer 0;"),
-        (OWN.replace("x + ", "(x[0] if isinstance(x, tuple) else x,)  # "), "returns a tuple for ffn of layer 5;"),
         (
             OWN + STATIC + "constrain(modules): math",
             "{file}, line 10, fails with NameError: name 'math' is not defined",
         ),
-        (OWN + STATIC + "projection(width, words): math", "{file}, line 10, fails with NameError: name 'math' is not"),
-        (OWN + STATIC + "gain(place): pass", "{file} fails with TypeError: unsupported operand type(s) for *"),
     ],
 )
 def test_a_mistake_in_a_scheme_is_found_before_anything_is_prepared(text, message, empty_place, refused):

@@ -15,9 +15,9 @@ from tests.stock_binariser import binarise
 
 @pytest.fixture
 def words():
-    found = dictionary(54)
-    found.add_symbol(MASK)
-    return found
+    words = dictionary(54)
+    words.add_symbol(MASK)
+    return words
 
 
 def some_pairs(words, number=40, seed=3):
@@ -72,11 +72,11 @@ def test_accuracy_is_counted_over_all_mini_batches_and_class_one_is_not_padding(
 
 @pytest.mark.parametrize("norm", ["postln", "preln"])
 def test_a_start_is_the_whole_encoder_and_the_classifier_is_new(words, norm, tmp_path):
-    other = encoder_only(LnEncoder, words, norm, seed=5)
-    torch.save({"model": other.state_dict()}, tmp_path / "epoch1.pt")
+    pretrained = encoder_only(LnEncoder, words, norm, seed=5)
+    torch.save({"model": pretrained.state_dict()}, tmp_path / "epoch1.pt")
     start = str(tmp_path / "epoch1.pt")
-    plain, started = (encoder_only(LnClassifier, words, norm, start=each) for each in (None, start))
-    theirs = other.encoder.state_dict()
+    plain, started = (encoder_only(LnClassifier, words, norm, start=file) for file in (None, start))
+    theirs = pretrained.encoder.state_dict()
     assert all(torch.equal(weight, theirs[name]) for name, weight in started.encoder.state_dict().items())
     assert torch.equal(started.classifier.weight, plain.classifier.weight)
     assert not torch.equal(started.encoder.embed.embedding.weight, plain.encoder.embed.embedding.weight)

@@ -99,9 +99,9 @@ def test_the_live_memory_of_the_search_is_what_is_estimated(build_model, layers,
     words, sentences = model.decoder.dictionary, 10
     generator = SequenceGenerator([model], words, beam_size=5, max_len_a=1.2, max_len_b=10)
     tokens = torch.randint(5, 40, (sentences, source))
-    given = {"src_tokens": tokens, "src_lengths": torch.full((sentences,), source)}
+    inputs = {"src_tokens": tokens, "src_lengths": torch.full((sentences,), source)}
     with torch.inference_mode(), LiveMemory() as memory:
-        generator.generate([model], {"id": torch.arange(sentences), "net_input": given})
+        generator.generate([model], {"id": torch.arange(sentences), "net_input": inputs})
     estimate = 5 * sentences * hypothesis_bytes(layers, width, len(words), source, int(1.2 * source) + 11)
     assert 0.5 * estimate < memory.peak < estimate
 
@@ -114,8 +114,8 @@ def test_a_batch_that_needs_too_much_memory_is_decoded_in_parts_with_the_same_hy
     whole = translate(task, model, "test", search, "cpu")
     sizes = []
 
-    def limited(module, given):
-        sizes.append(len(given[0]))
+    def limited(module, inputs):
+        sizes.append(len(inputs[0]))
         if sizes[-1] > 3:
             raise torch.OutOfMemoryError
 

@@ -35,8 +35,8 @@ def some_text(number=300, length=128, seed=3):
 
 def test_fifteen_percent_are_predicted_and_split_as_in_bert(words):
     text = some_text()
-    found, mask = blocks(words, text)
-    shown, hidden = (torch.stack([block[part] for block in found]) for part in (1, 2))
+    dataset, mask = blocks(words, text)
+    shown, hidden = (torch.stack([block[part] for block in dataset]) for part in (1, 2))
     true, asked = torch.stack(list(text)), hidden.ne(words.pad())
     number = int(asked.sum())
 
@@ -52,18 +52,18 @@ def test_fifteen_percent_are_predicted_and_split_as_in_bert(words):
     assert near(int((~masked & ~same).sum()), 0.1 * (1 - 1 / WORDS), number)
 
 
-def of_epoch(epoch, found):
+def of_epoch(epoch, dataset):
     """Return the input tokens of all blocks in an epoch."""
-    found.set_epoch(epoch)
-    return torch.stack([shown for _, shown, _ in found])
+    dataset.set_epoch(epoch)
+    return torch.stack([shown for _, shown, _ in dataset])
 
 
 def test_masks_change_in_every_epoch_of_training_only_and_depend_on_nothing_but_the_epoch(words):
     text = some_text(20)
-    found, again, other = (blocks(words, text, seed=seed)[0] for seed in (7, 7, 8))
-    first, second = of_epoch(1, found), of_epoch(2, found)
-    assert not torch.equal(first, second) and not torch.equal(first, of_epoch(1, other))
-    assert torch.equal(of_epoch(1, found), first)
+    dataset, again, reseeded = (blocks(words, text, seed=seed)[0] for seed in (7, 7, 8))
+    first, second = of_epoch(1, dataset), of_epoch(2, dataset)
+    assert not torch.equal(first, second) and not torch.equal(first, of_epoch(1, reseeded))
+    assert torch.equal(of_epoch(1, dataset), first)
     assert torch.equal(of_epoch(2, again), second)  # of a process that began later
     validation, _ = blocks(words, text, renewed=False)
     assert torch.equal(of_epoch(1, validation), of_epoch(2, validation))
@@ -79,9 +79,9 @@ def test_masks_do_not_depend_on_other_threads(words):
 
 
 def test_a_mini_batch_predicts_only_the_hidden_tokens(words):
-    found, _ = blocks(words, Sentences([*some_text(3, 40), *some_text(1, 11)]))
-    samples = [found[index] for index in range(4)]
-    batch = found.collater(samples)
+    dataset, _ = blocks(words, Sentences([*some_text(3, 40), *some_text(1, 11)]))
+    samples = [dataset[index] for index in range(4)]
+    batch = dataset.collater(samples)
     rows = batch["net_input"]["src_tokens"]
     assert rows.shape == (4, 40) and rows[3, 11:].eq(words.pad()).all()
     places = [divmod(int(at), 40) for at in batch["net_input"]["positions"]]
@@ -90,8 +90,8 @@ def test_a_mini_batch_predicts_only_the_hidden_tokens(words):
 
 
 def test_blocks_are_batched_by_size_and_not_with_their_neighbours(words):
-    found, _ = blocks(words, Sentences([*some_text(50, 16), *some_text(1, 5)]))
-    order = found.ordered_indices()
+    dataset, _ = blocks(words, Sentences([*some_text(50, 16), *some_text(1, 5)]))
+    order = dataset.ordered_indices()
     assert sorted(order) == list(range(51)) and order[0] == 50
     assert sum(abs(np.diff(order)) == 1) < 10
 
@@ -128,9 +128,9 @@ def test_logits_are_those_of_the_given_positions_and_padding_changes_none(words)
 
 
 def test_a_mini_batch_without_hidden_tokens_has_no_loss_and_no_gradient(words):
-    found, _ = blocks(words, some_text(1, 12))
-    shown = found[0][1]
-    batch = found.collater([(0, shown, torch.full_like(shown, words.pad()))])
+    dataset, _ = blocks(words, some_text(1, 12))
+    shown = dataset[0][1]
+    batch = dataset.collater([(0, shown, torch.full_like(shown, words.pad()))])
     assert batch["ntokens"] == 0
     model, loss = encoder_only(LnEncoder, words), criterion()
     total, _, log = loss(model, batch)

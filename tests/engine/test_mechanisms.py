@@ -52,8 +52,8 @@ def test_the_sharpness_of_a_network_is_that_of_its_full_preconditioned_hessian()
 
     def of_flat(flat):
         parts = flat.split([p.numel() for p in parameters])
-        given = {name: part.view_as(p) for part, (name, p) in zip(parts, net.named_parameters(), strict=True)}
-        return nn.functional.cross_entropy(torch.func.functional_call(net, given, x), y)
+        weights = {name: part.view_as(p) for part, (name, p) in zip(parts, net.named_parameters(), strict=True)}
+        return nn.functional.cross_entropy(torch.func.functional_call(net, weights, x), y)
 
     flat = nn.utils.parameters_to_vector(parameters).detach()
     hessian = torch.autograd.functional.hessian(of_flat, flat)
@@ -126,14 +126,14 @@ def test_relative_changes_of_weights_and_outputs(build_model):
         for hook in hooks:
             hook.remove()
     changed = [parameter.detach().clone() for parameter in parameters]
-    found = relative_changes(model, before, samples)
+    changes = relative_changes(model, before, samples)
     assert all(torch.equal(*pair) for pair in zip(parameters, changed, strict=True))
-    assert found["weights"]["decoder.w2"] == [0.0, pytest.approx(0.02)]
-    assert found["weights"]["encoder.w1"] == [0.0, 0.0]
-    assert found["outputs"]["encoder"] == [0.0] * 5 and found["outputs"]["decoder"][:5] == [0.0] * 5
+    assert changes["weights"]["decoder.w2"] == [0.0, pytest.approx(0.02)]
+    assert changes["weights"]["encoder.w1"] == [0.0, 0.0]
+    assert changes["outputs"]["encoder"] == [0.0] * 5 and changes["outputs"]["decoder"][:5] == [0.0] * 5
     pairs = [(torch.cat(of_module[:2], 1), torch.cat(of_module[2:], 1)) for of_module in outputs.values()]
     expected = [((new - old).norm() / old.norm()).item() for old, new in pairs]
-    assert found["outputs"]["decoder"][5:] == pytest.approx(expected)
+    assert changes["outputs"]["decoder"][5:] == pytest.approx(expected)
 
 
 def test_of_two_streams_the_first_is_compared(build_model):

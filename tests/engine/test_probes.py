@@ -29,20 +29,20 @@ def test_the_norm_is_that_of_the_mean_and_not_the_mean_of_norms(build_model):
     def loss(batch):
         return model(batch, torch.tensor([5, 5]), batch)[0].square().mean()
 
-    kept = model.decoder.stack.layers[1].ffn.fc2.weight
-    kept.grad = torch.ones_like(kept)
-    found = gradient_norms(weights, [lambda b=b: loss(b) for b in tokens])
-    assert kept.grad.eq(1).all()
-    each = []
+    weight = model.decoder.stack.layers[1].ffn.fc2.weight
+    weight.grad = torch.ones_like(weight)
+    norms = gradient_norms(weights, [lambda b=b: loss(b) for b in tokens])
+    assert weight.grad.eq(1).all()
+    gradients = []
     for batch in tokens:
         model.zero_grad()
         loss(batch).backward()
-        each.append(model.decoder.stack.layers[1].ffn.fc2.weight.grad.clone())
-    expected = torch.stack(each).mean(0).norm().item()
-    assert found["norm_of_mean"]["decoder.w2"][1] == pytest.approx(expected)
-    mistaken = torch.stack([gradient.norm() for gradient in each]).mean().item()
-    assert found["mean_of_norms"]["decoder.w2"][1] == pytest.approx(mistaken)
+        gradients.append(model.decoder.stack.layers[1].ffn.fc2.weight.grad.clone())
+    expected = torch.stack(gradients).mean(0).norm().item()
+    assert norms["norm_of_mean"]["decoder.w2"][1] == pytest.approx(expected)
+    mistaken = torch.stack([gradient.norm() for gradient in gradients]).mean().item()
+    assert norms["mean_of_norms"]["decoder.w2"][1] == pytest.approx(mistaken)
     assert mistaken > expected * 1.01
-    deviations = [gradient - torch.stack(each).mean(0) for gradient in each]
+    deviations = [gradient - torch.stack(gradients).mean(0) for gradient in gradients]
     noise = (sum(deviation.square().sum() for deviation in deviations) / 2).sqrt().item()
-    assert found["noise"]["decoder.w2"][1] == pytest.approx(noise)
+    assert norms["noise"]["decoder.w2"][1] == pytest.approx(noise)

@@ -55,9 +55,9 @@ class Written:
         source = self.memory if kind == "cross_attn" else x
         heads = {
             name: (norm or same)(
-                self.linear(given, f"{path}.{name}_proj").view(len(given), BATCH, HEADS, -1), f"{path}.{name}_norm"
+                self.linear(inputs, f"{path}.{name}_proj").view(len(inputs), BATCH, HEADS, -1), f"{path}.{name}_norm"
             )
-            for name, given, norm in (("q", x, q), ("k", source, k), ("v", source, v))
+            for name, inputs, norm in (("q", x, q), ("k", source, k), ("v", source, v))
         }
         scores = scale * torch.einsum("tbhd,sbhd->bhts", heads["q"], heads["k"])
         if kind == "self_attn" and self.kinds is DECODER:
@@ -164,23 +164,20 @@ class Written:
             x = x + self.branch(x, *where, q=self.norm, k=self.norm, v=self.norm)
         return self.norm(x, "norm")
 
-    def dyt(self, x):
-        def bounded(x, name):
-            alpha, gamma, beta = (self.weights[f"{name}.{part}"] for part in ("alpha", "weight", "bias"))
-            return gamma * torch.tanh(alpha * x) + beta
+    def bounded(self, x, inner):
+        def norm(x, name):
+            return self.weights[f"{name}.weight"] * inner(x, name) + self.weights[f"{name}.bias"]
 
         for layer, kind in self.each():
-            x = x + self.branch(bounded(x, f"layers.{layer}.{kind}_residual.norm"), layer, kind)
-        return bounded(x, "norm")
+            x = x + self.branch(norm(x, f"layers.{layer}.{kind}_residual.norm"), layer, kind)
+        return norm(x, "norm")
+
+    def dyt(self, x):
+        return self.bounded(x, lambda x, name: torch.tanh(self.weights[f"{name}.alpha"] * x))
 
     def derf(self, x):
-        def bounded(x, name):
-            alpha, s, gamma, beta = (self.weights[f"{name}.{part}"] for part in ("alpha", "shift", "weight", "bias"))
-            return gamma * torch.special.erf(alpha * x + s) + beta
-
-        for layer, kind in self.each():
-            x = x + self.branch(bounded(x, f"layers.{layer}.{kind}_residual.norm"), layer, kind)
-        return bounded(x, "norm")
+        weights = self.weights
+        return self.bounded(x, lambda x, name: torch.erf(weights[f"{name}.alpha"] * x + weights[f"{name}.shift"]))
 
     def ngpt(self, x):
         def on_sphere(heads, name):
@@ -254,13 +251,13 @@ def places(layers):
     ],
 )
 def test_the_gains_are_those_of_the_papers(norm, layers, encoder, decoder, alone):
-    gains = [SCHEMES[norm].gain(each) for each in places(layers)]
+    gains = [SCHEMES[norm].gain(where) for where in places(layers)]
     assert gains == pytest.approx([encoder, decoder, alone], abs=1e-3)
 
 
 @pytest.mark.parametrize(("layers", "encoder", "decoder"), [(6, 1.4179, 2.0598), (100, 3.4157, 4.1618)])
 def test_the_weights_of_deepnorm_are_those_of_its_paper(layers, encoder, decoder):
-    alphas = [DeepNorm.constants(each)[0] for each in places(layers)]
+    alphas = [DeepNorm.constants(where)[0] for where in places(layers)]
     assert alphas == pytest.approx([encoder, decoder, (2 * layers) ** 0.25], abs=1e-4)
 
 
@@ -288,16 +285,16 @@ OUTWARD = ("v_proj.weight", "out_proj.weight", "fc1.weight", "fc2.weight")
 
 
 @pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize(("norm", "given"), [("deepnorm", 1), ("tfixup", 1), ("subln", 1), ("postln", 0.5)])
-def test_a_gain_multiplies_what_its_paper_says_and_nothing_else(build_model, norm, given, shared):
+@pytest.mark.parametrize(("norm", "gain"), [("deepnorm", 1), ("tfixup", 1), ("subln", 1), ("postln", 0.5)])
+def test_a_gain_multiplies_what_its_paper_says_and_nothing_else(build_model, norm, gain, shared):
     """Also a gain that is given as a setting."""
     plain = build_model(norm="postln", share_embeddings=shared, **SMALL).state_dict()
-    model = build_model(norm=norm, branch_gain=given, share_embeddings=shared, **SMALL)
+    model = build_model(norm=norm, branch_gain=gain, share_embeddings=shared, **SMALL)
     for name, values in model.state_dict().items():
         if "norm" in name or "inner" in name:
             continue
         scaled = name.endswith(OUTWARD) and not (norm == "subln" and "cross_attn" in name)
-        factor = given * SCHEMES[norm].gain(place(2, name.startswith("decoder"))) if scaled else 1.0
+        factor = gain * SCHEMES[norm].gain(place(2, name.startswith("decoder"))) if scaled else 1.0
         if norm == "tfixup" and ("embed" in name or (shared and "projection" in name)):
             factor = 18**-0.25
         torch.testing.assert_close(values, factor * plain[name])
@@ -307,11 +304,11 @@ def test_the_initial_weights_and_states_of_ngpt_are_unit_vectors(build_model):
     model = build_model(norm="ngpt", share_embeddings=True, **SMALL).eval()
     for name, parameter in model.named_parameters():
         if parameter.dim() == 2 and not name.endswith("_norm.weight"):
-            found = parameter.norm(dim=0 if name.endswith(("out_proj.weight", "fc2.weight")) else 1)
-            expected = torch.ones_like(found)
+            norms = parameter.norm(dim=0 if name.endswith(("out_proj.weight", "fc2.weight")) else 1)
+            expected = torch.ones_like(norms)
             if "embed" in name:
                 expected[1] = 0  # padding
-            torch.testing.assert_close(found, expected)
+            torch.testing.assert_close(norms, expected)
     states = model.encoder(torch.randint(4, 40, (3, 6)))["x"].norm(dim=-1)
     torch.testing.assert_close(states, torch.ones_like(states))
     x = torch.randn(3, 32)
@@ -330,9 +327,14 @@ def test_admin_starts_from_the_variances_on_a_mini_batch(build_model):
     assert model.training
     model.eval()
     seen = []
+
+    def look(admin, inputs):
+        x, branch = inputs
+        seen.append((admin.omega, x, branch(x)))
+
     for module in model.modules():
         if isinstance(module, Admin):
-            module.register_forward_pre_hook(lambda one, given: seen.append((one.omega, given[0], given[1](given[0]))))
+            module.register_forward_pre_hook(look)
     with torch.no_grad():
         model(source, None, target)
     assert len(seen) == 2 * (2 + 3)
@@ -378,5 +380,5 @@ def test_every_parameter_learns_and_the_count_is_the_closed_form(build_model, no
                 parameter -= 1e-3 * parameter.grad
     assert [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
     linear = 2 * (3 * 4 * 32 * (32 + 1) + 2 * (2 * 32 * 48 + 48 + 32))
-    own = norm_parameters(norm, 2, 32, 48, 4, words=60)
-    assert sum(p.numel() for p in model.parameters()) == 60 * 32 + linear + own
+    norms = norm_parameters(norm, 2, 32, 48, 4, words=60)
+    assert sum(p.numel() for p in model.parameters()) == 60 * 32 + linear + norms

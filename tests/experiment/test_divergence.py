@@ -28,7 +28,7 @@ def test_a_loss_that_stays_above_the_entropy_is_stuck_at_the_second_validation()
 
 
 @pytest.mark.parametrize(
-    ("losses", "given", "epoch"),
+    ("losses", "changes", "epoch"),
     [
         ([6.0, 7.4, 8.9], {}, 2),  # rises
         ([5.2, 7.9, 8.4], {}, 3),  # had learnt something, and lost it
@@ -43,9 +43,9 @@ def test_a_loss_that_stays_above_the_entropy_is_stuck_at_the_second_validation()
         ([7.0, 6.97, 6.94, 6.91, 6.88], {"updates": 2 * EPOCH}, None),  # slow, but it falls
     ],
 )
-def test_a_run_is_stuck_once_its_loss_has_stayed_above_the_entropy_and_does_not_fall(losses, given, epoch):
-    found = given_up(losses, **given)
-    assert (found and found[0]) == epoch
+def test_a_run_is_stuck_once_its_loss_has_stayed_above_the_entropy_and_does_not_fall(losses, changes, epoch):
+    end = given_up(losses, **changes)
+    assert (end and end[0]) == epoch
 
 
 def test_committed_runs_of_adam_that_end_above_the_entropy_are_stuck_and_those_of_slow_sgd_are_not():
@@ -53,8 +53,8 @@ def test_committed_runs_of_adam_that_end_above_the_entropy_are_stuck_and_those_o
 
     With fairseq's initialisation, it rises above the entropy only in the last epoch, which is too short for the rule.
     """
-    kept, found = committed.archive().kept, Counter()
-    for record in kept.records:
+    archived, ends = committed.archive().kept, Counter()
+    for record in archived.records:
         validations = [(row.update, row.valid_nll_loss) for row in record.epochs]
         ramp, optimizer, rate = record.axes.warmup_updates, record.axes.optimizer, record.axes.lr
         paper = record.axes.init == "xavier_legacy"
@@ -62,9 +62,9 @@ def test_committed_runs_of_adam_that_end_above_the_entropy_are_stuck_and_those_o
         slow_sgd = record.exp.startswith("toy_") and optimizer == "sgd" and rate <= 0.02
         if not (adam or slow_sgd) or not validations:
             continue
-        entropy = kept.corpora[record.data.fingerprint]["unigram_bits"]
+        entropy = archived.corpora[record.data.fingerprint]["unigram_bits"]
         if validations[-1][1] > entropy:
             told = [stuck(validations[:count], entropy, ramp, UPDATES) for count in range(1, len(validations) + 1)]
-            found[optimizer] += 1
+            ends[optimizer] += 1
             assert any(told) == adam, record.id
-    assert min(found["adam"], found["sgd"]) > 3
+    assert min(ends["adam"], ends["sgd"]) > 3

@@ -110,16 +110,16 @@ def test_an_arm_key_is_shared_by_seeds_rates_and_variations_and_by_no_other_arm(
         {"optimizer__second_moment": "gradient"}, {"model__branch_gain": 0.5}, {"model__layers": 2},
         {"eval__valid": True}, {"eval__average": 2}, {"schedule__anchor": 9}, {"schedule__step_epoch": 3}, {"exp": "x"},
     ]  # fmt: skip
-    other = [{"norm": "preln"}, {"model__width": 32}, {"data__bpe_merges": 9}, {"schedule__decay": "inverse_sqrt"}]
+    other_arms = [{"norm": "preln"}, {"model__width": 32}, {"data__bpe_merges": 9}, {"schedule__decay": "inverse_sqrt"}]
     assert {experiment(**change).arm_key() for change in same} == {experiment().arm_key()}
-    assert len({experiment(**change).arm_key() for change in [{}, *other]}) == 1 + len(other)
+    assert len({experiment(**change).arm_key() for change in [{}, *other_arms]}) == 1 + len(other_arms)
 
 
 def test_a_record_says_where_a_run_started_and_names_no_place():
     started = {**STARTED, "start": {**WEIGHTS, "path": "/private/x", "given": "/private/x"}}
-    one = experiment(**started, paths__runs="/private/x", data__source="/private/y")
-    assert one.axes["start"] == "toybert_preln_nowarm_linear@9" and "start" not in experiment().axes
-    assert one.settings()["start"]["sha256"] == "a" and "private" not in json.dumps(one.settings())
+    run = experiment(**started, paths__runs="/private/x", data__source="/private/y")
+    assert run.axes["start"] == "toybert_preln_nowarm_linear@9" and "start" not in experiment().axes
+    assert run.settings()["start"]["sha256"] == "a" and "private" not in json.dumps(run.settings())
 
 
 def test_an_id_depends_on_the_revision_of_the_numerics(monkeypatch):
@@ -136,11 +136,11 @@ def test_an_id_is_the_same_however_a_value_is_written():
 def test_every_setting_is_known_to_change_a_result_or_not_to():
     """A new setting has to be entered in one of the two lists above."""
     listed = {key for change in [*CHANGES_THE_RESULT, *CHANGES_NOTHING] for key in change}
-    found = set()
+    names = set()
     for name, value in json.loads(experiment().model_dump_json()).items():
-        found |= {f"{name}__{key}" for key in value} if isinstance(value, dict) else {name}
+        names |= {f"{name}__{key}" for key in value} if isinstance(value, dict) else {name}
     prepared = {f"data__{key}" for key in module.Data.model_fields}  # the data's own fingerprint stands for them
-    assert found - prepared - listed == set()
+    assert names - prepared - listed == set()
 
 
 def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy():

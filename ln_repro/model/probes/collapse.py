@@ -6,8 +6,9 @@ arXiv 2206.03126).
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import torch
@@ -59,39 +60,36 @@ def relative_entropy(
     return (entropy[chosen] / visible[chosen].log()).double().mean()
 
 
-class Watch:
-    """Hooks that measure cosines and entropies in every forward pass of a model until it is closed.
+Measured = defaultdict[str, list[Tensor]]
 
-    ``cosines`` has a list for each forward pass and stack, with a value for each layer and, if the stack has a final
-    norm, one for its output, so that the last value is always that of the stack's output. ``entropies`` has a list for
-    each forward pass and kind of attention, with a value for each layer.
+
+@contextmanager
+def watch(stacks: dict[str, Stack], real: dict[str, Tensor]) -> Iterator[tuple[Measured, Measured]]:
+    """Measure cosines and entropies in the forward pass of a model inside the context; yield both.
+
+    Cosines are those of each layer by stack and, if the stack has a final norm, of its output, so that the last value
+    is always that of the stack's output. Entropies are those of each layer by kind of attention.
     """
+    cosines, entropies = Measured(list), Measured(list)
 
-    def __init__(self, stacks: dict[str, Stack], real: dict[str, Tensor]) -> None:
-        self.cosines: dict[str, list[Tensor]] = {name: [] for name in stacks}
-        self.entropies: dict[str, list[Tensor]] = {}
-        self.real = real
-        self.hooks = ExitStack()
+    @torch.no_grad()
+    def output(stack: str, module: nn.Module, inputs: object, x: Tensor | tuple[Tensor, Tensor]) -> None:
+        cosines[stack].append(mean_cosine(x if isinstance(x, Tensor) else x[0], real[stack]))
+
+    @torch.no_grad()
+    def attend(stack: str, kind: str, attention: Attention, inputs: tuple[Tensor, ...], named: dict[str, bool]) -> None:
+        query, source, mask = inputs
+        entropy = relative_entropy(attention, query, source, mask, named["causal"], real[stack])
+        entropies[f"{stack}.{kind}"].append(entropy)
+
+    with ExitStack() as hooks:
         for name, stack in stacks.items():
             for module in [*stack.layers, *([stack.norm] if stack.scheme.final_norm else [])]:
-                self.hooks.enter_context(module.register_forward_hook(partial(self._output, name)))
-            for layer in stack.layers:
-                for kind in ("self", "cross"):
-                    if attention := getattr(layer, f"{kind}_attn", None):
-                        hook = partial(self._attention, name, kind)
-                        self.hooks.enter_context(attention.register_forward_pre_hook(hook, with_kwargs=True))
-
-    @torch.no_grad()
-    def _output(self, stack: str, module: nn.Module, inputs: object, x: Tensor | tuple[Tensor, Tensor]) -> None:
-        self.cosines[stack].append(mean_cosine(x if isinstance(x, Tensor) else x[0], self.real[stack]))
-
-    @torch.no_grad()
-    def _attention(
-        self, stack: str, kind: str, attention: Attention, inputs: tuple[Tensor, ...], named: dict[str, bool]
-    ) -> None:
-        query, source, mask = inputs
-        entropy = relative_entropy(attention, query, source, mask, named["causal"], self.real[stack])
-        self.entropies.setdefault(f"{stack}.{kind}", []).append(entropy)
+                hooks.enter_context(module.register_forward_hook(partial(output, name)))
+            for attention in (module for module in stack.modules() if isinstance(module, Attention)):
+                hook = partial(attend, name, "cross" if attention.cross else "self")
+                hooks.enter_context(attention.register_forward_pre_hook(hook, with_kwargs=True))
+        yield cosines, entropies
 
 
 def collapse(criterion: Criterion, model: Model, samples: Sequence[Batch], pad: int) -> Values:
@@ -108,23 +106,22 @@ def collapse(criterion: Criterion, model: Model, samples: Sequence[Batch], pad: 
         pad: the index of padding.
 
     Returns:
-        ``cosine`` by stack, as in `Watch`; ``gradient``, the norms of the mean gradient of `GRADIENTS` by layer, as in
+        ``cosine`` by stack, as in `watch`; ``gradient``, the norms of the mean gradient of `GRADIENTS` by layer, as in
         `gradient_norms`; ``entropy`` by kind of attention and layer, as in `relative_entropy`; ``nll``, bits per token
         without (``eval``) and with dropout (``dropout``).
     """
     weights = {name: weight for name, weight in layer_weights(**model.stacks).items() if name in GRADIENTS}
-    cosines: list[dict[str, list[Tensor]]] = []
-    entropies: list[dict[str, list[Tensor]]] = []
+    cosines: list[Measured] = []
+    entropies: list[Measured] = []
     nll: dict[str, list[tuple[Tensor | float, int]]] = {"eval": [], "dropout": []}
 
     def loss(sample: Batch) -> Tensor:
         inputs = sample["net_input"]
         tokens = {"encoder": inputs["src_tokens"], "decoder": inputs.get("prev_output_tokens")}
-        watch = Watch(model.stacks, {name: tokens[name].ne(pad) for name in model.stacks})
-        with watch.hooks:
+        with watch(model.stacks, {name: tokens[name].ne(pad) for name in model.stacks}) as measured:
             total, number, log = criterion(model, sample)
-        cosines.append(watch.cosines)
-        entropies.append(watch.entropies)
+        cosines.append(measured[0])
+        entropies.append(measured[1])
         nll["eval"].append((log["nll_loss"], number))
         return total / max(number, 1)
 
@@ -144,7 +141,7 @@ def collapse(criterion: Criterion, model: Model, samples: Sequence[Batch], pad: 
     }
 
 
-def _means(of_batches: Sequence[dict[str, list[Tensor]]], short: Callable[[float], float]) -> dict[str, list[float]]:
+def _means(of_batches: Sequence[Measured], short: Callable[[float], float]) -> dict[str, list[float]]:
     stacked = {name: torch.stack([torch.stack(values[name]) for values in of_batches]) for name in of_batches[0]}
     return {name: [short(value) for value in values.mean(0).tolist()] for name, values in stacked.items()}
 
