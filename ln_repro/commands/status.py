@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import time
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from rich.console import Console, Group
@@ -20,13 +21,13 @@ from ln_repro.experiment.settings import build
 from ln_repro.records.archive import records_folder
 from ln_repro.records.events import json_ready
 from ln_repro.records.run_dir import RunFolder, find_run, runs_under
-from ln_repro.records.status import OPEN, row, summary, table, with_queue
+from ln_repro.records.status import OPEN, RunStatus, status_of, summary, table, with_queue
 from ln_repro.sweep.cluster import cancel, ended_early, queue_of, submitted_files
 from ln_repro.sweep.grid import parse_request
 from ln_repro.sweep.plan import plan_runs
 from ln_repro.sweep.queued import reason
 from ln_repro.sweep.runs import Composed, compose_runs
-from ln_repro.system.files import Json, read_json, warn
+from ln_repro.system.files import read_json, warn
 from ln_repro.system.paths import runs_folder
 
 WATCH_SECONDS = 2.0
@@ -36,16 +37,16 @@ def status_command(options: argparse.Namespace) -> None:
     """Run `status`: show all runs, or the runs of a grid."""
     composed = _composed(options) if _names_grid(options) or options.words else None
     if options.json or not options.watch or not sys.stdout.isatty():  # a pipe gets the table once
-        found, width = _rows(composed), shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        print(json.dumps(json_ready(found), indent=1) if options.json else table(found, width))
+        statuses, width = _statuses(composed), shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        print(json.dumps(json_ready([*map(asdict, statuses)]), indent=1) if options.json else table(statuses, width))
         return
     with contextlib.suppress(KeyboardInterrupt), Live(console=Console(), screen=True, auto_refresh=False) as live:
         while True:
-            found = _rows(composed)
+            statuses = _statuses(composed)
             height = live.console.height - 2
-            lines = table(found, live.console.width).splitlines()
+            lines = table(statuses, live.console.width).splitlines()
             more = [f"... and {len(lines) - height} more"] if len(lines) > height else []
-            head = Text(summary(one["state"] for one in found))
+            head = Text(summary(status.state for status in statuses))
             live.update(Group(head, Text("\n".join([*lines[:height], *more]))), refresh=True)
             time.sleep(WATCH_SECONDS)
 
@@ -85,38 +86,42 @@ def _names_grid(options: argparse.Namespace) -> bool:
     return grid
 
 
-def _rows(composed: list[Composed] | None) -> list[Json]:
-    """Return the rows with the settings in which each run differs from the experiment that it is named after."""
-    found, arms = _plain_rows(composed), Arms(records_folder())
-    for one in found:
-        settings = RunFolder(Path(one["dir"])).experiment
+def _statuses(composed: list[Composed] | None) -> list[RunStatus]:
+    """Return the runs with the settings in which each differs from the experiment that it is named after."""
+    arms = Arms(records_folder())
+    statuses = []
+    for status in _without_settings(composed):
+        settings = RunFolder(Path(status.dir)).experiment
+        differing = []
         with contextlib.suppress(UserError):  # of a version with other settings
-            differing = own_settings(build({k: v for k, v in settings.items() if k != "id"}), arms) if settings else []
-            one["settings"] = ", ".join(differing) or None
-    return found
+            if settings:
+                differing = own_settings(build({key: settings[key] for key in settings if key != "id"}), arms)
+        statuses.append(replace(status, settings=", ".join(differing) or None))
+    return statuses
 
 
-def _plain_rows(composed: list[Composed] | None) -> list[Json]:
-    """Return the rows of the runs of a grid; None: of all runs."""
+def _without_settings(composed: list[Composed] | None) -> list[RunStatus]:
+    """Return the runs of a grid; None: all runs."""
     if composed:
         plan = plan_runs(composed)
-        runs, exps = plan[0].experiment.paths.runs, {p.run.exp for p in plan}
+        runs, exps = plan[0].experiment.paths.runs, {planned.run.exp for planned in plan}
         others = {run.path.name for run in runs_under(runs) if (run.experiment or {}).get("exp") in exps}
-        if others := others - {p.name for p in plan}:
+        if others := others - {planned.name for planned in plan}:
             number = f"{len(others)} run{'s' * (len(others) > 1)}"
             warn(f"not shown: {number} with settings that this grid does not have (see `ln-repro status`)")
-        rows, queue = [row(p.folder, {**dict(p.experiment), "id": p.id}) for p in plan], queue_of(runs)
+        statuses = [status_of(planned.folder, {**dict(planned.experiment), "id": planned.id}) for planned in plan]
+        queue = queue_of(runs)
     else:
         runs = runs_folder()
-        rows, queue = [row(run) for run in runs_under(runs)], queue_of(runs)
-        started = {Path(one["dir"]).name for one in rows}
+        statuses, queue = [status_of(run) for run in runs_under(runs)], queue_of(runs)
+        started = {Path(status.dir).name for status in statuses}
         files = {name: file for name, file in submitted_files(runs).items() if name not in started}
         for name in [*(files.keys() & queue), *ended_early(runs, files.keys() - queue.keys())]:
             settings = (read_json(files[name], dict) or {}).get("experiment", {})
-            rows.append(row(RunFolder(runs / name), {**settings, "id": name.rpartition("-")[2]}))
-    rows = with_queue(rows, queue)
-    if early := ended_early(runs, [Path(one["dir"]).name for one in rows if one["state"] in OPEN]):
+            statuses.append(status_of(RunFolder(runs / name), {**settings, "id": name.rpartition("-")[2]}))
+    statuses = with_queue(statuses, queue)
+    if early := ended_early(runs, [Path(status.dir).name for status in statuses if status.state in OPEN]):
         log = [*early.values()][-1]
         number = f"{len(early)} run{'s' * (len(early) > 1)}"
         warn(f"{number}: the job ended before the run began, {reason(1, log)} (see {log})")
-    return rows
+    return statuses

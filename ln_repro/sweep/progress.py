@@ -8,13 +8,13 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from ln_repro.errors import Interrupted
-from ln_repro.records.status import aligned, row, shown, summary
+from ln_repro.records.status import aligned, status_of, summary
 from ln_repro.sweep.plan import PlannedRun
 from ln_repro.sweep.queued import reason
 from ln_repro.system.terminal import Screen
 
 REFRESH_SECONDS = 2.0
-COLUMNS = ("run", "state", "update", "loss", "bleu")
+COLUMNS = ("state", "update", "loss", "bleu")
 
 
 class Progress(Screen):
@@ -37,7 +37,7 @@ class Progress(Screen):
     def ended(self, planned: PlannedRun, status: int = 0, log: Path | None = None, failure: str = "failed") -> None:
         """Report that a run has ended with the exit code ``status``; ``failure`` describes what the log explains."""
         if planned.done:
-            bleu = row(planned.folder)["bleu"]
+            bleu = status_of(planned.folder).bleu
             self.say(f"{planned.label}: {planned.state}" + ("" if bleu is None else f", test BLEU {bleu:.2f}"))
             return
         self.failures.append(f"{planned.label}: {_failure(planned, status, log, failure)}")
@@ -58,8 +58,9 @@ class Progress(Screen):
             self._drawn = time.monotonic()
 
     def _drawing(self, states: Mapping[str, str]) -> Group:
-        running = [{**row(p.folder), "run": p.label} for p in self.plan if states[p.name] == "running"]
-        table = aligned([COLUMNS, *(shown(one, COLUMNS) for one in running)])
+        running = [planned for planned in self.plan if states[planned.name] == "running"]
+        rows = [(planned.label, *status_of(planned.folder).cells(COLUMNS)) for planned in running]
+        table = aligned([("run", *COLUMNS), *rows])
         return Group(Text(summary(states.values())), Text(table))
 
 

@@ -1,15 +1,12 @@
 """One row per run, from its files alone, in a table that fits a terminal."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ln_repro.records.run_dir import RunFolder, runs_under, write_json
-from ln_repro.records.status import row, table
+from ln_repro.records.status import RunStatus, status_of, table
 from tests.examples import diverged, record
-
-SHAPE = {"id", "exp", "seed", "lr", "state", "update", "loss", "bleu", "dir"}
 
 
 @pytest.fixture
@@ -33,16 +30,9 @@ def make(place: Path, exp: str, losses: dict[int, float | None], finished=None, 
     return run
 
 
-def rows(place: Path) -> list[dict[str, Any]]:
-    """Return the rows of all runs."""
-    return [row(run) for run in runs_under(place)]
-
-
-def only(place: Path) -> dict[str, Any]:
-    """Return the row of the only run."""
-    (found,) = rows(place)
-    assert set(found) == SHAPE
-    return found
+def statuses(place: Path) -> list[RunStatus]:
+    """Return the state of every run."""
+    return [status_of(run) for run in runs_under(place)]
 
 
 @pytest.mark.parametrize(
@@ -55,23 +45,18 @@ def only(place: Path) -> dict[str, Any]:
 )
 def test_the_state_of_a_run(place, losses, finished, expected):
     run = make(place, "toy_preln_nowarm", losses, finished)
-    found = only(place)
-    assert (found["id"], found["exp"], found["lr"], found["dir"]) == (
-        "0123456789",
-        "toy_preln_nowarm",
-        2e-3,
-        str(run.path),
-    )
-    assert (found["state"], found["update"], found["loss"], found["bleu"]) == expected
+    state, update, loss, bleu = expected
+    status = RunStatus("0123456789", "toy_preln_nowarm", 1, 2e-3, state, update, loss, bleu, str(run.path))
+    assert statuses(place) == [status]
     with run.lock():
-        assert (only(place)["state"] == "running") == (finished is None)
+        assert (statuses(place)[0].state == "running") == (finished is None)
 
 
 def test_the_table_fits_80_columns_and_has_a_row_a_run(place):
     for exp in ("multi30k_postln_nowarm", "tatoeba_postln_nowarm_radam", "iwslt_preln_warm"):
         make(place, exp, {123456: 12.3456}, record())
     make(place, "toy_preln_nowarm", {})
-    lines = table(rows(place)).splitlines()
+    lines = table(statuses(place)).splitlines()
     assert lines[0].split() == ["exp", "seed", "state", "update", "loss", "bleu", "id"]
     assert len(lines) == 5 and max(map(len, lines)) <= 80
     assert lines[1].split() == ["iwslt_preln_warm", "1", "finished", "123456", "12.35", "41.51", "0123456789"]
@@ -81,5 +66,5 @@ def test_the_table_fits_80_columns_and_has_a_row_a_run(place):
 def test_the_table_has_the_rates_of_an_experiment_that_has_several(place):
     for lr in (1e-3, 2.5e-4):
         make(place, "toy_preln_nowarm", {20: 9.0}, lr=lr)
-    head, *lines = table(rows(place)).splitlines()
+    head, *lines = table(statuses(place)).splitlines()
     assert head.split()[:2] == ["exp", "lr"] and {line.split()[1] for line in lines} == {"0.001", "0.00025"}
