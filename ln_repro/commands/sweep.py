@@ -124,11 +124,11 @@ def _run_here(
         Pool(devices, request.retries, first.paths.runs / "sweep", cancellations, progress, fail_fast).run(plan)
 
 
-def _detach(runs: Path, own: Path | None, cancellations: Cancellations) -> int:
+def _detach(runs: Path, config_dir: Path | None, cancellations: Cancellations) -> int:
     """Start the same sweep in the background."""
     log = runs.absolute() / "sweep" / f"sweep-{time.strftime('%Y%m%d-%H%M%S')}.log"
     again = [argument for argument in sys.argv[1:] if argument != "--detach"]
-    again += [f"--config-dir={own.resolve()}"] if own else []  # the last one wins
+    again += [f"--config-dir={config_dir.resolve()}"] if config_dir else []  # the last one wins
     subprocesses.start_command(again, log, {OLD_REQUESTS: json.dumps(cancellations.old)})
     say(f"started in the background; its output is in {log} (ln-repro status, ln-repro cancel --all)")
     print(runs)
