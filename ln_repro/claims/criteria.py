@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ln_repro.claims.effects import SEEDS, SHARE, Count, Effect, Metric, more_seeds
 from ln_repro.claims.evidence import SATURATED, TRAINS, Evidence
-from ln_repro.claims.intervals import LEVEL, Interval, interval
+from ln_repro.claims.intervals import LEVEL, LOG, Interval, interval
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, all_of, any_of, verdict
 from ln_repro.claims.words import arm_words, region_words
 from ln_repro.records.archive import Run
@@ -104,10 +104,12 @@ class Report:
 
     def judge(self, evidence: Evidence) -> Finding:
         values = evidence.values(self.arms, self.metric.of)
-        effect = self.metric.effect(values)
+        effect, label = self.metric.effect(values), self.label or self.metric.name(self.arms)
+        if values and not any(values) and self.metric.scale is LOG:
+            return Finding(REPRODUCED, text=f"{label}: never")
         if math.isnan(effect.value):
             return Finding(REPRODUCED)
-        return Finding(REPRODUCED, effect, f"{self.label or self.metric.name(self.arms)}: {effect}")
+        return Finding(REPRODUCED, effect, f"{label}: {effect}")
 
 
 @dataclass(frozen=True)

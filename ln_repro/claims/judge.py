@@ -258,9 +258,11 @@ def theory_rows(findings: Sequence[Mapping[str, Any]]) -> list[Row]:
         if finding := found.get(id):
             ends = zip(UNBOUNDED, finding["interval"], strict=True)
             low, high = (unbounded if end is None else end for unbounded, end in ends)
-            effect = Effect(math.nan, (low, high))
-            ours = f"{finding['quantity']} {low:.3g} to {high:.3g}"
-            place = replace(place, verdict=finding["verdict"], effect=effect, ours=ours, seeds=finding["seeds"],
-                            rule=finding["rule"], needs=None)  # fmt: skip
+            parts = {part["quantity"].rpartition("(")[2].rstrip(")"): part["verdict"] for part in finding["parts"]}
+            place = replace(
+                place, verdict=finding["verdict"], effect=Effect(math.nan, (low, high)), seeds=finding["seeds"],
+                ours=f"{finding['quantity']} {low:.3g} to {high:.3g}", rule=finding["rule"], needs=None,
+                note=", ".join(f"{part} {parts[part]}" for part in ("growth", "explanation") if part in parts),
+            )  # fmt: skip
         rows.append(Row(id, stated.statement, stated.paper, stated.paper, stated.place, place))
     return rows

@@ -15,9 +15,8 @@ from ln_repro.errors import UserError
 from ln_repro.experiment.name import ArmName
 from ln_repro.records.archive import read_theory, records_folder
 from ln_repro.report.arena import arena_data, arena_table
-from ln_repro.report.claims_table import with_claims
 from ln_repro.report.claims_text import details, overview
-from ln_repro.report.export import all_tables, export
+from ln_repro.report.export import DOCUMENTS, all_tables, export, with_tables
 from ln_repro.report.figures import draw_all
 from ln_repro.report.page import page, page_tables
 from ln_repro.report.tables import render
@@ -86,17 +85,19 @@ def arena_command(options: argparse.Namespace) -> int:
 
 
 def report_command(options: argparse.Namespace) -> int:
-    """Run `report`: write the tables, the figures, the page and the README's verdicts from the committed records."""
-    results, readme = records_folder().parent, CHECKOUT / "README.md"
+    """Run `report`: write the tables, the figures, the page and the tables in documents from the committed records."""
+    results = records_folder().parent
     theory = json.loads((results / "theory.json").read_text(encoding="utf-8"))
     archive = read_archive(records_folder())
     archive.arms.save()
     rows = claim_rows(archive.evidence, archive.replication, theory["findings"])
     (results / "tables").mkdir(exist_ok=True)
-    files = export(all_tables(archive, rows, theory["findings"]))
+    tables = all_tables(archive, rows, theory["findings"])
+    files = export(tables)
     for name, text in files.items():
         (results / "tables" / name).write_text(text, encoding="utf-8")
-    readme.write_text(with_claims(readme.read_text(encoding="utf-8"), rows), encoding="utf-8")
+    for path in (CHECKOUT / name for name in DOCUMENTS):
+        path.write_text(with_tables(path.read_text(encoding="utf-8"), tables), encoding="utf-8")
     paths = draw_all(archive, theory, results / "figures")
     figures = {path.stem: path.read_bytes() for path in paths}
     written = page(archive.kept.runs, page_tables(rows), figures)

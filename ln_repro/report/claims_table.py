@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from ln_repro.claims.judge import UNJUDGED, Judged, Row
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
 from ln_repro.claims.words import named
-from ln_repro.report.tables import Table, markdown
+from ln_repro.report.tables import Table
 
-BEGIN, END = "<!-- claims: written by `make reproduce-tables` -->\n", "<!-- /claims -->\n"
 LEADING = ("MT-1.anchored", "MT-4", "MT-5.bleu")
 """The claims in the README: whether warm-up is needed, whether Pre-LN is as good, whether it is faster."""
 SYMBOLS = {REPRODUCED: "✓", CONTRADICTED: "✗", INCONCLUSIVE: "?", NOT_RUN: "–"}
@@ -35,13 +34,6 @@ def theory_table(rows: Sequence[Row]) -> Table:
     cells = [[row.claim, row.number, f"{SYMBOLS[row.own.verdict]} {row.own.ours or '-'}", row.own.note or None, row.id]
              for row in rows if row.theory]  # fmt: skip
     return {"columns": ["claim, at initialisation", "paper", "measured", "note", "id"], "rows": cells}
-
-
-def with_claims(readme: str, rows: Sequence[Row]) -> str:
-    """Return the text of the README with an updated table of `LEADING` between the two marks."""
-    before, _, rest = readme.partition(BEGIN)
-    table = markdown("", claims_table([row for row in rows if row.id in LEADING])).split("\n", 2)[2]
-    return f"{before}{BEGIN}{table}{END}{rest.partition(END)[2]}"
 
 
 def _columns(row: Row) -> list[Judged | None]:

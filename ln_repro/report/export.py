@@ -1,6 +1,7 @@
 """The tables that are committed: claims, arms, learning rates, runs and theory."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -21,9 +22,9 @@ from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
 from ln_repro.claims.words import ends_words, spoken
 from ln_repro.records.archive import Run
 from ln_repro.report.arena import arena_table, by_rate
-from ln_repro.report.claims_table import claims_table, theory_table
+from ln_repro.report.claims_table import LEADING, claims_table, theory_table
 from ln_repro.report.lr50_table import cell, lr50_table
-from ln_repro.report.tables import Table, render, run_tables
+from ln_repro.report.tables import Table, markdown, render, run_tables
 
 Files = dict[str, dict[str, Table]]
 """Tables by file and name."""
@@ -37,6 +38,23 @@ MULTIVERSE = (
     f"MT-1 for every combination of limit ({', '.join(map(str, LIMITS))} of the best arm), share of the seeds "
     f"({', '.join(map(str, SHARES))}) and metric ({', '.join(METRICS)}), by the largest rates that train"
 )
+
+
+DOCUMENTS = ("README.md", "docs/results.md")
+"""Documents with tables in them, each between two marks that name it."""
+MARKED = re.compile(r"(<!-- table: ([\w.-]+) -->\n).*?(<!-- /table -->\n)", re.DOTALL)
+
+
+def with_tables(text: str, files: Files) -> str:
+    """Return the text of a document with the tables between its marks updated; unknown ones are left as they are."""
+    tables = {name: table for of_file in files.values() for name, table in of_file.items()}
+
+    def updated(match: re.Match[str]) -> str:
+        begin, name, end = match.groups()
+        table = markdown("", tables[name]).split("\n", 2)[2] if name in tables else match[0][len(begin) : -len(end)]
+        return f"{begin}{table}{end}"
+
+    return MARKED.sub(updated, text)
 
 
 def export(files: Files) -> dict[str, str]:
@@ -56,7 +74,11 @@ def all_tables(archive: Archive, rows: Sequence[Row], findings: Sequence[Mapping
              for variation, part in {"": evidence, **evidence.others}.items()}  # fmt: skip
     entries = {name: arena(evidence) for name, evidence in settings.items()}
     files = {
-        "claims": {"claims": claims_table(rows), "theory": theory_table(rows)},
+        "claims": {
+            "claims": claims_table(rows),
+            "leading": claims_table([row for row in rows if row.id in LEADING]),
+            "initialisation": theory_table(rows),
+        },
         "lr50": {"lr50": lr50_table(archive.evidence, archive.replication)},
         "multiverse": {"multiverse": multiverse_table(archive)},
         "arms": {f"arms-{name}": arms_table(evidence) for name, evidence in settings.items()},

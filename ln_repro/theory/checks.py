@@ -170,18 +170,14 @@ CHECKS: tuple[Check, ...] = (
     *(layers(weight)("TH-9", "largest over smallest, over Post-LN's", "ratio", (-math.inf, 1 / 3),
              q.spread_over_post(name)) for weight, name in WEIGHTS.items()),
 
-    layers("decoder's W2", norm="postln")("TH-11", "ratio a layer (rate)", "contains", (GROWTH, GROWTH),
-           q.of_layers(q.gradients("decoder.w2"), q.step)),
-    layers("decoder's W2", norm="postln")("TH-11", "ratio a layer (direction)", "ratio", (1.0, math.inf),
+    simple("preln", "layers")("TH-9", "exponent of l, upper half of the layers", "reported", ANY,
+           q.of_layers(q.gradients(), q.upper_exponent)),
+
+    simple("postln", "layers")("TH-11", "ratio a layer (explanation)", "contains", (GROWTH, GROWTH),
+           q.of_layers(q.gradients(), q.step)),
+    layers("decoder's W2", norm="postln")("TH-11", "ratio a layer (growth)", "ratio", (1.0, math.inf),
            q.of_layers(q.gradients("decoder.w2"), q.step)),
     Check("TH-11", "last layer over first", "reported", ANY, q.of_layers(q.gradients("decoder.w2"), q.last_over_first),
           f"{WIDE}, Xavier, decoder's W2, without the output of cross-attention", ("real_uncrossed_gradients",)),
-    simple("postln", "layers")("TH-11", "ratio a layer (rate)", "contains", (GROWTH, GROWTH),
-           q.of_layers(q.gradients(), q.step)),
-    simple("postln", "layers")("TH-11", "ratio a layer (direction)", "ratio", (1.0, math.inf),
-           q.of_layers(q.gradients(), q.step)),
-
-    simple("preln", "layers")("TH-11-pre", "exponent of l, upper half of the layers", "mean", FLAT,
-           q.of_layers(q.gradients(), q.upper_exponent)),
 )  # fmt: skip
 """All checks; the interval reported for a claim is that of its first check."""

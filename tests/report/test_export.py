@@ -1,19 +1,37 @@
 """Committed tables are what the committed records give; and what the tables of arms and of rates say."""
 
+from functools import cache
+
+import pytest
+
 from ln_repro.claims.arms import LOCK, Arms
 from ln_repro.claims.effects import Effect
 from ln_repro.claims.judge import Judged, Row
 from ln_repro.claims.theory import STATEMENTS
-from ln_repro.report.claims_table import BEGIN, END, claims_table, with_claims
-from ln_repro.report.export import all_tables, arms_table, export, rates_table
+from ln_repro.report.claims_table import claims_table
+from ln_repro.report.export import (
+    DOCUMENTS,
+    MARKED,
+    Files,
+    all_tables,
+    arms_table,
+    export,
+    rates_table,
+    with_tables,
+)
 from ln_repro.system.files import read_json
 from ln_repro.system.paths import CHECKOUT
 from tests import committed
 from tests.claims.made import gathered, made, made_runs, on_rates
 
 
+@cache
+def committed_tables() -> Files:
+    return all_tables(committed.archive(), committed.rows(), committed.theory()["findings"])
+
+
 def test_what_is_committed_is_what_the_records_give() -> None:
-    files = export(all_tables(committed.archive(), committed.rows(), committed.theory()["findings"]))
+    files = export(committed_tables())
     folder = committed.RESULTS / "tables"
     assert {path.name for path in folder.iterdir()} == {*files}
     for name, text in files.items():
@@ -27,10 +45,12 @@ def test_the_lock_file_of_arms_is_up_to_date() -> None:
     )
 
 
-def test_the_readme_shows_the_verdicts_that_the_records_give() -> None:
-    text = (CHECKOUT / "README.md").read_text()
-    assert BEGIN in text and END in text
-    assert with_claims(text, committed.rows()) == text, "README.md is stale: make reproduce-tables"
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_documents_show_what_the_records_give(name: str) -> None:
+    text, tables = (CHECKOUT / name).read_text(), committed_tables()
+    known = {name for of_file in tables.values() for name in of_file}
+    assert {name for _, name, _ in MARKED.findall(text)} <= known and MARKED.search(text)
+    assert with_tables(text, tables) == text, f"{name} is stale: make reproduce-tables"
 
 
 def test_the_committed_theory_has_every_finding_decided_and_every_figure() -> None:
