@@ -109,7 +109,7 @@ def _add_grids(add: Add) -> None:
     status = add("status", "show one row per run: state, update, loss, BLEU")
     cancel = add("cancel", "stop queued and running runs; a running one saves its state first", "status")
     further = {
-        sweep: " [jobs=N] [jobs_per_gpu=N] [retries=N] [launcher=FILE] [launcher.KEY=VALUE]",
+        sweep: " [jobs=N] [jobs_per_gpu=N] [stack=N] [retries=N] [launcher=FILE] [launcher.KEY=VALUE]",
         status: "; default: all runs",
         cancel: ", or run directories or ids",
     }
