@@ -42,9 +42,9 @@ def cell(limit: Lr50 | None, brief: bool = False) -> str:
     low, high = limit.interval
     runs = "" if brief else f" ({sum(count.runs for count in limit.counts.values())} runs)"
     if math.isinf(limit.median):
-        return f"above {low:.2g}{runs}"
+        return f">{low:.2g}" if brief else f"above {low:.2g}{runs}"
     if not limit.median:
-        return f"below {high:.2g}{runs}"
+        return f"<{high:.2g}" if brief else f"below {high:.2g}{runs}"
     return f"{limit.median:.2g}" + ("" if brief else f" [{low:.2g}, {high:.2g}]")
 
 
