@@ -52,4 +52,5 @@ def _factor(limit: Lr50 | None, other: Lr50 | None) -> str:
     if limit is None or other is None:
         return "-"
     value, interval = limit.over(other)
-    return "-" if math.isnan(value) else str(Effect(value, interval, "x{}", ".2g"))
+    unknown = math.isnan(value) or (math.isinf(value) and interval[0] < 1)  # a bound that says nothing
+    return "-" if unknown else str(Effect(value, interval, "x{}", ".2g"))
