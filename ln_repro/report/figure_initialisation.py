@@ -16,7 +16,7 @@ UNCROSSED = "postln without cross-attention"
 Points = Mapping[str, Sequence[float]]
 """A mean and the ends of its interval, by layer or depth."""
 TITLES = {"w1": "W1, by layer", "w2": "W2, by layer", "last": "W2 of the last layer, by depth"}
-NAMES = {"postln": ("Post-LN", 1.1, 7), "preln": ("Pre-LN", 5.2, -8), UNCROSSED: ("no cross-attention", 1, 9)}
+NAMES = {"postln": ("Post-LN", 1.1, 7), "preln": ("Pre-LN", 5.2, -8), UNCROSSED: ("no cross-attention", 1, 14)}
 """The name of each line by layer, the layer that it begins at, and how many points it stands above the line."""
 TILT = 31
 """Degrees by which Post-LN's lines rise."""
@@ -56,7 +56,7 @@ def _draw_by_layer(axis: Any, matrix: str, series: Mapping[str, Points]) -> None
         look = {"color": _colour(label), "rotation": TILT if label == "postln" else 0, "rotation_mode": "anchor"}
         name_line(axis, name, layer, points[str(int(layer))][0], (0, up), **look)
         if label == "postln":
-            name_line(axis, f"×{growth(points):.2f} a layer", 3, points["3"][0], (10, 12), **look)
+            name_line(axis, f"×{growth(points):.2f} a layer", 3, points["3"][0], (9, 10), **look)
     for norm, values in FIGURE_3[matrix].items():
         axis.plot([*values], [*values.values()], MARKS[norm], color=COLOURS[norm], markerfacecolor="white",
                   markersize=4.5)  # fmt: skip
