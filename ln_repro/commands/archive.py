@@ -39,9 +39,10 @@ def verify_command(options: argparse.Namespace) -> int:
                 problems.append(str(error))
                 continue
             for record in records:
-                found = [events_problem(record, files), bleu_problem(record, files)]
-                problems += [f"{record.id} in {folder}: {problem}" for problem in found if problem]
-                rescored[found[1]] += 1
+                complaint = bleu_problem(record, files)
+                for problem in filter(None, (events_problem(record, files), complaint)):
+                    problems.append(f"{record.id} in {folder}: {problem}")
+                rescored[complaint] += 1
                 advance(1)
     if not kept.records and not problems:
         problems = [f"{folder}: it has no records"]

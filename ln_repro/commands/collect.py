@@ -12,6 +12,7 @@ from ln_repro.records.record import Record
 from ln_repro.records.run_dir import find_run, runs_under
 from ln_repro.system.files import explained
 from ln_repro.system.paths import CHECKOUT, runs_folder
+from ln_repro.system.progress import plural
 
 
 def collect_command(options: argparse.Namespace) -> int:
@@ -54,9 +55,8 @@ def collect_command(options: argparse.Namespace) -> int:
     if not finished:
         print(f"no finished runs in {runs_folder()}")
     if left_out := len(finished) - len(chosen):
-        runs_left = f"{left_out} run{'s' * (left_out > 1)}"
-        own = "on other text, or with settings that differ from the experiment's; --all includes them"
-        print(f"left out: {runs_left} {own}")
+        reason = "on other text, or with settings that differ from the experiment's; --all includes them"
+        print(f"left out: {plural(left_out, 'run')} {reason}")
     if refused < len(chosen):
         print(f"the records are in {archive}")
     return 1 if refused else 0

@@ -58,8 +58,8 @@ def run_checks() -> Iterator[Check]:
         yield Check("torch", True, result.stdout.strip())
         here = gpu.default()
         advice = gpu.REMEDY if here.problem else "toy and multi30k run on the CPU; the paper's own models need a GPU"
-        found = here.name or here.problem or "none"
-        yield checked("gpu", here.name is not None, found, advice, needed=bool(here.problem))
+        name = here.name or here.problem or "none"
+        yield checked("gpu", here.name is not None, name, advice, needed=bool(here.problem))
     version = provenance.version_of("fairseq") if importlib.util.find_spec("fairseq") else None
     yield checked("fairseq", version == "0.12.2", version or "not installed", INSTALL)
     free = min(map(free_at, (runs_folder(), data_folder()))) / 2**30

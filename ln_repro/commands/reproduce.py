@@ -23,7 +23,7 @@ def reproduce_command(options: argparse.Namespace) -> int:
     """Run `reproduce`; exit with 0 if the two agree within the interval of the record's arm, with 1 if they differ."""
     folder = options.records or records_folder()
     kept = read_kept(folder)
-    by_id = {one.record.id: one for one in kept.runs}
+    by_id = {recorded.record.id: recorded for recorded in kept.runs}
     if options.id not in by_id:
         unsound = next((line for line in kept.problems if options.id in line), None)
         close = difflib.get_close_matches(options.id, by_id)

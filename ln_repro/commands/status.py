@@ -29,6 +29,7 @@ from ln_repro.sweep.queued import reason
 from ln_repro.sweep.runs import Composed, compose_runs
 from ln_repro.system.files import read_json, warn
 from ln_repro.system.paths import runs_folder
+from ln_repro.system.progress import plural
 
 WATCH_SECONDS = 2.0
 
@@ -107,7 +108,7 @@ def _without_settings(composed: list[Composed] | None) -> list[RunStatus]:
         runs, exps = plan[0].experiment.paths.runs, {planned.run.exp for planned in plan}
         others = {run.path.name for run in runs_under(runs) if (run.experiment or {}).get("exp") in exps}
         if others := others - {planned.name for planned in plan}:
-            number = f"{len(others)} run{'s' * (len(others) > 1)}"
+            number = plural(len(others), "run")
             warn(f"not shown: {number} with settings that this grid does not have (see `ln-repro status`)")
         statuses = [status_of(planned.folder, {**dict(planned.experiment), "id": planned.id}) for planned in plan]
         queue = queue_of(runs)
@@ -122,6 +123,5 @@ def _without_settings(composed: list[Composed] | None) -> list[RunStatus]:
     statuses = with_queue(statuses, queue)
     if early := ended_early(runs, [Path(status.dir).name for status in statuses if status.state in OPEN]):
         log = [*early.values()][-1]
-        number = f"{len(early)} run{'s' * (len(early) > 1)}"
-        warn(f"{number}: the job ended before the run began, {reason(1, log)} (see {log})")
+        warn(f"{plural(len(early), 'run')}: the job ended before the run began, {reason(1, log)} (see {log})")
     return statuses

@@ -29,6 +29,7 @@ from ln_repro.sweep.runs import Composed, compose_runs
 from ln_repro.system import gpu, subprocesses
 from ln_repro.system.distributed import this_rank
 from ln_repro.system.files import explained
+from ln_repro.system.progress import plural
 
 OLD_REQUESTS = "LN_REPRO_OLD_REQUESTS"
 """Variable for the requests to stop runs that a detached sweep ignores; later ones may come before it reads them."""
@@ -76,7 +77,7 @@ def _sweep(request: SweepRequest, composed: list[Composed], options: argparse.Na
     recorded = sum(planned.state == "recorded" for planned in plan)
     unprobed = sum(planned.unprobed for planned in plan)
     say(
-        f"{len(plan)} run{'s' * (len(plan) > 1)}, {done - recorded} finished"
+        f"{plural(len(plan), 'run')}, {done - recorded} finished"
         + (f", {recorded} recorded" if options.skip_recorded else "")
         + (f", {unprobed} without the requested probes (ln-repro run ... rerun=true repeats one)" if unprobed else "")
     )
@@ -114,7 +115,7 @@ def _run_here(
     names = ", ".join(device.name for device in devices)
     most, stack = sum(device.slots * device.stack for device in devices), max(device.stack for device in devices)
     together = f", up to {stack} trained as one" if stack > 1 else ""
-    say(f"at most {most} run{'s' * (most > 1)} at a time on {names}{together}")
+    say(f"at most {plural(most, 'run')} at a time on {names}{together}")
     if request.budget_minutes:  # kept for compatibility; `timeout -s TERM` does the same
         timer = threading.Timer(60 * request.budget_minutes, os.kill, (os.getpid(), signal.SIGTERM))
         timer.daemon = True
@@ -123,11 +124,11 @@ def _run_here(
         Pool(devices, request.retries, first.paths.runs / "sweep", cancellations, progress, fail_fast).run(plan)
 
 
-def _detach(runs: Path, own: Path | None, cancellations: Cancellations) -> int:
+def _detach(runs: Path, config_dir: Path | None, cancellations: Cancellations) -> int:
     """Start the same sweep in the background."""
     log = runs.absolute() / "sweep" / f"sweep-{time.strftime('%Y%m%d-%H%M%S')}.log"
     again = [argument for argument in sys.argv[1:] if argument != "--detach"]
-    again += [f"--config-dir={own.resolve()}"] if own else []  # the last one wins
+    again += [f"--config-dir={config_dir.resolve()}"] if config_dir else []  # the last one wins
     subprocesses.start_command(again, log, {OLD_REQUESTS: json.dumps(cancellations.old)})
     say(f"started in the background; its output is in {log} (ln-repro status, ln-repro cancel --all)")
     print(runs)

@@ -28,7 +28,7 @@ def environment(*sessions: Mapping[str, object]) -> Json:
         **{name: version_of(name) for name in PACKAGES},
         **hardware[0],
         "system": platform.system(),
-        **({"sessions": hardware} if any(each != hardware[0] for each in hardware) else {}),
+        **({"sessions": hardware} if any(session != hardware[0] for session in hardware) else {}),
     }
 
 

@@ -152,8 +152,8 @@ class Record(BaseModel):
         """
         start = self.settings.get("start")
         defaults = {"tracker": {"name": "none"}, "paths": {"runs": "runs", "data": "data"}}
-        given = {"start": {"given": f"{start['run']}@{start['epoch']}", **start}} if start else {}
-        return validate(Experiment, {**self.settings, **defaults, **given})
+        resolved = {"start": {"given": f"{start['run']}@{start['epoch']}", **start}} if start else {}
+        return validate(Experiment, {**self.settings, **defaults, **resolved})
 
     @property
     def setting(self) -> str:

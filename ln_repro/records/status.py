@@ -9,6 +9,7 @@ from pathlib import Path
 from ln_repro.records.events import Event
 from ln_repro.records.run_dir import RunFolder
 from ln_repro.system.files import Json
+from ln_repro.system.progress import plural
 
 COLUMNS = ("exp", "seed", "state", "update", "loss", "bleu", "id")
 STATES = ("running", "queued", "planned", "interrupted", "failed", "diverged", "finished", "recorded")
@@ -62,7 +63,7 @@ def summary(states: Iterable[str]) -> str:
     """Return the number of runs by state: ``12 runs: 2 running, 10 planned``."""
     counted = Counter(states)
     parts = [f"{counted[state]} {state}" for state in STATES if counted[state]]
-    return f"{counted.total()} run{'' if counted.total() == 1 else 's'}: {', '.join(parts) or 'none'}"
+    return f"{plural(counted.total(), 'run')}: {', '.join(parts) or 'none'}"
 
 
 def table(statuses: Sequence[RunStatus], width: int | None = None) -> str:

@@ -59,7 +59,7 @@ BERT = Kind(
     {"wikinews": "BERT on Wikinews", "bert": "BERT"},
     {arm: f"{arm.removesuffix('_anchored')}_linear" for arm in NAMES},
     "unigram_bits",
-    "as bad as the\nfrequencies of words",
+    "as bad as word frequencies alone",
 )
 Curves = Mapping[str, Mapping[float, Sequence[Run]]]
 """The runs by arm and rate."""

@@ -25,13 +25,13 @@ def again(record: Record, overrides: list[str]) -> Json:
     settings = record.experiment.model_dump(mode="json")
     overrides = with_checked_scheme(settings, record.id, overrides)
     tracker = [] if "tracker" in keys else ["tracker=none"]  # the original run may be tracked under the same id
-    given = compose([f"exp={next(iter(experiments()))}", *tracker, *overrides])
+    composed = compose([f"exp={next(iter(experiments()))}", *tracker, *overrides])
     settings["stop_on_divergence"] = False  # the rule may have changed since; repeat the same number of updates
     if record.environment["device"] == "cpu":
         settings["train"]["device"] = "cpu"
-    settings |= {key: given[key] for key in ("tracker", "paths", *({"start", "rerun"} & {*keys}))}
+    settings |= {key: composed[key] for key in ("tracker", "paths", *({"start", "rerun"} & {*keys}))}
     for section, name in (key.split(".") for key in keys if key.startswith(("data.", "train."))):
-        settings[section] = {**settings[section], name: given[section][name]}
+        settings[section] = {**settings[section], name: composed[section][name]}
     cuts = {*CUTS} & {*keys}
     if cuts:
         settings["eval"] = {**settings["eval"], "average": 0}  # the epochs to average may be cut off
@@ -53,14 +53,14 @@ def with_checked_scheme(settings: Json, id: str, overrides: list[str]) -> list[s
 
     The record may be somebody else's, so its code is executed only if the user has it in a file.
     """
-    given = dict(override.partition("=")[::2] for override in overrides).get("norm.file")
+    file = dict(override.partition("=")[::2] for override in overrides).get("norm.file")
     text = (settings["norm_file"] or {"text": None})["text"]
-    if given and not expanded(given).is_file():
-        raise UserError(f"norm.file: {given}: no such file")
-    if (expanded(given).read_text(encoding="utf-8", errors="replace") if given else None) != text:
+    if file and not expanded(file).is_file():
+        raise UserError(f"norm.file: {file}: no such file")
+    if (expanded(file).read_text(encoding="utf-8", errors="replace") if file else None) != text:
         raise UserError(
             "norm.file: the record has no scheme of its own; leave it out" if text is None else
-            f"norm.file: {given} is not the code of {id} (settings.norm_file.text in its record)" if given else
+            f"norm.file: {file} is not the code of {id} (settings.norm_file.text in its record)" if file else
             f"reproduce: {id} has a scheme of its own, whose code would be executed; read it "
             "(settings.norm_file.text in its record), save it to a file and give norm.file=FILE"
         )  # fmt: skip

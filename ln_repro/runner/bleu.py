@@ -87,10 +87,10 @@ def paired_bootstrap(
 
     systems = [("first", first), ("second", second)]
     test = PairedTest(systems, {"BLEU": _plain_metric(data)}, [references], "bs", samples)
-    one, other = test()[1]["BLEU"]
-    assert not isinstance(one, str) and not isinstance(other, str) and other.p_value is not None
-    p_value = 1.0 if one.score == other.score else other.p_value
-    return round(one.score, 4), round(other.score, 4), p_value
+    baseline, system = test()[1]["BLEU"]
+    assert not isinstance(baseline, str) and not isinstance(system, str) and system.p_value is not None
+    p_value = 1.0 if baseline.score == system.score else system.p_value
+    return round(baseline.score, 4), round(system.score, 4), p_value
 
 
 def translations(record: Record, text: bytes | None) -> tuple[list[str], list[str]] | None:
@@ -105,9 +105,9 @@ def translations(record: Record, text: bytes | None) -> tuple[list[str], list[st
     if not (corpus and record.bleu.test and text is not None):
         return None
     try:
-        found, references = text.decode("utf-8").split("\n")[:-1], corpus.references("test")
+        hypotheses, references = text.decode("utf-8").split("\n")[:-1], corpus.references("test")
     except UnicodeDecodeError as error:
         raise LnReproError(f"its hypotheses are damaged ({error})") from None
-    if len(found) != len(references):
-        raise LnReproError(f"its hypotheses have {len(found)} lines, the test set {len(references)}")
-    return found, references
+    if len(hypotheses) != len(references):
+        raise LnReproError(f"its hypotheses have {len(hypotheses)} lines, the test set {len(references)}")
+    return hypotheses, references

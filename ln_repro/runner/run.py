@@ -111,11 +111,11 @@ class Session:
         settings = {**self.experiment.model_dump(mode="json"), "id": self.id}
         begun = {**settings, **(self.folder.experiment or {})}
         if self.checkpoints.entries() and probing(begun) != probing(settings):
-            given = " ".join(f"{key}={begun[key]}" for key in PROBING)
-            raise UserError(f"probe: {self.folder.path} was begun with {given}; use the same settings, or rerun=true")
+            probes = " ".join(f"{key}={begun[key]}" for key in PROBING)
+            raise UserError(f"probe: {self.folder.path} was begun with {probes}; use the same settings, or rerun=true")
         write_json(self.folder.path / "experiment.json", settings)
-        if own := self.experiment.norm_file:
-            write_atomically(self.folder.path / SCHEME_FILE, own.text)
+        if scheme := self.experiment.norm_file:
+            write_atomically(self.folder.path / SCHEME_FILE, scheme.text)
         (self.folder.path / "hyps").mkdir(exist_ok=True)
         with Mirror(self.folder, self.experiment.tracker, self._not_mirrored, FINISH_SECONDS) as mirror:
             with Display(self.folder.path.name, self.experiment.train) as display, record_stop_signals() as stop:
@@ -230,10 +230,10 @@ class Session:
         return None
 
     def _decode(self, decoder: Decoder, split: str, weights: Weights) -> None:
-        files = {
-            self.folder.hypotheses(split, epoch, tokenised=True): [self.folder.checkpoints / one.file for one in of]
-            for epoch, of in weights.items()
-        }
+        folder, files = self.folder.checkpoints, {}
+        for epoch, members in weights.items():
+            hypotheses = self.folder.hypotheses(split, epoch, tokenised=True)
+            files[hypotheses] = [folder / checkpoint.file for checkpoint in members]
         decoder.request(corpus_split(split), files)
 
     def _score(self, split: str, decoded: Weights) -> None:
@@ -247,7 +247,7 @@ class Session:
             text = "".join(f"{line}\n" for line in plain)
             self.folder.hypotheses(split, epoch).write_text(text, encoding="utf-8")
             texts = (tokenised, self.corpus.tokenised(data)), (plain, self.corpus.references(data))
-            epochs = {"epochs": [one.epoch for one in weights]} if split == AVERAGE else {}
+            epochs = {"epochs": [checkpoint.epoch for checkpoint in weights]} if split == AVERAGE else {}
             restored = data in self.corpus.detokenised
             for flavour, pair in zip(bleu.FLAVOURS, texts, strict=True):
                 score, signature = bleu.score(flavour, *pair, self.experiment, data, len(weights), restored)

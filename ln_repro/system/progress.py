@@ -1,4 +1,4 @@
-"""Progress of a long step: one line on a terminal, otherwise a line every half minute."""
+"""Messages about progress: numbers of things, and a long step in one line or, off a terminal, one every half minute."""
 
 import contextlib
 import time
@@ -9,6 +9,11 @@ Report = Callable[[str], None]
 """A function for messages to the user."""
 SECONDS = 30.0
 """Time between two lines where there is no terminal."""
+
+
+def plural(number: int, noun: str) -> str:
+    """Return a number of things: ``1 run``, ``2 runs``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 @contextlib.contextmanager

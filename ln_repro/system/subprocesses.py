@@ -56,5 +56,5 @@ def cores() -> int:
 
 def killed(status: int) -> str:
     """Describe how a process was killed; ``status`` is the negative number of the signal, as in `subprocess`."""
-    name = next((one.name for one in signal.Signals if one == -status), f"signal {-status}")
+    name = next((number.name for number in signal.Signals if number == -status), f"signal {-status}")
     return f"was killed by {name}" + (", possibly out of memory" if -status == signal.SIGKILL else "")
