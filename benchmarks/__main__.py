@@ -55,6 +55,10 @@ def main() -> int:
     update = work.update()
     launches = {"name": f"launches/{experiment.precision}", "value": update["operations"], "exp": experiment.exp}
     print(f"an update: {update['operations']} operations, {update['bytes'] / 1e9:.2f} GB ({experiment.precision})")
+    stacks = work.stacks() if not options.rows else []
+    for stack in stacks:
+        size = f"{stack['bytes'] / 1e9:.2f} GB, {stack['milliseconds']:.1f} ms of CPU"
+        print(f"in a stack of {stack['stack']}, for each run: {stack['operations']:.0f} operations, {size}")
     names = [name for pattern in options.rows or (ROWS if on else ON_CPU) for name in known if fnmatch(name, pattern)]
     places = ("data.source=", "paths.")  # where files lie on this machine, which does not change what is measured
     overrides = [one for one in options.overrides if not one.startswith(places)]
@@ -76,7 +80,13 @@ def main() -> int:
         print(f"{name:18} {ratio:.3f}   ({spread})", flush=True)
         if options.json:  # after every row, because time may run out before the last one
             options.json.parent.mkdir(parents=True, exist_ok=True)
-            kept = {"machine": machine, "command": command, "update": update, "rows": [launches, *rows]}
+            kept = {
+                "machine": machine,
+                "command": command,
+                "update": update,
+                "stacks": stacks,
+                "rows": [launches, *rows],
+            }
             write_atomically(options.json, json.dumps(kept, indent=1) + "\n")
     return int(failed)
 

@@ -14,9 +14,13 @@ from torch.utils._pytree import tree_leaves
 
 from ln_repro.engine.group import Group
 from ln_repro.engine.inputs import Inputs
+from ln_repro.engine.stacked.joint import Joint
 from ln_repro.engine.stop import StopRequest
 from ln_repro.engine.training import Loop
 from ln_repro.system.distributed import Rank
+
+STACKS = (1, 8, 16)
+"""Numbers of runs that are trained as one."""
 
 
 def stock(arguments: list[str]) -> None:
@@ -82,6 +86,31 @@ def count(inputs: Inputs) -> None:
     parameters = {parameter.untyped_storage().data_ptr() for parameter in loop.trainer.get_model().parameters()}
     size = sum(nbytes for storage, nbytes in saved.items() if storage not in parameters)
     print(json.dumps({"operations": counted.number, "bytes": counted.bytes, "saved": size}), flush=True)
+
+
+def count_stacked(inputs: Inputs) -> None:
+    """Print, for stacks of `STACKS` runs, the operations and bytes of an update and its milliseconds of CPU, per run.
+
+    On a GPU, the last are the time in which the operations are launched, on a CPU that in which they are computed.
+    """
+    for rows in STACKS:
+        trainers = [Loop(inputs, StopRequest(), Group(Rank())).trainer for _ in range(rows)]
+        joint = Joint(trainers)
+
+        def update(samples: list[Any], joint: Joint = joint) -> None:
+            for trainer, gradients in zip(joint.trainers, joint.add_up_gradients(samples), strict=True):
+                trainer.update(samples, gradients)
+
+        batches = trainers[0].get_train_iterator(1).next_epoch_itr(shuffle=True)
+        first, second, third = ([sample] for sample in islice(batches, 3))
+        update(first)
+        with Operations() as counted:
+            update(second)
+        began = time.process_time()
+        update(third)
+        milliseconds = 1e3 * (time.process_time() - began)
+        totals = {"operations": counted.number, "bytes": counted.bytes, "milliseconds": milliseconds}
+        print(json.dumps({"stack": rows, **{name: total / rows for name, total in totals.items()}}), flush=True)
 
 
 class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]

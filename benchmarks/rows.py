@@ -61,15 +61,18 @@ def each(ratio: Callable[[Workload], float]) -> Rounds:
 
 ROWS: dict[str, Rounds] = {
     "stock/run": each(lambda work: work.ours() / work.stock()),
+    "stack/8": each(lambda work: work.stacked(8) / work.ours()),
     "packed/4": each(lambda work: work.ours(4) / work.ours()),
     "probes/run": probes_run,
     "stock/sweep": each(lambda work: work.ours(2) / work.stock(threads=2)),
     "bare/run": each(lambda work: work.ours() / work.bare()),
     "packed/2": each(lambda work: work.ours(2) / work.ours()),
     "packed/8": each(lambda work: work.ours(8) / work.ours()),
+    "stack/16": each(lambda work: work.stacked(16) / work.ours()),
 }
 """The rows, the most important ones first, because time may be limited. ``packed/N`` compares the total throughput of N
-simultaneous runs with that of one, ``stock/sweep`` two of our runs, one thread each, with one of stock fairseq.
+simultaneous runs with that of one, ``stack/N`` that of N runs that are trained as one, and ``stock/sweep`` two of our
+runs, one thread each, with one of stock fairseq.
 """
 NORMS = {
     f"norm/{path.stem}": norm_row(path.stem)
@@ -77,5 +80,5 @@ NORMS = {
     if path.stem not in (REFERENCE, "own")
 }
 """The rows that compare another placement of the norm with Pre-LN; they are measured only if they are asked for."""
-ON_CPU = [name for name in ROWS if name not in ("packed/4", "packed/8")]
+ON_CPU = [name for name in ROWS if name not in ("packed/4", "packed/8", "stack/8", "stack/16")]
 """The rows that are measured by default without a GPU."""

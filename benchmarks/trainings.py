@@ -1,8 +1,10 @@
 """Train the same batches in different ways, each in a separate process, and measure the speed after a warm-up."""
 
 import json
+import socket
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -46,11 +48,15 @@ class Workload:
         """Return our target tokens per second, summed over ``runs`` simultaneous runs."""
         return sum(map(speed, self.our_windows(runs)))
 
-    def our_windows(self, runs: int = 1) -> list[list[Window]]:
+    def stacked(self, runs: int) -> float:
+        """Return our target tokens per second, summed over ``runs`` runs that are trained as one."""
+        return sum(map(speed, self.our_windows(runs, as_one=True)))
+
+    def our_windows(self, runs: int = 1, as_one: bool = False) -> list[list[Window]]:
         """Train ``runs`` times simultaneously; return the windows of each run, from its events."""
         with tempfile.TemporaryDirectory() as name:
             folders = [Path(name) / str(number) for number in range(runs)]
-            self.train(*folders)
+            (self.train_as_one if as_one else self.train)(*folders)
             return [
                 [
                     Window(event["update"], event["tokens"], event["seconds"] - event["saving"])
@@ -63,6 +69,19 @@ class Workload:
     def train(self, *folders: Path) -> None:
         """Train simultaneously, once in each folder."""
         _finish([self._start(Worker, "train", folder) for folder in folders])
+
+    def train_as_one(self, *folders: Path) -> None:
+        """Train once in each folder, as a stack."""
+        with ExitStack() as opened:
+            ends = [[opened.enter_context(end).fileno() for end in socket.socketpair()] for _ in folders]
+            lock = opened.enter_context(folders[0].parent.joinpath("lock").open("w")).fileno()
+            trainers, theirs = zip(*ends, strict=True)
+            log, on_cpu = folders[0].parent / "stack.log", self.experiment.train.device == "cpu"
+            workers = [Worker("stack", [*map(str, trainers)], log, inherit=trainers, on_cpu=on_cpu)]
+            for folder, end in zip(folders, theirs, strict=True):
+                arguments = [str(end), str(lock), *self._inputs(folder).arguments]
+                workers.append(Worker("train-in-stack", arguments, folder / "train.log", inherit=(end, lock)))
+        _finish([*workers[1:], workers[0]])
 
     def stock(self, threads: int = 1) -> float:
         """Return stock fairseq's target tokens per second."""
@@ -86,6 +105,10 @@ class Workload:
         """Return the operations of one of our updates, the bytes that they read and write, and the bytes saved."""
         return _json(self.printed_by("count").splitlines()[-1])
 
+    def stacks(self) -> list[Mapping[str, Any]]:
+        """Return the operations, bytes and milliseconds of CPU of an update of stacked runs, per run."""
+        return [_json(line) for line in self.printed_by("count_stacked").splitlines() if line.startswith("{")]
+
     def printed_by(self, job: str) -> str:
         """Return what a baseline prints, for the same training."""
         with tempfile.TemporaryDirectory() as name:
@@ -95,10 +118,14 @@ class Workload:
 
     def _start(self, kind: type[Worker], job: str, folder: Path) -> Worker:
         """Start a worker in a new folder."""
-        inputs = Inputs(self.experiment, folder, self.corpus)
+        inputs = self._inputs(folder)
+        return kind(job, inputs.arguments, folder / "train.log", on_cpu=inputs.on_cpu)
+
+    def _inputs(self, folder: Path) -> Inputs:
+        """Return the inputs of a worker in a new folder."""
         folder.mkdir()
         write_json(folder / "experiment.json", self.experiment.model_dump(mode="json"))
-        return kind(job, inputs.arguments, folder / "train.log", on_cpu=inputs.on_cpu)
+        return Inputs(self.experiment, folder, self.corpus)
 
 
 def speed(windows: Iterable[Window]) -> float:

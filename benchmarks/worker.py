@@ -1,6 +1,7 @@
 """A process of the benchmark: `python -m benchmarks.worker JOB ...`.
 
-JOB is ``stock`` with fairseq's arguments, or ``bare`` or ``count`` with those of `ln_repro.engine.inputs`.
+JOB is ``stock`` with fairseq's arguments, or ``bare``, ``count`` or ``count_stacked`` with those of
+`ln_repro.engine.inputs`.
 """
 
 import sys
@@ -20,7 +21,7 @@ def main() -> int:
     if job == "stock":
         baselines.stock(arguments)
     else:
-        {"bare": baselines.bare, "count": baselines.count}[job](read(*arguments))
+        getattr(baselines, job)(read(*arguments))
     return 0
 
 

@@ -5,12 +5,13 @@
 #
 # First checks of 50 updates in fp32 and bf16, then the benchmark (a third of the time at most), then the grids, the most
 # decisive first; everything runs in fp32 if bf16 does not work. The same command with the same LN_REPRO_RUNS resumes,
-# also the benchmark, row by row. Records, events, hypotheses and the benchmark are collected in OUT. If torch cannot
+# also the benchmark, row by row. Records, events, hypotheses and the benchmark are collected in OUT; what all runs have
+# so far, except weights, is packed there every minute, and the last 100 seconds are left for that. If torch cannot
 # use the machine's GPU, it ends at once; a machine without a GPU runs it on the CPU. Relative paths are relative to the checkout.
 #
 # Corpora that are not prepared are read from DATA/tatoeba, DATA/multi30k and DATA/iwslt14 if DATA is set; those that are
 # not found are left out. PYTHON is the interpreter (default: .venv's), MODEL the model (default: the paper's, iwslt),
-# JOBS_PER_GPU the number of runs side by side (default: 4), CORPORA the corpora to use (default: "iwslt14 tatoeba
+# JOBS_PER_GPU the number of stacks of runs side by side (default: 1), CORPORA the corpora to use (default: "iwslt14 tatoeba
 # multi30k"); SKIP=yes leaves out runs whose records are in results/records; key=value goes to every run. To rehearse on
 # a CPU:
 #
@@ -31,6 +32,13 @@ run() {  # COMMAND ...: in the background, so that a signal to the campaign ends
     wait "$child"
 }
 trap 'kill "${child:-}" 2>/dev/null; wait "${child:-}"; exit 130' HUP INT TERM
+pack() {  # what is in the runs folder now, except weights and states; a file that grows meanwhile is no error
+    tar --exclude='*.pt*' -C "${LN_REPRO_RUNS:-runs}" -czf "$out/runs.part" . 2>/dev/null
+    mv "$out/runs.part" "$out/runs.tgz"
+}
+while sleep 60; do pack; done > /dev/null 2>&1 &
+packing=$!
+trap 'kill "$packing"' EXIT
 ln_repro() { run "$PYTHON" -m ln_repro.cli "$@"; }
 left() { echo $((end - SECONDS)); }
 find_source() {  # CORPUS: set `source` to the option that names its archive, if DATA has it
@@ -39,11 +47,11 @@ find_source() {  # CORPUS: set `source` to the option that names its archive, if
 }
 keep() { ln_repro collect --replace --records "$out/records" || true; }
 sweep() {  # GRID CORPUS SEEDS FOLDER [key=value ...]
-    [ "$(left)" -ge 120 ] || return 0
+    [ "$(left)" -ge 180 ] || return 0
     echo "== $1 on $2, seeds=$3, $(left) s left"
     find_source "$4"
-    run timeout -s TERM "$(($(left) - 45))" "$PYTHON" -m ln_repro.cli sweep ${SKIP:+--skip-recorded} \
-        grid="$1" corpus="$2" seeds="$3" jobs_per_gpu="${JOBS_PER_GPU:-4}" "${source[@]}" "${@:5}"
+    run timeout -s TERM "$(($(left) - 100))" "$PYTHON" -m ln_repro.cli sweep ${SKIP:+--skip-recorded} \
+        grid="$1" corpus="$2" seeds="$3" jobs_per_gpu="${JOBS_PER_GPU:-1}" "${source[@]}" "${@:5}"
     keep
 }
 

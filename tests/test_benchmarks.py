@@ -50,7 +50,15 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Workload:
     return Workload(small(), folder / "bin")
 
 
-@pytest.mark.parametrize("row", [pytest.param("stock/sweep", marks=pytest.mark.slow), "probes/run", "packed/2"])
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param("stock/sweep", marks=pytest.mark.slow),
+        "probes/run",
+        "packed/2",
+        pytest.param("stack/8", marks=pytest.mark.slow),
+    ],
+)
 def test_every_row_gives_a_ratio_a_round(work: Workload, row: str) -> None:
     ratios = ROWS[row](work, 1)
     assert len(ratios) == 1 and 0 < ratios[0] < math.inf  # on a busy machine two threads can be very slow
@@ -62,6 +70,12 @@ def test_operations_of_an_update_depend_on_the_layers_and_bytes_on_the_width(wor
     found = [Workload(small(**changed), work.corpus).update() for changed in changes]
     assert found[0]["operations"] == found[1]["operations"] < found[2]["operations"]
     assert found[0]["bytes"] < found[1]["bytes"]
+
+
+@pytest.mark.slow
+def test_runs_in_larger_stacks_have_fewer_operations_each(work: Workload) -> None:
+    alone, eight, sixteen = (stack["operations"] for stack in work.stacks())
+    assert sixteen < eight < alone / 2
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ closed, so that it does not outlive the command that started it.
 
 JOB is ``decode`` or ``train``; the arguments are those of `ln_repro.engine.inputs`.
 In a sweep it may also be ``stack`` (train several runs as one) or ``train-in-stack`` (have a run trained by such a
-process); see `ln_repro.engine.stacked.rows`.
+process); see `ln_repro.engine.stacked`.
 Under torchrun it may also be ``follow`` (train with the inputs of the first process) or ``release`` (tell the
 processes that follow that there is nothing to train).
 """
@@ -39,7 +39,7 @@ def main() -> int:
         return follow(int(socket), int(lock), arguments, stop)
     prepare()
     if job == "stack":
-        from ln_repro.engine.stacked.rows import train_stack
+        from ln_repro.engine.stacked.driver import train_stack
 
         return train_stack([*map(int, arguments)], stop)
     if job in ("follow", "release"):

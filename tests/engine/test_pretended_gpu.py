@@ -63,6 +63,8 @@ PLANTED = {
     "blocking copy": "blocking copy",
 }
 """Errors that only a device shows, and what the pretended one says of them."""
+STACKED = [("preln", "bf16"), ("postln", "fp32"), ("ngpt", "bf16")]
+PLANTED_IN_STACK = ("read in a stack", "draw per row")
 
 
 @pytest.fixture(scope="module")
@@ -72,14 +74,22 @@ def results(guard, corpus, tmp_path_factory):
         (corpus.parent / "text" / f"{split}.label").write_text("0\n1\n" * (size // 2))
     folder, cases = tmp_path_factory.mktemp("cases"), {}
 
-    def add(name, device, changes=None, resume=None, **more):
-        """Add a case, with settings that differ from the usual ones."""
+    def arguments(name, device, changes=None, resume=None):
+        """Return the arguments of a worker for a run with settings that differ from the usual ones."""
         place = folder / name / device
         place.mkdir(parents=True)
         small = experiment(**SETTINGS | {"train__device": device} | (changes or {}))
         write_json(place / "experiment.json", small.model_dump(mode="json"))
-        inputs = Inputs(small, place, corpus, resume=resume)
-        cases[name, device] = {"device": device, "arguments": inputs.arguments, **more}
+        return Inputs(small, place, corpus, resume=resume).arguments
+
+    def add(name, device, changes=None, resume=None, **more):
+        """Add a case of one run."""
+        cases[name, device] = {"device": device, "arguments": arguments(name, device, changes, resume), **more}
+
+    def add_stack(name, rows, changes, **more):
+        """Add a case of several runs, each with its own rate."""
+        stack = [arguments(f"{name} {row}", "cuda", {**changes, "lr": 1e-3 / row}) for row in range(1, rows + 1)]
+        cases[name, "cuda"] = {"device": "cuda", "stack": stack, **more}
 
     saved = folder / "translation preln fp32" / "cuda" / "checkpoints"
     for device in ("cpu", "cuda"):
@@ -97,6 +107,14 @@ def results(guard, corpus, tmp_path_factory):
     for precision in ("fp32", "bf16"):
         deep = {"model__layers": 6, "train__clip_norm": 0, "precision": precision}
         add(f"6 layers {precision}", "cuda", deep)
+    for norm, precision in STACKED:
+        chosen = {"norm": norm, "precision": precision}
+        add_stack(f"stack {norm} {precision}", 3, chosen)
+        for row in (1, 2, 3):
+            add(f"separate {norm} {precision} {row}", "cpu", {**chosen, "lr": 1e-3 / row})
+    for plant in PLANTED_IN_STACK:
+        add_stack(plant, 3, {"norm": "postln", "precision": "fp32"}, plant=plant)
+    add_stack("8 rows", 8, {"norm": "preln", "model__layers": 6, "train__clip_norm": 0, "precision": "bf16"})
     add("two processes", "cuda", **{"add up": True})
     command = [sys.executable, "-W", "ignore", "-m", "tests.engine.pretended_gpu.rehearse", guard]
     given = json.dumps([*cases.values()])
@@ -139,6 +157,33 @@ def test_an_error_on_the_device_is_found(results, plant, found):
 def test_an_update_of_the_iwslt14_model_has_few_operations(results, precision, limit):
     """Launching them limits the speed on a GPU. Their number depends on the layers, not on width or batch."""
     assert 500 < results[f"6 layers {precision}", "cuda"]["operations"]["3"] <= limit
+
+
+def separate(results, name):
+    """Return the losses of the runs of a stack, trained separately on the CPU."""
+    return [results[f"{name.replace('stack', 'separate')} {row}", "cpu"]["losses"] for row in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("name", [f"stack {norm} {precision}" for norm, precision in STACKED])
+def test_a_stack_is_the_runs_on_the_cpu_and_does_not_wait_for_the_device(results, name):
+    result = results[name, "cuda"]
+    assert result["together"] and result["trusted"] and result["errors"] == ["None"] * 3
+    for losses, expected in zip(result["losses"], separate(results, name), strict=True):
+        assert losses == pytest.approx(expected, rel=1e-2 if name.endswith("16") else 1e-6)
+    assert len(result["waits"]) == 4 and result["waits"]["3"] == {}  # the first one makes tables, the others report
+
+
+def test_a_read_and_a_draw_in_a_stack_are_found(results):
+    read, draw = (results[plant, "cuda"] for plant in PLANTED_IN_STACK)
+    assert read["waits"]["3"] == {"_local_scalar_dense": 1}
+    expected = separate(results, "stack postln fp32")
+    assert draw["together"] and not draw["trusted"]
+    assert draw["losses"][1] != pytest.approx(expected[1], rel=1e-4)
+
+
+def test_an_update_of_eight_rows_has_few_operations(results):
+    """Eight separate ones have more than five times as many."""
+    assert 1000 < results["8 rows", "cuda"]["operations"]["3"] <= 1320
 
 
 def test_adding_up_over_processes_does_not_wait_for_the_device(results):

@@ -5,6 +5,7 @@ import pytest
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.group import Group
 from ln_repro.engine.inputs import Inputs
+from ln_repro.engine.stacked import trust
 from ln_repro.engine.stacked.driver import Driver
 from ln_repro.engine.stop import StopRequest
 from ln_repro.engine.training import begin
@@ -152,6 +153,13 @@ def test_runs_that_diverge_fail_or_stop_leave_the_others_as_they_are_and_a_stopp
     found = together(again)
     assert found == approximately({key: expected[key] for key in found}) and len(found) == 2 * 22
     assert not alone(caplog)
+
+
+def test_a_stack_is_trusted_if_two_runs_of_it_have_the_losses_of_separate_ones(loops):
+    inputs = loops({"any": {}}, precision="bf16")[0].inputs
+    separate = trust.losses(inputs, together=False)
+    assert len(separate) == 2 * 16  # the updates of an epoch
+    assert trust.losses(inputs, together=True) == approximately(separate)
 
 
 def test_runs_whose_scheme_vmap_rejects_go_on_one_by_one(loops, monkeypatch, caplog):

@@ -1,16 +1,36 @@
-"""Trains several runs in turn, with the gradients of those that are at the same update computed together."""
+"""Train several runs in turn, with the gradients of those that are at the same update computed together."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
 import torch
 
+from ln_repro.engine.group import Group
 from ln_repro.engine.stacked.joint import Joint
+from ln_repro.engine.stacked.rows import Row
+from ln_repro.engine.stacked.trust import trusted
+from ln_repro.engine.stop import StopRequest
 from ln_repro.engine.trainer import Gradients
-from ln_repro.engine.training import Loop
+from ln_repro.engine.training import Loop, begin
 from ln_repro.model.batch import Batch
+from ln_repro.system.distributed import Rank
 
 logger = logging.getLogger(__name__)
+
+
+def train_stack(descriptors: Sequence[int], stop: StopRequest) -> int:
+    """Train the runs whose workers are at the other ends of some sockets, until all have ended."""
+    stop.catch_signals()
+    joined = {row: inputs for row in (Row(number, stop) for number in descriptors) if (inputs := row.join())}
+    together = len(joined) > 1 and trusted(next(iter(joined.values())))
+    rows: dict[Loop, Row] = {}
+    for row, inputs in joined.items():
+        try:
+            rows[begin(inputs, row, Group(Rank()), len(joined) if together else 1)] = row
+        except Exception as error:
+            row.end(1, error)
+    Driver(rows, lambda loop, error: rows.pop(loop).end(loop.status, error), together).run()
+    return 0
 
 
 class Driver:
@@ -20,13 +40,15 @@ class Driver:
     gradients cannot be computed together, every run computes its own, and the log says so.
     """
 
-    def __init__(self, loops: Iterable[Loop], ended: Callable[[Loop, Exception | None], None]) -> None:
+    def __init__(
+        self, loops: Iterable[Loop], ended: Callable[[Loop, Exception | None], None], together: bool = True
+    ) -> None:
         self.running = {loop: loop.run() for loop in loops}
         self.ended = ended
         self.batches: dict[Loop, list[Batch]] = {}  # of the next update of each run
         self.rows: list[Loop] = []
         self.joint: Joint | None = None  # of the models of `rows`
-        self.together = True
+        self.together = together
 
     def run(self) -> None:
         """Train until all runs have ended."""

@@ -35,11 +35,17 @@ class Joint:
         self.gradients = torch.zeros(len(models), sum(self.sizes), device=first[0].device)
         self.matrix = torch.empty_like(self.gradients)
         for model, values, gradient in zip(models, self.matrix, self.gradients, strict=True):
-            values.copy_(parameters_to_vector(model.parameters()).detach())
-            parts = zip(model.parameters(), values.split(self.sizes), gradient.split(self.sizes), strict=True)
-            for parameter, value, its_gradient in parts:
-                parameter.data, parameter.grad = value.view_as(parameter), its_gradient.view_as(parameter)
+            self._point(model, values, gradient)
         self.matrix.requires_grad_()
+
+    @torch.no_grad()
+    def _point(self, model: nn.Module, values: Tensor, gradient: Tensor) -> None:
+        """Copy the parameters of a model to a row, and make them views of it."""
+        values.copy_(parameters_to_vector(model.parameters()))
+        rows = (values.split_with_sizes(self.sizes), gradient.split_with_sizes(self.sizes))
+        for parameter, value, its_gradient in zip(model.parameters(), *rows, strict=True):
+            parameter.set_(value.view_as(parameter))  # type: ignore[call-overload]
+            parameter.grad = its_gradient.view_as(parameter)
 
     def add_up_gradients(self, samples: list[Batch]) -> list[Gradients]:
         """Set the gradients of all rows, like each trainer's own method; return what that returns for each row."""

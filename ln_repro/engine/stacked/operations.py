@@ -7,76 +7,150 @@ its wrappers, and wrap their result. A `torch.autograd.Function` with a rule for
 """
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch._C import _functorch
+from torch._functorch.pyfunctorch import temporarily_pop_interpreter_stack
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
 
-def level() -> int:
-    """Return the number of the vmap that computes the rows."""
-    current = _functorch.maybe_current_level()
-    assert current is not None
-    return current
+def differs(value: object) -> bool:
+    """Return whether a value is a tensor of vmap that differs between rows."""
+    return isinstance(value, Tensor) and _functorch.is_batchedtensor(value)
 
 
-def unwrapped(*tensors: Tensor | None) -> list[Any]:
-    """Return tensors with the rows as first dimension; one that is the same for all rows is not copied."""
-    plain = [(None, None) if x is None else _functorch._unwrap_batched(x, level()) for x in tensors]
-    rows = next(x.size(dim) for x, dim in plain if x is not None and dim is not None)
-    return [x if x is None else x.expand(rows, *x.shape) if dim is None else x.movedim(dim, 0) for x, dim in plain]
+def outside_vmap(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Let a function compute with plain tensors of all rows; one that is the same for all rows is not copied."""
+
+    @wraps(compute)
+    def call(*args: Any, **kwargs: Any) -> Tensor:
+        level = _functorch.maybe_current_level()
+        assert level is not None
+        plain = {key: _functorch._unwrap_batched(x, level) for key, x in enumerate(args) if differs(x)}
+        rows = next(x.size(dim) for x, dim in plain.values())
+
+        def unwrapped(value: Any) -> Any:
+            if not isinstance(value, Tensor):
+                return value
+            x, dim = _functorch._unwrap_batched(value, level)
+            return x.expand(rows, *x.shape) if dim is None else x.movedim(dim, 0)
+
+        args = tuple(map(unwrapped, args))
+        kwargs = {name: unwrapped(value) for name, value in kwargs.items()}
+        with temporarily_pop_interpreter_stack():
+            y = compute(*args, **kwargs)
+        return _functorch._add_batch_dim(y, 0, level)
+
+    return call
 
 
-def wrapped(x: Tensor) -> Tensor:
-    """Return the tensor that vmap takes for each row of ``x``."""
-    return _functorch._add_batch_dim(x, 0, level())
+class Linear(torch.autograd.Function):
+    """Map (rows, number, width) to (rows, number, outputs), each row by its own weight and bias.
+
+    Autograd's own gradient of a weight would be transposed in memory, and have to be copied.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.biased = bias is not None
+        weights = weight.transpose(1, 2)
+        return torch.bmm(x, weights) if bias is None else torch.baddbmm(bias.unsqueeze(1), x, weights)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        of_bias = gradient.sum(1) if ctx.biased else None
+        return gradient.bmm(weight), gradient.transpose(1, 2).bmm(x), of_bias
 
 
+class Affine(torch.autograd.Function):
+    """Return y * weight + bias, for which autograd would compute two products more."""
+
+    @staticmethod
+    def forward(ctx: Any, y: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(y, weight)
+        return torch.addcmul(bias, y, weight)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        y, weight = ctx.saved_tensors
+        return gradient * weight, (gradient * y).sum_to_size(weight.shape), gradient.sum_to_size(weight.shape)
+
+
+class Dropout(torch.autograd.Function):
+    """Drop the same entries of all rows, drawn and scaled as a single run does it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
+        ctx.mask, ctx.scale = mask_for(x, p).expand_as(x), 1 / (1 - p)
+        return torch.ops.aten.native_dropout_backward(x, ctx.mask, ctx.scale)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return torch.ops.aten.native_dropout_backward(gradient, ctx.mask, ctx.scale), None
+
+
+def mask_for(x: Tensor, p: float) -> Tensor:
+    """Return which entries of a row of ``x`` are kept."""
+    return torch.native_dropout(x[0], p, True)[1]
+
+
+@outside_vmap
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Map (..., width) to (..., outputs), each row by its own weight."""
-    x, weight, bias = unwrapped(x, weight, bias)
-    flat, transposed = x.reshape(len(x), -1, x.size(-1)), weight.transpose(1, 2)
-    y = torch.bmm(flat, transposed) if bias is None else torch.baddbmm(bias.unsqueeze(1), flat, transposed)
-    return wrapped(y.view(*x.shape[:-1], -1))
+    """Map (rows, ..., width) to (rows, ..., outputs)."""
+    y: Tensor = Linear.apply(x.reshape(len(x), -1, x.size(-1)), weight, bias)  # type: ignore[no-untyped-call]
+    return y.view(*x.shape[:-1], -1)
 
 
+@outside_vmap
 def layer_norm(
     x: Tensor, shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
     """Normalise the last dimensions, which have ``shape``, and apply each row's own weight and bias."""
-    x, weight, bias = unwrapped(x, weight, bias)
     y = F.layer_norm(x, shape, None, None, eps)
-    over = (len(x), *[1] * (x.dim() - 1 - len(shape)), *shape)  # the dimensions that weight and bias lack
+    over = (len(x), *[1] * (x.dim() - 1 - len(shape)), *shape)  # with the dimensions that weight and bias lack
     if weight is not None and bias is not None:
-        return wrapped(torch.addcmul(bias.reshape(over), y, weight.reshape(over)))
-    return wrapped(y if weight is None else y * weight.reshape(over))
+        return Affine.apply(y, weight.reshape(over), bias.reshape(over))  # type: ignore[no-untyped-call]
+    return y if weight is None else y * weight.reshape(over)
 
 
+@outside_vmap
 def attention(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
-    """Attend with the heads of all sentences as those of one per row, which is a view of the linear maps' output.
+    """Attend with the heads of all sentences as those of one per row, so that nothing is copied but the mask.
 
-    Queries, keys and values are (batch, heads, time, width/heads), and the mask (batch, 1, 1 or time, source time).
+    Queries, keys and values are (rows, batch, heads, time, width/heads), and the mask (rows, batch, 1, 1 or time,
+    source time).
     """
-    q, k, v, mask = unwrapped(q, k, v, attn_mask)
-    heads = q.shape[1:3]
+    (rows, batch, heads), mask = q.shape[:3], attn_mask
     if mask is not None:
-        rows = mask.new_empty(len(mask), *heads, mask.size(3), mask.size(4) + -mask.size(4) % 8)  # see `Encoder`
-        mask = rows[..., : mask.size(4)].copy_(mask).flatten(1, 2)
+        time, source = mask.shape[-2:]
+        padded = mask.new_empty(rows, batch * heads, time, source + -source % 8)  # see `Encoder`
+        padded[..., :source].view(rows, batch, heads, time, source).copy_(mask)
+        mask = padded[..., :source]
     q, k, v = (x.flatten(1, 2) for x in (q, k, v))
     y = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=is_causal)
-    return wrapped(y.view(len(y), *heads, *y.shape[2:]))
+    return y.view(rows, batch, heads, *y.shape[2:])
+
+
+@outside_vmap
+def drop(x: Tensor, p: float) -> Tensor:
+    """Drop entries of (rows, ...)."""
+    return Dropout.apply(x, p)  # type: ignore[no-untyped-call]
 
 
 def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Drop the same entries in all rows: those that a single run drops."""
-    if not training or p == 0:
-        return x
-    (x,) = unwrapped(x)
-    return wrapped(x * F.dropout(torch.ones_like(x[0]), p))
+    """Drop entries in training."""
+    return drop(x, p) if training and p else x
 
 
 STEPPING_OUT: dict[Callable[..., Any], Callable[..., Tensor]] = {
@@ -89,8 +163,7 @@ class OutOfVmap(TorchFunctionMode):
     """A context in which a model under vmap computes with `STEPPING_OUT`."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if (ours := STEPPING_OUT.get(function)) and any(
-            map(_functorch.is_batchedtensor, filter(torch.is_tensor, args))
-        ):
+        ours = STEPPING_OUT.get(function)
+        if ours and any(map(differs, args)):
             function = ours
         return function(*args, **(kwargs or {}))

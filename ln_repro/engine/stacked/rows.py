@@ -1,4 +1,4 @@
-"""The process that trains a stack, and its connection to the runs in it.
+"""The connection between the process that trains a stack and the runs in it. This module does not import torch.
 
 A run in a stack has a command and a worker of its own, like any other. But its worker only hands the arguments and the
 lock of the run to the stack's process, through a socket that both have inherited from the sweep, and passes on a stop.
@@ -73,22 +73,3 @@ class Row(StopRequest):
         with suppress(ConnectionError):
             self.worker.send(str(status).encode())
         self.worker.close()
-
-
-def train_stack(descriptors: Sequence[int], stop: StopRequest) -> int:
-    """Train the runs whose workers are at the other ends of some sockets, until all have ended."""
-    from ln_repro.engine.group import Group
-    from ln_repro.engine.stacked.driver import Driver
-    from ln_repro.engine.training import Loop, begin
-    from ln_repro.system.distributed import Rank
-
-    stop.catch_signals()
-    joined = {row: inputs for row in (Row(number, stop) for number in descriptors) if (inputs := row.join())}
-    rows: dict[Loop, Row] = {}
-    for row, inputs in joined.items():
-        try:
-            rows[begin(inputs, row, Group(Rank()), len(joined))] = row
-        except Exception as error:
-            row.end(1, error)
-    Driver(rows, lambda loop, error: rows.pop(loop).end(loop.status, error)).run()
-    return 0

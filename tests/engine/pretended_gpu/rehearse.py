@@ -1,8 +1,8 @@
 """Train and decode on a pretended GPU, or on the CPU, by the project's unchanged code.
 
 `python rehearse.py GUARD CASES`: GUARD is the library built from ``guard.cpp``; CASES is a JSON list of objects with
-``device``, ``arguments`` of a worker, and optionally ``decode`` (a request to `decode`), ``plant`` (an error of
-`PLANTS`) or ``add up`` (see `add_up`). Prints a JSON list with the results of each.
+``device``, ``arguments`` of a worker (those of each run of a ``stack``), and optionally ``decode`` (a request to
+`decode`), ``plant`` (an error of `PLANTS`) or ``add up`` (see `add_up`). Prints a JSON list with the results of each.
 """
 
 import ctypes
@@ -29,11 +29,16 @@ from ln_repro.engine import trainer, training  # noqa: E402
 from ln_repro.engine.group import Group  # noqa: E402
 from ln_repro.engine.inputs import read  # noqa: E402
 from ln_repro.engine.plugin import model, optimizers  # noqa: E402
+from ln_repro.engine.stacked import operations  # noqa: E402
+from ln_repro.engine.stacked.driver import Driver  # noqa: E402
+from ln_repro.engine.stacked.joint import Joint  # noqa: E402
+from ln_repro.engine.stacked.trust import trusted  # noqa: E402
 from ln_repro.engine.stop import StopRequest  # noqa: E402
 from ln_repro.model import layers, sub_layers  # noqa: E402
 from ln_repro.records.events import Events  # noqa: E402
 from ln_repro.system.distributed import Rank  # noqa: E402
 
+joint_logits = Joint.logits
 new_table, norm_of, encoded = layers.sinusoids, optimizers.TorchOptimizer.clip_grad_norm, model.Encoder.forward
 PLANTS = {
     "table on the CPU": (layers.TokenEmbedding, "_positions", lambda self, time: new_table(100, self.width, self.pad)),
@@ -47,6 +52,10 @@ PLANTS = {
     "blocking copy": (
         utils, "move_to_cuda", lambda sample: utils.apply_to_sample(lambda tensor: tensor.to("cuda"), sample)
     ),
+    "read in a stack": (
+        Joint, "logits", lambda self, inputs: joint_logits(self, inputs) * (self.matrix[0, 0].item() < 1e9)
+    ),
+    "draw per row": (operations, "mask_for", lambda x, p: torch.native_dropout(x, p, True)[1]),
 }  # fmt: skip
 
 
@@ -71,8 +80,50 @@ def train(inputs):
     with mock.patch.object(training, "Loop", CountingLoop):
         training.train(inputs, StopRequest(), Group(Rank()))
     events = Events(inputs.folder / "events.jsonl").read()
-    losses = {f"{event['kind']} {event['update']}": event["loss"] for event in events if "loss" in event}
-    return {"losses": losses, "device": events[0]["device"], **CountingLoop.found}
+    return {"losses": losses(inputs), "device": events[0]["device"], **CountingLoop.found}
+
+
+def losses(inputs):
+    """Return the losses of a run by kind and update."""
+    events = Events(inputs.folder / "events.jsonl").read()
+    return {f"{event['kind']} {event['update']}": event["loss"] for event in events if "loss" in event}
+
+
+class CountingDriver(Driver):
+    """The driver of a stack, with what each update of all rows waits for, and the number of its operations."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.waits, self.operations = {}, {}
+
+    def _gradients(self, rows):
+        device.waits.clear()
+        device.operations.clear()
+        return super()._gradients(rows)
+
+    def _go_on(self, loop, gradients=None):
+        super()._go_on(loop, gradients)
+        if not loop.update:  # only beginning
+            return
+        self.waits[loop.update], self.operations[loop.update] = dict(device.waits), device.operations.total()
+
+
+def train_stack(rows):
+    """Train runs as one; return the losses of each, and what each update waited for."""
+    errors = []
+    loops = [training.begin(inputs, StopRequest(), Group(Rank()), len(rows)) for inputs in rows]
+    driver = CountingDriver(loops, lambda loop, error: errors.append(repr(error)))
+    with mock.patch.object(operations, "scaled_dot_product_attention", device.attend):
+        driver.run()
+        its_own_check = trusted(rows[0]) if len(rows) < 8 else None  # of that, one stack is too large
+    return {"losses": [*map(losses, rows)], "waits": driver.waits, "operations": driver.operations, "errors": errors,
+            "together": driver.together, "trusted": its_own_check}  # fmt: skip
+
+
+def attend(q, *others, **options):
+    """Attend as on a GPU, where a stack computes for all rows."""
+    stacked = torch._C._functorch.is_batchedtensor(q)
+    return (operations.attention if stacked else device.attend)(q, *others, **options)
 
 
 def decode(request, inputs):
@@ -97,13 +148,15 @@ def add_up():
 def run(case):
     """Run a case; return its result, or its error."""
     gpu = case["device"] == "cuda"
-    inputs = read(*case["arguments"])
+    inputs = [read(*arguments) for arguments in case["stack"]] if "stack" in case else read(*case["arguments"])
     plant = mock.patch.object(*PLANTS[case["plant"]]) if "plant" in case else nullcontext()
-    kernel = mock.patch.object(sub_layers, "scaled_dot_product_attention", device.attend) if gpu else nullcontext()
+    kernel = mock.patch.object(sub_layers, "scaled_dot_product_attention", attend) if gpu else nullcontext()
     with device.PretendedGpu() if gpu else nullcontext(), kernel, plant:
         try:
             if "add up" in case:
                 return add_up()
+            if "stack" in case:
+                return train_stack(inputs)
             return decode(case["decode"], inputs) if "decode" in case else train(inputs)
         except RuntimeError as error:
             return {"error": str(error)}
