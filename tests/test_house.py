@@ -35,7 +35,7 @@ MAY_IMPORT = {  # what each package may import of those below it
 OPEN_TO_ALL = {"errors", "version"}
 KNOWN_IN = {  # a heavy library: where it may be imported
     "fairseq": {"engine"}, "wandb": {"tracking"}, "hydra": {"experiment"}, "matplotlib": {"report"},
-    "torch": {"engine", "model", "theory"}, "submitit": {"sweep"},
+    "torch": {"engine", "model", "theory"}, "submitit": {"sweep"}, "benchmarks": set(),
 }  # fmt: skip
 
 
@@ -184,7 +184,7 @@ def test_the_wheel_brings_the_configuration_and_composes_from_it(tmp_path):
     assert ours and ours <= names
     assets = {str(path.relative_to(ROOT)) for path in (PACKAGE / "report" / "assets").iterdir()}
     assert "ln_repro/report/assets/page.html" in assets and assets <= names
-    assert not any(name.startswith(("tests", "results", "scripts")) for name in names)
+    assert not any(name.startswith(("tests", "results", "scripts", "benchmarks")) for name in names)
     code = (
         "import sys; from ln_repro import cli\n"
         "from ln_repro.experiment import compose\n"

@@ -108,7 +108,7 @@ class Separation:
     @property
     def effect(self) -> Effect:
         """The area as an effect."""
-        return Effect(self.area, self.interval, "area {}", ".2f")
+        return Effect(self.area, self.interval, "{}", ".2f")
 
 
 def separations(evidence: Evidence) -> list[Separation]:

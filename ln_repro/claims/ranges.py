@@ -51,7 +51,7 @@ class Range:
 
     def __str__(self) -> str:
         below, above = ("<" * self.open[0], "+" * self.open[1])
-        return f"{below}{self.low:g} to {self.high:g}{above}"
+        return f"{below}{self.low:g}-{self.high:g}{above}"
 
 
 def usable_range(evidence: Evidence, arm: str) -> Range | None:

@@ -75,7 +75,9 @@ def arena_command(options: argparse.Namespace) -> int:
         return complaints(kept.problems)
     console = Console()
     content = arena_table(ranked, kept.costs)
-    table = Table(*content["columns"], box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    for column in content["columns"]:
+        table.add_column(column, no_wrap=True)
     for row in content["rows"]:
         table.add_row(*row)
     console.print(table, *content["notes"], sep="\n", highlight=False)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ln_repro.claims.arena import REFERENCE, Entry, arms_of
-from ln_repro.claims.effects import Count
+from ln_repro.claims.effects import Count, Effect
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.ranges import Range
 from ln_repro.claims.words import named
@@ -13,12 +13,12 @@ from ln_repro.records.events import json_ready
 from ln_repro.report.lr50_table import cell
 from ln_repro.report.tables import Table
 
-COLUMNS = ("scheme", "range w/o", "oct.", "range w/", "oct.", "LR50 w/o", "NLL", "rate", "sens.", "time", "mem.")
+COLUMNS = ("scheme", "range w/o", "oct", "range w/", "LR50", "NLL", "sens.", "time", "mem.")
 NOTES = (
     "range: lowest and highest peak rate at which four fifths of at least three seeds train, without and with warm-up; "
-    "<, +: the lowest or highest rate that was run, so that it may go on; oct.: its width in octaves",
-    "LR50: the rate at which half of the seeds train (see the table of it)",
-    "NLL: bits at the rate of lowest validation loss, with or without warm-up, and that rate",
+    "<, +: the lowest or highest rate that was run, so that it may go on; oct: width in octaves",
+    "LR50: the rate at which half of the seeds train, without warm-up",
+    "NLL: bits at the rate of lowest validation loss, with or without warm-up, and half of its 95 % interval",
     "sens.: sensitivity to the rate without warm-up: mean NLL over the rates that all schemes with three or more rates "
     "share, minus that at the scheme's best rate, in bits; NLLs are capped at that of a model that ignores the source",
     "time, mem.: of an update, relative to Pre-LN's, on Multi30k (results/bench/schemes.json); memory is what the "
@@ -50,15 +50,17 @@ def by_rate(evidence: Evidence, entries: Sequence[Entry]) -> list[Table]:
 def _row(entry: Entry, costs: Costs) -> list[str | None]:
     cost = _time_and_memory(entry, costs)
     return [
-        named(entry.scheme), *_range(entry.without), *_range(entry.with_ramp),
-        cell(entry.limit, brief=True), f"{entry.nll.value:.3f}", f"{entry.rate:g}",
+        named(entry.scheme), str(entry.without or "none"), f"{entry.without.octaves:.0f}" if entry.without else None,
+        str(entry.with_ramp or "none"),
+        cell(entry.limit, brief=True), _with_half_width(entry.nll),
         None if entry.sensitivity is None else f"{entry.sensitivity:.2f}",
         *([f"{number:.2f}" for number in cost] if cost else (None, None)),
     ]  # fmt: skip
 
 
-def _range(found: Range | None) -> tuple[str, str]:
-    return (str(found), f"{found.octaves:.0f}") if found else ("none", "-")
+def _with_half_width(effect: Effect) -> str:
+    low, high = effect.interval
+    return f"{effect.value:.3f}±{(high - low) / 2:.3f}"
 
 
 def _time_and_memory(entry: Entry, costs: Costs) -> tuple[float, float] | None:

@@ -13,9 +13,12 @@ LEADING = ("MT-1.anchored", "MT-4", "MT-5.bleu")
 SYMBOLS = {REPRODUCED: "✓", CONTRADICTED: "✗", INCONCLUSIVE: "?", NOT_RUN: "–"}
 SMALL = ("toy", "multi30k")
 """Corpora with a column of their own; those of real text that are larger share one."""
+MODELS = {"multi30k": "3+3 layers, "}
+"""The model of a setting that is judged where the usual one of its corpus was not run."""
 LEGEND = (
     "✓ reproduced, ✗ contradicted, ? not decided, · shown without a verdict. Effects with their 95 % interval over "
-    "seeds. Rule: whether it was written before the runs or amended after them, and replicated with new seeds since."
+    'seeds. Last column: whether the rule was written before the runs or amended after them, "replicated" once new '
+    "seeds agree, and the claim's id."
 )
 
 
@@ -25,7 +28,7 @@ def claims_table(rows: Sequence[Row]) -> Table:
     cells = [
         [row.claim, row.number, *map(_cell, _columns(row)), f"{_rule(row)}\n{row.id}"] for row in shown
     ]  # fmt: skip
-    columns = ["claim", "paper", "toy", "Multi30k", "larger text", "rule, id"]
+    columns = ["claim", "paper", "toy", "Multi30k", "other text", "rule, id"]
     return {"columns": columns, "rows": cells, "notes": [LEGEND]}
 
 
@@ -49,7 +52,7 @@ def _cell(judged: Judged | None) -> str | None:
         return None
     effect = judged.effect and not math.isnan(judged.effect.value) and str(judged.effect)
     first = judged.ours.partition(";")[0]
-    corpus = "" if judged.data in SMALL else f"{named(judged.data)}, "
+    corpus = MODELS.get(judged.setting, "") if judged.data in SMALL else f"{named(judged.data)}, "
     details = f"{corpus}{judged.seeds} seed{'' if judged.seeds == 1 else 's'}"
     if judged.note == UNJUDGED:
         return f"· {effect or first}\n{details}"

@@ -164,7 +164,7 @@ def _statistics(evidence: Evidence, runs: Sequence[Run]) -> dict[str, Any]:
 
 def causes_table(evidence: Evidence) -> Table:
     """Return one row per possible cause of failure: how well it separates failing from training runs."""
-    columns = ["measure", "of the first updates", "area under ROC", "fail", "train", "arms", "intervention", "rescues"]
+    columns = ["measure", "over updates 1 to 32", "area under ROC", "fail", "train", "arms", "intervention", "rescued"]
     rows = [
         [found.cause.name, found.cause.quantity, str(found.effect), found.failing, found.training, found.arms,
          found.cause.option or None, str(found.rescued) if found.rescued.runs else None]

@@ -42,9 +42,9 @@ def cell(limit: Lr50 | None, brief: bool = False) -> str:
     low, high = limit.interval
     runs = "" if brief else f" ({sum(count.runs for count in limit.counts.values())} runs)"
     if math.isinf(limit.median):
-        return f"above {low:.2g}{runs}"
+        return f">{low:.2g}" if brief else f"above {low:.2g}{runs}"
     if not limit.median:
-        return f"below {high:.2g}{runs}"
+        return f"<{high:.2g}" if brief else f"below {high:.2g}{runs}"
     return f"{limit.median:.2g}" + ("" if brief else f" [{low:.2g}, {high:.2g}]")
 
 
@@ -52,4 +52,5 @@ def _factor(limit: Lr50 | None, other: Lr50 | None) -> str:
     if limit is None or other is None:
         return "-"
     value, interval = limit.over(other)
-    return "-" if math.isnan(value) else str(Effect(value, interval, "x{}", ".2g"))
+    unknown = math.isnan(value) or (math.isinf(value) and interval[0] < 1)  # a bound that says nothing
+    return "-" if unknown else str(Effect(value, interval, "x{}", ".2g"))

@@ -143,7 +143,7 @@ def test_a_usable_range_has_ends_that_may_be_open() -> None:
     evidence = held({WARM: curve(0, 4, 3, 5, 0), NONE: curve(5, 5), "rezero_warm": curve(0, 0)})
     found = usable_range(evidence, WARM)
     assert found and (found.low, found.high, found.octaves, found.open) == (2.0, 8.0, 2.0, (False, False))
-    assert str(found) == "2 to 8" and str(usable_range(evidence, NONE)) == "<1 to 2+"
+    assert str(found) == "2-8" and str(usable_range(evidence, NONE)) == "<1-2+"
     assert usable_range(evidence, "rezero_warm") is None
     best = Evidence({}, {WARM: by_nll(3.0, 2.0, 4.0), NONE: by_nll(3.0, 2.0), "preln_warm": by_nll(2.0, 3.0, seeds=2)})
     assert [best_rate(best, arm) and best_rate(best, arm)[0] for arm in best.rates] == [2.0, 2.0, None]
