@@ -77,11 +77,12 @@ class Judged:
     command: str = ""
     explored: str | None = None  # the verdict on the runs that were made before the rules were fixed
     replicated: str | None = None  # that on the runs with new seeds, which stands once it has enough of them
+    replication: str = ""  # what the runs with new seeds say while their verdict does not stand
 
     def json(self) -> dict[str, Any]:
         """Return the fields for JSON; numbers that are not finite are None."""
         names = ("ours", "verdict", "note", "seeds", "rule", "written", "source", "older", "needs", "command",
-                 "explored", "replicated")  # fmt: skip
+                 "explored", "replicated", "replication")  # fmt: skip
         value, interval = (self.effect.value, self.effect.interval) if self.effect else (None, None)
         return json_ready({
             "data": self.data, "setting": self.setting, "class": self.fidelity, "effect": value, "interval": interval,
@@ -212,9 +213,11 @@ def _elsewhere(
     if not claim.explored:
         first = place
     stands = second.verdict in (REPRODUCED, CONTRADICTED) or (second.evidence and second.seeds >= rule.seeds)
+    waits = first.evidence and second.evidence and not stands
     return replace(
         second if stands or not first.evidence else first, explored=first.verdict if first.evidence else None,
         replicated=second.verdict if second.evidence else None,
+        replication=f"{second.ours} ({second.seeds} seeds; needs {second.needs})" if waits else "",
     )  # fmt: skip
 
 

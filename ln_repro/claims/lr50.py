@@ -7,6 +7,7 @@ is a number with an interval. It is the upper one: at low rates an arm may be un
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from statistics import fmean
 
 import numpy as np
@@ -21,7 +22,7 @@ STEEPEST = 10.0
 """Largest slope in the regression, per octave of the rate: from 99 % of the seeds to 1 % within an octave."""
 BEYOND = 3.0
 """LR50 is assumed to be at most so many octaves outside the rates run."""
-POINTS, SLOPES = 2000, 200
+POINTS, SLOPES = 1000, 100
 """Size of the grid on which the posterior is computed."""
 TAILS = np.array([0.025, 0.5, 0.975])
 CELLS = {"postln": ("postln_nowarm", "postln_warm"), "preln": ("preln_nowarm_anchored", "preln_warm")}
@@ -77,18 +78,19 @@ def lr50(evidence: Evidence, arm: str) -> Lr50 | None:
         return Lr50(math.inf, (max(counts), math.inf), max(counts), counts, np.empty(0))
     if not any(count.hits for count in counts.values()):
         return Lr50(0.0, (0.0, min(counts)), max(counts), counts, np.empty(0))
-    quantiles = posterior(counts)
+    quantiles = posterior(tuple(counts.items()))
     low, median, high = (float(2**value) for value in np.quantile(quantiles, TAILS))
     return Lr50(median, (low, high), max(counts), counts, quantiles)
 
 
-def posterior(counts: Mapping[Rate, Count]) -> Values:
+@cache
+def posterior(counts: tuple[tuple[Rate, Count], ...]) -> Values:
     """Return equally spaced quantiles of the posterior of log2 LR50, given how many seeds train at each rate."""
-    rates = np.log2([*counts])
+    rates = np.log2([rate for rate, _ in counts])
     places = np.linspace(rates.min() - BEYOND, rates.max() + BEYOND, POINTS)[:, None]
     slopes = np.linspace(0, STEEPEST, SLOPES + 1)[1:]
     likelihood = np.log(slopes) + np.zeros_like(places)  # flat in slope and intercept, the product of slope and place
-    for rate, count in zip(rates, counts.values(), strict=True):
+    for rate, (_, count) in zip(rates, counts, strict=True):
         logit = slopes * (places - rate)
         likelihood += count.hits * log_expit(logit) + (count.runs - count.hits) * log_expit(-logit)
     weights = np.exp(likelihood - likelihood.max()).sum(axis=1)

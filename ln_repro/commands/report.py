@@ -12,9 +12,11 @@ from ln_repro.claims.judge import claim_rows
 from ln_repro.claims.words import named
 from ln_repro.commands.messages import complaints, say
 from ln_repro.errors import UserError
+from ln_repro.experiment.compose import nearest
 from ln_repro.experiment.name import ArmName
 from ln_repro.records.archive import read_theory, records_folder
 from ln_repro.report.arena import arena_data, arena_table
+from ln_repro.report.claims_table import LEGEND
 from ln_repro.report.claims_text import details, overview
 from ln_repro.report.export import DOCUMENTS, all_tables, export, with_tables
 from ln_repro.report.figures import draw_all
@@ -48,7 +50,7 @@ def claims_command(options: argparse.Namespace) -> int:
     rows = claim_rows(evidence, replication, read_theory(folder))
     known, wanted = {row.id.lower(): row.id for row in rows}, {name.lower() for name in options.ids}
     if unknown := [name for name in options.ids if name.lower() not in known]:
-        raise UserError(f"claims: there is no {', '.join(unknown)}; known: {', '.join(known.values())}")
+        raise UserError(f"claims: there is no {unknown[0]}{nearest(unknown[0].upper(), [*known.values()])}")
     rows = [row for row in rows if not wanted or row.id.lower() in wanted]
     console = Console()
     if options.json:
@@ -57,7 +59,7 @@ def claims_command(options: argparse.Namespace) -> int:
         for row in rows:
             console.print(*details(row, console.width), sep="\n", end="\n\n", soft_wrap=True)
     else:
-        console.print(*overview(rows), sep="\n")
+        console.print(*overview(rows), LEGEND, sep="\n")
         say("`ln-repro claims ID` prints a claim's rule, its records and what would resolve it")
     return complaints(kept.problems)
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -272,6 +273,7 @@ class Experiment(Section):
         content = self.model_dump(mode="json", exclude_defaults=True, exclude=self.marked(NOT_IN_ID))
         return _short_hash([NUMERICS, data_fingerprint, content])
 
+    @cached_property
     def arm_key(self) -> str:
         """Return a short hash that is the same for all runs of an arm.
 

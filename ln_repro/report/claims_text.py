@@ -13,7 +13,7 @@ from ln_repro.report.claims_table import SYMBOLS, claims_table, theory_table
 
 COLOURS = {"reproduced": "green", "contradicted": "red", "inconclusive": "yellow"}
 BY_SYMBOL = {SYMBOLS[verdict]: colour for verdict, colour in COLOURS.items()}
-INDENT = 11
+INDENT = 13
 
 
 def overview(rows: Sequence[Row]) -> Iterator[Table]:
@@ -64,15 +64,17 @@ def _judged(place: str, judged: Judged, width: int, cost: str = "") -> Iterator[
     yield heading.append(f" ({', '.join(notes)})" if notes else "")
     if judged.ours:
         yield _field("found", judged.ours, width)
+    if judged.replication:
+        yield _field("new seeds", judged.replication, width)
     if judged.rule:
         yield _field("rule", judged.rule + (f" ({judged.written}: {judged.source})" if judged.written else ""), width)
+    if judged.needs:
+        yield _field("needs", judged.needs, width)
+        yield Text(f"{'  run':{INDENT}}{judged.command}{cost}")  # on one line so that it can be copied
     if judged.evidence:
         older = f", {judged.older} of them made before the rule" if judged.older else ""
         code = f", by code {', '.join(judged.code)}"
         yield _field("records", f"{len(judged.evidence)}{older}{code}: {', '.join(judged.evidence)}", width)
-    if judged.needs:
-        yield _field("needs", judged.needs, width)
-        yield Text(f"{'  run':{INDENT}}{judged.command}{cost}")  # on one line so that it can be copied
 
 
 def _field(label: str, words: str, width: int) -> Text:

@@ -53,7 +53,7 @@ def differences(record: Record, ours: Record) -> list[str]:
             there = f"../ln-repro-{commit[:10]}"
             lines.append(f"  to run that code: git worktree add {there} {commit[:10]}")
             one = record.experiment
-            if (arm := named(one.exp)) and arm.arm_key() == one.arm_key():  # otherwise, more settings would be needed
+            if (arm := named(one.exp)) and arm.arm_key == one.arm_key:  # otherwise, more settings would be needed
                 own = [f"lr={one.lr:g}", f"init={one.init}", f"model.layers={one.model.layers}", *interventions(one)]
                 lines.append(f"  PYTHONPATH={there} ln-repro run exp={one.exp} seed={one.seed} {' '.join(own)}")
     for name, part in (("corpus", "data"), ("environment", "environment"), ("setting", "settings")):
