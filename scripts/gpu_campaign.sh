@@ -96,5 +96,5 @@ for seeds in 1 3; do
     done
 done
 keep
-tar -czf "$out/records.tgz" -C "$out" records 2>/dev/null
+tar -czf "$out/records.tgz" -C "$out" records archive 2>/dev/null
 echo "== done; the records and the benchmark are in $out"
