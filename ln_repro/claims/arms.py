@@ -56,7 +56,7 @@ class Arms:
 def deviates(run: Run, named: Named) -> bool:
     """Return whether a run has other text, or differs from its experiment in more than seed, rate and variations."""
     arm = named(run.record.exp)
-    return arm is None or not run.record.data.published or run.experiment.arm_key != arm.key
+    return arm is None or not run.record.data.published or run.arm_key != arm.key
 
 
 def own_settings(experiment: Experiment, named: Named) -> list[str]:
@@ -65,7 +65,7 @@ def own_settings(experiment: Experiment, named: Named) -> list[str]:
     if arm is None:
         return ["no experiment of that name"]
     found = [f"lr={experiment.lr:g}"] if experiment.lr != arm.lr else []
-    if experiment.arm_key == arm.key:
+    if experiment.arm_key() == arm.key:
         return found + list(filter(None, [variation(experiment, arm)]))
     original, own = compose.named(experiment.exp), _flat(experiment)
     before = _flat(original) if original else {}

@@ -49,7 +49,7 @@ class Arm:
 
     @classmethod
     def of(cls, experiment: Experiment) -> "Arm":
-        return cls(experiment.arm_key, experiment.lr, experiment.init, experiment.model.layers)
+        return cls(experiment.arm_key(), experiment.lr, experiment.init, experiment.model.layers)
 
 
 Named = Callable[[str], Arm | None]
@@ -188,7 +188,7 @@ def _of_setting(
     groups: dict[tuple[str, int | None], dict[str, dict[Rate, dict[Seed, Run]]]] = {}
     for run in runs:
         pretrained = run.experiment.start.update if run.experiment.start else None
-        for name in by_key.get(run.experiment.arm_key, []):
+        for name in by_key.get(run.arm_key, []):
             group = groups.setdefault((variation(run.experiment, arms[name]), pretrained), {})
             group.setdefault(name, {}).setdefault(run.experiment.lr, {}).setdefault(run.seed, run)
     known = next((entropies[key] for run in runs if (key := run.record.data.fingerprint) in entropies), {})
@@ -239,5 +239,5 @@ def foreign_start(run: Run, runs: Sequence[Run], named: Named) -> bool:
     if pretrained is None:
         return name != expected
     arm = named(f"{setting}_{expected}")
-    same = arm and (arm.key, arm.lr) == (pretrained.arm_key, pretrained.lr) and not variation(pretrained, arm)
+    same = arm and (arm.key, arm.lr) == (pretrained.arm_key(), pretrained.lr) and not variation(pretrained, arm)
     return not same

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -273,13 +272,6 @@ class Experiment(Section):
         content = self.model_dump(mode="json", exclude_defaults=True, exclude=self.marked(NOT_IN_ID))
         return _short_hash([NUMERICS, data_fingerprint, content])
 
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> "Experiment":
-        """Return a copy with some settings changed, whose `arm_key` is its own."""
-        copied = super().model_copy(update=update, deep=deep)
-        copied.__dict__.pop("arm_key", None)
-        return copied
-
-    @cached_property
     def arm_key(self) -> str:
         """Return a short hash that is the same for all runs of an arm.
 

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,11 @@ class Run:
     @property
     def experiment(self) -> Experiment:
         return self.record.experiment
+
+    @cached_property
+    def arm_key(self) -> str:
+        """That of its experiment."""
+        return self.experiment.arm_key()
 
     @property
     def seed(self) -> int:

@@ -45,7 +45,7 @@ def _map(archive: Archive, norm: str) -> Map:
         if schedule.decay in ("anchored", "inverse_sqrt"):
             with_ramp = schedule.model_copy(update={"warmup_updates": full, "decay": "inverse_sqrt"})
             experiment = run.experiment.model_copy(update={"schedule": with_ramp})
-            if experiment.arm_key == arm.key and not variation(experiment, arm):
+            if experiment.arm_key() == arm.key and not variation(experiment, arm):
                 cells.setdefault((schedule.warmup_updates, experiment.lr), []).append(run)
     return cells
 

@@ -53,7 +53,7 @@ def differences(record: Record, ours: Record) -> list[str]:
             there = f"../ln-repro-{commit[:10]}"
             lines.append(f"  to run that code: git worktree add {there} {commit[:10]}")
             one = record.experiment
-            if (arm := named(one.exp)) and arm.arm_key == one.arm_key:  # otherwise, more settings would be needed
+            if (arm := named(one.exp)) and arm.arm_key() == one.arm_key():  # otherwise, more settings would be needed
                 own = [f"lr={one.lr:g}", f"init={one.init}", f"model.layers={one.model.layers}", *interventions(one)]
                 lines.append(f"  PYTHONPATH={there} ln-repro run exp={one.exp} seed={one.seed} {' '.join(own)}")
     for name, part in (("corpus", "data"), ("environment", "environment"), ("setting", "settings")):
@@ -67,7 +67,9 @@ def differences(record: Record, ours: Record) -> list[str]:
 def arm_of(run: Run) -> tuple[Any, ...]:
     """Return a key that is the same for all records of an arm: all settings except the seed, and the corpus."""
     start = run.experiment.start and run.experiment.start.exp
-    return Arm.of(run.experiment), *interventions(run.experiment), start, run.record.data.fingerprint
+    experiment = run.experiment
+    arm = Arm(run.arm_key, experiment.lr, experiment.init, experiment.model.layers)
+    return arm, *interventions(experiment), start, run.record.data.fingerprint
 
 
 def series(run: Run) -> Series:

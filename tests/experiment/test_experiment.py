@@ -111,8 +111,8 @@ def test_an_arm_key_is_shared_by_seeds_rates_and_variations_and_by_no_other_arm(
         {"eval__valid": True}, {"eval__average": 2}, {"schedule__anchor": 9}, {"schedule__step_epoch": 3}, {"exp": "x"},
     ]  # fmt: skip
     other_arms = [{"norm": "preln"}, {"model__width": 32}, {"data__bpe_merges": 9}, {"schedule__decay": "inverse_sqrt"}]
-    assert {experiment(**change).arm_key for change in same} == {experiment().arm_key}
-    assert len({experiment(**change).arm_key for change in [{}, *other_arms]}) == 1 + len(other_arms)
+    assert {experiment(**change).arm_key() for change in same} == {experiment().arm_key()}
+    assert len({experiment(**change).arm_key() for change in [{}, *other_arms]}) == 1 + len(other_arms)
 
 
 def test_a_record_says_where_a_run_started_and_names_no_place():
