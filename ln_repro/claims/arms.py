@@ -7,14 +7,13 @@ import hashlib
 import json
 from dataclasses import astuple
 from pathlib import Path
-from typing import Any
 
 from ln_repro.claims.evidence import Arm, Named, variation
 from ln_repro.experiment import compose
 from ln_repro.experiment.settings import Experiment
 from ln_repro.experiment.validation import NOT_IN_ID
 from ln_repro.records.archive import Run
-from ln_repro.system.files import read_json, write_atomically
+from ln_repro.system.files import Json, read_json, write_atomically
 
 LOCK = "experiments.lock.json"
 """File beside the folder of records: the `Arm` of each experiment, and a digest of the files they depend on."""
@@ -74,7 +73,7 @@ def own_settings(experiment: Experiment, named: Named) -> list[str]:
     return found + [f"{key}={'null' if own.get(key) is None else own[key]}" for key in changed]
 
 
-def _flat(experiment: Experiment) -> dict[str, Any]:
+def _flat(experiment: Experiment) -> Json:
     """Return the settings that can change a result, except seed and rate, by their dotted names."""
     left_out = experiment.marked(NOT_IN_ID) | dict.fromkeys(("seed", "lr", "precision", "start"), True)
     return compose.flat({**experiment.model_dump(mode="json", exclude=left_out), "data": experiment.data.recipe()})

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, mode
-from typing import Any
 
 from ln_repro.experiment.name import Name
 from ln_repro.experiment.settings import Experiment
@@ -70,7 +69,7 @@ class Evidence:
     starts: Mapping[int, "Evidence"] = field(default_factory=dict)
     entropies: Mapping[str, float] = field(default_factory=dict)  # bits per token: unigram, and blind to the source
     others: Mapping[str, "Evidence"] = field(default_factory=dict)  # by the setting that differs ("init=fairseq")
-    _bests: dict[tuple[Any, ...], tuple[float, float]] = field(default_factory=dict, init=False, compare=False)
+    _bests: dict[tuple[object, ...], tuple[float, float]] = field(default_factory=dict, init=False, compare=False)
 
     def missing(self, arms: Sequence[str]) -> list[str]:
         """Return the arms without a run."""

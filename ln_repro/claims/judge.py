@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 from ln_repro.claims.bert import FINE_TUNING, PRETRAINING
 from ln_repro.claims.causes import ARMS
@@ -22,6 +21,7 @@ from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODU
 from ln_repro.claims.words import CORPORA, parted
 from ln_repro.records.archive import Run
 from ln_repro.records.events import json_ready
+from ln_repro.system.files import Json
 
 CLAIMS = (*TRANSLATION, *PRETRAINING, *FINE_TUNING, *LATER, *COLLAPSE)
 OTHER_CORPORA: Mapping[str, Mapping[str, Sequence[str]]] = {
@@ -79,7 +79,7 @@ class Judged:
     replicated: str | None = None  # that on the runs with new seeds, which stands once it has enough of them
     replication: str = ""  # what the runs with new seeds say while their verdict does not stand
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> Json:
         """Return the fields for JSON; numbers that are not finite are None."""
         names = ("ours", "verdict", "note", "seeds", "rule", "written", "source", "older", "needs", "command",
                  "explored", "replicated", "replication")  # fmt: skip
@@ -109,7 +109,7 @@ class Row:
         """Whether the claim is checked without training."""
         return self.id in STATEMENTS
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> Json:
         """Return the row for `ln-repro claims --json`."""
         return {
             "id": self.id, "claim": self.claim, "paper": self.paper, "place": self.place, **self.own.json(),
@@ -166,7 +166,7 @@ def judge(rule: Rule, evidence: Evidence, place: Judged) -> Judged:
 
 
 def claim_rows(
-    explored: Mapping[str, Evidence], replication: Mapping[str, Evidence], findings: Sequence[Mapping[str, Any]]
+    explored: Mapping[str, Evidence], replication: Mapping[str, Evidence], findings: Sequence[Json]
 ) -> list[Row]:
     """Return every claim with its verdicts.
 
@@ -251,7 +251,7 @@ def command_of(claim: Claim, rule: Rule | None, setting: str) -> str:
     return f"ln-repro run -m exp={experiments} seed={','.join(map(str, range(1, rule.seeds + 1)))}{options}"
 
 
-def theory_rows(findings: Sequence[Mapping[str, Any]]) -> list[Row]:
+def theory_rows(findings: Sequence[Json]) -> list[Row]:
     """Return the statements of the theory as claims, with their findings; they need neither training nor data."""
     found = {finding["id"]: finding for finding in findings}
     rows = []

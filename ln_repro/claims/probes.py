@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from ln_repro.records.archive import Run
+from ln_repro.system.files import Json
 
 WEIGHT = "decoder.w2"
 """The weight whose gradients the paper compares over layers."""
@@ -12,7 +12,7 @@ NEAR = 0.05
 """Maximum distance of a probe from the point of a run that it is to represent, as a part of the run."""
 
 
-def probes(run: Run, name: str, batches: int = 1) -> Iterator[tuple[int, dict[str, Any]]]:
+def probes(run: Run, name: str, batches: int = 1) -> Iterator[tuple[int, Json]]:
     """Yield the update and the values of each probe of one kind that averages over at least so many mini-batches.
 
     Probes with a value that is not finite are left out.

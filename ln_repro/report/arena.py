@@ -1,7 +1,6 @@
 """All schemes under one protocol, as a table and as data."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from ln_repro.claims.arena import REFERENCE, Entry, arms_of
 from ln_repro.claims.effects import Count, Effect
@@ -12,6 +11,7 @@ from ln_repro.records.archive import Costs
 from ln_repro.records.events import json_ready
 from ln_repro.report.lr50_table import cell
 from ln_repro.report.tables import Table
+from ln_repro.system.files import Json
 
 COLUMNS = ("scheme", "range w/o", "oct", "range w/", "LR50", "NLL", "sens.", "time", "mem.")
 NOTES = (
@@ -71,10 +71,10 @@ def _time_and_memory(entry: Entry, costs: Costs) -> tuple[float, float] | None:
     return (1 / cost["ratio"], cost["saved"]) if cost else None
 
 
-def arena_data(entries: Sequence[Entry], costs: Costs) -> list[dict[str, Any]]:
+def arena_data(entries: Sequence[Entry], costs: Costs) -> list[Json]:
     """Return the numbers of the table for JSON, one object per scheme; those that are unknown or infinite are None."""
 
-    def limits(found: Range | None) -> dict[str, Any] | None:
+    def limits(found: Range | None) -> Json | None:
         if found is None:
             return None
         return {"low": found.low, "high": found.high, "octaves": found.octaves, "open": [*found.open]}

@@ -1,8 +1,7 @@
 """Text for a terminal: the table of claims, one claim with its rule and records, findings of the theory."""
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -10,6 +9,7 @@ from rich.text import Text
 from ln_repro.claims.judge import Judged, Row
 from ln_repro.claims.words import ends_words, named
 from ln_repro.report.claims_table import SYMBOLS, claims_table, theory_table
+from ln_repro.system.files import Json
 
 COLOURS = {"reproduced": "green", "contradicted": "red", "inconclusive": "yellow"}
 BY_SYMBOL = {SYMBOLS[verdict]: colour for verdict, colour in COLOURS.items()}
@@ -29,7 +29,7 @@ def overview(rows: Sequence[Row]) -> Iterator[Table]:
             yield table
 
 
-def terminal_table(findings: Sequence[Mapping[str, Any]]) -> Table:
+def terminal_table(findings: Sequence[Json]) -> Table:
     """Return one row per finding of the theory for a terminal of 80 columns."""
     table = Table(box=None, padding=(0, 2, 1, 0), pad_edge=False)
     table.add_column("claim", no_wrap=True)

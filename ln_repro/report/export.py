@@ -2,9 +2,8 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
-from typing import Any
 
 from ln_repro.claims.archived import Archive
 from ln_repro.claims.arena import LEAST_SCHEMES, arena
@@ -25,6 +24,7 @@ from ln_repro.report.arena import arena_table, by_rate
 from ln_repro.report.claims_table import LEADING, claims_table, theory_table
 from ln_repro.report.lr50_table import cell, lr50_table
 from ln_repro.report.tables import Table, markdown, render, run_tables
+from ln_repro.system.files import Json
 
 Files = dict[str, dict[str, Table]]
 """Tables by file and name."""
@@ -62,7 +62,7 @@ def export(files: Files) -> dict[str, str]:
     return {f"{name}.md": render(tables, "md") + "\n" for name, tables in files.items()}
 
 
-def all_tables(archive: Archive, rows: Sequence[Row], findings: Sequence[Mapping[str, Any]]) -> Files:
+def all_tables(archive: Archive, rows: Sequence[Row], findings: Sequence[Json]) -> Files:
     """Return the tables of claims, arms, learning rates, runs and theory; files without a table are left out.
 
     ``rows`` are those of `ln_repro.claims.judge.claim_rows`. Fine-tuning has no table of arms.
@@ -148,7 +148,7 @@ def rates_table(evidence: Evidence) -> Table:
     return {"columns": columns, "rows": rows}
 
 
-def _statistics(evidence: Evidence, runs: Sequence[Run]) -> dict[str, Any]:
+def _statistics(evidence: Evidence, runs: Sequence[Run]) -> Json:
     """Return the cells that describe some runs, by column."""
     trained, failed = Count.of(evidence.trained, runs), Count.of(evidence.failed, runs)
     scored = _scored(evidence)
@@ -188,7 +188,7 @@ def depth_table(evidence: Evidence) -> Table:
     return {"columns": ["arm", *(f"{layers} layers" for layers in depths)], "rows": rows}
 
 
-def findings_table(findings: Sequence[Mapping[str, Any]]) -> Table:
+def findings_table(findings: Sequence[Json]) -> Table:
     """Return one row per finding of the theory, including the rule for its verdict."""
     columns = ["id", "statement", "paper", "ours", "95 % interval", "seeds", "verdict", "rule"]
     rows = [[one["id"], one["statement"], one["paper"], one["quantity"], ends_words(one["interval"]), one["seeds"],

@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ln_repro.claims.archived import Archive
 from ln_repro.claims.evidence import Evidence
 from ln_repro.records.archive import Run
 from ln_repro.report.plotting import COLOURS, LINES, WIDTH, crosses, draw_once, name_line, rate_axis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SETTING = "toy"
 STACKS = ("encoder", "decoder")
@@ -90,7 +94,7 @@ def draw_collapse(archive: Archive, out: Path) -> list[Path]:
     return [draw_once(out / "collapse.png", [run.id for run in probed], data, partial(_draw, probed, bleus))]
 
 
-def _draw(probed: Sequence[Collapse], bleus: Mapping[str, Mapping[float, Sequence[float]]], figure: Any) -> None:
+def _draw(probed: Sequence[Collapse], bleus: Mapping[str, Mapping[float, Sequence[float]]], figure: "Figure") -> None:
     figure.set_size_inches(WIDTH, 3.8)
     grid = figure.add_gridspec(2, 3 if bleus else 2, left=0.075, right=0.99, bottom=0.12, top=0.93, wspace=0.24,
                                hspace=0.14)  # fmt: skip
@@ -115,7 +119,7 @@ def _draw(probed: Sequence[Collapse], bleus: Mapping[str, Mapping[float, Sequenc
         _draw_ramps(figure.add_subplot(grid[:, 2]), bleus)
 
 
-def _draw_curves(axis: Any, runs: Sequence[tuple[bool, Curve]]) -> None:
+def _draw_curves(axis: "Axes", runs: Sequence[tuple[bool, Curve]]) -> None:
     """Draw a line for each run, and for each outcome a thick one: the median, with its name at its end."""
     for outcome, (name, colour, line, up) in OUTCOMES.items():
         curves = [curve for trains, curve in runs if trains is outcome and curve]
@@ -131,7 +135,7 @@ def _draw_curves(axis: Any, runs: Sequence[tuple[bool, Curve]]) -> None:
     axis.minorticks_off()
 
 
-def _draw_ramps(axis: Any, bleus: Mapping[str, Mapping[float, Sequence[float]]]) -> None:
+def _draw_ramps(axis: "Axes", bleus: Mapping[str, Mapping[float, Sequence[float]]]) -> None:
     """Draw the BLEU of Post-LN by rate for each part of the model with a ramp, and its name where it falls."""
     for arm, (name, height, colour, line, mark) in RAMPS.items():
         if curve := bleus[arm]:

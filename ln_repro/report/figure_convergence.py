@@ -5,13 +5,17 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ln_repro.claims.archived import Archive
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import Interval, mean_interval
 from ln_repro.report.paper_values import FIGURE_4B
 from ln_repro.report.plotting import GREY, WIDTH, draw_once, line_style, name_line
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SETTINGS = {"multi30k6": "Multi30k", "tatoeba": "Tatoeba", "iwslt-60": "IWSLT14, 60 %", "iwslt": "IWSLT14"}
 """The settings of six-layer models that are trained for as many epochs as the paper's."""
@@ -77,7 +81,7 @@ def draw_convergence(archive: Archive, out: Path) -> list[Path]:
     return [draw_once(out / "convergence.png", ids, data, partial(_draw, drawn))]
 
 
-def _draw(drawn: Mapping[str, Mapping[str, Curve]], figure: Any) -> None:
+def _draw(drawn: Mapping[str, Mapping[str, Curve]], figure: "Figure") -> None:
     figure.set_size_inches(WIDTH, 2.9)
     axes = figure.subplots(1, 1 + len(drawn))
     paper = {arm: Curve(dict(enumerate(values, 1)), {}, 1) for arm, values in FIGURE_4B.items()}
@@ -96,7 +100,7 @@ def _draw(drawn: Mapping[str, Mapping[str, Curve]], figure: Any) -> None:
     figure.subplots_adjust(0.065, 0.15, 0.99, 0.91, wspace=0.17)
 
 
-def _draw_panel(axis: Any, drawn: Mapping[str, Curve], names: Mapping[str, tuple[str, int, float]]) -> None:
+def _draw_panel(axis: "Axes", drawn: Mapping[str, Curve], names: Mapping[str, tuple[str, int, float]]) -> None:
     """Draw the curves, with a line from the name of each to it unless the name is above or below its end."""
     best = max(curve.means[max(curve.means)] for curve in drawn.values())
     for arm, curve in drawn.items():
@@ -118,7 +122,7 @@ def _draw_panel(axis: Any, drawn: Mapping[str, Curve], names: Mapping[str, tuple
     axis.set_xlabel("epoch")
 
 
-def _mark(axis: Any, faster: Points, slower: Points, epochs: tuple[int, int]) -> None:
+def _mark(axis: "Axes", faster: Points, slower: Points, epochs: tuple[int, int]) -> None:
     """Mark the epochs after which two curves have the same BLEU, and say which they are."""
     for points, epoch in zip((faster, slower), epochs, strict=True):
         axis.plot([epoch] * 2, [0, points[epoch]], ":", color=GREY, linewidth=0.8)

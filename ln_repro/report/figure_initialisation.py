@@ -5,12 +5,17 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import geometric_mean
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ln_repro.claims.intervals import exponent
 from ln_repro.claims.words import SCHEMES
 from ln_repro.report.paper_values import FIGURE_3, LAST_GRADIENT
 from ln_repro.report.plotting import COLOURS, GREY, MARKS, WIDTH, draw_once, name_line, plain_axis
+from ln_repro.system.files import Json
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 UNCROSSED = "postln without cross-attention"
 Points = Mapping[str, Sequence[float]]
@@ -22,13 +27,13 @@ TILT = 31
 """Degrees by which Post-LN's lines rise."""
 
 
-def draw_initialisation(figures: Mapping[str, Any], out: Path) -> list[Path]:
+def draw_initialisation(figures: Json, out: Path) -> list[Path]:
     """Draw the figure into a folder from those of `ln_repro.theory.figures`; none if they lack it."""
     panels = figures.get("initialisation")
     return [draw_once(out / "initialisation.png", (), panels, partial(_draw, panels))] if panels else []
 
 
-def _draw(panels: Mapping[str, Mapping[str, Points]], figure: Any) -> None:
+def _draw(panels: Mapping[str, Mapping[str, Points]], figure: "Figure") -> None:
     figure.set_size_inches(WIDTH, 3)
     axes = dict(zip(TITLES, figure.subplots(1, 3, sharey=True), strict=True))
     for matrix in ("w1", "w2"):
@@ -48,7 +53,7 @@ def growth(points: Points) -> float:
     return geometric_mean([after / before for before, after in pairwise(means)])
 
 
-def _draw_by_layer(axis: Any, matrix: str, series: Mapping[str, Points]) -> None:
+def _draw_by_layer(axis: "Axes", matrix: str, series: Mapping[str, Points]) -> None:
     """Draw the lines of a panel, each with its name, and the paper's points."""
     for label, points in series.items():
         _draw_line(axis, label, points)
@@ -67,7 +72,7 @@ def _draw_by_layer(axis: Any, matrix: str, series: Mapping[str, Points]) -> None
     axis.set_xlabel("decoder layer (6+6 layers)")
 
 
-def _draw_by_depth(axis: Any, series: Mapping[str, Points]) -> None:
+def _draw_by_depth(axis: "Axes", series: Mapping[str, Points]) -> None:
     """Draw the lines with their exponents of the depth, and the value in the paper's text as a band."""
     low, high = LAST_GRADIENT
     axis.axhspan(low, high, color=GREY, alpha=0.35, linewidth=0)
@@ -83,7 +88,7 @@ def _draw_by_depth(axis: Any, series: Mapping[str, Points]) -> None:
     axis.set_xlabel("layers of encoder and of decoder")
 
 
-def _draw_line(axis: Any, label: str, points: Points) -> None:
+def _draw_line(axis: "Axes", label: str, points: Points) -> None:
     """Draw means with the interval as a band."""
     places, (means, lows, highs) = [*map(int, points)], zip(*points.values(), strict=True)
     style = {"linestyle": "--"} if label == UNCROSSED else {"marker": MARKS[label], "markersize": 3}

@@ -4,13 +4,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ln_repro.claims.archived import Archive
 from ln_repro.claims.evidence import EXPLORED, variation
 from ln_repro.claims.words import SCHEMES
 from ln_repro.records.archive import Run
 from ln_repro.report.plotting import COLOURS, WIDTH, draw_once, rate_words
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SETTING = "toy"
 LENGTHS = 3
@@ -70,7 +73,7 @@ def draw_ramp(archive: Archive, out: Path) -> list[Path]:
     return [draw_once(out / "ramp.png", ids, data, partial(_draw, counts))]
 
 
-def _draw(counts: Mapping[str, Mapping[tuple[int, float], tuple[int, int]]], figure: Any) -> None:
+def _draw(counts: Mapping[str, Mapping[tuple[int, float], tuple[int, int]]], figure: "Figure") -> None:
     """Draw a map for each norm placement: in each cell how many seeds train, the darker the more."""
     from matplotlib.patches import Rectangle
 

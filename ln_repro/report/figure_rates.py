@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import geometric_mean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ln_repro.claims.archived import Archive
 from ln_repro.claims.evidence import Evidence
@@ -27,6 +27,11 @@ from ln_repro.report.plotting import (
     rate_axis,
     rate_words,
 )  # fmt: skip
+from ln_repro.system.files import Json
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 NAMES = {
     "postln_nowarm": "Post-LN, no warm-up", "postln_warm": "Post-LN, warm-up",
@@ -130,7 +135,7 @@ def draw_rates(archive: Archive, out: Path, kind: Kind = TRANSLATION) -> list[Pa
     return [draw_once(out / f"{kind.name}.png", ids, data, partial(_draw, drawn))]
 
 
-def _draw(drawn: Sequence[Column], figure: Any) -> None:
+def _draw(drawn: Sequence[Column], figure: "Figure") -> None:
     """Draw three rows: the curves, LR50 as bars on the axis of rates, and the 2x2 of LR50 with its factors."""
     figure.set_size_inches(WIDTH, 5.3)
     widths = [max(3.5, math.log2(column.rates[-1] / column.rates[0]) + 1) for column in drawn]
@@ -163,7 +168,7 @@ def _draw(drawn: Sequence[Column], figure: Any) -> None:
         _draw_factors(figure.add_subplot(lower[number]), column, number == 0)
 
 
-def _draw_curves(axis: Any, column: Column, first: bool, top: float) -> None:
+def _draw_curves(axis: "Axes", column: Column, first: bool, top: float) -> None:
     """Draw the seeds as points, those of the replication open, and their means as lines."""
     axis.set_title(column.title)
     for number, arm in enumerate(NAMES):
@@ -173,7 +178,8 @@ def _draw_curves(axis: Any, column: Column, first: bool, top: float) -> None:
             seeds = [(rate * aside, clipped(value)) for rate, values in part.get(arm, {}).items() for value in values]
             axis.plot([rate for rate, _ in seeds], [value for _, value in seeds], mark, color=style["color"],
                       markersize=2.8, markerfacecolor=fill, markeredgewidth=0.6, alpha=0.7)  # fmt: skip
-        single = {"marker": "_", "markersize": 9, "markeredgewidth": 1.6} if len(line) == 1 < len(column.rates) else {}
+        alone = len(line) == 1 < len(column.rates)
+        single: Json = {"marker": "_", "markersize": 9, "markeredgewidth": 1.6} if alone else {}
         axis.plot([*line], [*line.values()], **style, **single)
         if len(column.rates) == 1 and line:
             (value,) = line.values()
@@ -190,7 +196,7 @@ def _draw_curves(axis: Any, column: Column, first: bool, top: float) -> None:
     axis.set_ylim(FLOOR / 1.2, top)
 
 
-def _name_where_it_rises(axis: Any, arm: str, line: Mapping[float, float], blind: float) -> None:
+def _name_where_it_rises(axis: "Axes", arm: str, line: Mapping[float, float], blind: float) -> None:
     """Write the name of a line upright where it rises towards the shaded region, if it does."""
     level = blind / (3 if arm == "preln_nowarm_anchored" else 6)
     if place := crosses({rate: math.log(value) for rate, value in line.items()}, math.log(level)):
@@ -198,7 +204,7 @@ def _name_where_it_rises(axis: Any, arm: str, line: Mapping[float, float], blind
         name_line(axis, NAMES[arm], place, level, **side, color=line_style(arm)["color"], rotation=90)
 
 
-def _draw_limits(axis: Any, column: Column, first: bool) -> None:
+def _draw_limits(axis: "Axes", column: Column, first: bool) -> None:
     """Draw LR50 of each arm with its interval, of the replication below that of the exploration."""
     low, high = column.rates[0] / 1.3, column.rates[-1] * 1.3
     for row, arm in enumerate(NAMES):
@@ -219,7 +225,7 @@ def _draw_limits(axis: Any, column: Column, first: bool) -> None:
     axis.grid(visible=False)
 
 
-def _draw_factors(axis: Any, column: Column, first: bool) -> None:
+def _draw_factors(axis: "Axes", column: Column, first: bool) -> None:
     """Draw the 2x2 of LR50 with the factors between its cells, and below each number that of the replication."""
     axis.set_axis_off()
     axis.set(xlim=(0, 1), ylim=(0, 1))
@@ -230,10 +236,10 @@ def _draw_factors(axis: Any, column: Column, first: bool) -> None:
     for scheme, y in down.items() if first else ():
         axis.text(-0.08, y, f"LR50, {SCHEMES[scheme]}", ha="right", va="center", color=COLOURS[scheme])
     for number, part in enumerate(column.limits):
-        look = {"ha": "center", "va": "center", "color": GREY if number else "black"}
+        look: Json = {"ha": "center", "va": "center", "color": GREY if number else "black"}
         for arm, limit in part.items():
             name = ArmName.of(arm)
-            bold = {} if number else {"fontsize": 9, "fontweight": "bold"}
+            bold: Json = {} if number else {"fontsize": 9, "fontweight": "bold"}
             axis.text(across[name.warm], down[name.scheme] - 0.14 * number, limit_words(limit), **look, **bold)
         for above, below in FACTORS.values():
             if above in part and below in part:

@@ -5,7 +5,6 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from ln_repro.claims.evidence import interventions
 from ln_repro.claims.judge import Row
@@ -15,8 +14,9 @@ from ln_repro.report.claims_table import claims_table, theory_table
 from ln_repro.report.plotting import rate_words
 from ln_repro.report.reproduction import arm_of
 from ln_repro.report.tables import Table, signatures
+from ln_repro.system.files import Json
 
-Arm = dict[str, Any]
+Arm = Json
 ASSETS = Path(__file__).parent / "assets"
 POINTS = 15
 """Maximum number of points of a training curve."""
@@ -94,7 +94,7 @@ def page_tables(rows: Sequence[Row]) -> dict[str, Table]:
     }  # fmt: skip
 
 
-def _filters(arms: Sequence[Arm]) -> dict[str, Any]:
+def _filters(arms: Sequence[Arm]) -> Json:
     """Return the options of the filters and the initial corpus: the paper's, or the one with most runs."""
     corpora = sorted({arm["data"] for arm in arms}, key=corpus_order)
     sizes = {corpus: sum(arm["seeds"] for arm in arms if arm["data"] == corpus) for corpus in corpora}
@@ -109,7 +109,7 @@ def _filters(arms: Sequence[Arm]) -> dict[str, Any]:
 
 def arms_of(runs: Sequence[Run]) -> list[Arm]:
     """Return the runs grouped into arms, whose runs differ only in the seed."""
-    groups: dict[tuple[Any, ...], list[Run]] = {}
+    groups: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
         axes = run.record.axes.model_dump(exclude={"seed", "task"})
         groups.setdefault((run.record.exp, str(axes), arm_of(run)), []).append(run)
@@ -152,7 +152,7 @@ def _spread(values: Sequence[float], digits: int) -> str:
     return mean if len(values) == 1 else f"{mean} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 
-def chart_data(runs: Sequence[Run], arms: Sequence[Arm]) -> dict[str, Any]:
+def chart_data(runs: Sequence[Run], arms: Sequence[Arm]) -> Json:
     """Return the data of the charts: runs by id; updates that several runs share are stored once, in ``grids``."""
     arm_by_id = {name: number for number, arm in enumerate(arms) for name in arm["ids"]}
     grids: list[list[int]] = []

@@ -8,10 +8,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ln_repro.experiment.name import ArmName
 from ln_repro.report import paper_values
+from ln_repro.system.files import Json
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLOURS = {"postln": "#E66100", "preln": "#005AB5"}
 """Colours by norm placement: a colour-blind reader can tell them apart, and the second is darker in print."""
@@ -35,7 +40,7 @@ FROM_RECORDS = "Drawn from these records, each of which `ln-repro reproduce ID` 
 FROM_THEORY = "Computed by `ln-repro theory`, from seeds alone"
 
 
-def line_style(arm: str) -> dict[str, Any]:
+def line_style(arm: str) -> Json:
     """Return the look of an arm's line: its colour shows the placement of the norm, dashes that there is no warm-up."""
     name = ArmName.of(arm)
     return {"color": COLOURS[name.scheme], "linestyle": LINES[name.warm]}
@@ -46,7 +51,7 @@ def rate_words(rate: float) -> str:
     return f"{rate:.7f}".rstrip("0").rstrip(".")
 
 
-def rate_axis(axis: Any, rates: Iterable[float], apart: float = 1.9) -> None:
+def rate_axis(axis: "Axes", rates: Iterable[float], apart: float = 1.9) -> None:
     """Make the x axis logarithmic, with a tick at each learning rate, and a number unless it is too near another."""
     ticks, labels = sorted({*rates}), dict[float, str]()
     for rate in reversed(ticks):
@@ -59,14 +64,14 @@ def rate_axis(axis: Any, rates: Iterable[float], apart: float = 1.9) -> None:
     axis.grid(visible=False, axis="x")
 
 
-def plain_axis(axis: Any, ticks: Sequence[float]) -> None:
+def plain_axis(axis: "Axes", ticks: Sequence[float]) -> None:
     """Make the y axis logarithmic, with numbers that are not powers."""
     axis.set_yscale("log")
     axis.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     axis.yaxis.set_minor_formatter("")
 
 
-def name_line(axis: Any, text: str, x: float, y: float, shift: Any = (0, 0), **look: Any) -> None:
+def name_line(axis: "Axes", text: str, x: float, y: float, shift: Any = (0, 0), **look: Any) -> None:
     """Write the name of a line beside a point of it, moved by ``shift``, points right and up, on a white halo."""
     from matplotlib.patheffects import withStroke
 
@@ -82,7 +87,7 @@ def crosses(line: Mapping[float, float], level: float) -> float | None:
     return None
 
 
-def draw_once(path: Path, ids: Collection[str], data: Any, draw: partial[None]) -> Path:
+def draw_once(path: Path, ids: Collection[str], data: object, draw: partial[None]) -> Path:
     """Draw a figure as PNG, unless its data and the code are unchanged; return the file.
 
     The file names the records ``ids`` that it is drawn from, and a checksum of the code and of ``data``, which must be
@@ -107,7 +112,7 @@ def draw_once(path: Path, ids: Collection[str], data: Any, draw: partial[None]) 
     return path
 
 
-def _save(figure: Any, path: Path, description: str) -> None:
+def _save(figure: "Figure", path: Path, description: str) -> None:
     """Save a figure with a palette of 64 colours, which takes a quarter of the space of a true-colour image."""
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ln_repro.claims.evidence import Arm, interventions
 from ln_repro.claims.intervals import LEVEL, Interval, prediction_interval
@@ -64,7 +63,7 @@ def differences(record: Record, ours: Record) -> list[str]:
     return lines
 
 
-def arm_of(run: Run) -> tuple[Any, ...]:
+def arm_of(run: Run) -> tuple[object, ...]:
     """Return a key that is the same for all records of an arm: all settings except the seed, and the corpus."""
     start = run.experiment.start and run.experiment.start.exp
     experiment = run.experiment

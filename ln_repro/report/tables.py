@@ -4,11 +4,11 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ln_repro.records.record import AVERAGE, Record, Score
+from ln_repro.system.files import Json
 
-Table = dict[str, Any]
+Table = Json
 """``columns`` (names), ``rows`` (cells) and optionally ``notes`` (lines below the table: signatures of its scores)."""
 
 SCORES = {
@@ -111,7 +111,7 @@ def latex(name: str, table: Table) -> str:
     return "\n".join([*head, *lines[1:], r"\bottomrule", r"\end{tabular}", ""])
 
 
-def _text(cell: Any) -> str:
+def _text(cell: object) -> str:
     return "-" if cell is None else str(cell)
 
 

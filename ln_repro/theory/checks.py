@@ -1,13 +1,12 @@
 """The table of checks that the printed rules and the verdicts of the theory's claims are derived from."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import fmean, geometric_mean
-from typing import Any
 
 from ln_repro.claims.intervals import Interval, exponent, slope
+from ln_repro.system.files import Json
 from ln_repro.theory import lemmas
 from ln_repro.theory import quantities as q
 
@@ -37,7 +36,7 @@ class Check:
     values: q.Quantity  # computes the quantity from measurements
     part: str  # name of the model
     what: tuple[str, ...]  # names of the measurements
-    where: Mapping[str, Any] = field(default_factory=dict)  # settings that select the measurements
+    where: Json = field(default_factory=dict)  # settings that select the measurements
     by: tuple[str, ...] = ()  # settings by which they are grouped; the rule must hold in every group
     seeds: int = 10  # minimum number for a verdict
 

@@ -1,14 +1,13 @@
 """The data of the figure of gradients at initialisation: means and intervals over seeds, by layer or by depth."""
 
-from typing import Any
-
+from ln_repro.system.files import Json
 from ln_repro.theory import judge
 from ln_repro.theory.judge import Series, series
 from ln_repro.theory.plan import NORMS
 from ln_repro.theory.unit import Measured, select
 
 
-def figures(measured: Measured) -> dict[str, Any]:
+def figures(measured: Measured) -> Json:
     """Return the panels of figure 3, if they were measured for both norms, by matrix and for the last W2 by depth.
 
     A panel maps the label of a series, the norm placement and what else tells it apart, to its points.

@@ -5,12 +5,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
-from typing import Any
 
 from ln_repro.claims.intervals import Interval, mean_interval, ratio_interval
 from ln_repro.claims.theory import STATEMENTS
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, all_of, near, verdict
 from ln_repro.records.events import json_ready
+from ln_repro.system.files import Json
 from ln_repro.theory import quantities
 from ln_repro.theory.checks import CHECKS, DEPTHS, Check
 from ln_repro.theory.unit import Measured, grouped, select
@@ -35,12 +35,12 @@ class Part:
     why: str | None  # why the check is inconclusive, and what would decide it
 
 
-def judge(measured: Measured, ids: Collection[str]) -> list[dict[str, Any]]:
+def judge(measured: Measured, ids: Collection[str]) -> list[Json]:
     """Return a finding for each of the claims ``ids``, in a form for JSON: numbers that are not finite are None."""
     return [json_ready(finding(id, measured)) for id in STATEMENTS if id in ids]
 
 
-def finding(id: str, measured: Measured) -> dict[str, Any]:
+def finding(id: str, measured: Measured) -> Json:
     """Return the finding of one claim; quantity and interval are those of its first check, the rule that of all.
 
     ``values`` are by depth or layer if the claim is about a curve, otherwise the intervals by setting. ``note`` says

@@ -4,7 +4,7 @@ The models consist of the engine's layers and initialisations, without fairseq. 
 per target token in nats, with label smoothing 0.1.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 from ln_repro.model import init
 from ln_repro.model.layers import DecoderLayer, EncoderLayer, Shape, Stack, TokenEmbedding
 from ln_repro.model.probes.gradients import Weights, gradient_norms, layer_weights
+from ln_repro.system.files import Json
 from ln_repro.theory.simplified import share_above
 from ln_repro.theory.unit import Measurement, Unit
 
@@ -46,10 +47,13 @@ class Setting:
 class WithoutDraws(TorchFunctionMode):
     """Lets constructors leave matrices as they are, since `init.initialise` draws them, which takes as long."""
 
-    def __torch_function__(self, function: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, function: Any, _: object, args: tuple[object, ...] = (), kwargs: Json | None = None
+    ) -> Any:
+        named = kwargs or {}
         if function in (nn.init.kaiming_uniform_, nn.init.uniform_, nn.init.normal_):
-            return kwargs["tensor"]
-        return function(*args, **kwargs or {})
+            return named["tensor"]
+        return function(*args, **named)
 
 
 class Transformer(nn.Module):
@@ -180,7 +184,7 @@ def watch(stack: Stack, norm: str) -> list[list[Tensor]]:
     return seen
 
 
-def spread(squares: list[Tensor], width: int) -> Mapping[str, Any]:
+def spread(squares: list[Tensor], width: int) -> Json:
     """Summarise the squared norms, (positions), of the input and of each layer."""
     first, *layers = squares
     return {

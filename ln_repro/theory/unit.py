@@ -1,13 +1,15 @@
 """Units of measurement with a name, settings and a seed, so that they can be stored and repeated."""
 
 import zlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-Measurement = dict[str, Any]
+from ln_repro.system.files import Json
+
+Measurement = Json
 """The result of a unit: floats and lists of floats by name, for JSON."""
 
 
@@ -16,7 +18,7 @@ class Unit:
     """One call of a measuring function."""
 
     what: str  # name of the function
-    settings: Mapping[str, Any]  # sorted by name
+    settings: Json  # sorted by name
     seed: int
 
     @classmethod
@@ -40,19 +42,19 @@ Measure = Callable[[Unit], Measurement]
 Measured = Sequence[tuple[Unit, Measurement]]
 
 
-def among(unit: Unit, what: Collection[str], where: Mapping[str, Any]) -> bool:
+def among(unit: Unit, what: Collection[str], where: Json) -> bool:
     """Return whether a unit is one of the measurements ``what`` with the settings ``where``."""
     return unit.what in what and where.items() <= unit.settings.items()
 
 
-def select(measured: Measured, what: Collection[str], where: Mapping[str, Any]) -> Measured:
+def select(measured: Measured, what: Collection[str], where: Json) -> Measured:
     """Return the measurements ``what`` with the settings ``where``."""
     return [(unit, measurement) for unit, measurement in measured if among(unit, what, where)]
 
 
-def grouped(measured: Measured, by: Sequence[str]) -> dict[tuple[Any, ...], Measured]:
+def grouped(measured: Measured, by: Sequence[str]) -> dict[tuple[object, ...], Measured]:
     """Return measurements grouped by some of their settings."""
-    groups: dict[tuple[Any, ...], list[tuple[Unit, Measurement]]] = {}
+    groups: dict[tuple[object, ...], list[tuple[Unit, Measurement]]] = {}
     for unit, measurement in measured:
         groups.setdefault(tuple(unit[name] for name in by), []).append((unit, measurement))
     return dict(groups)

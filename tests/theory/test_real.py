@@ -125,7 +125,7 @@ def test_gradients_are_level_in_a_decoder_without_cross_attention() -> None:
     crossed, uncrossed = (found("TH-11", measure(what, 10, norm="postln", layers=LAYERS, **GRADIENTS))
                           for what in ("real_gradients", "real_uncrossed_gradients"))  # fmt: skip
     (growth,) = parts_of(uncrossed, "last layer over first")
-    (step,) = parts_of(crossed, "ratio a layer (direction)")
+    (step,) = parts_of(crossed, "ratio a layer (growth)")
     assert growth["interval"][1] < 2 < step["interval"][0] ** (LAYERS - 1)
 
 
