@@ -27,7 +27,7 @@ PARTS = {
     "warm": "with warm-up", "nowarm": "without warm-up", "sgd": "under SGD", "radam": "under RAdam",
     "literal": "(T = 1)", "anchored": "(anchored)", "short": "(an eighth of the ramp)", "fixed": "(small fixed rate)",
     "linear": "(linear decay)", "step": "(step)", "high": "at the higher rate", "low": "at the lower rate",
-    "closed": "(closed form)",
+    "closed": "(closed form)", "encoder": "in the encoder alone", "decoder": "in the decoder alone",
 }  # fmt: skip
 
 
