@@ -58,6 +58,7 @@ class Epoch(BaseModel):
     valid_nll_loss: float | None
     valid_accuracy: float | None = None
     valid_bleu: float | None = None
+    valid_bleu_tokenised: float | None = None
     test_bleu: float | None = None
     test_bleu_tokenised: float | None = None
 
