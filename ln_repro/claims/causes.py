@@ -5,7 +5,7 @@ it. An intervention that removes a cause should make Post-LN train without warm-
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -161,8 +161,3 @@ def resampled(failing: Values, training: Values) -> Interval:
             areas.append(weights[0] @ wins @ weights[1] / total)
     low, high = np.quantile(areas, [0.025, 0.975])
     return float(low), float(high)
-
-
-def runs_of(evidence: Evidence, arms: Iterable[str]) -> list[Run]:
-    """Return the runs of some arms at all of their rates."""
-    return [run for arm in arms for runs in evidence.curve(arm).values() for run in runs]

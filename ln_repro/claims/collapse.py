@@ -6,7 +6,7 @@ A pilot suggested it, so that only runs with seeds above `EXPLORED` are judged.
 import math
 from dataclasses import dataclass
 
-from ln_repro.claims.causes import ARMS, VANISHING, runs_of, separation
+from ln_repro.claims.causes import ARMS, VANISHING, separation
 from ln_repro.claims.criteria import Claim, Finding, Rule
 from ln_repro.claims.effects import SEEDS, SHARE, Count, Effect
 from ln_repro.claims.evidence import Evidence, Rate
@@ -36,7 +36,7 @@ class Predicts:
         found = separation(evidence, VANISHING)
         if math.isnan(found.area):
             return Finding(INCONCLUSIVE, needs="runs with probe=collapse")
-        runs = [run for run in runs_of(evidence, ARMS) if not math.isnan(VANISHING.of(run))]
+        runs = [run for run in evidence.of_arms(ARMS) if not math.isnan(VANISHING.of(run))]
         low, high = found.interval
         result = REPRODUCED if low > SEPARATES else CONTRADICTED if high < SEPARATES else INCONCLUSIVE
         missing = len(ARMS) - found.arms

@@ -220,5 +220,4 @@ class Claim:
 
 def saturated(evidence: Evidence, arms: Iterable[str]) -> bool:
     """Return whether the best arms' mean BLEU is too near 100 for a difference in BLEU to mean anything."""
-    return any(evidence.best(run)[0] > SATURATED for arm in arms for runs in evidence.curve(arm).values()
-               for run in runs)  # fmt: skip
+    return any(evidence.best(run)[0] > SATURATED for run in evidence.of_arms(arms))

@@ -98,6 +98,10 @@ class Evidence:
         """Return the runs of an arm by learning rate, in ascending order."""
         return {rate: [runs[seed] for seed in sorted(runs)] for rate, runs in sorted(self.rates.get(arm, {}).items())}
 
+    def of_arms(self, arms: Iterable[str]) -> list[Run]:
+        """Return the runs of some arms at all of their rates."""
+        return [run for arm in arms for runs in self.curve(arm).values() for run in runs]
+
     def best(self, run: Run) -> tuple[float, float]:
         """Return the highest mean BLEU and the lowest mean NLL of any arm and rate, including variations.
 

@@ -18,7 +18,7 @@ from ln_repro.claims.schemes import LATER, PROBE_BATCHES
 from ln_repro.claims.theory import STATEMENTS
 from ln_repro.claims.translation import TRANSLATION
 from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, all_of
-from ln_repro.claims.words import CORPORA, parted
+from ln_repro.claims.words import parted
 from ln_repro.records.archive import Run
 from ln_repro.records.events import json_ready
 from ln_repro.system.files import Json
@@ -36,8 +36,6 @@ is named after the corpus of the pre-training."""
 IWSLT14 = ("iwslt", "iwsltsmall")
 """The settings on IWSLT14: the paper's, and that of a smaller model. The second one, and both on a part of the training
 text, are other corpora, too."""
-TESTED = tuple(name for name in CORPORA if any(name in others for others in OTHER_CORPORA.values()))
-"""The other corpora of all claims, in the order of display."""
 HOURS = {"iwslt": 1.0, "wmt": 22.0, "bert": 150.0, "mrpc": 0.3, "rte": 0.3}
 """Estimated GPU hours per run. IWSLT14 and WMT14: 16k updates of 4,096 tokens and 20k of 131k, at five mini-batches a
 second; BERT: 1M updates of 131k tokens at 250k tokens a second; fine-tuning: ten checkpoints, two minutes each."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ln_repro.claims.criteria import Finding, Within, saturated
-from ln_repro.claims.effects import SEEDS, Count, Effect
+from ln_repro.claims.effects import SEEDS, SHARE, Count, Effect
 from ln_repro.claims.evidence import FAILED_BITS, FAILS, TRAINED_BITS, TRAINS, Evidence, Rate
 from ln_repro.claims.intervals import Interval, fisher_exact
 from ln_repro.claims.lr50 import Lr50, lr50
@@ -41,10 +41,6 @@ class OverRates:
     @property
     def compared(self) -> tuple[str, ...]:
         return self.first, self.second
-
-    def runs(self, evidence: Evidence) -> list[Run]:
-        """Return the runs of all arms that are compared."""
-        return [run for arm in self.compared for runs in evidence.curve(arm).values() for run in runs]
 
     def missing(self, evidence: Evidence) -> Finding | None:
         """Return the result if an arm was not run."""
@@ -87,7 +83,7 @@ class RateFactor(OverRates):
         if rate is not None:
             counts = (Count.of(evidence.trained, evidence.curve(arm)[rate]) for arm in self.compared)
             text += f"; at {rate:g}, {' against '.join(map(str, counts))} train (p = {p_value:.1g})"
-        seeds, runs = self.most_seeds(evidence), self.runs(evidence)
+        seeds, runs = self.most_seeds(evidence), evidence.of_arms(self.compared)
         if not second.median and at_edge(evidence, self.second) == "higher":
             needs = f"higher rates of {arm_words(self.second)}"
         elif effect and interval[0] > HIGHER and p_value < SIGNIFICANT / levels:
@@ -182,7 +178,7 @@ class JustAboveNothing(OverRates):
 
     def judge(self, evidence: Evidence) -> Finding:
         without, warm, adam = (_means(evidence, arm) for arm in self.compared)
-        runs, seeds = self.runs(evidence), self.most_seeds(evidence)
+        runs, seeds = evidence.of_arms(self.compared), self.most_seeds(evidence)
         if not (without and warm and adam):
             few = Finding(INCONCLUSIVE, needs=f"{CURVE_SEEDS} seeds of {', '.join(self.compared)}", runs=runs)
             return self.missing(evidence) or few
@@ -209,7 +205,7 @@ class NotStarved(OverRates):
 
     def judge(self, evidence: Evidence) -> Finding:
         first, second = (best_by_bleu(evidence, arm) for arm in self.compared)
-        runs = self.runs(evidence)
+        runs = evidence.of_arms(self.compared)
         if not first or not second:
             few = Finding(INCONCLUSIVE, needs=f"{CURVE_SEEDS} seeds of {', '.join(self.compared)}", runs=runs)
             return self.missing(evidence) or few
@@ -228,4 +224,4 @@ def best_by_bleu(evidence: Evidence, arm: str) -> dict[int, Run]:
 
 def _trains_nowhere(evidence: Evidence, arms: Iterable[str]) -> str:
     counts = [Count.of(evidence.trained, runs) for arm in arms for runs in usable_curve(evidence, arm).values()]
-    return "" if any(count.share >= 0.8 for count in counts) else NOTHING_TRAINS
+    return "" if any(count.share >= SHARE for count in counts) else NOTHING_TRAINS

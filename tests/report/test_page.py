@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ln_repro.claims.judge import OTHER_CORPORA, TESTED
+from ln_repro.claims.judge import OTHER_CORPORA
 from ln_repro.claims.words import CORPORA, corpus_order, named
 from ln_repro.records.archive import Run
 from ln_repro.report.page import FIGURES, arms_of, page, page_tables
@@ -93,7 +93,7 @@ def test_no_records_and_no_figures_are_a_page_too() -> None:
 
 
 def test_every_corpus_has_a_name_and_a_place_in_the_order() -> None:
-    assert {corpus for others in OTHER_CORPORA.values() for corpus in others} == {*TESTED} < {*CORPORA}
+    assert {corpus for others in OTHER_CORPORA.values() for corpus in others} < {*CORPORA}
     assert named("wikinews, masked_lm") == "Wikinews, masked LM"
     assert named("iwslt14-60") == named("iwslt-60") == "IWSLT14, 60 % of the training text"
     shuffled = ["mine", "wikinews, masked_lm", "multi30k", "toy", "iwslt14-60", "iwslt14"]
