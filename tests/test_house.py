@@ -109,7 +109,7 @@ def test_a_module_is_short_and_says_what_it_is():
     for path in MODULES:
         text = path.read_text()
         tree = ast.parse(text)
-        assert len(text.splitlines()) <= 300 and ast.get_docstring(tree), path
+        assert len(text.splitlines()) <= 400 and ast.get_docstring(tree), path
         assert path.name != "__init__.py" or path.parent.name == "model" or len(tree.body) == 1, path
 
 
