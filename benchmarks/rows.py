@@ -90,7 +90,7 @@ NORMS = {
     if path.stem not in (REFERENCE, "own")
 }
 """The rows that compare another placement of the norm with Pre-LN; they are measured only if they are asked for."""
-ON_CPU = ["stock/run", "stock/sweep", "probes/run", "bare/run", "packed/2"]
+ON_CPU = ["stock/run", "probes/run", "stock/sweep", "bare/run", "packed/2"]
 """The rows that are measured by default without a GPU."""
 
 
