@@ -8,8 +8,8 @@ from statistics import fmean, median
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ln_repro.claims.archived import Archive
 from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.judge import Archive
 from ln_repro.records.archive import Run
 from ln_repro.report.plotting import COLOURS, LINES, WIDTH, crosses, draw_once, name_line, rate_axis
 

@@ -8,9 +8,9 @@ from statistics import fmean
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ln_repro.claims.archived import Archive
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import Interval, mean_interval
+from ln_repro.claims.judge import Archive
 from ln_repro.report.plotting import GREY, WIDTH, draw_once, line_style, name_line
 
 FIGURE_4B = {

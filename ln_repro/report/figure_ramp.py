@@ -7,8 +7,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from ln_repro.claims.archived import Archive
 from ln_repro.claims.evidence import EXPLORED, variation
+from ln_repro.claims.judge import Archive
 from ln_repro.claims.words import SCHEMES
 from ln_repro.records.archive import Run
 from ln_repro.report.plotting import COLOURS, WIDTH, draw_once

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ln_repro.claims.archived import Archive
+from ln_repro.claims.judge import Archive
 from ln_repro.system.files import Json
 
 
