@@ -224,7 +224,7 @@ def _draw_factors(axis: Axes, column: Column, first: bool) -> None:
 def limit_words(limit: Lr50) -> str:
     """Return an LR50 with two digits; one that is not between the rates run as the end that it is beyond."""
     if math.isinf(limit.median):
-        return f"> {rate_words(limit.highest)}"
+        return f"> {rate_words(limit.interval[0])}"
     return f"{rate_words(float(f'{limit.median:.2g}'))}" if limit.median else f"< {rate_words(limit.interval[1])}"
 
 
