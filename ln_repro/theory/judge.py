@@ -69,7 +69,7 @@ def finding(id: str, measured: Measured) -> Json:
     notes += [f"not measured: {', '.join(missing)} (--full)"] if missing else []
     return {
         "id": id,
-        **vars(STATEMENTS[id]),
+        **STATEMENTS[id]._asdict(),
         "values": {place: mean for place, (mean, *_) in CURVES[id](measured).items()} if id in CURVES else settings,
         "quantity": checks[0].quantity,
         "interval": parts[0].interval if parts else (-math.inf, math.inf),
