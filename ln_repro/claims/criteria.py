@@ -5,10 +5,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ln_repro.claims.effects import SEEDS, SHARE, Count, Effect, Metric, more_seeds
 from ln_repro.claims.evidence import SATURATED, TRAINS, Evidence
-from ln_repro.claims.intervals import LEVEL, LOG, Interval, interval
-from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, all_of, any_of, verdict
+from ln_repro.claims.intervals import (
+    CONTRADICTED,
+    INCONCLUSIVE,
+    LEVEL,
+    LOG,
+    REPRODUCED,
+    Interval,
+    all_of,
+    any_of,
+    interval,
+    verdict,
+)
+from ln_repro.claims.metrics import SEEDS, SHARE, Count, Effect, Metric, more_seeds
 from ln_repro.claims.words import arm_words, region_words
 from ln_repro.records.archive import Run
 
@@ -17,7 +27,7 @@ from ln_repro.records.archive import Run
 class Finding:
     """The result of a criterion."""
 
-    verdict: str  # one of those in `ln_repro.claims.verdict`
+    verdict: str  # one of those in `ln_repro.claims.intervals`
     effect: Effect | None = None
     text: str = ""  # the measured values; that of the effect unless it says more
     needs: str | None = None  # what would resolve an inconclusive verdict, in figures
@@ -172,6 +182,29 @@ class AnyOf:
                       for finding in group if finding.needs), None)  # fmt: skip
         text = "; ".join(filter(None, map(str, findings)))
         return Finding(result, findings[0].effect, text, needs, [run for finding in findings for run in finding.runs])
+
+
+@dataclass(frozen=True)
+class OverRates:
+    """A comparison of two arms over all of their learning rates."""
+
+    first: str
+    second: str
+
+    arms = ()
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        return self.first, self.second
+
+    def missing(self, evidence: Evidence) -> Finding | None:
+        """Return the result if an arm was not run."""
+        arms = [arm for arm in self.compared if not evidence.curve(arm)]
+        return Finding(INCONCLUSIVE, needs=f"runs of {', '.join(arms)}") if arms else None
+
+    def most_seeds(self, evidence: Evidence) -> int:
+        """Return the largest number of seeds that all arms have at rates of their own."""
+        return min(max(map(len, evidence.curve(arm).values()), default=0) for arm in self.compared)
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,15 @@ class Evidence:
         """The evidence of every starting checkpoint; the evidence itself where runs do not start from one."""
         return list(self.starts.values()) or [self]
 
+    @property
+    def by_depth(self) -> dict[int, "Evidence"]:
+        """The evidence by number of layers, in ascending order."""
+        depths = {int(name.removeprefix(LAYERS)): part
+                  for name, part in self.others.items() if name.startswith(LAYERS) and "," not in name}  # fmt: skip
+        if usual := next((run for runs in self.arms.values() for run in runs.values()), None):
+            depths[usual.size[0]] = self
+        return dict(sorted(depths.items()))
+
     def values(self, arms: Sequence[str], quantity: Callable[..., float]) -> list[float]:
         """Return a quantity for every seed that all of the arms have.
 

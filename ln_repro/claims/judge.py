@@ -5,23 +5,43 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
 
-from ln_repro.claims.bert import FINE_TUNING, PRETRAINING
+from ln_repro.claims.arms import Arms
 from ln_repro.claims.causes import ARMS
-from ln_repro.claims.collapse import COLLAPSE
 from ln_repro.claims.criteria import Claim, Rule
-from ln_repro.claims.depth import AtDepth
-from ln_repro.claims.effects import Effect
 from ln_repro.claims.evidence import EXPLORED, Evidence, Named, gather
-from ln_repro.claims.intervals import UNBOUNDED
-from ln_repro.claims.schemes import LATER, PROBE_BATCHES
-from ln_repro.claims.theory import STATEMENTS
-from ln_repro.claims.translation import TRANSLATION
-from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, all_of
+from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, UNBOUNDED, all_of
+from ln_repro.claims.metrics import Effect
+from ln_repro.claims.rules.bert import FINE_TUNING, PRETRAINING
+from ln_repro.claims.rules.mt import TRANSLATION
+from ln_repro.claims.rules.th import STATEMENTS
+from ln_repro.claims.rules.x import COLLAPSE, LATER, PROBE_BATCHES, AtDepth
 from ln_repro.claims.words import parted
-from ln_repro.records.archive import Run
+from ln_repro.records.archive import Kept, Run, read_kept
 from ln_repro.records.events import json_ready
 from ln_repro.system.files import Json
+
+
+class Archive(NamedTuple):
+    """The records in a folder, the arms of the named experiments, and the evidence by setting.
+
+    ``evidence`` is of the exploratory runs, ``replication`` of those whose rules had been fixed before.
+    """
+
+    kept: Kept
+    arms: Arms
+    evidence: dict[str, Evidence]
+    replication: dict[str, Evidence]
+
+
+def read_archive(folder: Path) -> Archive:
+    """Return the records in a folder and the evidence from them."""
+    kept, arms = read_kept(folder), Arms(folder)
+    parts = [[run for run in kept.runs if (run.seed > EXPLORED) == later] for later in (False, True)]
+    return Archive(kept, arms, *(evidence_of(runs, arms, kept.corpora) for runs in parts))
+
 
 CLAIMS = (*TRANSLATION, *PRETRAINING, *FINE_TUNING, *LATER, *COLLAPSE)
 OTHER_CORPORA: Mapping[str, Mapping[str, Sequence[str]]] = {

@@ -14,10 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
-from ln_repro.claims.effects import Count
-from ln_repro.claims.evidence import Evidence, Rate
-from ln_repro.claims.intervals import Interval
+from ln_repro.claims.criteria import Finding, OverRates
+from ln_repro.claims.evidence import FAILED_BITS, FAILS, TRAINED_BITS, TRAINS, Evidence, Rate
+from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, SIGNIFICANT, Interval, fisher_exact
+from ln_repro.claims.metrics import SEEDS, Count, Effect
+from ln_repro.claims.rates import at_edge
+from ln_repro.claims.words import arm_words
 
+HIGHER, NO_HIGHER = 1.5, 1.25
+"""An LR50 is higher than another if the interval of the ratio lies above the first, and is not if below the second."""
+NOTHING_TRAINS = "nothing trains here"
 STEEPEST = 10.0
 """Largest slope in the regression, per octave of the rate: from 99 % of the seeds to 1 % within an octave."""
 BEYOND = 3.0
@@ -96,3 +102,64 @@ def posterior(counts: tuple[tuple[Rate, Count], ...]) -> Values:
     weights = np.exp(likelihood - likelihood.max()).sum(axis=1)
     shares = np.linspace(0, 1, 501)[1:-1]
     return np.interp(shares, np.cumsum(weights) / weights.sum(), places[:, 0])
+
+
+@dataclass(frozen=True)
+class RateFactor(OverRates):
+    """The first arm's LR50 is higher than the second's, and at some rate more of its seeds train.
+
+    Fisher's exact test is made at every rate that enters both LR50s, and its level divided by their number. A second
+    arm that trains nowhere and is best at the highest of its rates may be under-trained, which decides nothing.
+    """
+
+    masked: bool = False  # whether the task is masked LM, where a run trains according to its loss
+
+    def sentence(self) -> str:
+        trains = (f"NLL {TRAINED_BITS} bits below the unigram entropy, and fails within {FAILED_BITS} bits of it"
+                  if self.masked else f"BLEU at least {TRAINS} of the best arm's, and fails below {FAILS}")  # fmt: skip
+        return (
+            f"LR50 (the peak rate at which half of the seeds train: {trains}) of {arm_words(self.first)} over that of "
+            f"{arm_words(self.second)}: 95 % interval above {HIGHER:g}, and at some rate the two differ (Fisher's "
+            f"exact test, p < {SIGNIFICANT} over the number of rates that enter both LR50s); contradicted below "
+            f"{NO_HIGHER:g}"
+        )
+
+    def judge(self, evidence: Evidence) -> Finding:
+        first, second = lr50(evidence, self.first), lr50(evidence, self.second)
+        if first is None or second is None:
+            return self.missing(evidence) or Finding(INCONCLUSIVE)
+        value, interval = first.over(second)
+        effect = None if math.isnan(value) else Effect(value, interval, "x{} in rate", ".2g")
+        p_value, rate, levels = self.fisher(evidence, first, second)
+        text = f"{effect or 'no rate at which either trains'}"
+        if rate is not None:
+            counts = (Count.of(evidence.trained, evidence.curve(arm)[rate]) for arm in self.compared)
+            text += f"; at {rate:g}, {' against '.join(map(str, counts))} train (p = {p_value:.1g})"
+        seeds, runs = self.most_seeds(evidence), evidence.of_arms(self.compared)
+        if not second.median and at_edge(evidence, self.second) == "higher":
+            needs = f"higher rates of {arm_words(self.second)}"
+        elif effect and interval[0] > HIGHER and p_value < SIGNIFICANT / levels:
+            return Finding(REPRODUCED, effect, text, runs=runs, seeds=seeds)
+        elif effect and interval[1] < NO_HIGHER:
+            return Finding(CONTRADICTED, effect, text, runs=runs, seeds=seeds)
+        else:
+            needs = self.needed(evidence, first)
+        note = NOTHING_TRAINS if not first.median and not second.median else ""
+        return Finding(INCONCLUSIVE, effect, text, needs, runs, seeds, note)
+
+    def needed(self, evidence: Evidence, first: Lr50) -> str:
+        """Return what would make the interval narrower, or the p-value smaller."""
+        few = {rate for arm in self.compared for rate, runs in evidence.curve(arm).items() if len(runs) < SEEDS}
+        if few:
+            return f"{SEEDS} seeds at {', '.join(f'{rate:g}' for rate in sorted(few))}"
+        if math.isinf(first.median):
+            return f"rates of {arm_words(self.first)} above {first.highest:g}"
+        return f"{2 * self.most_seeds(evidence)} seeds"
+
+    def fisher(self, evidence: Evidence, first: Lr50, second: Lr50) -> tuple[float, Rate | None, int]:
+        """Return the least p-value, its rate, and the number of rates that enter both LR50s."""
+        shared = sorted(first.counts.keys() & second.counts.keys())
+        p_values = {rate: fisher_exact(*first.counts[rate], *second.counts[rate]) for rate in shared
+                    if first.counts[rate].share > second.counts[rate].share}  # fmt: skip
+        rate = min(p_values, key=lambda rate: p_values[rate], default=None)
+        return (1.0 if rate is None else p_values[rate]), rate, max(1, len(shared))

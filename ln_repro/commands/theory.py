@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from ln_repro.claims.theory import STATEMENTS
+from ln_repro.claims.rules.th import STATEMENTS
 from ln_repro.commands.messages import say
 from ln_repro.errors import UserError
 from ln_repro.records import provenance

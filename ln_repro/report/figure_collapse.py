@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from ln_repro.claims.archived import Archive
 from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.judge import Archive
 from ln_repro.records.archive import Run
 from ln_repro.report.plotting import COLOURS, LINES, WIDTH, crosses, draw_once, name_line, rate_axis
 

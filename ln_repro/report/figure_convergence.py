@@ -7,9 +7,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from ln_repro.claims.archived import Archive
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import Interval, mean_interval
+from ln_repro.claims.judge import Archive
 from ln_repro.report.paper_values import FIGURE_4B
 from ln_repro.report.plotting import GREY, WIDTH, draw_once, line_style, name_line
 

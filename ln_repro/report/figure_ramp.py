@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ln_repro.claims.archived import Archive
 from ln_repro.claims.evidence import EXPLORED, variation
+from ln_repro.claims.judge import Archive
 from ln_repro.claims.words import SCHEMES
 from ln_repro.records.archive import Run
 from ln_repro.report.plotting import COLOURS, WIDTH, draw_once, rate_words

@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
-from ln_repro.claims.archived import Archive
 from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.judge import Archive
 from ln_repro.claims.lr50 import FACTORS, Lr50, lr50
 from ln_repro.claims.words import SCHEMES
 from ln_repro.experiment.name import ArmName

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from ln_repro.claims.archived import Archive
+from ln_repro.claims.judge import Archive
 from ln_repro.report.figure_collapse import draw_collapse
 from ln_repro.report.figure_convergence import draw_convergence
 from ln_repro.report.figure_initialisation import draw_initialisation

@@ -6,9 +6,18 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 
-from ln_repro.claims.intervals import Interval, mean_interval, ratio_interval
-from ln_repro.claims.theory import STATEMENTS
-from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, all_of, near, verdict
+from ln_repro.claims.intervals import (
+    CONTRADICTED,
+    INCONCLUSIVE,
+    REPRODUCED,
+    Interval,
+    all_of,
+    mean_interval,
+    near,
+    ratio_interval,
+    verdict,
+)
+from ln_repro.claims.rules.th import STATEMENTS
 from ln_repro.records.events import json_ready
 from ln_repro.system.files import Json
 from ln_repro.theory import quantities

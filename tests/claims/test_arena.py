@@ -7,8 +7,8 @@ import pytest
 
 from ln_repro.claims.arena import arena
 from ln_repro.claims.causes import ARMS, CAUSES, VANISHING, area_under_curve, resampled, separation, separations
-from ln_repro.claims.collapse import Predicts
 from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.rules.x import Predicts
 from ln_repro.report.arena import arena_data, arena_table, by_rate
 from ln_repro.report.export import causes_table
 from tests.claims.made import gathered, made, on_rates

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from ln_repro.claims.bert import FINE_TUNING, NOT_TRAINED_MARGIN, PRETRAINING
 from ln_repro.claims.evidence import FINE_TUNED_FROM
 from ln_repro.claims.judge import Judged, row_of
 from ln_repro.claims.metrics import UPDATES_TO_PRETRAINING_LOSS, at
+from ln_repro.claims.rules.bert import FINE_TUNING, NOT_TRAINED_MARGIN, PRETRAINING
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.experiment.model import Start
 from ln_repro.records.archive import Run

@@ -6,18 +6,15 @@ from typing import Any
 import pytest
 
 from ln_repro.claims import metrics
-from ln_repro.claims.bert import FINE_TUNING
 from ln_repro.claims.criteria import Claim, Trains, Within
-from ln_repro.claims.depth import AtDepth
-from ln_repro.claims.effects import SEEDS, SHARE, Effect, more_seeds
 from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.intervals import LINEAR, LOG
+from ln_repro.claims.intervals import LINEAR, LOG, verdict
 from ln_repro.claims.judge import CLAIMS as ALL
 from ln_repro.claims.judge import Judged, Row, arms_of_rules, claim_rows, row_of
-from ln_repro.claims.metrics import BLEU, LEVELS, TIMES_TO_FALL, TIMES_TO_FINAL_BLEU
-from ln_repro.claims.schemes import gradients
-from ln_repro.claims.theory import STATEMENTS
-from ln_repro.claims.verdict import verdict
+from ln_repro.claims.metrics import BLEU, LEVELS, SEEDS, SHARE, TIMES_TO_FALL, TIMES_TO_FINAL_BLEU, Effect, more_seeds
+from ln_repro.claims.rules.bert import FINE_TUNING
+from ln_repro.claims.rules.th import STATEMENTS
+from ln_repro.claims.rules.x import AtDepth, gradients
 from ln_repro.experiment.compose import compose, expand
 from ln_repro.experiment.settings import build
 from ln_repro.records.archive import Run

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from ln_repro.claims.archived import read_archive
 from ln_repro.claims.arms import LOCK, Arms, own_settings
 from ln_repro.claims.evidence import Arm, Evidence, gather
-from ln_repro.claims.judge import claim_rows, evidence_of
+from ln_repro.claims.judge import claim_rows, evidence_of, read_archive
 from ln_repro.experiment.compose import compose
 from ln_repro.experiment.settings import build
 from ln_repro.records.archive import Run

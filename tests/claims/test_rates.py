@@ -7,13 +7,12 @@ from itertools import product
 import pytest
 from scipy import stats
 
+from ln_repro.claims.arena import sensitivity, sensitivity_interval
 from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.intervals import fisher_exact, prediction_interval
-from ln_repro.claims.multiverse import multiverse, variant
-from ln_repro.claims.ranges import at_edge, best_rate, usable_range
-from ln_repro.claims.rates import AtBestRates, JustAboveNothing, NotStarved, RateFactor
-from ln_repro.claims.sensitivity import sensitivity, sensitivity_interval
-from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
+from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, fisher_exact, prediction_interval
+from ln_repro.claims.lr50 import RateFactor
+from ln_repro.claims.rates import at_edge, best_rate, multiverse, usable_range, variant
+from ln_repro.claims.rules.mt import AtBestRates, JustAboveNothing, NotStarved
 from ln_repro.records.archive import Run
 from tests.claims.made import held, made
 

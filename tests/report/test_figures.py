@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ln_repro.claims.archived import Archive
 from ln_repro.claims.evidence import Arm, Named
+from ln_repro.claims.judge import Archive
 from ln_repro.claims.lr50 import lr50
 from ln_repro.records.archive import Kept, Run
 from ln_repro.report.figure_collapse import by_ramp, collapses, draw_collapse

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ln_repro.claims.theory import STATEMENTS
+from ln_repro.claims.rules.th import STATEMENTS
 from ln_repro.theory import plan
 from ln_repro.theory.plan import Scale
 from tests.waiting import HANGS_SECONDS

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ln_repro.claims.theory import STATEMENTS
-from ln_repro.claims.verdict import near
+from ln_repro.claims.intervals import near
+from ln_repro.claims.rules.th import STATEMENTS
 from ln_repro.theory import lemmas
 from ln_repro.theory.checks import CHECKS, Check
 from ln_repro.theory.figures import figures

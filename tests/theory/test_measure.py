@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ln_repro.claims.theory import STATEMENTS
+from ln_repro.claims.rules.th import STATEMENTS
 from ln_repro.theory import measure as module
 from ln_repro.theory.checks import CHECKS
 from ln_repro.theory.measure import measure

@@ -1,7 +1,25 @@
-"""Claims about translation (sections 3.2 and 4, appendix H): on IWSLT14 and WMT14, and on other data."""
+"""MT-1 to MT-7, WMT-1 and WMT-2: translation (sections 3.2 and 4, appendix H), on IWSLT14, WMT14 and other data."""
 
-from ln_repro.claims.criteria import AnyOf, Claim, Criterion, Report, Rule, Trains, Within
-from ln_repro.claims.effects import SHARE, Metric
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import fmean
+
+from ln_repro.claims.criteria import (
+    AnyOf,
+    Claim,
+    Criterion,
+    Finding,
+    OverRates,
+    Report,
+    Rule,
+    Trains,
+    Within,
+    saturated,
+)
+from ln_repro.claims.evidence import Evidence, Rate
+from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, Interval
+from ln_repro.claims.lr50 import NOTHING_TRAINS, RateFactor
 from ln_repro.claims.metrics import (
     ABOVE_THE_BETTER,
     BLEU,
@@ -14,11 +32,141 @@ from ln_repro.claims.metrics import (
     LEVELS,
     LOSS,
     LOSS_GAP,
+    NLL,
     RAMP_BY_RATE,
+    SEEDS,
+    SHARE,
     TIMES_TO_FALL,
     TIMES_TO_FINAL_BLEU,
+    Count,
+    Effect,
+    Metric,
 )
-from ln_repro.claims.rates import AtBestRates, JustAboveNothing, NotStarved, RateFactor
+from ln_repro.claims.rates import CURVE_SEEDS, at_edge, best_rate, usable_curve
+from ln_repro.claims.words import arm_words
+from ln_repro.records.archive import Run
+
+NOT_WORSE = 1.0
+"""BLEU that an arm may have less than another without counting as worse."""
+NEARLY_NOTHING = 1 / 3
+"""Part of the BLEU with warm-up below which an arm's BLEU is "just above 0"."""
+STARVED = -2.0
+"""BLEU that leaving out the ramp may cost if the effect of "no warm-up" is that of the lower rates."""
+
+
+@dataclass(frozen=True)
+class AtBestRates(OverRates):
+    """The first arm's BLEU is not worse than the second's by `NOT_WORSE`, each at its rate of lowest validation loss.
+
+    Whether it is not better either is reported. No verdict where BLEU is saturated; the NLL is shown there.
+    """
+
+    def sentence(self) -> str:
+        return (
+            f"BLEU of {arm_words(self.first)} minus that of {arm_words(self.second)}, each at its rate of lowest "
+            f"validation loss: not worse by {NOT_WORSE:g} (95 % interval above {-NOT_WORSE:g}; contradicted below it), "
+            "the second's best rate inside those run; whether it is not better by as much is reported; no verdict if "
+            "the best arm's BLEU is above 95 (saturated)"
+        )
+
+    def judge(self, evidence: Evidence) -> Finding:
+        bests = [best_rate(evidence, arm) for arm in self.compared]
+        if bests[0] is None or bests[1] is None:
+            return self.missing(evidence) or Finding(INCONCLUSIVE, needs=f"{SEEDS} seeds at the best rate")
+        (rate, runs), (other_rate, others) = bests[0], bests[1]
+        pairs = Evidence({self.first: runs, self.second: others})
+        measure = NLL if saturated(evidence, self.compared) else BLEU
+        found = Within(measure.minus(), self.compared, -NOT_WORSE, math.inf).judge(pairs)
+        used, seeds = [*runs.values(), *others.values()], len({*runs} & {*others})
+        if not found.effect or measure is NLL:
+            needs = None if measure is NLL else f"{SEEDS} seeds"
+            return Finding(INCONCLUSIVE, found.effect, "", needs, used, seeds, "saturated" if measure is NLL else "")
+        better = self.no_better(found.effect.interval)
+        text = f"{found.effect} (at {rate:g} and {other_rate:g}); {better}"
+        result, needs = found.verdict, found.needs
+        if seeds < SEEDS:
+            result, needs = INCONCLUSIVE, f"{SEEDS} seeds at {rate:g} and {other_rate:g}"
+        elif result == REPRODUCED and (side := at_edge(evidence, self.second)):
+            result, needs = INCONCLUSIVE, f"{side} rates of {arm_words(self.second)}"
+        return Finding(result, found.effect, text, needs, used, seeds)
+
+    def no_better(self, interval: Interval) -> str:
+        """Return whether the first arm is not better by `NOT_WORSE`."""
+        if interval[1] < NOT_WORSE:
+            return f"not better by {NOT_WORSE:g}"
+        return f"better by {NOT_WORSE:g}" if interval[0] > NOT_WORSE else f"may be better by {NOT_WORSE:g}"
+
+
+def _means(evidence: Evidence, arm: str) -> dict[Rate, float]:
+    return {rate: fmean(run.bleu for run in runs) for rate, runs in usable_curve(evidence, arm).items()}
+
+
+@dataclass(frozen=True)
+class JustAboveNothing(OverRates):
+    """Without warm-up (the first arm) BLEU stays just above 0 at every rate, with it (the second) Adam is better."""
+
+    adam: str
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        return self.first, self.second, self.adam
+
+    def sentence(self) -> str:
+        return (
+            f"at every rate, the mean BLEU of {arm_words(self.first)} is below a third of the best of "
+            f"{arm_words(self.second)}, and that is below the best of {arm_words(self.adam)}"
+        )
+
+    def judge(self, evidence: Evidence) -> Finding:
+        without, warm, adam = (_means(evidence, arm) for arm in self.compared)
+        runs, seeds = evidence.of_arms(self.compared), self.most_seeds(evidence)
+        if not (without and warm and adam):
+            few = Finding(INCONCLUSIVE, needs=f"{CURVE_SEEDS} seeds of {', '.join(self.compared)}", runs=runs)
+            return self.missing(evidence) or few
+        worst, best = max(without.values()), max(warm.values())
+        holds = worst < NEARLY_NOTHING * best and best < max(adam.values())
+        effect = Effect(worst - best, unit="{} BLEU", digits="+.1f")
+        text = f"{worst:.1f} against {best:.1f} BLEU with warm-up, Adam {max(adam.values()):.1f}"
+        return Finding(REPRODUCED if holds else CONTRADICTED, effect, text, runs=runs, seeds=seeds,
+                       note=_trains_nowhere(evidence, self.compared[:2]))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class NotStarved(OverRates):
+    """Without the ramp alone (the first arm), the best BLEU is lower than with it; otherwise the effect is starvation.
+
+    The paper's reading of "no warm-up" also lowers all later rates, which starves an arm of learning rate.
+    """
+
+    def sentence(self) -> str:
+        return (
+            f"BLEU of {arm_words(self.first)} minus that of {arm_words(self.second)}, each at its best rate: 95 % "
+            f"interval below {STARVED:g}; contradicted above it: the effect is starvation"
+        )
+
+    def judge(self, evidence: Evidence) -> Finding:
+        first, second = (best_by_bleu(evidence, arm) for arm in self.compared)
+        runs = evidence.of_arms(self.compared)
+        if not first or not second:
+            few = Finding(INCONCLUSIVE, needs=f"{CURVE_SEEDS} seeds of {', '.join(self.compared)}", runs=runs)
+            return self.missing(evidence) or few
+        pairs = Evidence({self.first: first, self.second: second})
+        found = Within(BLEU.minus(), self.compared, -math.inf, STARVED).judge(pairs)
+        words = ["starvation"] * (found.verdict == CONTRADICTED) + [_trains_nowhere(evidence, self.compared)]
+        return Finding(found.verdict, found.effect, "", found.needs, runs, found.seeds,
+                       ", ".join(filter(None, words)))  # fmt: skip
+
+
+def best_by_bleu(evidence: Evidence, arm: str) -> dict[int, Run]:
+    """Return the runs by seed at the rate with the highest mean BLEU; none if no rate has enough runs."""
+    means = _means(evidence, arm)
+    return {run.seed: run for run in evidence.curve(arm)[max(means, key=lambda rate: means[rate])]} if means else {}
+
+
+def _trains_nowhere(evidence: Evidence, arms: Iterable[str]) -> str:
+    counts = [Count.of(evidence.trained, runs) for arm in arms for runs in usable_curve(evidence, arm).values()]
+    return "" if any(count.share >= SHARE for count in counts) else NOTHING_TRAINS
+
 
 FIRST = "2026-11-21T14:30Z"
 """When the first rules were written: before any run on IWSLT14 or WMT14, after 36 runs on toy and 11 on Multi30k."""

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from ln_repro.claims.criteria import Claim, Finding, Report, Rule, Within
-from ln_repro.claims.effects import Count, Effect, more_seeds
 from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.intervals import LINEAR, interval
-from ln_repro.claims.metrics import LOSS, UPDATES_TO_PRETRAINING_LOSS
-from ln_repro.claims.rates import RateFactor
-from ln_repro.claims.translation import AUDITED, SECOND, SECOND_AMENDMENT
-from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, all_of, verdict
+from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, LINEAR, REPRODUCED, all_of, interval, verdict
+from ln_repro.claims.lr50 import RateFactor
+from ln_repro.claims.metrics import LOSS, UPDATES_TO_PRETRAINING_LOSS, Count, Effect, more_seeds
+from ln_repro.claims.rules.mt import AUDITED, SECOND, SECOND_AMENDMENT
 from ln_repro.claims.words import arm_words
 
 WRITTEN = "2026-11-21T20:08Z"
