@@ -10,7 +10,7 @@ from ln_repro.claims.causes import ARMS, CAUSES, VANISHING, area_under_curve, se
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.rules.x import Predicts
 from ln_repro.report.arena import arena_data, arena_table, by_rate
-from ln_repro.report.export import causes_table
+from ln_repro.report.results import causes_table
 from tests.claims.made import gathered, made, on_rates
 from tests.examples import with_events
 

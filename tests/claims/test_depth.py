@@ -4,7 +4,7 @@ import pytest
 
 from ln_repro.claims.judge import CLAIMS, evidence_of, row_of
 from ln_repro.records.archive import Run
-from ln_repro.report.export import depth_table
+from ln_repro.report.results import depth_table
 from tests.claims.made import made, made_runs, named
 
 X_1, X_3 = (next(claim for claim in CLAIMS if claim.id == id) for id in ("X-1", "X-3"))
