@@ -16,10 +16,8 @@ from ln_repro.claims.metrics import NLL, Effect
 from ln_repro.claims.rates import Range, best_rate, usable_curve, usable_range
 from ln_repro.experiment.name import ArmName
 
-LEAST_RATES = 3
-"""Minimum number of rates for which a sensitivity is reported."""
-LEAST_SCHEMES = 3
-"""Minimum number of schemes to show; Pre-LN and Post-LN alone are compared by the arms and the rates."""
+LEAST_RATES = 3  # minimum number of rates for which a sensitivity is reported
+LEAST_SCHEMES = 3  # minimum number of schemes to show; Pre-LN and Post-LN alone are compared by the arms and the rates
 REFERENCE = "preln"
 UNRAMPED = {"preln": "preln_nowarm_anchored"}
 """The arm without warm-up if it is not named ``SCHEME_nowarm``: the one with the same tail as with warm-up."""

@@ -47,8 +47,7 @@ OPTIONS = {
 PROBED = {"TH-10": f" probe=gradients probe_batches={PROBE_BATCHES}", "X-4": f" probe=gradients every=63 "
           f"probe_batches={PROBE_BATCHES}", "X-5a": " probe=collapse"}  # fmt: skip
 """Options of claims about probes."""
-UNJUDGED = "shown, not judged"
-"""The note of a claim that has no verdict on purpose."""
+UNJUDGED = "shown, not judged"  # the note of a claim that has no verdict on purpose
 FAMILIES = ("MT", "WMT", "BERT", "TH", "X")
 
 

@@ -17,23 +17,19 @@ from ln_repro.claims.rules.mt import REGISTRY, SECOND, SECOND_AMENDMENT, TRAINED
 from ln_repro.claims.words import arm_words
 from ln_repro.records.archive import Run
 
-WRITTEN = "2026-11-21T19:51Z"
-"""When the rules for the schemes were written: before any run of a scheme."""
+WRITTEN = "2026-11-21T19:51Z"  # when the rules for the schemes were written: before any run of a scheme
 DEPTHS = "2026-11-23T17:00Z"
 """When the rule for depths was widened from the two greater depths of a setting to any: before any deeper run."""
 SHOWN = "second amendment of the rules: their limits had been arbitrary"
-LEAST_DEPTHS = 3
-"""Minimum number of depths for a contradiction, where the rule names none."""
+LEAST_DEPTHS = 3  # minimum number of depths for a contradiction, where the rule names none
 PROBE_BATCHES = 100
 """Minimum number of mini-batches per probe; the noise of the mean gradient falls with the square root."""
 NON_INFERIOR_BLEU, NON_INFERIOR_NLL = -0.3, 1.02
 """A scheme matches Post-LN if its BLEU minus Post-LN's, or the ratio of the NLLs, is within this limit."""
-FEW = 1 / 3
-"""Maximum share of the seeds that train if a scheme fails."""
+FEW = 1 / 3  # maximum share of the seeds that train if a scheme fails
 CHECKPOINTS = (0.0, 1 / 15, 1 / 3, 1.0)
 """Parts of a run after which gradients are compared: the start and epochs 1, 5 and 15 of 15."""
-SEPARATES = 0.9
-"""Area under the ROC curve above which a measure predicts failure."""
+SEPARATES = 0.9  # area under the ROC curve above which a measure predicts failure
 
 
 @dataclass(frozen=True)
