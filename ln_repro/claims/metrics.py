@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ln_repro.claims.intervals import LEVEL, LINEAR, LOG, PERCENT, UNBOUNDED, Interval, Scale, interval
+from ln_repro.claims.intervals import LEVEL, LINEAR, LOG, UNBOUNDED, Interval, Scale, interval
 from ln_repro.claims.words import arm_words
 from ln_repro.records.archive import Run
 
@@ -200,7 +200,7 @@ def _ramp_by_rate(*runs: Run) -> float:
     return high - low
 
 
-BLEU = Metric("BLEU of {}", lambda run: run.bleu, "{} BLEU", PERCENT)
+BLEU = Metric("BLEU of {}", lambda run: run.bleu, "{} BLEU")
 LOSS = Metric("loss of {}", lambda run: run.loss, "{} bits")
 NLL = Metric("NLL of {}", lambda run: run.nll, "{} bits")
 FINAL_LOSS = Metric("final loss of {}", lambda run: run.final_loss, "{} bits")
