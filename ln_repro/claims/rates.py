@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from statistics import fmean
@@ -14,6 +14,20 @@ from ln_repro.records.archive import Run
 
 CURVE_SEEDS = 3
 """Minimum number of seeds for a rate to count."""
+LIMITS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.98)
+"""Parts of the best arm's mean score at which a run trains, for the multiverse."""
+SHARES = (0.6, 0.8, 1.0)
+"""Shares of the seeds that must train if an arm does."""
+METRICS: dict[str, Callable[[Evidence, Run], float]] = {
+    "BLEU at the lowest loss": lambda evidence, run: run.bleu,
+    "BLEU after the last epoch": lambda evidence, run: [0.0, *run.curve(TOKENISED).values()][-1],
+    "highest BLEU": lambda evidence, run: max(run.curve(TOKENISED).values(), default=0.0),
+    "skill by NLL": lambda evidence, run: max(0.0, evidence.skill(run)),
+}
+FACTOR = 2.0
+"""Ratio of the largest rates at which two arms train, at least, if they differ."""
+Scores = dict[Rate, list[float]]
+"""The scores of an arm by rate, relative to those of the best arm."""
 
 
 def usable_curve(evidence: Evidence, arm: str) -> dict[Rate, list[Run]]:
@@ -21,13 +35,15 @@ def usable_curve(evidence: Evidence, arm: str) -> dict[Rate, list[Run]]:
     return {rate: runs for rate, runs in evidence.curve(arm).items() if len(runs) >= CURVE_SEEDS}
 
 
+def lowest_loss(curve: Mapping[Rate, Sequence[Run]]) -> Rate:
+    """Return the rate with the lowest mean validation loss."""
+    return min(curve, key=lambda rate: (fmean(run.loss for run in curve[rate]), rate))
+
+
 def best_rate(evidence: Evidence, arm: str) -> tuple[Rate, Runs] | None:
-    """Return the rate with the lowest mean validation loss and its runs by seed; None if no rate has enough runs."""
+    """Return the rate of lowest loss and its runs by seed; None if no rate has enough runs."""
     curve = usable_curve(evidence, arm)
-    if not curve:
-        return None
-    rate = min(curve, key=lambda rate: (fmean(run.loss for run in curve[rate]), rate))
-    return rate, {run.seed: run for run in curve[rate]}
+    return (rate := lowest_loss(curve), {run.seed: run for run in curve[rate]}) if curve else None
 
 
 def at_edge(evidence: Evidence, arm: str) -> str:
@@ -45,7 +61,6 @@ class Range:
     low: Rate
     high: Rate
     open: tuple[bool, bool]  # whether it may extend beyond each end, because no rate was run there
-    counts: Mapping[Rate, Count]  # the seeds that train, by rate
 
     @property
     def octaves(self) -> float:
@@ -64,23 +79,7 @@ def usable_range(evidence: Evidence, arm: str) -> Range | None:
     if not trains:
         return None
     low, high = min(trains), max(trains)
-    return Range(low, high, (low == min(counts), high == max(counts)), counts)
-
-
-LIMITS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.98)
-"""Parts of the best arm's mean score at which a run trains."""
-SHARES = (0.6, 0.8, 1.0)
-"""Shares of the seeds that must train if an arm does."""
-METRICS: dict[str, Callable[[Evidence, Run], float]] = {
-    "BLEU at the lowest loss": lambda evidence, run: run.bleu,
-    "BLEU after the last epoch": lambda evidence, run: [0.0, *run.curve(TOKENISED).values()][-1],
-    "highest BLEU": lambda evidence, run: max(run.curve(TOKENISED).values(), default=0.0),
-    "skill by NLL": lambda evidence, run: max(0.0, evidence.skill(run)),
-}
-FACTOR = 2.0
-"""Ratio of the largest rates at which two arms train, at least, if they differ."""
-Scores = dict[Rate, list[float]]
-"""The scores of an arm by rate, relative to those of the best arm."""
+    return Range(low, high, (low == min(counts), high == max(counts)))
 
 
 def multiverse(evidence: Evidence, warm: str, without: str) -> Counter[str]:
@@ -100,13 +99,14 @@ def multiverse(evidence: Evidence, warm: str, without: str) -> Counter[str]:
 
 def variant(warm: Scores, without: Scores, limit: float, share: float) -> str:
     """Return the verdict for one limit and share, by the largest rates at which the arms train."""
-    counts = [{rate: Count(sum(score >= limit for score in scores), len(scores)) for rate, scores in of_arm.items()}
-              for of_arm in (warm, without)]  # fmt: skip
-    high, low = (max((rate for rate, count in of_arm.items() if count.share >= share), default=None)
-                 for of_arm in counts)  # fmt: skip
-    shared = counts[0].keys() & counts[1].keys()
-    differ = any(fisher_exact(*counts[0][rate], *counts[1][rate]) < SIGNIFICANT for rate in shared
-                 if counts[0][rate].share > counts[1][rate].share)  # fmt: skip
+    with_ramp, no_ramp = (
+        {rate: Count(sum(score >= limit for score in scores), len(scores)) for rate, scores in of_arm.items()}
+        for of_arm in (warm, without)
+    )
+    high, low = (max((rate for rate, count in counts.items() if count.share >= share), default=None)
+                 for counts in (with_ramp, no_ramp))  # fmt: skip
+    differ = any(fisher_exact(*with_ramp[rate], *no_ramp[rate]) < SIGNIFICANT for rate in warm.keys() & without.keys()
+                 if with_ramp[rate].share > no_ramp[rate].share)  # fmt: skip
     if high is not None and differ and high >= FACTOR * (low or min(without)):
         return REPRODUCED
     censored = high in (None, max(warm)) or low in (None, max(without))
