@@ -85,7 +85,7 @@ def _sweep(request: SweepRequest, composed: list[Composed], options: argparse.Na
         progress = Progress(plan)
         _run_here(request, plan, cancellations, progress, options.fail_fast)
     else:
-        number = submit_unfinished(plan, runs, settings, request.retries)
+        number = submit_unfinished(plan, runs, settings, request.retries, request.stack or 1)
         say(f"{number} submitted to Slurm, {len(plan) - done - number} already queued or running")
         if options.detach:
             print(runs)

@@ -79,6 +79,14 @@ class PlannedRun:
         )  # fmt: skip
 
 
+def stacks(plan: Sequence[PlannedRun], size: int) -> list[list[PlannedRun]]:
+    """Divide runs into stacks of up to ``size`` that can be trained as one."""
+    alike: dict[str, list[PlannedRun]] = {}
+    for planned in plan:
+        alike.setdefault(planned.stack_key, []).append(planned)
+    return [runs[first : first + size] for runs in alike.values() for first in range(0, len(runs), size)]
+
+
 def table(plan: Sequence[PlannedRun], queue: Mapping[str, str], flags: Sequence[str] = ()) -> str:
     """Return the plan as text, with the command of each run, which includes ``flags``."""
     return aligned([COLUMNS, *(planned.row(queue, flags) for planned in plan)])

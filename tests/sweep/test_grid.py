@@ -91,7 +91,7 @@ def test_arms_and_rates_of_the_command_line_take_the_place_of_the_grids(planned)
         ("grid=design fast", "expected key=value, got 'fast' (a grid is grid=NAME)"),
         ("grid=design launcher=pbs", "launcher: expected local, slurm or a YAML file"),
         ("grid=design launcher.partition=gpu", "launcher.partition=gpu: needs launcher=slurm"),
-        ("grid=design launcher=slurm jobs=2", "jobs, jobs_per_gpu, stack, budget_minutes: only for launcher=local"),
+        ("grid=design launcher=slurm jobs=2", "jobs, jobs_per_gpu, budget_minutes: only for launcher=local"),
         ("grid=design exp=toy_preln_warm", "exp: the experiments are given by the grid; --only PATTERN"),
         (
             "grid=design --only nothing",
