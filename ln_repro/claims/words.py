@@ -41,14 +41,13 @@ def parted(name: str) -> tuple[str, str]:
 
 
 def named(words: str) -> str:
-    """Return the display name of a norm, optimizer, corpus, task or setting, or of several separated by commas."""
-    return ", ".join(map(_name, words.split(", ")))
+    """Return the display name of a norm, optimizer, corpus, task or setting, or of several separated by commas.
 
-
-def _name(word: str) -> str:
-    """Return the display name of one word; that of a part of a corpus says how much it is."""
-    whole, percent = parted(word)
-    return NAMES.get(whole, whole) + f", {percent} % of the training text" * bool(percent)
+    That of a part of a corpus says how much it is.
+    """
+    parts = [parted(word) for word in words.split(", ")]
+    return ", ".join(NAMES.get(whole, whole) + f", {percent} % of the training text" * bool(percent)
+                     for whole, percent in parts)  # fmt: skip
 
 
 def corpus_order(name: str) -> tuple[int, str]:

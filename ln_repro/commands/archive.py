@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 from ln_repro.commands.messages import complaints, say
 from ln_repro.errors import LnReproError, UserError
-from ln_repro.records.archive import archived_file, read_kept, records_folder
+from ln_repro.records.archive import archived_file, differing, read_kept, records_folder
 from ln_repro.records.events import valid_events
-from ln_repro.records.integrity import differing
 from ln_repro.records.packed import CHECKSUMS, EVENTS, HYPOTHESES, archive_folder, checksums, unpacked
 from ln_repro.records.record import Record
 from ln_repro.runner import bleu
@@ -56,7 +55,7 @@ def events_problem(record: Record, files: Mapping[str, bytes]) -> str | None:
     text = files.get(f"{record.id}{EVENTS}")
     if text is None:
         return f"its events are missing in {record.archive}"
-    events = valid_events(text.splitlines(keepends=True), record.archive)
+    events = valid_events(text.splitlines())
     return (name := differing(record, events)) and f"{name} differs from its events"
 
 

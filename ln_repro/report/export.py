@@ -5,19 +5,15 @@ import re
 from collections.abc import Sequence
 from statistics import fmean
 
-from ln_repro.claims.archived import Archive
-from ln_repro.claims.arena import LEAST_SCHEMES, arena
+from ln_repro.claims.arena import LEAST_SCHEMES, arena, arm_sensitivity
 from ln_repro.claims.arms import own_settings
 from ln_repro.claims.causes import separations
-from ln_repro.claims.depth import by_depth
-from ln_repro.claims.effects import Count
 from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.intervals import NOT_NEGATIVE, PERCENT, Scale
-from ln_repro.claims.judge import Row
+from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, NOT_NEGATIVE, PERCENT, REPRODUCED, Scale
+from ln_repro.claims.judge import Archive, Row
 from ln_repro.claims.lr50 import lr50
-from ln_repro.claims.multiverse import LIMITS, METRICS, SHARES, multiverse
-from ln_repro.claims.sensitivity import arm_sensitivity
-from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
+from ln_repro.claims.metrics import Count
+from ln_repro.claims.rates import LIMITS, METRICS, SHARES, multiverse
 from ln_repro.claims.words import ends_words, spoken
 from ln_repro.records.archive import Run
 from ln_repro.report.arena import arena_table, by_rate
@@ -175,7 +171,7 @@ def causes_table(evidence: Evidence) -> Table:
 
 def depth_table(evidence: Evidence) -> Table:
     """Return one row per arm that was run at several depths: the seeds that train and the BLEU, by number of layers."""
-    depths = {layers: part for layers, part in by_depth(evidence).items() if _scored(part)}
+    depths = {layers: part for layers, part in evidence.by_depth.items() if _scored(part)}
     rows = []
     for arm in sorted({arm for part in depths.values() for arm in part.arms}):
         cells = {}

@@ -6,9 +6,9 @@ import math
 import pytest
 
 from ln_repro.claims.arena import arena
-from ln_repro.claims.causes import ARMS, CAUSES, VANISHING, area_under_curve, resampled, separation, separations
-from ln_repro.claims.collapse import Predicts
+from ln_repro.claims.causes import ARMS, CAUSES, VANISHING, area_under_curve, separation, separations
 from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.rules.x import Predicts
 from ln_repro.report.arena import arena_data, arena_table, by_rate
 from ln_repro.report.export import causes_table
 from tests.claims.made import gathered, made, on_rates
@@ -80,8 +80,14 @@ def evidence_of_collapse(kept_in_failing: float) -> Evidence:
 
 def test_a_measure_that_separates_has_an_area_of_one():
     found = separation(evidence_of_collapse(1e-4), VANISHING)
-    assert (found.area, found.interval, found.failing, found.training, found.arms) == (1.0, (1.0, 1.0), 3, 3, 2)
-    assert separation(evidence_of_collapse(0.9), VANISHING).area == 0.0
+    assert (found.effect.value, found.effect.interval, found.failing, found.training, found.arms) == (
+        1.0,
+        (1.0, 1.0),
+        3,
+        3,
+        2,
+    )
+    assert separation(evidence_of_collapse(0.9), VANISHING).effect.value == 0.0
     table = causes_table(evidence_of_collapse(1e-4))
     assert [row[0] for row in table["rows"]] == [cause.name for cause in CAUSES[:2]]  # others were not probed
     assert not separations(Evidence())
@@ -90,16 +96,17 @@ def test_a_measure_that_separates_has_an_area_of_one():
 
 def test_the_area_counts_pairs_and_its_interval_draws_seeds_with_all_of_their_runs():
     failing, training = [(1, 3.0), (2, 2.0)], [(1, 1.0), (2, 2.0), (2, 2.5)]
-    assert area_under_curve(failing, training) == pytest.approx((3 + 1.5) / 6)
-    low, high = resampled(failing, training)
+    area = area_under_curve(failing, training)
+    assert area.value == pytest.approx((3 + 1.5) / 6)
+    low, high = area.interval
     assert low == pytest.approx(0.25) and high == 1.0  # seed 2 alone, where 2.0 meets 2.0 and 2.5, and seed 1 alone
 
 
 def test_prediction_is_judged_once_all_arms_were_run():
     evidence = evidence_of_collapse(1e-4)
-    found = Predicts().judge(evidence)
+    found = Predicts(ARMS).judge(evidence)
     assert (found.verdict, found.needs) == ("inconclusive", f"{len(ARMS) - 2} more arms")
     whole = dict.fromkeys(ARMS, evidence.rates["postln_warm"]) | evidence.rates
-    assert Predicts().judge(Evidence({}, whole)).verdict == "reproduced"
+    assert Predicts(ARMS).judge(Evidence({}, whole)).verdict == "reproduced"
     lost = evidence_of_collapse(0.9).rates["postln_nowarm"]
-    assert Predicts().judge(Evidence({}, {**whole, "postln_nowarm": lost})).verdict == "contradicted"
+    assert Predicts(ARMS).judge(Evidence({}, {**whole, "postln_nowarm": lost})).verdict == "contradicted"

@@ -2,7 +2,6 @@
 
 import pytest
 
-from ln_repro.claims.depth import by_depth
 from ln_repro.claims.judge import CLAIMS, evidence_of, row_of
 from ln_repro.records.archive import Run
 from ln_repro.report.export import depth_table
@@ -63,7 +62,7 @@ def test_admin_has_to_train_at_18_layers_where_post_ln_does_not() -> None:
 
 def test_depths_are_told_from_other_variations_and_named_by_their_layers() -> None:
     deeper = [made("toy_postln_warm", 1, 30.0, model__layers=12, init="fairseq"), *runs("toy", {24: BOTH, 6: ALONE})]
-    assert [*by_depth(evidence_of(deeper, named, {})["toy"])] == [6, 24]
+    assert [*evidence_of(deeper, named, {})["toy"].by_depth] == [6, 24]
 
 
 def test_the_table_has_the_arms_that_were_run_at_several_depths() -> None:

@@ -7,7 +7,7 @@ import pytest
 from corpus_helpers import FileServer, settings
 
 from ln_repro.corpus.base import Raw
-from ln_repro.corpus.download import fetch
+from ln_repro.corpus.locate import download
 from ln_repro.corpus.prepare import CORPORA, fingerprint, prepare
 from ln_repro.errors import UserError
 
@@ -28,7 +28,8 @@ def target(root: Path) -> Path:
 
 
 def get(urls: list[str], target: Path) -> None:
-    fetch(urls, target, SHA256, "get it by hand and give data.source=PATH", lambda line: None)
+    raw = Raw("file.bin", urls=tuple(urls))
+    download(raw, target, SHA256, "get it by hand and give data.source=PATH", lambda line: None)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_every_address_is_tried_and_the_reasons_are_named(server, target):
     with pytest.raises(UserError) as error:
         get(bad, target)
     message = str(error.value)
-    assert "HTTP 404" in message and "refused" in message and f"expected {SHA256}, found sha256:" in message
+    assert "HTTP Error 404" in message and "refused" in message and f"expected {SHA256}, found sha256:" in message
     assert message.endswith("get it by hand and give data.source=PATH")
     assert "\\n" not in message and not target.exists()
     get([*bad, f"{server}/good"], target)

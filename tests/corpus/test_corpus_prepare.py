@@ -91,17 +91,6 @@ def test_a_lost_line_and_a_lost_file_are_found_and_repaired(made, root, small_to
     assert verify(settings("toy"), root) == []
 
 
-@pytest.mark.parametrize("key", ["fingerprint", "files"])
-def test_a_manifest_that_lacks_a_key_is_named_and_the_corpus_prepared_again(made, root, small_toy, key, capsys):
-    path = made("toy").folder / "manifest.json"
-    manifest = json.loads(path.read_text())
-    path.write_text(json.dumps({name: value for name, value in manifest.items() if name != key}))
-    assert listed(root) == []
-    assert capsys.readouterr().err.endswith(f"manifest.json is ignored: {key} is missing\n")
-    made("toy")
-    assert json.loads(path.read_text()) == manifest
-
-
 def test_two_processes_at_once(root, tmp_path):
     for lang in ("de", "en"):
         write(tmp_path / f"text.{lang}", *(f"word{number} {number % 7} xy" for number in range(1_000)))

@@ -135,7 +135,7 @@ def test_the_original_files_have_precedence(archive, folder, iwslt, root):
 
 
 OTHER = r": not the published file of iwslt14, expected unpacked-sha256:"
-NOT_BPE = r": the line '.*' is not in lower-case BPE by the merges of code, which make '"
+NOT_BPE = r": the line '.*' is not in lower-case BPE by the given merges, which make '"
 
 
 @pytest.mark.parametrize(
@@ -159,12 +159,6 @@ def test_other_text_is_refused_in_one_line(folder, root, name, change, message):
     with pytest.raises(UserError, match=message) as error:
         prepare(data, root, lambda _: None)
     assert "\n" not in str(error.value)
-
-
-def test_options_that_would_be_ignored_are_refused(folder, root):
-    for option, value in (("lowercase", False), ("bpe_merges", 7), ("vocabulary", "sha256:0")):
-        with pytest.raises(UserError, match=rf"^data\.{option}: "):
-            told(root, folder, **{option: value})
 
 
 def test_more_training_text_than_was_published_is_another_corpus_even_after_it_was_prepared(folder, root):

@@ -22,8 +22,7 @@ def wmt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "wmt"
     for lang in ("de", "en"):
         write(folder / f"newstest2013.{lang}", f"Der well-known {lang} \u201cfact\u201d.", "Two.")
-        sgm = folder / f"newstest2014-deen-{'ref' if lang == 'de' else 'src'}.{lang}.sgm"
-        write(sgm, "<doc>", f'<seg id="1">Seg {lang}.</seg>', f'<seg id="2"> It\u2019s {lang}. </seg>', "</doc>")
+        write(folder / f"newstest2014.{lang}", f"Seg {lang}.", f"It\u2019s {lang}.")
         with lzma.open(folder / f"b.{lang}.xz", "wt") as file:
             file.write(f"Second {lang}.\n\nOnly one side is long" + (" indeed" * 9 if lang == "de" else "") + "\n")
         write(folder / f"a.{lang}", f"First {lang} \u201cfact\u201d.")
@@ -131,7 +130,6 @@ def test_a_download_gives_what_plain_files_give(made, archives, root, tmp_path):
         for member, text in content.items():
             if text != "no":
                 write(plain / Path(member).name, text.removesuffix("\n"))
-    assert made("wmt14", source=plain).content == prepared.content
     for path in plain.glob("newstest*"):
         path.unlink()
     (plain / "dev.tgz").write_bytes(archives["dev.tgz"])
@@ -145,7 +143,7 @@ def test_an_archive_with_other_content_is_refused(made, archives):
     archives["training-parallel-nc-v9.tgz"] = packed({"training/x.en": "no"})
     with pytest.raises(UserError, match=r"nc-v9\.tgz could not be downloaded .*expected sha256:.*found sha256:.*get "):
         made("wmt14")
-    with pytest.raises(UserError, match=r"nc-v9\.tgz: news-commentary-v9\.de-en\.de or .*: not in this archive"):
+    with pytest.raises(UserError, match=r"nc-v9\.tgz: news-commentary-v9\.de-en\.de: not in this archive"):
         made("wmt14", checksum="record")
 
 

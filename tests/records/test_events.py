@@ -62,17 +62,6 @@ def test_a_torn_line_is_no_event_and_takes_no_later_one_with_it(events, torn):
     assert [event["update"] for event in Events(events.path).new()] == [1, 1, 2]
 
 
-@pytest.mark.parametrize("line", ["[]", '{"kind": "status", "update": 1, "epoch": 1}'])
-def test_a_line_that_is_no_event_is_left_out_and_its_file_named(events, line, capsys):
-    events.write("train", 1, 1)
-    with events.path.open("a") as file:
-        file.write(f"{line}\n")
-    events.write("train", 2, 1)
-    assert updates(events) == [("train", 1), ("train", 2)] == updates(events)
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1 and "events.jsonl: a line that is not an event is ignored: " in err
-
-
 def test_a_resumed_run_takes_back_what_came_after_its_checkpoint(events):
     events.write("status", 0, 1, state="started")
     for update in (20, 40, 60, 80, 100):

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from ln_repro.records.archive import add, read_kept, records_folder
+from ln_repro.records.archive import add, line_of, read_kept, records_folder
 from ln_repro.records.events import valid_events
-from ln_repro.records.integrity import line_of
-from ln_repro.records.packed import CHECKSUMS, EVENTS, HYPOTHESES, file_of, pack, unpacked
+from ln_repro.records.packed import CHECKSUMS, EVENTS, HYPOTHESES, pack, unpacked
 from tests.examples import SIGNATURE, record, recorded
 
 BROKEN, OTHER = "0000000001", "0000000002"
@@ -44,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
     runs = []
     for id in (BROKEN, OTHER):
         made, events = scored(id=id)
-        kept = recorded(**made).with_series(valid_events(events.encode().splitlines(keepends=True), id))
+        kept = recorded(**made).with_series(valid_events(events.encode().splitlines()))
         runs.append((kept, {EVENTS: events.encode(), HYPOTHESES: b"a mouse\n"}))
     add(place, "toy", runs)
     return place
@@ -93,17 +92,14 @@ def changed(text: str, other: str) -> Callable[[Path], None]:
 
 ARCHIVE = "0001-toy.tar.xz"
 UNSOUND = {
-    "a truncated line": (lambda place: rewritten(place, lines(place)[BROKEN][:500]), "not valid JSON"),
-    "a changed line": (changed('"test_bleu":100.0', '"test_bleu":99.0'), "it was changed after it was collected"),
-    "a line without a checksum": (lambda place: rewritten(place, "{}"), "it was changed after it was collected"),
+    "a truncated line": (lambda place: rewritten(place, lines(place)[BROKEN][:500]), "it is damaged, or was changed"),
+    "a changed line": (changed('"test_bleu":100.0', '"test_bleu":99.0'), "it is damaged, or was changed"),
+    "a line without a checksum": (lambda place: rewritten(place, "{}"), "it is damaged, or was changed"),
     "a record of another schema": (edited(lambda r: r.update(schema=2)), "schema: input should be 1, got 2"),
-    "a NaN": (edited(lambda r: r.update(tokens_per_s=float("nan"))), "NaN is not a number"),
     "a lost field": (edited(lambda r: r.pop("bleu")), "bleu: is not set"),
     "settings that are gone": (edited(lambda r: r.update(settings={})), "norm: is not set"),
     "a seed that is missing": (edited(lambda r: r["axes"].pop("seed")), "axes.seed: is not set"),
     "an edited seed": (edited(lambda r: r["axes"].update(seed=2)), "axes.seed differs from its settings"),
-    "nested too deeply": (lambda place: rewritten(place, "[" * 100_000), "not valid JSON"),
-    "no JSON object": (lambda place: rewritten(place, "[1]"), "not a JSON object"),
 }
 """What a reader of the records finds out."""
 INCONSISTENT = {
@@ -266,7 +262,7 @@ def test_what_is_collected_can_be_verified(score, hypotheses, complaint, tmp_pat
         "archive/0001-toy.tar.xz", "toy.jsonl",
     ]  # fmt: skip
     assert (place / "archive" / CHECKSUMS).is_file()
-    assert file_of(place / "archive" / ARCHIVE, f"0123456789{EVENTS}") == (run / "events.jsonl").read_bytes()
+    assert dict(unpacked(place / "archive" / ARCHIVE))[f"0123456789{EVENTS}"] == (run / "events.jsonl").read_bytes()
     code, out, err = call("verify", "--records", place)
     assert code == bool(complaint) == err.count("ln-repro: ") and complaint in err
     assert ("BLEU recomputed for 1" in out) == (not complaint) and "not recomputed for 0" in out
@@ -328,7 +324,7 @@ def test_nothing_is_collected_into_a_file_with_unsound_records_which_would_be_lo
     UNSOUND["a changed line"][0](folder)
     before = (folder / "toy.jsonl").read_bytes()
     code, _, err = call("collect", run_folder(tmp_path), "--records", folder)
-    assert code == 1 and f"{BROKEN}: it was changed after it was collected" in err and "restore toy.jsonl first" in err
+    assert code == 1 and f"{BROKEN}: it is damaged, or was changed" in err and "restore toy.jsonl first" in err
     assert (folder / "toy.jsonl").read_bytes() == before
 
 

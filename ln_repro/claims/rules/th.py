@@ -1,10 +1,12 @@
-"""What the paper states about initialisation; `ln-repro theory` checks it without training."""
+"""TH-1 to TH-9 and TH-11: what the paper states about initialisation; `ln-repro theory` checks it without training.
 
-from dataclasses import dataclass
+TH-10 is about training and therefore among the rules of X.
+"""
+
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Statement:
+class Statement(NamedTuple):
     """A statement of the paper, with its value and the section or figure."""
 
     statement: str
@@ -12,7 +14,7 @@ class Statement:
     place: str
 
 
-STATEMENTS: dict[str, Statement] = {
+STATEMENTS = {
     "TH-1": Statement(
         "Lemma 1: E norm^2 of ReLU(X) is sigma^2 d / 2 for X ~ N(0, sigma^2 I)",
         "sigma^2 d / 2", "section 3.3, appendix B"),
@@ -44,4 +46,3 @@ STATEMENTS: dict[str, Statement] = {
         "Extended theory, Post-LN: the gradient of W2 grows with the layer because the norms shrink it by (2/3)^1/2",
         "1.22 a layer; 1.66 in figure 3(b)", "appendix F"),
 }  # fmt: skip
-"""By the id of the claim. TH-10 is about training and therefore judged from records."""
