@@ -103,9 +103,9 @@ def table(
     text = aligned(rows)
     if width is None or max(map(len, text.splitlines())) <= width:
         return text
-    lines = zip(aligned([row[:-1] for row in rows]).splitlines(), [row[-1] for row in rows], strict=True)
-    indent = {"initial_indent": "    ", "subsequent_indent": " " * 8, "break_on_hyphens": False}
-    return "\n".join(part for line, command in lines for part in (line, *textwrap.wrap(command, width, **indent)))
+    wrap = textwrap.TextWrapper(width, initial_indent=" " * 4, break_on_hyphens=False)
+    lines = aligned([row[:-1] for row in rows]).splitlines()
+    return "\n".join(f"{line}\n{wrap.fill(row[-1])}" for line, row in zip(lines, rows, strict=True))
 
 
 def hours(plan: Sequence[PlannedRun], records: Path) -> str:
