@@ -9,12 +9,12 @@ from ln_repro.claims.arena import LEAST_SCHEMES, arena, arm_sensitivity
 from ln_repro.claims.arms import own_settings
 from ln_repro.claims.causes import separations
 from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, NOT_NEGATIVE, PERCENT, REPRODUCED, Scale
+from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, mean_interval
 from ln_repro.claims.judge import Archive, Row
 from ln_repro.claims.lr50 import lr50
 from ln_repro.claims.metrics import Count
 from ln_repro.claims.rates import LIMITS, METRICS, SHARES, multiverse
-from ln_repro.claims.words import ends_words, spoken
+from ln_repro.claims.words import ends_words
 from ln_repro.records.archive import Run
 from ln_repro.report.arena import arena_table, by_rate
 from ln_repro.report.claims_table import LEADING, claims_table, theory_table
@@ -150,7 +150,7 @@ def _statistics(evidence: Evidence, runs: Sequence[Run]) -> Json:
     scored = _scored(evidence)
     mixed = scored and 0 < trained.hits < trained.runs
     return {
-        "seeds": len(runs), "BLEU tok.": _mean([run.bleu for run in runs], PERCENT, mixed) if scored else None,
+        "seeds": len(runs), "BLEU tok.": _mean([run.bleu for run in runs], 100, mixed) if scored else None,
         "valid loss": _mean([run.loss for run in runs], mixed=mixed),
         "NLL": _mean([run.nll for run in runs], mixed=mixed),
         "trains": f"{trained.hits}/{trained.runs}", "fails": f"{failed.hits}/{failed.runs}",
@@ -197,11 +197,20 @@ def _scored(evidence: Evidence) -> bool:
     return any(run.record.decodes for arm in evidence.rates.values() for runs in arm.values() for run in runs.values())
 
 
-def _mean(values: Sequence[float], scale: Scale = NOT_NEGATIVE, mixed: bool = False) -> str:
-    """Return the mean with its interval, or the number of runs without a finite value."""
+def _mean(values: Sequence[float], highest: float = math.inf, mixed: bool = False) -> str:
+    """Return the mean with its interval, or the number of runs without a finite value.
+
+    Least and greatest value replace the interval where it would be meaningless: for two seeds, if some seeds train and
+    some do not (``mixed``), or if it exceeds the possible values, from 0 to ``highest``.
+    """
     if missing := sum(not math.isfinite(value) for value in values):
         return f"none in {missing} of {len(values)}"
-    return spoken(values, scale, mixed)
+    mean, (low, high) = fmean(values), mean_interval(values)
+    if len(values) < 2:
+        return f"{mean:.3g}"
+    if len(values) == 2 or mixed or low < 0 or high > highest:
+        return f"{mean:.3g} ({min(values):.3g} to {max(values):.3g})"
+    return f"{mean:.3g} [{low:.3g}, {high:.3g}]"
 
 
 def _skill(evidence: Evidence, runs: Sequence[Run]) -> str | None:

@@ -15,40 +15,29 @@ from ln_repro.claims.rates import CURVE_SEEDS, at_edge, best_rate, usable_curve
 from ln_repro.claims.words import arm_words
 from ln_repro.records.archive import Run
 
-FIRST = "2026-11-21T14:30Z"
-"""When the first rules were written: before any run on IWSLT14 or WMT14, after 36 runs on toy and 11 on Multi30k."""
-AMENDED = "2026-11-22T13:20Z"
-"""When the rules were amended: after 183 runs on toy and Multi30k, before any grid over learning rates."""
-CORRECTED = "2026-11-24T06:00Z"
-"""When the rules of MT-4 and MT-6 were corrected (see `docs/rules.md`)."""
-AUDITED = "2026-11-25T09:45Z"
-"""When ceilings began to tell an under-trained arm from an unstable one (MT-1, MT-3, BERT-2) and when, on the paper's
-data, "contradicted" was restricted to the wrong side (MT-1, MT-5, BERT-1; see `docs/rules.md`)."""
-SECOND = "2026-11-27T08:00Z"
-"""When the rules were amended for the second time: after 1,543 runs, before any with a seed above 100."""
+FIRST = "2026-11-21T14:30Z"  # before any run on IWSLT14 or WMT14, after 36 runs on toy and 11 on Multi30k
+AMENDED = "2026-11-22T13:20Z"  # after 183 runs on toy and Multi30k, before any grid over learning rates
+CORRECTED = "2026-11-24T06:00Z"  # the rules of MT-4 and MT-6
+AUDITED = "2026-11-25T09:45Z"  # on the paper's data, only the wrong side contradicts: MT-1, MT-5, BERT-1
+SECOND = "2026-11-27T08:00Z"  # after 1,543 runs, before any with a seed above 100
+"""When rules were written, amended and corrected (see `docs/rules.md`)."""
 REGISTRY = "thresholds from the paper's numbers and their spread"
 AMENDMENT, SECOND_AMENDMENT = "first amendment of the rules", "second amendment of the rules"
 LITERAL, ANCHORED = "T = 1, as the paper has it", "only the ramp left out"
 """The paper's reading of "no warm-up", which also lowers all later rates, and the one that changes nothing else."""
-FAILED_BLEU, TRAINED_BLEU = 15.0, 30.0
-"""On IWSLT14, a run fails below the first BLEU and trains at or above the second."""
+FAILED_BLEU, TRAINED_BLEU = 15.0, 30.0  # on IWSLT14, a run fails below the first BLEU and trains at or above the second
 FASTER, NO_FASTER = 1.3, 1.1
 """Ratio of Post-LN's to Pre-LN's time to the target: at least the first, Pre-LN is faster; at most the second, not."""
 NO_LONGER = (-math.inf, NO_FASTER)
 EITHER = 0.975
 """Confidence level of each of two intervals if one of them must hold, so that the pair has a level of 95 %."""
-LOSS_MARGIN = 0.15
-"""Maximum difference in loss, in bits, between arms that count as comparable."""
+LOSS_MARGIN = 0.15  # maximum difference in loss, in bits, between arms that count as comparable
 LOWER_BLEU, HIGHER_LOSS = (-math.inf, -1.0), (LOSS_MARGIN, math.inf)
 """Differences to Post-LN that contradict "comparable"; in the other direction, Pre-LN is better than claimed."""
-NOT_WORSE = 1.0
-"""BLEU that an arm may have less than another without counting as worse."""
-SATURATED = 95.0
-"""Mean BLEU of the best arm above which differences in BLEU between arms that train mean nothing."""
-NEARLY_NOTHING = 1 / 3
-"""Part of the BLEU with warm-up below which an arm's BLEU is "just above 0"."""
-STARVED = -2.0
-"""BLEU that leaving out the ramp may cost if the effect of "no warm-up" is that of the lower rates."""
+NOT_WORSE = 1.0  # BLEU that an arm may have less than another without counting as worse
+SATURATED = 95.0  # mean BLEU of the best arm above which differences in BLEU between arms that train mean nothing
+NEARLY_NOTHING = 1 / 3  # part of the BLEU with warm-up below which an arm's BLEU is "just above 0"
+STARVED = -2.0  # BLEU that leaving out the ramp may cost if the effect of "no warm-up" is that of the lower rates
 
 
 def best_by_bleu(evidence: Evidence, arm: str) -> list[Run]:
