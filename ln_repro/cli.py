@@ -140,7 +140,7 @@ def _add_results(add: Add) -> None:
     tables = add("tables", "print claims, theory, arms and runs as tables", "report")
     tables.add_argument("--format", choices=["md", "csv", "latex", "json"], default="md")
     figures = add("figures", "draw the paper's figures and ours from the committed records", "report")
-    figures.add_argument("--out", type=expanded, metavar="DIR", help="default: figures/ beside the records")
+    figures.add_argument("--out", type=expanded, metavar="DIR", default="figures", help="default: ./figures")
     theory = add("theory", "check the paper's lemmas, theorem and figure 3, without training")
     theory.add_argument("--json", action="store_true", help="print JSON")
     theory.add_argument("--only", nargs="+", metavar="ID", help="only these findings, for example TH-6")

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -25,8 +26,16 @@ from ln_repro.system.files import explained, read_json
 from ln_repro.system.paths import CHECKOUT
 
 
+def _records(options: argparse.Namespace) -> Path:
+    """Return the folder of records, or raise `UserError` if it has none."""
+    folder: Path = options.records or records_folder()
+    if not any(folder.glob("*.jsonl")):
+        raise UserError(f"--records: {folder} has no records (SETTING.jsonl, from `ln-repro collect --records DIR`)")
+    return folder
+
+
 def tables_command(options: argparse.Namespace) -> int:
-    folder = options.records or records_folder()
+    folder = _records(options)
     archive, findings = read_archive(folder), read_theory(folder)
     files = all_tables(archive, claim_rows(archive.evidence, archive.replication, findings), findings)
     print(render({name: table for tables in files.values() for name, table in tables.items()}, options.format))
@@ -34,17 +43,16 @@ def tables_command(options: argparse.Namespace) -> int:
 
 
 def figures_command(options: argparse.Namespace) -> int:
-    folder = options.records or records_folder()
+    folder = _records(options)
     archive, theory = read_archive(folder), read_json(folder.parent / "theory.json", dict) or {}
-    out = options.out or folder.parent / "figures"
-    with explained(out, "--out"):
-        paths = draw_all(archive, theory, out)
+    with explained(options.out, "--out"):
+        paths = draw_all(archive, theory, options.out)
     print("\n".join(map(str, paths)) or f"nothing to draw from the records in {folder}")
     return complaints(archive.kept.problems)
 
 
 def claims_command(options: argparse.Namespace) -> int:
-    folder = options.records or records_folder()
+    folder = _records(options)
     kept, _, evidence, replication = read_archive(folder)
     rows = claim_rows(evidence, replication, read_theory(folder))
     known, wanted = {row.id.lower(): row.id for row in rows}, {name.lower() for name in options.ids}
@@ -64,7 +72,7 @@ def claims_command(options: argparse.Namespace) -> int:
 
 
 def arena_command(options: argparse.Namespace) -> int:
-    kept, _, evidence, _ = read_archive(options.records or records_folder())
+    kept, _, evidence, _ = read_archive(_records(options))
     entries = {name: found for name, one in sorted(evidence.items()) if not one.starts and (found := arena(one))}
     setting = options.setting.removeprefix("corpus=")
     if setting not in entries:

@@ -70,13 +70,7 @@ def segment(chunk: tuple[str, list[Routed]], codes: str) -> tuple[str, list[tupl
 
 
 def build(
-    corpus: Corpus,
-    data: Data,
-    files: RawFiles,
-    folder: Path,
-    fingerprint: str,
-    report: Report,
-    learnt: Prepared | None,
+    corpus: Corpus, data: Data, files: RawFiles, folder: Path, fingerprint: str, report: Report, learnt: Prepared | None
 ) -> None:
     """Prepare a corpus in a staging folder and rename it to ``folder``, which must be locked, when it is complete.
 

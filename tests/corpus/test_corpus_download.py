@@ -4,11 +4,10 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from corpus_helpers import FileServer, settings
+from corpus_helpers import FileServer
 
 from ln_repro.corpus.base import Raw
 from ln_repro.corpus.locate import download
-from ln_repro.corpus.prepare import CORPORA, fingerprint, prepare
 from ln_repro.errors import UserError
 
 CONTENT = bytes(range(256)) * 4000
@@ -62,13 +61,3 @@ def test_every_address_is_tried_and_the_reasons_are_named(server, target):
     assert "\\n" not in message and not target.exists()
     get([*bad, f"{server}/good"], target)
     assert target.read_bytes() == CONTENT
-
-
-def test_the_checksum_of_another_file_than_the_known_one_decides_the_fingerprint(server, root, monkeypatch):
-    raw = Raw("deu-eng.zip", f"sha256:{'0' * 64}", (f"{server}/good",))
-    monkeypatch.setattr(type(CORPORA["tatoeba"]), "inputs", lambda self, data: [raw])
-    loose = settings("tatoeba", checksum="record")
-    assert fingerprint(loose, root) is None
-    with pytest.raises(UserError, match=r"not a zip archive.*data\.source=PATH"):
-        prepare(loose, root, lambda line: None)
-    assert fingerprint(loose, root) is not None

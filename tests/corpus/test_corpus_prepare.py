@@ -61,12 +61,6 @@ def test_only_the_test_side(made, root, small_toy):
     assert listed(root) == [[str(full.folder)]]
 
 
-@pytest.mark.parametrize(("source", "target", "message"), [("de", "de", "must differ"), ("de", "fr", "in de and en")])
-def test_languages_it_does_not_have(made, source, target, message):
-    with pytest.raises(UserError, match=message):
-        made("toy", source_lang=source, target_lang=target)
-
-
 @pytest.mark.parametrize("name", ["bin/train.de-en.de.bin", "raw/test.en"])
 def test_content_that_was_altered_in_place_is_found_and_prepared_again(made, root, small_toy, name):
     path, said = made("toy").folder / name, list[str]()

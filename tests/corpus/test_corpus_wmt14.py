@@ -13,7 +13,7 @@ from corpus_helpers import FileServer, settings, write
 from ln_repro.corpus import wmt14
 from ln_repro.corpus.base import Raw
 from ln_repro.corpus.prepare import CORPORA, fingerprint, prepare, published
-from ln_repro.errors import LnReproError, UserError
+from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 
 
@@ -145,14 +145,3 @@ def test_an_archive_with_other_content_is_refused(made, archives):
         made("wmt14")
     with pytest.raises(UserError, match=r"nc-v9\.tgz: news-commentary-v9\.de-en\.de: not in this archive"):
         made("wmt14", checksum="record")
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full, as on macOS")
-def test_a_full_disk_is_reported_and_the_download_continues(made, archives, root):
-    part = root / "raw" / "wmt14" / "training-parallel-commoncrawl.tgz.part"
-    part.parent.mkdir(parents=True)
-    part.symlink_to("/dev/full")
-    with pytest.raises(LnReproError, match=r"the disk is full; free space or set paths\.data"):
-        made("wmt14")
-    part.unlink()
-    assert made("wmt14").pairs["train"] == 120
