@@ -246,14 +246,8 @@ class Build:
                     left_out.append(number)
                     continue
                 kept += split == "train"
-                yield (
-                    split,
-                    {
-                        **({"raw": raw} if split != "train" else {}),
-                        "text": text,
-                        **({} if self.data.only else {"bpe": bpe}),
-                    },
-                )
+                kinds = {"text": text} if split == "train" else {"raw": raw, "text": text}
+                yield split, kinds if self.data.only else {**kinds, "bpe": bpe}
         if count := len(left_out):
             which = ", ".join([*map(str, left_out[:NAMED]), *["..."] * (count > NAMED)])
             self.report(
