@@ -16,13 +16,9 @@ from ln_repro.claims.metrics import NLL, Effect
 from ln_repro.claims.rates import Range, best_rate, usable_curve, usable_range
 from ln_repro.experiment.name import ArmName
 
-LEAST_RATES = 3
-"""Minimum number of rates for which a sensitivity is reported."""
-LEAST_SCHEMES = 3
-"""Minimum number of schemes to show; Pre-LN and Post-LN alone are compared by the arms and the rates."""
-REFERENCE = "preln"
-UNRAMPED = {"preln": "preln_nowarm_anchored"}
-"""The arm without warm-up if it is not named ``SCHEME_nowarm``: the one with the same tail as with warm-up."""
+LEAST_RATES = 3  # minimum number of rates for which a sensitivity is reported
+LEAST_SCHEMES = 3  # minimum number of schemes to show; Pre-LN and Post-LN alone are compared by the arms and the rates
+REFERENCE = "preln"  # the scheme whose cost is 1
 Means = NDArray[np.float64]
 
 
@@ -47,8 +43,8 @@ class Entry:
 
 
 def arms_of(scheme: str) -> tuple[str, str]:
-    """Return the arms of a scheme without and with warm-up."""
-    return UNRAMPED.get(scheme, f"{scheme}_nowarm"), f"{scheme}_warm"
+    """Return the arms of a scheme without and with warm-up; of two without, the one with the same tail as with it."""
+    return f"{scheme}_nowarm{'_anchored' if scheme == 'preln' else ''}", f"{scheme}_warm"
 
 
 def arena(evidence: Evidence) -> list[Entry]:
@@ -63,10 +59,9 @@ def arena(evidence: Evidence) -> list[Entry]:
     for scheme, (arm, rate, runs) in bests.items():
         without, with_ramp = arms_of(scheme)
         sensitivity, _ = arm_sensitivity(evidence, without, rates) or (None, None)
-        entries.append(Entry(
-            scheme, usable_range(evidence, without), usable_range(evidence, with_ramp), lr50(evidence, without),
-            arm, rate, NLL.effect([run.nll for run in runs]), len(runs), sensitivity,
-        ))  # fmt: skip
+        ranges = usable_range(evidence, without), usable_range(evidence, with_ramp)
+        nll = NLL.effect([run.nll for run in runs])
+        entries.append(Entry(scheme, *ranges, lr50(evidence, without), arm, rate, nll, len(runs), sensitivity))
     return sorted(entries, key=lambda entry: (-entry.octaves, entry.nll.value))
 
 

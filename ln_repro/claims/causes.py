@@ -21,14 +21,10 @@ ARMS = (
     "b2t_nowarm", "hybridnorm_nowarm", "residual_nowarm", "ngpt_nowarm",
 )  # fmt: skip
 """The arms over whose rates a cause must separate failing from training runs."""
-LATEST = 32
-"""The update of the last probe that counts: without warm-up, Post-LN fails within a few dozen updates."""
-WEIGHT = "decoder.w2"
-"""The weight whose gradients the paper compares over layers."""
-NEAR = 0.05
-"""Maximum distance of a probe from the point of a run that it is to represent, as a part of the run."""
-Values = Sequence[tuple[int, float]]
-"""A measure with the seed of its run."""
+LATEST = 32  # the update of the last probe that counts: without warm-up, Post-LN fails within a few dozen updates
+WEIGHT = "decoder.w2"  # the weight whose gradients the paper compares over layers
+NEAR = 0.05  # maximum distance of a probe from the point of a run that it is to represent, as a part of the run
+Values = Sequence[tuple[int, float]]  # a measure with the seed of its run
 
 
 def probes(run: Run, name: str, batches: int = 1) -> dict[int, Json]:

@@ -212,6 +212,7 @@ class Claim:
     others: Rule | None = None  # on other data; None if the claim is not judged there
     setting: str = "iwslt"  # the one that uses the paper's data
     grid: str = ""  # of `ln-repro sweep`, with its arms, if the rule needs runs at several learning rates or depths
+    options: str = ""  # of the commands that make its runs, with a space before each: its probe
     controls: tuple[str, ...] = ()  # arms that discriminate between explanations but are not part of the rules
     by_setting: Mapping[str, Rule] = field(default_factory=dict)  # rules on other data for some settings alone
     explored: bool = True  # whether exploratory runs count; not if they suggested the claim

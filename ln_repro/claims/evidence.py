@@ -27,8 +27,7 @@ INTERVENTIONS = {
     "optimizer.second_moment": "zero",
 }  # fmt: skip
 """Settings with their defaults that change the training of an arm, to test a cause."""
-LAYERS = "model.layers="
-"""Start of the name of a variation in depth."""
+LAYERS = "model.layers="  # start of the name of a variation in depth
 Rate = float
 Seed = int
 Runs = Mapping[Seed, Run]
@@ -50,8 +49,7 @@ class Arm:
         return cls(experiment.arm_key(), experiment.lr, experiment.init, experiment.model.layers)
 
 
-Named = Callable[[str], Arm | None]
-"""Returns the arm of a named experiment; None if there is no such name."""
+Named = Callable[[str], Arm | None]  # returns the arm of a named experiment; None if there is no such name
 
 
 @dataclass(frozen=True)

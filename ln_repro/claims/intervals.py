@@ -48,19 +48,15 @@ class Scale:
 
     mean: Callable[[Sequence[float]], float]
     interval: Callable[[Sequence[float], float], Interval]  # of the mean, at a confidence level
-    possible: Interval = UNBOUNDED  # the range of possible values
+    zero: float  # the end of the scale, which no value reaches
 
     def has(self, values: Sequence[float]) -> bool:
         """Return whether every value is finite and, on the logarithmic scale, positive."""
-        least = 0.0 if self.mean is geometric_mean else -math.inf
-        return all(least < value < math.inf for value in values)
+        return all(self.zero < value < math.inf for value in values)
 
 
-LINEAR = Scale(fmean, mean_interval)
-LOG = Scale(geometric_mean, ratio_interval, (0.0, math.inf))
-"""For ratios: twice as long and half as long are equally far from 1."""
-PERCENT = Scale(fmean, mean_interval, (0.0, 100.0))
-NOT_NEGATIVE = Scale(fmean, mean_interval, (0.0, math.inf))
+LINEAR = Scale(fmean, mean_interval, -math.inf)
+LOG = Scale(geometric_mean, ratio_interval, 0.0)  # of ratios: twice and half as long are equally far from 1
 
 
 def interval(values: Sequence[float], scale: Scale = LINEAR, level: float = LEVEL) -> Interval:

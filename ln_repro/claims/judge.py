@@ -17,7 +17,7 @@ from ln_repro.claims.metrics import Effect
 from ln_repro.claims.rules.bert import FINE_TUNING, PRETRAINING
 from ln_repro.claims.rules.mt import TRANSLATION
 from ln_repro.claims.rules.th import STATEMENTS
-from ln_repro.claims.rules.x import OTHERS, PROBE_BATCHES, DeepAlone
+from ln_repro.claims.rules.x import OTHERS, DeepAlone
 from ln_repro.claims.words import parted
 from ln_repro.records.archive import Kept, Run, read_kept
 from ln_repro.records.events import json_ready
@@ -44,11 +44,7 @@ OPTIONS = {
     **dict.fromkeys(("mrpc", "rte", "minimrpc", "minirte"), " start=RUN data.source=GLUE"),
 }  # fmt: skip
 """Options of settings without an address to download their text from, or that start from a run of BERT-1."""
-PROBED = {"TH-10": f" probe=gradients probe_batches={PROBE_BATCHES}", "X-4": f" probe=gradients every=63 "
-          f"probe_batches={PROBE_BATCHES}", "X-5a": " probe=collapse"}  # fmt: skip
-"""Options of claims about probes."""
-UNJUDGED = "shown, not judged"
-"""The note of a claim that has no verdict on purpose."""
+UNJUDGED = "shown, not judged"  # the note of a claim that has no verdict on purpose
 FAMILIES = ("MT", "WMT", "BERT", "TH", "X")
 
 
@@ -247,7 +243,7 @@ def judge(rule: Rule, evidence: Evidence, place: Judged) -> Judged:
 def command_of(claim: Claim, rule: Rule, setting: str) -> str:
     """Return the command that starts the runs of a claim on one setting; runs that are recorded are left out."""
     setting, percent = parted(setting)
-    options = PROBED.get(claim.id, "") + OPTIONS.get(setting, " data.source=FOLDER" if percent else "")
+    options = claim.options + OPTIONS.get(setting, " data.source=FOLDER" if percent else "")
     if claim.grid and (rule is not claim.rule or not rule.arms):
         seeds = rule.seeds if claim.explored else f"{EXPLORED + 1}-{EXPLORED + rule.seeds}"
         return f"ln-repro sweep grid={claim.grid} corpus={setting} seeds={seeds}{options} --skip-recorded"

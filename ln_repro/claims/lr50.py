@@ -25,10 +25,8 @@ HIGHER, NO_HIGHER = 1.5, 1.25
 NOTHING_TRAINS = "nothing trains here"
 STEEPEST = 10.0
 """Largest slope in the regression, per octave of the rate: from 99 % of the seeds to 1 % within an octave."""
-BEYOND = 3.0
-"""LR50 is assumed to be at most so many octaves outside the rates run."""
-POINTS, SLOPES = 1000, 100
-"""Size of the grid on which the posterior is computed."""
+BEYOND = 3.0  # LR50 is assumed to be at most so many octaves outside the rates run
+POINTS, SLOPES = 1000, 100  # size of the grid on which the posterior is computed
 TAILS = np.array([0.025, 0.5, 0.975])
 CELLS = {"postln": ("postln_nowarm", "postln_warm"), "preln": ("preln_nowarm_anchored", "preln_warm")}
 """The arms of the 2x2 without and with warm-up, by placement."""

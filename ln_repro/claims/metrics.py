@@ -10,23 +10,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ln_repro.claims.intervals import LEVEL, LINEAR, LOG, PERCENT, UNBOUNDED, Interval, Scale, interval
+from ln_repro.claims.intervals import LEVEL, LINEAR, LOG, UNBOUNDED, Interval, Scale, interval
 from ln_repro.claims.words import arm_words
 from ln_repro.records.archive import Run
 
 SEEDS = 5  # needed for a verdict on training
-SHARE = 0.8
-"""Minimum share of the seeds that must train (fail) for an arm to count as trained (failed)."""
-LEVELS = 0.7, 0.8, 0.9
-"""Parts of Post-LN's decrease whose times are compared; the last one decides."""
-AVERAGED = 100
-"""Updates over which a training curve is averaged before a crossing is read off."""
-LEAST_VALIDATIONS = 5
-"""Minimum number of validations for a curve."""
+SHARE = 0.8  # minimum share of the seeds that must train (fail) for an arm to count as trained (failed)
+LEVELS = 0.7, 0.8, 0.9  # parts of Post-LN's decrease whose times are compared; the last one decides
+AVERAGED = 100  # updates over which a training curve is averaged before a crossing is read off
+LEAST_VALIDATIONS = 5  # minimum number of validations for a curve
 PART_OF_RUN = 0.7
 """Part of Post-LN's pre-training after which its loss is the target: the paper's 700k of more than 1,000k updates."""
-EARLY_EPOCH, LAST_EPOCH = 9, 15
-"""The epoch of Pre-LN that is compared with Post-LN's last epoch (section 4.2)."""
+EARLY_EPOCH, LAST_EPOCH = 9, 15  # the epoch of Pre-LN that is compared with Post-LN's last epoch (section 4.2)
 TOKENISED, VALID_LOSS, VALID_NLL = "test_bleu_tokenised", "valid_loss", "valid_nll_loss"
 Curve = Mapping[int, float] | Mapping[float, float]
 """A quantity by epoch or update, in ascending order; averages stand between two updates."""
@@ -205,7 +200,7 @@ def _ramp_by_rate(*runs: Run) -> float:
     return high - low
 
 
-BLEU = Metric("BLEU of {}", lambda run: run.bleu, "{} BLEU", PERCENT)
+BLEU = Metric("BLEU of {}", lambda run: run.bleu, "{} BLEU")
 LOSS = Metric("loss of {}", lambda run: run.loss, "{} bits")
 NLL = Metric("NLL of {}", lambda run: run.nll, "{} bits")
 FINAL_LOSS = Metric("final loss of {}", lambda run: run.final_loss, "{} bits")

@@ -12,22 +12,17 @@ from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, SI
 from ln_repro.claims.metrics import SHARE, TOKENISED, Count
 from ln_repro.records.archive import Run
 
-CURVE_SEEDS = 3
-"""Minimum number of seeds for a rate to count."""
-LIMITS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.98)
-"""Parts of the best arm's mean score at which a run trains, for the multiverse."""
-SHARES = (0.6, 0.8, 1.0)
-"""Shares of the seeds that must train if an arm does."""
+CURVE_SEEDS = 3  # minimum number of seeds for a rate to count
+LIMITS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.98)  # parts of the best arm's mean score at which a run trains, for the multiverse
+SHARES = (0.6, 0.8, 1.0)  # shares of the seeds that must train if an arm does
 METRICS: dict[str, Callable[[Evidence, Run], float]] = {
     "BLEU at the lowest loss": lambda evidence, run: run.bleu,
     "BLEU after the last epoch": lambda evidence, run: [0.0, *run.curve(TOKENISED).values()][-1],
     "highest BLEU": lambda evidence, run: max(run.curve(TOKENISED).values(), default=0.0),
     "skill by NLL": lambda evidence, run: max(0.0, evidence.skill(run)),
 }
-FACTOR = 2.0
-"""Ratio of the largest rates at which two arms train, at least, if they differ."""
-Scores = dict[Rate, list[float]]
-"""The scores of an arm by rate, relative to those of the best arm."""
+FACTOR = 2.0  # ratio of the largest rates at which two arms train, at least, if they differ
+Scores = dict[Rate, list[float]]  # the scores of an arm by rate, relative to those of the best arm
 
 
 def usable_curve(evidence: Evidence, arm: str) -> dict[Rate, list[Run]]:

@@ -2,9 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from statistics import fmean
 
-from ln_repro.claims.intervals import LEVEL, LINEAR, Scale, interval
 from ln_repro.experiment.name import ArmName
 
 SCHEMES = {
@@ -74,18 +72,3 @@ def region_words(low: float, high: float) -> str:
 def ends_words(interval: Sequence[float | None]) -> str:
     """Return an interval as text; an unbounded end is a dash."""
     return " .. ".join("-" if end is None else f"{end:.3g}" for end in interval)
-
-
-def spoken(values: Sequence[float], scale: Scale = LINEAR, mixed: bool = False, level: float = LEVEL) -> str:
-    """Return a mean with its interval, as text.
-
-    Least and greatest value replace the interval where it would be meaningless: for two seeds, if some seeds train and
-    some do not (``mixed``), if a value is infinite, or if the interval exceeds the possible values.
-    """
-    mean = scale.mean(values) if scale.has(values) else fmean(values)
-    low, high = interval(values, scale, level)
-    if len(values) < 2 or math.isnan(mean):
-        return f"{mean:.3g}"
-    if len(values) == 2 or mixed or not scale.has(values) or low < scale.possible[0] or high > scale.possible[1]:
-        return f"{mean:.3g} ({min(values):.3g} to {max(values):.3g})"
-    return f"{mean:.3g} [{low:.3g}, {high:.3g}]"

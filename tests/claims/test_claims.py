@@ -1,7 +1,6 @@
 """What the paper found reproduces each claim, what lies beyond its limits does not, and few seeds say nothing."""
 
 import math
-from typing import Any
 
 import pytest
 
@@ -10,7 +9,7 @@ from ln_repro.claims.criteria import Claim, OverRates, Trains, Within
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import LINEAR, LOG, verdict
 from ln_repro.claims.judge import CLAIMS as ALL
-from ln_repro.claims.judge import Judged, Row, arms_of_rules, claim_rows, row_of
+from ln_repro.claims.judge import Judged, Row, claim_rows, row_of
 from ln_repro.claims.metrics import BLEU, LEVELS, SEEDS, SHARE, TIMES_TO_FALL, TIMES_TO_FINAL_BLEU, Effect, more_seeds
 from ln_repro.claims.rules.bert import FINE_TUNING
 from ln_repro.claims.rules.mt import JustAboveNothing
@@ -20,13 +19,13 @@ from ln_repro.experiment.compose import compose, expand
 from ln_repro.experiment.settings import build
 from ln_repro.records.archive import Run
 from ln_repro.sweep.grid import parse_request
-from tests.claims.made import EPOCHS, KNOWN, Arms, gathered, line, made, made_runs, on_rates
+from tests.claims.made import EPOCHS, Arms, gathered, line, made, made_runs, on_rates
 from tests.examples import with_events
 
 CLAIMS = {claim.id: claim for claim in ALL}
 MEASURED = [claim.id for claim in ALL if claim.rule and claim.rule.judged and claim not in FINE_TUNING
             and not any(isinstance(part, DeepAlone) for part in claim.rule.criteria)]  # fmt: skip
-"""Those judged on the paper's data by loss or BLEU at one depth; of the others see test_bert and test_depth."""
+"""Those judged on the paper's data by loss or BLEU at one depth; of the others see below and test_bert."""
 FAST = {"bleu": 33.4, "bleus": [*line(0, 33, 10)[1:], *line(33, 33.4, 7)[1:]], "losses": [*line(9, 4, 9), *[4.0] * 6]}
 SLOW = {"bleu": 33.1, "bleus": line(0, 33.1, EPOCHS + 1)[1:], "losses": line(9, 4, EPOCHS)}
 """Pre-LN and Post-LN by epoch."""
@@ -132,19 +131,12 @@ def test_needed_seeds_follow_from_the_square_root() -> None:
     assert more_seeds([1.0], [(0.0, 1.0)], LINEAR) == "5 seeds"
 
 
-@pytest.mark.parametrize(
-    ("arm", "changed", "seeds"),
-    [("postln_warm", {}, [1, 2, 3, 4, 5]), ("rezero_nowarm", {"probes": {}}, [])],
-)
-def test_claims_without_a_verdict_show_their_numbers(arm: str, changed: dict[str, Any], seeds: list[int]) -> None:
+def test_a_claim_without_a_verdict_shows_its_numbers_if_there_are_some() -> None:
     probes = {0: [1.0, 2.0], 100: [1.0, 1.0], 500: [1.0, 1.0], 1500: [1.0, 0.5]}
-    runs = [made(f"toy_{arm}", seed, **{"probes": probes, **changed}) for seed in range(1, 6)]
-    others = row("TH-10", runs).others
-    assert [(other.verdict, other.note, other.seeds) for other in others] == (
-        [("inconclusive", "shown, not judged", 5)] if seeds else []
-    )
-    if seeds:
-        assert others[0].effect and others[0].effect.value == pytest.approx(0.5)
+    (other,) = row("TH-10", [made("toy_postln_warm", seed, probes=probes) for seed in range(1, 6)]).others
+    assert (other.verdict, other.note, other.seeds) == ("inconclusive", "shown, not judged", 5)
+    assert other.effect and other.effect.value == pytest.approx(0.5)
+    assert not row("TH-10", [made("toy_postln_warm", seed) for seed in range(1, 6)]).others
 
 
 def test_the_replication_stands_once_it_is_decided_or_has_all_seeds() -> None:
@@ -189,23 +181,21 @@ def test_an_arm_of_which_some_seeds_train_neither_trains_nor_fails(hits: int, ve
 @pytest.mark.parametrize("id", MEASURED)
 def test_every_rule_can_be_judged_when_a_run_of_any_arm_diverged(id: str, kept: int) -> None:
     """It diverged after some epochs, or in the first one."""
-    for arm in CLAIMS[id].rule.arms:
-        for setting in (CLAIMS[id].setting, "toy"):
-            arms = {name: PAPER.get(name, {}) for name in KNOWN & {*arms_of_rules()}}
+    rules = {CLAIMS[id].setting: CLAIMS[id].rule, "toy": CLAIMS[id].others}
+    for setting, rule in rules.items():
+        needed = {arm for criterion in rule.criteria for arm in criterion.arms} if rule else ()
+        runs = made_runs(setting, {arm: PAPER.get(arm, {}) for arm in needed})
+        for arm in needed:
             ended = made(f"{setting}_{arm}", 3, 0.0, losses=[4.0] * kept + [None], rule="not_finite")
-            runs = [run for run in made_runs(setting, arms) if run.record.id != ended.record.id]
-            found = row(id, [*runs, ended])
-            results = found.others if setting == "toy" else [found.own]
-            assert "not-run" not in {result.verdict for result in results}
+            found = row(id, [run for run in runs if run.record.id != ended.record.id] + [ended])
+            assert "not-run" not in {result.verdict for result in (found.others if setting == "toy" else [found.own])}
 
 
 def test_two_infinite_losses_decide_nothing() -> None:
-    arms = ("postln_nowarm", "postln_nowarm_high")
-    lost = [made(f"toy_{arm}", 3, losses=[None], rule="not_finite") for arm in arms]
-    rule = CLAIMS["MT-2"].others
-    runs = made_runs("toy", {arm: {} for arm in (rule.arms if rule else ())})
-    runs = [run for run in runs if run.record.id not in {run.record.id for run in lost}]
-    (other,) = row("MT-2", [*runs, *lost]).others
+    lost = {"losses": [None], "rule": "not_finite"}
+    runs = [made(f"toy_{arm}", seed, **(lost if seed == 3 and "postln_nowarm" in arm else {}))
+            for arm in CLAIMS["MT-2"].others.arms for seed in range(1, 6)]  # fmt: skip
+    (other,) = row("MT-2", runs).others
     assert (other.verdict, other.needs, other.note) == ("inconclusive", None, "infinite losses")
 
 
@@ -271,3 +261,52 @@ def test_a_rule_says_how_many_of_its_records_are_older() -> None:
     for run, time in zip(runs, ("2026-11-21T14:29:59Z", "2026-11-21T14:30:01Z"), strict=False):
         run.record.started = time
     assert row("MT-2", runs).own.older == 1
+
+
+BOTH, ALONE = {"postln_warm": 33.0, "deepnorm_warm": 33.0}, {"postln_warm": 2.0, "deepnorm_warm": 33.0}
+
+
+def at_depths(setting: str, depths: dict[int, dict[str, float]], seeds: int = 5) -> list[Run]:
+    """Return runs by number of layers: the BLEU of each arm."""
+    return [made(f"{setting}_{arm}", seed, bleu, model__layers=layers) for layers, arms in depths.items()
+            for arm, bleu in arms.items() for seed in range(1, seeds + 1)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("depths", "seeds", "verdict"),
+    [
+        ({6: BOTH, 12: ALONE, 18: BOTH}, 5, "reproduced"),
+        ({12: ALONE}, 5, "reproduced"),
+        ({6: BOTH, 12: ALONE}, 4, "inconclusive"),
+        ({6: BOTH, 12: BOTH, 18: BOTH}, 5, "contradicted"),
+        ({6: BOTH, 12: BOTH}, 5, "inconclusive"),
+        ({6: BOTH, 12: BOTH, 18: {"postln_warm": 33.0}}, 5, "inconclusive"),
+        ({}, 5, "not-run"),
+    ],
+)
+def test_one_depth_at_which_deepnorm_alone_trains_is_enough(depths, seeds: int, verdict: str) -> None:
+    own = row("X-1", at_depths("iwslt", depths, seeds)).own
+    both = [layers for layers, arms in depths.items() if len(arms) > 1]
+    assert (own.verdict, len(own.evidence)) == (verdict, 2 * seeds * len(both))
+    others = row("X-1", at_depths("toy", depths, seeds)).others
+    assert [other.verdict for other in others] == ([] if verdict == "not-run" else [verdict])
+
+
+def test_a_claim_about_depths_is_run_by_a_sweep() -> None:
+    deep = row("X-1", [])
+    assert deep.own.command == (
+        "ln-repro sweep grid=depth arms=postln_warm,deepnorm_warm corpus=iwslt seeds=5 --skip-recorded"
+    )
+    assert (deep.cost_gpu_hours, row("X-3", []).cost_gpu_hours) == (60, 45)
+
+
+def test_admin_has_to_train_at_18_layers_where_post_ln_does_not() -> None:
+    level = made_runs("iwslt", {arm: {"bleu": 33.0} for arm in ("admin_warm", "admin_warm_closed", "postln_warm")})
+    for deep, expected in (({}, "inconclusive"), ({18: {"postln_warm": 2.0, "admin_warm": 33.0}}, "reproduced"),
+                           ({18: {"postln_warm": 33.0, "admin_warm": 33.0}}, "contradicted")):  # fmt: skip
+        assert row("X-3", level + at_depths("iwslt", deep)).own.verdict == expected
+
+
+def test_depths_are_told_from_other_variations_and_named_by_their_layers() -> None:
+    varied = made("toy_postln_warm", 1, 30.0, model__layers=12, init="fairseq")
+    assert [*gathered([varied, *at_depths("toy", {24: BOTH, 6: ALONE})])["toy"].by_depth] == [6, 24]

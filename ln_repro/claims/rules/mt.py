@@ -15,40 +15,28 @@ from ln_repro.claims.rates import CURVE_SEEDS, at_edge, best_rate, usable_curve
 from ln_repro.claims.words import arm_words
 from ln_repro.records.archive import Run
 
-FIRST = "2026-11-21T14:30Z"
-"""When the first rules were written: before any run on IWSLT14 or WMT14, after 36 runs on toy and 11 on Multi30k."""
-AMENDED = "2026-11-22T13:20Z"
-"""When the rules were amended: after 183 runs on toy and Multi30k, before any grid over learning rates."""
-CORRECTED = "2026-11-24T06:00Z"
-"""When the rules of MT-4 and MT-6 were corrected (see `docs/rules.md`)."""
-AUDITED = "2026-11-25T09:45Z"
-"""When ceilings began to tell an under-trained arm from an unstable one (MT-1, MT-3, BERT-2) and when, on the paper's
-data, "contradicted" was restricted to the wrong side (MT-1, MT-5, BERT-1; see `docs/rules.md`)."""
-SECOND = "2026-11-27T08:00Z"
-"""When the rules were amended for the second time: after 1,543 runs, before any with a seed above 100."""
+FIRST = "2026-11-21T14:30Z"  # before any run on IWSLT14 or WMT14, after 36 runs on toy and 11 on Multi30k
+AMENDED = "2026-11-22T13:20Z"  # after 183 runs on toy and Multi30k, before any grid over learning rates
+CORRECTED = "2026-11-24T06:00Z"  # the rules of MT-4 and MT-6
+AUDITED = "2026-11-25T09:45Z"  # on the paper's data, only the wrong side contradicts: MT-1, MT-5, BERT-1
+SECOND = "2026-11-27T08:00Z"  # after 1,543 runs, before any with a seed above 100
+"""When rules were written, amended and corrected (see `docs/rules.md`)."""
 REGISTRY = "thresholds from the paper's numbers and their spread"
 AMENDMENT, SECOND_AMENDMENT = "first amendment of the rules", "second amendment of the rules"
 LITERAL, ANCHORED = "T = 1, as the paper has it", "only the ramp left out"
 """The paper's reading of "no warm-up", which also lowers all later rates, and the one that changes nothing else."""
-FAILED_BLEU, TRAINED_BLEU = 15.0, 30.0
-"""On IWSLT14, a run fails below the first BLEU and trains at or above the second."""
+FAILED_BLEU, TRAINED_BLEU = 15.0, 30.0  # on IWSLT14, a run fails below the first BLEU and trains at or above the second
 FASTER, NO_FASTER = 1.3, 1.1
 """Ratio of Post-LN's to Pre-LN's time to the target: at least the first, Pre-LN is faster; at most the second, not."""
-NO_LONGER = (-math.inf, NO_FASTER)
 EITHER = 0.975
 """Confidence level of each of two intervals if one of them must hold, so that the pair has a level of 95 %."""
-LOSS_MARGIN = 0.15
-"""Maximum difference in loss, in bits, between arms that count as comparable."""
+LOSS_MARGIN = 0.15  # maximum difference in loss, in bits, between arms that count as comparable
 LOWER_BLEU, HIGHER_LOSS = (-math.inf, -1.0), (LOSS_MARGIN, math.inf)
 """Differences to Post-LN that contradict "comparable"; in the other direction, Pre-LN is better than claimed."""
-NOT_WORSE = 1.0
-"""BLEU that an arm may have less than another without counting as worse."""
-SATURATED = 95.0
-"""Mean BLEU of the best arm above which differences in BLEU between arms that train mean nothing."""
-NEARLY_NOTHING = 1 / 3
-"""Part of the BLEU with warm-up below which an arm's BLEU is "just above 0"."""
-STARVED = -2.0
-"""BLEU that leaving out the ramp may cost if the effect of "no warm-up" is that of the lower rates."""
+NOT_WORSE = 1.0  # BLEU that an arm may have less than another without counting as worse
+SATURATED = 95.0  # mean BLEU of the best arm above which differences in BLEU between arms that train mean nothing
+NEARLY_NOTHING = 1 / 3  # part of the BLEU with warm-up below which an arm's BLEU is "just above 0"
+STARVED = -2.0  # BLEU that leaving out the ramp may cost if the effect of "no warm-up" is that of the lower rates
 
 
 def best_by_bleu(evidence: Evidence, arm: str) -> list[Run]:
@@ -157,9 +145,8 @@ def original(*criteria: Criterion, written: str = FIRST) -> Rule:
 
 def amended(*criteria: Criterion, written: str = AMENDED) -> Rule:
     """Return a rule for other data, from an amendment."""
-    if written == SECOND:
-        return Rule(criteria, written, SECOND_AMENDMENT)
-    return Rule(criteria, written, AMENDMENT if written == AMENDED else f"{AMENDMENT}, corrected")
+    sources = {AMENDED: AMENDMENT, CORRECTED: f"{AMENDMENT}, corrected", SECOND: SECOND_AMENDMENT}
+    return Rule(criteria, written, sources[written])
 
 
 def _needs_warm_up(id: str, reading: str, without: str, least: float, grid: str, *controls: str) -> Claim:
@@ -201,6 +188,11 @@ def _same_under_sgd(id: str, reading: str, suffix: str, explanation: bool) -> Cl
 AT_BOTH_RATES = (("preln_nowarm", "postln_warm"), ("preln_nowarm_high", "postln_warm_high"))
 """The arms that are compared on WMT14."""
 FALL = metrics.TIMES_TO_FALL
+BETWEEN = (
+    Within(metrics.LOSS_GAP, ("postln_nowarm_literal_high", "postln_nowarm_fixed"), 0),
+    Within(metrics.ABOVE_THE_BETTER, ("postln_nowarm_fixed", "postln_warm", "preln_nowarm"), 0),
+)
+"""A small fixed rate is better than the large one and worse than the better placement."""
 TRANSLATION = (
     _needs_warm_up("MT-1", LITERAL, "postln_nowarm_literal", 4, "rates_literal", "preln_nowarm_literal"),
     _needs_warm_up("MT-1.anchored", ANCHORED, "postln_nowarm", -math.inf, "rates"),
@@ -234,8 +226,8 @@ TRANSLATION = (
         "MT-5", "Pre-LN converges faster (both with warm-up)",
         "section 4.2, figure 4", "BLEU 33.0 at 9 and 33.1 at 15 (read off): 1.67 times, Pre-LN without warm-up", "-",
         original(
-            Within(metrics.EPOCHS_TO_BLEU, ("postln_warm", "preln_nowarm"), FASTER, math.inf, NO_LONGER),
-            Within(metrics.EPOCHS_TO_LOSS, ("postln_warm", "preln_nowarm"), FASTER, math.inf, NO_LONGER),
+            *(Within(metric, ("postln_warm", "preln_nowarm"), FASTER, math.inf, (-math.inf, NO_FASTER))
+              for metric in (metrics.EPOCHS_TO_BLEU, metrics.EPOCHS_TO_LOSS)),
             Within(metrics.LATE_MINUS_EARLY, ("postln_warm", "preln_nowarm"), -0.5, 0.5, (0.5, math.inf)),
             Report(metrics.EPOCHS_TO_BLEU, ("postln_warm", "preln_warm")),
             Report(metrics.EPOCHS_TO_BLEU, ("postln_warm_step", "preln_nowarm")),
@@ -278,15 +270,7 @@ TRANSLATION = (
     Claim(
         "MT-7", "A small fixed rate trains Post-LN slowly without warm-up", "appendix H, figure 6",
         "0.0001: loss about 4.3 after 27 epochs; below the large rate's, above the best (text)", "loss 4.3",
-        original(
-            Within(metrics.FINAL_LOSS, ("postln_nowarm_fixed",), 4.1, 4.5),
-            Within(metrics.LOSS_GAP, ("postln_nowarm_literal_high", "postln_nowarm_fixed"), 0),
-            Within(metrics.ABOVE_THE_BETTER, ("postln_nowarm_fixed", "postln_warm", "preln_nowarm"), 0),
-        ),
-        amended(
-            Within(metrics.LOSS_GAP, ("postln_nowarm_literal_high", "postln_nowarm_fixed"), 0),
-            Within(metrics.ABOVE_THE_BETTER, ("postln_nowarm_fixed", "postln_warm", "preln_nowarm"), 0),
-        ),
+        original(Within(metrics.FINAL_LOSS, ("postln_nowarm_fixed",), 4.1, 4.5), *BETWEEN), amended(*BETWEEN),
     ),
     Claim(
         "WMT-1", "Pre-LN without warm-up is comparable on WMT14 too, at both rates", "section 4.2, figure 4(c, d)",

@@ -17,23 +17,19 @@ from ln_repro.claims.rules.mt import REGISTRY, SECOND, SECOND_AMENDMENT, TRAINED
 from ln_repro.claims.words import arm_words
 from ln_repro.records.archive import Run
 
-WRITTEN = "2026-11-21T19:51Z"
-"""When the rules for the schemes were written: before any run of a scheme."""
+WRITTEN = "2026-11-21T19:51Z"  # when the rules for the schemes were written: before any run of a scheme
 DEPTHS = "2026-11-23T17:00Z"
 """When the rule for depths was widened from the two greater depths of a setting to any: before any deeper run."""
 SHOWN = "second amendment of the rules: their limits had been arbitrary"
-LEAST_DEPTHS = 3
-"""Minimum number of depths for a contradiction, where the rule names none."""
+LEAST_DEPTHS = 3  # minimum number of depths for a contradiction, where the rule names none
 PROBE_BATCHES = 100
 """Minimum number of mini-batches per probe; the noise of the mean gradient falls with the square root."""
 NON_INFERIOR_BLEU, NON_INFERIOR_NLL = -0.3, 1.02
 """A scheme matches Post-LN if its BLEU minus Post-LN's, or the ratio of the NLLs, is within this limit."""
-FEW = 1 / 3
-"""Maximum share of the seeds that train if a scheme fails."""
+FEW = 1 / 3  # maximum share of the seeds that train if a scheme fails
 CHECKPOINTS = (0.0, 1 / 15, 1 / 3, 1.0)
 """Parts of a run after which gradients are compared: the start and epochs 1, 5 and 15 of 15."""
-SEPARATES = 0.9
-"""Area under the ROC curve above which a measure predicts failure."""
+SEPARATES = 0.9  # area under the ROC curve above which a measure predicts failure
 
 
 @dataclass(frozen=True)
@@ -142,19 +138,15 @@ def _over_start(run: Run, kind: str = "norm_of_mean") -> float:
     return gradients(run, run.record.axes.warmup_updates, kind)[-1] / start[-1] if start else math.nan
 
 
-AFTER_RAMP = f"(W2 of the decoder, mean gradient of {PROBE_BATCHES} batches)"
-LAST_RATIO = Metric(
-    f"last layer's gradient of {{}} after the ramp over that at the start {AFTER_RAMP}", _over_start, "x{}", LOG
+OVER_START = Metric("last layer's gradient after the ramp over that at the start", _over_start, "x{}", LOG)
+OVER_START_OF_NORMS = Metric(
+    "the same with the mean of the batches' norms", partial(_over_start, kind="mean_of_norms"), "x{}", LOG
 )
-LAST_RATIO_OF_NORMS = Metric(
-    "the same of {} with the mean of the batches' norms", partial(_over_start, kind="mean_of_norms"), "x{}", LOG
-)
-NLL_RATIO = FINAL_NLL.over("x{} in NLL")
 UNEVEN = Metric(
-    f"largest over smallest gradient of a layer of {{}} {AFTER_RAMP}, the greatest at the start and after 1/15, 1/3 "
-    "and all of the run",
+    "largest over smallest gradient",
     lambda run: max(unevenness_after(run, part, PROBE_BATCHES) for part in CHECKPOINTS), "x{}", LOG,
 )  # fmt: skip
+NLL_RATIO = FINAL_NLL.over("x{} in NLL")
 
 
 def _rezero(bleu: float | None) -> tuple[Trains | Report, ...]:
@@ -169,19 +161,16 @@ def _ramped(rate: Rate, trains: str, *fail: str, seeds: int = SEEDS) -> Rule:
 
 
 TINY = Rule(
-    (
-        Report(LAST_RATIO, ("postln_warm",), "last layer's gradient after the ramp over that at the start"),
-        Report(LAST_RATIO_OF_NORMS, ("postln_warm",), "the same with the mean of the batches' norms"),
-    ),
+    tuple(Report(metric, ("postln_warm",)) for metric in (OVER_START, OVER_START_OF_NORMS)),
     SECOND, SHOWN, judged=False,
 )  # fmt: skip
 EVEN = Rule(
     tuple(
-        Report(metric, (arm, *other), f"{arm_words(arm)}, {label}")
+        report
         for arm in ("preln_nowarm_anchored", "deepnorm_nowarm", "rezero_nowarm", "admin_nowarm")
-        for metric, other, label in (
-            (UNEVEN, (), "largest over smallest gradient"),
-            (NLL_RATIO, ("postln_warm",), "against Post-LN with warm-up"),
+        for report in (
+            Report(UNEVEN, (arm,), f"{arm_words(arm)}, {UNEVEN.words}"),
+            Report(NLL_RATIO, (arm, "postln_warm"), f"{arm_words(arm)}, against Post-LN with warm-up"),
         )
     ),
     SECOND, SHOWN, judged=False,
@@ -195,7 +184,7 @@ OTHERS = (
     Claim(
         "TH-10", "Post-LN: gradients are tiny after warm-up", "section 3.4, figure 3(a, b)",
         "about 0.015 in every layer, 110 times below layer 6 at initialisation (read off)", "x0.009",
-        TINY, TINY,
+        TINY, TINY, options=f" probe=gradients probe_batches={PROBE_BATCHES}",
     ),
     Claim(
         "X-1", "DeepNorm trains at depths where Post-LN fails", "Wang et al. 2022; Liu et al. 2020",
@@ -219,11 +208,12 @@ OTHERS = (
     Claim(
         "X-4", "Some scheme has even gradients throughout training and reaches Post-LN's final quality",
         "open question", "none claimed", "-",
-        EVEN, EVEN,
+        EVEN, EVEN, options=f" probe=gradients every=63 probe_batches={PROBE_BATCHES}",
     ),
     Claim(
         "X-5a", "The first layers' vanishing gradients predict which runs fail", "ours", "not in the paper", "-", None,
-        Rule((Predicts(ARMS),), SECOND, SECOND_AMENDMENT), explored=False, grid=f"rates arms={','.join(ARMS)}",
+        Rule((Predicts(ARMS),), SECOND, SECOND_AMENDMENT), grid=f"rates arms={','.join(ARMS)}",
+        options=" probe=collapse", explored=False,
     ),
     Claim(
         "X-5b", "Just above its limit, Post-LN needs warm-up in the encoder alone", "ours", "not in the paper", "-",
