@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ln_repro.corpus.prepare import prepare, published
-from ln_repro.corpus.prepared import Prepared
+from ln_repro.corpus.prepare import Prepared, prepare, published
 from ln_repro.corpus.text import stored_lines
 from ln_repro.engine import process
 from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
