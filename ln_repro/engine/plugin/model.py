@@ -49,18 +49,9 @@ class Encoder(FairseqEncoder):
         self.stack = stack
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_: object) -> Memory:
-        """Encode ``src_tokens`` (batch, time).
-
-        Returns:
-            ``x`` (time, batch, width) and ``mask`` (batch, 1, 1, time): 0, or -inf at padding. Omitting the mask where
-            there is no padding would need a synchronisation with the GPU. Rows of the mask are a multiple of 8 apart,
-            as required by CUDA's attention.
-        """
+        """Encode ``src_tokens`` (batch, time) as ``x`` (time, batch, width), with the ``mask`` of `Stack.mask`."""
         padding = src_tokens.eq(self.dictionary.pad())
-        x = self.embed(src_tokens).masked_fill(padding[:, :, None], 0.0)
-        batch, time = src_tokens.shape
-        rows = x.new_zeros(batch, 1, 1, time + -time % 8, dtype=self.stack.dtype)
-        mask = rows[..., :time].masked_fill_(padding[:, None, None, :], float("-inf"))
+        x, mask = self.embed(src_tokens).masked_fill(padding[:, :, None], 0.0), self.stack.mask(padding)
         return {"x": self.stack(x.transpose(0, 1), mask), "mask": mask}
 
     def reorder_encoder_out(self, encoder_out: Memory, new_order: Tensor) -> Memory:
