@@ -89,6 +89,7 @@ class Stack(nn.Module):
     def __init__(self, kind: type[EncoderLayer] | type[DecoderLayer], shape: Shape) -> None:
         super().__init__()
         self.layers = nn.ModuleList(kind(shape, layer) for layer in range(shape.layers))
+        self.heads = shape.heads
         self.scheme = shape.scheme
         self.norm = self.scheme.new_norm(shape.width) if self.scheme.final_norm else nn.Identity()
         self.embedding_gain = self.scheme.embedding_gain(shape.place(decoder=kind is DecoderLayer))
@@ -100,9 +101,8 @@ class Stack(nn.Module):
         the GPU. Its rows are a multiple of 8 apart, as required by CUDA's attention.
         """
         batch, time = padding.shape
-        attention = self.layers[0].self_attn
-        shape = (batch, attention.heads, 1, time + -time % 8)
-        rows = padding.new_zeros(shape, dtype=attention.q_proj.weight.dtype)
+        dtype = next(self.layers[0].parameters()).dtype  # that of attention, which may be in low precision
+        rows = padding.new_zeros(batch, self.heads, 1, time + -time % 8, dtype=dtype)
         return rows[..., :time].masked_fill_(padding[:, None, None], -math.inf)
 
     def forward(self, x: Tensor, *context: object) -> Tensor:

@@ -9,11 +9,11 @@ from fairseq.data import Dictionary
 
 from benchmarks.trainings import Workload
 from ln_repro.engine.checkpoints import Checkpoints
-from ln_repro.engine.decoder import Decoder
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
 from ln_repro.engine.plugin.optimizers import Adam, Sgd
-from ln_repro.engine.plugin.task import LnTranslation
+from ln_repro.engine.plugin.translation import LnTranslation
+from ln_repro.engine.process import Decoder
 from ln_repro.experiment.optimizer import Optimizer
 from tests.examples import experiment
 

@@ -6,7 +6,7 @@ import torch
 from fairseq.data import Dictionary
 
 from ln_repro.engine.plugin.classification import Classified, LabelledPairs, LnClassification
-from ln_repro.engine.plugin.encoder_only import LnClassifier, LnEncoder
+from ln_repro.engine.plugin.model import LnClassifier, LnEncoder
 from ln_repro.engine.plugin.task import MASK
 from tests.engine.made import Sentences, criterion, dictionary, encoder_only
 from tests.examples import experiment

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from ln_repro.engine.inputs import Inputs
-from ln_repro.engine.trainer import configuration
-from ln_repro.engine.training import PARTS
+from ln_repro.engine.trainer import PARTS, configuration
 from ln_repro.experiment.compose import compose
 from ln_repro.experiment.precision import resolve_precision
 from ln_repro.experiment.settings import build

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from ln_repro.engine.plugin.encoder_only import LnEncoder
 from ln_repro.engine.plugin.masked_lm import LnMaskedLm, MaskedBlocks
+from ln_repro.engine.plugin.model import LnEncoder
 from ln_repro.model.probes.gradients import probe
 from tests.engine.made import Sentences, criterion, dictionary, encoder_only
 from tests.examples import experiment

@@ -46,7 +46,7 @@ def test_a_process_of_several_records_the_message_of_its_error_alone(tmp_path, m
     inputs = Inputs(experiment(train__device="cpu"), tmp_path, tmp_path)
     group = mock.Mock(rank=Rank(1, 2, 1), share=lambda _: inputs)
     monkeypatch.setattr("ln_repro.engine.group.Group", lambda rank: group)
-    monkeypatch.setattr("ln_repro.engine.training.train", mock.Mock(side_effect=UserError("train.max_tokens: too few")))
+    monkeypatch.setattr("ln_repro.engine.loop.train", mock.Mock(side_effect=UserError("train.max_tokens: too few")))
     with pytest.raises(UserError):
         train_together(None, mock.Mock())
     assert RunFolder(tmp_path).failure["error"] == "process 2 of 2 failed: train.max_tokens: too few"

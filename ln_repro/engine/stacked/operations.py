@@ -127,8 +127,9 @@ def layer_norm(
 @outside_vmap
 def attention(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
     """Attend with queries, keys and values (rows, batch, heads, time, width/heads); `Attention` describes the mask."""
-    rows_of_heads = (None if x is None else x.flatten(1, 2) for x in (q, k, v, attn_mask))
-    return scaled_dot_product_attention(*rows_of_heads, is_causal=is_causal).view_as(q)
+    mask = None if attn_mask is None else attn_mask.flatten(1, 2)
+    y = scaled_dot_product_attention(*(x.flatten(1, 2) for x in (q, k, v)), attn_mask=mask, is_causal=is_causal)
+    return y.view_as(q)
 
 
 @outside_vmap
