@@ -21,7 +21,7 @@ from ln_repro.engine.trainer import Gradients, StrictTrainer
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.divergence import NOT_FINITE, Diverged, stuck
 from ln_repro.model.batch import Batch
-from ln_repro.model.schemes.weighted import measure
+from ln_repro.model.schemes.later import measure
 from ln_repro.records import provenance
 from ln_repro.records.run_dir import RunFolder
 from ln_repro.system.directory_lock import lost, newest
@@ -85,8 +85,8 @@ class Loop:
         self.probing = Probing(self.trainer, self.batches)
         if self.update == 0:
             if not self.experiment.start:  # a pre-trained model keeps its values
-                (sample,) = chosen_batches(self.batches, 1, self.experiment.torch_seed, self.trainer.cuda)
-                measure(model, lambda: model(**sample["net_input"]))
+                seed, cuda = self.experiment.torch_seed, self.trainer.cuda
+                measure(model, lambda: model(**chosen_batches(self.batches, 1, seed, cuda)[0]["net_input"]))
             if self.probing.due(0):
                 self._probe()
         self._open_window()

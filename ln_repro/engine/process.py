@@ -162,11 +162,8 @@ def train_stack(experiment: Experiment, descriptors: Sequence[str]) -> NoReturn:
     """Replace this process by one that trains several runs like ``experiment``, at the other ends of some sockets."""
     require_fairseq()
     _ignore_signals()
-    train = experiment.train
-    os.execve(
-        subprocesses.SELF[0], [*subprocesses.SELF, "-m", "ln_repro.engine.worker", "stack", *descriptors],
-        _environment(train.threads, KEEP_MEMORY, train.device == "cpu"),
-    )  # fmt: skip
+    environment = _environment(experiment.train.threads, KEEP_MEMORY, experiment.train.device == "cpu")
+    os.execve(subprocesses.SELF[0], [*subprocesses.SELF, "-m", Worker.module, "stack", *descriptors], environment)
 
 
 def follow_rank_zero() -> NoReturn:
