@@ -167,7 +167,7 @@ def train_stack(experiment: Experiment, descriptors: Sequence[str]) -> NoReturn:
 
 
 def follow_rank_zero() -> NoReturn:
-    """Replace this process by a trainer that takes part in the run of the first process."""
+    """Replace this process by a trainer that takes part in the run of the first process under torchrun."""
     require_fairseq()
     os.execve(subprocesses.SELF[0], [*subprocesses.SELF, "-m", Worker.module, "follow"], subprocesses.environment())
 

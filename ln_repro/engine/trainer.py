@@ -3,6 +3,7 @@
 import resource
 import sys
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,7 @@ from ln_repro.engine.plugin.classification import Classified, LnClassification
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
 from ln_repro.engine.plugin.masked_lm import LnMaskedLm
 from ln_repro.engine.plugin.model import LnClassifier, LnEncoder, LnTransformer
-from ln_repro.engine.plugin.optimizers import OPTIMIZERS, gradients
-from ln_repro.engine.plugin.schedules import RampAndTail, split
+from ln_repro.engine.plugin.optimizers import OPTIMIZERS, RampAndTail, gradients, split
 from ln_repro.engine.plugin.task import LnTask
 from ln_repro.engine.plugin.translation import LnTranslation
 from ln_repro.model.batch import Batch, Log
@@ -71,8 +71,8 @@ def seeded(samples: list[Batch], seed: int, rank: int, processes: int) -> list[B
     single process would use them, so that a run is the same on any number of GPUs. Empty mini-batches, which fairseq
     adds to shorter shares, are dropped unless there are no others.
     """
-    numbered = [(seed + (number * processes + rank) * STREAMS_APART, sample) for number, sample in enumerate(samples)]
-    return [{**sample, "seed": its_seed} for its_seed, sample in numbered if sample] or samples[:1]
+    streams = zip(count(rank, processes), samples, strict=False)
+    return [{**sample, "seed": seed + stream * STREAMS_APART} for stream, sample in streams if sample] or samples[:1]
 
 
 def counted(log: Log, ignored: bool) -> Log:

@@ -10,8 +10,7 @@ from torch.nn import functional
 
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.plugin.loss import SmoothedNll
-from ln_repro.engine.plugin.optimizers import RAdam
-from ln_repro.engine.plugin.schedules import RampAndTail, split
+from ln_repro.engine.plugin.optimizers import RAdam, RampAndTail, split
 from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.optimizer import Optimizer
 from ln_repro.experiment.settings import Schedule

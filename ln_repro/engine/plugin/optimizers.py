@@ -1,4 +1,4 @@
-"""Optimizers of torch with fairseq's interface."""
+"""torch's optimizers and the schedule of `ln_repro.experiment.learning_rate`, with fairseq's interface."""
 
 import inspect
 import math
@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 from fairseq.optim import FairseqOptimizer
+from fairseq.optim.lr_scheduler import FairseqLRScheduler
 from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm, parameters_to_vector
 
+from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.optimizer import Optimizer
+from ln_repro.experiment.settings import Schedule
 
 
 def gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
@@ -81,17 +84,13 @@ class WithMoments(TorchOptimizer):
     """An optimizer of torch's class ``kind`` with two moments."""
 
     def __init__(
-        self,
-        kind: Callable[..., torch.optim.Optimizer],
-        cfg: Optimizer,
-        lr: float,
-        params: Sequence[Tensor],
-        **given: bool,
-    ) -> None:
+        self, kind: Callable[..., torch.optim.Optimizer], cfg: Optimizer, lr: float, params: Sequence[Tensor],
+        **options: bool,
+    ) -> None:  # fmt: skip
         super().__init__(cfg)
         assert cfg.betas and cfg.eps  # their model has checked it
         self.betas, self.eps = cfg.betas, cfg.eps
-        self._optimizer = kind(params, lr, cfg.betas, cfg.eps, weight_decay=cfg.weight_decay, **given)
+        self._optimizer = kind(params, lr, cfg.betas, cfg.eps, weight_decay=cfg.weight_decay, **options)
 
 
 class RAdam(WithMoments):
@@ -166,3 +165,50 @@ def threshold(optimizer: TorchOptimizer) -> float:
     """Return the threshold of eta times the sharpness."""
     beta1 = optimizer.betas[0] if isinstance(optimizer, WithMoments) else 0.0
     return float((2 + 2 * beta1) / (1 - beta1))
+
+
+class RampAndTail(FairseqLRScheduler):
+    """Scheduler that sets the learning rate of the *next* update, so that the rate of update 1 is not 0.
+
+    The rate that it reports is that of the first group of parameters, which follows the ramp.
+    """
+
+    def __init__(self, optimizer: TorchOptimizer) -> None:
+        super().__init__(None, optimizer)
+        self.done = 0
+        self.rate: LearningRate | None = None
+
+    def plan(self, rate: LearningRate) -> None:
+        """Set the rates, which depend on the length of the run, known only once the batches have been built."""
+        self.rate = rate
+        self.step_update(self.done)
+
+    def step_update(self, num_updates: int) -> float:
+        """Set the learning rate of the update after ``num_updates`` updates."""
+        self.done = num_updates
+        if self.rate is not None:
+            groups = self.optimizer.param_groups  # with schedule.part, the second one has no ramp
+            for group, rate in zip(groups, (self.rate, self.rate.without_ramp()), strict=False):
+                group["lr"] = rate.at(num_updates + 1)
+        return self.optimizer.get_lr()
+
+
+def split(optimizer: TorchOptimizer, cfg: Schedule, named: Iterable[tuple[str, Tensor]]) -> None:
+    """Give the parameters that do not follow the ramp of ``cfg.part`` a group of their own, the second.
+
+    Args:
+        optimizer: fairseq's, with a single group.
+        cfg: the schedule; with the part ``all``, nothing changes.
+        named: the model's parameters with their names, of which those of a stack begin with its name.
+    """
+    if cfg.part == "all":
+        return
+    full = set()
+    for name, parameter in named:
+        stack, inside = name.partition(".")[0], ".stack." in name
+        if (stack != cfg.part) if inside else cfg.embeddings == "full":
+            full.add(parameter)
+    (group,) = optimizer.param_groups
+    parameters = group["params"]
+    group["params"] = [parameter for parameter in parameters if parameter not in full]
+    optimizer.param_groups.append({**group, "params": [parameter for parameter in parameters if parameter in full]})

@@ -147,5 +147,5 @@ def losses(inputs: Inputs, together: bool) -> list[float]:
     grouped = iterators.GroupedIterator(batches, inputs.experiment.train.batches_per_update)
     for samples in islice(grouped, UPDATES):
         computed = joint.add_up_gradients(samples) if joint else [None] * len(trainers)
-        logs += [trainer.update(samples, its).logs for trainer, its in zip(trainers, computed, strict=True)]
+        logs += [trainer.update(samples, of_row).logs for trainer, of_row in zip(trainers, computed, strict=True)]
     return [per_token(update)["loss"] for update in on_host(logs)]

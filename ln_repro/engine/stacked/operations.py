@@ -127,9 +127,9 @@ def layer_norm(
 @outside_vmap
 def attention(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
     """Attend with queries, keys and values (rows, batch, heads, time, width/heads); `Attention` describes the mask."""
-    mask = None if attn_mask is None else attn_mask.flatten(1, 2)
-    y = scaled_dot_product_attention(*(x.flatten(1, 2) for x in (q, k, v)), attn_mask=mask, is_causal=is_causal)
-    return y.view_as(q)
+    shape, mask = q.shape, None if attn_mask is None else attn_mask.flatten(1, 2)
+    q, k, v = (x.flatten(1, 2) for x in (q, k, v))
+    return scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=is_causal).view(shape)
 
 
 @outside_vmap
