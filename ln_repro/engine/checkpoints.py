@@ -15,7 +15,10 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """An entry of the manifest; ``kind`` is ``state`` (everything needed to resume) or ``weights`` (of an epoch)."""
+    """An entry of the manifest; ``kind`` is ``weights`` (of an epoch) or ``state`` (what a resume needs).
+
+    `Loop._save_state` says what a state contains.
+    """
 
     file: str
     kind: str

@@ -33,9 +33,8 @@ KEEP_SECONDS = 60.0
 class Worker(subprocess.Popen[bytes]):
     """A process of the engine, which stops if its standard input is closed because this process has ended.
 
-    ``job`` is one of `ln_repro.engine.worker`, ``inherit`` the descriptors of open files, such as one that stays locked
-    while the worker lives, and ``settings`` are additional environment variables; with ``on_cpu``, the worker sees no
-    GPU. The output is appended to ``log``.
+    ``job`` is one of `ln_repro.engine.worker`, ``inherit`` the descriptors of files that stay open and locked while the
+    worker lives, and ``settings`` are environment variables; with ``on_cpu``, the worker sees no GPU.
     """
 
     module = "ln_repro.engine.worker"
@@ -76,13 +75,7 @@ class Worker(subprocess.Popen[bytes]):
             self.wait()
 
     def check(self) -> None:
-        """Raise an error if the worker has failed.
-
-        Raises:
-            Interrupted: it was stopped, and has saved its state.
-            UserError: it has rejected a setting.
-            LnReproError: the disk is full, or any other failure, with the last line of its log.
-        """
+        """Raise an error if the worker has failed: `Interrupted` if it was stopped and has saved its state."""
         status = self.poll()
         if status == Interrupted.exit_code:
             raise Interrupted(f"{self.job} was stopped and has saved its state; the same command resumes it")
@@ -96,10 +89,7 @@ class Worker(subprocess.Popen[bytes]):
 
 
 class Decoder:
-    """At most one decoding process, started on request and stopped after `KEEP_SECONDS` without another one.
-
-    ``log`` is the file for the output of the process, and ``inherit`` as in `Worker`.
-    """
+    """At most one decoding process, started on request and stopped after `KEEP_SECONDS` without another one."""
 
     def __init__(self, inputs: Inputs, log: Path, inherit: Sequence[int] = ()) -> None:
         self.inputs = inputs
@@ -121,11 +111,7 @@ class Decoder:
         self._awaited = [*weights]
 
     def done(self) -> bool:
-        """Return True once when all requested files exist.
-
-        Raises:
-            Interrupted, LnReproError: the process ended early.
-        """
+        """Return True once when all requested files exist; raise `Worker.check`'s error if the process ended early."""
         if not self._awaited or self.worker is None:
             return False
         if not all(out.exists() for out in self._awaited):

@@ -196,10 +196,7 @@ class RampAndTail(FairseqLRScheduler):
 def split(optimizer: TorchOptimizer, cfg: Schedule, named: Iterable[tuple[str, Tensor]]) -> None:
     """Give the parameters that do not follow the ramp of ``cfg.part`` a group of their own, the second.
 
-    Args:
-        optimizer: fairseq's, with a single group.
-        cfg: the schedule; with the part ``all``, nothing changes.
-        named: the model's parameters with their names, of which those of a stack begin with its name.
+    ``named`` are the model's parameters with their names, of which those of a stack begin with its name.
     """
     if cfg.part == "all":
         return
