@@ -20,7 +20,7 @@ from ln_repro.engine.plugin.classification import Classified, LnClassification
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
 from ln_repro.engine.plugin.masked_lm import LnMaskedLm
 from ln_repro.engine.plugin.model import LnClassifier, LnEncoder, LnTransformer
-from ln_repro.engine.plugin.optimizers import OPTIMIZERS, RampAndTail, gradients, split
+from ln_repro.engine.plugin.optimizers import RampAndTail, gradients, optimizer_of, split
 from ln_repro.engine.plugin.task import LnTask
 from ln_repro.engine.plugin.translation import LnTranslation
 from ln_repro.model.batch import Batch, Log
@@ -197,7 +197,7 @@ class StrictTrainer(Trainer):
     def _build_optimizer(self) -> None:
         cfg, model = self.experiment.optimizer, self.get_model()
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        self._optimizer = OPTIMIZERS[cfg.name](cfg, self.experiment.lr, parameters)
+        self._optimizer = optimizer_of(cfg, self.experiment.lr, parameters)
         self._lr_scheduler = RampAndTail(self._optimizer)
         split(self._optimizer, self.experiment.schedule, model.named_parameters())
         if cfg.equal_layer_norms:

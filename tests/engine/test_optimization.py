@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.plugin.loss import SmoothedNll
-from ln_repro.engine.plugin.optimizers import RAdam, RampAndTail, split
+from ln_repro.engine.plugin.optimizers import RampAndTail, optimizer_of, split
 from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.optimizer import Optimizer
 from ln_repro.experiment.settings import Schedule
@@ -89,7 +89,7 @@ def test_sgd_and_rectified_adam_are_torchs():
             lambda params: sgd(params, 1e-2, weight_decay=0.1),
             lambda params: torch.optim.SGD(params, lr=1e-2, weight_decay=0.1),
         ),
-        (lambda params: RAdam(radam, 1e-2, params), lambda params: torch.optim.RAdam(params, **settings)),
+        (lambda params: optimizer_of(radam, 1e-2, params), lambda params: torch.optim.RAdam(params, **settings)),
     ):
         a, b = parameters(), parameters()
         assert (steps(make(a), a, 1.0) - steps(theirs(b), b, 1.0)).abs().max() < 1e-9
