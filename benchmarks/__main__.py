@@ -12,7 +12,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from benchmarks.rows import NORMS, ON_CPU, ROWS, saved_ratio
+from benchmarks.rows import NORMS, ROWS, default_rows, saved_ratio
 from benchmarks.trainings import WARM_UP, Workload
 from ln_repro.corpus.prepare import prepare
 from ln_repro.errors import Interrupted, LnReproError
@@ -20,7 +20,6 @@ from ln_repro.experiment.compose import compose
 from ln_repro.experiment.precision import resolve_precision
 from ln_repro.experiment.settings import build
 from ln_repro.records import provenance
-from ln_repro.system import gpu
 from ln_repro.system.files import read_json, write_atomically
 from ln_repro.system.signals import raise_on_stop_signals
 from ln_repro.system.subprocesses import cores
@@ -50,8 +49,7 @@ def main() -> int:
         build(compose([f"exp={EXP}", *options.overrides, *fixed, f"train.max_update={options.updates}"]))
     )
     work = Workload(experiment, prepare(experiment.data, experiment.paths.data, print).bin)
-    on = gpu.default().name if experiment.train.device != "cpu" else None
-    machine = {"gpu": on, "cores": cores(), **provenance.environment({"device": on or platform.machine()})}
+    machine = {"gpu": work.gpu, "cores": cores(), **provenance.environment({"device": work.gpu or platform.machine()})}
     update = work.update()
     launches = {"name": f"launches/{experiment.precision}", "value": update["operations"], "exp": experiment.exp}
     print(f"an update: {update['operations']} operations, {update['bytes'] / 1e9:.2f} GB ({experiment.precision})")
@@ -59,7 +57,11 @@ def main() -> int:
     for stack in stacks:
         size = f"{stack['bytes'] / 1e9:.2f} GB, {stack['milliseconds']:.1f} ms of CPU"
         print(f"in a stack of {stack['stack']}, for each run: {stack['operations']:.0f} operations, {size}")
-    names = [name for pattern in options.rows or (ROWS if on else ON_CPU) for name in known if fnmatch(name, pattern)]
+    profile = work.profile() if not options.rows else None
+    if profile:
+        print(f"three updates: {profile['seconds']:.2f} s, {profile['busy']:.0%} of it in operations")
+    patterns = options.rows or default_rows(bool(work.gpu))
+    names = [name for pattern in patterns for name in known if fnmatch(name, pattern)]
     places = ("data.source=", "paths.")  # where files lie on this machine, which does not change what is measured
     overrides = [one for one in options.overrides if not one.startswith(places)]
     command = {"rows": names, "rounds": options.rounds, "updates": options.updates, "overrides": overrides}
@@ -85,6 +87,7 @@ def main() -> int:
                 "command": command,
                 "update": update,
                 "stacks": stacks,
+                "profile": profile,
                 "rows": [launches, *rows],
             }
             write_atomically(options.json, json.dumps(kept, indent=1) + "\n")

@@ -9,6 +9,7 @@ import torch
 from fairseq import options, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from torch.autograd.graph import saved_tensors_hooks
+from torch.profiler import ProfilerActivity
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -19,7 +20,7 @@ from ln_repro.engine.stacked.joint import Joint
 from ln_repro.engine.stop import StopRequest
 from ln_repro.system.distributed import Rank
 
-STACKS = (1, 8, 16)
+STACKS = (1, 4, 8, 16)
 """Numbers of runs that are trained as one."""
 
 
@@ -111,6 +112,35 @@ def count_stacked(inputs: Inputs) -> None:
         milliseconds = 1e3 * (time.process_time() - began)
         totals = {"operations": counted.number, "bytes": counted.bytes, "milliseconds": milliseconds}
         print(json.dumps({"stack": rows, **{name: total / rows for name, total in totals.items()}}), flush=True)
+
+
+def profile(inputs: Inputs) -> None:
+    """Print what the third to fifth updates spend their time on.
+
+    `seconds` is the time of the three, and `busy` the part of it in which operations are computed, by the GPU if there
+    is one; `operations` has the ten that take most of `busy`, with their number in the three updates and their share.
+    """
+    loop = Loop(inputs, StopRequest(), Group(Rank()))
+    batches = [*islice(loop._epoch(), 5)]
+    for batch in batches[:2]:
+        loop.trainer.update(batch)
+    cuda = loop.trainer.cuda
+    kind = ProfilerActivity.CUDA if cuda else ProfilerActivity.CPU
+    if cuda:
+        torch.cuda.synchronize()
+    began = time.monotonic()
+    with torch.profiler.profile(activities=[kind]) as profiled:
+        for batch in batches[2:]:
+            loop.trainer.update(batch)
+        if cuda:
+            torch.cuda.synchronize()
+        seconds = time.monotonic() - began
+    times = [(event.self_device_time_total if cuda else event.self_cpu_time_total, event.key, event.count)
+             for event in profiled.key_averages()]  # fmt: skip
+    busy = sum(microseconds for microseconds, _, _ in times)
+    longest = [{"name": name, "number": number, "share": round(microseconds / busy, 4)}
+               for microseconds, name, number in sorted(times, reverse=True)[:10]]  # fmt: skip
+    print(json.dumps({"seconds": seconds, "busy": busy / 1e6 / seconds, "operations": longest}), flush=True)
 
 
 class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -3,11 +3,12 @@
 The two sides of a round are measured in immediate succession, so that other load on the machine affects both.
 """
 
+import shutil
 import statistics
 from collections import defaultdict
 from collections.abc import Callable
 
-from benchmarks.trainings import WARM_UP, Window, Workload
+from benchmarks.trainings import MPS, WARM_UP, Window, Workload
 from ln_repro.experiment.compose import CONF
 
 Rounds = Callable[[Workload, int], list[float]]
@@ -54,6 +55,11 @@ def norm_row(norm: str) -> Rounds:
     return each(lambda work: work.with_norm(norm).ours() / work.with_norm(REFERENCE).ours())
 
 
+def sweep(work: Workload) -> float:
+    """Return our target tokens per second in a sweep: a stack of 16 runs on a GPU, two runs on two cores."""
+    return work.stacked(16) if work.gpu else work.ours(2)
+
+
 def each(ratio: Callable[[Workload], float]) -> Rounds:
     """Return a row that measures ``ratio`` once per round."""
     return lambda work, rounds: [ratio(work) for _ in range(rounds)]
@@ -61,18 +67,22 @@ def each(ratio: Callable[[Workload], float]) -> Rounds:
 
 ROWS: dict[str, Rounds] = {
     "stock/run": each(lambda work: work.ours() / work.stock()),
+    "stock/sweep": each(lambda work: sweep(work) / work.stock(threads=2)),
     "stack/8": each(lambda work: work.stacked(8) / work.ours()),
     "packed/4": each(lambda work: work.ours(4) / work.ours()),
+    "mps/8": each(lambda work: work.under_mps(8) / work.ours()),
     "probes/run": probes_run,
-    "stock/sweep": each(lambda work: work.ours(2) / work.stock(threads=2)),
     "bare/run": each(lambda work: work.ours() / work.bare()),
     "packed/2": each(lambda work: work.ours(2) / work.ours()),
     "packed/8": each(lambda work: work.ours(8) / work.ours()),
+    "stack/4": each(lambda work: work.stacked(4) / work.ours()),
     "stack/16": each(lambda work: work.stacked(16) / work.ours()),
+    "mps/2": each(lambda work: work.under_mps(2) / work.ours()),
+    "mps/4": each(lambda work: work.under_mps(4) / work.ours()),
 }
 """The rows, the most important ones first, because time may be limited. ``packed/N`` compares the total throughput of N
-simultaneous runs with that of one, ``stack/N`` that of N runs that are trained as one, and ``stock/sweep`` two of our
-runs, one thread each, with one of stock fairseq.
+simultaneous runs with that of one, ``mps/N`` the same under NVIDIA's Multi-Process Service, ``stack/N`` that of N runs
+that are trained as one, and ``stock/sweep`` what a sweep does on this machine with one run of stock fairseq.
 """
 NORMS = {
     f"norm/{path.stem}": norm_row(path.stem)
@@ -80,5 +90,11 @@ NORMS = {
     if path.stem not in (REFERENCE, "own")
 }
 """The rows that compare another placement of the norm with Pre-LN; they are measured only if they are asked for."""
-ON_CPU = [name for name in ROWS if name not in ("packed/4", "packed/8", "stack/8", "stack/16")]
+ON_CPU = ["stock/run", "probes/run", "stock/sweep", "bare/run", "packed/2"]
 """The rows that are measured by default without a GPU."""
+
+
+def default_rows(gpu: bool) -> list[str]:
+    """Return the rows that are measured by default; those under MPS need its control program."""
+    on_gpu = [name for name in ROWS if shutil.which(MPS) or not name.startswith("mps/")]
+    return on_gpu if gpu else ON_CPU

@@ -1,7 +1,9 @@
 """Train the same batches in different ways, each in a separate process, and measure the speed after a warm-up."""
 
 import json
+import os
 import socket
+import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -14,7 +16,9 @@ from ln_repro.engine.process import Worker
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.events import Events
 from ln_repro.records.run_dir import write_json
+from ln_repro.system import gpu
 
+MPS = "nvidia-cuda-mps-control"
 WARM_UP = 10
 """Number of updates at the start that are not timed, and length of a window."""
 
@@ -41,12 +45,30 @@ class Workload:
     experiment: Experiment
     corpus: Path
 
+    @property
+    def gpu(self) -> str | None:
+        """The name of the GPU that is used, if any."""
+        return gpu.default().name if self.experiment.train.device != "cpu" else None
+
     def with_norm(self, norm: str) -> "Workload":
         return replace(self, experiment=self.experiment.model_copy(update={"norm": norm}))
 
     def ours(self, runs: int = 1) -> float:
         """Return our target tokens per second, summed over ``runs`` simultaneous runs."""
         return sum(map(speed, self.our_windows(runs)))
+
+    def under_mps(self, runs: int) -> float:
+        """Return the same for runs whose kernels NVIDIA's Multi-Process Service lets overlap on the GPU."""
+        with tempfile.TemporaryDirectory() as folder:
+            places = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+            os.environ.update(places)  # for the service and for the runs
+            try:
+                subprocess.run([MPS, "-d"], check=True)
+                return self.ours(runs)
+            finally:
+                subprocess.run([MPS], input="quit\n", text=True, check=False)
+                for name in places:
+                    del os.environ[name]
 
     def stacked(self, runs: int) -> float:
         """Return our target tokens per second, summed over ``runs`` runs that are trained as one."""
@@ -108,6 +130,10 @@ class Workload:
     def stacks(self) -> list[Mapping[str, Any]]:
         """Return the operations, bytes and milliseconds of CPU of an update of stacked runs, per run."""
         return [_json(line) for line in self.printed_by("count_stacked").splitlines() if line.startswith("{")]
+
+    def profile(self) -> Mapping[str, Any]:
+        """Return what updates spend their time on (see `benchmarks.baselines.profile`)."""
+        return _json(self.printed_by("profile").splitlines()[-1])
 
     def printed_by(self, job: str) -> str:
         """Return what a baseline prints, for the same training."""

@@ -6,16 +6,19 @@
 # First checks of 50 updates in fp32 and bf16, then the benchmark (a third of the time at most), then the grids, the most
 # decisive first; everything runs in fp32 if bf16 does not work. The same command with the same LN_REPRO_RUNS resumes,
 # also the benchmark, row by row. Records, events, hypotheses and the benchmark are collected in OUT; what all runs have
-# so far, except weights, is packed there every minute, and the last 100 seconds are left for that. If torch cannot
-# use the machine's GPU, it ends at once; a machine without a GPU runs it on the CPU. Relative paths are relative to the checkout.
+# so far, except weights, is packed there every minute, and the last 100 seconds are left for that. Where a call ends
+# before the campaign, start it with `setsid`, and copy OUT in a later call. If torch cannot use the machine's GPU, it
+# ends at once; a machine without a GPU runs it on the CPU. Relative paths are relative to the checkout.
 #
 # Corpora that are not prepared are read from DATA/tatoeba, DATA/multi30k and DATA/iwslt14 if DATA is set; those that are
 # not found are left out. PYTHON is the interpreter (default: .venv's), MODEL the model (default: the paper's, iwslt),
-# JOBS_PER_GPU the number of stacks of runs side by side (default: 1), CORPORA the corpora to use (default: "iwslt14 tatoeba
-# multi30k"); SKIP=yes leaves out runs whose records are in results/records; key=value goes to every run. To rehearse on
-# a CPU:
+# STACK the number of runs that are trained as one (default: as many as fit on a GPU, none on a CPU), JOBS_PER_GPU the
+# number of stacks side by side (default: 1), CORPORA the corpora to use (default: "iwslt14 tatoeba multi30k"); SKIP=yes
+# leaves out runs whose records are in results/records; key=value goes to every run, such as eval.epochs=[1,3,5,9,12,15],
+# since decoding is slow beside other runs. To rehearse on a CPU:
 #
-#     ROUNDS=1 UPDATES=40 MODEL=toy DATA=... scripts/gpu_campaign.sh 10 rehearsal train.max_epoch=null train.max_update=20 eval.beam=1
+#     STACK=4 ROUNDS=1 UPDATES=30 MODEL=toy DATA=... scripts/gpu_campaign.sh 10 rehearsal train.max_epoch=null \
+#         train.max_update=20 eval.beam=1
 set -uo pipefail
 cd "$(dirname "$0")/.."
 minutes=${1:?MINUTES OUT [key=value ...]} out=${2:?MINUTES OUT [key=value ...]}
@@ -51,7 +54,7 @@ sweep() {  # GRID CORPUS SEEDS FOLDER [key=value ...]
     echo "== $1 on $2, seeds=$3, $(left) s left"
     find_source "$4"
     run timeout -s TERM "$(($(left) - 100))" "$PYTHON" -m ln_repro.cli sweep ${SKIP:+--skip-recorded} \
-        grid="$1" corpus="$2" seeds="$3" jobs_per_gpu="${JOBS_PER_GPU:-1}" "${source[@]}" "${@:5}"
+        grid="$1" corpus="$2" seeds="$3" jobs_per_gpu="${JOBS_PER_GPU:-1}" ${STACK:+stack="$STACK"} "${source[@]}" "${@:5}"
     keep
 }
 
@@ -77,7 +80,7 @@ read -r first _ <<< "$here"
 if [ -n "$first" ] && [ ! -e "$out/bench.json" ] && [ "$(left)" -ge 120 ]; then
     find_source "$first"
     run timeout $(($(left) / 3)) "$PYTHON" -m benchmarks \
-        --rounds "${ROUNDS:-2}" --updates "${UPDATES:-150}" --json "$out/bench.part.json" \
+        --rounds "${ROUNDS:-1}" --updates "${UPDATES:-120}" --json "$out/bench.part.json" \
         exp="${first%14}_preln_nowarm_anchored" model="$MODEL" "${source[@]}" "$@" &&
         mv "$out/bench.part.json" "$out/bench.json"
 fi

@@ -4,8 +4,7 @@ import json
 from functools import cache
 from typing import Any
 
-from ln_repro.claims.archived import Archive, read_archive
-from ln_repro.claims.judge import Row, claim_rows
+from ln_repro.claims.judge import Archive, Row, claim_rows, read_archive
 from ln_repro.records.archive import records_folder
 
 RECORDS = records_folder()

@@ -7,8 +7,7 @@ from typing import Any
 from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.experiment.validation import validate
-from ln_repro.records.archive import Run
-from ln_repro.records.integrity import line_of
+from ln_repro.records.archive import Run, line_of
 from ln_repro.records.record import Record
 from ln_repro.sweep.grid import GridRun
 from ln_repro.sweep.plan import PlannedRun

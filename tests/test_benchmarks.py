@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import Any
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.rows import ROWS, probe_ratios, saved_ratio
-from benchmarks.trainings import Window, Workload, speed, stock_arguments
+from benchmarks.rows import ROWS, default_rows, probe_ratios, saved_ratio
+from benchmarks.trainings import MPS, Window, Workload, speed, stock_arguments
 from ln_repro.errors import LnReproError
 from ln_repro.experiment.settings import Experiment
 from tests.e2e.conftest import made_up_corpus
@@ -73,8 +74,26 @@ def test_operations_of_an_update_depend_on_the_layers_and_bytes_on_the_width(wor
 
 
 @pytest.mark.slow
+def test_the_profile_finds_the_operation_that_takes_longest(work: Workload) -> None:
+    profile = work.profile()
+    assert 0 < profile["busy"] < 2 and len(profile["operations"]) == 10
+    wide = Workload(small(model__width=512, model__ffn=4096), work.corpus).profile()
+    assert wide["operations"][0]["name"] in ("aten::mm", "aten::addmm") and wide["operations"][0]["number"] % 3 == 0
+
+
+def test_rows_under_mps_start_its_service_and_stop_it(work: Workload, monkeypatch, tool, tmp_path: Path) -> None:
+    tool(MPS, f'echo "$CUDA_MPS_PIPE_DIRECTORY $*" >> {tmp_path}/calls; [ "$1" = -d ] || cat >> {tmp_path}/calls')
+    monkeypatch.setattr(Workload, "ours", lambda work, runs: (tmp_path / "calls").open("a").write(f"{runs} runs\n"))
+    work.under_mps(4)
+    start, runs, stop, word = (tmp_path / "calls").read_text().splitlines()
+    assert start.endswith(" -d") and runs == "4 runs" and start.split()[0] == stop.strip() and word == "quit"
+    assert "CUDA_MPS_PIPE_DIRECTORY" not in os.environ
+    assert "mps/4" in default_rows(gpu=True) and "mps/4" not in default_rows(gpu=False)
+
+
+@pytest.mark.slow
 def test_runs_in_larger_stacks_have_fewer_operations_each(work: Workload) -> None:
-    alone, eight, sixteen = (stack["operations"] for stack in work.stacks())
+    alone, _, eight, sixteen = (stack["operations"] for stack in work.stacks())
     assert sixteen < eight < alone / 2
 
 

@@ -36,7 +36,7 @@ def campaign(tmp_path: Path, out: Path, tool):
         calls = tmp_path / "calls"
         calls.write_text("")
         settings = {"PYTHON": "stand-in", "CALLS": calls, "BF16": bf16, "BENCH": bench, "LN_REPRO_RUNS": "the-runs"}
-        settings |= {"CORPORA": "", "SKIP": "", "MODEL": "", "JOBS_PER_GPU": "", "DATA": ""} | more
+        settings |= {"CORPORA": "", "SKIP": "", "MODEL": "", "JOBS_PER_GPU": "", "STACK": "", "DATA": ""} | more
         done = subprocess.run(
             [CAMPAIGN, str(minutes), out, *words], capture_output=True, text=True, check=False,
             env={**os.environ, **{name: str(value) for name, value in settings.items()}},

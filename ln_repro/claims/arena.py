@@ -1,22 +1,25 @@
 """Every scheme under one protocol: same data, length and learning rates, with and without warm-up."""
 
 import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from statistics import fmean
 
-from ln_repro.claims.effects import Effect
+import numpy as np
+from numpy.typing import NDArray
+
 from ln_repro.claims.evidence import Evidence, Rate
+from ln_repro.claims.intervals import SAMPLES, UNBOUNDED, Interval
 from ln_repro.claims.lr50 import Lr50, lr50
-from ln_repro.claims.metrics import NLL
-from ln_repro.claims.ranges import Range, best_rate, usable_range
-from ln_repro.claims.sensitivity import arm_sensitivity, shared_rates
+from ln_repro.claims.metrics import NLL, Effect
+from ln_repro.claims.rates import Range, best_rate, usable_curve, usable_range
 from ln_repro.experiment.name import ArmName
 
-LEAST_SCHEMES = 3
-"""Minimum number of schemes to show; Pre-LN and Post-LN alone are compared by the arms and the rates."""
-REFERENCE = "preln"
-UNRAMPED = {"preln": "preln_nowarm_anchored"}
-"""The arm without warm-up if it is not named ``SCHEME_nowarm``: the one with the same tail as with warm-up."""
+LEAST_RATES = 3  # minimum number of rates for which a sensitivity is reported
+LEAST_SCHEMES = 3  # minimum number of schemes to show; Pre-LN and Post-LN alone are compared by the arms and the rates
+REFERENCE = "preln"  # the scheme whose cost is 1
+Means = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,15 @@ class Entry:
     seeds: int
     sensitivity: float | None  # over the rates that all schemes share, without warm-up, in bits; None if unknown
 
+    @property
+    def octaves(self) -> float:
+        """The width of the range without warm-up, in factors of two of the rate."""
+        return self.without.octaves if self.without else -math.inf
+
 
 def arms_of(scheme: str) -> tuple[str, str]:
-    """Return the arms of a scheme without and with warm-up."""
-    return UNRAMPED.get(scheme, f"{scheme}_nowarm"), f"{scheme}_warm"
+    """Return the arms of a scheme without and with warm-up; of two without, the one with the same tail as with it."""
+    return f"{scheme}_nowarm{'_anchored' if scheme == 'preln' else ''}", f"{scheme}_warm"
 
 
 def arena(evidence: Evidence) -> list[Entry]:
@@ -51,12 +59,58 @@ def arena(evidence: Evidence) -> list[Entry]:
     for scheme, (arm, rate, runs) in bests.items():
         without, with_ramp = arms_of(scheme)
         sensitivity, _ = arm_sensitivity(evidence, without, rates) or (None, None)
-        entries.append(Entry(
-            scheme, usable_range(evidence, without), usable_range(evidence, with_ramp), lr50(evidence, without),
-            arm, rate, NLL.effect([run.nll for run in runs]), len(runs), sensitivity,
-        ))  # fmt: skip
-    return sorted(entries, key=lambda entry: (-_octaves(entry), entry.nll.value))
+        ranges = usable_range(evidence, without), usable_range(evidence, with_ramp)
+        nll = NLL.effect([run.nll for run in runs])
+        entries.append(Entry(scheme, *ranges, lr50(evidence, without), arm, rate, nll, len(runs), sensitivity))
+    return sorted(entries, key=lambda entry: (-entry.octaves, entry.nll.value))
 
 
-def _octaves(entry: Entry) -> float:
-    return entry.without.octaves if entry.without else -math.inf
+def shared_rates(evidence: Evidence, arms: Sequence[str]) -> set[Rate]:
+    """Return the rates shared by all arms that were run at `LEAST_RATES` rates or more."""
+    curves = [{*curve} for arm in arms if len(curve := evidence.curve(arm)) >= LEAST_RATES]
+    return set.intersection(*curves) if curves else set()
+
+
+def arm_sensitivity(evidence: Evidence, arm: str, rates: Collection[Rate]) -> tuple[float, Interval] | None:
+    """Return the sensitivity of an arm over some rates, with its interval.
+
+    Return None if there are fewer than `LEAST_RATES`, if the arm lacks one of them, if no run of it trains,
+    or if the entropy is unknown.
+    """
+    runs, most = evidence.curve(arm), evidence.entropies.get("source_blind_bits")
+    if len(rates) < LEAST_RATES or not {*rates} <= {*runs} or most is None:
+        return None
+    counted = {rate: runs[rate] for rate in rates} | usable_curve(evidence, arm)
+    if not any(evidence.trained(run) for of_rate in counted.values() for run in of_rate):
+        return None
+    return sensitivity({rate: [run.nll for run in of_rate] for rate, of_rate in counted.items()}, rates, most)
+
+
+def sensitivity(
+    curve: Mapping[float, Sequence[float]], rates: Collection[float], most: float
+) -> tuple[float, Interval]:
+    """Return the learning-rate sensitivity in bits (after Wortsman et al. 2023), with its 95 % interval.
+
+    It is the mean loss over the logarithm of the rate (trapezoidal rule, so that it does not depend on how densely the
+    rates were chosen) minus the loss at the best rate of the whole curve, with losses clipped to ``most``, the entropy
+    of a model that ignores the source. The interval is the percentiles of a bootstrap over seeds; it is unbounded if
+    some rate has only one seed.
+    """
+    losses = {rate: np.minimum(values, most) for rate, values in curve.items()}
+    value = _sensitivities({rate: values.mean(keepdims=True) for rate, values in losses.items()}, rates)
+    if any(len(values) < 2 for values in losses.values()):
+        return float(value[0]), UNBOUNDED
+    draw, sizes = Random(0), [len(values) for values in losses.values()]
+    drawn = np.array([draw.random() for _ in range(SAMPLES * sum(sizes))]).reshape(SAMPLES, -1)
+    parts = zip(losses.items(), np.split(drawn, np.cumsum(sizes)[:-1], axis=1), strict=True)
+    means = {rate: values[(part * len(values)).astype(int)].mean(axis=1) for (rate, values), part in parts}
+    low, high = np.quantile(_sensitivities(means, rates), [0.025, 0.975], method="weibull")
+    return float(value[0]), (float(low), float(high))
+
+
+def _sensitivities(means: Mapping[float, Means], rates: Collection[float]) -> Means:
+    """Return the sensitivity for each of several mean losses by rate."""
+    compared = sorted(rates)
+    losses = np.array([means[rate] for rate in compared]) - np.min([*means.values()], axis=0)
+    area = np.trapezoid(losses, np.log(compared), axis=0)
+    return np.asarray(area / np.log(compared[-1] / compared[0]))

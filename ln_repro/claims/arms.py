@@ -47,9 +47,7 @@ class Arms:
         """Write the lock file with every arm that has been looked up."""
         arms = {exp: arm and astuple(arm) for exp, arm in sorted(self.known.items())}
         lines = ",\n".join(f"  {json.dumps(exp)}: {json.dumps(arm)}" for exp, arm in arms.items())
-        text = f'{{\n "sources": "{self.digest}",\n "experiments": {{\n{lines}\n }}\n}}\n'
-        if not self.lock.is_file() or self.lock.read_text() != text:
-            write_atomically(self.lock, text)
+        write_atomically(self.lock, f'{{\n "sources": "{self.digest}",\n "experiments": {{\n{lines}\n }}\n}}\n')
 
 
 def deviates(run: Run, named: Named) -> bool:
@@ -63,14 +61,14 @@ def own_settings(experiment: Experiment, named: Named) -> list[str]:
     arm = named(experiment.exp)
     if arm is None:
         return ["no experiment of that name"]
-    found = [f"lr={experiment.lr:g}"] if experiment.lr != arm.lr else []
+    rate = [f"lr={experiment.lr:g}"] if experiment.lr != arm.lr else []
     if experiment.arm_key() == arm.key:
-        return found + list(filter(None, [variation(experiment, arm)]))
-    original, own = compose.named(experiment.exp), _flat(experiment)
-    before = _flat(original) if original else {}
-    keys = sorted({*own, *before} - {"norm_file.name", "norm_file.text"})  # norm is that name; the text, a whole file
-    changed = [key for key in keys if own.get(key) != before.get(key)]
-    return found + [f"{key}={'null' if own.get(key) is None else own[key]}" for key in changed]
+        return rate + list(filter(None, [variation(experiment, arm)]))
+    original = compose.named(experiment.exp)
+    values, before = _flat(experiment), _flat(original) if original else {}
+    keys = sorted({*values, *before} - {"norm_file.name", "norm_file.text"})  # norm is that name; the text, a file
+    changed = [key for key in keys if values.get(key) != before.get(key)]
+    return rate + [f"{key}={'null' if values.get(key) is None else values[key]}" for key in changed]
 
 
 def _flat(experiment: Experiment) -> Json:

@@ -1,14 +1,23 @@
 """Criteria of claims as data; both the printed rule and the verdict are derived from them."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ln_repro.claims.effects import SEEDS, SHARE, Count, Effect, Metric, more_seeds
-from ln_repro.claims.evidence import SATURATED, TRAINS, Evidence
-from ln_repro.claims.intervals import LEVEL, LOG, Interval, interval
-from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, all_of, any_of, verdict
+from ln_repro.claims.evidence import TRAINS, Evidence
+from ln_repro.claims.intervals import (
+    CONTRADICTED,
+    INCONCLUSIVE,
+    LEVEL,
+    LOG,
+    REPRODUCED,
+    Interval,
+    any_of,
+    interval,
+    verdict,
+)
+from ln_repro.claims.metrics import SEEDS, SHARE, Count, Effect, Metric, more_seeds
 from ln_repro.claims.words import arm_words, region_words
 from ln_repro.records.archive import Run
 
@@ -17,7 +26,7 @@ from ln_repro.records.archive import Run
 class Finding:
     """The result of a criterion."""
 
-    verdict: str  # one of those in `ln_repro.claims.verdict`
+    verdict: str  # one of `ln_repro.claims.intervals.VERDICTS`
     effect: Effect | None = None
     text: str = ""  # the measured values; that of the effect unless it says more
     needs: str | None = None  # what would resolve an inconclusive verdict, in figures
@@ -34,25 +43,13 @@ class Criterion(Protocol):
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """The arms whose runs it needs."""
-
-    @property
-    def compared(self) -> tuple[str, ...]:
-        """The arms that it compares over rates or depths, none of which it requires."""
+        """The arms that it compares, which need runs at their own rates unless it is one of `OverRates`."""
 
     def sentence(self) -> str:
-        """Return the condition as text."""
+        """Return the condition as text; empty if it is none."""
 
     def judge(self, evidence: Evidence) -> Finding:
         """Apply the criterion to the runs of one setting."""
-
-
-def unmeasured(measured: int, seeds: int, arms: Sequence[str]) -> Finding | None:
-    """Return the result if too few of the seeds of some arms have the probes or events that a criterion needs."""
-    if measured >= min(SEEDS, seeds):
-        return None
-    needs = f"{SEEDS - measured} seeds of {', '.join(arms)} with the probes and events of this rule"
-    return Finding(INCONCLUSIVE, needs=needs, seeds=measured)
 
 
 @dataclass(frozen=True)
@@ -66,8 +63,6 @@ class Within:
     contradicted: Interval | None = None  # the region that contradicts the claim; None: all outside ``low`` to ``high``
     level: float = LEVEL
 
-    compared = ()
-
     def sentence(self) -> str:
         words = f"{self.metric.name(self.arms)}: {region_words(self.low, self.high)}"
         words += f" (contradicted: {region_words(*self.contradicted)})" if self.contradicted else ""
@@ -79,14 +74,13 @@ class Within:
             return Finding(INCONCLUSIVE, needs=f"{', '.join(self.arms)} with the same seeds")
         if any(map(math.isnan, values)):
             return Finding(INCONCLUSIVE, note="infinite losses")
-        return unmeasured(len(values), len(seeds), self.arms) or self.decide(values)
-
-    def decide(self, values: Sequence[float]) -> Finding:
-        """Return the verdict on the values of the seeds."""
+        if len(values) < min(SEEDS, len(seeds)):
+            needs = f"{SEEDS - len(values)} seeds of {', '.join(self.arms)} with the probes and events of this rule"
+            return Finding(INCONCLUSIVE, needs=needs, seeds=len(values))
         regions = [(self.low, self.high), *filter(None, [self.contradicted])]
         result = verdict(interval(values, self.metric.scale, self.level), *regions)
-        needs = more_seeds(values, regions, self.metric.scale, self.level) if result == INCONCLUSIVE else None
-        return Finding(result, self.metric.effect(values, self.level), needs=needs, seeds=len(values))
+        more = more_seeds(values, regions, self.metric.scale, self.level) if result == INCONCLUSIVE else None
+        return Finding(result, self.metric.effect(values, self.level), needs=more, seeds=len(values))
 
 
 @dataclass(frozen=True)
@@ -97,8 +91,6 @@ class Report:
     arms: tuple[str, ...]
     label: str = ""  # in place of the metric's name
 
-    compared = ()
-
     def sentence(self) -> str:
         return ""
 
@@ -107,9 +99,7 @@ class Report:
         effect, label = self.metric.effect(values), self.label or self.metric.name(self.arms)
         if values and not any(values) and self.metric.scale is LOG:
             return Finding(REPRODUCED, text=f"{label}: never")
-        if math.isnan(effect.value):
-            return Finding(REPRODUCED)
-        return Finding(REPRODUCED, effect, f"{label}: {effect}")
+        return Finding(REPRODUCED) if math.isnan(effect.value) else Finding(REPRODUCED, effect, f"{label}: {effect}")
 
 
 @dataclass(frozen=True)
@@ -120,8 +110,6 @@ class Trains:
     least: float = 0.0
     most: float = 1.0
     bleu: float | None = None  # minimum BLEU of a run that trains; None: `TRAINS` times that of the best arm
-
-    compared = ()
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -139,7 +127,7 @@ class Trains:
 
         count = Count.of(trained, evidence.arms[self.arm].values())
         result = REPRODUCED if self.least <= count.share <= self.most else CONTRADICTED
-        if result == CONTRADICTED and self.least == SHARE and not count.few:
+        if result == CONTRADICTED and self.least == SHARE and 1 - count.share < SHARE:
             result = INCONCLUSIVE
         needs = f"{2 * max(SEEDS, count.runs)} seeds" if result == INCONCLUSIVE else None
         effect = Effect(100 * count.share, unit="{} % train")
@@ -148,30 +136,40 @@ class Trains:
 
 @dataclass(frozen=True)
 class AnyOf:
-    """At least one of several groups of criteria holds; the group with the best verdict decides."""
+    """At least one of several criteria holds; the one with the best verdict decides."""
 
-    parts: tuple[tuple[Criterion, ...], ...]
-    words: str  # introduces the groups in the printed rule
-
-    compared = ()
+    parts: tuple[Criterion, ...]
+    words: str  # introduces the criteria in the printed rule
 
     @property
     def arms(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(arm for part in self.parts for criterion in part for arm in criterion.arms))
+        return tuple(dict.fromkeys(arm for part in self.parts for arm in part.arms))
 
     def sentence(self) -> str:
-        sentences = ["; ".join(filter(None, (criterion.sentence() for criterion in part))) for part in self.parts]
-        return f"{self.words}: " + "; or ".join(sentences)
+        return f"{self.words}: " + "; or ".join(part.sentence() for part in self.parts)
 
     def judge(self, evidence: Evidence) -> Finding:
-        groups = [[criterion.judge(evidence) for criterion in part] for part in self.parts]
-        verdicts = [all_of(finding.verdict for finding in group) for group in groups]
-        result = any_of(verdicts)
-        findings = [finding for group in groups for finding in group]
-        needs = next((finding.needs for group, verdict in zip(groups, verdicts, strict=True) if verdict == result
-                      for finding in group if finding.needs), None)  # fmt: skip
-        text = "; ".join(filter(None, map(str, findings)))
-        return Finding(result, findings[0].effect, text, needs, [run for finding in findings for run in finding.runs])
+        findings = [part.judge(evidence) for part in self.parts]
+        result = any_of(finding.verdict for finding in findings)
+        needs = next((finding.needs for finding in findings if finding.verdict == result and finding.needs), None)
+        return Finding(result, findings[0].effect, "; ".join(filter(None, map(str, findings))), needs)
+
+
+@dataclass(frozen=True)
+class OverRates:
+    """A comparison of arms over all of their learning rates or depths; it needs no run at an arm's own rate."""
+
+    arms: tuple[str, ...]
+
+    def too_few(self, evidence: Evidence, needs: str = "", runs: Sequence[Run] = ()) -> Finding:
+        """Return the result without enough runs, which needs more if an arm was not run at all."""
+        if missing := [arm for arm in self.arms if not evidence.curve(arm)]:
+            return Finding(INCONCLUSIVE, needs=f"runs of {', '.join(missing)}")
+        return Finding(INCONCLUSIVE, needs=needs, runs=runs)
+
+    def most_seeds(self, evidence: Evidence) -> int:
+        """Return the largest number of seeds that all arms have at rates of their own."""
+        return min(max(map(len, evidence.curve(arm).values()), default=0) for arm in self.arms)
 
 
 @dataclass(frozen=True)
@@ -186,8 +184,9 @@ class Rule:
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """The arms that are required for a verdict."""
-        required = (criterion for criterion in self.criteria if not (self.judged and isinstance(criterion, Report)))
+        """The arms that are required for a verdict, with runs at their own rates."""
+        optional = (OverRates, Report) if self.judged else OverRates
+        required = (criterion for criterion in self.criteria if not isinstance(criterion, optional))
         return tuple(dict.fromkeys(arm for criterion in required for arm in criterion.arms))
 
     def sentence(self) -> str:
@@ -212,12 +211,8 @@ class Claim:
     rule: Rule | None  # on the paper's data; None if the claim is not about them
     others: Rule | None = None  # on other data; None if the claim is not judged there
     setting: str = "iwslt"  # the one that uses the paper's data
-    grid: str = ""  # of `ln-repro sweep`, with its arms, if the rule needs runs at several learning rates
+    grid: str = ""  # of `ln-repro sweep`, with its arms, if the rule needs runs at several learning rates or depths
+    options: str = ""  # of the commands that make its runs, with a space before each: its probe
     controls: tuple[str, ...] = ()  # arms that discriminate between explanations but are not part of the rules
     by_setting: Mapping[str, Rule] = field(default_factory=dict)  # rules on other data for some settings alone
     explored: bool = True  # whether exploratory runs count; not if they suggested the claim
-
-
-def saturated(evidence: Evidence, arms: Iterable[str]) -> bool:
-    """Return whether the best arms' mean BLEU is too near 100 for a difference in BLEU to mean anything."""
-    return any(evidence.best(run)[0] > SATURATED for run in evidence.of_arms(arms))

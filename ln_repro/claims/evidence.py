@@ -1,8 +1,10 @@
-"""Evidence for claims: the runs of one setting by arm, learning rate and seed, and measures of a run."""
+"""Evidence for claims: the runs of one setting by arm, learning rate and seed, and which of them train."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
 from statistics import fmean, mode
 
 from ln_repro.experiment.name import Name
@@ -16,25 +18,21 @@ BEST_SEEDS = 3
 TRAINED_BITS, FAILED_BITS = 0.5, 0.1
 """A masked-LM run, which has no BLEU, trains if its NLL is so far below the unigram entropy, and fails within the
 second."""
-SATURATED = 95.0
-"""Mean BLEU of the best arm above which differences in BLEU between arms that train mean nothing."""
 FINE_TUNED_FROM = {"preln": "preln_nowarm_linear_high", "postln": "postln_warm_linear"}
 """The pre-training arm that the paper fine-tunes from (figure 5), by norm placement."""
 EXPLORED = 100
 """The largest seed of exploratory runs; those of the replication, whose rules were fixed before, are larger."""
-INTERVENTIONS = (
-    ("model", "branch_gain", 1.0),
-    ("optimizer", "equal_layer_norms", False),
-    ("optimizer", "max_relative_update", None),
-    ("optimizer", "second_moment", "zero"),
-)
+INTERVENTIONS = {
+    "model.branch_gain": 1.0, "optimizer.equal_layer_norms": False, "optimizer.max_relative_update": None,
+    "optimizer.second_moment": "zero",
+}  # fmt: skip
 """Settings with their defaults that change the training of an arm, to test a cause."""
-
-LAYERS = "model.layers="
-"""Start of the name of a variation in depth."""
-
+LAYERS = "model.layers="  # start of the name of a variation in depth
 Rate = float
 Seed = int
+Runs = Mapping[Seed, Run]
+Entropies = Mapping[str, Mapping[str, float]]
+"""``unigram_bits`` and ``source_blind_bits`` per token of corpora, by fingerprint."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +49,7 @@ class Arm:
         return cls(experiment.arm_key(), experiment.lr, experiment.init, experiment.model.layers)
 
 
-Named = Callable[[str], Arm | None]
-"""Returns the arm of a named experiment; None if there is no such name."""
-Runs = Mapping[Seed, Run]
+Named = Callable[[str], Arm | None]  # returns the arm of a named experiment; None if there is no such name
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,7 @@ class Evidence:
     arms: Mapping[str, Runs] = field(default_factory=dict)  # at the arm's own learning rate
     rates: Mapping[str, Mapping[Rate, Runs]] = field(default_factory=dict)  # at every peak learning rate, by arm
     starts: Mapping[int, "Evidence"] = field(default_factory=dict)
-    entropies: Mapping[str, float] = field(default_factory=dict)  # bits per token: unigram, and blind to the source
+    entropies: Mapping[str, float] = field(default_factory=dict)  # of its corpus
     others: Mapping[str, "Evidence"] = field(default_factory=dict)  # by the setting that differs ("init=fairseq")
     _bests: dict[tuple[object, ...], tuple[float, float]] = field(default_factory=dict, init=False, compare=False)
 
@@ -83,6 +79,15 @@ class Evidence:
     def by_start(self) -> Sequence["Evidence"]:
         """The evidence of every starting checkpoint; the evidence itself where runs do not start from one."""
         return list(self.starts.values()) or [self]
+
+    @property
+    def by_depth(self) -> dict[int, "Evidence"]:
+        """The evidence by number of layers, in ascending order."""
+        depths = {int(name.removeprefix(LAYERS)): part
+                  for name, part in self.others.items() if name.startswith(LAYERS) and "," not in name}  # fmt: skip
+        if usual := next((run for runs in self.arms.values() for run in runs.values()), None):
+            depths[usual.size[0]] = self
+        return dict(sorted(depths.items()))
 
     def values(self, arms: Sequence[str], quantity: Callable[..., float]) -> list[float]:
         """Return a quantity for every seed that all of the arms have.
@@ -108,7 +113,7 @@ class Evidence:
         Only models of the same size as the run's are compared, trained for at most as many epochs. Arms with fewer than
         `BEST_SEEDS` at a rate count only if no arm with as many would train in comparison with them, by BLEU.
         """
-        key = (run.size, run.epochs)
+        key = run.size, run.epochs
         if key not in self._bests:
             groups = [list(group.values()) for evidence in (self, *self.others.values())
                       for rates in evidence.rates.values() for group in rates.values()]  # fmt: skip
@@ -116,7 +121,7 @@ class Evidence:
             enough = [group for group in groups if len(group) >= BEST_SEEDS]
             if enough and _best_bleu(enough) >= TRAINS * _best_bleu(groups):
                 groups = enough
-            self._bests[key] = _best_bleu(groups), min(fmean(one.nll for one in group) for group in groups)
+            self._bests[key] = _best_bleu(groups), min(fmean(run.nll for run in group) for group in groups)
         return self._bests[key]
 
     def relative_bleu(self, run: Run) -> float:
@@ -134,18 +139,17 @@ class Evidence:
 
     def trained(self, run: Run) -> bool:
         """Return whether a run counts as trained."""
-        if self._masked(run):
-            return run.finite and self._below_unigrams(run) >= TRAINED_BITS
-        return run.finite and self.relative_bleu(run) >= TRAINS
+        masked = run.record.axes.task == "masked_lm"
+        return run.finite and (
+            self._below_unigrams(run) >= TRAINED_BITS if masked else self.relative_bleu(run) >= TRAINS
+        )
 
     def failed(self, run: Run) -> bool:
         """Return whether a run counts as failed; one that neither trained nor failed is partial."""
-        if self._masked(run):
-            return not run.finite or self._below_unigrams(run) <= FAILED_BITS
-        return not run.finite or self.relative_bleu(run) < FAILS
-
-    def _masked(self, run: Run) -> bool:
-        return run.record.axes.task == "masked_lm"
+        masked = run.record.axes.task == "masked_lm"
+        return not run.finite or (
+            self._below_unigrams(run) <= FAILED_BITS if masked else self.relative_bleu(run) < FAILS
+        )
 
     def _below_unigrams(self, run: Run) -> float:
         return self.entropies.get("unigram_bits", math.nan) - run.nll
@@ -155,61 +159,58 @@ def _best_bleu(groups: Iterable[Sequence[Run]]) -> float:
     return max(fmean(run.bleu for run in group) for group in groups)
 
 
-def gather(
-    runs: Sequence[Run],
-    named: Named,
-    arms: Sequence[str] = (),
-    entropies: Mapping[str, Mapping[str, float]] | None = None,
-) -> dict[str, Evidence]:
+def gather(runs: Sequence[Run], named: Named, arms: Iterable[str], entropies: Entropies) -> dict[str, Evidence]:
     """Return the evidence by setting, with one run per seed.
 
     A run counts for every arm with the same settings, regardless of the name under which it was started, if it was run
     on the published text of its corpus, and on the same text as most runs of its setting. Runs on a part of the
-    training text are a setting of their own (`Record.setting`). ``arms`` are considered in addition to those that runs
-    are named after; ``entropies`` are those of corpora, by fingerprint.
+    training text are a setting of their own (`Record.setting`).
+
+    Args:
+        runs: those that may count.
+        named: looks up arms.
+        arms: those considered in addition to the ones that runs are named after.
+        entropies: those of the corpora that are known.
     """
-    settings = sorted({run.record.setting for run in runs})
     names = sorted({Name.of(run.record.exp).arm for run in runs} | {*arms})
     runs = [run for run in runs if run.record.data.published and not foreign_start(run, runs, named)]
-    every = {setting: _of_setting(setting, runs, names, named, entropies or {}) for setting in settings}
+    setting_of = attrgetter("record.setting")
+    every = {setting: _of_setting([*of_setting], names, named, entropies)
+             for setting, of_setting in groupby(sorted(runs, key=setting_of), setting_of)}  # fmt: skip
     return {setting: evidence for setting, evidence in every.items()
             if evidence.arms or evidence.rates or evidence.others}  # fmt: skip
 
 
-def _of_setting(
-    setting: str, runs: Sequence[Run], names: Sequence[str], named: Named, entropies: Mapping[str, Mapping[str, float]]
-) -> Evidence:
-    runs = [run for run in runs if run.record.setting == setting]
-    whole = Name.of(runs[0].record.exp).setting if runs else setting
-    if runs and runs[0].experiment.task != "classification":  # its fingerprint depends on the pre-training corpus
+def _of_setting(runs: Sequence[Run], names: Sequence[str], named: Named, entropies: Entropies) -> Evidence:
+    """Return the evidence from the runs of one setting, of which there is at least one."""
+    setting = Name.of(runs[0].record.exp).setting
+    if runs[0].experiment.task != "classification":  # its fingerprint depends on the pre-training corpus
         text = mode(run.record.data.fingerprint for run in runs)
         runs = [run for run in runs if run.record.data.fingerprint == text]
-    arms = {name: arm for name in names if (arm := named(f"{whole}_{name}"))}
-    by_key: dict[str, list[str]] = {}
-    for name, arm in arms.items():
-        by_key.setdefault(arm.key, []).append(name)
+    arms = {name: arm for name in names if (arm := named(f"{setting}_{name}"))}
     groups: dict[tuple[str, int | None], dict[str, dict[Rate, dict[Seed, Run]]]] = {}
     for run in runs:
-        pretrained = run.experiment.start.update if run.experiment.start else None
-        for name in by_key.get(run.arm_key, []):
-            group = groups.setdefault((variation(run.experiment, arms[name]), pretrained), {})
-            group.setdefault(name, {}).setdefault(run.experiment.lr, {}).setdefault(run.seed, run)
+        start = run.experiment.start.update if run.experiment.start else None
+        for name, arm in arms.items():
+            if arm.key == run.arm_key:
+                group = groups.setdefault((variation(run.experiment, arm), start), {})
+                group.setdefault(name, {}).setdefault(run.experiment.lr, {}).setdefault(run.seed, run)
     known = next((entropies[key] for run in runs if (key := run.record.data.fingerprint) in entropies), {})
 
     def evidence(variation: str, start: int | None) -> Evidence:
         rates = groups.get((variation, start), {})
-        own = {name: of_rate[arms[name].lr] for name, of_rate in rates.items() if arms[name].lr in of_rate}
-        return Evidence(own, rates, entropies=known)
+        usual = {name: of_rate[arms[name].lr] for name, of_rate in rates.items() if arms[name].lr in of_rate}
+        return Evidence(usual, rates, entropies=known)
 
     starts = {start: evidence("", start) for start in sorted({start for _, start in groups if start is not None})}
     others = {variation: evidence(variation, None) for variation, start in groups if variation and start is None}
     if not starts:
-        own = evidence("", None)
-        compared = {"": own, **others}
-        return replace(own, others={name: replace(part, others=compared) for name, part in others.items()})
+        unvaried = evidence("", None)
+        compared = {"": unvaried, **others}
+        return replace(unvaried, others={name: replace(part, others=compared) for name, part in others.items()})
     merged: dict[str, dict[Seed, Run]] = {}
-    for start in starts.values():
-        for name, of_seed in start.arms.items():
+    for part in starts.values():
+        for name, of_seed in part.arms.items():
             merged[name] = {**of_seed, **merged.get(name, {})}
     return Evidence(merged, starts=starts, others=others)
 
@@ -223,9 +224,8 @@ def variation(experiment: Experiment, arm: Arm) -> str:
 
 def interventions(experiment: Experiment) -> list[str]:
     """Return the settings of `INTERVENTIONS` that an experiment changes."""
-    values = [(f"{section}.{name}", getattr(getattr(experiment, section), name), default)
-              for section, name, default in INTERVENTIONS]  # fmt: skip
-    return [f"{key}={str(value).lower()}" for key, value, default in values if value != default]
+    values = {key: attrgetter(key)(experiment) for key in INTERVENTIONS}
+    return [f"{key}={str(value).lower()}" for key, value in values.items() if value != INTERVENTIONS[key]]
 
 
 def foreign_start(run: Run, runs: Sequence[Run], named: Named) -> bool:
@@ -238,9 +238,7 @@ def foreign_start(run: Run, runs: Sequence[Run], named: Named) -> bool:
         return False
     setting, name = Name.of(start.exp)
     expected = FINE_TUNED_FROM.get(run.record.axes.norm)
-    pretrained = next((one.experiment for one in runs if one.record.id == start.run), None)
+    pretrained = next((other.experiment for other in runs if other.record.id == start.run), None)
     if pretrained is None:
         return name != expected
-    arm = named(f"{setting}_{expected}")
-    same = arm and (arm.key, arm.lr) == (pretrained.arm_key(), pretrained.lr) and not variation(pretrained, arm)
-    return not same
+    return bool(named(f"{setting}_{expected}") != Arm.of(pretrained) or interventions(pretrained))

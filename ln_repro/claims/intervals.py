@@ -1,21 +1,20 @@
-"""Statistics over seeds: Student's 95 % intervals of means, ratios and exponents, and Fisher's exact test."""
+"""Statistics over seeds: Student's 95 % intervals, verdicts on them, and Fisher's exact test."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import comb
 from statistics import fmean, geometric_mean, linear_regression, stdev
 
 from scipy.special import stdtrit
 
 Interval = tuple[float, float]
-LEVEL = 0.95
 UNBOUNDED: Interval = (-math.inf, math.inf)
 """The interval of a quantity that nothing is known about."""
-SAMPLES = 1000
-"""Number of bootstrap samples."""
-MAX_EXPONENT = 700.0
-"""`math.exp` overflows above about 709."""
+LEVEL = 0.95
+SIGNIFICANT = 0.05  # the level of Fisher's exact test
+SAMPLES = 1000  # of a bootstrap
+VERDICTS = REPRODUCED, INCONCLUSIVE, CONTRADICTED = "reproduced", "inconclusive", "contradicted"  # from best to worst
+NOT_RUN = "not-run"  # an arm that the rule needs has no run
 
 
 def standard_error(values: Sequence[float]) -> float:
@@ -26,7 +25,7 @@ def standard_error(values: Sequence[float]) -> float:
 def mean_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     """Return the Student interval of the mean; unbounded for fewer than two values."""
     if len(values) < 2:
-        return -math.inf, math.inf
+        return UNBOUNDED
     half = float(stdtrit(len(values) - 1, (1 + level) / 2)) * standard_error(values)
     return fmean(values) - half, fmean(values) + half
 
@@ -40,7 +39,7 @@ def prediction_interval(values: Sequence[float], level: float = LEVEL) -> Interv
 def ratio_interval(ratios: Sequence[float], level: float = LEVEL) -> Interval:
     """Return the interval of the geometric mean of positive ratios, unbounded for fewer than two."""
     low, high = mean_interval([math.log(ratio) for ratio in ratios], level)
-    return math.exp(low), math.exp(high) if high < MAX_EXPONENT else math.inf
+    return math.exp(low), math.exp(high) if high < 700 else math.inf  # `math.exp` overflows above about 709
 
 
 @dataclass(frozen=True)
@@ -49,19 +48,15 @@ class Scale:
 
     mean: Callable[[Sequence[float]], float]
     interval: Callable[[Sequence[float], float], Interval]  # of the mean, at a confidence level
-    possible: Interval = (-math.inf, math.inf)  # the range of possible values
+    zero: float  # the end of the scale, which no value reaches
 
     def has(self, values: Sequence[float]) -> bool:
         """Return whether every value is finite and, on the logarithmic scale, positive."""
-        least = 0.0 if self.mean is geometric_mean else -math.inf
-        return all(least < value < math.inf for value in values)
+        return all(self.zero < value < math.inf for value in values)
 
 
-LINEAR = Scale(fmean, mean_interval)
-LOG = Scale(geometric_mean, ratio_interval, (0.0, math.inf))
-"""For ratios: twice as long and half as long are equally far from 1."""
-PERCENT = Scale(fmean, mean_interval, (0.0, 100.0))
-NOT_NEGATIVE = Scale(fmean, mean_interval, (0.0, math.inf))
+LINEAR = Scale(fmean, mean_interval, -math.inf)
+LOG = Scale(geometric_mean, ratio_interval, 0.0)  # of ratios: twice and half as long are equally far from 1
 
 
 def interval(values: Sequence[float], scale: Scale = LINEAR, level: float = LEVEL) -> Interval:
@@ -71,18 +66,50 @@ def interval(values: Sequence[float], scale: Scale = LINEAR, level: float = LEVE
     value is NaN, for example the difference of two infinities, the interval is unbounded and decides nothing.
     """
     if any(map(math.isnan, values)):
-        return -math.inf, math.inf
+        return UNBOUNDED
     return scale.interval(values, level) if scale.has(values) else (min(values), max(values))
+
+
+def verdict(interval: Interval, region: Interval, contradicted: Interval | None = None) -> str:
+    """Return the verdict on an interval.
+
+    Reproduced inside the region; contradicted inside the region ``contradicted``, or if there is none, entirely outside
+    the first; otherwise inconclusive. The lower end of a region is outside it: a difference of 0 is not above 0.
+    """
+
+    def inside(low: float, high: float) -> bool:
+        return (low < interval[0] or low == -math.inf) and interval[1] <= high
+
+    if inside(*region):
+        return REPRODUCED
+    denied = inside(*contradicted) if contradicted else interval[1] < region[0] or region[1] < interval[0]
+    return CONTRADICTED if denied else INCONCLUSIVE
+
+
+def near(values: Sequence[float], region: Interval) -> str:
+    """Return reproduced if the mean lies within four standard errors of the region, otherwise contradicted."""
+    tolerance, mean = 4 * standard_error(values), fmean(values)
+    return REPRODUCED if region[0] - tolerance <= mean <= region[1] + tolerance else CONTRADICTED
+
+
+def all_of(verdicts: Iterable[str]) -> str:
+    """Return the worst verdict, for a rule whose parts must all hold; inconclusive without parts."""
+    return max(verdicts, key=VERDICTS.index, default=INCONCLUSIVE)
+
+
+def any_of(verdicts: Iterable[str]) -> str:
+    """Return the best verdict, for a rule of which one part must hold; contradicted without parts."""
+    return min(verdicts, key=VERDICTS.index, default=CONTRADICTED)
 
 
 def fisher_exact(hits: int, of: int, other_hits: int, other_of: int) -> float:
     """Return the two-sided p-value of Fisher's exact test: the probability of all tables no likelier than this one."""
     total, drawn = of + other_of, hits + other_hits
     ways = {
-        first: comb(of, first) * comb(other_of, drawn - first)
+        first: math.comb(of, first) * math.comb(other_of, drawn - first)
         for first in range(max(0, drawn - other_of), min(of, drawn) + 1)
     }
-    return sum(number for number in ways.values() if number <= ways[hits]) / comb(total, drawn)
+    return sum(number for number in ways.values() if number <= ways[hits]) / math.comb(total, drawn)
 
 
 def exponent(curve: Mapping[int, float]) -> float:

@@ -5,25 +5,25 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
 
-from ln_repro.claims.bert import FINE_TUNING, PRETRAINING
+from ln_repro.claims.arms import Arms
 from ln_repro.claims.causes import ARMS
-from ln_repro.claims.collapse import COLLAPSE
-from ln_repro.claims.criteria import Claim, Rule
-from ln_repro.claims.depth import AtDepth
-from ln_repro.claims.effects import Effect
-from ln_repro.claims.evidence import EXPLORED, Evidence, Named, gather
-from ln_repro.claims.intervals import UNBOUNDED
-from ln_repro.claims.schemes import LATER, PROBE_BATCHES
-from ln_repro.claims.theory import STATEMENTS
-from ln_repro.claims.translation import TRANSLATION
-from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, all_of
+from ln_repro.claims.criteria import Claim, OverRates, Rule
+from ln_repro.claims.evidence import EXPLORED, Entropies, Evidence, Named, gather
+from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, UNBOUNDED, all_of
+from ln_repro.claims.metrics import Effect
+from ln_repro.claims.rules.bert import FINE_TUNING, PRETRAINING
+from ln_repro.claims.rules.mt import TRANSLATION
+from ln_repro.claims.rules.th import STATEMENTS
+from ln_repro.claims.rules.x import OTHERS, DeepAlone
 from ln_repro.claims.words import parted
-from ln_repro.records.archive import Run
+from ln_repro.records.archive import Kept, Run, read_kept
 from ln_repro.records.events import json_ready
 from ln_repro.system.files import Json
 
-CLAIMS = (*TRANSLATION, *PRETRAINING, *FINE_TUNING, *LATER, *COLLAPSE)
+CLAIMS = (*TRANSLATION, *PRETRAINING, *FINE_TUNING, *OTHERS)
 OTHER_CORPORA: Mapping[str, Mapping[str, Sequence[str]]] = {
     "iwslt": {"toy": ("toy",), "multi30k": ("multi30k6", "multi30k"), "tatoeba": ("tatoeba",)},
     "bert": {"toy": ("toybert",), "multi30k": ("minibert",), "wikinews": ("wikinews",)},
@@ -40,17 +40,43 @@ HOURS = {"iwslt": 1.0, "wmt": 22.0, "bert": 150.0, "mrpc": 0.3, "rte": 0.3}
 """Estimated GPU hours per run. IWSLT14 and WMT14: 16k updates of 4,096 tokens and 20k of 131k, at five mini-batches a
 second; BERT: 1M updates of 131k tokens at 250k tokens a second; fine-tuning: ten checkpoints, two minutes each."""
 OPTIONS = {
-    "bert": " data.train=FILE data.valid=FILE", "wikinews": " data.source=FILE", "mrpc": " start=RUN data.source=GLUE",
-    "rte": " start=RUN data.source=GLUE", "minimrpc": " start=RUN data.source=GLUE",
-    "minirte": " start=RUN data.source=GLUE",
+    "bert": " data.train=FILE data.valid=FILE", "wikinews": " data.source=FILE",
+    **dict.fromkeys(("mrpc", "rte", "minimrpc", "minirte"), " start=RUN data.source=GLUE"),
 }  # fmt: skip
 """Options of settings without an address to download their text from, or that start from a run of BERT-1."""
-PROBED = {"TH-10": f" probe=gradients probe_batches={PROBE_BATCHES}", "X-4": f" probe=gradients every=63 "
-          f"probe_batches={PROBE_BATCHES}", "X-5a": " probe=collapse"}  # fmt: skip
-"""Options of claims about probes."""
-UNJUDGED = "shown, not judged"
-"""The note of a claim that has no verdict on purpose."""
+UNJUDGED = "shown, not judged"  # the note of a claim that has no verdict on purpose
 FAMILIES = ("MT", "WMT", "BERT", "TH", "X")
+
+
+class Archive(NamedTuple):
+    """The records in a folder, the arms of the named experiments, and the evidence by setting.
+
+    ``evidence`` is of the exploratory runs, ``replication`` of those whose rules had been fixed before.
+    """
+
+    kept: Kept
+    arms: Arms
+    evidence: dict[str, Evidence]
+    replication: dict[str, Evidence]
+
+
+def read_archive(folder: Path) -> Archive:
+    """Return the records in a folder and the evidence from them."""
+    kept, arms = read_kept(folder), Arms(folder)
+    parts = [[run for run in kept.runs if (run.seed > EXPLORED) == later] for later in (False, True)]
+    return Archive(kept, arms, *(evidence_of(runs, arms, kept.corpora) for runs in parts))
+
+
+def evidence_of(runs: Sequence[Run], named: Named, entropies: Entropies) -> dict[str, Evidence]:
+    """Return the evidence by setting for every arm that a rule uses (see `gather`)."""
+    return gather(runs, named, arms_of_rules(), entropies)
+
+
+def arms_of_rules() -> list[str]:
+    """Return every arm that a rule uses, including those that it compares over learning rates or depths."""
+    rules = [rule for claim in CLAIMS for rule in (claim.rule, claim.others, *claim.by_setting.values()) if rule]
+    arms = {arm for rule in rules for criterion in rule.criteria for arm in criterion.arms}
+    return sorted(arms.union(ARMS, *(claim.controls for claim in CLAIMS)))
 
 
 @dataclass(frozen=True)
@@ -84,7 +110,7 @@ class Judged:
         value, interval = (self.effect.value, self.effect.interval) if self.effect else (None, None)
         return json_ready({
             "data": self.data, "setting": self.setting, "class": self.fidelity, "effect": value, "interval": interval,
-            **{name: getattr(self, name) or (0 if name in ("seeds", "older") else None) for name in names},
+            **{name: None if getattr(self, name) == "" else getattr(self, name) for name in names},
             "code": [*self.code], "evidence": [*self.evidence],
         })  # fmt: skip
 
@@ -107,60 +133,18 @@ class Row:
         """Whether the claim is checked without training."""
         return self.id in STATEMENTS
 
+    @property
+    def order(self) -> tuple[int, int, str]:
+        """The sort key: the claim's family, its number, then its reading."""
+        family, number = re.findall(r"([A-Z]+)-(\d+)", self.id)[0]
+        return FAMILIES.index(family), int(number), self.id
+
     def json(self) -> Json:
         """Return the row for `ln-repro claims --json`."""
         return {
             "id": self.id, "claim": self.claim, "paper": self.paper, "place": self.place, **self.own.json(),
             "other_corpora": [other.json() for other in self.others], "cost_gpu_hours": self.cost_gpu_hours,
         }  # fmt: skip
-
-
-def arms_of_rules() -> list[str]:
-    """Return every arm that a rule uses, including those that it compares over learning rates or depths."""
-    arms = {*ARMS, *(arm for claim in CLAIMS for arm in claim.controls)}
-    rules = (rule for claim in CLAIMS for rule in (claim.rule, claim.others, *claim.by_setting.values()) if rule)
-    return sorted(
-        arms.union(*((*criterion.arms, *criterion.compared) for rule in rules for criterion in rule.criteria))
-    )
-
-
-def evidence_of(runs: Sequence[Run], named: Named, corpora: Mapping[str, Mapping[str, float]]) -> dict[str, Evidence]:
-    """Return the evidence by setting for every arm that a rule uses (see `gather`)."""
-    return gather(runs, named, arms_of_rules(), corpora)
-
-
-def judge(rule: Rule, evidence: Evidence, place: Judged) -> Judged:
-    """Return ``place``, the corpus and its setting, with what a rule says of its runs."""
-    dated = replace(place, rule=rule.sentence(), written=rule.written[:10], source=rule.source)
-    if missing := evidence.missing(rule.arms):
-        return replace(dated, needs=f"runs of {', '.join(missing)}")
-    findings = [criterion.judge(evidence) for criterion in rule.criteria]
-    runs = {run.record.id: run for finding in findings for run in finding.runs}
-    needs = "; ".join(dict.fromkeys(finding.needs for finding in findings if finding.needs)) or None
-    if (not rule.arms and not runs) or not (rule.judged or any(finding.effect for finding in findings)):
-        return replace(dated, needs=needs)
-    arms = dict.fromkeys(arm for criterion in rule.criteria for arm in criterion.arms)
-    runs |= {run.record.id: run for part in evidence.by_start for arm in arms
-             for _, run in sorted(part.arms.get(arm, {}).items())}  # fmt: skip
-    measured = [finding.seeds for finding in findings if finding.seeds is not None]
-    if rule.arms:
-        measured.append(len(evidence.seeds(rule.arms)))
-    seeds = min(measured, default=0)
-    result = all_of(finding.verdict for finding in findings)
-    if not rule.judged:
-        result, needs = INCONCLUSIVE, None
-    elif rule.arms and seeds < rule.seeds:
-        result, needs = INCONCLUSIVE, f"{rule.seeds - seeds} seeds"
-    began = [datetime.fromisoformat(started) for run in runs.values() if (started := run.record.started)]
-    return replace(
-        dated, verdict=result, effect=findings[0].effect,
-        ours="; ".join(filter(None, map(str, findings))), seeds=seeds, needs=needs if result == INCONCLUSIVE else None,
-        note=", ".join(dict.fromkeys(finding.note for finding in findings if finding.note)) or
-        ("" if rule.judged else UNJUDGED),
-        older=sum(time < datetime.fromisoformat(rule.written) for time in began),
-        code=sorted({(run.record.code.git or "unknown")[:7] for run in runs.values()}),
-        evidence=[*runs],
-    )  # fmt: skip
 
 
 def claim_rows(
@@ -174,28 +158,32 @@ def claim_rows(
         findings: those of `ln-repro theory`.
     """
     rows = [row_of(claim, explored, replication) for claim in CLAIMS] + theory_rows(findings)
-    return sorted(rows, key=lambda row: order(row.id))
-
-
-def order(id: str) -> tuple[int, int, str]:
-    """Return the sort key of a claim: its family, then its number, then its reading."""
-    family, number = re.findall(r"([A-Z]+)-(\d+)", id)[0]
-    return FAMILIES.index(family), int(number), id
+    return sorted(rows, key=lambda row: row.order)
 
 
 def row_of(claim: Claim, explored: Mapping[str, Evidence], replication: Mapping[str, Evidence]) -> Row:
     """Return a claim with its verdict on the paper's data and those on other data."""
-    own = Judged(claim.setting, claim.setting, "paper", NOT_RUN, command=command_of(claim, claim.rule, claim.setting))
-    hours = 0.0
+    own, hours = Judged(claim.setting, claim.setting, "paper", NOT_RUN), 0.0
     if claim.rule:
-        own = judge(claim.rule, explored.get(claim.setting, Evidence()), own)
-        depths = sum(part.cost() for part in claim.rule.criteria if isinstance(part, AtDepth))
+        place = replace(own, command=command_of(claim, claim.rule, claim.setting))
+        own = judge(claim.rule, explored.get(claim.setting, Evidence()), place)
+        depths = sum(part.cost() for part in claim.rule.criteria if isinstance(part, DeepAlone))
         hours = claim.rule.seeds * (len(claim.rule.arms) + len(claim.controls) + depths) * HOURS[claim.setting]
     others = []
     for corpus, settings in _others(claim.setting, {**explored, **replication}).items():
         results = (_elsewhere(claim, corpus, setting, explored, replication) for setting in settings)
         others += [result for result in results if result and result.evidence][:1]
     return Row(claim.id, claim.claim, claim.paper, claim.number, claim.place, own, others, round(hours, 1))
+
+
+def _others(setting: str, evidence: Iterable[str]) -> dict[str, list[str]]:
+    """Return `OTHER_CORPORA` of a setting and, as far as there are runs, those of `IWSLT14` ("iwslt14-60")."""
+    corpora = {corpus: [*settings] for corpus, settings in OTHER_CORPORA.get(setting, {}).items()}
+    for name in evidence if setting == IWSLT14[0] else ():
+        whole, percent = parted(name)
+        if whole in IWSLT14 and name != setting:
+            corpora.setdefault(f"iwslt14-{percent}" if percent else "iwslt14", []).append(name)
+    return corpora
 
 
 def _elsewhere(
@@ -219,51 +207,65 @@ def _elsewhere(
     )  # fmt: skip
 
 
-def _others(setting: str, evidence: Iterable[str]) -> dict[str, list[str]]:
-    """Return `OTHER_CORPORA` of a setting and, as far as there are runs, those of `IWSLT14` ("iwslt14-60")."""
-    corpora = {corpus: [*settings] for corpus, settings in OTHER_CORPORA.get(setting, {}).items()}
-    for name in evidence if setting == IWSLT14[0] else ():
-        whole, percent = parted(name)
-        if whole in IWSLT14 and name != setting:
-            corpora.setdefault(f"iwslt14-{percent}" if percent else "iwslt14", []).append(name)
-    return corpora
+def judge(rule: Rule, evidence: Evidence, place: Judged) -> Judged:
+    """Return ``place``, the corpus and its setting, with what a rule says of its runs."""
+    dated = replace(place, rule=rule.sentence(), written=rule.written[:10], source=rule.source)
+    if missing := evidence.missing(rule.arms):
+        return replace(dated, needs=f"runs of {', '.join(missing)}")
+    findings = [criterion.judge(evidence) for criterion in rule.criteria]
+    runs = {run.record.id: run for finding in findings for run in finding.runs}
+    needs = "; ".join(dict.fromkeys(finding.needs for finding in findings if finding.needs)) or None
+    if (not rule.arms and not runs) or not (rule.judged or any(finding.effect for finding in findings)):
+        return replace(dated, needs=needs)
+    at_own_rates = (criterion for criterion in rule.criteria if not isinstance(criterion, OverRates))
+    arms = dict.fromkeys(arm for criterion in at_own_rates for arm in criterion.arms)
+    runs |= {run.record.id: run for part in evidence.by_start for arm in arms
+             for _, run in sorted(part.arms.get(arm, {}).items())}  # fmt: skip
+    measured = [finding.seeds for finding in findings if finding.seeds is not None]
+    if rule.arms:
+        measured.append(len(evidence.seeds(rule.arms)))
+    seeds = min(measured, default=0)
+    result = all_of(finding.verdict for finding in findings)
+    notes = dict.fromkeys(finding.note for finding in findings if finding.note)
+    if not rule.judged:
+        result, needs, notes = INCONCLUSIVE, None, {UNJUDGED: ""}
+    elif rule.arms and seeds < rule.seeds:
+        result, needs = INCONCLUSIVE, f"{rule.seeds - seeds} seeds"
+    began = [datetime.fromisoformat(run.record.started) for run in runs.values() if run.record.started]
+    return replace(
+        dated, verdict=result, effect=findings[0].effect, ours="; ".join(filter(None, map(str, findings))),
+        seeds=seeds, needs=needs if result == INCONCLUSIVE else None, note=", ".join(notes),
+        older=sum(time < datetime.fromisoformat(rule.written) for time in began),
+        code=sorted({(run.record.code.git or "unknown")[:7] for run in runs.values()}), evidence=[*runs],
+    )  # fmt: skip
 
 
-def command_of(claim: Claim, rule: Rule | None, setting: str) -> str:
+def command_of(claim: Claim, rule: Rule, setting: str) -> str:
     """Return the command that starts the runs of a claim on one setting; runs that are recorded are left out."""
     setting, percent = parted(setting)
-    options = PROBED.get(claim.id, "") + OPTIONS.get(setting, " data.source=FOLDER" * bool(percent))
-    if rule is None:
-        return ""
-    depths = dict.fromkeys(arm for part in rule.criteria if isinstance(part, AtDepth) for arm in part.compared)
-    if depths and not rule.arms:
-        grid = f"depth arms={','.join(depths)}"
-    elif claim.grid and rule is not claim.rule:
-        grid = claim.grid
-    else:
-        grid = ""
-    if grid:
+    options = claim.options + OPTIONS.get(setting, " data.source=FOLDER" if percent else "")
+    if claim.grid and (rule is not claim.rule or not rule.arms):
         seeds = rule.seeds if claim.explored else f"{EXPLORED + 1}-{EXPLORED + rule.seeds}"
-        return f"ln-repro sweep grid={grid} corpus={setting} seeds={seeds}{options} --skip-recorded"
+        return f"ln-repro sweep grid={claim.grid} corpus={setting} seeds={seeds}{options} --skip-recorded"
     experiments = ",".join(f"{setting}_{arm}" for arm in dict.fromkeys((*rule.arms, *claim.controls)))
     return f"ln-repro run -m exp={experiments} seed={','.join(map(str, range(1, rule.seeds + 1)))}{options}"
 
 
 def theory_rows(findings: Sequence[Json]) -> list[Row]:
     """Return the statements of the theory as claims, with their findings; they need neither training nor data."""
-    found = {finding["id"]: finding for finding in findings}
+    by_id = {finding["id"]: finding for finding in findings}
     rows = []
-    for id, stated in STATEMENTS.items():
-        place = Judged("theory", "theory", "paper", NOT_RUN, command=f"ln-repro theory --full --only {id}",
-                       needs="its check, without training")  # fmt: skip
-        if finding := found.get(id):
+    for id, (statement, paper, place) in STATEMENTS.items():
+        own = Judged("theory", "theory", "paper", NOT_RUN, command=f"ln-repro theory --full --only {id}",
+                     needs="its check, without training")  # fmt: skip
+        if finding := by_id.get(id):
             ends = zip(UNBOUNDED, finding["interval"], strict=True)
             low, high = (unbounded if end is None else end for unbounded, end in ends)
             parts = {part["quantity"].rpartition("(")[2].rstrip(")"): part["verdict"] for part in finding["parts"]}
-            place = replace(
-                place, verdict=finding["verdict"], effect=Effect(math.nan, (low, high)), seeds=finding["seeds"],
+            own = replace(
+                own, verdict=finding["verdict"], effect=Effect(math.nan, (low, high)), seeds=finding["seeds"],
                 ours=f"{finding['quantity']} {low:.3g} to {high:.3g}", rule=finding["rule"], needs=None,
                 note=", ".join(f"{part} {parts[part]}" for part in ("growth", "explanation") if part in parts),
             )  # fmt: skip
-        rows.append(Row(id, stated.statement, stated.paper, stated.paper, stated.place, place))
+        rows.append(Row(id, statement, paper, paper, place, own))
     return rows

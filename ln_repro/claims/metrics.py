@@ -1,36 +1,120 @@
-"""The metrics that criteria use: quantities of one run, or of runs of several arms with the same seed."""
+"""What is measured on runs: effects with their interval over seeds, and the metrics that criteria use."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
 
-from ln_repro.claims.effects import Metric
-from ln_repro.claims.intervals import LOG, PERCENT
+from ln_repro.claims.intervals import LEVEL, LINEAR, LOG, UNBOUNDED, Interval, Scale, interval
+from ln_repro.claims.words import arm_words
 from ln_repro.records.archive import Run
 
-LEVELS = 0.7, 0.8, 0.9
-"""Parts of Post-LN's decrease whose times are compared; the last one decides."""
-AVERAGED = 100
-"""Updates over which a training curve is averaged before a crossing is read off."""
-LEAST_VALIDATIONS = 5
-"""Minimum number of validations for a curve."""
+SEEDS = 5  # needed for a verdict on training
+SHARE = 0.8  # minimum share of the seeds that must train (fail) for an arm to count as trained (failed)
+LEVELS = 0.7, 0.8, 0.9  # parts of Post-LN's decrease whose times are compared; the last one decides
+AVERAGED = 100  # updates over which a training curve is averaged before a crossing is read off
+LEAST_VALIDATIONS = 5  # minimum number of validations for a curve
 PART_OF_RUN = 0.7
 """Part of Post-LN's pre-training after which its loss is the target: the paper's 700k of more than 1,000k updates."""
-EARLY_EPOCH, LAST_EPOCH = 9, 15
-"""The epoch of Pre-LN that is compared with Post-LN's last epoch (section 4.2)."""
+EARLY_EPOCH, LAST_EPOCH = 9, 15  # the epoch of Pre-LN that is compared with Post-LN's last epoch (section 4.2)
 TOKENISED, VALID_LOSS, VALID_NLL = "test_bleu_tokenised", "valid_loss", "valid_nll_loss"
-
 Curve = Mapping[int, float] | Mapping[float, float]
-"""A quantity by epoch or update; averages stand between two updates."""
+"""A quantity by epoch or update, in ascending order; averages stand between two updates."""
+
+
+class Count(NamedTuple):
+    """A number of runs out of all, "4 of 5"."""
+
+    hits: int
+    runs: int
+
+    @classmethod
+    def of(cls, condition: Callable[[Run], bool], runs: Iterable[Run]) -> "Count":
+        """Count the runs that meet a condition."""
+        met = [condition(run) for run in runs]
+        return cls(sum(met), len(met))
+
+    def __str__(self) -> str:
+        return f"{self.hits} of {self.runs}"
+
+    @property
+    def share(self) -> float:
+        """The share of the runs; there must be some."""
+        return self.hits / self.runs
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A quantity with its 95 % interval over seeds; infinite if only a bound of it is known."""
+
+    value: float
+    interval: Interval = UNBOUNDED
+    unit: str = "{}"  # the number's place in its text
+    digits: str = ".3g"
+
+    def __str__(self) -> str:
+        low, high = (f"{end:{self.digits}}" for end in self.interval)
+        if math.isinf(self.value):
+            return f"at least {self.unit.format(low)}"
+        number = f"{self.value:{self.digits}}"
+        return self.unit.format(number if self.interval == UNBOUNDED else f"{number} [{low}, {high}]")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A quantity measured on one run, or on several runs with the same seed."""
+
+    words: str  # its name, with one ``{}`` per arm
+    of: Callable[..., float]  # computes the quantity from one run per arm
+    unit: str = "{}"
+    scale: Scale = LINEAR
+    digits: str = ".3g"
+
+    def name(self, arms: Sequence[str]) -> str:
+        """Return the name of the quantity for the given arms."""
+        return self.words.format(*map(arm_words, arms))
+
+    def minus(self) -> "Metric":
+        """Return the metric's difference between two arms."""
+        return replace(self, words=f"{self.words} minus that of {{}}", scale=LINEAR, digits="+.2g",
+                       of=lambda first, second: self.of(first) - self.of(second))  # fmt: skip
+
+    def over(self, unit: str) -> "Metric":
+        """Return the metric's ratio of two arms."""
+        return replace(self, words=f"{self.words} over that of {{}}", scale=LOG, unit=unit,
+                       of=lambda first, second: self.of(first) / self.of(second))  # fmt: skip
+
+    def effect(self, values: Sequence[float], level: float = LEVEL) -> Effect:
+        """Return the mean of values with its interval; without one for fewer than two or infinite values."""
+        if not values or not self.scale.has(values):
+            return Effect(math.nan, UNBOUNDED, self.unit, self.digits)
+        bounds = interval(values, self.scale, level) if len(values) > 1 else UNBOUNDED
+        return Effect(self.scale.mean(values), bounds, self.unit, self.digits)
+
+
+def more_seeds(values: Sequence[float], regions: Sequence[Interval], scale: Scale, level: float = LEVEL) -> str | None:
+    """Return how many seeds would decide if mean and spread stayed the same; None if no number would.
+
+    The interval's half-width falls with the square root of the number.
+    """
+    if not scale.has(values) or len(values) < 2:
+        return f"{SEEDS} seeds" if len(values) < SEEDS else None
+    transform: Callable[[float], float] = math.log if scale is LOG else float
+    low, high = map(transform, interval(values, scale, level))
+    ends = [transform(end) for region in regions for end in region if math.isfinite(end)]
+    distance = min((abs((low + high) / 2 - end) for end in ends if low < end < high), default=0.0)
+    return f"about {math.ceil(len(values) * ((high - low) / 2 / distance) ** 2)} seeds" if distance else None
 
 
 def reached(curve: Curve, target: float, falling: bool = False) -> float:
     """Return where a rising or falling curve first reaches the target, interpolated linearly; infinite if never."""
     before: tuple[float, float] | None = None
-    for at, value in sorted(curve.items()):
+    for at, value in curve.items():
         if value <= target if falling else value >= target:
             if before is None:
                 return float(at)
@@ -51,31 +135,28 @@ def _late_minus_early(post: Run, pre: Run) -> float:
     return post.curve(TOKENISED).get(LAST_EPOCH, 0.0) - pre.curve(TOKENISED).get(EARLY_EPOCH, 0.0)
 
 
-def averaged(run: Run) -> dict[float, float]:
-    """Return the training loss by update, as means over `AVERAGED` updates, after the first value as it is."""
-    curve = run.training_curve
-    windows: dict[int, list[tuple[int, float]]] = {}
-    for update, loss in curve.items():
-        windows.setdefault(math.ceil(update / AVERAGED), []).append((update, loss))
-    first = min(curve, default=math.inf)
-    means = {fmean(update for update, _ in window): fmean(loss for _, loss in window) for window in windows.values()}
-    return {at: loss for at, loss in curve.items() if at == first} | {at: m for at, m in means.items() if at > first}
-
-
 def _falling(run: Run) -> Curve:
-    """Return the validation NLL by epoch, or with too few validations for a curve, the averaged training loss."""
+    """Return the validation NLL by epoch, or with too few validations for a curve, the training loss by update.
+
+    The training loss is averaged over `AVERAGED` updates, after the first value as it is.
+    """
     if not run.finite:
         return {}
-    curve = run.curve(VALID_NLL)
-    return curve if len(curve) >= LEAST_VALIDATIONS else averaged(run)
+    nll = run.curve(VALID_NLL)
+    if len(nll) >= LEAST_VALIDATIONS:
+        return nll
+    curve = run.training_curve
+    windows = [[*updates] for _, updates in groupby(curve, lambda update: math.ceil(update / AVERAGED))]
+    means = {fmean(updates): fmean(curve[update] for update in updates) for updates in windows}
+    first = min(curve, default=math.inf)
+    return {at: curve[at] for at in curve if at == first} | {at: mean for at, mean in means.items() if at > first}
 
 
 def _times_to_fall(level: float, post: Run, pre: Run) -> float:
     """Return the time that Post-LN needs for a part of its decrease over the time that Pre-LN needs to get there."""
     slow, fast = _falling(post), _falling(pre)
     if not slow or not fast:
-        lost = [run.diverged for run in (post, pre)]
-        return math.inf if lost[0] and fast else 0.0 if lost[1] and slow else math.nan
+        return math.inf if post.diverged and fast else 0.0 if pre.diverged and slow else math.nan
     start, *_ = slow.values()
     target = start - level * (start - min(slow.values()))
     return reached(slow, target, falling=True) / reached(fast, target, falling=True)
@@ -93,14 +174,8 @@ def _updates_to_pretraining_loss(post: Run, pre: Run) -> float:
     slow, fast = (run.curve(VALID_LOSS, by="update") if run.finite else {} for run in (post, pre))
     if not slow:
         return math.inf if fast else math.nan
-    target = at(slow, PART_OF_RUN * max(slow))
+    target = float(np.interp(PART_OF_RUN * max(slow), [*slow], [*slow.values()]))
     return reached(slow, target, falling=True) / reached(fast, target, falling=True)
-
-
-def at(curve: Curve, place: float) -> float:
-    """Return the value of a curve at a point, interpolated linearly; before the first point, the first value."""
-    points = np.array(sorted(curve.items()))
-    return float(np.interp(place, points[:, 0], points[:, 1]))
 
 
 def _loss_gap(*runs: Run) -> float:
@@ -114,18 +189,9 @@ def _loss_gap(*runs: Run) -> float:
     return loss - min(others)
 
 
-def _dominance(quantity: str, sign: int) -> Metric:
-    """Return placement's effect under RAdam minus the optimizer's in Pre-LN; ``sign`` is 1 if higher is better."""
-    name, unit = ("BLEU", "{} BLEU") if sign > 0 else ("the loss", "{} bits")
-
-    def contrast(post_radam: Run, pre_radam: Run, pre: Run) -> float:
-        post, both, adam = (getattr(run, quantity) for run in (post_radam, pre_radam, pre))
-        return float(sign * (both - post) - abs(both - adam))
-
-    return Metric(
-        f"effect of the placement on {name} under RAdam without warm-up minus that of the optimizer in Pre-LN",
-        contrast, unit, digits="+.2g",
-    )  # fmt: skip
+def _dominance(post_radam: float, pre_radam: float, pre: float) -> float:
+    """Return by how much Pre-LN is better than Post-LN under RAdam, less what the optimizer changes in Pre-LN."""
+    return pre_radam - post_radam - abs(pre_radam - pre)
 
 
 def _ramp_by_rate(*runs: Run) -> float:
@@ -134,7 +200,7 @@ def _ramp_by_rate(*runs: Run) -> float:
     return high - low
 
 
-BLEU = Metric("BLEU of {}", lambda run: run.bleu, "{} BLEU", PERCENT)
+BLEU = Metric("BLEU of {}", lambda run: run.bleu, "{} BLEU")
 LOSS = Metric("loss of {}", lambda run: run.loss, "{} bits")
 NLL = Metric("NLL of {}", lambda run: run.nll, "{} bits")
 FINAL_LOSS = Metric("final loss of {}", lambda run: run.final_loss, "{} bits")
@@ -166,11 +232,15 @@ UPDATES_TO_PRETRAINING_LOSS = Metric(
     _updates_to_pretraining_loss, "x{} in updates", LOG,
 )  # fmt: skip
 LOSS_GAP = Metric("loss of {} minus that of {}, after equally many epochs", _loss_gap, "{} bits", digits="+.2g")
-ABOVE_THE_BETTER = Metric(
-    "loss of {} minus that of the better of {} and {}, after equally many epochs", _loss_gap, "{} bits", digits="+.2g"
-)
+ABOVE_THE_BETTER = replace(LOSS_GAP, words=LOSS_GAP.words.replace("that of {}", "that of the better of {} and {}"))
 RAMP_BY_RATE = Metric(
     "bits of final loss that shortening Post-LN's ramp (to an eighth and to none) costs at the higher rate minus "
     "what it costs at the lower", _ramp_by_rate, "{} bits", digits="+.2g",
 )  # fmt: skip
-DOMINANCE_BLEU, DOMINANCE_LOSS = _dominance("bleu", 1), _dominance("loss", -1)
+DOMINANCE = "effect of the placement on {} under RAdam without warm-up minus that of the optimizer in Pre-LN"
+DOMINANCE_BLEU = Metric(
+    DOMINANCE.format("BLEU"), lambda *runs: _dominance(*(run.bleu for run in runs)), "{} BLEU", digits="+.2g"
+)
+DOMINANCE_LOSS = Metric(
+    DOMINANCE.format("the loss"), lambda *runs: _dominance(*(-run.loss for run in runs)), "{} bits", digits="+.2g"
+)

@@ -2,9 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from statistics import fmean
 
-from ln_repro.claims.intervals import LEVEL, LINEAR, Scale, interval
 from ln_repro.experiment.name import ArmName
 
 SCHEMES = {
@@ -41,14 +39,13 @@ def parted(name: str) -> tuple[str, str]:
 
 
 def named(words: str) -> str:
-    """Return the display name of a norm, optimizer, corpus, task or setting, or of several separated by commas."""
-    return ", ".join(map(_name, words.split(", ")))
+    """Return the display name of a norm, optimizer, corpus, task or setting, or of several separated by commas.
 
-
-def _name(word: str) -> str:
-    """Return the display name of one word; that of a part of a corpus says how much it is."""
-    whole, percent = parted(word)
-    return NAMES.get(whole, whole) + f", {percent} % of the training text" * bool(percent)
+    That of a part of a corpus says how much it is.
+    """
+    parts = [parted(word) for word in words.split(", ")]
+    return ", ".join(NAMES.get(whole, whole) + f", {percent} % of the training text" * bool(percent)
+                     for whole, percent in parts)  # fmt: skip
 
 
 def corpus_order(name: str) -> tuple[int, str]:
@@ -75,18 +72,3 @@ def region_words(low: float, high: float) -> str:
 def ends_words(interval: Sequence[float | None]) -> str:
     """Return an interval as text; an unbounded end is a dash."""
     return " .. ".join("-" if end is None else f"{end:.3g}" for end in interval)
-
-
-def spoken(values: Sequence[float], scale: Scale = LINEAR, mixed: bool = False, level: float = LEVEL) -> str:
-    """Return a mean with its interval, as text.
-
-    Least and greatest value replace the interval where it would be meaningless: for two seeds, if some seeds train and
-    some do not (``mixed``), if a value is infinite, or if the interval exceeds the possible values.
-    """
-    mean = scale.mean(values) if scale.has(values) else fmean(values)
-    low, high = interval(values, scale, level)
-    if len(values) < 2 or math.isnan(mean):
-        return f"{mean:.3g}"
-    if len(values) == 2 or mixed or not scale.has(values) or low < scale.possible[0] or high > scale.possible[1]:
-        return f"{mean:.3g} ({min(values):.3g} to {max(values):.3g})"
-    return f"{mean:.3g} [{low:.3g}, {high:.3g}]"

@@ -6,9 +6,8 @@ import json
 from rich.console import Console
 from rich.table import Table
 
-from ln_repro.claims.archived import read_archive
 from ln_repro.claims.arena import arena
-from ln_repro.claims.judge import claim_rows
+from ln_repro.claims.judge import claim_rows, read_archive
 from ln_repro.claims.words import named
 from ln_repro.commands.messages import complaints, say
 from ln_repro.errors import UserError

@@ -34,7 +34,7 @@ def reproduce_command(options: argparse.Namespace) -> int:
     assert new.record
     ours = Run(new.record, new.events.read())
     if text := archived_file(folder, theirs.record, EVENTS):
-        theirs = replace(theirs, events=valid_events(text.splitlines(keepends=True), theirs.record.archive))
+        theirs = replace(theirs, events=valid_events(text.splitlines()))
     result = compare(theirs, ours, kept.runs)
     print(f"{ours.record.exp}, seed {ours.record.axes.seed}, run again in {new.path}")
     if len(updates := {ours.record.updates, theirs.record.updates}) > 1:

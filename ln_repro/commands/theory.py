@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from ln_repro.claims.theory import STATEMENTS
+from ln_repro.claims.rules.th import STATEMENTS
 from ln_repro.commands.messages import say
 from ln_repro.errors import UserError
 from ln_repro.records import provenance
@@ -17,10 +17,8 @@ from ln_repro.report.figure_initialisation import draw_initialisation
 from ln_repro.system.files import explained, write_atomically
 from ln_repro.system.paths import runs_folder
 from ln_repro.system.progress import progress
-from ln_repro.theory import plan
-from ln_repro.theory.figures import figures
-from ln_repro.theory.judge import judge
-from ln_repro.theory.measure import instructions, measure
+from ln_repro.theory import measurements
+from ln_repro.theory.judge import figures, judge
 
 LEAST_SEEDS = 10
 """Minimum number of seeds for an interval."""
@@ -34,7 +32,7 @@ def theory_command(options: argparse.Namespace) -> int:
             "(ln-repro claims shows all)"
         )
     ids = [known[name.lower()] for name in options.only or STATEMENTS]
-    scale = plan.FULL if options.full else plan.QUICK
+    scale = measurements.FULL if options.full else measurements.QUICK
     if options.seeds is not None:
         if options.seeds < LEAST_SEEDS:
             raise UserError(f"--seeds: expected at least {LEAST_SEEDS}, which a verdict needs, got {options.seeds}")
@@ -42,17 +40,17 @@ def theory_command(options: argparse.Namespace) -> int:
     if options.out:
         with explained(options.out, "--out"):
             options.out.mkdir(parents=True, exist_ok=True)
-    planned, code = plan.units(scale, ids), provenance.code()
+    planned, code = measurements.units(scale, ids), provenance.code()
     runs = runs_folder()
     with explained(runs, "LN_REPRO_RUNS"):
         (runs / "theory").mkdir(parents=True, exist_ok=True)
         with progress("measuring", len(planned), say, "quantities") as advance:
-            measured = measure(planned, runs / "theory" / "measurements.jsonl", advance)
+            measured = measurements.measure(planned, runs / "theory" / "measurements.jsonl", advance)
     findings = judge(measured, ids)
     if options.out:
         drawn = figures(measured)
         draw_initialisation(drawn, options.out / "figures")
-        machine = {"device": platform.machine(), "instructions": instructions()}
+        machine = {"device": platform.machine(), "instructions": measurements.instructions()}
         made_by = {"code": code, "environment": provenance.environment(machine)}
         written = json.dumps(json_ready({**made_by, "findings": findings, "figures": drawn}), indent=1)
         write_atomically(options.out / "theory.json", written + "\n")

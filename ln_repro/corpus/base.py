@@ -52,35 +52,26 @@ class Corpus(ABC):
     description: ClassVar[str]
     origin: ClassVar[str]
     licence: ClassVar[str]
-    by_hand: ClassVar[str]
-    """What to download by hand and which option to give; the end of an error message."""
-    revision: ClassVar[int] = 1
-    """Increased whenever a change of code changes the prepared text."""
-    languages: ClassVar[tuple[str, ...]] = LANGUAGES
-    """The languages of the corpus; none if the settings choose them."""
-    parallel: ClassVar[bool] = True
-    """Whether a pair has two sides; otherwise, both languages are the same."""
-    tested: ClassVar[bool] = True
-    """Whether the corpus can have a test set, as ``data.only`` requires."""
-    pairs: ClassVar[Mapping[str, int]] = {}
-    """Number of pairs of each split of the published corpus, where known."""
-    folders: ClassVar[tuple[str, ...]] = (".",)
-    """Folders below ``data.source`` that may contain the raw files."""
-    own: ClassVar[bool] = False
-    """Whether ``data.train``, ``data.valid`` and ``data.test`` name its files."""
-    renewed: ClassVar[bool] = False
-    """Whether its publisher updates the files, so that files with other checksums also count as published."""
-    generated: ClassVar[bool] = False
-    """Whether the text is generated and has no raw files."""
-    archive: ClassVar[Raw | None] = None
-    """The archive with all raw files, if they are published as one."""
+    by_hand: ClassVar[str]  # what to download by hand and which option to give; the end of an error message
+    revision: ClassVar[int] = 1  # increased whenever a change of code changes the prepared text
+    languages: ClassVar[tuple[str, ...]] = LANGUAGES  # none if the settings choose them
+    parallel: ClassVar[bool] = True  # whether a pair has two sides; otherwise, both languages are the same
+    tested: ClassVar[bool] = True  # whether the corpus can have a test set, as ``data.only`` requires
+    pairs: ClassVar[Mapping[str, int]] = {}  # of each split of the published corpus, where known
+    folders: ClassVar[tuple[str, ...]] = (".",)  # below ``data.source``, where the raw files may be
+    own: ClassVar[bool] = False  # whether ``data.train``, ``data.valid`` and ``data.test`` name its files
+    renewed: ClassVar[bool] = False  # whether its publisher updates the files, so that others count as published, too
+    generated: ClassVar[bool] = False  # whether it has no raw files
+    archive: ClassVar[Raw | None] = None  # the archive with all raw files, if they are published as one
+    longest: ClassVar[float] = 1_023  # subwords of a side; with ``</s>``, they fill the model's 1,024 positions
+    numbered: ClassVar[bool] = False  # whether pair N of a split is line N of its raw files, for messages
+    dropped: ClassVar[str] = ""  # why `assign` leaves out pairs
+    cleaned: ClassVar[str] = "with an empty side or more than 1,023 subwords"  # which training pairs are left out later
 
-    longest: ClassVar[float] = 1_023
-    """Maximum number of subwords of a side; with ``</s>``, a sentence then has the model's 1,024 positions."""
-    numbered: ClassVar[bool] = False
-    """Whether pair N of a split is line N of its raw files, so that messages can give line numbers."""
-    cleaning: ClassVar[str] = "with an empty side or more than 1,023 subwords"
-    """Which training pairs are left out."""
+    @property
+    def unit(self) -> str:
+        """What a line, or a line of each side, is called in messages."""
+        return "sentence pair" if self.parallel else "sentence"
 
     def in_form_of(self, data: Data) -> "Corpus":
         """Return the corpus that reads the files in ``data.source``, where they may have several forms."""
@@ -123,11 +114,10 @@ class Corpus(ABC):
         """
         return 100
 
-    def assign(self, pairs: Callable[[], Iterator[Pair]], note: Callable[[str], None]) -> Iterator[str | None] | None:
+    def assign(self, pairs: Callable[[], Iterator[Pair]]) -> Iterator[str | None] | None:
         """Yield the prepared split of each training pair from `read`, None to leave it out; None if all remain.
 
-        ``pairs`` returns an iterator over them, tokenised but not lower-cased, and may be called repeatedly; ``note``
-        receives what was left out and why, for the user.
+        ``pairs`` returns an iterator over them, tokenised, and may be called repeatedly.
         """
         return None
 
@@ -136,26 +126,21 @@ class Corpus(ABC):
         return True
 
     def check(self, data: Data) -> None:
-        """Check the languages, ``data.only`` and whether the given files are those of this corpus.
-
-        Raises:
-            UserError: the corpus does not have these languages or no test set, or the number of languages is wrong, or
-                an option would be ignored.
-        """
-        ignored = [] if self.own else [name for name in ("train", "valid", "test") if getattr(data, name)]
-        ignored += ["source"] if self.generated and data.source else []
-        if ignored:
-            raise UserError(f"data.{ignored[0]}: {self.name} has its own text; use data=files or data=text for yours")
-        pair = (data.source_lang, data.target_lang)
+        """Raise `UserError` if the corpus has not these languages or no test set, or an option would be ignored."""
+        options = ("source",) if self.generated else ()
+        for option in options if self.own else (*options, "train", "valid", "test"):
+            if getattr(data, option):
+                raise UserError(f"data.{option}: {self.name} has its own text; use data=files or data=text for yours")
         if data.only and not self.tested:
             raise UserError(f"data.only: {self.name} has no {data.only} set; leave it out")
         rule = None
-        if (pair[0] != pair[1]) != self.parallel:
+        if (len(data.languages) == 2) != self.parallel:
             rule = "must differ" if self.parallel else f"{self.name} is in one language, give it twice"
-        elif self.languages and {*pair} != {*self.languages}:
+        elif self.languages and {*data.languages} != {*self.languages}:
             rule = f"{self.name} is in {' and '.join(sorted(self.languages))}"
         if rule:
-            raise UserError(f"data.source_lang, data.target_lang: {rule}; got {' and '.join(pair)}")
+            got = f"{data.source_lang} and {data.target_lang}"
+            raise UserError(f"data.source_lang, data.target_lang: {rule}; got {got}")
 
 
 def wanted(data: Data) -> tuple[str, ...]:

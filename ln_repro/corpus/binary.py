@@ -9,13 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-SPECIAL = 4
-"""Number of tokens before those of the dictionary: <s>, <pad>, </s>, <unk>."""
+SPECIAL = 4  # tokens before those of the dictionary: <s>, <pad>, </s>, <unk>
 END, UNKNOWN = 2, 3
-MULTIPLE = 8
-"""The dictionary, with special tokens, is padded to a multiple of this size."""
-HEADER = struct.Struct("<9sQBQ")
-"""Of an index: magic bytes, version, code of the type, number of sentences; then come lengths and positions."""
+MULTIPLE = 8  # to which the size of the dictionary, with special tokens, is padded
+HEADER = struct.Struct("<9sQBQ")  # of an index: MAGIC, version, code of the type, number of sentences
 MAGIC = b"MMIDIDX\0\0"
 
 

@@ -2,19 +2,16 @@
 
 import contextlib
 import io
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from heapq import heappop, heappush
 
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
-from ln_repro.corpus.text import LONGEST_WORD
-
 CACHED_WORDS = 100_000
 """Number of words whose segmentation is kept in memory."""
-Pair = tuple[str, str]
+LONGEST = 10_000
+"""Maximum number of characters of a word that is segmented by merges; each merge passes over the whole word."""
 
 
 def learn(counts: Mapping[str, int], merges: int) -> str:
@@ -33,49 +30,17 @@ def learn(counts: Mapping[str, int], merges: int) -> str:
 
 @lru_cache(1)
 def segmenter(codes: str) -> Callable[[str], str]:
-    """Return a function that segments the words of a line, with ``@@`` after every subword except the last."""
+    """Return a function that segments the words of a line, with ``@@`` after every subword except the last.
+
+    Words longer than `LONGEST` are split into their characters.
+    """
     table = BPE(io.StringIO(codes))
 
     def segment(line: str) -> str:
         if len(table.cache) > CACHED_WORDS:
             table.cache.clear()
-        if len(line) > LONGEST_WORD:
-            long = (word for word in line.split(" ") if len(word) > LONGEST_WORD)
-            table.cache.update({word: _subwords(word, table.bpe_codes) for word in long})
+        if len(line) > LONGEST:
+            table.cache.update({word: tuple(word) for word in line.split(" ") if len(word) > LONGEST})
         return str(table.process_line(line))
 
     return segment
-
-
-def _subwords(word: str, ranks: Mapping[Pair, int]) -> tuple[str, ...]:
-    """Return the subwords of a word as subword-nmt does, but without passing over the whole word for every merge.
-
-    ``ranks`` are the positions of the merges in the table.
-    """
-    symbols = [*word[:-1], f"{word[-1]}</w>", ""]  # with an end, which is part of no pair
-    following, preceding = [*range(1, len(symbols) + 1)], [*range(-1, len(symbols) - 1)]
-    places: defaultdict[Pair, list[int]] = defaultdict(list)
-    queue: list[tuple[int, Pair]] = []
-
-    def add(index: int) -> None:
-        pair = symbols[index], symbols[following[index]]
-        if pair in ranks:
-            if pair not in places:
-                heappush(queue, (ranks[pair], pair))
-            places[pair].append(index)
-
-    for index in range(len(symbols) - 1):
-        add(index)
-    while queue:
-        _, pair = heappop(queue)
-        for index in sorted(places.pop(pair)):
-            second = following[index]
-            if (symbols[index], symbols[second]) == pair:  # otherwise, one of the two has been merged since
-                symbols[index], symbols[second] = "".join(pair), ""
-                following[index] = following[second]
-                preceding[following[index]] = index
-                add(index)
-                if index:
-                    add(preceding[index])
-    *subwords, last = filter(None, symbols)
-    return *subwords, last.removesuffix("</w>")

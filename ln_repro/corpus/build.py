@@ -1,50 +1,76 @@
 """The steps from raw lines to a prepared folder: tokenise, split, lower-case, segment, binarise, manifest.
 
-The text passes in shards, most of whose work is done in several processes (`ln_repro.corpus.shards`); memory does not
-grow with the text, but with its number of word types.
+The text passes in chunks, which are tokenised and segmented in several processes; memory does not grow with the text,
+but with its number of word types.
 """
 
 import importlib.metadata
-import itertools
 import json
+import pickle
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import islice, repeat
 from pathlib import Path
+from typing import TextIO, TypeVar
 
-from ln_repro.corpus import shards
 from ln_repro.corpus.base import STEPS, Corpus, RawFiles
 from ln_repro.corpus.binary import binarise, dictionary, token_ids
-from ln_repro.corpus.bpe import learn
+from ln_repro.corpus.bpe import learn, segmenter
 from ln_repro.corpus.locate import cached_digest
 from ln_repro.corpus.ngram import entropies
 from ln_repro.corpus.prepared import MANIFEST, Prepared, describe
-from ln_repro.corpus.shards import Shard
-from ln_repro.corpus.text import Pair
-from ln_repro.corpus.tokenise import LANGUAGES
+from ln_repro.corpus.text import LONGEST_WORD, Pair, lower
+from ln_repro.corpus.tokenise import LANGUAGES, detokenise, tokeniser
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data, base_code
 from ln_repro.experiment.tasks import LABELLED
 from ln_repro.system.files import Json, write_atomically
-from ln_repro.system.pool import Result, apply
+from ln_repro.system.pool import apply
 from ln_repro.system.progress import Report, progress
 
+CHUNK_SIZE = 10_000
 WORTH_IT = 60_000
 """Minimum number of pairs for which starting worker processes saves time."""
 NAMED = 5
 """Maximum number of training pairs left out whose numbers are reported."""
+Tokenised = tuple[Pair, Pair]
+"""A raw pair and the tokenised one."""
+Routed = tuple[int, str, Pair, Pair]
+"""Number in the split from `Corpus.read`, from 1, and prepared split of a pair, and the raw and the tokenised pair."""
+Row = TypeVar("Row")
+Result = TypeVar("Result")
+
+
+def tokenise(chunk: tuple[str, list[Pair]], corpus: Corpus, data: Data) -> tuple[str, list[Tokenised]]:
+    """Tokenise pairs of a split, or only join and, where needed, detokenise words that are segmented already."""
+    split, raw = chunk
+    style, languages = corpus.style(split), corpus.sides(data).values()
+    if style.segmented:
+        text = [tuple(line.replace("@@ ", "") for line in pair) for pair in raw]
+        if split != "train":
+            sides = zip(languages, zip(*text, strict=True), strict=True)
+            raw = list(zip(*(detokenise(lines, lang) for lang, lines in sides), strict=True))
+    else:
+        tokenisers = [tokeniser(lang, style) for lang in languages]
+        text = [tuple(function(line) for function, line in zip(tokenisers, pair, strict=True)) for pair in raw]
+    if data.lowercase:
+        text = [tuple(map(lower, pair)) for pair in text]
+    return split, list(zip(raw, text, strict=True))
+
+
+def segment(chunk: tuple[str, list[Routed]], codes: str) -> tuple[str, list[tuple[Routed, Pair]]]:
+    """Segment the words of pairs of a split; without a merge table, they remain whole."""
+    split, rows = chunk
+    segmented = segmenter(codes) if codes else str
+    return split, [(row, tuple(map(segmented, row[-1]))) for row in rows]
 
 
 def build(
-    corpus: Corpus,
-    data: Data,
-    files: RawFiles,
-    folder: Path,
-    fingerprint: str,
-    report: Report,
-    learnt: Prepared | None,
+    corpus: Corpus, data: Data, files: RawFiles, folder: Path, fingerprint: str, report: Report, learnt: Prepared | None
 ) -> None:
     """Prepare a corpus in a staging folder and rename it to ``folder``, which must be locked, when it is complete.
 
@@ -52,11 +78,10 @@ def build(
     """
     staging = folder.with_name(f".{folder.name}.staging")
     shutil.rmtree(staging, ignore_errors=True)  # of a process that was killed
-    with ExitStack() as on_failure:
-        on_failure.callback(shutil.rmtree, staging, ignore_errors=True)
-        (staging / "shards").mkdir(parents=True)
+    try:
+        (staging / "tokenised").mkdir(parents=True)
         facts = Build(corpus, data, files, staging, report, learnt).run()
-        shutil.rmtree(staging / "shards")
+        shutil.rmtree(staging / "tokenised")
         manifest = {
             "name": data.name,
             "fingerprint": fingerprint,
@@ -74,6 +99,8 @@ def build(
         if folder.exists():  # damaged, or it would have been used
             shutil.rmtree(folder)
         staging.rename(folder)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
 
 
 @dataclass
@@ -89,104 +116,161 @@ class Build:
 
     def run(self) -> Json:
         """Write raw/, text/, bpe/ and bin/; return the part of the manifest that describes them."""
-        self.codes = self.staging / "shards" / "codes"
+        corpus, data = self.corpus, self.data
+        self.sides = corpus.sides(data)  # the language of each
         self.counts = {split: sum(1 for _ in pairs) for split, pairs in self._read().items()}  # checks the raw text
-        if self.corpus.own:  # those of others may be split later
-            self._check(self.counts)
-        self.shards = [
-            Shard(self.corpus, self.data, self.files, self.codes.parent, split, first, min(shards.SIZE, count - first))
-            for split, count in sorted(self.counts.items(), key=lambda item: item[0] == "train")  # train last
-            for first in range(0, count, shards.SIZE)
-        ]
-        for lang in dict.fromkeys(self.corpus.sides(self.data).values()):
+        for lang in dict.fromkeys(self.sides.values()):
             if base_code(lang) not in LANGUAGES:
-                self.report(f"{self.corpus.name}: no tokeniser rules are known for {lang}: those of English are used")
-        if codes := self.corpus.codes(self.data, self.files) or (self.learnt.codes if self.learnt else ""):
-            self.codes.write_text(codes, encoding="utf-8")
-        for _ in self._over(shards.tokenise, self._raw(), "tokenising"):
-            pass
-        if self.data.bpe_merges and not (codes or self.learnt or self.data.only):
+                self.report(f"{corpus.name}: no tokeniser rules are known for {lang}: those of English are used")
+        self.codes = corpus.codes(data, self.files) or (self.learnt.codes if self.learnt else "")
+        for split, rows in self._over(partial(tokenise, corpus=corpus, data=data), self._read(), "tokenising"):
+            with (self.staging / "tokenised" / split).open("ab") as file:
+                pickle.dump(rows, file)
+        assigned = corpus.assign(lambda: (text for _, text in self._tokenised("train")))
+        self.routes = None if assigned is None or "train" not in self.counts else list(assigned)
+        if self.routes and (dropped := self.routes.count(None)):
+            self.report(f"{corpus.name}: {dropped} pairs dropped, {corpus.dropped}")
+        if data.bpe_merges and not (self.codes or self.learnt or data.only):
             self._learn_merges()
-        pairs, subwords = self._segment()
+        pairs = self._write()
         self._check(pairs)
-        if not self.data.only:
+        subwords = {} if data.only else {side: self._subwords(side) for side in data.languages}
+        if not data.only:
             self._binarise(sum(subwords.values(), Counter[str]()))
         tokens = {side: counts.total() + pairs["train"] for side, counts in subwords.items()}
-        target = [self.staging / "bpe" / f"{split}.{self.data.target_lang}" for split in ("train", "valid")]
+        target = [self.staging / "bpe" / f"{split}.{data.target_lang}" for split in ("train", "valid")]
         return {
             "pairs": {split: pairs[split] for split in ("train", "valid", "test") if split in self.counts},
             "vocabulary": self.learnt.vocabulary if self.learnt else len(set().union(*subwords.values())),
-            "entropy": {} if self.data.only or self.data.name in LABELLED else entropies(*target),
-            "train_percent": self.corpus.train_percent(pairs["train"], tokens) if "train" in self.counts else 100,
-            "detokenised": [split for split in ("valid", "test") if self.corpus.style(split).segmented],
+            "entropy": {} if data.only or data.name in LABELLED else entropies(*target),
+            "train_percent": corpus.train_percent(pairs["train"], tokens) if "train" in self.counts else 100,
+            "detokenised": [split for split in ("valid", "test") if corpus.style(split).segmented],
         }
 
-    def _read(self) -> dict[str, Iterator[Pair]]:
-        return {split: iter(pairs) for split, pairs in self.corpus.read(self.data, self.files).items()}
+    def _read(self) -> dict[str, Iterable[Pair]]:
+        return dict(self.corpus.read(self.data, self.files))
 
-    def _over(self, function: Callable[[Shard], Result], items: Iterator[Shard], step: str) -> Iterator[Result]:
-        """Apply a function to shards, in several processes if there is much text, and show the progress."""
+    def _tokenised(self, split: str) -> Iterator[Tokenised]:
+        """Yield the raw and the tokenised pairs of a split."""
+        path = self.staging / "tokenised" / split
+        if path.exists():
+            with path.open("rb") as file:
+                while file.peek(1):
+                    yield from pickle.load(file)
+
+    def _routed(self, split: str) -> Iterator[Routed]:
+        """Yield the pairs of a split with their numbers and prepared splits."""
+        routes = self.routes if self.routes and split == "train" else repeat(split)
+        for number, (route, pairs) in enumerate(zip(routes, self._tokenised(split), strict=False), 1):
+            if route is not None:
+                yield number, route, *pairs
+
+    def _over(
+        self,
+        function: Callable[[tuple[str, list[Row]]], tuple[str, list[Result]]],
+        splits: Mapping[str, Iterable[Row]],
+        step: str,
+    ) -> Iterator[tuple[str, list[Result]]]:
+        """Apply a function to chunks of the splits, in several processes if there is much text; show the progress."""
+
+        def chunks() -> Iterator[tuple[str, list[Row]]]:
+            for split in sorted(splits, key="train".__eq__):  # train last
+                rows = iter(splits[split])
+                while chunk := list(islice(rows, CHUNK_SIZE)):
+                    yield split, chunk
+
         total = sum(self.counts.values())
         with progress(step, total, self.report) as advance:
-            results = apply(function, items, total >= WORTH_IT)
-            for shard, result in zip(self.shards, results, strict=True):
-                yield result
-                advance(shard.size)
-
-    def _raw(self) -> Iterator[Shard]:
-        """Yield the shards with their raw pairs."""
-        pairs = self._read()
-        for shard in self.shards:
-            yield replace(shard, pairs=tuple(itertools.islice(pairs[shard.split], shard.size)))
-
-    def _routed(self, note: Callable[[str], None]) -> Iterator[Shard]:
-        """Yield the tokenised shards with the splits of their pairs; ``note`` receives the remarks of the corpus."""
-        routes = self.corpus.assign(self._training_pairs, note) if "train" in self.counts else None
-        for shard in self.shards:
-            if routes and shard.split == "train":
-                yield replace(shard, routes=tuple(itertools.islice(routes, shard.size)))
-            else:
-                yield shard
-        if routes:
-            next(routes, None)  # its remarks come at its end
-
-    def _training_pairs(self) -> Iterator[Pair]:
-        """Yield the tokenised pairs of the training set."""
-        for shard in self.shards:
-            if shard.split == "train":
-                yield from zip(*shard.tokenised()[1], strict=True)
+            for split, results in apply(function, chunks(), total >= WORTH_IT):
+                yield split, results
+                advance(len(results))
 
     def _learn_merges(self) -> None:
-        """Learn merges from the words of the training set, and write their table unless it is empty."""
-        words: Counter[str] = Counter()
-        for counts in self._over(shards.count_words, self._routed(lambda remark: None), "counting words of"):
-            words.update(counts)
-        self.report(f"learning {self.data.bpe_merges} byte-pair merges from {len(words)} distinct words")
-        if codes := learn(words, self.data.bpe_merges):
-            self.codes.write_text(codes, encoding="utf-8")
+        """Learn merges from the words of the training set.
 
-    def _segment(self) -> tuple[Counter[str], dict[str, Counter[str]]]:
-        """Write raw/, text/ and bpe/; return `Segmented.pairs` and `Segmented.subwords` of all shards."""
+        Very long words are left out: learning merges from them could take hours, and their pairs rarely remain.
+        """
+        words: Counter[str] = Counter()
+        for _, split, _, pair in self._routed("train"):
+            for side, line in zip(self.sides, pair, strict=True):
+                if split == "train" and side in self.data.languages:
+                    words.update(line.split(" "))
+        for word in ["", *(word for word in words if len(word) > LONGEST_WORD)]:
+            del words[word]
+        self.report(f"learning {self.data.bpe_merges} byte-pair merges from {len(words)} distinct words")
+        self.codes = learn(words, self.data.bpe_merges)
+
+    def _write(self) -> Counter[str]:
+        """Write raw/, text/ and bpe/; return the number of pairs by split."""
         pairs: Counter[str] = Counter()
-        subwords = {side: Counter[str]() for side in self.data.languages}
-        left_out: list[int] = []
-        for kind in ("raw", "text") if self.data.only else ("raw", "text", "bpe"):
-            (self.staging / kind).mkdir()
-        for part in self._over(shards.segment, self._routed(self.report), "cleaning and segmenting"):
-            pairs.update(part.pairs)
-            left_out += part.left_out
-            for side, counts in part.subwords.items():
-                subwords[side].update(counts)
-            for name, lines in part.lines.items():
-                with (self.staging / name).open("a", encoding="utf-8", newline="\n") as file:
-                    file.writelines(f"{line}\n" for line in lines)
+        with ExitStack() as stack:
+
+            @cache
+            def opened(name: str) -> TextIO:
+                (self.staging / name).parent.mkdir(exist_ok=True)
+                return stack.enter_context((self.staging / name).open("w", encoding="utf-8", newline="\n"))
+
+            for split, kinds in self._cleaned():
+                pairs[split] += 1
+                for kind, pair in kinds.items():
+                    for side, line in zip(self.sides, pair, strict=True):
+                        opened(f"{kind}/{split}.{side}").write(f"{line}\n")
+        return pairs
+
+    def _cleaned(self) -> Iterator[tuple[str, dict[str, Pair]]]:
+        """Yield the split of every pair that is kept and what is written of it, by kind of text.
+
+        Raises:
+            UserError: a line of valid or test has no text or is too long, or segmented training text is not what the
+                merges make of its words.
+        """
+        corpus, left_out, kept = self.corpus, list[int](), 0
+        routed = {split: self._routed(split) for split in self.counts}
+        for origin, rows in self._over(partial(segment, codes=self.codes), routed, "cleaning and segmenting"):
+            for (number, split, raw, text), bpe in rows:
+                if split == "train" and corpus.style(split).segmented and bpe != raw:
+                    side = next(side for side, line in enumerate(bpe) if line != raw[side])
+                    raise UserError(
+                        f"{self._place(origin, number, side)}: the line {raw[side][:80]!r} is not in lower-case BPE by "
+                        f"the given merges, which make {bpe[side][:80]!r} of it; {corpus.by_hand}"
+                    )
+                lengths = [len(line.split()) for line in bpe]
+                misfit = next((side for side, length in enumerate(lengths) if not 0 < length <= corpus.longest), None)
+                if misfit is not None and split != "train":
+                    excess = f"{lengths[misfit]} subwords, more than {corpus.longest}"
+                    raise UserError(
+                        f"{self._place(origin, number, misfit)}: the line {raw[misfit][:80]!r} has "
+                        f"{excess if lengths[misfit] else 'no printable text'}; remove the {corpus.unit}"
+                    )
+                if misfit is not None or (split == "train" and not corpus.keep(bpe)):
+                    left_out.append(number)
+                    continue
+                kept += split == "train"
+                yield (
+                    split,
+                    {
+                        **({"raw": raw} if split != "train" else {}),
+                        "text": text,
+                        **({} if self.data.only else {"bpe": bpe}),
+                    },
+                )
         if count := len(left_out):
             which = ", ".join([*map(str, left_out[:NAMED]), *["..."] * (count > NAMED)])
             self.report(
-                f"{self.corpus.name}: {count} of {count + pairs['train']} training pairs left out, "
-                f"{self.corpus.cleaning}: number{'s' * (count > 1)} {which}"
+                f"{corpus.name}: {count} of {count + kept} training pairs left out, {corpus.cleaned}: "
+                f"number{'s' * (count > 1)} {which}"
             )
-        return pairs, subwords
+
+    def _place(self, split: str, number: int, side: int) -> str:
+        """Return file and number of a line, as far as they are known, for messages."""
+        name = f"{split}.{list(self.sides)[side]}"
+        place = f"{self.files.get(name, f'{self.corpus.name}: {name}')}"
+        return f"{place}:{number}" if self.corpus.numbered else place
+
+    def _subwords(self, side: str) -> Counter[str]:
+        """Return the number of each subword in the training set."""
+        with (self.staging / "bpe" / f"train.{side}").open(encoding="utf-8", newline="\n") as lines:
+            return Counter(subword for line in lines for subword in line.split())
 
     def _check(self, pairs: Mapping[str, int]) -> None:
         """Raise `UserError` if a split has no pairs or not the number of the published one."""
@@ -198,8 +282,7 @@ class Build:
                     f"text is not the published one; download it again from {self.corpus.origin}"
                 )
             if not pairs[split]:
-                what = "sentence pair" if self.corpus.parallel else "sentence"
-                raise UserError(f"{self.corpus.name}: {split}: no {what} is left; {self.corpus.by_hand}")
+                raise UserError(f"{self.corpus.name}: {split}: no {self.corpus.unit} is left; {self.corpus.by_hand}")
 
     def _binarise(self, subwords: Counter[str]) -> None:
         """Write the merge table and the dictionary, that of ``learnt`` or the one of these subwords, and bin/."""
@@ -216,5 +299,5 @@ class Build:
             for split in self.counts:
                 prefix = bin_ / f"{split}.{self.data.source_lang}-{self.data.target_lang}.{side}"
                 binarise(bpe / f"{split}.{side}", prefix, ids)
-        if self.codes.exists():
-            shutil.copy(self.codes, bpe)
+        if self.codes:
+            (bpe / "codes").write_text(self.codes, encoding="utf-8")

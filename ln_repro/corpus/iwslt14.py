@@ -3,7 +3,6 @@
 The script's own output is accepted, too.
 """
 
-import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -70,6 +69,7 @@ class Iwslt14(Corpus):
     )
     pairs: ClassVar[Mapping[str, int]] = {"train": 160_239, "valid": 7_283, "test": 6_750}
     folders = (".", "de-en")
+    dropped = "too long or badly matched"
     archive: ClassVar[Raw | None] = Raw(
         "de-en.tgz",
         "git:aa8c3f40f8836f1d43701448f94fe7e230082b4c",
@@ -96,23 +96,20 @@ class Iwslt14(Corpus):
 
     def read(self, data: Data, files: RawFiles) -> Splits:
         """Return the test set, and the training text including the validation set."""
-        test = _test(files)
         if data.only:
-            return {"test": test}
-        train = _training([files[f"train.tags.de-en.{lang}"] for lang in LANGUAGES])
-        return {"train": train, "valid": (), "test": test}
+            return {"test": _test(files)}
+        paths = [files[f"train.tags.de-en.{lang}"] for lang in LANGUAGES]
+        return {"train": parallel(paths, list(map(_translated, paths))), "valid": (), "test": _test(files)}
 
-    def assign(self, pairs: Callable[[], Iterator[Pair]], note: Callable[[str], None]) -> Iterator[str | None]:
+    def assign(self, pairs: Callable[[], Iterator[Pair]]) -> Iterator[str | None]:
         """Clean the training text and move every 23rd pair to the validation set."""
-        accepted = dropped = 0
+        accepted = 0
         for pair in pairs():
             if well_matched(pair, RATIO, LONGEST):
                 accepted += 1
                 yield "train" if accepted % EVERY else "valid"
             else:
-                dropped += 1
                 yield None
-        note(f"iwslt14: {dropped} pairs dropped because they are too long or badly matched")
 
 
 class SegmentedIwslt14(Iwslt14):
@@ -132,29 +129,23 @@ class SegmentedIwslt14(Iwslt14):
         xml = (data.source / folder / name for folder in self.folders for name in DIGESTS if data.source)
         self.has_xml = data.checksum == "strict" and any(path.is_file() for path in xml if path.suffix == ".xml")
 
-    def check(self, data: Data) -> None:
-        super().check(data)
-        if not data.lowercase:
-            raise UserError("data.lowercase: the output of fairseq's prepare-iwslt14.sh is in lower case; leave it out")
-        if data.vocabulary is not None:
-            raise UserError("data.vocabulary: the output of fairseq's prepare-iwslt14.sh has its own; leave it out")
-
     def inputs(self, data: Data) -> list[Raw]:
         """Return the merges, the sides of the splits, and the evaluation XML if there is any of it."""
         assert data.source is not None
-        names = [name for name in SEGMENTED if name.partition(".")[0] in ("code", *wanted(data))]
-        digests = {name: f"{UNPACKED}:{digest}" for name in names if (digest := SEGMENTED[name])}
-        xml = [raw for raw in super().inputs(data) if self.has_xml and raw.name.endswith(".xml")]
-        return [Raw(name, digests.get(name), path=find_text(data.source / name), kind=UNPACKED) for name in names] + xml
+        texts = [
+            Raw(name, digest and f"{UNPACKED}:{digest}", path=find_text(data.source / name), kind=UNPACKED)
+            for name, digest in SEGMENTED.items()
+            if name.partition(".")[0] in ("code", *wanted(data))
+        ]
+        return texts + [raw for raw in super().inputs(data) if self.has_xml and raw.name.endswith(".xml")]
 
     def style(self, split: str) -> Style:
         return super().style(split) if split == "test" and self.has_xml else Style(segmented=True)
 
     def codes(self, data: Data, files: RawFiles) -> str:
         lines = [line for line in read_lines(files["code"]) if not line.startswith("#version")]
-        for line in lines:
-            if len(line.split(" ")) != 2:
-                raise UserError(f"{files['code']}: expected two symbols a line, found {line[:80]!r}; {self.by_hand}")
+        if odd := [line for line in lines if len(line.split(" ")) != 2]:
+            raise UserError(f"{files['code']}: expected two symbols a line, found {odd[0][:80]!r}; {self.by_hand}")
         if len(lines) != data.bpe_merges:
             raise UserError(f"data.bpe_merges: {files['code']} has {len(lines)} merges, not {data.bpe_merges}")
         return "".join(f"{line}\n" for line in ("#version: 0.2", *lines))
@@ -164,9 +155,9 @@ class SegmentedIwslt14(Iwslt14):
         splits = {split: read_pairs([files[f"{split}.{lang}"] for lang in LANGUAGES]) for split in wanted(data)}
         return splits | ({"test": _test(files)} if self.has_xml else {})
 
-    def assign(self, pairs: Callable[[], Iterator[Pair]], note: Callable[[str], None]) -> Iterator[str]:
+    def assign(self, pairs: Callable[[], Iterator[Pair]]) -> Iterator[str]:
         """Keep every training pair; the script has cleaned and split them."""
-        return itertools.repeat("train")
+        return ("train" for _ in pairs())
 
     def train_percent(self, pairs: int, tokens: Mapping[str, int]) -> int | None:
         whole = Iwslt14.pairs["train"]
@@ -183,10 +174,6 @@ def _test(files: RawFiles) -> Iterator[Pair]:
         yield from parallel(paths, [segments(read_lines(path)) for path in paths])
 
 
-def _training(paths: list[Path]) -> Iterator[Pair]:
-    """Yield the training text without untranslated lines and tags."""
-    sides = [
-        (TAGS.sub("", line).strip() for line in read_lines(path) if not any(tag in line for tag in LEFT_OUT))
-        for path in paths
-    ]
-    return parallel(paths, sides)
+def _translated(path: Path) -> Iterator[str]:
+    """Yield the lines of a side of the training text that are translated, without tags."""
+    return (TAGS.sub("", line).strip() for line in read_lines(path) if not any(tag in line for tag in LEFT_OUT))

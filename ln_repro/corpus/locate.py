@@ -1,22 +1,29 @@
-"""Find raw files in the user's folder, or unpack or download them; then verify them."""
+"""Find raw files in the user's folder, or download or unpack them; then verify them."""
 
 import hashlib
-import io
+import http.client
 import math
-import shutil
 import tarfile
+import urllib.request
 from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 
 from ln_repro.corpus.base import UNPACKED, Corpus, Raw, RawFiles
-from ln_repro.corpus.download import fetch
 from ln_repro.corpus.text import DAMAGE, unpacked
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 from ln_repro.system.directory_lock import DirectoryLock, acquire
-from ln_repro.system.files import digest
-from ln_repro.system.progress import Report
+from ln_repro.system.files import FULL, REFUSED, digest, write_atomically
+from ln_repro.system.progress import Report, progress
+
+ATTEMPTS = 3
+"""Attempts per address; each resumes the previous one."""
+TIMEOUT = 30.0
+"""Seconds without data after which a connection is closed."""
+BLOCK = 1 << 16
+HEADERS = {"User-Agent": "Mozilla/5.0 (compatible; ln-repro)", "Accept-Encoding": "identity"}
+"""Some hosts reject Python's default user agent."""
 
 
 def cached_digest(path: Path, kind: str = "sha256") -> str:
@@ -50,24 +57,35 @@ def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> RawFiles:
     """
     inputs = corpus.inputs(data)
     with locked(_store(corpus, root)):
-        here = present(corpus, data, root)
-        if absent := [raw for raw in inputs if raw.name not in here]:
-            _obtain(corpus, data, root, absent, report)
-            here = present(corpus, data, root)
+        files = present(corpus, data, root)
+        if absent := [raw for raw in inputs if raw.name not in files]:
+            if data.source is None and not _archive(corpus, data, root):
+                for raw in [corpus.archive] if corpus.archive else absent:
+                    expected = raw.digest if data.checksum == "strict" else None
+                    if raw.urls:
+                        download(raw, _store(corpus, root) / raw.name, expected, corpus.by_hand, report)
+            if archive := _archive(corpus, data, root):
+                _unpack(archive, _unpack_folder(archive, corpus, root), corpus)
+            files = present(corpus, data, root)
+        if lacking := ", ".join(str(raw.path or raw.name) for raw in inputs if raw.name not in files):
+            place = f"data.source: {data.source}" if data.source else corpus.name
+            raise UserError(f"{place}: {lacking}: not found{' there' if data.source else ''}; {corpus.by_hand}")
         for raw in inputs:
             if raw.digest is None or data.checksum == "record":
                 continue
-            if (content := cached_digest(here[raw.name], raw.digest.split(":")[0])) != raw.digest:
+            if (content := cached_digest(files[raw.name], raw.digest.split(":")[0])) != raw.digest:
                 raise UserError(
-                    f"{here[raw.name]}: not the published file of {corpus.name}, expected {raw.digest}, found "
+                    f"{files[raw.name]}: not the published file of {corpus.name}, expected {raw.digest}, found "
                     f"{content}; get it from {corpus.origin}, or use it as a different corpus with data.checksum=record"
                 )
-    return {raw.name: here[raw.name] for raw in inputs}
+    return files
 
 
 def present(corpus: Corpus, data: Data, root: Path) -> dict[str, Path]:
     """Return the raw files that exist, by name."""
     inputs = corpus.inputs(data)
+    if data.source and data.source.is_file() and len(inputs) == 1 and not inputs[0].path:
+        return {inputs[0].name: data.source}  # a single raw file may have any name
     folders = [data.source / folder for folder in corpus.folders] if data.source else [_store(corpus, root)]
     if archive := _archive(corpus, data, root):
         folders.append(_unpack_folder(archive, corpus, root))
@@ -75,9 +93,6 @@ def present(corpus: Corpus, data: Data, root: Path) -> dict[str, Path]:
     for raw in inputs:
         names = filter(None, (raw.name, raw.alias))
         places = [raw.path] if raw.path else [folder / name for name in names for folder in folders]
-        of_corpus = corpus.archive is None and raw.path is None and len(inputs) == 1
-        if data.source is not None and data.source.is_file() and of_corpus:
-            places = [data.source]  # a single raw file may have any name
         if place := next((place for place in places if place.is_file()), None):
             files[raw.name] = place
     return files
@@ -102,39 +117,65 @@ def _unpack_folder(archive: Path, corpus: Corpus, root: Path) -> Path:
     return _store(corpus, root) / f"unpacked-{cached_digest(archive).removeprefix('sha256:')[:8]}"
 
 
-def _obtain(corpus: Corpus, data: Data, root: Path, absent: list[Raw], report: Report) -> None:
-    """Unpack or download the missing files."""
-    names, places = [raw.name for raw in absent], [str(raw.path or raw.name) for raw in absent]
-    if data.source is None and not _archive(corpus, data, root):
-        downloads = [corpus.archive] if corpus.archive else absent
-        if not all(raw.urls for raw in downloads):
-            raise UserError(f"{corpus.name}: {', '.join(places)}: not found; {corpus.by_hand}")
-        for raw in downloads:
-            expected = raw.digest if data.checksum == "strict" else None
-            fetch(raw.urls, _store(corpus, root) / raw.name, expected, corpus.by_hand, report)
-    if archive := _archive(corpus, data, root):
-        _unpack(archive, _unpack_folder(archive, corpus, root), names, corpus)
-    elif data.source is not None:
-        raise UserError(f"data.source: {data.source}: {', '.join(places)}: not found there; {corpus.by_hand}")
-
-
-def _unpack(archive: Path, folder: Path, names: list[str], corpus: Corpus) -> None:
-    """Extract members of a tar archive by file name, regardless of their folder, to ``folder``.
-
-    Raises:
-        UserError: it is not a tar archive, is damaged, or lacks a file.
-    """
+def _unpack(archive: Path, folder: Path, corpus: Corpus) -> None:
+    """Unpack the files in a tar archive, whatever their folders there, to ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with tarfile.open(archive) as tar:
-            members = {Path(member.name).name: member for member in tar.getmembers() if member.isfile()}
-            missing = ", ".join(name for name in names if name not in members)
-            if missing:
-                raise UserError(f"{archive}: {missing}: not in this archive; {corpus.by_hand}")
-            for name in names:
-                partial = folder / f".{name}.part"
-                with partial.open("wb") as file:
-                    shutil.copyfileobj(tar.extractfile(members[name]) or io.BytesIO(), file)
-                partial.replace(folder / name)
+            for member in tar:
+                if file := tar.extractfile(member):
+                    write_atomically(folder / Path(member.name).name, file.read())
     except DAMAGE as error:
         raise UserError(f"{archive}: not a tar archive, or a damaged one ({error}); {corpus.by_hand}") from None
+
+
+def download(raw: Raw, target: Path, expected: str | None, by_hand: str, report: Report) -> None:
+    """Download a file from the first address that provides the expected content.
+
+    An interrupted transfer leaves ``<target>.part``, which the next one resumes.
+
+    Raises:
+        UserError: all addresses failed; the message contains each reason and what to do by hand.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part, reasons = target.with_name(f"{target.name}.part"), {}
+    if expected is None:  # a part could not be checked
+        part.unlink(missing_ok=True)
+    for url in raw.urls:
+        for _ in range(ATTEMPTS):
+            begin = part.stat().st_size if part.exists() else 0
+            try:
+                _transfer(url, part, begin, report)
+            except (OSError, http.client.HTTPException) as error:
+                if getattr(error, "errno", None) in FULL + REFUSED:
+                    raise  # an error of the disk, not of the network
+                if (
+                    getattr(error, "code", None) != 416 or not begin
+                ):  # otherwise, the part is complete or has other content
+                    reasons[url] = str(error)
+                    continue
+            if expected is None or (content := digest(part, expected.split(":")[0])) == expected:
+                part.replace(target)
+                return
+            part.unlink()
+            reasons[url] = f"the content differs, expected {expected}, found {content}"
+            if not begin:  # otherwise, the part may have come from another address or from another version of the file
+                break
+    why = "; ".join(f"{url}: {reason}" for url, reason in reasons.items())
+    raise UserError(f"{target.name} could not be downloaded ({why}); {by_hand}")
+
+
+def _transfer(url: str, part: Path, offset: int, report: Report) -> None:
+    """Append the bytes from ``offset`` on; if the server sends the whole file, start over."""
+    request = urllib.request.Request(url, headers=HEADERS | ({"Range": f"bytes={offset}-"} if offset else {}))
+    with urllib.request.urlopen(request, timeout=TIMEOUT) as reply:
+        resumed = reply.status == 206
+        left = int(reply.headers.get("Content-Length") or 0)  # 0: unknown
+        step = f"{'resuming' if resumed else 'downloading'} {url}:"
+        with part.open("ab" if resumed else "wb") as file, progress(step, left, report, "bytes") as advance:
+            begin = file.tell()
+            while block := reply.read(BLOCK):
+                file.write(block)
+                advance(len(block))
+            if left and (missing := begin + left - file.tell()):
+                raise http.client.IncompleteRead(b"", missing)

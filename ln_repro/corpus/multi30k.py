@@ -8,9 +8,7 @@ from ln_repro.corpus.text import read_pairs
 from ln_repro.experiment.data import Data
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
-
 FILES = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
-
 SHA256 = {
     "train.de.gz": "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
     "train.en.gz": "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
@@ -32,17 +30,12 @@ class Multi30k(Corpus):
     pairs: ClassVar[Mapping[str, int]] = {"train": 29_000, "valid": 1_014, "test": 1_000}
 
     def inputs(self, data: Data) -> list[Raw]:
-        return [
-            Raw(name, f"sha256:{SHA256[name]}", (f"{URL}/{name}",)) for split in wanted(data) for name in _sides(split)
-        ]
+        names = [f"{FILES[split]}.{lang}.gz" for split in wanted(data) for lang in LANGUAGES]
+        return [Raw(name, f"sha256:{SHA256[name]}", (f"{URL}/{name}",)) for name in names]
 
     def style(self, split: str) -> Style:
         return Style(normalise=True)
 
     def read(self, data: Data, files: RawFiles) -> Splits:
-        return {split: read_pairs([files[name] for name in _sides(split)]) for split in wanted(data)}
-
-
-def _sides(split: str) -> list[str]:
-    """Return the names of the German and the English file of a split."""
-    return [f"{FILES[split]}.{lang}.gz" for lang in LANGUAGES]
+        names = {split: [f"{FILES[split]}.{lang}.gz" for lang in LANGUAGES] for split in wanted(data)}
+        return {split: read_pairs([files[name] for name in sides]) for split, sides in names.items()}

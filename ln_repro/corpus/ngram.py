@@ -13,20 +13,15 @@ from ln_repro.system.files import Json
 Ids = NDArray[np.integer[Any]]
 BEGIN, END, UNKNOWN = range(3)
 MAX_ORDER = 5
-MAX_TOKENS = 10_000_000
-"""Maximum number of training tokens, including `BEGIN`; of larger training sets, the first sentences are used."""
+MAX_TOKENS = 10_000_000  # of training, including `BEGIN`; of larger training sets, the first sentences are used
 
 
 def entropies(train: Path, valid: Path) -> Json:
     """Return the entropies of a segmented side under models that do not see the other side.
 
-    Both entropies are in bits per token, with the ends of sentences as tokens.
-
-    Returns:
-        unigram_bits: the entropy of the training tokens' frequencies.
-        source_blind_bits: the lowest validation cross-entropy of the n-gram models (`probabilities`).
-        order: the order of that model.
-        tokens: the number of training tokens.
+    Both are in bits per token, with the ends of sentences as tokens: ``unigram_bits``, of the frequencies of the
+    ``tokens`` training tokens, and ``source_blind_bits``, the lowest validation cross-entropy of the n-gram models
+    (`probabilities`), that of the model of order ``order``.
     """
     words: dict[str, int] = {}
     train_ids, valid_ids = _read(train, words, grow=True), _read(valid, words, grow=False)

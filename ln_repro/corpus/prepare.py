@@ -5,13 +5,12 @@ import json
 from pathlib import Path
 
 from ln_repro.corpus.base import STEPS, Corpus
-from ln_repro.corpus.files import Files
 from ln_repro.corpus.glue import Mrpc, Rte
 from ln_repro.corpus.iwslt14 import Iwslt14
 from ln_repro.corpus.locate import cached_digest, locate, locked, present
-from ln_repro.corpus.monolingual import Monolingual, Wikinews
 from ln_repro.corpus.multi30k import Multi30k
-from ln_repro.corpus.prepared import Prepared, mismatches, opened, read_manifest
+from ln_repro.corpus.own_text import Files, Monolingual, Wikinews
+from ln_repro.corpus.prepared import MANIFEST, Prepared, mismatches, opened
 from ln_repro.corpus.tatoeba import Tatoeba
 from ln_repro.corpus.toy import Toy
 from ln_repro.corpus.wmt14 import Wmt14
@@ -40,13 +39,13 @@ def fingerprint(data: Data, root: Path) -> str | None:
     corpus.check(data)
     if data.source is not None and not data.source.exists():
         raise UserError(f"data.source: {data.source}: there is no such file or folder")
-    here = present(corpus, data, root)
+    files = present(corpus, data, root)
     checksums = {}
     for raw in corpus.inputs(data):
         if raw.digest is not None and data.checksum == "strict":
             checksums[raw.name] = raw.digest
-        elif raw.name in here:
-            checksums[raw.name] = cached_digest(here[raw.name], raw.kind)
+        elif raw.name in files:
+            checksums[raw.name] = cached_digest(files[raw.name], raw.kind)
         else:
             return None
     recipe = {"corpus": corpus.revision, "steps": STEPS, "only": data.only, **data.recipe()}
@@ -101,16 +100,16 @@ def _built(data: Data, root: Path, report: Report) -> Prepared:
     assert known is not None  # every raw file exists
     folder = _folder(data, root, known)
     with locked(folder):
-        ready = opened(folder, known, check=True)
-        if ready is None:
-            if folder.exists():
-                report(f"{folder}: its content has changed; preparing {data.name} again")
-            from ln_repro.corpus.build import build  # slow to import
+        if ready := opened(folder, known, check=True):
+            return ready
+        if folder.exists():
+            report(f"{folder}: its content has changed; preparing {data.name} again")
+        from ln_repro.corpus.build import build  # slow to import
 
-            build(corpus, data, files, folder, known, report, _learnt(data, root))
-            ready = opened(folder, known)
-            assert ready is not None
-    return ready
+        build(corpus, data, files, folder, known, report, _learnt(data, root))
+        ready = opened(folder, known)
+        assert ready is not None
+        return ready
 
 
 def verify(data: Data, root: Path) -> list[str]:
@@ -134,22 +133,14 @@ def verify(data: Data, root: Path) -> list[str]:
 def listing(root: Path) -> list[Json]:
     """Return one row per known corpus."""
     return [
-        {
-            "name": name,
-            "description": corpus.description,
-            "pairs": dict(corpus.pairs),
-            "folders": [str(folder) for folder in _prepared(root, name)],
-        }
+        {"name": name, "description": corpus.description, "pairs": dict(corpus.pairs),
+         "folders": [str(folder) for folder in _prepared(root, name)]}
         for name, corpus in CORPORA.items()
-    ]
+    ]  # fmt: skip
 
 
 def _learnt(data: Data, root: Path) -> Prepared | None:
-    """Return the corpus whose merges and dictionary are to be used; None if they are to be learnt.
-
-    Raises:
-        UserError: there is no such corpus.
-    """
+    """Return the corpus whose merges and dictionary are to be used; None if they are to be learnt."""
     if data.vocabulary is None:
         return None
     for folder in root.glob(f"prepared/*-{data.vocabulary.removeprefix('sha256:')[:12]}"):
@@ -169,4 +160,5 @@ def _folder(data: Data, root: Path, known: str) -> Path:
 def _prepared(root: Path, name: str, only: str | None = None) -> list[Path]:
     """Return the folders of every complete preparation of a corpus, or of its test set only."""
     test = "test-" if only else ""
-    return [folder for folder in sorted(root.glob(f"prepared/{name}-{test}{12 * '[0-9a-f]'}")) if read_manifest(folder)]
+    pattern = f"prepared/{name}-{test}{12 * '[0-9a-f]'}/{MANIFEST}"
+    return [manifest.parent for manifest in sorted(root.glob(pattern))]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from ln_repro.corpus.text import stored_lines
-from ln_repro.system.files import Json, read_json, sha256, warn
+from ln_repro.system.files import Json, read_json, sha256
 
 MANIFEST = "manifest.json"
 
@@ -56,16 +56,12 @@ class Prepared:
         return stored_lines(self.folder / "text" / f"{split}.{self.target_lang}")
 
 
-FIELDS = tuple(field.name for field in fields(Prepared) if field.name not in ("folder", "content"))
-"""The fields of `Prepared` in a manifest."""
-
-
 def opened(folder: Path, fingerprint: str, check: bool = False) -> Prepared | None:
     """Return the corpus in ``folder``; None if it is missing or incomplete or has another fingerprint.
 
     With ``check``, the content of the files that a run reads, all except the text of the training set, is checked, too.
     """
-    manifest = read_manifest(folder)
+    manifest = read_json(folder / MANIFEST, dict)
     if manifest is None or manifest["fingerprint"] != fingerprint:
         return None
     for name, entry in manifest["files"].items():
@@ -76,16 +72,8 @@ def opened(folder: Path, fingerprint: str, check: bool = False) -> Prepared | No
             return None
     text = {name: entry["sha256"] for name, entry in manifest["files"].items() if not name.startswith("bin/")}
     content = hashlib.sha256(json.dumps(text, sort_keys=True).encode()).hexdigest()
-    return Prepared(folder=folder, content=f"sha256:{content}", **{key: manifest[key] for key in FIELDS})
-
-
-def read_manifest(folder: Path) -> Json | None:
-    """Return the manifest; None, with a warning if it is damaged, if there is none."""
-    manifest = read_json(folder / MANIFEST, dict)
-    if manifest is not None and (missing := [key for key in (*FIELDS, "files") if key not in manifest]):
-        warn(f"{folder / MANIFEST} is ignored: {missing[0]} is missing")
-        return None
-    return manifest
+    stored = {field.name: manifest[field.name] for field in fields(Prepared) if field.name in manifest}
+    return Prepared(folder=folder, content=f"sha256:{content}", **stored)
 
 
 def describe(folder: Path) -> dict[str, Json]:
@@ -96,13 +84,13 @@ def describe(folder: Path) -> dict[str, Json]:
         entries[name] = {"sha256": sha256(path), "bytes": path.stat().st_size}
         if not name.startswith("bin/"):
             with path.open("rb") as file:
-                entries[name]["lines"] = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+                entries[name]["lines"] = sum(1 for _ in file)
     return entries
 
 
 def mismatches(folder: Path) -> list[str]:
     """Return one message for each file that is not as in the manifest."""
-    manifest = read_manifest(folder)
+    manifest = read_json(folder / MANIFEST, dict)
     if manifest is None:
         return [f"{folder / MANIFEST}: unreadable; delete {folder} and prepare again"]
     expected, present = manifest["files"], describe(folder)

@@ -11,7 +11,7 @@ from ln_repro.corpus.text import DAMAGE, Pair, decoded, lower
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 
-MEMBER = "deu.txt"
+ARCHIVE, MEMBER = "deu-eng.zip", "deu.txt"
 SHA256 = "b7688f84f99fa33c17397c14d8bd9cef1fdeb2ee0bf50074767023aee8926e28"
 SHARE = 2_500 / 135_534
 """Share of the English sentences in each of valid and test: about 2,500 of the published file."""
@@ -32,16 +32,17 @@ class Tatoeba(Corpus):
         "get deu-eng.zip from https://www.manythings.org/anki/ and give data.source=PATH "
         "(the site updates the file; a newer one needs data.checksum=record)"
     )
+    dropped = "with a side that is in valid or test"
     pairs: ClassVar[Mapping[str, int]] = {"train": 162_947, "valid": 2_477, "test": 2_451}
 
     def inputs(self, data: Data) -> list[Raw]:
-        return [Raw("deu-eng.zip", f"sha256:{SHA256}", ("https://www.manythings.org/anki/deu-eng.zip",))]
+        return [Raw(ARCHIVE, f"sha256:{SHA256}", (f"https://www.manythings.org/anki/{ARCHIVE}",))]
 
     def read(self, data: Data, files: RawFiles) -> Splits:
         """Return all pairs as one split; `assign` splits them by their words."""
-        return {"train": _read(files["deu-eng.zip"]), "valid": (), "test": ()}
+        return {"train": _read(files[ARCHIVE]), "valid": (), "test": ()}
 
-    def assign(self, pairs: Callable[[], Iterator[Pair]], note: Callable[[str], None]) -> Iterator[str | None]:
+    def assign(self, pairs: Callable[[], Iterator[Pair]]) -> Iterator[str | None]:
         """Split by English sentence, and drop training pairs whose German side is in valid or test.
 
         Of each English sentence in valid and test, one pair is chosen by a hash of its German side.
@@ -49,27 +50,22 @@ class Tatoeba(Corpus):
         best: dict[str, tuple[int, str, int]] = {}
         for number, (german, english) in enumerate(_lower(pairs())):
             if _split_of(english) != "train":
-                best[english] = min(best.get(english, (2**64, "", 0)), (_hash(german), german, number))
+                choice = (_hash(german), german, number)
+                best[english] = min(best.get(english, choice), choice)
         chosen = {number for _, _, number in best.values()}
         held_out = {german for _, german, _ in best.values()}
-        dropped = 0
         for number, (german, english) in enumerate(_lower(pairs())):
             split = _split_of(english)
-            leaks = split == "train" and german in held_out
-            dropped += leaks
-            yield None if leaks or (split != "train" and number not in chosen) else split
-        note(f"tatoeba: {dropped} training pairs dropped because their German side is in valid or test")
-
-
-def _split_of(english: str) -> str:
-    place = _hash(english) / 2**64
-    if place < SHARE:
-        return "test"
-    return "valid" if place < 2 * SHARE else "train"
+            yield split if (german not in held_out if split == "train" else number in chosen) else None
 
 
 def _lower(pairs: Iterator[Pair]) -> Iterator[Pair]:
     return (tuple(map(lower, pair)) for pair in pairs)
+
+
+def _split_of(english: str) -> str:
+    place = _hash(english) / 2**64
+    return "test" if place < SHARE else "valid" if place < 2 * SHARE else "train"
 
 
 def _hash(text: str) -> int:
@@ -78,20 +74,14 @@ def _hash(text: str) -> int:
 
 
 def _read(path: Path) -> Iterator[Pair]:
-    """Yield the pairs of the archive, without the attribution in the other columns.
-
-    Raises:
-        UserError: it is not a zip archive, is damaged, or has other content.
-    """
+    """Yield the pairs of the archive, without the attribution in the other columns."""
     try:
         with zipfile.ZipFile(path) as archive, archive.open(MEMBER) as file:
             for number, line in enumerate(decoded(path / MEMBER, file), 1):
-                cells = [cell.strip() for cell in line.split("\t")]
-                if line and (len(cells) < 2 or "" in cells[:2]):
+                english, german, *_ = (*line.split("\t"), "", "")
+                if line and not (english.strip() and german.strip()):
                     raise UserError(f"{path / MEMBER}:{number}: expected ENGLISH, a tab and GERMAN; {Tatoeba.by_hand}")
                 if line:
-                    yield cells[1], cells[0]
-    except KeyError:
-        raise UserError(f"{path}: {MEMBER} is not in this archive; {Tatoeba.by_hand}") from None
-    except DAMAGE as error:
-        raise UserError(f"{path}: not a zip archive, or a damaged one ({error}); {Tatoeba.by_hand}") from None
+                    yield german.strip(), english.strip()
+    except (KeyError, *DAMAGE) as error:
+        raise UserError(f"{path}: not a zip archive with {MEMBER}, or damaged ({error}); {Tatoeba.by_hand}") from None

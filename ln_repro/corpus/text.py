@@ -17,9 +17,8 @@ from ln_repro.system.files import Json
 
 Pair = tuple[str, ...]
 """A sentence on every side; a single sentence for text in one language."""
-SUFFIXES = ("", ".gz", ".xz")
-"""Endings of plain and compressed text files."""
-OPENERS: Json = {".gz": gzip.open, ".xz": lzma.open}
+OPENERS: Json = {"": open, ".gz": gzip.open, ".xz": lzma.open}
+"""By the ending that plain and compressed text files have."""
 LONGEST_WORD = 1_000
 """Maximum number of characters per word in `well_matched` pairs, and of words from which merges are learnt."""
 DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, tarfile.TarError, zipfile.BadZipFile)
@@ -41,21 +40,13 @@ def unpacked(path: Path) -> Iterator[IO[bytes]]:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a plain, gzip or xz file without surrounding white space.
-
-    Raises:
-        UserError: the file is missing, unreadable, damaged or not UTF-8.
-    """
+    """Yield the lines of a plain, gzip or xz file without surrounding white space."""
     with unpacked(path) as file:
         yield from decoded(path, file)
 
 
 def read_member(archive: Path, names: Collection[str]) -> Iterator[str]:
-    """Yield the lines of a member of a tar archive that has one of these file names, without unpacking the archive.
-
-    Raises:
-        UserError: the archive is damaged, or has no such member.
-    """
+    """Yield the lines of a member of a tar archive that has one of these file names, without unpacking the archive."""
     try:
         with tarfile.open(archive, "r|*") as tar:
             for member in tar:
@@ -84,8 +75,9 @@ def parallel(names: Sequence[object], sides: Sequence[Iterable[str]]) -> Iterato
     lines = [iter(side) for side in sides]
     for number, pair in enumerate(zip_longest(*lines)):
         if None in pair:
-            counts = [number if line is None else number + 1 + sum(1 for _ in rest)
-                      for line, rest in zip(pair, lines, strict=True)]  # fmt: skip
+            counts = [
+                number + (line is not None) + sum(1 for _ in rest) for line, rest in zip(pair, lines, strict=True)
+            ]
             numbers = ", ".join(f"{name} has {count} lines" for name, count in zip(names, counts, strict=True))
             raise UserError(f"the two sides are not parallel: {numbers}; each line needs its translation")
         yield pair
@@ -103,7 +95,7 @@ def read_pairs(paths: Sequence[Path]) -> Iterator[Pair]:
 
 def find_text(prefix: Path) -> Path:
     """Return the file ``prefix``, ``prefix.gz`` or ``prefix.xz``; ``prefix`` if there is none."""
-    candidates = (prefix.parent / f"{prefix.name}{suffix}" for suffix in SUFFIXES)
+    candidates = (prefix.parent / f"{prefix.name}{suffix}" for suffix in OPENERS)
     return next((path for path in candidates if path.is_file()), prefix)
 
 
@@ -118,10 +110,7 @@ def lower(text: str) -> str:
 
 
 def well_matched(pair: Pair, ratio: float, longest: int) -> bool:
-    """Return whether clean-corpus-n.perl of Moses keeps a pair.
-
-    Each side must have 1 to ``longest`` words, the ratio of these numbers may be at most ``ratio``.
-    """
+    """Return whether clean-corpus-n.perl keeps a pair: 1 to ``longest`` words a side, their ratio at most ``ratio``."""
     words = [side.split() for side in pair]
     short, long = sorted(map(len, words))
     fits = 1 <= short <= long <= min(longest, ratio * short)

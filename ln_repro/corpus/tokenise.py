@@ -44,11 +44,8 @@ class ExactTokenizer(MosesTokenizer):
 
     def _keeps_stop(self, word: str, following: str) -> bool:
         """Return whether the full stop after ``word`` belongs to it, given the next word's first letter."""
-        if "." in word and not self._alpha.isdisjoint(word):
-            return True
-        if word in self._always or following in self._lower:
-            return True
-        return word in self._numeric and following in DIGITS
+        abbreviation = ("." in word and not self._alpha.isdisjoint(word)) or word in self._always
+        return abbreviation or following in self._lower or (word in self._numeric and following in DIGITS)
 
 
 @cache

@@ -1,12 +1,13 @@
 """WMT14 English to German: Europarl, Common Crawl and News Commentary, with newstest2013 and newstest2014."""
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
 from ln_repro.corpus.base import LANGUAGES, Corpus, Raw, RawFiles, Splits, Style, wanted
-from ln_repro.corpus.text import SUFFIXES, Pair, find_text, parallel, read_lines, read_member, segments, well_matched
+from ln_repro.corpus.text import Pair, find_text, parallel, read_member, read_pairs, segments, well_matched
 from ln_repro.experiment.data import Data
 
 TESTS = {"valid": "newstest2013", "test": "newstest2014"}
@@ -51,23 +52,19 @@ class Wmt14(Corpus):
         "data.source=PATH"
     )
     pairs: ClassVar[Mapping[str, int]] = {"valid": 3_000, "test": 3_003}
-    cleaning = (
+    cleaned = (
         "with an empty side, more than 250 subwords or a ratio of lengths over 1.5 (of the published text, fairseq's "
         "script keeps about 3.96 of 4.5 million pairs)"
     )
 
     def inputs(self, data: Data) -> list[Raw]:
-        """Return the archives, except where the user's folder has newstests or training text in plain files."""
-        folder = data.source if data.source is not None and data.source.is_dir() else None
+        """Return the user's plain files of each split or, where there are none, the archives."""
+        folder = data.source if data.source and data.source.is_dir() else None
         inputs: list[Raw] = []
-        for name in [TESTS[split] for split in wanted(data) if split in TESTS]:
-            if folder and any(_side(folder, name, lang).is_file() for lang in LANGUAGES):
-                inputs += _plain(folder, name)
-            elif NEWSTESTS not in inputs:
-                inputs.append(NEWSTESTS)
-        if "train" in wanted(data):
-            inputs += (_shards(folder) if folder else []) or TRAIN.values()
-        return inputs
+        for split, archives in (("valid", [NEWSTESTS]), ("test", [NEWSTESTS]), ("train", TRAIN.values())):
+            if split in wanted(data):
+                inputs += (_plain(folder, split) if folder else []) or archives
+        return list(dict.fromkeys(inputs))
 
     def style(self, split: str) -> Style:
         """Return the style of fairseq's script, which normalises the training text but not the evaluation sets."""
@@ -87,43 +84,25 @@ class Wmt14(Corpus):
         return well_matched(pair, RATIO, LONGEST)
 
 
-def _shards(folder: Path) -> list[Raw]:
-    """Return both sides of the training shards: every ``NAME.de`` or ``NAME.en`` except newstests."""
-    stems = set()
-    for path in folder.iterdir():
-        name = path.name.removesuffix(path.suffix) if path.suffix in SUFFIXES[1:] else path.name
-        stem, _, lang = name.rpartition(".")
-        if lang in LANGUAGES and stem and not stem.startswith("newstest") and path.is_file():
-            stems.add(stem)
-    return [raw for stem in sorted(stems) for raw in _plain(folder, stem)]
-
-
-def _names(name: str, lang: str) -> list[str]:
-    """Return the names that one side of a shard or a newstest may have, in plain text or as SGML."""
-    return [f"{name}.{lang}", *(f"{name}{pair}-{role}.{lang}.sgm" for pair in ("-deen", "") for role in ("src", "ref"))]
-
-
-def _plain(folder: Path, name: str) -> list[Raw]:
-    """Return both sides of a shard or a newstest."""
-    return [Raw(f"{name}.{lang}", path=_side(folder, name, lang)) for lang in LANGUAGES]
-
-
-def _side(folder: Path, name: str, lang: str) -> Path:
-    """Return one side of a shard or a newstest, in plain text or as SGML; the plain name if it does not exist."""
-    plain, *sgm = (folder / file for file in _names(name, lang))
-    return next((path for path in (find_text(plain), *sgm) if path.is_file()), plain)
+def _plain(folder: Path, split: str) -> list[Raw]:
+    """Return both sides of the files ``NAME.de`` and ``NAME.en`` of a split; all except newstests are for training."""
+    matches = [re.fullmatch(r"(.+)\.(?:de|en)(?:\.gz|\.xz)?", path.name) for path in folder.iterdir() if path.is_file()]
+    names = {match[1] for match in matches if match}
+    names &= {TESTS[split]} if split in TESTS else {name for name in names if not name.startswith("newstest")}
+    sides = [f"{name}.{lang}" for name in sorted(names) for lang in LANGUAGES]
+    return [Raw(side, path=find_text(folder / side)) for side in sides]
 
 
 def _pairs(files: RawFiles, name: str) -> Iterator[Pair]:
     """Return the pairs of a shard or a newstest, from its files or from its archive."""
     if f"{name}.de" in files:
-        paths = [files[f"{name}.{lang}"] for lang in LANGUAGES]
-        sides = [read_lines(path) for path in paths]
-    else:
-        archive = files[TRAIN.get(name, NEWSTESTS).name]
-        paths = [archive / f"{name}.{lang}" for lang in LANGUAGES]
-        sides = [read_member(archive, _names(name, lang)) for lang in LANGUAGES]
-    if name in TESTS.values():
-        plain = [list(side) for side in sides]
-        return parallel(paths, [segments(lines) or lines for lines in plain])
-    return parallel(paths, sides)
+        return read_pairs([files[f"{name}.{lang}"] for lang in LANGUAGES])
+    archive = files[TRAIN.get(name, NEWSTESTS).name]
+    if name in TRAIN:
+        sides = [read_member(archive, [f"{name}.{lang}"]) for lang in LANGUAGES]
+    else:  # plain text or SGML
+        ends = [f"{pair}-{role}" for pair in ("-deen", "") for role in ("src", "ref")]
+        names = [[f"{name}.{lang}", *(f"{name}{end}.{lang}.sgm" for end in ends)] for lang in LANGUAGES]
+        texts = [list(read_member(archive, members)) for members in names]
+        sides = [iter(segments(lines) or lines) for lines in texts]
+    return parallel([archive / f"{name}.{lang}" for lang in LANGUAGES], sides)

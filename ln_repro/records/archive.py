@@ -1,5 +1,7 @@
-"""The archive of records, from which tables, figures and verdicts are computed."""
+"""The archive of records, from which tables, figures and verdicts are computed: read, checked and written."""
 
+import hashlib
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -11,14 +13,17 @@ from typing import Any
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.experiment.settings import Experiment
+from ln_repro.experiment.validation import validate
+from ln_repro.records import series
 from ln_repro.records.events import Event
-from ln_repro.records.integrity import differing, line_of, sound, twice_probed
-from ln_repro.records.packed import EVENTS, HYPOTHESES, archive_folder, file_of, pack
-from ln_repro.records.record import Record
+from ln_repro.records.packed import EVENTS, HYPOTHESES, archive_folder, pack, unpacked
+from ln_repro.records.record import Record, results_of
 from ln_repro.records.run_dir import RunFolder
 from ln_repro.system.files import Json, read_json, write_atomically
 from ln_repro.system.paths import CHECKOUT
 
+DIGEST = ',"sha256":"'
+"""What comes before the checksum of a line, its last field."""
 Costs = Mapping[str, Mapping[str, Any]]
 """The rows of the benchmark by norm placement: ``ratio`` of speeds, and of the bytes ``saved``, over Pre-LN's."""
 
@@ -36,7 +41,6 @@ class Run:
 
     @cached_property
     def arm_key(self) -> str:
-        """That of its experiment."""
         return self.experiment.arm_key()
 
     @property
@@ -59,33 +63,32 @@ class Run:
         best = self.record.bleu.test_tokenised
         return best.score if best and self.finite else 0.0
 
+    @cached_property
+    def _losses(self) -> list[tuple[float, float]]:
+        """Validation loss and that without label smoothing of each epoch; infinite if there is none or not `finite`."""
+        rows = self.record.epochs if self.finite else []
+        losses = [(row.valid_loss, row.valid_nll_loss) for row in rows]
+        return [(loss, nll) for loss, nll in losses if loss is not None and nll is not None] or [(math.inf, math.inf)]
+
     @property
     def loss(self) -> float:
-        """Lowest validation loss in bits per token; infinite if there is none or the run is not finite."""
-        return min(self._losses, default=(math.inf, math.inf))[0]
+        """Lowest validation loss in bits per token."""
+        return min(self._losses)[0]
 
     @property
     def nll(self) -> float:
         """Validation loss without label smoothing, at the epoch with the lowest smoothed loss."""
-        return min(self._losses, default=(math.inf, math.inf))[1]
-
-    @property
-    def _losses(self) -> list[tuple[float, float]]:
-        return [
-            (row.valid_loss, row.valid_nll_loss)
-            for row in self.record.epochs
-            if self.finite and row.valid_loss is not None and row.valid_nll_loss is not None
-        ]
+        return min(self._losses)[1]
 
     @property
     def final_loss(self) -> float:
-        """Validation loss after the last epoch; infinite without one."""
-        return self._losses[-1][0] if self._losses else math.inf
+        """Validation loss after the last epoch."""
+        return self._losses[-1][0]
 
     @property
     def final_nll(self) -> float:
-        """Validation loss without label smoothing after the last epoch; infinite without one."""
-        return self._losses[-1][1] if self._losses else math.inf
+        """Validation loss without label smoothing after the last epoch."""
+        return self._losses[-1][1]
 
     @property
     def accuracy(self) -> float:
@@ -161,6 +164,39 @@ def ids(folder: Path) -> frozenset[str]:
     return frozenset(record.id for record in read_kept(folder).records)
 
 
+def line_of(record: Mapping[str, object]) -> str:
+    """Return the content of a record as one line of JSON that ends with the checksum of all other fields."""
+    text = json.dumps(record, separators=(",", ":"))
+    return f'{text[:-1]}{DIGEST}{hashlib.sha256(text.encode()).hexdigest()}"}}'
+
+
+def sound(line: str) -> Record:
+    """Return the record in a line, without its checksum.
+
+    Raises:
+        LnReproError: it is damaged, changed, of another schema, or its axes are not those of its settings.
+    """
+    text = f"{line.rpartition(DIGEST)[0]}}}"
+    if f'{text[:-1]}{DIGEST}{hashlib.sha256(text.encode()).hexdigest()}"}}' != line:
+        raise LnReproError("it is damaged, or was changed after it was collected")
+    fields = json.loads(text)
+    record = validate(Record, fields)
+    axes = record.experiment.axes  # raises an error if the settings are invalid
+    if name := next((name for name, value in fields["axes"].items() if axes.get(name) != value), None):
+        raise LnReproError(f"axes.{name} differs from its settings")
+    return record
+
+
+def differing(record: Record, events: Sequence[Event]) -> str | None:
+    """Return the name of a field of a record that is not what the run's events give; None if there is none."""
+    try:
+        results = results_of(events, bool(record.experiment.eval.average))
+    except LookupError:  # an event that others refer to is missing
+        return "epochs"
+    results |= {"curve": series.curve(events), "probes": series.probes(events)}
+    return next((name for name, value in results.items() if getattr(record, name) != value), None)
+
+
 def files_of(folder: RunFolder, record: Record) -> tuple[Record, dict[str, bytes]]:
     """Return the record of a run in the form that is kept, and the files to archive by their suffixes.
 
@@ -176,7 +212,8 @@ def files_of(folder: RunFolder, record: Record) -> tuple[Record, dict[str, bytes
     kept = record.with_series(events)
     if name := differing(kept, events):
         raise LnReproError(f"{sources[EVENTS]} is damaged, {name} of the record differs from it")
-    if twice_probed(events):
+    probed = [(event["name"], event["update"]) for event in events if event["kind"] == "probe"]
+    if len(probed) > len({*probed}):
         raise LnReproError(f"{sources[EVENTS]} has a probe twice at one update: two processes wrote it; repeat the run")
     lines = files[HYPOTHESES].count(b"\n") if best else 0
     if best and record.data.test_pairs not in (lines, None):
@@ -199,8 +236,12 @@ def add(folder: Path, setting: str, runs: Sequence[tuple[Record, Mapping[str, by
     path = folder / f"{setting}.jsonl"
     if problems := [problem for problem in read_kept(folder).problems if problem.startswith(f"{path}:")]:
         raise LnReproError(f"{'; '.join(problems)}: restore {path.name} first")
-    files = {f"{record.id}{suffix}": of_run[suffix]  # like files side by side, which xz makes smaller
-             for suffix in (EVENTS, HYPOTHESES) for record, of_run in runs if suffix in of_run}  # fmt: skip
+    files = {
+        f"{record.id}{suffix}": of_run[suffix]  # like files side by side, which xz makes smaller
+        for suffix in (EVENTS, HYPOTHESES)
+        for record, of_run in runs
+        if suffix in of_run
+    }
     name = pack(archive_folder(folder), setting, files)
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     by_id = {sound(line).id: line for line in lines}
@@ -224,12 +265,13 @@ def read_costs(folder: Path) -> Costs:
     return {row["name"].removeprefix("norm/"): row for row in rows}
 
 
-def archived_file(folder: Path, record: Record, suffix: str) -> bytes | None:
-    """Return the content of an archived file of a run by its suffix; None if it was not archived."""
-    return file_of(archive_folder(folder) / record.archive, f"{record.id}{suffix}")
-
-
 def read_theory(folder: Path) -> list[Json]:
     """Return the findings of `ln-repro theory` from the file beside a folder of records; empty without the file."""
     findings: list[Json] = (read_json(folder.parent / "theory.json", dict) or {}).get("findings", [])
     return findings
+
+
+def archived_file(folder: Path, record: Record, suffix: str) -> bytes | None:
+    """Return the content of an archived file of a run by its suffix; None if it was not archived."""
+    name = f"{record.id}{suffix}"
+    return next((content for file, content in unpacked(archive_folder(folder) / record.archive) if file == name), None)

@@ -4,6 +4,7 @@ The trainer and the runner both append to it; each line is a single write in app
 resumed run repeats the updates after its checkpoint; `Events.read` skips the superseded events.
 """
 
+import contextlib
 import json
 import math
 import os
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ln_repro.errors import LnReproError
-from ln_repro.system.files import Json, warn
+from ln_repro.system.files import Json
 
 Event = Json
 POLL_SECONDS = 1.0
@@ -46,7 +47,7 @@ class Events:
 
     def read(self) -> list[Event]:
         """Return the events, without those that a resumed run has superseded."""
-        return _valid(Events(self.path).new())
+        return valid_events(Events(self.path)._new_lines())
 
     def tokens_until(self, update: int, known: int | None, validated: Collection[int]) -> int:
         """Return the number of tokens trained on up to an update.
@@ -65,6 +66,9 @@ class Events:
 
     def new(self) -> Iterator[Event]:
         """Yield the complete events since the last call, without lines cut off by a crash."""
+        return _parsed(self._new_lines())
+
+    def _new_lines(self) -> Iterator[bytes]:
         if not self.path.exists():
             return
         with self.path.open("rb") as file:
@@ -73,7 +77,7 @@ class Events:
                 if not line.endswith(b"\n"):
                     return
                 self._offset += len(line)
-                yield from _parsed(line, self.path)
+                yield line
 
     def until(self, end: threading.Event) -> Iterator[Event]:
         """Yield the complete events of a growing file, including those written before ``end`` is set."""
@@ -83,33 +87,24 @@ class Events:
             yield from self.new()
 
 
-def valid_events(lines: Iterable[bytes], source: object) -> list[Event]:
+def valid_events(lines: Iterable[bytes]) -> list[Event]:
     """Return the events in the lines of a file, without those that a resumed run has superseded."""
-    return _valid(event for line in lines for event in _parsed(line, source))
-
-
-def _parsed(line: bytes, source: object) -> Iterator[Event]:
-    """Yield the event in a line, if it is one."""
-    try:
-        event = json.loads(line)
-    except ValueError:
-        return
-    if _is_event(event):
-        yield event
-    else:
-        warn(f"{source}: a line that is not an event is ignored: {line[:40].decode(errors='replace')!r}")
-
-
-def _valid(events: Iterable[Event]) -> list[Event]:
-    """Return the events without those that a resumed run has superseded."""
     valid: list[Event] = []
-    for event in events:
-        if event["kind"] == "status" and event["state"] == "started":
+    for event in _parsed(lines):
+        state = event["state"] if event["kind"] == "status" else None
+        if state == "started":
             valid = []
-        elif event["kind"] == "status" and event["state"] == "resumed":
+        elif state == "resumed":
             valid = [earlier for earlier in valid if _stays_valid(earlier, event)]
         valid.append(event)
     return valid
+
+
+def _parsed(lines: Iterable[bytes]) -> Iterator[Event]:
+    """Yield the events in lines, some of which a crash may have cut off."""
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            yield json.loads(line)
 
 
 def _stays_valid(event: Event, resumed: Event) -> bool:
@@ -117,13 +112,6 @@ def _stays_valid(event: Event, resumed: Event) -> bool:
     ended = event["kind"] == "status" and event["state"] in ("trained", "diverged")
     again = event["kind"] == "valid" and event["epoch"] == resumed["epoch"] and resumed.get("owed", False)
     return bool(event["update"] <= resumed["update"]) and not ended and not again
-
-
-def _is_event(value: object) -> bool:
-    """Return whether the content of a line has the fields that every event has."""
-    fields = value if isinstance(value, dict) else {}
-    kind = fields.get("kind")
-    return isinstance(kind, str) and isinstance(fields.get("update"), int) and (kind != "status" or "state" in fields)
 
 
 def end_of_torn_line(file: BinaryIO) -> bytes:

@@ -13,17 +13,14 @@ def flat_event(event: Event) -> Json:
         case "status":  # not a measurement; the record contains its information
             return {}
         case "bleu":
-            name = "_".join(filter(None, ["bleu/" + event["split"], event.get("flavour")]))
+            name = f"bleu/{event['split']}_{event['flavour']}"
             values = {name: event["score"], f"{name}_signature": event["signature"]}
         case "probe":
             values = dict(_numbers(f"probe/{event['name']}", event["values"]))
         case kind:
-            fields = {key: value for key, value in event.items() if key not in ("update", "epoch")}
-            values = dict(_numbers(kind, fields))
-    if values:
-        values |= {"update": event["update"], "epoch": event["epoch"]}
-        values["_timestamp"] = datetime.fromisoformat(event["time"]).timestamp()
-    return values
+            values = dict(_numbers(kind, {key: event[key] for key in event if key not in ("update", "epoch")}))
+    time = datetime.fromisoformat(event["time"]).timestamp()
+    return {**values, "update": event["update"], "epoch": event["epoch"], "_timestamp": time}
 
 
 def flat_record(record: Json) -> Json:

@@ -69,8 +69,3 @@ def unpacked(path: Path) -> Iterator[tuple[str, bytes]]:
         raise LnReproError(f"{path} is missing; restore it") from None
     except (tarfile.TarError, lzma.LZMAError, EOFError, OSError) as error:
         raise LnReproError(f"{path} is damaged ({error}); restore it") from None
-
-
-def file_of(path: Path, name: str) -> bytes | None:
-    """Return the content of a file in an archive; None if it has none of that name."""
-    return next((content for member, content in unpacked(path) if member == name), None)

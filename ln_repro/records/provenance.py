@@ -65,7 +65,6 @@ def _git(*arguments: str) -> str | None:
         return None
     command = ["git", "-C", str(CHECKOUT), *arguments]
     try:
-        result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None
-    return result.stdout.strip()

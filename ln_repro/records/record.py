@@ -105,6 +105,11 @@ class Corpus(BaseModel):
     valid_pairs: int | None = None
     test_pairs: int | None = None
 
+    @property
+    def part(self) -> str:
+        """The suffix of the names of a setting and a corpus of whose training text there was only a part."""
+        return "" if self.train_percent == 100 else f"-{self.train_percent}"
+
 
 class Code(BaseModel):
     """The code of a run, see `provenance.code_of`."""
@@ -159,16 +164,12 @@ class Record(BaseModel):
     @property
     def setting(self) -> str:
         """The setting, with ``-60`` if the run was trained on 60 % of the corpus's training text."""
-        return Name.of(self.exp).setting + self._part
+        return Name.of(self.exp).setting + self.data.part
 
     @property
     def corpus(self) -> str:
         """The name of the corpus, with ``-60`` if the run was trained on 60 % of the training text."""
-        return self.data.name + self._part
-
-    @property
-    def _part(self) -> str:
-        return "" if self.data.train_percent == 100 else f"-{self.data.train_percent}"
+        return self.data.name + self.data.part
 
     @property
     def decodes(self) -> bool:
@@ -191,8 +192,7 @@ class Record(BaseModel):
 
     def lacks_probes(self, experiment: Experiment) -> bool:
         """Return whether the run lacks the experiment's probes, which are not part of the id."""
-        recorded = self.settings.get("probe")
-        return experiment.probe not in ("none", recorded) and recorded != "all"
+        return experiment.probe != "none" and self.settings.get("probe") not in (experiment.probe, "all")
 
     def with_series(self, events: Sequence[Event]) -> "Record":
         """Return the record with what tables and figures need of its events: ``started``, ``curve`` and ``probes``."""
@@ -244,25 +244,23 @@ def results_of(events: Sequence[Event], average: bool) -> Json:
 
 def _epochs(events: Sequence[Event]) -> list[Epoch]:
     """Return the results of each epoch, with BLEU or None."""
-    epochs = {
-        event["epoch"]: Epoch(
-            epoch=event["epoch"],
-            update=event["update"],
-            valid_loss=event["loss"],
-            valid_nll_loss=event["nll_loss"],
+    rows = {
+        event["epoch"]: {
+            "epoch": event["epoch"],
+            "update": event["update"],
+            "valid_loss": event["loss"],
+            "valid_nll_loss": event["nll_loss"],
             **({"valid_accuracy": event["accuracy"]} if "accuracy" in event else {}),
-            valid_bleu=None,
-            test_bleu=None,
-            test_bleu_tokenised=None,
-        )
+            **dict.fromkeys(("valid_bleu", "test_bleu", "test_bleu_tokenised")),
+        }
         for event in events
         if event["kind"] == "valid"
     }
     for event in events:
         if event["kind"] == "bleu" and event["split"] != AVERAGE:
             suffix = "_tokenised" if event["flavour"] == "tokenised" else ""
-            setattr(epochs[event["epoch"]], f"{event['split']}_bleu{suffix}", event["score"])
-    return list(epochs.values())
+            rows[event["epoch"]][f"{event['split']}_bleu{suffix}"] = event["score"]
+    return [Epoch.model_validate(row) for row in rows.values()]
 
 
 def _scores(events: Sequence[Event], epochs: Sequence[Epoch], average: bool) -> Scores:
@@ -273,13 +271,9 @@ def _scores(events: Sequence[Event], epochs: Sequence[Epoch], average: bool) -> 
     losses = {row.epoch: row.valid_loss for row in epochs if row.valid_loss is not None and row.test_bleu is not None}
     best = min(losses, key=losses.__getitem__, default=None)
     bleus = [event for event in events if event["kind"] == "bleu"]
-    scored = {event["flavour"]: EpochScore(score=event["score"], signature=event["signature"], epoch=event["epoch"])
-              for event in bleus if event["split"] == "test" and event["epoch"] == best}  # fmt: skip
-    scores = Scores(test=scored.get("detokenised"), test_tokenised=scored.get("tokenised"))
+    scored = {event["flavour"]: event for event in bleus if event["split"] == "test" and event["epoch"] == best}
+    scores = {"test": scored.get("detokenised"), "test_tokenised": scored.get("tokenised")}
     if average:
-        averaged = {event["flavour"]: AverageScore(score=event["score"], signature=event["signature"],
-                                                   epochs=event["epochs"])
-                    for event in bleus if event["split"] == AVERAGE}  # fmt: skip
-        scores.test_average = averaged.get("detokenised")
-        scores.test_average_tokenised = averaged.get("tokenised")
-    return scores
+        averaged = {event["flavour"]: event for event in bleus if event["split"] == AVERAGE}
+        scores |= {AVERAGE: averaged.get("detokenised"), f"{AVERAGE}_tokenised": averaged.get("tokenised")}
+    return Scores.model_validate(scores)

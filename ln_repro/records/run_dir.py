@@ -2,6 +2,7 @@
 
 import contextlib
 import glob
+import itertools
 import json
 import os
 import re
@@ -54,14 +55,11 @@ class RunFolder:
     @property
     def record(self) -> Record | None:
         """The record; None if the run is unfinished or the record is damaged."""
-        fields = read_json(self.path / RECORD, dict)
-        if fields is None and self.path.is_dir():
+        if self.path.is_dir():
             os.listdir(self.path)  # noqa: PTH208 - refreshes the cache of a network file system
-            fields = read_json(self.path / RECORD, dict)
-        if fields is None:
-            return None
+        fields = read_json(self.path / RECORD, dict)
         try:
-            return validate(Record, fields)
+            return None if fields is None else validate(Record, fields)
         except UserError as error:
             warn(f"{self.path / RECORD} is ignored: {error}")
             return None
@@ -112,10 +110,8 @@ class RunFolder:
 
     def set_aside(self) -> Path:
         """Rename the directory so that a new run can use its name; return the new path."""
-        number = 1
-        while (aside := self.path.with_name(f"{self.path.name}.old{number}")).exists():
-            number += 1
-        return self.path.rename(aside)
+        names = (self.path.with_name(f"{self.path.name}.old{number}") for number in itertools.count(1))
+        return self.path.rename(next(name for name in names if not name.exists()))
 
 
 def runs_under(folder: Path) -> list[RunFolder]:

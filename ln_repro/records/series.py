@@ -9,11 +9,9 @@ from pydantic import BaseModel
 from ln_repro.records.events import Event, rounded
 from ln_repro.system.files import Json
 
-POINTS = 60
-"""Maximum number of points of a curve."""
-CURVE_DIGITS = 5
-"""Significant digits of the losses of a curve."""
-GRADIENTS = ("norm_of_mean", "mean_of_norms"), ("encoder.w2", "decoder.w2")
+POINTS = 60  # of a curve, at most
+CURVE_DIGITS = 5  # significant digits of its losses
+GRADIENT_NORMS, GRADIENT_WEIGHTS = ("norm_of_mean", "mean_of_norms"), ("encoder.w2", "decoder.w2")
 """The kinds of gradient norms and the weights that a record keeps; its events have all."""
 
 
@@ -66,8 +64,8 @@ def probes(events: Sequence[Event]) -> list[Probe]:
 def _reported(name: str, values: Json) -> Json:
     """Return the values of a probe that tables and figures use."""
     if name == "gradients":
-        kinds, weights = GRADIENTS
-        return {kind: {weight: values[kind][weight] for weight in weights if weight in values[kind]} for kind in kinds}
+        norms = {kind: values[kind] for kind in GRADIENT_NORMS}
+        return {kind: {name: of[name] for name in GRADIENT_WEIGHTS if name in of} for kind, of in norms.items()}
     if name == "updates":  # the largest change of a matrix, and that of each stack's output
         largest = max(change for of_kind in values["weights"].values() for change in of_kind)
         return {"weights": largest, "outputs": {stack: changes[-1] for stack, changes in values["outputs"].items()}}

@@ -34,21 +34,20 @@ class RunStatus:
 
     def cells(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Return the given columns as text."""
-        return tuple(_text(column, getattr(self, column)) for column in columns)
+        values = {column: getattr(self, column) for column in columns}
+        formats = {column: "g" if column == "lr" else ".2f" for column in columns if isinstance(values[column], float)}
+        return tuple("-" if value is None else format(value, formats.get(name, "")) for name, value in values.items())
 
 
 def status_of(run: RunFolder, planned: Json | None = None) -> RunStatus:
     """Return the state of a run; ``planned`` are the settings and the id of one whose directory may not exist yet."""
     experiment, state = run.experiment or planned or {}, run.state
     record = run.record if state in ("finished", "diverged") else None
-    losses = [event for event in run.events.read() if event["kind"] == "train"]
-    last: Event = losses[-1] if losses else {"update": 0, "loss": None}
-    test = record.bleu.test if record else None
-    named = {name: experiment.get(name) for name in ("id", "exp", "seed", "lr")}
-    return RunStatus(
-        **named, state=state, update=last["update"], loss=last["loss"], bleu=test.score if test else None,
-        dir=str(run.path),
-    )  # fmt: skip
+    steps = [event for event in run.events.read() if event["kind"] == "train"]
+    last: Event = steps[-1] if steps else {"update": 0, "loss": None}
+    bleu = record.bleu.test.score if record and record.bleu.test else None
+    named: Json = {name: experiment.get(name) for name in ("id", "exp", "seed", "lr")}
+    return RunStatus(**named, state=state, update=last["update"], loss=last["loss"], bleu=bleu, dir=str(run.path))
 
 
 def with_queue(statuses: Iterable[RunStatus], queue: Mapping[str, str]) -> list[RunStatus]:
@@ -89,11 +88,3 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     """Return rows of cells as lines of text with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
-
-
-def _text(column: str, value: str | float | None) -> str:
-    if value is None:
-        return "-"
-    if column == "lr":
-        return f"{value:g}"
-    return f"{value:.2f}" if isinstance(value, float) else str(value)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from ln_repro.claims.arena import REFERENCE, Entry, arms_of
-from ln_repro.claims.effects import Count, Effect
 from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.ranges import Range
+from ln_repro.claims.metrics import Count, Effect
+from ln_repro.claims.rates import Range
 from ln_repro.claims.words import named
 from ln_repro.records.archive import Costs
 from ln_repro.records.events import json_ready

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
+from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
 from ln_repro.claims.judge import UNJUDGED, Judged, Row
-from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
 from ln_repro.claims.words import named
 from ln_repro.report.tables import Table
 

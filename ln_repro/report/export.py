@@ -5,20 +5,16 @@ import re
 from collections.abc import Sequence
 from statistics import fmean
 
-from ln_repro.claims.archived import Archive
-from ln_repro.claims.arena import LEAST_SCHEMES, arena
+from ln_repro.claims.arena import LEAST_SCHEMES, arena, arm_sensitivity
 from ln_repro.claims.arms import own_settings
 from ln_repro.claims.causes import separations
-from ln_repro.claims.depth import by_depth
-from ln_repro.claims.effects import Count
 from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.intervals import NOT_NEGATIVE, PERCENT, Scale
-from ln_repro.claims.judge import Row
+from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, mean_interval
+from ln_repro.claims.judge import Archive, Row
 from ln_repro.claims.lr50 import lr50
-from ln_repro.claims.multiverse import LIMITS, METRICS, SHARES, multiverse
-from ln_repro.claims.sensitivity import arm_sensitivity
-from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
-from ln_repro.claims.words import ends_words, spoken
+from ln_repro.claims.metrics import Count
+from ln_repro.claims.rates import LIMITS, METRICS, SHARES, multiverse
+from ln_repro.claims.words import ends_words
 from ln_repro.records.archive import Run
 from ln_repro.report.arena import arena_table, by_rate
 from ln_repro.report.claims_table import LEADING, claims_table, theory_table
@@ -154,7 +150,7 @@ def _statistics(evidence: Evidence, runs: Sequence[Run]) -> Json:
     scored = _scored(evidence)
     mixed = scored and 0 < trained.hits < trained.runs
     return {
-        "seeds": len(runs), "BLEU tok.": _mean([run.bleu for run in runs], PERCENT, mixed) if scored else None,
+        "seeds": len(runs), "BLEU tok.": _mean([run.bleu for run in runs], 100, mixed) if scored else None,
         "valid loss": _mean([run.loss for run in runs], mixed=mixed),
         "NLL": _mean([run.nll for run in runs], mixed=mixed),
         "trains": f"{trained.hits}/{trained.runs}", "fails": f"{failed.hits}/{failed.runs}",
@@ -175,7 +171,7 @@ def causes_table(evidence: Evidence) -> Table:
 
 def depth_table(evidence: Evidence) -> Table:
     """Return one row per arm that was run at several depths: the seeds that train and the BLEU, by number of layers."""
-    depths = {layers: part for layers, part in by_depth(evidence).items() if _scored(part)}
+    depths = {layers: part for layers, part in evidence.by_depth.items() if _scored(part)}
     rows = []
     for arm in sorted({arm for part in depths.values() for arm in part.arms}):
         cells = {}
@@ -201,11 +197,20 @@ def _scored(evidence: Evidence) -> bool:
     return any(run.record.decodes for arm in evidence.rates.values() for runs in arm.values() for run in runs.values())
 
 
-def _mean(values: Sequence[float], scale: Scale = NOT_NEGATIVE, mixed: bool = False) -> str:
-    """Return the mean with its interval, or the number of runs without a finite value."""
+def _mean(values: Sequence[float], highest: float = math.inf, mixed: bool = False) -> str:
+    """Return the mean with its interval, or the number of runs without a finite value.
+
+    Least and greatest value replace the interval where it would be meaningless: for two seeds, if some seeds train and
+    some do not (``mixed``), or if it exceeds the possible values, from 0 to ``highest``.
+    """
     if missing := sum(not math.isfinite(value) for value in values):
         return f"none in {missing} of {len(values)}"
-    return spoken(values, scale, mixed)
+    mean, (low, high) = fmean(values), mean_interval(values)
+    if len(values) < 2:
+        return f"{mean:.3g}"
+    if len(values) == 2 or mixed or low < 0 or high > highest:
+        return f"{mean:.3g} ({min(values):.3g} to {max(values):.3g})"
+    return f"{mean:.3g} [{low:.3g}, {high:.3g}]"
 
 
 def _skill(evidence: Evidence, runs: Sequence[Run]) -> str | None:

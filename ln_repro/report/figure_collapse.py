@@ -2,19 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import fmean, median
-from typing import TYPE_CHECKING
 
-from ln_repro.claims.archived import Archive
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
 from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.judge import Archive
 from ln_repro.records.archive import Run
 from ln_repro.report.plotting import COLOURS, LINES, WIDTH, crosses, draw_once, name_line, rate_axis
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 SETTING = "toy"
 STACKS = ("encoder", "decoder")
@@ -40,9 +37,7 @@ class Collapse:
     id: str
     trains: bool
     cosine: Mapping[str, Curve]  # mean pairwise cosine of the tokens in the stack's output
-    gradient: Mapping[
-        str, Curve
-    ]  # norm of the gradient of the first layer's W2 over that at update 0; empty if it is 0
+    gradient: Mapping[str, Curve]  # norm of that of the first layer's W2, over that at update 0; empty if that is 0
 
 
 def collapses(evidence: Evidence) -> list[Collapse]:
@@ -89,12 +84,10 @@ def draw_collapse(archive: Archive, out: Path) -> list[Path]:
     probed = [run for part in parts for run in collapses(part)]
     if not probed:
         return []
-    bleus = by_ramp(parts)
-    data = [[[run.id, run.trains, run.cosine, run.gradient] for run in probed], bleus]
-    return [draw_once(out / "collapse.png", [run.id for run in probed], data, partial(_draw, probed, bleus))]
+    return [draw_once(out / "collapse.png", [run.id for run in probed], _draw, probed, by_ramp(parts))]
 
 
-def _draw(probed: Sequence[Collapse], bleus: Mapping[str, Mapping[float, Sequence[float]]], figure: "Figure") -> None:
+def _draw(probed: Sequence[Collapse], bleus: Mapping[str, Mapping[float, Sequence[float]]], figure: Figure) -> None:
     figure.set_size_inches(WIDTH, 3.8)
     grid = figure.add_gridspec(2, 3 if bleus else 2, left=0.075, right=0.99, bottom=0.12, top=0.93, wspace=0.24,
                                hspace=0.14)  # fmt: skip
@@ -107,19 +100,14 @@ def _draw(probed: Sequence[Collapse], bleus: Mapping[str, Mapping[float, Sequenc
         gradient.set_yscale("log")
         gradient.set_ylim(top=100)
         gradient.set_yticks([1, 1e-4, 1e-8, 1e-12], ["1", "10⁻⁴", "10⁻⁸", "10⁻¹²"])
-        for axis in (cosine, gradient):
+        for axis, title in ((cosine, "Cosine between tokens"), (gradient, "Relative gradient, layer 1")):
             axis.tick_params(labelbottom=row == 1)
-        if row == 0:
-            cosine.set_title("Cosine between tokens")
-            gradient.set_title("Relative gradient, layer 1")
-        else:
-            cosine.set_xlabel("update")
-            gradient.set_xlabel("update")
+            axis.set(xlabel="update" if row == 1 else "", title=title if row == 0 else "")
     if bleus:
         _draw_ramps(figure.add_subplot(grid[:, 2]), bleus)
 
 
-def _draw_curves(axis: "Axes", runs: Sequence[tuple[bool, Curve]]) -> None:
+def _draw_curves(axis: Axes, runs: Sequence[tuple[bool, Curve]]) -> None:
     """Draw a line for each run, and for each outcome a thick one: the median, with its name at its end."""
     for outcome, (name, colour, line, up) in OUTCOMES.items():
         curves = [curve for trains, curve in runs if trains is outcome and curve]
@@ -135,7 +123,7 @@ def _draw_curves(axis: "Axes", runs: Sequence[tuple[bool, Curve]]) -> None:
     axis.minorticks_off()
 
 
-def _draw_ramps(axis: "Axes", bleus: Mapping[str, Mapping[float, Sequence[float]]]) -> None:
+def _draw_ramps(axis: Axes, bleus: Mapping[str, Mapping[float, Sequence[float]]]) -> None:
     """Draw the BLEU of Post-LN by rate for each part of the model with a ramp, and its name where it falls."""
     for arm, (name, height, colour, line, mark) in RAMPS.items():
         if curve := bleus[arm]:

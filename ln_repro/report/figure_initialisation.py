@@ -1,22 +1,34 @@
 """The figure of gradients at initialisation: the paper's figure 3, measured by `ln-repro theory`."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import geometric_mean
-from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from ln_repro.claims.intervals import exponent
 from ln_repro.claims.words import SCHEMES
-from ln_repro.report.paper_values import FIGURE_3, LAST_GRADIENT
 from ln_repro.report.plotting import COLOURS, GREY, MARKS, WIDTH, draw_once, name_line, plain_axis
 from ln_repro.system.files import Json
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+FIGURE_3: dict[str, dict[str, dict[int, float]]] = {
+    "w1": {
+        "preln": {1: 0.22, 2: 0.23, 3: 0.22, 4: 0.18, 5: 0.17, 6: 0.18},
+        "postln": {1: 0.06, 2: 0.12, 3: 0.27, 4: 0.37, 5: 0.76, 6: 1.3},
+    },
+    "w2": {
+        "preln": {1: 0.558, 2: 0.430, 3: 0.410, 4: 0.369, 5: 0.310, 6: 0.292},
+        "postln": {1: 0.13, 2: 0.199, 3: 0.366, 4: 0.577, 5: 1.098, 6: 1.658},
+    },
+}
+"""Frobenius norm of the mean gradient at initialisation, by layer of a 6-6 model, of figure 3(a) and (b).
 
+W2 was digitised from the plotted points (+-0.005); W1 comes from a second-hand table (+-0.02).
+"""
+LAST_GRADIENT = (1.55, 1.65)
+"""That of the last W2 of Post-LN models with 6 to 14 layers: "around 1.6" (section 3.4), to half of the last digit."""
 UNCROSSED = "postln without cross-attention"
 Points = Mapping[str, Sequence[float]]
 """A mean and the ends of its interval, by layer or depth."""
@@ -28,12 +40,12 @@ TILT = 31
 
 
 def draw_initialisation(figures: Json, out: Path) -> list[Path]:
-    """Draw the figure into a folder from those of `ln_repro.theory.figures`; none if they lack it."""
+    """Draw the figure into a folder from those of `ln_repro.theory.judge.figures`; none if they lack it."""
     panels = figures.get("initialisation")
-    return [draw_once(out / "initialisation.png", (), panels, partial(_draw, panels))] if panels else []
+    return [draw_once(out / "initialisation.png", (), _draw, panels)] if panels else []
 
 
-def _draw(panels: Mapping[str, Mapping[str, Points]], figure: "Figure") -> None:
+def _draw(panels: Mapping[str, Mapping[str, Points]], figure: Figure) -> None:
     figure.set_size_inches(WIDTH, 3)
     axes = dict(zip(TITLES, figure.subplots(1, 3, sharey=True), strict=True))
     for matrix in ("w1", "w2"):
@@ -53,7 +65,7 @@ def growth(points: Points) -> float:
     return geometric_mean([after / before for before, after in pairwise(means)])
 
 
-def _draw_by_layer(axis: "Axes", matrix: str, series: Mapping[str, Points]) -> None:
+def _draw_by_layer(axis: Axes, matrix: str, series: Mapping[str, Points]) -> None:
     """Draw the lines of a panel, each with its name, and the paper's points."""
     for label, points in series.items():
         _draw_line(axis, label, points)
@@ -72,7 +84,7 @@ def _draw_by_layer(axis: "Axes", matrix: str, series: Mapping[str, Points]) -> N
     axis.set_xlabel("decoder layer (6+6 layers)")
 
 
-def _draw_by_depth(axis: "Axes", series: Mapping[str, Points]) -> None:
+def _draw_by_depth(axis: Axes, series: Mapping[str, Points]) -> None:
     """Draw the lines with their exponents of the depth, and the value in the paper's text as a band."""
     low, high = LAST_GRADIENT
     axis.axhspan(low, high, color=GREY, alpha=0.35, linewidth=0)
@@ -88,7 +100,7 @@ def _draw_by_depth(axis: "Axes", series: Mapping[str, Points]) -> None:
     axis.set_xlabel("layers of encoder and of decoder")
 
 
-def _draw_line(axis: "Axes", label: str, points: Points) -> None:
+def _draw_line(axis: Axes, label: str, points: Points) -> None:
     """Draw means with the interval as a band."""
     places, (means, lows, highs) = [*map(int, points)], zip(*points.values(), strict=True)
     style = {"linestyle": "--"} if label == UNCROSSED else {"marker": MARKS[label], "markersize": 3}

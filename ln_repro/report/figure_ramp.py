@@ -2,18 +2,17 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ln_repro.claims.archived import Archive
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
 from ln_repro.claims.evidence import EXPLORED, variation
+from ln_repro.claims.judge import Archive
 from ln_repro.claims.words import SCHEMES
 from ln_repro.records.archive import Run
-from ln_repro.report.plotting import COLOURS, WIDTH, draw_once, rate_words
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from ln_repro.report.plotting import COLOURS, WIDTH, draw_once
+from ln_repro.report.tables import rate_words
 
 SETTING = "toy"
 LENGTHS = 3
@@ -69,14 +68,11 @@ def draw_ramp(archive: Archive, out: Path) -> list[Path]:
         return []
     counts = {norm: counted(archive, cells) for norm, cells in drawn.items()}
     ids = [run.record.id for cells in drawn.values() for runs in cells.values() for run in runs]
-    data = {norm: [[*cell, *count] for cell, count in cells.items()] for norm, cells in counts.items()}
-    return [draw_once(out / "ramp.png", ids, data, partial(_draw, counts))]
+    return [draw_once(out / "ramp.png", ids, _draw, counts)]
 
 
-def _draw(counts: Mapping[str, Mapping[tuple[int, float], tuple[int, int]]], figure: "Figure") -> None:
+def _draw(counts: Mapping[str, Mapping[tuple[int, float], tuple[int, int]]], figure: Figure) -> None:
     """Draw a map for each norm placement: in each cell how many seeds train, the darker the more."""
-    from matplotlib.patches import Rectangle
-
     figure.set_size_inches(WIDTH, 2.8)
     axes = figure.subplots(1, len(counts), sharey=True, squeeze=False)[0]
     lengths = sorted({length for cells in counts.values() for length, _ in cells})

@@ -1,37 +1,23 @@
 """The first figure: how large a learning rate each norm placement can take, with and without warm-up."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import geometric_mean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ln_repro.claims.archived import Archive
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
 from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.judge import Archive
 from ln_repro.claims.lr50 import FACTORS, Lr50, lr50
 from ln_repro.claims.words import SCHEMES
 from ln_repro.experiment.name import ArmName
-from ln_repro.records.archive import Run
-from ln_repro.report.plotting import (
-    COLOURS,
-    GREY,
-    MARKS,
-    WIDTH,
-    crosses,
-    draw_once,
-    line_style,
-    name_line,
-    plain_axis,
-    rate_axis,
-    rate_words,
-)  # fmt: skip
-from ln_repro.system.files import Json
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from ln_repro.report import plotting
+from ln_repro.report.plotting import COLOURS, GREY, MARKS, crosses, draw_once, line_style, name_line
+from ln_repro.report.tables import rate_words
 
 NAMES = {
     "postln_nowarm": "Post-LN, no warm-up", "postln_warm": "Post-LN, warm-up",
@@ -49,25 +35,21 @@ class Kind:
     arms: Mapping[str, str]  # that stand for those of `NAMES`
     entropy: str  # name of the loss that the shaded region begins at
     words: str  # what has such a loss
+    named: bool  # whether the lines have their names beside them, too
 
 
 TRANSLATION = Kind(
     "rates",
     {"toy": "Toy (generated)", "multi30k6": "Multi30k", "iwslt-60": "IWSLT14, 60 %", "iwslt": "IWSLT14",
      "tatoeba": "Tatoeba"},
-    {arm: arm for arm in NAMES},
-    "source_blind_bits",
-    "as bad as ignoring\nthe source",
+    {arm: arm for arm in NAMES}, "source_blind_bits", "as bad as ignoring\nthe source", named=True,
 )  # fmt: skip
 BERT = Kind(
     "bert",
     {"wikinews": "BERT on Wikinews", "bert": "BERT"},
     {arm: f"{arm.removesuffix('_anchored')}_linear" for arm in NAMES},
-    "unigram_bits",
-    "as bad as word frequencies alone",
-)
-Curves = Mapping[str, Mapping[float, Sequence[Run]]]
-"""The runs by arm and rate."""
+    "unigram_bits", "as bad as word frequencies alone", named=False,
+)  # fmt: skip
 FLOOR, TOP = 0.01, 12.0
 """Smaller and larger differences of the validation NLL in bits are drawn at these ends."""
 
@@ -77,11 +59,10 @@ class Column:
     """What one setting shows, of the exploration and of the replication with new seeds; each may be empty."""
 
     title: str
+    ids: Sequence[str]  # of the records
     excess: Sequence[Mapping[str, Mapping[float, Sequence[float]]]]  # the seeds' NLL above the best run's, by arm, rate
     limits: Sequence[Mapping[str, Lr50]]
     blind: float  # the excess at which the shaded region begins
-    words: str
-    named: bool  # whether the lines have their names beside them, too
 
     @property
     def rates(self) -> list[float]:
@@ -100,66 +81,55 @@ def clipped(excess: float) -> float:
 
 def columns(archive: Archive, kind: Kind = TRANSLATION) -> list[Column]:
     """Return a column for each setting in which some run of the four arms ended with a number."""
-    found = []
+    drawn = []
     for setting, title in kind.settings.items():
         parts = [part.get(setting, Evidence()) for part in (archive.evidence, archive.replication)]
-        curves = [_curves(part, kind) for part in parts]
-        best = min((run.final_nll for run in _runs(curves)), default=math.inf)
-        excess = [{name: {rate: [run.final_nll - best for run in runs] for rate, runs in curve.items()}
+        curves = [{name: curve for name, arm in kind.arms.items() if (curve := part.curve(arm))} for part in parts]
+        runs = [run for part in curves for curve in part.values() for of_rate in curve.values() for run in of_rate]
+        best = min((run.final_nll for run in runs), default=math.inf)
+        excess = [{name: {rate: [run.final_nll - best for run in of_rate] for rate, of_rate in curve.items()}
                    for name, curve in part.items()} for part in curves]  # fmt: skip
         limits = [{name: limit for name, arm in kind.arms.items() if (limit := lr50(part, arm))} for part in parts]
         blind = max(part.entropies.get(kind.entropy, 0.0) for part in parts) or math.inf
         if best < math.inf:
-            found.append(Column(title, excess, limits, blind - best, kind.words, kind is TRANSLATION))
-    return found
-
-
-def _curves(evidence: Evidence, kind: Kind) -> Curves:
-    return {name: curve for name, arm in kind.arms.items() if (curve := evidence.curve(arm))}
-
-
-def _runs(parts: Iterable[Curves]) -> list[Run]:
-    return [run for part in parts for curve in part.values() for runs in curve.values() for run in runs]
+            drawn.append(Column(title, [run.record.id for run in runs], excess, limits, blind - best))
+    return drawn
 
 
 def draw_rates(archive: Archive, out: Path, kind: Kind = TRANSLATION) -> list[Path]:
     """Draw the figure into a folder; none without runs."""
     drawn = columns(archive, kind)
-    if not drawn:
-        return []
-    parts = [part for of_setting in (archive.evidence, archive.replication)
-             for setting, part in of_setting.items() if setting in kind.settings]  # fmt: skip
-    ids = [run.record.id for run in _runs(_curves(part, kind) for part in parts)]
-    data = [[column.excess, column.blind, [{arm: limit.interval for arm, limit in part.items()}
-                                           for part in column.limits]] for column in drawn]  # fmt: skip
-    return [draw_once(out / f"{kind.name}.png", ids, data, partial(_draw, drawn))]
+    ids = [id for column in drawn for id in column.ids]
+    return [draw_once(out / f"{kind.name}.png", ids, _draw, drawn, kind)] if drawn else []
 
 
-def _draw(drawn: Sequence[Column], figure: "Figure") -> None:
+def _draw(drawn: Sequence[Column], kind: Kind, figure: Figure) -> None:
     """Draw three rows: the curves, LR50 as bars on the axis of rates, and the 2x2 of LR50 with its factors."""
-    figure.set_size_inches(WIDTH, 5.3)
-    widths = [max(3.5, math.log2(column.rates[-1] / column.rates[0]) + 1) for column in drawn]
+    figure.set_size_inches(plotting.WIDTH, 5.3)
+    widths = [max(4.1, math.log2(column.rates[-1] / column.rates[0]) + 1) for column in drawn]
     sides = {"left": 0.185, "right": 0.99}
     upper = figure.add_gridspec(2, len(drawn), height_ratios=(3, 1), width_ratios=widths, bottom=0.38, top=0.955,
-                                hspace=0.05, wspace=0.07, **sides)  # fmt: skip
-    worst = max(value for column in drawn for part in column.excess for curve in part.values()
-                for values in curve.values() for value in values)  # fmt: skip
+                                hspace=0.05, wspace=0.08, **sides)  # fmt: skip
+    top = 1.6 * max(clipped(value) for column in drawn for part in column.excess for curve in part.values()
+                    for values in curve.values() for value in values)  # fmt: skip
     first: Any = None
-    top = 1.6 * clipped(worst)
     for number, column in enumerate(drawn):
         curves = figure.add_subplot(upper[0, number], sharey=first)
         first = first or curves
-        _draw_curves(curves, column, curves is first, top)
-        rate_axis(curves, column.rates, apart=3)
-        if len(column.rates) > 1:
+        _draw_curves(curves, column, top)
+        plotting.rate_axis(curves, column.rates, apart=3)
+        if len(column.rates) == 1:
+            curves.set_xlim(column.rates[0] / 1.3, column.rates[0] * 1.38)  # the longer names are on the right
+        else:
             curves.tick_params(bottom=False, labelbottom=False)
             _draw_limits(figure.add_subplot(upper[1, number], sharex=curves), column, curves is first)
         curves.tick_params(which="both", left=curves is first, labelleft=curves is first)
+    _name_lines(first, drawn[0], kind, top)
     first.set_ylabel("validation NLL above\nthe best run (bits)")
     note = ["peak learning rate; bars: LR50, where half of the seeds train, with its 95 % interval"]
     if any(column.limits[1] for column in drawn):
         note += ["filled: exploration; open, and below in grey: replication with new seeds"]
-    if not drawn[0].named:
+    if not kind.named:
         note += ["dashed: no warm-up"]
     figure.text(sides["left"], 0.31, "\n".join(note), va="center")
     compared = [column for column in drawn if len(column.rates) > 1]
@@ -168,92 +138,93 @@ def _draw(drawn: Sequence[Column], figure: "Figure") -> None:
         _draw_factors(figure.add_subplot(lower[number]), column, number == 0)
 
 
-def _draw_curves(axis: "Axes", column: Column, first: bool, top: float) -> None:
-    """Draw the seeds as points, those of the replication open, and their means as lines."""
+def _draw_curves(axis: Axes, column: Column, top: float) -> None:
+    """Draw the seeds as points, those of the replication open, and their means as lines, or as dashes at one rate."""
     axis.set_title(column.title)
-    for number, arm in enumerate(NAMES):
-        style, mark, line = line_style(arm), MARKS[ArmName.of(arm).scheme], column.line(arm)
-        aside = 2 ** (0.18 * number - 0.27) if len(column.rates) == 1 else 1  # so that all four points can be seen
+    for arm, name in NAMES.items():
+        style, line, scheme = line_style(arm), column.line(arm), ArmName.of(arm).scheme
         for part, fill in zip(column.excess, (style["color"], "white"), strict=True):
-            seeds = [(rate * aside, clipped(value)) for rate, values in part.get(arm, {}).items() for value in values]
-            axis.plot([rate for rate, _ in seeds], [value for _, value in seeds], mark, color=style["color"],
+            seeds = [(rate, clipped(value)) for rate, values in part.get(arm, {}).items() for value in values]
+            axis.plot([rate for rate, _ in seeds], [value for _, value in seeds], MARKS[scheme], color=style["color"],
                       markersize=2.8, markerfacecolor=fill, markeredgewidth=0.6, alpha=0.7)  # fmt: skip
-        alone = len(line) == 1 < len(column.rates)
-        single: Json = {"marker": "_", "markersize": 9, "markeredgewidth": 1.6} if alone else {}
-        axis.plot([*line], [*line.values()], **style, **single)
+        alone: Any = (
+            {"marker": "_", "markersize": 9, "markeredgewidth": 1.6} if len(line) == 1 < len(column.rates) else {}
+        )
+        axis.plot([*line], [*line.values()], **style, **alone)
         if len(column.rates) == 1 and line:
-            (value,) = line.values()
-            side = {"shift": (0, 6), "va": "bottom"} if value < 1 else {"shift": (0, -6), "va": "top"}
-            name_line(axis, NAMES[arm], column.rates[0] * aside, value, **side, color=style["color"], rotation=90,
-                      ha="center")  # fmt: skip
-        elif first and column.named:
-            _name_where_it_rises(axis, arm, line, column.blind)
+            ((rate, value),) = line.items()
+            side = {"shift": (-3, 0), "ha": "right"} if ArmName.of(arm).warm else {"shift": (3, 0), "ha": "left"}
+            side["va"] = "bottom" if value < 1 else "top"
+            name_line(axis, name.replace(" ", "\n", 1), rate, value, **side, color=style["color"])
     if column.blind < math.inf:
         axis.axhspan(column.blind, top, color="#EFEFEF", linewidth=0)
-        if first:
-            name_line(axis, column.words, column.rates[0], top / 1.2, color=GREY, va="top")
-    plain_axis(axis, (0.01, 0.1, 1, 10))
+    plotting.plain_axis(axis, (0.01, 0.1, 1, 10))
     axis.set_ylim(FLOOR / 1.2, top)
 
 
-def _name_where_it_rises(axis: "Axes", arm: str, line: Mapping[float, float], blind: float) -> None:
-    """Write the name of a line upright where it rises towards the shaded region, if it does."""
-    level = blind / (3 if arm == "preln_nowarm_anchored" else 6)
-    if place := crosses({rate: math.log(value) for rate, value in line.items()}, math.log(level)):
-        side = {"shift": (9, 0), "ha": "left"} if arm == "postln_nowarm" else {"shift": (-2, 0), "ha": "right"}
-        name_line(axis, NAMES[arm], place, level, **side, color=line_style(arm)["color"], rotation=90)
+def _name_lines(axis: Axes, column: Column, kind: Kind, top: float) -> None:
+    """Write what the shaded region is, and the name of each line upright where it rises towards the region."""
+    if column.blind < math.inf:
+        name_line(axis, kind.words, column.rates[0], top / 1.2, color=GREY, va="top")
+    for arm, name in NAMES.items() if kind.named and len(column.rates) > 1 else ():
+        level = column.blind / (3 if arm == "preln_nowarm_anchored" else 6)
+        line = {rate: math.log(value) for rate, value in column.line(arm).items()}
+        if place := crosses(line, math.log(level)):
+            side = {"shift": (9, 0), "ha": "left"} if arm == "postln_nowarm" else {"shift": (-2, 0), "ha": "right"}
+            name_line(axis, name, place, level, **side, color=line_style(arm)["color"], rotation=90)
 
 
-def _draw_limits(axis: "Axes", column: Column, first: bool) -> None:
+def _draw_limits(axis: Axes, column: Column, first: bool) -> None:
     """Draw LR50 of each arm with its interval, of the replication below that of the exploration."""
     low, high = column.rates[0] / 1.3, column.rates[-1] * 1.3
+    colours = {arm: line_style(arm)["color"] for arm in NAMES}
     for row, arm in enumerate(NAMES):
-        colour, mark = line_style(arm)["color"], MARKS[ArmName.of(arm).scheme]
         for number, part in enumerate(column.limits):
             if limit := part.get(arm):
                 height = row + (0.17 - 0.34 * number) * all(column.limits)
                 ends = [min(max(end, low), high) for end in limit.interval]
-                axis.plot(ends, [height] * 2, color=colour, linewidth=2.2, alpha=0.5, solid_capstyle="butt")
+                axis.plot(ends, [height] * 2, color=colours[arm], linewidth=2.2, alpha=0.5, solid_capstyle="butt")
                 if 0 < limit.median < math.inf:
-                    axis.plot([limit.median], [height], mark, color=colour, markersize=4,
-                              markerfacecolor="white" if number else colour)  # fmt: skip
+                    axis.plot([limit.median], [height], MARKS[ArmName.of(arm).scheme], color=colours[arm], markersize=4,
+                              markerfacecolor="white" if number else colours[arm])  # fmt: skip
     axis.set_yticks(range(len(NAMES)), [*NAMES.values()] if first else [""] * len(NAMES))
-    for label, arm in zip(axis.get_yticklabels(), NAMES, strict=True):
-        label.set_color(line_style(arm)["color"])
+    for label, colour in zip(axis.get_yticklabels(), colours.values(), strict=True):
+        label.set_color(colour)
     axis.set_ylim(-0.6, len(NAMES) - 0.4)
     axis.tick_params(axis="y", left=False)
     axis.grid(visible=False)
 
 
-def _draw_factors(axis: "Axes", column: Column, first: bool) -> None:
+def _draw_factors(axis: Axes, column: Column, first: bool) -> None:
     """Draw the 2x2 of LR50 with the factors between its cells, and below each number that of the replication."""
     axis.set_axis_off()
     axis.set(xlim=(0, 1), ylim=(0, 1))
     across, down = {False: 0.18, True: 0.78}, {"postln": 0.7, "preln": 0.12}
+    places = {arm: (across[name.warm], down[name.scheme]) for arm in NAMES for name in [ArmName.of(arm)]}
     axis.text(0.48, 1.05, column.title, ha="center", va="center", fontweight="bold")
     for warm, x in across.items():
         axis.text(x, 0.9, "warm-up" if warm else "no warm-up", ha="center", va="center", color=GREY)
     for scheme, y in down.items() if first else ():
         axis.text(-0.08, y, f"LR50, {SCHEMES[scheme]}", ha="right", va="center", color=COLOURS[scheme])
     for number, part in enumerate(column.limits):
-        look: Json = {"ha": "center", "va": "center", "color": GREY if number else "black"}
+        look: dict[str, Any] = {"ha": "center", "va": "center", "color": GREY if number else "black"}
+        bold: dict[str, Any] = {} if number else {"fontsize": 9, "fontweight": "bold"}
         for arm, limit in part.items():
-            name = ArmName.of(arm)
-            bold: Json = {} if number else {"fontsize": 9, "fontweight": "bold"}
-            axis.text(across[name.warm], down[name.scheme] - 0.14 * number, limit_words(limit), **look, **bold)
-        for above, below in FACTORS.values():
-            if above in part and below in part:
-                ends = [(across[name.warm], down[name.scheme]) for name in map(ArmName.of, (above, below))]
-                x, y = (sum(end) / 2 for end in zip(*ends, strict=True))
-                arrow = "" if number else " →" if ends[0][1] == ends[1][1] else " ↓"
-                if words := factor_words(part[above].over(part[below])):
-                    axis.text(x, y - 0.14 * number, words + arrow, **look)
+            x, y = places[arm]
+            axis.text(x, y - 0.14 * number, limit_words(limit), **look, **bold)
+        for arms in FACTORS.values():
+            if all(arm in part for arm in arms):
+                above, below = (part[arm] for arm in arms)
+                (x, y), (last_x, last_y) = (places[arm] for arm in arms)
+                arrow = "" if number else " →" if y == last_y else " ↓"
+                if words := factor_words(above.over(below)):
+                    axis.text((x + last_x) / 2, (y + last_y) / 2 - 0.14 * number, words + arrow, **look)
 
 
 def limit_words(limit: Lr50) -> str:
     """Return an LR50 with two digits; one that is not between the rates run as the end that it is beyond."""
     if math.isinf(limit.median):
-        return f"> {rate_words(limit.highest)}"
+        return f"> {rate_words(limit.interval[0])}"
     return f"{rate_words(float(f'{limit.median:.2g}'))}" if limit.median else f"< {rate_words(limit.interval[1])}"
 
 

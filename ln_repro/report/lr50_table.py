@@ -3,10 +3,10 @@
 import math
 from collections.abc import Mapping
 
-from ln_repro.claims.effects import Effect
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.lr50 import CELLS, FACTORS, Lr50, lr50
-from ln_repro.claims.ranges import CURVE_SEEDS
+from ln_repro.claims.metrics import Effect
+from ln_repro.claims.rates import CURVE_SEEDS
 from ln_repro.claims.words import arm_words, named
 from ln_repro.report.tables import Table
 

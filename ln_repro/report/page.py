@@ -11,9 +11,8 @@ from ln_repro.claims.judge import Row
 from ln_repro.claims.words import corpus_order, named
 from ln_repro.records.archive import Run
 from ln_repro.report.claims_table import claims_table, theory_table
-from ln_repro.report.plotting import rate_words
 from ln_repro.report.reproduction import arm_of
-from ln_repro.report.tables import Table, signatures
+from ln_repro.report.tables import Table, rate_words, signatures
 from ln_repro.system.files import Json
 
 Arm = Json

@@ -121,3 +121,8 @@ def _is_number(cell: str) -> bool:
 
 def _rounded(value: float | None, digits: int) -> str | None:
     return None if value is None else f"{value:.{digits}f}"
+
+
+def rate_words(rate: float) -> str:
+    """Return a learning rate as figures and page write it, without an exponent: 0.002."""
+    return f"{rate:.7f}".rstrip("0").rstrip(".")

@@ -37,9 +37,8 @@ def again(record: Record, overrides: list[str]) -> Json:
         settings["eval"] = {**settings["eval"], "average": 0}  # the epochs to average may be cut off
     experiment = build(settings)  # refuses values of the wrong type
     for key in cuts:
-        name = key.partition(".")[2]
-        length = getattr(experiment.train, name)
-        whole = record.updates if name == "max_update" else len(record.epochs)
+        length = getattr(experiment.train, key.partition(".")[2])
+        whole = record.updates if key == "train.max_update" else len(record.epochs)
         if length is None or length > whole:
             raise UserError(f"{key}: can only cut the run short, to {whole} at most")
         if settings["schedule"]["decay"] == "linear":
@@ -54,14 +53,15 @@ def with_checked_scheme(settings: Json, id: str, overrides: list[str]) -> list[s
     The record may be somebody else's, so its code is executed only if the user has it in a file.
     """
     file = dict(override.partition("=")[::2] for override in overrides).get("norm.file")
-    text = (settings["norm_file"] or {"text": None})["text"]
     if file and not expanded(file).is_file():
         raise UserError(f"norm.file: {file}: no such file")
-    if (expanded(file).read_text(encoding="utf-8", errors="replace") if file else None) != text:
+    text = expanded(file).read_text(encoding="utf-8", errors="replace") if file else None
+    scheme = settings["norm_file"]
+    if scheme is None and file:
+        raise UserError("norm.file: the record has no scheme of its own; leave it out")
+    if scheme and text != scheme["text"]:
         raise UserError(
-            "norm.file: the record has no scheme of its own; leave it out" if text is None else
-            f"norm.file: {file} is not the code of {id} (settings.norm_file.text in its record)" if file else
-            f"reproduce: {id} has a scheme of its own, whose code would be executed; read it "
+            f"norm.file: {file} is not the code of {id}, a scheme of its own whose code would be executed; read it "
             "(settings.norm_file.text in its record), save it to a file and give norm.file=FILE"
-        )  # fmt: skip
+        )
     return [override for override in overrides if not override.startswith("norm.file=")]

@@ -4,7 +4,7 @@ sacreBLEU is imported only when needed, because its import takes a third of a se
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ln_repro.corpus.prepared import opened
 from ln_repro.errors import LnReproError
@@ -19,14 +19,11 @@ if TYPE_CHECKING:
 FLAVOURS = ("tokenised", "detokenised")
 SAMPLES = 1000
 """Number of samples of a paired bootstrap."""
-UNSPACED = {
+TOKENISERS = {
     **dict.fromkeys(("zh", "zho", "cmn", "yue"), "zh"),
-    **dict.fromkeys(("ja", "jpn"), "ja-mecab"),
-    **dict.fromkeys(("bo", "bod", "dz", "dzo", "km", "khm", "lo", "lao", "my", "mya", "th", "tha"), "char"),
+    **dict.fromkeys("ja jpn bo bod dz dzo km khm lo lao my mya th tha".split(), "char"),
 }
-"""sacreBLEU's tokenisers for languages that are written without spaces between words."""
-TOKENISERS = {**UNSPACED, "ko": "ko-mecab", "kor": "ko-mecab"}
-"""Those for plain text; for all other languages, it is 13a."""
+"""sacreBLEU's tokenisers for languages that are written without spaces between words, of which Moses separates none."""
 
 
 def score(
@@ -38,7 +35,7 @@ def score(
     Args:
         flavour: ``detokenised``: plain text with sacreBLEU's tokenisation, ignoring case if the corpus was
             lower-cased; ``tokenised``: Moses-tokenised, lower-cased text, as fairseq did at the time of the paper,
-            and in the languages in `UNSPACED`, of which Moses separates no words, also with sacreBLEU's tokenisation.
+            and in the languages in `TOKENISERS` also with sacreBLEU's tokenisation.
         averaged: number of epochs whose weights were averaged for decoding.
         restored: whether the plain references are not the original text, but detokenised tokens.
     """
@@ -47,32 +44,21 @@ def score(
     if flavour == "detokenised":
         metric = _plain_metric(experiment.data)
     else:
-        tokeniser = UNSPACED.get(base_code(experiment.data.target_lang), "none")
-        metric = _metric(tokeniser, lowercase=True, smooth_method="none", force=True)
+        from sacrebleu.metrics.bleu import BLEU
+
+        tokeniser = TOKENISERS.get(base_code(experiment.data.target_lang), "none")
+        metric = BLEU(tokenize=tokeniser, lowercase=True, smooth_method="none", force=True)
     bleu, search = metric.corpus_score(hypotheses, [references]).score, experiment.eval
     data = f"{experiment.data.name}/{split}" + "|refs:detokenised" * (restored and flavour == "detokenised")
     decoding = f"data:{data}|beam:{search.beam}|lenpen:{search.lenpen:g}|avg:{averaged}"
     return round(bleu, 4), f"{metric.get_signature().format()}|{decoding}"
 
 
-def tokeniser_in(signature: str) -> str:
-    """Return the tokeniser that a signature names, with its version; "" if it names none."""
-    return next((part for part in signature.split("|") if part.startswith("tok:")), "")
-
-
 def _plain_metric(data: Data) -> "BLEU":
     """Return the metric of detokenised text."""
-    return _metric(TOKENISERS.get(base_code(data.target_lang), "13a"), lowercase=data.lowercase)
-
-
-def _metric(tokeniser: str, **options: Any) -> "BLEU":
-    """Return sacreBLEU's BLEU, of characters if the packages of the tokeniser are not installed."""
     from sacrebleu.metrics.bleu import BLEU
 
-    try:
-        return BLEU(tokenize=tokeniser, **options)
-    except RuntimeError:  # MeCab is missing
-        return BLEU(tokenize="char", **options)
+    return BLEU(tokenize=TOKENISERS.get(base_code(data.target_lang), "13a"), lowercase=data.lowercase)
 
 
 def paired_bootstrap(

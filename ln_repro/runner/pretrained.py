@@ -64,11 +64,12 @@ def _incompatibility(experiment: Experiment, record: Record) -> str | None:
     name, settings = record.exp, record.settings
     if record.axes.task != "masked_lm":
         return f"{name} is a run of task={record.axes.task}; {HOW}"
-    theirs = {"norm": settings["norm"]} | {f"model.{key}": settings["model"][key] for key in SAME}
-    ours = {"norm": experiment.norm} | {f"model.{key}": getattr(experiment.model, key) for key in SAME}
-    for key, value in theirs.items():
-        if ours[key] != value:
-            return f"{name} has {key}={value}, this run has {ours[key]}; they must be equal"
+    for key, theirs, ours in (
+        ("norm", settings["norm"], experiment.norm),
+        *((f"model.{key}", settings["model"][key], getattr(experiment.model, key)) for key in SAME),
+    ):
+        if theirs != ours:
+            return f"{name} has {key}={theirs}, this run has {ours}; they must be equal"
     if (experiment.norm_file and experiment.norm_file.text) != (settings.get("norm_file") or {}).get("text"):
         return f"{name} was trained with a different norm.file; they must be equal"
     if experiment.data.vocabulary not in (None, record.data.fingerprint):

@@ -190,14 +190,11 @@ class Session:
             for event in self.events.read()
             if event["kind"] == "bleu" and event["flavour"] == bleu.FLAVOURS[-1]
         }
-        unscored = [
-            epoch
-            for epoch in filter(self.experiment.eval.decodes, self.checkpoints.weights())
-            if any((split, epoch) not in scored for split in self.splits)
-        ]
-        if (last := self._last()) and (AVERAGE, last[-1].epoch) not in scored:
-            unscored += [checkpoint.epoch for checkpoint in last]
-        point = self.checkpoints.resume_point(self.say, unscored)
+        self.scored = {*scored}
+        needed = {
+            member.epoch for epochs in self._unscored().values() for weights in epochs.values() for member in weights
+        }
+        point = self.checkpoints.resume_point(self.say, needed)
         done = point.update if point else -1
         self.checkpoints.forget_after(done)
         self.scored = {key for key, update in scored.items() if update <= done}
@@ -212,21 +209,25 @@ class Session:
         average, weights = self.experiment.eval.average, self.checkpoints.weights()
         return [weights[epoch] for epoch in sorted(weights)[-average:]] if average else []
 
-    def _undecoded(self, trained: bool) -> tuple[str, Weights] | None:
-        """Return a split and the weights that have not been scored on it; None if there are none.
-
-        The average is only scored after training.
-        """
-        weights, decodes = self.checkpoints.weights(), self.experiment.eval.decodes
+    def _unscored(self) -> dict[str, Weights]:
+        """Return the weights, so far, that have not been scored, by the name of their split."""
+        weights = sorted(self.checkpoints.weights().items())
         wanted: dict[str, Weights] = {
-            split: {epoch: [weights[epoch]] for epoch in weights if decodes(epoch)} for split in self.splits
+            split: {epoch: [entry] for epoch, entry in weights if self.experiment.eval.decodes(epoch)}
+            for split in self.splits
         }
-        if trained and (last := self._last()) and len(last) == self.experiment.eval.average:
+        if last := self._last():
             wanted[AVERAGE] = {last[-1].epoch: last}
-        for split, epochs in wanted.items():
-            if unscored := {epoch: epochs[epoch] for epoch in sorted(epochs) if (split, epoch) not in self.scored}:
-                return split, unscored
-        return None
+        return {
+            split: {epoch: members for epoch, members in epochs.items() if (split, epoch) not in self.scored}
+            for split, epochs in wanted.items()
+        }
+
+    def _undecoded(self, trained: bool) -> tuple[str, Weights] | None:
+        """Return a split and weights to decode for it, None if there are none; the average only after training."""
+        whole = trained and len(self._last()) == self.experiment.eval.average
+        unscored = ((split, weights) for split, weights in self._unscored().items() if split != AVERAGE or whole)
+        return next(((split, weights) for split, weights in unscored if weights), None)
 
     def _decode(self, decoder: process.Decoder, split: str, weights: Weights) -> None:
         folder, files = self.folder.checkpoints, {}

@@ -1,6 +1,7 @@
 """The table of checks that the printed rules and the verdicts of the theory's claims are derived from."""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import fmean, geometric_mean
@@ -8,12 +9,130 @@ from statistics import fmean, geometric_mean
 from ln_repro.claims.intervals import Interval, exponent, slope
 from ln_repro.system.files import Json
 from ln_repro.theory import lemmas
-from ln_repro.theory import quantities as q
+from ln_repro.theory.unit import Measured, Unit
+
+Curve = Sequence[float]
+"""One value per layer."""
+Quantity = Callable[[Measured], Curve]
+"""Computes one number, or one per layer if all layers are judged, from the measurements of one seed under one setting.
+
+There is only one measurement unless depths or norm placements are compared."""
+ATTENTIONS = {"encoder": 1, "decoder": 2}
+"""Number of attentions per layer, by stack; each adds at most d to norm^2 of the stream."""
+
+
+def number(name: str) -> Quantity:
+    return lambda measured: [measured[0][1][name]]
+
+
+def gradients(weight: str) -> Quantity:
+    """Return the norm of the mean gradient of a weight, by layer."""
+    return lambda measured: measured[0][1]["norm_of_mean"][weight]
+
+
+def above(name: str, stack: str = "encoder") -> Quantity:
+    """Return the share of positions whose norm (``above``) or norm^2 (``above_squared``) exceeds 1.1 E, by layer."""
+    return lambda measured: measured[0][1][stack][name]
+
+
+def of_layers(quantity: Quantity, reduce: Callable[[Curve], float]) -> Quantity:
+    """Reduce the values of all layers to one number."""
+    return lambda measured: [reduce(quantity(measured))]
+
+
+def of_depths(quantity: Quantity, reduce: Callable[[dict[int, float]], float]) -> Quantity:
+    """Reduce the last layer's values in models of several depths to one number."""
+
+    def reduced(measured: Measured) -> Curve:
+        by_depth = {unit["layers"]: quantity([(unit, result)])[-1] for unit, result in measured}
+        return [reduce(dict(sorted(by_depth.items())))]
+
+    return reduced
+
+
+def last_over_first(curve: Curve) -> float:
+    return curve[-1] / curve[0]
+
+
+def step(curve: Curve) -> float:
+    """Return the geometric mean of the ratios of successive layers."""
+    return float(last_over_first(curve) ** (1 / (len(curve) - 1)))
+
+
+def spread(curve: Curve) -> float:
+    return max(curve) / min(curve)
+
+
+def rank_correlation(curve: Curve) -> float:
+    """Return Spearman's rank correlation with the number of the layer; 0 if all values are equal."""
+    from scipy.stats import spearmanr  # takes half a second, which the processes that measure need not spend
+
+    return float(spearmanr(range(len(curve)), curve).statistic) if len(set(curve)) > 1 else 0.0
+
+
+def upper_exponent(curve: Curve) -> float:
+    """Fit a power of the number of the layer, from 1, to the layers from L/2 up; return the exponent."""
+    return exponent({layer: norm for layer, norm in enumerate(curve, 1) if 2 * layer >= len(curve)})
+
+
+def spread_over_post(weight: str) -> Quantity:
+    """Return the ratio of Pre-LN's spread of the gradients over layers to Post-LN's."""
+
+    def ratio(measured: Measured) -> Curve:
+        spreads = {unit["norm"]: spread(result["norm_of_mean"][weight]) for unit, result in measured}
+        return [spreads["preln"] / spreads["postln"]]
+
+    return ratio
+
+
+def level(measured: Measured) -> Curve:
+    """Return the ratio of the last layer's gradient in the simplified model to the prediction of Lemmas 1 to 3."""
+    ((unit, result),) = measured
+    targets = unit["batches"] * unit["sequences"] * unit["positions"]
+    predicted = lemmas.last_gradient(unit["d"], unit["d_ff"], result["square"], targets)
+    return [result["norm_of_mean"]["w2"][-1] / predicted]
+
+
+def feed_forward_share(unit: Unit) -> float:
+    """Return what a feed-forward layer adds to norm^2 / d, in a Transformer or in the simplified model."""
+    if "init" not in unit.settings:
+        return lemmas.feed_forward_share(unit["d"], unit["d_ff"])
+    return lemmas.TORCH_SHARE if unit["init"] == "fairseq" else lemmas.feed_forward_share(unit["width"], unit["ffn"])
+
+
+def post_square(measured: Measured, stack: str = "encoder") -> Curve:
+    """Return the ratio of norm^2 of Post-LN's x5 to that of Lemma 2, by layer."""
+    ((unit, result),) = measured
+    return [square / (1 + feed_forward_share(unit)) for square in result[stack]["squared"]]
+
+
+def pre_place(measured: Measured, stack: str = "encoder") -> Curve:
+    """Return the place of Pre-LN's norm^2 between Lemma 2's bounds, from 0 (lower) to 1 (upper), by layer."""
+    ((unit, result),) = measured
+    places = []
+    for passed, square in enumerate(result[stack]["squared"], 1):
+        low, high = lemmas.pre_bounds(passed, feed_forward_share(unit), result[stack]["input"], ATTENTIONS[stack])
+        places.append((square - low) / (high - low))
+    return places
+
+
+def pre_slope(measured: Measured, stack: str = "encoder") -> Curve:
+    """Return the growth of norm^2 / d per layer of Pre-LN, without the contribution of the feed-forward layer."""
+    ((unit, result),) = measured
+    return [slope(result[stack]["squared"]) - feed_forward_share(unit)]
+
+
+def pre_first(measured: Measured) -> Curve:
+    """Return the ratio of norm^2 / d after the first layer of the simplified Pre-LN model to 1 + c + 1/n.
+
+    The mean of n independent positions has norm^2 d / n.
+    """
+    ((unit, result),) = measured
+    return [result["encoder"]["squared"][0] / (1 + feed_forward_share(unit) + 1 / unit["positions"])]
+
 
 DEPTHS = ("real_last_gradient", "real_gradients")
 """Measurements that contain the last layer's gradient: of that layer alone, or of all layers."""
-
-
 WORDS = {
     "mean": "interval {}",
     "ratio": "interval of the geometric mean {}",
@@ -33,7 +152,7 @@ class Check:
     quantity: str
     how: str  # the way to judge it, a key of `WORDS`
     region: Interval  # in which it must lie
-    values: q.Quantity  # computes the quantity from measurements
+    values: Quantity
     part: str  # name of the model
     what: tuple[str, ...]  # names of the measurements
     where: Json = field(default_factory=dict)  # settings that select the measurements
@@ -63,11 +182,11 @@ REACH = round(4 * math.sqrt(5 / lemmas.NUMBERS), 5)
 """Four relative standard errors of the mean of squared ReLUs, each of which has Var / E^2 = 5."""
 GROWTH = 1.5**0.5
 BOUNDED = (-math.inf, 0.125)
-LAST = q.of_depths(q.gradients("decoder.w2"), exponent)
-MEAN = q.of_depths(q.gradients("decoder.w2"), lambda curve: fmean(curve.values()))
-SIMPLE_LAST = q.of_depths(q.gradients(), exponent)
+LAST = of_depths(gradients("decoder.w2"), exponent)
+MEAN = of_depths(gradients("decoder.w2"), lambda curve: fmean(curve.values()))
+SIMPLE_LAST = of_depths(gradients("w2"), exponent)
 LEVEL = ("norm over what Lemmas 1 to 3 predict, geometric mean over L", "ratio", (0.9, 1.1),
-         q.of_depths(q.level, lambda curve: geometric_mean(curve.values())))  # fmt: skip
+         of_depths(level, lambda curve: geometric_mean(curve.values())))  # fmt: skip
 
 Row = partial[Check]
 """A check without claim, quantity, how, region and values."""
@@ -105,27 +224,27 @@ def layers(weight: str, init: str = "xavier", **norm: str) -> Row:
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("TH-1", "measured over predicted", "mean", (1 - REACH, 1 + REACH), q.number("ratio"), "Gaussian X", ("relu",),
+    Check("TH-1", "measured over predicted", "mean", (1 - REACH, 1 + REACH), number("ratio"), "Gaussian X", ("relu",),
           by=("d", "sigma")),
 
     STATES["postln"]("TH-2", "measured over predicted, mean over layers", "mean", (0.98, 1.02),
-           q.of_layers(q.post_square, fmean)),
-    STATES["postln"]("TH-2", "measured over predicted, every layer", "near", (1.0, 1.0), q.each(q.post_square)),
-    STATES["postln"]("TH-2", "slope on l", "near", (0.0, 0.0), q.of_layers(q.post_square, slope)),
+           of_layers(post_square, fmean)),
+    STATES["postln"]("TH-2", "measured over predicted, every layer", "near", (1.0, 1.0), post_square),
+    STATES["postln"]("TH-2", "slope on l", "near", (0.0, 0.0), of_layers(post_square, slope)),
     *(states("postln", stack)("TH-2", "measured over 1.444, mean over layers", "mean", (0.96, 1.04),
-             q.of_layers(partial(q.post_square, stack=stack), fmean)) for stack in STACKS),
+             of_layers(partial(post_square, stack=stack), fmean)) for stack in STACKS),
     *(states("postln", stack, "fairseq")("TH-2", "measured over 1.056, mean over layers", "mean", (0.97, 1.03),
-             q.of_layers(partial(q.post_square, stack=stack), fmean)) for stack in STACKS),
+             of_layers(partial(post_square, stack=stack), fmean)) for stack in STACKS),
 
-    STATES["preln"]("TH-3", "slope on l, less c", "mean", (0.0, 1.0), q.each(q.pre_slope)),
-    STATES["preln"]("TH-3", "place between the bounds (0, 1), every layer", "near", (0.0, 1.0), q.each(q.pre_place)),
-    STATES["preln"]("TH-3", "first layer over 1 + c + 1/n", "near", (1.0, 1.0), q.each(q.pre_first)),
+    STATES["preln"]("TH-3", "slope on l, less c", "mean", (0.0, 1.0), pre_slope),
+    STATES["preln"]("TH-3", "place between the bounds (0, 1), every layer", "near", (0.0, 1.0), pre_place),
+    STATES["preln"]("TH-3", "first layer over 1 + c + 1/n", "near", (1.0, 1.0), pre_first),
     *(states("preln", stack)("TH-3", "slope on l, less c", "mean", (0.0, most),
-             q.each(partial(q.pre_slope, stack=stack))) for stack, most in (("encoder", 1.0), ("decoder", 2.0))),
+             partial(pre_slope, stack=stack)) for stack, most in (("encoder", 1.0), ("decoder", 2.0))),
     *(states("preln", stack)("TH-3", "place between the bounds (0, 1), every layer", "near", (0.0, 1.0),
-             q.each(partial(q.pre_place, stack=stack))) for stack in STACKS),
+             partial(pre_place, stack=stack)) for stack in STACKS),
 
-    *(Check("TH-4", quantity, how, region, q.number(name), "Gaussian x", ("jacobian",), by=("d",))
+    *(Check("TH-4", quantity, how, region, number(name), "Gaussian x", ("jacobian",), by=("d",))
       for quantity, how, region, name in (
           ("spectral norm over sqrt(d) / norm of x", "mean", (-math.inf, 1.05), "bound"),
           ("spectral norm over sqrt(d) / norm of x", "every", (1 - 1e-8, math.inf), "bound"),
@@ -134,11 +253,11 @@ CHECKS: tuple[Check, ...] = (
           ("s J(s x) less J(x)", "every", (-math.inf, 1e-10), "scaling"))),
 
     *(states(norm, stack)("TH-5", f"share of {size} above 1.1 E, every layer", "mean", BOUNDED,
-             q.each(partial(q.share, stack=stack, name=name)))
+             above(name, stack))
       for norm in NORMS for stack in STACKS for size, name in (("norm^2", "above_squared"), ("norm", "above"))),
-    *(Check("TH-5", f"share of {size} above 1.1 E, every layer", "mean", BOUNDED, q.each(partial(q.share, name=name)),
+    *(Check("TH-5", f"share of {size} above 1.1 E, every layer", "mean", BOUNDED, above(name),
             f"{SIMPLE}, d = 512", ("hidden_norms",), {"d": 512}, ("norm", "d_ff", "positions"))
-      for size, name in (("norm^2", "share_square"), ("norm", "share"))),
+      for size, name in (("norm^2", "above_squared"), ("norm", "above"))),
 
     depths("postln")("TH-6", "exponent of L", "mean", FLAT, LAST),
     depths("postln")("TH-6", "mean over L", "mean", (1.4, 1.9), MEAN),
@@ -155,28 +274,28 @@ CHECKS: tuple[Check, ...] = (
     simple("preln")("TH-7", *LEVEL),
 
     *(layers(weight, init, norm="postln")("TH-8", "last layer over first", "ratio", (least, math.inf),
-                                          q.of_layers(q.gradients(name), q.last_over_first))
+                                          of_layers(gradients(name), last_over_first))
       for init, least in (("xavier", 4.0), ("xavier_legacy", 2.5), ("fairseq", 1.5))
       for weight, name in WEIGHTS.items()),
     *(layers(weight, init, norm="postln")("TH-8", "rank correlation with the layer", "mean", (0.9, math.inf),
-                                          q.of_layers(q.gradients(name), q.order))
+                                          of_layers(gradients(name), rank_correlation))
       for init in INITS for weight, name in WEIGHTS.items()),
     layers("encoder's W2", norm="postln")("TH-8", "last layer over first", "reported", ANY,
-           q.of_layers(q.gradients("encoder.w2"), q.last_over_first)),
+           of_layers(gradients("encoder.w2"), last_over_first)),
 
     *(layers(weight, norm="preln")("TH-9", "largest over smallest", "ratio", (1.0, 2.2),
-             q.of_layers(q.gradients(name), q.spread)) for weight, name in WEIGHTS.items()),
+             of_layers(gradients(name), spread)) for weight, name in WEIGHTS.items()),
     *(layers(weight)("TH-9", "largest over smallest, over Post-LN's", "ratio", (-math.inf, 1 / 3),
-             q.spread_over_post(name)) for weight, name in WEIGHTS.items()),
+             spread_over_post(name)) for weight, name in WEIGHTS.items()),
 
     simple("preln", "layers")("TH-9", "exponent of l, upper half of the layers", "reported", ANY,
-           q.of_layers(q.gradients(), q.upper_exponent)),
+           of_layers(gradients("w2"), upper_exponent)),
 
     simple("postln", "layers")("TH-11", "ratio a layer (explanation)", "contains", (GROWTH, GROWTH),
-           q.of_layers(q.gradients(), q.step)),
+           of_layers(gradients("w2"), step)),
     layers("decoder's W2", norm="postln")("TH-11", "ratio a layer (growth)", "ratio", (1.0, math.inf),
-           q.of_layers(q.gradients("decoder.w2"), q.step)),
-    Check("TH-11", "last layer over first", "reported", ANY, q.of_layers(q.gradients("decoder.w2"), q.last_over_first),
+           of_layers(gradients("decoder.w2"), step)),
+    Check("TH-11", "last layer over first", "reported", ANY, of_layers(gradients("decoder.w2"), last_over_first),
           f"{WIDE}, Xavier, decoder's W2, without the output of cross-attention", ("real_uncrossed_gradients",)),
 )  # fmt: skip
 """All checks; the interval reported for a claim is that of its first check."""

@@ -1,24 +1,37 @@
-"""Judge measurements by the table of checks."""
+"""Judge measurements by the table of checks; gradients at initialisation as curves over layers and depths."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 
-from ln_repro.claims.intervals import Interval, mean_interval, ratio_interval
-from ln_repro.claims.theory import STATEMENTS
-from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, all_of, near, verdict
+from ln_repro.claims.intervals import (
+    CONTRADICTED,
+    INCONCLUSIVE,
+    LINEAR,
+    LOG,
+    REPRODUCED,
+    Interval,
+    all_of,
+    mean_interval,
+    near,
+    ratio_interval,
+    verdict,
+)
+from ln_repro.claims.metrics import more_seeds
+from ln_repro.claims.rules.th import STATEMENTS
 from ln_repro.records.events import json_ready
 from ln_repro.system.files import Json
-from ln_repro.theory import quantities
 from ln_repro.theory.checks import CHECKS, DEPTHS, Check
+from ln_repro.theory.measurements import NORMS
 from ln_repro.theory.unit import Measured, grouped, select
 
 REPORTED = "reported"
 """In place of a verdict, for checks that are only reported."""
+XAVIER = {"init": "xavier", "tied": False}
 Series = dict[str, list[float]]
-"""The mean and both ends of its interval, by layer or depth; the keys are text, for JSON."""
+"""The mean and both ends of its interval over seeds, by layer or depth; the keys are text, for JSON."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +63,14 @@ def finding(id: str, measured: Measured) -> Json:
     parts = [part for check in checks if (part := examine(check, measured))]
     judged = [part for part in parts if part.verdict != REPORTED]
     result = all_of(part.verdict for part in judged)
-    missing = list(dict.fromkeys(check.part for check in checks if not any(p.part == check.part for p in parts)))
+    missing = dict.fromkeys(check.part for check in checks if check.part not in {part.part for part in parts})
     settings = {f"{part.part}: {part.quantity}: {part.rule}": part.settings for part in parts}
-    means = {place: mean for place, (mean, *_) in series(CURVES[id](measured)).items()} if id in CURVES else None
-    notes = [f"{part.part}: {part.why}" for part in judged if part.why] if result == INCONCLUSIVE else []
+    notes = [f"{part.part}: {part.why}" for part in judged if part.why and result == INCONCLUSIVE]
     notes += [f"not measured: {', '.join(missing)} (--full)"] if missing else []
     return {
         "id": id,
-        "statement": STATEMENTS[id].statement,
-        "paper": STATEMENTS[id].paper,
-        "values": settings if means is None else means,
+        **STATEMENTS[id]._asdict(),
+        "values": {place: mean for place, (mean, *_) in CURVES[id](measured).items()} if id in CURVES else settings,
         "quantity": checks[0].quantity,
         "interval": parts[0].interval if parts else (-math.inf, math.inf),
         "rule": "; ".join(settings),
@@ -67,24 +78,25 @@ def finding(id: str, measured: Measured) -> Json:
         "seeds": min((part.seeds for part in judged), default=0),
         "parts": [vars(part) for part in parts],
         "note": "; ".join(notes) or None,
-        "place": STATEMENTS[id].place,
     }
 
 
 def examine(check: Check, measured: Measured) -> Part | None:
     """Return the result of a check; None if nothing was measured for it."""
-    settings, every = {}, []
-    for setting, group in grouped(select(measured, check.what, check.where), check.by).items():
-        quantities = check.values(group)
+    settings, samples = dict[str, Interval](), list[list[float]]()
+    groups = grouped(select(measured, check.what, check.where), lambda unit: tuple(unit[name] for name in check.by))
+    for setting, group in groups.items():
+        curves = [check.values(of_seed) for of_seed in grouped(group, lambda unit: unit.seed).values()]
+        over_seeds = [list(values) for values in zip(*curves, strict=True)]  # for each number of the quantity
         label = " ".join(f"{name}={value}" for name, value in zip(check.by, setting, strict=True))
-        settings[label] = hull([interval(check, values) for values in quantities])
-        every += quantities
-    if not every:
+        settings[label] = hull([interval(check, values) for values in over_seeds])
+        samples += over_seeds
+    if not samples:
         return None
-    result = REPORTED if check.how == REPORTED else all_of(decide(check, values) for values in every)
-    _, reason = max(why(check, values) for values in every) if result == INCONCLUSIVE else (0, None)
-    around, seeds = hull([*settings.values()]), min(map(len, every))
-    return Part(check.part, check.quantity, around, check.rule, result, seeds, settings, reason)
+    result = REPORTED if check.how == REPORTED else all_of(decide(check, values) for values in samples)
+    reasons = [why(check, values) for values in samples if result == INCONCLUSIVE == decide(check, values)]
+    around, seeds = hull([*settings.values()]), min(map(len, samples))
+    return Part(check.part, check.quantity, around, check.rule, result, seeds, settings, next(iter(reasons), None))
 
 
 def hull(intervals: Sequence[Interval]) -> Interval:
@@ -112,49 +124,56 @@ def decide(check: Check, values: Sequence[float]) -> str:
     return CONTRADICTED if check.how == "every" and result == INCONCLUSIVE else result
 
 
-def why(check: Check, values: Sequence[float]) -> tuple[float, str]:
-    """Return the number of seeds that a check needs, and the reason why it is inconclusive."""
+def why(check: Check, values: Sequence[float]) -> str:
+    """Return why a check of these values is inconclusive, and what would decide it."""
     if len(values) < check.seeds:
-        return check.seeds, f"{len(values)} seeds are too few; use --seeds {check.seeds}"
+        return f"{len(values)} seeds are too few; use --seeds {check.seeds}"
     low, high = interval(check, values)
-    crossed = [end for end in check.region if low < end < high]
-    if not crossed:
-        return 0, ""
-    scale: Callable[[float], float] = math.log if check.how == "ratio" else float
-    half, centre = (scale(high) - scale(low)) / 2, (scale(high) + scale(low)) / 2
-    distance = min(abs(centre - scale(end)) for end in crossed)
-    needed = math.ceil(len(values) * (half / distance) ** 2) if distance else math.inf
-    reason = f"the interval [{low:.3g}, {high:.3g}] of {len(values)} seeds contains the bound {crossed[0]:.3g}"
-    return needed, f"{reason}; about {needed} seeds should decide it if the mean does not change (--full, --seeds N)"
+    needed = more_seeds(values, [check.region], LOG if check.how == "ratio" else LINEAR) or "more seeds"
+    return f"the interval [{low:.3g}, {high:.3g}] contains a bound; {needed} should decide it (--full, --seeds N)"
 
 
-def last_layer(measured: Measured, norm: str) -> list[dict[int, float]]:
-    """Return the W2 gradient of a Transformer's last decoder layer by depth, one curve per seed."""
-    selected = select(measured, DEPTHS, {"norm": norm, "init": "xavier", "tied": False})
-    return quantities.by_depth(selected, quantities.gradients("decoder.w2"))
+def by_depth(measured: Measured, norm: str) -> Series:
+    """Return the W2 gradient of a Transformer's last decoder layer by depth."""
+    selected = select(measured, DEPTHS, {"norm": norm, **XAVIER})
+    return series((unit["layers"], result["norm_of_mean"]["decoder.w2"][-1]) for unit, result in selected)
 
 
-def by_layer(
-    measured: Measured, norm: str, weight: str = "decoder.w2", what: str = "real_gradients"
-) -> list[dict[int, float]]:
-    """Return the gradient of one kind of weight by layer of the 6-6 model, one curve per seed."""
-    selected = select(measured, (what,), {"norm": norm, "init": "xavier", "tied": False})
-    return [quantities.numbered(measurement["norm_of_mean"][weight]) for _, measurement in selected]
+def by_layer(measured: Measured, norm: str, weight: str = "decoder.w2", what: str = "real_gradients") -> Series:
+    """Return the gradient of one kind of weight by layer of the 6-6 model."""
+    selected = select(measured, (what,), {"norm": norm, **XAVIER})
+    return series(point for _, result in selected for point in enumerate(result["norm_of_mean"][weight], 1))
 
 
-CURVES: dict[str, Callable[[Measured], list[dict[int, float]]]] = {
-    "TH-6": partial(last_layer, norm="postln"),
-    "TH-7": partial(last_layer, norm="preln"),
+def series(points: Iterable[tuple[int, float]]) -> Series:
+    """Return the mean and the interval over seeds at every layer or depth."""
+    values: dict[int, list[float]] = {}
+    for place, value in points:
+        values.setdefault(place, []).append(value)
+    return {str(place): [fmean(of_place), *mean_interval(of_place)] for place, of_place in sorted(values.items())}
+
+
+CURVES: dict[str, Callable[[Measured], Series]] = {
+    "TH-6": partial(by_depth, norm="postln"),
+    "TH-7": partial(by_depth, norm="preln"),
     "TH-8": partial(by_layer, norm="postln"),
     "TH-9": partial(by_layer, norm="preln"),
 }
-"""The curves of claims about a curve: the gradient of W2 by depth or by layer."""
+"""The curves of claims about a curve."""
 
 
-def series(curves: Iterable[Mapping[int, float]]) -> Series:
-    """Return the mean and the interval over curves at every layer or depth."""
-    values: dict[int, list[float]] = {}
-    for curve in curves:
-        for place, value in curve.items():
-            values.setdefault(place, []).append(value)
-    return {str(place): [fmean(of_place), *mean_interval(of_place)] for place, of_place in sorted(values.items())}
+def figures(measured: Measured) -> Json:
+    """Return the panels of figure 3, if they were measured for both norms, by matrix and for the last W2 by depth.
+
+    A panel maps the label of a series, the norm placement and what else tells it apart, to its points.
+    """
+    if not all(by_layer(measured, norm) for norm in NORMS):
+        return {}
+    panels: dict[str, dict[str, Series]] = {}
+    for matrix in ("w1", "w2"):
+        weight = f"decoder.{matrix}"
+        panels[matrix] = {norm: by_layer(measured, norm, weight) for norm in NORMS}
+        if uncrossed := by_layer(measured, "postln", weight, "real_uncrossed_gradients"):
+            panels[matrix]["postln without cross-attention"] = uncrossed
+    panels["last"] = {norm: by_depth(measured, norm) for norm in NORMS}
+    return {"initialisation": panels}

@@ -12,13 +12,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from ln_repro.model import init
 from ln_repro.model.layers import DecoderLayer, EncoderLayer, Shape, Stack, TokenEmbedding
 from ln_repro.model.probes.gradients import Weights, gradient_norms, layer_weights
-from ln_repro.system.files import Json
-from ln_repro.theory.simplified import share_above
+from ln_repro.theory.lemmas import summary
 from ln_repro.theory.unit import Measurement, Unit
 
 PAD, EOS, FIRST_WORD = 1, 2, 4
@@ -44,18 +42,6 @@ class Setting:
     length: int = 24  # tokens of a sentence, with ``</s>``
 
 
-class WithoutDraws(TorchFunctionMode):
-    """Lets constructors leave matrices as they are, since `init.initialise` draws them, which takes as long."""
-
-    def __torch_function__(
-        self, function: Any, _: object, args: tuple[object, ...] = (), kwargs: Json | None = None
-    ) -> Any:
-        named = kwargs or {}
-        if function in (nn.init.kaiming_uniform_, nn.init.uniform_, nn.init.normal_):
-            return named["tensor"]
-        return function(*args, **named)
-
-
 class Transformer(nn.Module):
     """The model of `ln_repro.engine.plugin.model` without fairseq's interfaces, initialised from ``seed``, if given."""
 
@@ -63,13 +49,12 @@ class Transformer(nn.Module):
         super().__init__()
         self.setting = setting
         shape = Shape(setting.norm, setting.layers, setting.width, setting.ffn, setting.heads, setting.dropout)
-        with WithoutDraws():
-            matrices = [nn.Embedding(setting.vocabulary, setting.width, PAD) for _ in range(1 if setting.tied else 2)]
-            self.source = TokenEmbedding(matrices[0], setting.dropout)
-            self.target = TokenEmbedding(matrices[-1], setting.dropout)
-            self.encoder = Stack(EncoderLayer, shape)
-            self.decoder = Stack(DecoderLayer, shape)
-            self.projection = nn.Linear(setting.width, setting.vocabulary, bias=False)
+        matrices = [nn.Embedding(setting.vocabulary, setting.width, PAD) for _ in range(1 if setting.tied else 2)]
+        self.source = TokenEmbedding(matrices[0], setting.dropout)
+        self.target = TokenEmbedding(matrices[-1], setting.dropout)
+        self.encoder = Stack(EncoderLayer, shape)
+        self.decoder = Stack(DecoderLayer, shape)
+        self.projection = nn.Linear(setting.width, setting.vocabulary, bias=False)
         if setting.tied:
             self.projection.weight = matrices[0].weight
         if seed is not None:
@@ -112,9 +97,10 @@ def initial(setting: Setting, seed: int) -> tuple[dict[str, Tensor], Tensor]:
 def model_of(unit: Unit) -> Transformer:
     """Return the model of a unit; Post-LN's and Pre-LN's start from the same parameters, which are drawn once."""
     setting = Setting(**unit.settings)
-    parameters, state = initial(replace(setting, norm="postln", batches=0), unit.seed)
-    model = Transformer(setting, None)
-    model.load_state_dict(parameters, strict=False, assign=True)  # only Pre-LN has final norms
+    parameters, state = initial(replace(setting, norm="preln", batches=0), unit.seed)
+    with torch.device("meta"):  # where nothing is drawn
+        model = Transformer(setting, None)
+    model.to_empty(device="cpu").load_state_dict(parameters, strict=False, assign=True)  # only Pre-LN has final norms
     torch.set_rng_state(state)
     return model
 
@@ -149,47 +135,37 @@ def norms(unit: Unit, model: Transformer, weights: Weights) -> Measurement:
 
 @torch.no_grad()
 def real_hidden_states(unit: Unit) -> Measurement:
-    """Measure the norms of the hidden states, without dropout (paper section 3.4; Lemma 2; definition 1).
+    """Measure the norms of the hidden states over one mini-batch, without dropout (paper section 3.4; Lemma 2).
 
     Returns:
-        For ``encoder`` and ``decoder``, by layer:
-
-        squared: mean over positions of norm^2 / width, of x5 before the last norm (Post-LN) or of the output (Pre-LN).
-        above_squared, above: share of positions whose norm^2 or norm exceeds its mean by more than a tenth.
-        input: norm^2 / width before the first layer.
+        For ``encoder`` and ``decoder``, the `summary` of the layers, and ``input``, norm^2 / width before the first.
     """
     model = model_of(unit).eval()
     setting = model.setting
     seen = {"encoder": watch(model.encoder, setting.norm), "decoder": watch(model.decoder, setting.norm)}
-    for source, target in zipf_batches(setting, unit.seed):
-        model.states(source, target)
-    return {name: spread([torch.cat(of_layer) for of_layer in found], setting.width) for name, found in seen.items()}
-
-
-def watch(stack: Stack, norm: str) -> list[list[Tensor]]:
-    """Add hooks that note the squared norm of every position; return the lists of the input and of each layer."""
-    layers: Any = stack.layers
-    seen: list[list[Tensor]] = [[] for _ in range(len(layers) + 1)]
-    first, *others = seen
-
-    def note(x: Tensor, norms: list[Tensor]) -> None:
-        norms.append(x.square().sum(-1).flatten())
-
-    layers[0].register_forward_pre_hook(lambda _, args: note(args[0], first))
-    for layer, norms in zip(layers, others, strict=True):
-        if norm == "postln":
-            layer.ffn_residual.norm.register_forward_pre_hook(lambda _, args, norms=norms: note(args[0], norms))
-        else:
-            layer.register_forward_hook(lambda _, args, out, norms=norms: note(out, norms))
-    return seen
-
-
-def spread(squares: list[Tensor], width: int) -> Json:
-    """Summarise the squared norms, (positions), of the input and of each layer."""
-    first, *layers = squares
+    ((source, target),) = zipf_batches(setting, unit.seed)
+    model.states(source, target)
     return {
-        "input": float(first.mean()) / width,
-        "squared": [float(square.mean()) / width for square in layers],
-        "above_squared": [share_above(square) for square in layers],
-        "above": [share_above(square.sqrt()) for square in layers],
+        stack: {"input": float(before.mean()) / setting.width, **summary(layers, setting.width)}
+        for stack, (before, *layers) in seen.items()
     }
+
+
+def watch(stack: Stack, norm: str) -> list[Tensor]:
+    """Return a list to which a pass through the stack adds norm^2 of all positions, of its input and by layer.
+
+    The state of a layer is x5 before its last norm for Post-LN, and its output for Pre-LN.
+    """
+    seen: list[Tensor] = []
+    layers: Any = stack.layers
+
+    def note(x: Tensor) -> None:
+        seen.append(x.square().sum(-1).flatten())
+
+    layers[0].register_forward_pre_hook(lambda _, args: note(args[0]))
+    for layer in layers:
+        if norm == "postln":
+            layer.ffn_residual.norm.register_forward_pre_hook(lambda _, args: note(args[0]))
+        else:
+            layer.register_forward_hook(lambda _, args, output: note(output))
+    return seen

@@ -1,9 +1,9 @@
 """Units of measurement with a name, settings and a seed, so that they can be stored and repeated."""
 
 import zlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -33,28 +33,28 @@ class Unit:
         """The unit as text."""
         return " ".join([self.what, *(f"{name}={value}" for name, value in self.settings.items()), f"seed={self.seed}"])
 
+    def matches(self, what: Collection[str], where: Json) -> bool:
+        """Return whether this is one of the measurements ``what`` with the settings ``where``."""
+        return self.what in what and where.items() <= self.settings.items()
+
     def generator(self) -> torch.Generator:
         """Return the unit's random generator; units that differ in any setting draw independently."""
         return torch.Generator().manual_seed(zlib.crc32(self.key.encode()))
 
 
 Measure = Callable[[Unit], Measurement]
-Measured = Sequence[tuple[Unit, Measurement]]
-
-
-def among(unit: Unit, what: Collection[str], where: Json) -> bool:
-    """Return whether a unit is one of the measurements ``what`` with the settings ``where``."""
-    return unit.what in what and where.items() <= unit.settings.items()
+Measured = list[tuple[Unit, Measurement]]
+Key = TypeVar("Key")
 
 
 def select(measured: Measured, what: Collection[str], where: Json) -> Measured:
     """Return the measurements ``what`` with the settings ``where``."""
-    return [(unit, measurement) for unit, measurement in measured if among(unit, what, where)]
+    return [(unit, result) for unit, result in measured if unit.matches(what, where)]
 
 
-def grouped(measured: Measured, by: Sequence[str]) -> dict[tuple[object, ...], Measured]:
-    """Return measurements grouped by some of their settings."""
-    groups: dict[tuple[object, ...], list[tuple[Unit, Measurement]]] = {}
-    for unit, measurement in measured:
-        groups.setdefault(tuple(unit[name] for name in by), []).append((unit, measurement))
-    return dict(groups)
+def grouped(measured: Measured, key: Callable[[Unit], Key]) -> dict[Key, Measured]:
+    """Return measurements grouped by a property of their units."""
+    groups: dict[Key, Measured] = {}
+    for unit, result in measured:
+        groups.setdefault(key(unit), []).append((unit, result))
+    return groups

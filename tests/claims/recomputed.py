@@ -6,6 +6,7 @@ An arm is told by what its name says of norm, optimizer, ramp and tail, and a re
 import json
 from collections.abc import Iterable
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,10 @@ ByRate = dict[float, dict[int, Record]]
 @cache
 def records() -> list[Record]:
     """Return the exploratory records of translation, by experiment, seed and id."""
-    found = [json.loads(line) for path in (ROOT / "results" / "records").glob("*.jsonl")
-             for line in path.read_text().splitlines()]  # fmt: skip
-    found = [one for one in found if one["axes"]["seed"] <= 100]
-    return sorted((one for one in found if one["axes"].get("task", "translation") == "translation"),
-                  key=lambda one: (one["exp"], one["axes"]["seed"], one["id"]))  # fmt: skip
+    lines = [line for path in (ROOT / "results" / "records").glob("*.jsonl") for line in path.read_text().splitlines()]
+    of_translation = [record for record in map(json.loads, lines) if record["axes"]["seed"] <= 100
+                      and record["axes"].get("task", "translation") == "translation"]  # fmt: skip
+    return sorted(of_translation, key=lambda record: (record["exp"], record["axes"]["seed"], record["id"]))
 
 
 def values(setting: str) -> dict[str, Any]:
@@ -55,21 +55,12 @@ def described(setting: str, arm: str) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def own(record: Record) -> tuple[Any, ...]:
+def recorded(record: Record) -> tuple[Any, ...]:
     """Return the same of a record, without its initialisation; two settings of a corpus may differ in nothing else."""
     settings = record["settings"]
     schedule = settings["schedule"]
     return (settings["norm"], settings["optimizer"]["name"], schedule["warmup_updates"], schedule.get("part", "all"),
             schedule["decay"], settings["train"]["max_epoch"])  # fmt: skip
-
-
-def plain(record: Record) -> bool:
-    """Return whether nothing is scaled that no arm scales, and depth, moments and dropout are the usual ones."""
-    optimizer, model = record["settings"]["optimizer"], record["settings"]["model"]
-    usual = {"multi30k": 3}.get(record["exp"].partition("_")[0], 6)
-    return intervened(record) == (False, None, "zero", 1.0) and (
-        optimizer.get("betas") in (None, [0.9, 0.98]) and (model["dropout"], model["layers"]) == (0.1, usual)
-    )
 
 
 def intervened(record: Record) -> tuple[Any, ...]:
@@ -81,20 +72,26 @@ def intervened(record: Record) -> tuple[Any, ...]:
 
 @cache
 def by_rate(setting: str, arm: str) -> ByRate:
-    """Return the runs of an arm, one a seed."""
+    """Return the runs of an arm, one a seed: nothing is scaled, and depth, moments and dropout are the usual ones."""
     *wanted, init = described(setting, arm)
-    found: ByRate = {}
+    layers = 3 if setting == "multi30k" else 6
+    rates: ByRate = {}
     for record in records():
-        here = record["exp"].partition("_")[0] == setting and plain(record)
-        if here and own(record) == tuple(wanted) and record["axes"]["init"] == init:
-            found.setdefault(record["axes"]["lr"], {}).setdefault(record["axes"]["seed"], record)
-    return dict(sorted(found.items()))
+        optimizer, model, axes = record["settings"]["optimizer"], record["settings"]["model"], record["axes"]
+        usual = optimizer.get("betas") in (None, [0.9, 0.98]) and (model["dropout"], model["layers"]) == (0.1, layers)
+        if (usual and record["exp"].partition("_")[0] == setting and recorded(record) == tuple(wanted)
+                and intervened(record) == (False, None, "zero", 1.0) and axes["init"] == init):  # fmt: skip
+            rates.setdefault(axes["lr"], {}).setdefault(axes["seed"], record)
+    return dict(sorted(rates.items()))
+
+
+def lost(record: Record) -> bool:
+    return bool(record["status"] == "diverged" and record["divergence"]["rule"] == "not_finite")
 
 
 def bleu(record: Record) -> float:
-    lost = record["status"] == "diverged" and record["divergence"]["rule"] == "not_finite"
     best = record["bleu"]["test_tokenised"]
-    return 0.0 if lost or not best else float(best["score"])
+    return 0.0 if lost(record) or not best else float(best["score"])
 
 
 def size(record: Record) -> tuple[Any, ...]:
@@ -107,11 +104,12 @@ def means(setting: str, arms: frozenset[str]) -> list[tuple[tuple[Any, ...], int
     specs = {described(setting, arm)[:-1] for arm in arms}
     groups: dict[str, dict[int, Record]] = {}
     for record in records():
-        if record["exp"].partition("_")[0] == setting and own(record) in specs:
-            key = str((own(record), record["axes"]["init"], record["axes"]["lr"], intervened(record)))
+        if record["exp"].partition("_")[0] == setting and recorded(record) in specs:
+            key = str((recorded(record), record["axes"]["init"], record["axes"]["lr"], intervened(record)))
             groups.setdefault(key, {}).setdefault(record["axes"]["seed"], record)
-    return [(size(one := next(iter(group.values()))), one["settings"]["train"]["max_epoch"], len(group),
-             float(np.mean([bleu(record) for record in group.values()]))) for group in groups.values()]  # fmt: skip
+    every = [[*group.values()] for group in groups.values()]
+    return [(size(runs[0]), runs[0]["settings"]["train"]["max_epoch"], len(runs), float(np.mean([*map(bleu, runs)])))
+            for runs in every]  # fmt: skip
 
 
 def relative(record: Record, arms: frozenset[str]) -> float:
@@ -120,10 +118,10 @@ def relative(record: Record, arms: frozenset[str]) -> float:
     An arm of fewer than three seeds counts only if none with three would train beside it.
     """
     setting, epochs = record["exp"].partition("_")[0], record["settings"]["train"]["max_epoch"]
-    others = [(seeds, mean) for dims, length, seeds, mean in means(setting, arms)
-              if dims == size(record) and length <= epochs]  # fmt: skip
-    best = max(mean for _, mean in others)
-    several = max((mean for seeds, mean in others if seeds >= 3), default=0.0)
+    compared = [(seeds, mean) for dims, length, seeds, mean in means(setting, arms)
+                if dims == size(record) and length <= epochs]  # fmt: skip
+    best = max(mean for _, mean in compared)
+    several = max((mean for seeds, mean in compared if seeds >= 3), default=0.0)
     return bleu(record) / (several if several >= 0.88 * best else best)
 
 
@@ -135,22 +133,22 @@ def counts(runs: Iterable[Record], arms: frozenset[str]) -> tuple[int, int, int]
 
 def usable(setting: str, arm: str, arms: frozenset[str]) -> tuple[float, float] | None:
     """Return the smallest and the largest rate at which four of five seeds train."""
-    found = {rate: counts(runs.values(), arms) for rate, runs in by_rate(setting, arm).items() if len(runs) >= 3}
-    trains = [rate for rate, (hits, _, seeds) in found.items() if hits >= 0.8 * seeds]
+    of_rates = {rate: counts(runs.values(), arms) for rate, runs in by_rate(setting, arm).items() if len(runs) >= 3}
+    trains = [rate for rate, (hits, _, seeds) in of_rates.items() if hits >= 0.8 * seeds]
     return (min(trains), max(trains)) if trains else None
 
 
 def student(values: Iterable[float]) -> tuple[float, float]:
     """Return the 95 % interval of the mean."""
-    found = np.array([*values])
-    half = stats.t.ppf(0.975, len(found) - 1) * found.std(ddof=1) / np.sqrt(len(found))
-    return float(found.mean() - half), float(found.mean() + half)
+    sample = np.array([*values])
+    half = stats.t.ppf(0.975, len(sample) - 1) * sample.std(ddof=1) / np.sqrt(len(sample))
+    return float(sample.mean() - half), float(sample.mean() + half)
 
 
 def best_rate(setting: str, arm: str) -> float:
     """Return the rate of lowest mean validation loss."""
-    losses = {rate: np.mean([min((row["valid_loss"] for row in one["epochs"] if row["valid_loss"]), default=np.inf)
-                             for one in runs.values()])
+    losses = {rate: np.mean([min((row["valid_loss"] for row in run["epochs"] if row["valid_loss"]), default=np.inf)
+                             for run in runs.values()])
               for rate, runs in by_rate(setting, arm).items() if len(runs) >= 3}  # fmt: skip
     return min(losses, key=lambda rate: losses[rate])
 
@@ -175,9 +173,9 @@ def falling(record: Record) -> np.ndarray:
 
 def speed(slow: Record, fast: Record) -> float:
     """Return the time of one run over that of another to nine tenths of the former's decrease."""
-    one, other = falling(slow), falling(fast)
-    target = one[0, 1] - 0.9 * (one[0, 1] - one[:, 1].min())
-    return crossing(target, one) / crossing(target, other)
+    curve = falling(slow)
+    target = curve[0, 1] - 0.9 * (curve[0, 1] - curve[:, 1].min())
+    return crossing(target, curve) / crossing(target, falling(fast))
 
 
 def area(failing: list[float], training: list[float]) -> float:
@@ -186,72 +184,59 @@ def area(failing: list[float], training: list[float]) -> float:
     return float((ranks.sum() - len(failing) * (len(failing) + 1) / 2) / (len(failing) * len(training)))
 
 
+def tokenised(record: Record) -> list[float]:
+    """Return BLEU on tokens after each epoch."""
+    scores = [row["test_bleu_tokenised"] for row in record["epochs"]]
+    return [score for score in scores if score is not None] or [0.0]
+
+
+def nll(record: Record) -> float:
+    """Return the validation NLL at the lowest validation loss."""
+    rows = [(row["valid_loss"], row["valid_nll_loss"]) for row in record["epochs"] if row["valid_loss"] is not None]
+    return float(min(rows)[1]) if rows and not lost(record) else np.inf
+
+
 def multiverse(setting: str, warm: str, without: str, arms: frozenset[str]) -> dict[str, int]:
     """Return the verdicts on MT-1 for every limit, share of seeds and metric: by the largest rates that train."""
-
-    def lost(one: Record) -> bool:
-        return bool(one["status"] == "diverged" and one["divergence"]["rule"] == "not_finite")
-
-    def tokenised(one: Record) -> list[float]:
-        return [row["test_bleu_tokenised"] for row in one["epochs"] if row["test_bleu_tokenised"] is not None] or [0.0]
-
     curves = {arm: {rate: [*runs.values()] for rate, runs in by_rate(setting, arm).items() if len(runs) >= 3}
               for arm in arms}  # fmt: skip
-    blind = next(one["data"]["source_blind_bits"] for arm in curves.values() for runs in arm.values() for one in runs
-                 if one["data"].get("source_blind_bits"))  # fmt: skip
-
-    def nll(one: Record) -> float:
-        rows = [(row["valid_loss"], row["valid_nll_loss"]) for row in one["epochs"] if row["valid_loss"] is not None]
-        return min(rows)[1] if rows and not lost(one) else np.inf
-
-    metrics = [bleu, lambda one: tokenised(one)[-1], lambda one: max(tokenised(one)), lambda one: blind - nll(one)]
+    corpora = (run["data"] for of_arm in curves.values() for runs in of_arm.values() for run in runs)
+    blind = next(corpus["source_blind_bits"] for corpus in corpora if corpus.get("source_blind_bits"))
+    metrics = [bleu, lambda run: tokenised(run)[-1], lambda run: max(tokenised(run)), lambda run: blind - nll(run)]
     verdicts = {"reproduced": 0, "inconclusive": 0, "contradicted": 0}
     for metric in metrics:
-        score = {arm: {rate: [0.0 if lost(one) else max(0.0, metric(one)) for one in runs] for rate, runs in of.items()}
-                 for arm, of in curves.items()}  # fmt: skip
-        best = max(np.mean(values) for of in score.values() for values in of.values())
-        for limit in (0.5, 0.6, 0.7, 0.8, 0.9, 0.98):
-            hits = {arm: {rate: (np.array(values) / best >= limit) for rate, values in score[arm].items()}
-                    for arm in (warm, without)}  # fmt: skip
-            for share in (0.6, 0.8, 1.0):
-                high, low = (max((rate for rate, hit in hits[arm].items() if hit.mean() >= share), default=None)
-                             for arm in (warm, without))  # fmt: skip
-                differ = any(
-                    stats.fisher_exact([[hit.sum(), (~hit).sum()],
-                                        [hits[without][rate].sum(), (~hits[without][rate]).sum()]]).pvalue < 0.05
-                    and hit.mean() > hits[without][rate].mean()
-                    for rate, hit in hits[warm].items() if rate in hits[without]
-                )  # fmt: skip
-                known = high not in (None, max(hits[warm])) and low not in (None, max(hits[without]))
-                if high and differ and high >= 2 * (low or min(hits[without])):
-                    verdicts["reproduced"] += 1
-                else:
-                    verdicts["contradicted" if high == low and known else "inconclusive"] += 1
+        scores = {arm: {rate: np.array([0.0 if lost(run) else max(0.0, metric(run)) for run in runs])
+                        for rate, runs in of_arm.items()} for arm, of_arm in curves.items()}  # fmt: skip
+        best = max(values.mean() for of_arm in scores.values() for values in of_arm.values())
+        for limit, share in product((0.5, 0.6, 0.7, 0.8, 0.9, 0.98), (0.6, 0.8, 1.0)):
+            ramp, none = ({rate: values / best >= limit for rate, values in scores[arm].items()}
+                          for arm in (warm, without))  # fmt: skip
+            high, low = (max((rate for rate, hit in hits.items() if hit.mean() >= share), default=None)
+                         for hits in (ramp, none))  # fmt: skip
+            tables = [[[hit.sum(), (~hit).sum()] for hit in (ramp[rate], none[rate])] for rate in {*ramp} & {*none}
+                      if ramp[rate].mean() > none[rate].mean()]  # fmt: skip
+            differ = any(stats.fisher_exact(table).pvalue < 0.05 for table in tables)
+            known = high not in (None, max(ramp)) and low not in (None, max(none))
+            if high and differ and high >= 2 * (low or min(none)):
+                verdicts["reproduced"] += 1
+            else:
+                verdicts["contradicted" if high == low and known else "inconclusive"] += 1
     return verdicts
 
 
-def lr50(counts: dict[float, tuple[int, int]], seed: int = 0) -> tuple[float, float, float]:
-    """Return median and 95 % interval of the rate at which half of the seeds train, by a random walk.
+def lr50(counts: dict[float, tuple[int, int]]) -> np.ndarray:
+    """Return lower end, median and upper end of the rate at which half of the seeds train.
 
-    ``counts`` has the seeds that train, of all, by rate; slopes are at most 10 per octave.
+    ``counts`` has the seeds that train, of all, by rate. Intercept and slope of the regression on log2(rate) have a
+    flat prior; the slope is at most 10 an octave, and the rate at most three octaves from those run.
     """
-    draw, x = np.random.default_rng(seed), np.log2([*counts])
-    hits, of = np.array([*counts.values()]).T
-    place, slope, kept = x.mean(), 2.0, []
-
-    def log_density(place: float, slope: float) -> float:
-        if not (0 < slope <= 10 and x.min() - 3 <= place <= x.max() + 3):
-            return -np.inf
-        p = np.clip(1 / (1 + np.exp(np.clip(slope * (x - place), -700, 700))), 1e-300, 1 - 1e-16)
-        return float((hits * np.log(p) + (of - hits) * np.log(1 - p)).sum() + np.log(slope))
-
-    now = log_density(place, slope)
-    for place_step, slope_step, chance in zip(
-        draw.normal(0, 0.3, 60_000), draw.normal(0, 2.0, 60_000), np.log(draw.random(60_000)), strict=True
-    ):
-        proposed = log_density(place + place_step, slope + slope_step)
-        if proposed - now > chance:
-            place, slope, now = place + place_step, slope + slope_step, proposed
-        kept.append(place)
-    low, median, high = 2 ** np.quantile(kept[2000:], [0.025, 0.5, 0.975])
-    return float(median), float(low), float(high)
+    x, (hits, of) = np.log2([*counts]), np.array([*counts.values()]).T
+    slope, intercept = np.linspace(0.02, 10, 500), np.linspace(-80, 80, 6401)[:, None]
+    place = x.mean() + intercept / slope
+    weight = np.where((x.min() - 3 <= place) & (place <= x.max() + 3), 1.0, 0.0)
+    for at, trained, runs in zip(x, hits, of, strict=True):
+        chance = 1 / (1 + np.exp(slope * (at - place)))
+        weight *= chance**trained * (1 - chance) ** (runs - trained)
+    order = np.argsort(place, axis=None)
+    share = np.cumsum(weight.ravel()[order]) / weight.sum()
+    return 2.0 ** np.interp([0.025, 0.5, 0.975], share, place.ravel()[order])

@@ -6,11 +6,10 @@ import math
 import pytest
 
 from ln_repro.claims.arena import arena
-from ln_repro.claims.causes import ARMS, CAUSES, VANISHING, area_under_curve, resampled, separation, separations
-from ln_repro.claims.collapse import Predicts
+from ln_repro.claims.causes import ARMS, CAUSES, VANISHING, area_under_curve, separation, separations
 from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.rules.x import Predicts
 from ln_repro.report.arena import arena_data, arena_table, by_rate
-from ln_repro.report.export import causes_table
 from tests.claims.made import gathered, made, on_rates
 from tests.examples import with_events
 
@@ -22,40 +21,26 @@ RATES = {
 }
 
 
-@pytest.fixture(scope="module")
-def entries():
-    """Return the entries of three schemes, one of which trains only with warm-up."""
+def test_the_widest_range_without_warm_up_comes_first():
+    """Of three schemes, one trains only with warm-up."""
     runs = [run for arm, rates in RATES.items() for rate, bleus in rates.items()
             for run in on_rates("toy", {arm: {rate: bleus}}, loss=5.0 if bleus[0] < 5 else 3 + 100 * rate)]  # fmt: skip
-    return {entry.scheme: entry for entry in arena(gathered(runs)["toy"])}
+    evidence = gathered(runs)["toy"]
+    preln, deepnorm, postln = entries = arena(evidence)
+    assert [entry.scheme for entry in entries] == ["preln", "deepnorm", "postln"]
+    assert (preln.without.octaves, deepnorm.without.octaves, postln.without) == (2.0, 1.0, None)
+    assert (postln.arm, postln.rate, postln.sensitivity) == ("postln_warm", 1e-3, None)
+    assert math.isinf(preln.limit.median) and 2e-3 < deepnorm.limit.median < 4e-3
+    assert deepnorm.nll.value == pytest.approx(3.1 - 1) and deepnorm.seeds == 3
 
-
-def test_the_widest_range_without_warm_up_comes_first(entries):
-    assert [*entries] == ["preln", "deepnorm", "postln"]
-    assert (entries["preln"].without.octaves, entries["deepnorm"].without.octaves) == (2.0, 1.0)
-    assert entries["postln"].without is None and (entries["postln"].arm, entries["postln"].rate) == (
-        "postln_warm",
-        1e-3,
-    )
-    assert math.isinf(entries["preln"].limit.median) and 2e-3 < entries["deepnorm"].limit.median < 4e-3
-    assert entries["deepnorm"].nll.value == pytest.approx(3.1 - 1) and entries["deepnorm"].seeds == 3
-    assert entries["preln"].sensitivity < entries["postln"].sensitivity if entries["postln"].sensitivity else True
-
-
-def test_the_table_and_the_data_have_the_same_numbers(entries):
     costs = {"deepnorm": {"ratio": 0.5, "saved": 1.25}}
-    rows = [dict(zip(range(9), row, strict=True)) for row in arena_table([*entries.values()], costs)["rows"]]
+    rows, data = arena_table(entries, costs)["rows"], arena_data(entries, costs)
     assert [row[1] for row in rows] == ["<0.001-0.004+", "<0.001-0.002", "none"]
     assert [row[7] for row in rows] == ["1.00", "2.00", None] and rows[1][8] == "1.25"
-    data = arena_data([*entries.values()], costs)
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     assert data[1]["range_without_warmup"] == {"low": 1e-3, "high": 2e-3, "octaves": 1.0, "open": [True, False]}
     assert (data[0]["lr50"], data[2]["range_without_warmup"]) == (None, None)
-
-
-def test_the_seeds_that_train_are_shown_by_rate(entries):
-    runs = [run for arm, rates in RATES.items() for run in on_rates("toy", {arm: rates})]
-    without, warm = by_rate(gathered(runs)["toy"], [*entries.values()])
+    without, warm = by_rate(evidence, entries)
     assert without["rows"][1] == ["DeepNorm", "3 of 3", "3 of 3", "0 of 3"]
     assert warm["rows"][2] == ["Post-LN", "3 of 3", "0 of 3"]
 
@@ -80,26 +65,25 @@ def evidence_of_collapse(kept_in_failing: float) -> Evidence:
 
 def test_a_measure_that_separates_has_an_area_of_one():
     found = separation(evidence_of_collapse(1e-4), VANISHING)
-    assert (found.area, found.interval, found.failing, found.training, found.arms) == (1.0, (1.0, 1.0), 3, 3, 2)
-    assert separation(evidence_of_collapse(0.9), VANISHING).area == 0.0
-    table = causes_table(evidence_of_collapse(1e-4))
-    assert [row[0] for row in table["rows"]] == [cause.name for cause in CAUSES[:2]]  # others were not probed
+    assert (found.effect.value, found.effect.interval) == (1.0, (1.0, 1.0))
+    assert (found.failing, found.training, found.arms) == (3, 3, 2)
+    assert separation(evidence_of_collapse(0.9), VANISHING).effect.value == 0.0
+    assert [found.cause for found in separations(evidence_of_collapse(1e-4))] == [*CAUSES[:2]]  # others: no probes
     assert not separations(Evidence())
     assert math.isnan(VANISHING.of(collapsing("rezero_nowarm", 101, 80.0, 0.5, start=0.0))), "0 before training"
 
 
 def test_the_area_counts_pairs_and_its_interval_draws_seeds_with_all_of_their_runs():
-    failing, training = [(1, 3.0), (2, 2.0)], [(1, 1.0), (2, 2.0), (2, 2.5)]
-    assert area_under_curve(failing, training) == pytest.approx((3 + 1.5) / 6)
-    low, high = resampled(failing, training)
-    assert low == pytest.approx(0.25) and high == 1.0  # seed 2 alone, where 2.0 meets 2.0 and 2.5, and seed 1 alone
+    area = area_under_curve([(1, 3.0), (2, 2.0)], [(1, 1.0), (2, 2.0), (2, 2.5)])
+    assert area.value == pytest.approx((3 + 1.5) / 6)
+    assert area.interval == pytest.approx((0.25, 1.0))  # seed 2 alone, where 2.0 meets 2.0 and 2.5, and seed 1 alone
 
 
 def test_prediction_is_judged_once_all_arms_were_run():
     evidence = evidence_of_collapse(1e-4)
-    found = Predicts().judge(evidence)
+    found = Predicts(ARMS).judge(evidence)
     assert (found.verdict, found.needs) == ("inconclusive", f"{len(ARMS) - 2} more arms")
     whole = dict.fromkeys(ARMS, evidence.rates["postln_warm"]) | evidence.rates
-    assert Predicts().judge(Evidence({}, whole)).verdict == "reproduced"
+    assert Predicts(ARMS).judge(Evidence({}, whole)).verdict == "reproduced"
     lost = evidence_of_collapse(0.9).rates["postln_nowarm"]
-    assert Predicts().judge(Evidence({}, {**whole, "postln_nowarm": lost})).verdict == "contradicted"
+    assert Predicts(ARMS).judge(Evidence({}, {**whole, "postln_nowarm": lost})).verdict == "contradicted"

@@ -2,10 +2,8 @@
 
 import pytest
 
-from ln_repro.claims.depth import by_depth
 from ln_repro.claims.judge import CLAIMS, evidence_of, row_of
 from ln_repro.records.archive import Run
-from ln_repro.report.export import depth_table
 from tests.claims.made import made, made_runs, named
 
 X_1, X_3 = (next(claim for claim in CLAIMS if claim.id == id) for id in ("X-1", "X-3"))
@@ -63,14 +61,4 @@ def test_admin_has_to_train_at_18_layers_where_post_ln_does_not() -> None:
 
 def test_depths_are_told_from_other_variations_and_named_by_their_layers() -> None:
     deeper = [made("toy_postln_warm", 1, 30.0, model__layers=12, init="fairseq"), *runs("toy", {24: BOTH, 6: ALONE})]
-    assert [*by_depth(evidence_of(deeper, named, {})["toy"])] == [6, 24]
-
-
-def test_the_table_has_the_arms_that_were_run_at_several_depths() -> None:
-    arms = [*runs("toy", {6: BOTH, 24: ALONE}, 4), *runs("toy", {6: {"preln_warm": 33.0}})]
-    table = depth_table(evidence_of(arms, named, {})["toy"])
-    assert table == {
-        "columns": ["arm", "6 layers", "24 layers"],
-        "rows": [["deepnorm_warm", "4/4 (33 [33, 33])", "4/4 (33 [33, 33])"],
-                 ["postln_warm", "4/4 (33 [33, 33])", "0/4 (2 [2, 2])"]],
-    }  # fmt: skip
+    assert [*evidence_of(deeper, named, {})["toy"].by_depth] == [6, 24]

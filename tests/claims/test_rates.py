@@ -7,13 +7,12 @@ from itertools import product
 import pytest
 from scipy import stats
 
+from ln_repro.claims.arena import sensitivity
 from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.intervals import fisher_exact, prediction_interval
-from ln_repro.claims.multiverse import multiverse, variant
-from ln_repro.claims.ranges import at_edge, best_rate, usable_range
-from ln_repro.claims.rates import AtBestRates, JustAboveNothing, NotStarved, RateFactor
-from ln_repro.claims.sensitivity import sensitivity, sensitivity_interval
-from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED
+from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, fisher_exact, prediction_interval
+from ln_repro.claims.lr50 import RateFactor
+from ln_repro.claims.rates import at_edge, best_rate, multiverse, usable_range, variant
+from ln_repro.claims.rules.mt import AtBestRates, JustAboveNothing, NotStarved
 from ln_repro.records.archive import Run
 from tests.claims.made import held, made
 
@@ -41,7 +40,7 @@ def curve(*hits: int, seeds: int = 5, lowest: float = 1.0) -> Curve:
     ],
 )
 def test_a_factor_in_lr50(warm: Curve, none: Curve, verdict: str, needs: str | None) -> None:
-    found = RateFactor(WARM, NONE).judge(held({WARM: warm, NONE: none}))
+    found = RateFactor((WARM, NONE)).judge(held({WARM: warm, NONE: none}))
     assert (found.verdict, found.needs) == (verdict, needs), found.text
     assert len(found.runs) == sum(map(len, [*warm.values(), *none.values()]))
 
@@ -50,7 +49,7 @@ def test_fishers_test_is_made_at_the_rates_of_both_lr50s_and_its_level_divided()
     """Five of five against none has p = 0.0079, which is below 0.05 / 6 and not below 0.05 / 7."""
     for rates, verdict in ((6, REPRODUCED), (7, INCONCLUSIVE)):
         warm, none = curve(*[5] * 3, *[0] * (rates - 3)), curve(5, *[0] * (rates - 1))
-        found = RateFactor(WARM, NONE).judge(held({WARM: warm, NONE: none}))
+        found = RateFactor((WARM, NONE)).judge(held({WARM: warm, NONE: none}))
         assert found.verdict == verdict and found.effect and found.effect.interval[0] > 1.5
 
 
@@ -67,14 +66,14 @@ def test_an_arm_that_higher_rates_may_help_has_not_failed() -> None:
         ((6.0, 5.5, 5.7), None),
         ((5.9, 9.0, math.inf), None),
     ):
-        found = RateFactor(WARM, NONE).judge(Evidence({}, {WARM: trains, NONE: by_nll(*nlls)}))
+        found = RateFactor((WARM, NONE)).judge(Evidence({}, {WARM: trains, NONE: by_nll(*nlls)}))
         assert (found.verdict, found.needs) == (INCONCLUSIVE if needs else REPRODUCED, needs)
 
 
 def test_arms_that_were_not_run_or_train_nowhere_decide_nothing() -> None:
-    assert RateFactor(WARM, NONE).judge(held({WARM: curve(5)})).needs == "runs of postln_nowarm"
+    assert RateFactor((WARM, NONE)).judge(held({WARM: curve(5)})).needs == "runs of postln_nowarm"
     nothing = held({WARM: curve(0, 0), NONE: curve(0, 0), "best": curve(5)})
-    found = RateFactor(WARM, NONE).judge(nothing)
+    found = RateFactor((WARM, NONE)).judge(nothing)
     assert (found.verdict, found.note) == (INCONCLUSIVE, "nothing trains here")
 
 
@@ -94,7 +93,7 @@ def at_best(first: dict[float, tuple[float, float]], second: float = 30.0, edge:
 
     rates = {rate: runs(*of_rate) for rate, of_rate in first.items()}
     others = {1.0: runs(second, 4.0, 0.0)} | ({} if edge else {0.5: runs(second, 9.0), 2.0: runs(second, 9.0)})
-    return AtBestRates("preln_nowarm_anchored", WARM).judge(
+    return AtBestRates(("preln_nowarm_anchored", WARM)).judge(
         Evidence({}, {"preln_nowarm_anchored": rates, WARM: others})
     )
 
@@ -127,7 +126,7 @@ def test_not_worse_at_the_best_rates(first, options, verdict, words) -> None:
 def test_just_above_nothing_under_sgd(none, warm, adam, verdict) -> None:
     arms = {"none": {1.0: [none[0]] * 5, 2.0: [none[1]] * 5}, "warm": {1.0: [warm[0]] * 5, 2.0: [warm[1]] * 5},
             "adam": {1.0: [adam] * 5}}  # fmt: skip
-    assert JustAboveNothing("none", "warm", "adam").judge(held(arms)).verdict == verdict
+    assert JustAboveNothing(("none", "warm", "adam")).judge(held(arms)).verdict == verdict
 
 
 @pytest.mark.parametrize(("none", "verdict", "note"), [(24.0, CONTRADICTED, "starvation"), (20.0, REPRODUCED, ""),
@@ -135,7 +134,7 @@ def test_just_above_nothing_under_sgd(none, warm, adam, verdict) -> None:
 def test_without_the_ramp_alone_the_effect_is_starvation(none, verdict, note) -> None:
     noise = (-0.5, 0.5, 0.0, -0.5, 0.5)
     arms = {"none": {1.0: [none + part for part in noise]}, "warm": {1.0: [25.0] * 5, 2.0: [3.0] * 5}}
-    found = NotStarved("none", "warm").judge(held(arms))
+    found = NotStarved(("none", "warm")).judge(held(arms))
     assert (found.verdict, found.note) == (verdict, note)
 
 
@@ -171,13 +170,12 @@ def test_a_run_that_is_not_finite_does_not_train_and_fails_whatever_its_bleu() -
 
 def test_sensitivity_is_how_much_worse_the_other_rates_are_on_the_mean() -> None:
     found = {1e-3: [2.0, 4.0], 2e-3: [5.0, math.inf]}  # means 3 and, with at most 6 bits, 5.5
-    assert sensitivity(found, found, most=6.0) == pytest.approx(4.25 - 3.0)
-    assert sensitivity({5e-4: [2.5], **found}, found, most=6.0) == pytest.approx(4.25 - 2.5)  # the best of all rates
+    value, (low, high) = sensitivity(found, found, most=6.0)
+    assert value == pytest.approx(4.25 - 3.0) and 0 <= low < value < high < 2.1
+    best = sensitivity({5e-4: [2.5], **found}, found, most=6.0)  # with one seed, there is no interval
+    assert best == (pytest.approx(4.25 - 2.5), (-math.inf, math.inf))
     dense = {1e-3: [3.0], 2e-3: [4.0], 8e-3: [6.0]}  # one bit for each doubling
-    assert sensitivity(dense, dense, 9.0) == pytest.approx(1.5) == pytest.approx(sensitivity(dense, [1e-3, 8e-3], 9.0))
-    low, high = sensitivity_interval(found, found, 6.0)
-    assert 0 <= low < 1.25 < high < 2.1 and sensitivity_interval(found, found, 6.0) == (low, high)
-    assert sensitivity_interval({1e-3: [2.0], 2e-3: [5.0, 5.0]}, found, 6.0) == (-math.inf, math.inf)
+    assert sensitivity(dense, dense, 9.0)[0] == pytest.approx(1.5) == sensitivity(dense, [1e-3, 8e-3], 9.0)[0]
 
 
 def test_the_prediction_interval_by_hand() -> None:

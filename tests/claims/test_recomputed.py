@@ -8,9 +8,8 @@ from ln_repro.claims.causes import ARMS, VANISHING, separation
 from ln_repro.claims.intervals import interval
 from ln_repro.claims.judge import CLAIMS, arms_of_rules
 from ln_repro.claims.metrics import TIMES_TO_FALL
-from ln_repro.claims.multiverse import multiverse
-from ln_repro.claims.ranges import usable_range
-from ln_repro.claims.rates import AtBestRates
+from ln_repro.claims.rates import multiverse, usable_range
+from ln_repro.claims.rules.mt import AtBestRates
 from ln_repro.experiment.compose import CONF
 from ln_repro.experiment.named import registered
 from tests.claims import recomputed
@@ -54,10 +53,10 @@ def test_the_intervals_of_mt_4_are_the_same(setting: str) -> None:
     assert MT_4.others
     (best,) = MT_4.others.criteria
     assert isinstance(best, AtBestRates)
-    if any(max(map(len, recomputed.by_rate(setting, arm).values()), default=0) < 3 for arm in best.compared):
+    if any(max(map(len, recomputed.by_rate(setting, arm).values()), default=0) < 3 for arm in best.arms):
         pytest.skip(f"no rate with three seeds on {setting}")
-    rates = [recomputed.best_rate(setting, arm) for arm in best.compared]
-    first, second = (recomputed.by_rate(setting, arm)[rate] for arm, rate in zip(best.compared, rates, strict=True))
+    rates = [recomputed.best_rate(setting, arm) for arm in best.arms]
+    first, second = (recomputed.by_rate(setting, arm)[rate] for arm, rate in zip(best.arms, rates, strict=True))
     found, seeds = best.judge(archive().evidence[setting]), sorted({*first} & {*second})
     if found.note == "saturated":
         assert max(recomputed.bleu(run) for run in (*first.values(), *second.values())) > 95
@@ -101,6 +100,6 @@ def test_the_area_under_the_curve_of_collapse_is_that_of_ranks() -> None:
                         norms[32][f"{stack}.w2"][0] / norms[0][f"{stack}.w2"][0] for stack in ("encoder", "decoder")
                     )
                     groups[evidence.failed(run)].append(-ratio)
-    assert separation(evidence, VANISHING).area == pytest.approx(
+    assert separation(evidence, VANISHING).effect.value == pytest.approx(
         recomputed.area(groups[True], groups[False]), rel=1e-12
     )

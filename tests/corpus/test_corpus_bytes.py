@@ -8,26 +8,25 @@ import pytest
 from corpus_helpers import write
 from subword_nmt.apply_bpe import BPE
 
-from ln_repro.corpus import bpe, shards
+from ln_repro.corpus import bpe, build
 from ln_repro.corpus.bpe import learn, segmenter
 from tests.stock_binariser import binarise
 
 
-@pytest.mark.parametrize("letters", ["ab", "abcdé"])
-def test_long_words_are_segmented_as_by_subword_nmt(letters, monkeypatch):
-    """With two letters, words have many repeated and overlapping pairs, and most pairs have equals in frequency."""
+def test_words_are_segmented_as_by_subword_nmt_and_very_long_ones_into_characters(monkeypatch):
     draw = random.Random(1)
-    words = ["".join(draw.choices(letters, k=draw.randint(1, 9))) for _ in range(2000)]
+    words = ["".join(draw.choices("abcdé", k=draw.randint(1, 9))) for _ in range(2000)]
     codes = learn(Counter(words), 300)
     theirs, ours = BPE(io.StringIO(codes)), segmenter.__wrapped__(codes)
-    monkeypatch.setattr(bpe, "LONGEST_WORD", 2)
+    monkeypatch.setattr(bpe, "LONGEST", 10)
     for line in (" ".join(words), "", " ", " a  unknownß b ", "ab ab "):
         assert ours(line) == theirs.process_line(line)
+    assert ours("ab " + "ab" * 6) == "ab " + "@@ ".join("ab" * 6)
 
 
 @pytest.mark.parametrize("vocabulary", ["own", "given", "large"])
 def test_the_binary_files_are_those_of_fairseq_preprocess(made, tmp_path, vocabulary, monkeypatch):
-    monkeypatch.setattr(shards, "SIZE", 7)
+    monkeypatch.setattr(build, "CHUNK_SIZE", 7)
     draw = random.Random(1)
     few = ["ein", "haus", "ist", "zwölf", "house", "x"]
     words = [*few, *(f"w{number}" for number in range(66_000))] if vocabulary == "large" else few

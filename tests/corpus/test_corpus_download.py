@@ -4,11 +4,10 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from corpus_helpers import FileServer, settings
+from corpus_helpers import FileServer
 
 from ln_repro.corpus.base import Raw
-from ln_repro.corpus.download import fetch
-from ln_repro.corpus.prepare import CORPORA, fingerprint, prepare
+from ln_repro.corpus.locate import download
 from ln_repro.errors import UserError
 
 CONTENT = bytes(range(256)) * 4000
@@ -28,7 +27,8 @@ def target(root: Path) -> Path:
 
 
 def get(urls: list[str], target: Path) -> None:
-    fetch(urls, target, SHA256, "get it by hand and give data.source=PATH", lambda line: None)
+    raw = Raw("file.bin", urls=tuple(urls))
+    download(raw, target, SHA256, "get it by hand and give data.source=PATH", lambda line: None)
 
 
 @pytest.mark.parametrize(
@@ -56,18 +56,8 @@ def test_every_address_is_tried_and_the_reasons_are_named(server, target):
     with pytest.raises(UserError) as error:
         get(bad, target)
     message = str(error.value)
-    assert "HTTP 404" in message and "refused" in message and f"expected {SHA256}, found sha256:" in message
+    assert "HTTP Error 404" in message and "refused" in message and f"expected {SHA256}, found sha256:" in message
     assert message.endswith("get it by hand and give data.source=PATH")
     assert "\\n" not in message and not target.exists()
     get([*bad, f"{server}/good"], target)
     assert target.read_bytes() == CONTENT
-
-
-def test_the_checksum_of_another_file_than_the_known_one_decides_the_fingerprint(server, root, monkeypatch):
-    raw = Raw("deu-eng.zip", f"sha256:{'0' * 64}", (f"{server}/good",))
-    monkeypatch.setattr(type(CORPORA["tatoeba"]), "inputs", lambda self, data: [raw])
-    loose = settings("tatoeba", checksum="record")
-    assert fingerprint(loose, root) is None
-    with pytest.raises(UserError, match=r"not a zip archive.*data\.source=PATH"):
-        prepare(loose, root, lambda line: None)
-    assert fingerprint(loose, root) is not None

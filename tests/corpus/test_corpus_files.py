@@ -93,16 +93,6 @@ def test_text_that_is_refused(made, root, text, split, content, told):
     assert [path.name for path in root.glob("prepared/*") if not path.name.endswith(".lease")] == []
 
 
-@pytest.mark.parametrize(("lines", "message"), [(("One.", "", "Three."), r"test\.nl:2: "), ((), "test: no sentence")])
-def test_a_line_without_text_is_found_before_merges_are_learnt(root, text, lines, message):
-    for lang in ("nl", "en"):
-        write(text["test"].with_name(f"test.{lang}"), *lines)
-    told: list[str] = []
-    with pytest.raises(UserError, match=message):
-        prepare(settings("files", **text), root, told.append)
-    assert not any(line.startswith("learning") for line in told)
-
-
 def test_training_pairs_that_are_empty_or_too_long_are_left_out_and_numbered(root, text):
     bad = {4: "", 6: "\x01", 7: "long " * 1_024, **dict.fromkeys(range(9, 13), "")}
     write(text["train"].with_name("train.nl"), *(f"Zin {number}." for number in range(1, 13)))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from corpus_helpers import settings, write
 
-from ln_repro.corpus.prepare import fingerprint, verify
+from ln_repro.corpus.prepare import verify
 from ln_repro.corpus.text import stored_lines
 from ln_repro.errors import UserError
 
@@ -16,7 +16,7 @@ MRPC = (
     '1\t7\t8\tThe "cat" sat.\tA cat sat.',
     "0\t9\t10\tNo.\tYes.",
 )
-RTE = ("index\tsentence1\tsentence2\tlabel", "0\tA cat sat.\tIt sat.\tentailment", "1\tNo.\tYes.\tnot_entailment")
+RTE = ("index\tsentence1\tsentence2\tlabel", "0\tA cat sat.\tIt's sat.\tentailment", "1\tNo.\tYes.\tnot_entailment")
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_sentences_and_classes_stay_together(made, root, glue, name):
     assert dict(prepared.pairs) == {"train": 2, "valid": 2}
     assert stored_lines(prepared.folder / "text" / "train.label") == ["1", "0"]
     assert stored_lines(prepared.folder / "raw" / "valid.label") == ["1", "0"]
-    assert prepared.tokenised("valid") == ["a cat sat ." if name == "mrpc" else "it sat .", "yes ."]
+    assert prepared.tokenised("valid") == ["a cat sat ." if name == "mrpc" else "it &apos;s sat .", "yes ."]
     assert verify(settings(name, source=glue, **SIDES), root) == []
     assert made(name, source=glue / name.upper(), **SIDES).fingerprint == prepared.fingerprint
 
@@ -44,14 +44,6 @@ def test_mrpc_may_have_the_file_names_of_microsoft(made, glue):
     for name, microsoft in (("train.tsv", "msr_paraphrase_train.txt"), ("dev.tsv", "msr_paraphrase_test.txt")):
         (glue / "MRPC" / name).rename(glue / microsoft)
     assert made("mrpc", source=glue, **SIDES) == prepared
-
-
-def test_the_sentences_are_tokenised_as_english(made, glue):
-    write(glue / "RTE" / "train.tsv", *RTE, "2\tI don't.\tThe cat's is John's (U.S.).\tentailment")
-    text = made("rte", source=glue, **SIDES).folder / "text"
-    assert stored_lines(text / "train.sentence1")[-1] == "i don &apos;t ."
-    assert stored_lines(text / "train.sentence2")[-1] == "the cat &apos;s is john &apos;s ( u.s. ) ."
-    assert stored_lines(text / "train.label") == ["1", "0", "1"]
 
 
 def test_merges_and_dictionary_of_another_corpus_are_taken(made, root, glue, small_toy):
@@ -81,10 +73,3 @@ def test_what_is_not_glues_is_refused_by_line(made, glue, lines, told):
     write(glue / "MRPC" / "train.tsv", *lines)
     with pytest.raises(UserError, match=told):
         made("mrpc", source=glue, **SIDES)
-
-
-def test_other_sides_and_a_test_set_are_refused(made, root, glue):
-    with pytest.raises(UserError, match="rte is in sentence1 and sentence2; got de and en"):
-        made("rte", source=glue)
-    with pytest.raises(UserError, match=r"data\.only: rte has no test set; leave it out"):
-        fingerprint(settings("rte", source=glue, only="test", **SIDES), root)

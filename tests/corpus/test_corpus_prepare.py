@@ -61,12 +61,6 @@ def test_only_the_test_side(made, root, small_toy):
     assert listed(root) == [[str(full.folder)]]
 
 
-@pytest.mark.parametrize(("source", "target", "message"), [("de", "de", "must differ"), ("de", "fr", "in de and en")])
-def test_languages_it_does_not_have(made, source, target, message):
-    with pytest.raises(UserError, match=message):
-        made("toy", source_lang=source, target_lang=target)
-
-
 @pytest.mark.parametrize("name", ["bin/train.de-en.de.bin", "raw/test.en"])
 def test_content_that_was_altered_in_place_is_found_and_prepared_again(made, root, small_toy, name):
     path, said = made("toy").folder / name, list[str]()
@@ -89,17 +83,6 @@ def test_a_lost_line_and_a_lost_file_are_found_and_repaired(made, root, small_to
     assert shorter.startswith(f"{folder / 'text' / 'test.de'}: ") and "'lines': 20" in shorter and "19" in shorter
     made("toy")
     assert verify(settings("toy"), root) == []
-
-
-@pytest.mark.parametrize("key", ["fingerprint", "files"])
-def test_a_manifest_that_lacks_a_key_is_named_and_the_corpus_prepared_again(made, root, small_toy, key, capsys):
-    path = made("toy").folder / "manifest.json"
-    manifest = json.loads(path.read_text())
-    path.write_text(json.dumps({name: value for name, value in manifest.items() if name != key}))
-    assert listed(root) == []
-    assert capsys.readouterr().err.endswith(f"manifest.json is ignored: {key} is missing\n")
-    made("toy")
-    assert json.loads(path.read_text()) == manifest
 
 
 def test_two_processes_at_once(root, tmp_path):

@@ -71,26 +71,22 @@ def test_a_worker_that_outlives_its_command_still_holds_the_directory(run):
     assert not run.holder
 
 
-def test_nothing_set_aside_is_ever_overwritten(run):
-    names = []
+def test_runs_are_found_but_not_those_set_aside_which_are_never_overwritten(run):
+    place = run.path.parent
+    assert runs_under(place) == []
     for number in (1, 2, 3):
         run.path.mkdir(parents=True)
         write_json(run.path / "experiment.json", {"number": number})
-        names.append(run.set_aside())
-        assert not run.path.exists()
-    assert [path.name for path in names] == [f"{run.path.name}.old{number}" for number in (1, 2, 3)]
-    assert [json.loads((path / "experiment.json").read_text())["number"] for path in names] == [1, 2, 3]
-
-
-def test_runs_are_found_but_not_those_set_aside(run):
-    place = run.path.parent
-    assert runs_under(place) == []
-    for name in ("b-s1-0", "a-s1-0", "a-s1-0.old1", "odd-s1-0"):
+        aside = run.set_aside()
+        assert aside.name == f"{run.path.name}.old{number}" and RunFolder(aside).experiment == {"number": number}
+    for name in ("b-s1-0", "a-s1-0", "odd-s1-0"):
         (place / name).mkdir(parents=True)
         write_json(place / name / "experiment.json", {})
     (place / "odd-s1-0" / "experiment.json").write_text("[]")
     (place / "not-a-run").mkdir()
-    assert [found.path.name for found in runs_under(place)] == ["a-s1-0", "b-s1-0"]
+    assert [folder.path.name for folder in runs_under(place)] == ["a-s1-0", "b-s1-0"]
+    with pytest.raises(UserError, match=r"experiment\.json: not a run directory"):
+        find_run(str(place / "a-s1-0" / "experiment.json"), place)
 
 
 @pytest.mark.parametrize("name", ["experiment.json", "record.json", "events.jsonl"])
@@ -104,11 +100,6 @@ def test_a_run_whose_files_cannot_be_read_is_named_and_left_out(name, run, capsy
     assert [found.path.name for found in runs_under(place)] == ["b-s1-0"]
     err = capsys.readouterr().err
     assert err.endswith(f"a-s1-0/{name} is ignored: Is a directory\n") and err.count("\n") == 1
-
-
-def test_a_file_of_a_run_is_no_run(run):
-    with pytest.raises(UserError, match=r"experiment\.json: not a run directory"):
-        find_run(str(run.path / "experiment.json"), run.path.parent)
 
 
 def test_a_claim_is_on_the_directory_that_is_there_now(run):

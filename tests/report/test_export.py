@@ -5,9 +5,9 @@ from functools import cache
 import pytest
 
 from ln_repro.claims.arms import LOCK, Arms
-from ln_repro.claims.effects import Effect
 from ln_repro.claims.judge import Judged, Row
-from ln_repro.claims.theory import STATEMENTS
+from ln_repro.claims.metrics import Effect
+from ln_repro.claims.rules.th import STATEMENTS
 from ln_repro.report.claims_table import claims_table
 from ln_repro.report.export import (
     DOCUMENTS,

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from ln_repro.claims.archived import Archive
 from ln_repro.claims.evidence import Arm, Named
+from ln_repro.claims.judge import Archive
 from ln_repro.claims.lr50 import lr50
 from ln_repro.records.archive import Kept, Run
 from ln_repro.report.figure_collapse import by_ramp, collapses, draw_collapse
-from ln_repro.report.figure_convergence import FASTER, SLOWER, catches_up, curves, draw_convergence
+from ln_repro.report.figure_convergence import FASTER, FIGURE_4B, SLOWER, catches_up, curves, draw_convergence
 from ln_repro.report.figure_initialisation import draw_initialisation, growth
 from ln_repro.report.figure_ramp import counted, draw_ramp, maps
 from ln_repro.report.figure_rates import BERT, FLOOR, columns, draw_rates, factor_words, limit_words
 from ln_repro.report.figures import draw_all
-from ln_repro.report.paper_values import FIGURE_4B
-from ln_repro.report.plotting import crosses, rate_words
+from ln_repro.report.plotting import crosses
+from ln_repro.report.tables import rate_words
 from scripts.demo import draw_losses
 from tests import committed
 from tests.claims.made import gathered, made, made_experiment, named, on_rates
@@ -158,7 +158,7 @@ def test_the_committed_figures_are_those_of_the_committed_records(tmp_path: Path
         pytest.fail("a figure is stale: make reproduce-tables")
 
     folder = shutil.copytree(committed.RESULTS / "figures", tmp_path / "figures")
-    monkeypatch.setattr("matplotlib.figure.Figure", draws)
+    monkeypatch.setattr("ln_repro.report.plotting.Figure", draws)
     paths = draw_all(committed.archive(), committed.theory(), folder)
     assert sorted(paths) == sorted(path for path in folder.iterdir() if path.name != "demo.png")
 

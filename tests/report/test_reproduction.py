@@ -40,7 +40,7 @@ def one(name: str) -> Run:
     run = max(runs, key=lambda run: bool(run.record.divergence))
     events = archived_file(committed.RECORDS, run.record, EVENTS)
     assert events
-    return replace(run, events=valid_events(events.splitlines(keepends=True), name))
+    return replace(run, events=valid_events(events.splitlines()))
 
 
 def changed(run: Run, loss: float = 0.0, nll: float = 0.0, **record: Any) -> Run:

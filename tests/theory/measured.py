@@ -3,7 +3,7 @@
 from typing import Any
 
 from ln_repro.theory.judge import judge
-from ln_repro.theory.plan import MEASURES
+from ln_repro.theory.measurements import MEASURES
 from ln_repro.theory.unit import Measured, Unit
 
 Finding = dict[str, Any]

@@ -11,15 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from ln_repro.claims.theory import STATEMENTS
-from ln_repro.theory import plan
-from ln_repro.theory.plan import Scale
+from ln_repro.claims.rules.th import STATEMENTS
+from ln_repro.theory import measurements
+from ln_repro.theory.measurements import Scale
 from tests.waiting import HANGS_SECONDS
 
-KEYS = ["id", "statement", "paper", "values", "quantity", "interval", "rule", "verdict", "seeds", "parts", "note",
-        "place"]  # fmt: skip
-
-
+KEYS = "id statement paper place values quantity interval rule verdict seeds parts note".split()
 Call = Callable[..., tuple[int, str, str]]
 
 
@@ -47,10 +44,10 @@ def test_everything_is_measured_judged_and_drawn(
     empty_place: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of it, at a small scale."""
-    monkeypatch.setattr(plan, "QUICK", Scale({16: (32,)}, (1,), (16,), (2, 3), (6, 7), ()))
-    monkeypatch.setattr(plan, "HIDDEN_DRAWS", 0)
-    monkeypatch.setattr(plan, "GRADIENT_DRAWS", 0)
-    monkeypatch.setattr(plan, "REAL", {"width": 16, "ffn": 32, "vocabulary": 100})
+    monkeypatch.setattr(measurements, "QUICK", Scale({16: (32,)}, (1,), (16,), (2, 3), (6, 7), ()))
+    monkeypatch.setattr(measurements, "HIDDEN_DRAWS", 0)
+    monkeypatch.setattr(measurements, "GRADIENT_DRAWS", 0)
+    monkeypatch.setattr(measurements, "REAL", {"width": 16, "ffn": 32, "vocabulary": 100})
     code, out, _ = call("theory", "--json", "--out", empty_place)
     findings = json.loads(out)
     assert code == 0 and [finding["id"] for finding in findings] == list(STATEMENTS)

@@ -1,7 +1,6 @@
 """Measurements of Transformers at initialisation, and verdicts that change when the model is broken."""
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +9,8 @@ import torch
 
 from ln_repro.model.residual import PostLN, PreLN
 from ln_repro.model.schemes.registry import SCHEMES
-from ln_repro.theory import checks, judge, real
-from ln_repro.theory.plan import LAYERS
+from ln_repro.theory import checks, judge, lemmas, real
+from ln_repro.theory.measurements import LAYERS
 from ln_repro.theory.real import EOS, Setting, Transformer, real_gradients, zipf_batches
 from ln_repro.theory.unit import Measured, Unit
 from tests.theory.measured import found, measure, parts_of, verdict_of
@@ -19,7 +18,7 @@ from tests.theory.measured import found, measure, parts_of, verdict_of
 CLAIMS = ("TH-6", "TH-7", "TH-8", "TH-9")
 SMALL: dict[str, Any] = {"heads": 4, "vocabulary": 500, "sentences": 8, "length": 12, "batches": 2}
 GRADIENTS: dict[str, Any] = {**SMALL, "width": 128, "ffn": 256, "init": "xavier", "tied": False}
-HIDDEN: dict[str, Any] = {**SMALL, "width": 256, "ffn": 512, "layers": LAYERS}
+HIDDEN: dict[str, Any] = {**SMALL, "width": 256, "ffn": 512, "layers": LAYERS, "batches": 1, "sentences": 16}
 
 
 @pytest.fixture(autouse=True)
@@ -64,17 +63,6 @@ def test_models_that_share_their_initial_parameters_are_as_if_each_drew_its_own(
         assert torch.rand(4).equal(dropped)
         torch.testing.assert_close(dict(model.named_parameters()), dict(alone.named_parameters()), rtol=0, atol=0)
     assert real.initial.cache_info().misses == 1
-
-
-def test_constructors_draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They need not, because every matrix is initialised afterwards: without WithoutDraws, the model is the same."""
-    setting = Setting("preln", 2, **{**SMALL, "width": 32, "ffn": 64})
-    before = torch.get_rng_state()
-    Transformer(setting, None)
-    assert torch.get_rng_state().equal(before)
-    found = Transformer(setting, 3).state_dict()
-    monkeypatch.setattr(real, "WithoutDraws", nullcontext)
-    torch.testing.assert_close(found, Transformer(setting, 3).state_dict(), rtol=0, atol=0)
 
 
 def gradients() -> Measured:
@@ -137,11 +125,6 @@ def test_streams_are_as_lemma_2_says_unless_the_branches_start_small(init: str, 
 
 @pytest.mark.slow
 def test_streams_contradict_lemma_2_if_layers_are_counted_from_the_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    correct = real.spread
-
-    def off_by_one(squares: list[Any], width: int) -> Mapping[str, Any]:
-        found = correct(squares, width)
-        return {**found, "squared": [found["input"], *found["squared"][:-1]]}
-
-    monkeypatch.setattr(real, "spread", off_by_one)
+    correct = lemmas.pre_bounds
+    monkeypatch.setattr(lemmas, "pre_bounds", lambda passed, *size: correct(passed - 1, *size))
     assert streams()["TH-3"] == "contradicted"

@@ -1,4 +1,4 @@
-"""Each check of the simplified model holds for the paper's, and fails when the model or the statistic is broken.
+"""The simplified model is the paper's; each of its checks holds, and fails when model or statistic is broken.
 
 The extension of Theorem 1 to all layers does not hold for the paper's model; it does for what its argument assumes.
 """
@@ -10,8 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ln_repro.theory import lemmas, simplified
-from ln_repro.theory.simplified import PLACEMENTS, Placement, Weights, feed_forward, layer_norm, xavier
+from ln_repro.theory import lemmas
+from ln_repro.theory.lemmas import PLACEMENTS, Placement, Weights, feed_forward, forward, layer_norm, xavier
+from ln_repro.theory.unit import Unit
 from tests.theory.measured import Finding, found, measure, parts_of
 
 POST, PRE = {"norm": "postln"}, {"norm": "preln"}
@@ -33,14 +34,61 @@ MEASURED: dict[str, tuple[str, int, dict[str, Any]]] = {
 
 @pytest.fixture(autouse=True)
 def few_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simplified, "VOCABULARY", 1000)
+    monkeypatch.setattr(lemmas, "VOCABULARY", 1000)
 
 
 def judged(claim: str, **changed: Any) -> Finding:
     """Return the finding on a claim from its measurements, with some settings changed."""
     what, seeds, settings = MEASURED[claim]
     depths = [{"layers": layers} for layers in DEPTHS] if what == "gradients" else [{}]
-    return found(claim, [one for depth in depths for one in measure(what, seeds, **(settings | depth | changed))])
+    return found(claim, [pair for depth in depths for pair in measure(what, seeds, **(settings | depth | changed))])
+
+
+@pytest.fixture
+def weights(double: None) -> Weights:
+    draw = torch.Generator().manual_seed(1)
+    return Weights(xavier(16, 16, draw), xavier(16, 24, draw), xavier(24, 16, draw))
+
+
+def torch_layer(weights: Weights, pre: bool) -> torch.nn.TransformerEncoderLayer:
+    """Build torch's own encoder layer with W_Q = W_K = 0, W_O = I and no biases."""
+    layer = torch.nn.TransformerEncoderLayer(16, 1, 24, dropout=0.0, batch_first=True, norm_first=pre, bias=False,
+                                             layer_norm_eps=0.0)  # fmt: skip
+    with torch.no_grad():
+        layer.self_attn.in_proj_weight[:32] = 0
+        layer.self_attn.in_proj_weight[32:] = weights.value.T
+        layer.self_attn.out_proj.weight.copy_(torch.eye(16))
+        layer.linear1.weight.copy_(weights.first.T)
+        layer.linear2.weight.copy_(weights.second.T)
+    return layer
+
+
+@pytest.mark.parametrize("norm", ["postln", "preln"])
+def test_a_layer_is_torchs_encoder_layer_with_uniform_attention(norm: str, weights: Weights) -> None:
+    x = torch.randn(2, 5, 16)
+    out, _ = PLACEMENTS[norm].layer(x, weights)
+    torch.testing.assert_close(out, torch_layer(weights, norm == "preln")(x))
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("norm", ["postln", "preln"])
+def test_gradients_are_those_of_the_loss(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One position: dL/dW2 of the last layer is ReLU(x W1)^T times (p - y) W_emb through the norm's Jacobian."""
+    monkeypatch.setattr(lemmas, "VOCABULARY", 20)
+    unit = Unit.of("gradients", 1, d=16, d_ff=24, layers=1, norm=norm, positions=1, sequences=1, batches=1)
+    draw = unit.generator()
+    (weights,) = lemmas.stack(unit, draw)
+    embedding = torch.randn(20, 16, generator=draw) / 4
+    x = lemmas.inputs(unit, draw)
+    out, (state,) = forward(x, [weights], PLACEMENTS[norm])
+    target = torch.randint(20, (1,), generator=draw)
+    error = (embedding @ out.flatten()).softmax(0) - F.one_hot(target, 20).flatten()
+    seen = layer_norm(x + x @ weights.value) if norm == "postln" else layer_norm(x + layer_norm(x) @ weights.value)
+    through = torch.autograd.functional.jacobian(layer_norm, state.flatten()).T @ (error @ embedding)
+    expected = float((seen @ weights.first).relu().norm() * through.norm())
+    measured = lemmas.gradients(unit)
+    assert measured["norm_of_mean"] == {"w2": pytest.approx([expected])}
+    assert measured["square"] == pytest.approx(float(state.square().sum()) / 16)
 
 
 @pytest.mark.parametrize(
@@ -53,12 +101,12 @@ def test_a_check_holds(claim: str, changed: dict[str, Any]) -> None:
 
 
 def output_as_state(x: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
-    out, _ = simplified.post_layer(x, weights)
+    out, _ = lemmas.post_layer(x, weights)
     return out, out
 
 
 def input_as_state(x: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
-    out, _ = simplified.pre_layer(x, weights)
+    out, _ = lemmas.pre_layer(x, weights)
     return out, x
 
 
@@ -66,23 +114,23 @@ MOVED = {"postln": PLACEMENTS["preln"], "preln": PLACEMENTS["postln"]}
 MEAN_LOSS = F.cross_entropy
 BROKEN: list[tuple[str, dict[str, Any], Any, str, Any]] = [
     ("TH-1", {}, lemmas, "relu_moment", lambda d, sigma: 0.95 * sigma**2 * d / 2),
-    ("TH-2", {}, simplified, "xavier", lambda *shape: 1.2 * xavier(*shape)),
-    ("TH-3", {}, simplified, "xavier", lambda *shape: 1.2 * xavier(*shape)),
-    ("TH-2", {}, simplified, "PLACEMENTS", MOVED),
-    ("TH-3", {}, simplified, "PLACEMENTS", MOVED),
-    ("TH-2", {}, simplified, "PLACEMENTS", {"postln": Placement(output_as_state, layer_norm)}),
-    ("TH-3", {}, simplified, "PLACEMENTS", {"preln": Placement(input_as_state, layer_norm)}),
+    ("TH-2", {}, lemmas, "xavier", lambda *shape: 1.2 * xavier(*shape)),
+    ("TH-3", {}, lemmas, "xavier", lambda *shape: 1.2 * xavier(*shape)),
+    ("TH-2", {}, lemmas, "PLACEMENTS", MOVED),
+    ("TH-3", {}, lemmas, "PLACEMENTS", MOVED),
+    ("TH-2", {}, lemmas, "PLACEMENTS", {"postln": Placement(output_as_state, layer_norm)}),
+    ("TH-3", {}, lemmas, "PLACEMENTS", {"preln": Placement(input_as_state, layer_norm)}),
     ("TH-2", {"d_ff": 256}, lemmas, "feed_forward_share", lambda d, d_ff: 0.5),  # what it is for d_ff = d
     ("TH-4", {}, lemmas, "layer_norm", lambda x: (x - x.mean()) / x.std()),  # an unbiased variance
     ("TH-4", {}, lemmas, "layer_norm", lambda x: F.layer_norm(x, x.shape, eps=1e-5)),
     ("TH-4", {}, lemmas, "layer_norm", lambda x: x / x.square().mean().sqrt()),  # not centred
-    ("TH-6", {}, simplified, "PLACEMENTS", MOVED),
-    ("TH-7", {}, simplified, "PLACEMENTS", MOVED),
-    ("TH-7", {}, simplified, "PLACEMENTS", {"preln": Placement(simplified.pre_layer, lambda x: x)}),  # no final norm
-    ("TH-6", {}, simplified, "norm_of_mean", lambda batches: float(batches.norm(dim=(1, 2)).mean())),
-    ("TH-7", {}, simplified, "norm_of_mean", lambda batches: float(batches.norm(dim=(1, 2)).mean())),
-    ("TH-6", {}, simplified.F, "cross_entropy", lambda *given: len(given[1]) * MEAN_LOSS(*given)),
-    ("TH-11", {}, simplified, "layer_norm", layer_norm),
+    ("TH-6", {}, lemmas, "PLACEMENTS", MOVED),
+    ("TH-7", {}, lemmas, "PLACEMENTS", MOVED),
+    ("TH-7", {}, lemmas, "PLACEMENTS", {"preln": Placement(lemmas.pre_layer, lambda x: x)}),  # no final norm
+    ("TH-6", {}, lemmas, "norm_of_mean", lambda batches: float(batches.norm(dim=(1, 2)).mean())),
+    ("TH-7", {}, lemmas, "norm_of_mean", lambda batches: float(batches.norm(dim=(1, 2)).mean())),
+    ("TH-6", {}, lemmas.F, "cross_entropy", lambda *given: len(given[1]) * MEAN_LOSS(*given)),
+    ("TH-11", {}, lemmas, "layer_norm", layer_norm),
 ]
 """The claim, changed settings, and the function that is replaced; the paper's own model breaks the last claim."""
 
@@ -102,9 +150,9 @@ def test_boundedness_fails_without_the_norm_that_makes_positions_alike(monkeypat
         x5 = x + feed_forward(layer_norm(x), weights)
         return x5, x5
 
-    even = simplified.inputs
+    even = lemmas.inputs
     uneven = torch.linspace(1, 3, 8)[:, None]
-    monkeypatch.setattr(simplified, "inputs", lambda *drawn: even(*drawn) * uneven)
+    monkeypatch.setattr(lemmas, "inputs", lambda *drawn: even(*drawn) * uneven)
     assert judged("TH-5", norm="postln")["verdict"] == "reproduced"
     monkeypatch.setitem(PLACEMENTS, "postln", Placement(layer, lambda x: x))
     assert judged("TH-5", norm="postln")["verdict"] == "contradicted"

@@ -3,52 +3,39 @@
 import math
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
 from ln_repro.claims.criteria import Claim, Finding, Report, Rule, Within
-from ln_repro.claims.effects import Count, Effect, more_seeds
 from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.intervals import LINEAR, interval
-from ln_repro.claims.metrics import LOSS, UPDATES_TO_PRETRAINING_LOSS
-from ln_repro.claims.rates import RateFactor
-from ln_repro.claims.translation import AUDITED, SECOND, SECOND_AMENDMENT
-from ln_repro.claims.verdict import CONTRADICTED, INCONCLUSIVE, REPRODUCED, all_of, verdict
+from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, LINEAR, REPRODUCED, all_of, interval, verdict
+from ln_repro.claims.lr50 import RateFactor
+from ln_repro.claims.metrics import LOSS, UPDATES_TO_PRETRAINING_LOSS, Count, Effect, more_seeds
+from ln_repro.claims.rules.mt import AUDITED, SECOND, SECOND_AMENDMENT
 from ln_repro.claims.words import arm_words
 
-WRITTEN = "2026-11-21T20:08Z"
-"""When these rules were written: before any run that they judge."""
+WRITTEN = "2026-11-21T20:08Z"  # when these rules were written: before any run that they judge
 SOURCE = "the paper's 1.4 times with a margin; half a nat for a run that is not trained"
 NOT_TRAINED_MARGIN = 0.5 / math.log(2)
 """A run counts as not trained if its loss is this far (half a nat, in bits) above Post-LN's at the low rate."""
-CHECKPOINT_SHARE = 2 / 3
-"""Share of the checkpoints at which Pre-LN's accuracy must be higher."""
-LEAST_CHECKPOINTS = 3
-"""Minimum number of checkpoints for a verdict on fine-tuning."""
-FINE_TUNING_SEEDS = 6
-"""Number of fine-tuning seeds in the paper."""
+CHECKPOINT_SHARE = 2 / 3  # share of the checkpoints at which Pre-LN's accuracy must be higher
+LEAST_CHECKPOINTS = 3  # minimum number of checkpoints for a verdict on fine-tuning
+FINE_TUNING_SEEDS = 6  # number of fine-tuning seeds in the paper
 POST_HIGH, PRE_HIGH, POST_LOW = "postln_warm_linear_high", "preln_nowarm_linear_high", "postln_warm_linear"
 
 
 @dataclass(frozen=True)
 class NotTrained:
-    """Runs of an arm diverge, or end far above the loss of a reference arm, in most seeds or in none."""
+    """Runs of the first arm diverge, or end far above the second arm's loss, in most seeds or in none."""
 
-    arm: str
-    reference: str
+    arms: tuple[str, str]
     most: bool
 
-    compared = ()
-
-    @property
-    def arms(self) -> tuple[str, ...]:
-        return self.arm, self.reference
-
     def sentence(self) -> str:
+        arm, reference = map(arm_words, self.arms)
         return (
-            f"{arm_words(self.arm)} diverges, or ends at least {NOT_TRAINED_MARGIN:.2f} bits (half a nat) above "
-            f"{arm_words(self.reference)}, in {'most seeds' if self.most else 'no seed'}"
+            f"{arm} diverges, or ends at least {NOT_TRAINED_MARGIN:.2f} bits (half a nat) above {reference}, in "
+            f"{'most seeds' if self.most else 'no seed'}"
         )
 
     def judge(self, evidence: Evidence) -> Finding:
@@ -57,7 +44,7 @@ class NotTrained:
         )
         count = Count(sum(map(bool, lost)), len(lost))
         holds = 2 * count.hits > count.runs if self.most else not count.hits
-        return Finding(REPRODUCED if holds else CONTRADICTED, text=f"{arm_words(self.arm)} not trained in {count}")
+        return Finding(REPRODUCED if holds else CONTRADICTED, text=f"{arm_words(self.arms[0])} not trained in {count}")
 
 
 @dataclass(frozen=True)
@@ -69,8 +56,6 @@ class FineTunesFaster:
     """
 
     arms: tuple[str, str]
-
-    compared = ()
 
     def sentence(self) -> str:
         first, second = map(arm_words, self.arms)
@@ -90,28 +75,24 @@ class FineTunesFaster:
         above = first.mean(axis=1) > second.mean(axis=1)
         gaps = [float(gap) for gap in (first - second).mean(axis=0)]
         most = REPRODUCED if above.sum() >= CHECKPOINT_SHARE * len(above) else CONTRADICTED
-        pooled = verdict(interval(gaps), (0.0, math.inf))
-        result = pooled if pooled == INCONCLUSIVE else all_of([most, pooled])
-        effect = Effect(fmean(gaps), interval(gaps), "{} points", "+.2g")
-        text, needs = f"{effect}; above at {above.sum()} of {len(above)} checkpoints", None
+        result = verdict(interval(gaps), (0.0, math.inf))
+        result = result if result == INCONCLUSIVE else all_of([most, result])
+        needs = more_seeds(gaps, [(0.0, math.inf)], LINEAR) if result == INCONCLUSIVE else None
         if len(seeds) < FINE_TUNING_SEEDS:
             result, needs = INCONCLUSIVE, f"{FINE_TUNING_SEEDS} seeds of every checkpoint"
         elif len(starts) < LEAST_CHECKPOINTS:
             result, needs = INCONCLUSIVE, f"{LEAST_CHECKPOINTS} checkpoints"
-        elif result == INCONCLUSIVE:
-            needs = more_seeds(gaps, [(0.0, math.inf)], LINEAR)
+        effect = Effect(fmean(gaps), interval(gaps), "{} points", "+.2g")
+        text = f"{effect}; above at {above.sum()} of {len(above)} checkpoints"
         return Finding(result, effect, text, needs, seeds=len(seeds))
 
 
+UPDATES = (UPDATES_TO_PRETRAINING_LOSS, (POST_LOW, PRE_HIGH))
 CONTROLS = tuple(
     Report(UPDATES_TO_PRETRAINING_LOSS, (POST_LOW, arm), f"beside {arm_words(arm)}")
     for arm in ("preln_nowarm_linear", "preln_warm_linear")
 )
 """Pairs of arms that differ in fewer ways than those of BERT-1, which change placement, rate and ramp at once."""
-
-
-def _faster(written: str, *limits: Any) -> Rule:
-    return Rule((Within(UPDATES_TO_PRETRAINING_LOSS, (POST_LOW, PRE_HIGH), *limits), *CONTROLS), written, SOURCE)
 
 
 MORE_ACCURATE = Rule(
@@ -123,15 +104,16 @@ PRETRAINING = (
         "BERT-1", "Pre-LN reaches the same loss earlier in pre-training", "section 4.2, figure 5(a)",
         "1.69 nats (2.44 bits) after 500k updates (Pre-LN) and 700k (Post-LN): 1.4 times; the paper's sentence "
         "swaps the two names, its figure does not", "x1.4 in updates",
-        _faster(AUDITED, 1.15, 1.7, (-math.inf, 1.0)), _faster(WRITTEN, 1),
+        Rule((Within(*UPDATES, 1.15, 1.7, (-math.inf, 1.0)), *CONTROLS), AUDITED, SOURCE),
+        Rule((Within(*UPDATES, 1), *CONTROLS), WRITTEN, SOURCE),
         setting="bert",
     ),
     Claim(
         "BERT-2", "Post-LN diverges at 3e-4 in pre-training, Pre-LN trains there without warm-up", "section 4.1",
         "diverged and trained (text; whether Post-LN had its warm-up is not stated)", "fails, trains",
-        Rule((NotTrained(POST_HIGH, POST_LOW, most=True), NotTrained(PRE_HIGH, POST_LOW, most=False),
+        Rule((NotTrained((POST_HIGH, POST_LOW), most=True), NotTrained((PRE_HIGH, POST_LOW), most=False),
               *(Report(LOSS, (arm,)) for arm in (POST_HIGH, PRE_HIGH, POST_LOW))), WRITTEN, SOURCE),
-        Rule((RateFactor("preln_nowarm_linear", POST_LOW, masked=True),), SECOND, SECOND_AMENDMENT),
+        Rule((RateFactor(("preln_nowarm_linear", POST_LOW), masked=True),), SECOND, SECOND_AMENDMENT),
         setting="bert", grid="bert",
     ),
 )  # fmt: skip

@@ -1,11 +1,11 @@
-"""Text in one language, for masked language modelling: the user's own, and English Wikinews."""
+"""The user's own text: parallel, or in one language for masked language modelling; and English Wikinews."""
 
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ln_repro.corpus.base import Corpus, Raw, RawFiles, Splits, wanted
-from ln_repro.corpus.text import Pair, find_text, read_lines
+from ln_repro.corpus.text import Pair, find_text, read_lines, read_pairs
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 
@@ -13,6 +13,34 @@ EVERY = 200
 """Without a validation file, every 200th document is for validation: the paper's ratio of 199 to 1."""
 TENTH = 10
 WIKINEWS = Raw("wikinews.en.txt.xz", "sha256:402d4ee237a81aaf0fec421e72a86e2ada4204be16bf6f042ffce88ee532eb47")
+
+
+class Files(Corpus):
+    """Parallel text in files named ``PREFIX.<language>``, plain, ``.gz`` or ``.xz``, with one prefix per split."""
+
+    name = "files"
+    own = True
+    description = "your own parallel text"
+    origin = "your files"
+    licence = "yours"
+    by_hand = (
+        "give data.train=PREFIX data.valid=PREFIX data.test=PREFIX, with the sides at "
+        "PREFIX.<data.source_lang> and PREFIX.<data.target_lang> (.gz and .xz are accepted)"
+    )
+    languages = ()
+    numbered = True
+
+    def inputs(self, data: Data) -> list[Raw]:
+        if missing := [split for split in wanted(data) if getattr(data, split) is None]:
+            raise UserError(f"data.{missing[0]}: is not given; {self.by_hand}")
+        return [
+            Raw(f"{split}.{lang}", path=find_text(_below_source(data, f"{getattr(data, split)}.{lang}")))
+            for split in wanted(data)
+            for lang in data.languages
+        ]
+
+    def read(self, data: Data, files: RawFiles) -> Splits:
+        return {split: read_pairs([files[f"{split}.{lang}"] for lang in data.languages]) for split in wanted(data)}
 
 
 class Monolingual(Corpus):
@@ -30,15 +58,18 @@ class Monolingual(Corpus):
     languages = ()
     parallel = False
     longest = math.inf
-    cleaning = "without printable text"
+    cleaned = "without printable text"
 
     def inputs(self, data: Data) -> list[Raw]:
         """Return the file of each split; valid, of which `read` can take the place, and test may be left out."""
         paths = {split: getattr(data, split) for split in wanted(data)}
         if paths[needed := wanted(data)[0]] is None:
             raise UserError(f"data.{needed}: is not given; {self.by_hand}")
-        places = {split: data.source / path if data.source else path for split, path in paths.items() if path}
-        return [Raw(f"{split}.{data.target_lang}", path=find_text(place)) for split, place in places.items()]
+        return [
+            Raw(f"{split}.{data.target_lang}", path=find_text(_below_source(data, path)))
+            for split, path in paths.items()
+            if path is not None
+        ]
 
     def read(self, data: Data, files: RawFiles) -> Splits:
         """Return the splits; without a validation file, every 200th document of the training text is for validation."""
@@ -74,6 +105,11 @@ class Wikinews(Monolingual):
             "train": _sentences(path, lambda number: number % TENTH == 1),
             "valid": _sentences(path, lambda number: number % EVERY == 0),
         }
+
+
+def _below_source(data: Data, path: str | Path) -> Path:
+    """Return a path, relative to ``data.source`` if that is given."""
+    return data.source / path if data.source else Path(path)
 
 
 def _sentences(path: Path, wanted: Callable[[int], bool] = lambda number: True) -> Iterator[Pair]:

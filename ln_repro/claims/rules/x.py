@@ -1,0 +1,230 @@
+"""TH-10 and X: gradients after the ramp, later schemes (X-1 to X-4), and collapse of tokens (X-5).
+
+X-5 is this project's own claim: without warm-up the tokens of a Post-LN stack become one vector. A pilot suggested it,
+so that only runs with seeds above `EXPLORED` are judged.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+
+from ln_repro.claims.causes import ARMS, VANISHING, layer_gradients, separation, unevenness_after
+from ln_repro.claims.criteria import Claim, Finding, OverRates, Report, Rule, Trains, Within
+from ln_repro.claims.evidence import Evidence, Rate
+from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, LOG, REPRODUCED, all_of, any_of
+from ln_repro.claims.metrics import BLEU, FINAL_NLL, SEEDS, SHARE, Count, Effect, Metric
+from ln_repro.claims.rules.mt import REGISTRY, SECOND, SECOND_AMENDMENT, TRAINED_BLEU, amended
+from ln_repro.claims.words import arm_words
+from ln_repro.records.archive import Run
+
+WRITTEN = "2026-11-21T19:51Z"  # when the rules for the schemes were written: before any run of a scheme
+DEPTHS = "2026-11-23T17:00Z"
+"""When the rule for depths was widened from the two greater depths of a setting to any: before any deeper run."""
+SHOWN = "second amendment of the rules: their limits had been arbitrary"
+LEAST_DEPTHS = 3  # minimum number of depths for a contradiction, where the rule names none
+PROBE_BATCHES = 100
+"""Minimum number of mini-batches per probe; the noise of the mean gradient falls with the square root."""
+NON_INFERIOR_BLEU, NON_INFERIOR_NLL = -0.3, 1.02
+"""A scheme matches Post-LN if its BLEU minus Post-LN's, or the ratio of the NLLs, is within this limit."""
+FEW = 1 / 3  # maximum share of the seeds that train if a scheme fails
+CHECKPOINTS = (0.0, 1 / 15, 1 / 3, 1.0)
+"""Parts of a run after which gradients are compared: the start and epochs 1, 5 and 15 of 15."""
+SEPARATES = 0.9  # area under the ROC curve above which a measure predicts failure
+
+
+@dataclass(frozen=True)
+class DeepAlone(OverRates):
+    """At one or more numbers of layers, few seeds of the first arm train, and all of the second's."""
+
+    bleu: float | None  # minimum BLEU of a run that trains; None: part of that of the best arm
+    layers: tuple[int, ...] = ()  # none: all that were run
+
+    @property
+    def parts(self) -> tuple[Trains, Trains]:
+        """The conditions at each number of layers."""
+        first, second = self.arms
+        return Trains(first, most=FEW, bleu=self.bleu), Trains(second, least=1, bleu=self.bleu)
+
+    def cost(self) -> float:
+        """Return the cost of one seed, in runs with 6 layers."""
+        return len(self.arms) * sum(self.layers) / 6
+
+    def sentence(self) -> str:
+        among = f" among {', '.join(map(str, self.layers))}" if len(self.layers) > 1 else ""
+        depths = f"with {self.layers[0]} layers" if len(self.layers) == 1 else f"at some number of layers{among}"
+        return f"{depths}: " + "; ".join(part.sentence() for part in self.parts)
+
+    def judge(self, evidence: Evidence) -> Finding:
+        verdicts, texts, runs, seeds = [], [], list[Run](), list[int]()
+        for depth, part in evidence.by_depth.items():
+            if (self.layers and depth not in self.layers) or part.missing(self.arms):
+                continue
+            findings = [criterion.judge(part) for criterion in self.parts]
+            seeds.append(min(len(part.arms[arm]) for arm in self.arms))
+            verdicts.append(all_of(finding.verdict for finding in findings) if seeds[-1] >= SEEDS else INCONCLUSIVE)
+            texts.append(f"{depth} layers: {', '.join(map(str, findings))}")
+            runs += [run for arm in self.arms for run in part.arms[arm].values()]
+        result, depths = any_of(verdicts), len(self.layers) or LEAST_DEPTHS
+        if result == CONTRADICTED and len(verdicts) < depths:
+            result = INCONCLUSIVE
+        needs = f"{SEEDS} seeds at each of {depths} depths" if result == INCONCLUSIVE else None
+        deciding = [text for text, verdict in zip(texts, verdicts, strict=True) if verdict == result]
+        return Finding(result, text="; ".join(deciding), needs=needs, runs=runs, seeds=min(seeds, default=0))
+
+
+class Predicts(OverRates):
+    """The first layers' gradients at update 32 separate failing from training runs over schemes and rates."""
+
+    def sentence(self) -> str:
+        return (
+            f"area under the ROC curve of {VANISHING.quantity}, over all runs of {', '.join(map(arm_words, self.arms))}"
+            f" that fail or train: 95 % interval (resampling seeds) above {SEPARATES:g}; contradicted below"
+        )
+
+    def judge(self, evidence: Evidence) -> Finding:
+        found = separation(evidence, VANISHING)
+        if math.isnan(found.effect.value):
+            return Finding(INCONCLUSIVE, needs="runs with probe=collapse")
+        runs = [run for run in evidence.of_arms(self.arms) if not math.isnan(VANISHING.of(run))]
+        (low, high), total = found.effect.interval, len(self.arms)
+        result = REPRODUCED if low > SEPARATES else CONTRADICTED if high < SEPARATES else INCONCLUSIVE
+        needs = None
+        if found.arms < total:
+            result, needs = INCONCLUSIVE, f"{total - found.arms} more arms"
+        text = f"{found.effect} ({found.failing} fail, {found.training} train, {found.arms} of {total} arms)"
+        return Finding(result, found.effect, text, needs, runs, len({run.seed for run in runs}))
+
+
+@dataclass(frozen=True)
+class RampedStacks(OverRates):
+    """At a rate, at least `SHARE` of the first arm's seeds train, and at most 1 - `SHARE` of the other arms'."""
+
+    rate: Rate
+    seeds: int
+
+    def sentence(self) -> str:
+        least, (trains, *fail) = math.ceil(SHARE * self.seeds), map(arm_words, self.arms)
+        fails = " and ".join(f"{arm} in at most {self.seeds - least}" for arm in fail)
+        return f"at {self.rate:g}, {trains} trains in at least {least} of {self.seeds} seeds, {fails}"
+
+    def judge(self, evidence: Evidence) -> Finding:
+        runs = {arm: evidence.curve(arm).get(self.rate, []) for arm in self.arms}
+        counts = {arm: Count.of(evidence.trained, of_arm) for arm, of_arm in runs.items()}
+        used = [run for of_arm in runs.values() for run in of_arm]
+        text = "; ".join(f"{arm_words(arm)}: {count} train" for arm, count in counts.items() if count.runs)
+        fewest = min(count.runs for count in counts.values())
+        if fewest < self.seeds:
+            lacking = ", ".join(f"{self.seeds - count.runs} of {arm}" for arm, count in counts.items()
+                                if count.runs < self.seeds)  # fmt: skip
+            return Finding(INCONCLUSIVE, None, text, f"seeds at {self.rate:g}: {lacking}", used, fewest)
+        share, *others = (count.share for count in counts.values())
+        holds = share >= SHARE and max(others) <= 1 - SHARE + 1e-9
+        effect = Effect(100 * (share - max(others)), unit="{} % of the seeds", digits="+.0f")
+        return Finding(REPRODUCED if holds else CONTRADICTED, effect, text, runs=used, seeds=fewest)
+
+
+def gradients(run: Run, update: int, kind: str = "norm_of_mean") -> list[float]:
+    """Return the gradient norm of W2 by decoder layer at the first probe at or after an update, or else the last.
+
+    The list is empty if no probe averages over `PROBE_BATCHES`.
+    """
+    probes = layer_gradients(run, PROBE_BATCHES, kind)
+    return probes[min((at for at in probes if at >= update), default=max(probes))] if probes else []
+
+
+def _over_start(run: Run, kind: str = "norm_of_mean") -> float:
+    """Return the last layer's gradient after the ramp over that at the start."""
+    start = gradients(run, 0, kind)
+    return gradients(run, run.record.axes.warmup_updates, kind)[-1] / start[-1] if start else math.nan
+
+
+OVER_START = Metric("last layer's gradient after the ramp over that at the start", _over_start, "x{}", LOG)
+OVER_START_OF_NORMS = Metric(
+    "the same with the mean of the batches' norms", partial(_over_start, kind="mean_of_norms"), "x{}", LOG
+)
+UNEVEN = Metric(
+    "largest over smallest gradient",
+    lambda run: max(unevenness_after(run, part, PROBE_BATCHES) for part in CHECKPOINTS), "x{}", LOG,
+)  # fmt: skip
+NLL_RATIO = FINAL_NLL.over("x{} in NLL")
+
+
+def _rezero(bleu: float | None) -> tuple[Trains | Report, ...]:
+    return (
+        *(Trains(arm, least=1, bleu=bleu) for arm in ("rezero_nowarm", "rezero_nowarm_step")),
+        Report(BLEU.minus(), ("rezero_nowarm", "postln_warm")),
+    )
+
+
+def _ramped(rate: Rate, trains: str, *fail: str, seeds: int = SEEDS) -> Rule:
+    return Rule((RampedStacks((trains, *fail), rate, seeds),), SECOND, SECOND_AMENDMENT, seeds)
+
+
+TINY = Rule(
+    tuple(Report(metric, ("postln_warm",)) for metric in (OVER_START, OVER_START_OF_NORMS)),
+    SECOND, SHOWN, judged=False,
+)  # fmt: skip
+EVEN = Rule(
+    tuple(
+        report
+        for arm in ("preln_nowarm_anchored", "deepnorm_nowarm", "rezero_nowarm", "admin_nowarm")
+        for report in (
+            Report(UNEVEN, (arm,), f"{arm_words(arm)}, {UNEVEN.words}"),
+            Report(NLL_RATIO, (arm, "postln_warm"), f"{arm_words(arm)}, against Post-LN with warm-up"),
+        )
+    ),
+    SECOND, SHOWN, judged=False,
+)  # fmt: skip
+"""Of TH-10 and X-4, only numbers are shown."""
+ADMIN = (("admin_warm", "postln_warm"), ("admin_warm_closed", "postln_warm"))
+DEEP = ("postln_warm", "deepnorm_warm")
+ENCODER, DECODER, BOTH = "postln_warm_encoder", "postln_warm_decoder", "postln_warm"
+RAMPS = f"rates arms={BOTH},{ENCODER},{DECODER}"
+OTHERS = (
+    Claim(
+        "TH-10", "Post-LN: gradients are tiny after warm-up", "section 3.4, figure 3(a, b)",
+        "about 0.015 in every layer, 110 times below layer 6 at initialisation (read off)", "x0.009",
+        TINY, TINY, options=f" probe=gradients probe_batches={PROBE_BATCHES}",
+    ),
+    Claim(
+        "X-1", "DeepNorm trains at depths where Post-LN fails", "Wang et al. 2022; Liu et al. 2020",
+        "Post-LN fails at 18-18 on WMT14; DeepNorm 28.8, 29.0, 28.9 at 18, 50, 100 on WMT17", "18 to 100 layers",
+        Rule((DeepAlone(DEEP, TRAINED_BLEU, (6, 12, 18)),), DEPTHS, REGISTRY),
+        Rule((DeepAlone(DEEP, None),), DEPTHS, "the amendment's measure; any depth, as in the first rule"),
+        grid=f"depth arms={','.join(DEEP)}",
+    ),
+    Claim(
+        "X-2", "ReZero needs neither warm-up nor norm", "Bachlechner et al. 2020",
+        "34.66 on IWSLT14, 1 to 2 below others", "34.66 BLEU",
+        Rule(_rezero(TRAINED_BLEU), WRITTEN, REGISTRY), amended(*_rezero(None)),
+    ),
+    Claim(
+        "X-3", "Admin matches or betters Post-LN", "Liu et al. 2020",
+        "35.67 +- 0.15 and 35.64 +- 0.23 on IWSLT14; trains at 18-18 on WMT14, where Post-LN does not", "+0.03 BLEU",
+        Rule((*(Within(BLEU.minus(), pair, NON_INFERIOR_BLEU) for pair in ADMIN),
+              DeepAlone(("postln_warm", "admin_warm"), TRAINED_BLEU, (18,))), WRITTEN, REGISTRY),
+        amended(*(Within(NLL_RATIO, pair, high=NON_INFERIOR_NLL) for pair in ADMIN), written=SECOND),
+    ),
+    Claim(
+        "X-4", "Some scheme has even gradients throughout training and reaches Post-LN's final quality",
+        "open question", "none claimed", "-",
+        EVEN, EVEN, options=f" probe=gradients every=63 probe_batches={PROBE_BATCHES}",
+    ),
+    Claim(
+        "X-5a", "The first layers' vanishing gradients predict which runs fail", "ours", "not in the paper", "-", None,
+        Rule((Predicts(ARMS),), SECOND, SECOND_AMENDMENT), grid=f"rates arms={','.join(ARMS)}",
+        options=" probe=collapse", explored=False,
+    ),
+    Claim(
+        "X-5b", "Just above its limit, Post-LN needs warm-up in the encoder alone", "ours", "not in the paper", "-",
+        None,
+        by_setting={"toy": _ramped(0.002, ENCODER, DECODER), "multi30k6": _ramped(0.001, ENCODER, DECODER, seeds=3)},
+        explored=False, grid=f"{RAMPS} rates=0.001,0.002",
+    ),
+    Claim(
+        "X-5c", "At higher rates, Post-LN needs warm-up in both stacks", "ours", "not in the paper", "-", None,
+        by_setting={"toy": _ramped(0.004, BOTH, ENCODER, DECODER),
+                    "multi30k6": _ramped(0.002, BOTH, ENCODER, DECODER, seeds=3)},
+        explored=False, grid=f"{RAMPS} rates=0.002,0.004",
+    ),
+)  # fmt: skip
