@@ -242,13 +242,15 @@ class Loop:
     def _save_state(self, ended: bool) -> None:
         """Save everything that an exact resume needs: fairseq's state (parameters, optimizer, schedule) and ``extra``.
 
-        ``ended`` is the epoch if its last update is done, ``last_loss`` in bits, and ``tokens`` those of the whole run.
+        ``ended`` is the epoch if its last update is done, ``last_loss`` is in bits, ``tokens`` are those of the whole
+        run, and the iterator's position counts the mini-batches of each of ``processes`` processes.
         """
         extra = {
             "train_iterator": self.batches.state_dict(),
             "ended": self.epoch if ended else None,
             "last_loss": self.metrics.last_loss,
             "tokens": self.tokens,
+            "processes": self.group.rank.size,
         }
         self._save("state", lambda path: self.trainer.save_checkpoint(str(path), extra), KEPT_STATES)
         self.saved = time.monotonic()

@@ -170,19 +170,15 @@ class StrictTrainer(Trainer):
 
     def state_dict(self) -> Json:
         """Return fairseq's state without its configuration, which it would not read again without a task's."""
-        return {**super().state_dict(), "cfg": None}
-
-    def save_checkpoint(self, filename: str, extra_state: Json) -> None:
-        """Save a checkpoint that includes the number of processes."""
         self.consolidate_optimizer()
-        super().save_checkpoint(filename, {**extra_state, "processes": self.data_parallel_world_size})
+        return {**super().state_dict(), "cfg": None}
 
     def load_checkpoint(self, filename: str, *args: object, **kwargs: object) -> Json | None:
         """Load a checkpoint; if the number of processes has changed, convert the position in the epoch."""
         extra: Json | None = super().load_checkpoint(filename, *args, **kwargs)
         if extra:
             position = extra["train_iterator"]
-            batches = position["iterations_in_epoch"] * extra.get("processes", 1)
+            batches = position["iterations_in_epoch"] * extra["processes"]
             position["iterations_in_epoch"] = batches // self.data_parallel_world_size
         return extra
 

@@ -8,7 +8,6 @@ from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_l
 from fairseq.optim.adam import Adam as FairseqAdam
 from torch.nn import functional
 
-from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.plugin.loss import SmoothedNll
 from ln_repro.engine.plugin.optimizers import RampAndTail, optimizer_of, split
 from ln_repro.experiment.learning_rate import LearningRate
@@ -165,13 +164,3 @@ def test_a_run_stopped_in_the_ramp_of_a_part_resumes_exactly(trained, tmp_path):
     assert [e for e in resumed if e["kind"] == "valid"] == [e for e in events if e["kind"] == "valid"]
     assert trained(tmp_path / "all", **RAMP) == 0
     assert came_to(tmp_path / "all")[1] != weights
-
-
-def test_a_state_keeps_both_groups(trained, tmp_path):
-    assert trained(tmp_path / "run", "stop", "update", 4, **PART) == 130
-    checkpoints = Checkpoints(tmp_path / "run" / "checkpoints")
-    point = checkpoints.resume_point(pytest.fail)
-    state = torch.load(tmp_path / "run" / "checkpoints" / point.file, weights_only=False)
-    groups = state["last_optimizer_state"]["param_groups"]
-    after = point.update + 1
-    assert [group["lr"] for group in groups] == pytest.approx([1e-3 * min(1, after / 6), 1e-3])

@@ -1,7 +1,6 @@
 """The training loop: stops, kills and lost weights; the metrics that are read together; each mini-batch's dropout."""
 
 from itertools import pairwise
-from unittest import mock
 
 import psutil
 import pytest
@@ -9,20 +8,16 @@ import torch
 
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.group import Group
-from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.metric_buffer import MetricBuffer, Update
 from ln_repro.engine.plugin.task import per_token
 from ln_repro.engine.process import Worker
 from ln_repro.engine.trainer import STREAMS_APART, seeded
-from ln_repro.engine.worker import train_together
-from ln_repro.errors import Interrupted, UserError
+from ln_repro.errors import Interrupted
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.records.events import Events
 from ln_repro.records.record import results_of
-from ln_repro.records.run_dir import RunFolder
 from ln_repro.system.directory_lock import acquire
 from ln_repro.system.distributed import Rank
-from tests.examples import experiment
 
 OF_THE_CLOCK = {"time", "seconds", "saving", "tokens_per_s", "updates_per_s", "peak_memory_mb"}
 
@@ -45,16 +40,6 @@ def test_a_worker_on_the_cpu_does_not_see_a_gpu(tmp_path, monkeypatch):
     assert psutil.Process(worker.pid).environ()["CUDA_VISIBLE_DEVICES"] == ""
     worker.kill()
     worker.wait()
-
-
-def test_a_process_of_several_records_the_message_of_its_error_alone(tmp_path, monkeypatch):
-    inputs = Inputs(experiment(train__device="cpu"), tmp_path, tmp_path)
-    group = mock.Mock(rank=Rank(1, 2, 1), share=lambda _: inputs)
-    monkeypatch.setattr("ln_repro.engine.group.Group", lambda rank: group)
-    monkeypatch.setattr("ln_repro.engine.loop.train", mock.Mock(side_effect=UserError("train.max_tokens: too few")))
-    with pytest.raises(UserError):
-        train_together(None, mock.Mock())
-    assert RunFolder(tmp_path).failure["error"] == "process 2 of 2 failed: train.max_tokens: too few"
 
 
 def test_an_update_leaves_the_weights_of_ngpt_unit_vectors(trained, tmp_path):
